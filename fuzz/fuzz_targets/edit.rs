@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-fn one_replacement(text: &[u8], old: &str, new: &str) {
+fn check_replacement(text: &[u8], old: &str, new: &str) {
     let edit = EditOp::Replace { old: old.to_owned(), new: new.to_owned(), all: false };
     let Ok(edited) = apply(text, &[edit]) else { return };
     assert_eq!(edited.replacements, 1);
@@ -38,7 +38,7 @@ fn one_replacement(text: &[u8], old: &str, new: &str) {
     assert!(head + tail + place >= text.len(), "bytes outside the place changed");
 }
 
-fn one_insertion(text: &[u8], line: u64, new: &str) {
+fn check_insertion(text: &[u8], line: u64, new: &str) {
     let Ok(edited) = apply(text, &[EditOp::Insert { line, text: new.to_owned() }]) else { return };
     let head = text.iter().zip(&edited.text).take_while(|(a, b)| a == b).count();
     let tail = text.iter().rev().zip(edited.text.iter().rev()).take_while(|(a, b)| a == b).count();

@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Takes all lines in, and gives the ids of answers that got through.
-fn take_all<R: Role>(intake: &Intake<R>, data: &[u8]) -> Vec<RequestId> {
+fn receive_all<R: Role>(intake: &Intake<R>, data: &[u8]) -> Vec<RequestId> {
     let mut answered = Vec::new();
     for line in data.split(|byte| *byte == b'\n') {
         let whole = intake.take(&mut line.to_vec());

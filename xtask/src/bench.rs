@@ -25,7 +25,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use self::bench_table::BenchTable;
-use crate::repository::{self, CargoMetadata, cargo};
+use crate::repository::{self, CargoMetadata, cargo_command};
 
 /// Runs of each side of a pair, and of the pairs that take only milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ const PARTS: [BenchSuite; 6] = [
 
 /// Measures, prints the table, and says by its exit code whether every budget was met.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
-    let Some(BenchOptions { runs, write, only, program }) = asked(args) else {
+    let Some(BenchOptions { runs, write, only, program }) = parse_options(args) else {
         let parts = PARTS.map(|part| part.name).join(", ");
         eprintln!(
             "bench takes --quick, --write, --only with one of: {parts}, and --program with the path of \
@@ -121,12 +121,14 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     for part in parts {
         (part.measure)(&bench, &mut table)?;
     }
-    print!("{}", table.for_terminal());
+    print!("{}", table.render_terminal());
     if write {
-        table
-            .write_into(&repository::root().join("docs/performance.md"), &machine_info::facts()?)?;
+        table.write_into(
+            &repository::root().join("docs/performance.md"),
+            &machine_info::describe_machine()?,
+        )?;
     }
-    Ok(if table.all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if table.is_all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What to measure and where to put it.
@@ -139,7 +141,7 @@ struct BenchOptions {
 }
 
 /// Nothing when it cannot be done.
-fn asked(args: &[String]) -> Option<BenchOptions> {
+fn parse_options(args: &[String]) -> Option<BenchOptions> {
     let mut asked = BenchOptions { runs: FULL, write: false, only: None, program: None };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -186,12 +188,12 @@ impl BenchContext {
     }
 
     /// An example that a part has named.
-    fn example(&self, name: &str) -> PathBuf {
+    fn example_path(&self, name: &str) -> PathBuf {
         self.examples.join(name)
     }
 
     /// A call of one of zero's tools on the tree.
-    fn zero_call(&self, tool: &str, input: &serde_json::Value) -> Command {
+    fn zero_call_command(&self, tool: &str, input: &serde_json::Value) -> Command {
         let mut command = Command::new(&self.zero);
         command
             .args(["tools", "call", tool, &input.to_string(), "--json"])
@@ -202,7 +204,7 @@ impl BenchContext {
     }
 
     /// Runs ripgrep on the tree, as it is without anybody's settings.
-    fn rg(&self, args: &[&str]) -> Command {
+    fn rg_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("rg");
         command.arg("--no-config").args(args).current_dir(&self.tree);
         command
@@ -238,13 +240,13 @@ fn build_all(parts: &[BenchSuite]) -> Result<()> {
 
 fn build(args: &[&str]) -> Result<()> {
     eprintln!("== cargo {}", args.join(" "));
-    let status = cargo(args).status().context("could not start cargo")?;
+    let status = cargo_command(args).status().context("could not start cargo")?;
     ensure!(status.success(), "cargo {} failed", args.join(" "));
     Ok(())
 }
 
 /// What a command printed. Exit code 1 is how a search says that it found nothing.
-fn output_of(mut command: Command) -> Result<Vec<u8>> {
+fn run_for_output(mut command: Command) -> Result<Vec<u8>> {
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -264,7 +266,7 @@ mod tests {
     #[track_caller]
     fn check(args: &str, expected: Option<(usize, bool, Option<&str>)>) {
         let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
-        let asked = asked(&args).map(|asked| (asked.runs.search, asked.write, asked.only));
+        let asked = parse_options(&args).map(|asked| (asked.runs.search, asked.write, asked.only));
         assert_eq!(asked, expected);
     }
 

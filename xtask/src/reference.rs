@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-use crate::repository::cargo;
+use crate::repository::cargo_command;
 use crate::required_programs;
 
 /// The test, and what has it write.
@@ -18,7 +18,7 @@ const UPDATE: &str = "ZERO_UPDATE_REFERENCE";
 /// Writes the page.
 pub(crate) fn run() -> Result<ExitCode> {
     required_programs::ensure();
-    let mut test = cargo(&["test", "--quiet", "--package", "zero", "--lib", TEST]);
+    let mut test = cargo_command(&["test", "--quiet", "--package", "zero", "--lib", TEST]);
     let done = test.env(UPDATE, "1").status().context("could not start cargo")?;
     if !done.success() {
         eprintln!("the page is as it was");

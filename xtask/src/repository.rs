@@ -19,7 +19,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// A cargo command that runs in the repository.
-pub(crate) fn cargo(args: &[&str]) -> Command {
+pub(crate) fn cargo_command(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
@@ -34,7 +34,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// What `cargo metadata` says, as far as the chores need it.
+/// What `cargo_command metadata` says, as far as the chores need it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CargoMetadata {
     pub(crate) packages: Vec<WorkspacePackage>,
@@ -62,9 +62,10 @@ pub(crate) struct ManifestDependency {
 impl CargoMetadata {
     /// Asks cargo. Needs no network.
     pub(crate) fn load() -> Result<Self> {
-        let output = cargo(&["metadata", "--no-deps", "--format-version", "1", "--offline"])
-            .output()
-            .context("could not start cargo")?;
+        let output =
+            cargo_command(&["metadata", "--no-deps", "--format-version", "1", "--offline"])
+                .output()
+                .context("could not start cargo")?;
         ensure!(
             output.status.success(),
             "cargo metadata: {}",
@@ -82,14 +83,14 @@ pub(crate) struct RepositoryFile {
 }
 
 /// Every text file somebody wrote, in order.
-pub(crate) fn files(root: &Path) -> Result<Vec<RepositoryFile>> {
+pub(crate) fn read_files(root: &Path) -> Result<Vec<RepositoryFile>> {
     let mut files = Vec::new();
-    collect(root, root, &mut files)?;
+    collect_files(root, root, &mut files)?;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-fn collect(root: &Path, folder: &Path, files: &mut Vec<RepositoryFile>) -> Result<()> {
+fn collect_files(root: &Path, folder: &Path, files: &mut Vec<RepositoryFile>) -> Result<()> {
     let listing = std::fs::read_dir(folder)
         .with_context(|| format!("could not list {}", folder.display()))?;
     for entry in listing {
@@ -97,7 +98,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<RepositoryFile>) -> Resul
         let (path, kind) = (entry.path(), entry.file_type()?);
         let generated = GENERATED.iter().any(|name| entry.file_name() == *name);
         if kind.is_dir() && !generated {
-            collect(root, &path, files)?;
+            collect_files(root, &path, files)?;
         } else if kind.is_file() && !generated {
             let bytes = std::fs::read(&path)
                 .with_context(|| format!("could not read {}", path.display()))?;

@@ -40,35 +40,35 @@ const PROGRAMS: &[RequiredProgram] = &[
 
 /// Language servers that come by npm: the program of each, and its packages. They are installed beside
 /// the build, so that nothing of the machine changes.
-const BY_NPM: &[(&str, &[&str])] = &[
+const NPM_PROGRAMS: &[(&str, &[&str])] = &[
     ("pyright-langserver", &["pyright@1.1.414"]),
     ("typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
 ];
 /// Where they are installed, and where instead when the repository lies in `/tmp`, of which what is
 /// confined has its own.
-const BESIDE_THE_BUILD: &str = "target/language-servers";
-const OUTSIDE_OF_TMP: &str = "/var/tmp/zero-language-servers";
+const BUILD_NPM_FOLDER: &str = "target/language-servers";
+const FALLBACK_NPM_FOLDER: &str = "/var/tmp/zero-language-servers";
 
 /// Sees to it that the programs are there, as far as that is in our power, and says what is not.
 pub(crate) fn ensure() {
     ensure_system();
     let root = repository::root();
     match root.canonicalize().is_ok_and(|root| root.starts_with("/tmp")) {
-        true => ensure_by_npm(Path::new(OUTSIDE_OF_TMP)),
-        false => ensure_by_npm(&root.join(BESIDE_THE_BUILD)),
+        true => ensure_by_npm(Path::new(FALLBACK_NPM_FOLDER)),
+        false => ensure_by_npm(&root.join(BUILD_NPM_FOLDER)),
     }
 }
 
 fn ensure_by_npm(folder: &Path) {
     let is_missing =
         |(program, _): &&(&str, &[&str])| !folder.join("node_modules/.bin").join(program).exists();
-    let missing: Vec<&(&str, &[&str])> = BY_NPM.iter().filter(is_missing).collect();
+    let missing: Vec<&(&str, &[&str])> = NPM_PROGRAMS.iter().filter(is_missing).collect();
     if missing.is_empty() {
         return;
     }
     // All of them: what is not named would be taken away.
     let packages: Vec<&str> =
-        BY_NPM.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
+        NPM_PROGRAMS.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
     eprintln!("== npm install {}", packages.join(" "));
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
@@ -90,30 +90,30 @@ fn ensure_by_npm(folder: &Path) {
 }
 
 fn ensure_system() {
-    let packages = packages(&missing());
+    let packages = package_names(&find_missing());
     if !packages.is_empty() && can_install() {
         eprintln!("== apt-get install {}", packages.join(" "));
         install(&packages);
     }
-    let missing = missing();
+    let missing = find_missing();
     for (probe, package, what) in &missing {
         eprintln!("note: `{}` fails: {what} will fail; they need `{package}`", probe.join(" "));
     }
     if !missing.is_empty() {
-        let packages = self::packages(&missing).join(" ");
+        let packages = self::package_names(&missing).join(" ");
         eprintln!("note: to install it all: apt-get install {packages} (as root; names of Debian)");
     }
 }
 
-fn missing() -> Vec<&'static RequiredProgram> {
+fn find_missing() -> Vec<&'static RequiredProgram> {
     let is_missing = |(probe, ..): &&RequiredProgram| match probe {
-        [program, args @ ..] => !answers(Command::new(program).args(args)),
+        [program, args @ ..] => !is_available(Command::new(program).args(args)),
         [] => false,
     };
     PROGRAMS.iter().filter(is_missing).collect()
 }
 
-fn packages(programs: &[&RequiredProgram]) -> Vec<&'static str> {
+fn package_names(programs: &[&RequiredProgram]) -> Vec<&'static str> {
     let mut packages: Vec<&str> = programs.iter().map(|(_, package, _)| *package).collect();
     packages.sort_unstable();
     packages.dedup();
@@ -124,7 +124,7 @@ fn packages(programs: &[&RequiredProgram]) -> Vec<&'static str> {
 fn can_install() -> bool {
     let id = Command::new("id").arg("-u").output();
     let is_root = id.is_ok_and(|id| id.stdout.trim_ascii() == b"0");
-    is_root && answers(Command::new("apt-get").arg("--version"))
+    is_root && is_available(Command::new("apt-get").arg("--version"))
 }
 
 /// Says what went wrong, if something did: most often there is no way to the packages.
@@ -148,7 +148,7 @@ fn install(packages: &[&str]) {
 }
 
 /// True when the program is there and says so.
-pub(crate) fn answers(command: &mut Command) -> bool {
+pub(crate) fn is_available(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }

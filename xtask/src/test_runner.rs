@@ -8,37 +8,37 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-use crate::repository::cargo;
-use crate::required_programs::{self, answers};
+use crate::repository::cargo_command;
+use crate::required_programs::{self, is_available};
 
 /// Runs everything; `args` go to nextest.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     required_programs::ensure();
     let mut failed = Vec::new();
     let mut step = |name: &'static str, command: Command| -> Result<()> {
-        if !succeeds(name, command)? {
+        if !run_step(name, command)? {
             failed.push(name);
         }
         Ok(())
     };
-    if cargo_has(&["fmt", "--version"], "rustfmt", "the format is not checked") {
-        step("cargo fmt --check", cargo(&["fmt", "--all", "--check"]))?;
+    if has_cargo_component(&["fmt", "--version"], "rustfmt", "the format is not checked") {
+        step("cargo fmt --check", cargo_command(&["fmt", "--all", "--check"]))?;
     }
-    if cargo_has(&["clippy", "--version"], "clippy", "the linter does not run") {
+    if has_cargo_component(&["clippy", "--version"], "clippy", "the linter does not run") {
         step(
             "cargo clippy",
-            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+            cargo_command(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         )?;
     }
     // The summary of the tests comes last, because it is what one wants to see.
     if has_nextest() {
-        step("cargo test --doc", cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
-        let mut nextest = cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
+        step("cargo test --doc", cargo_command(&["test", "--workspace", "--doc", "--quiet"]))?;
+        let mut nextest = cargo_command(&["nextest", "run", "--workspace", "--no-fail-fast"]);
         nextest.args(args);
         step("cargo nextest run", nextest)?;
     } else {
         eprintln!("note: cargo-nextest is not installed: `cargo test` runs the tests instead");
-        let mut test = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        let mut test = cargo_command(&["test", "--workspace", "--no-fail-fast"]);
         test.args(args);
         step("cargo test", test)?;
     }
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-fn cargo_has(args: &[&str], component: &str, consequence: &str) -> bool {
-    let there = answers(&mut cargo(args));
+fn has_cargo_component(args: &[&str], component: &str, consequence: &str) -> bool {
+    let there = is_available(&mut cargo_command(args));
     if !there {
         eprintln!(
             "note: {component} is not installed, so {consequence}; `rustup component add {component}` adds it"
@@ -60,10 +60,10 @@ fn cargo_has(args: &[&str], component: &str, consequence: &str) -> bool {
 }
 
 fn has_nextest() -> bool {
-    answers(&mut cargo(&["nextest", "--version"]))
+    is_available(&mut cargo_command(&["nextest", "--version"]))
 }
 
-fn succeeds(name: &str, mut command: Command) -> Result<bool> {
+fn run_step(name: &str, mut command: Command) -> Result<bool> {
     eprintln!("== {name}");
     Ok(command.status().with_context(|| format!("could not start {name}"))?.success())
 }

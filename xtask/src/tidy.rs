@@ -46,14 +46,14 @@ pub(crate) fn run() -> Result<ExitCode> {
 fn check_repository() -> Result<Vec<TidyFinding>> {
     let root = repository::root();
     let metadata = CargoMetadata::load()?;
-    let files = repository::files(&root)?;
+    let files = repository::read_files(&root)?;
     let mut findings = crate_boundaries::check(&metadata, &root);
-    findings.extend(crate_boundaries::check_reasons(&metadata, architecture(&files)));
+    findings.extend(crate_boundaries::check_reasons(&metadata, find_architecture(&files)));
     findings.extend(files.iter().flat_map(text_checks::check));
     Ok(findings)
 }
 
-fn architecture(files: &[RepositoryFile]) -> &str {
+fn find_architecture(files: &[RepositoryFile]) -> &str {
     files.iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| &file.text)
 }
 

@@ -45,7 +45,15 @@ pub async fn serve(
 ) -> Result<(), AcpServeError> {
     let gauge = WriteBacklog::default();
     let agent = Arc::new(AcpAgent::new(config, gauge.clone()));
-    acp_server::until_gone("zero", gauge, Arc::clone(&agent), agent.end(), input, output).await
+    acp_server::serve_until_closed(
+        "zero",
+        gauge,
+        Arc::clone(&agent),
+        agent.close_all_sessions(),
+        input,
+        output,
+    )
+    .await
 }
 
 /// The agent.
@@ -63,11 +71,11 @@ pub(crate) struct AcpAgent {
 }
 
 impl ConnectionHandler for AcpAgent {
-    fn meets(&self, connection: ConnectionTo<Client>) {
+    fn set_connection(&self, connection: ConnectionTo<Client>) {
         self.to_client.get_or_init(|| ClientHandle::new(connection, self.gauge.clone()));
     }
 
-    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
+    fn handle_request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
         tracing::debug!(method, "the client asks");
         let has_begun = self.caps.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !has_begun && method != "initialize" {
@@ -77,21 +85,33 @@ impl ConnectionHandler for AcpAgent {
         }
         let agent = Arc::clone(self);
         match method {
-            "initialize" => answer(responder, self.initialize(params)),
-            "session/prompt" => self.prompt(params, responder),
-            "authenticate" => beside(responder, login::authenticate(agent, params)),
-            "session/new" => beside(responder, session_methods::new_session(agent, params)),
-            "session/load" => beside(responder, session_methods::load_session(agent, params)),
-            "session/resume" => beside(responder, session_methods::resume_session(agent, params)),
-            "session/list" => beside(responder, session_methods::list_sessions(agent, params)),
-            "session/delete" => beside(responder, session_methods::delete_session(agent, params)),
-            "session/close" => beside(responder, session_methods::close_session(agent, params)),
-            "session/set_mode" => beside(responder, session_methods::set_mode(agent, params)),
-            "session/set_config_option" => {
-                beside(responder, session_methods::set_option(agent, params))
+            "initialize" => send_response(responder, self.initialize(params)),
+            "session/prompt" => self.handle_prompt(params, responder),
+            "authenticate" => spawn_response(responder, login::authenticate(agent, params)),
+            "session/new" => spawn_response(responder, session_methods::new_session(agent, params)),
+            "session/load" => {
+                spawn_response(responder, session_methods::load_session(agent, params))
             }
-            _ => match ToolMethod::of(method) {
-                Some(said) => client_tool_methods::request(&agent, said, params, responder),
+            "session/resume" => {
+                spawn_response(responder, session_methods::resume_session(agent, params))
+            }
+            "session/list" => {
+                spawn_response(responder, session_methods::list_sessions(agent, params))
+            }
+            "session/delete" => {
+                spawn_response(responder, session_methods::delete_session(agent, params))
+            }
+            "session/close" => {
+                spawn_response(responder, session_methods::close_session(agent, params))
+            }
+            "session/set_mode" => {
+                spawn_response(responder, session_methods::set_mode(agent, params))
+            }
+            "session/set_config_option" => {
+                spawn_response(responder, session_methods::set_option(agent, params))
+            }
+            _ => match ToolMethod::parse(method) {
+                Some(said) => client_tool_methods::handle_request(&agent, said, params, responder),
                 None => {
                     let _ = responder.respond_with_error(Error::method_not_found());
                 }
@@ -100,20 +120,20 @@ impl ConnectionHandler for AcpAgent {
     }
 
     /// What needs no answer. What is not known is ignored.
-    fn notification(self: &Arc<Self>, method: &str, params: Value) {
+    fn handle_notification(self: &Arc<Self>, method: &str, params: Value) {
         tracing::debug!(method, "the client says");
         match method {
             "session/cancel" => {
-                let said = rpc_error::params::<CancelNotification>(method, params);
-                let active = said.and_then(|said| self.active(&said.session_id.0));
+                let said = rpc_error::parse_params::<CancelNotification>(method, params);
+                let active = said.and_then(|said| self.find_session(&said.session_id.0));
                 let Ok(active) = active else { return };
-                active.stops.stop();
+                active.stops.cancel_all();
                 // A prompt that comes after this must not be stopped by it.
-                if let Err(letter) = active.mailbox.try_put(SessionMessage::Cancel) {
-                    tokio::spawn(async move { active.mailbox.put(letter).await });
+                if let Err(letter) = active.mailbox.try_send(SessionMessage::CancelAll) {
+                    tokio::spawn(async move { active.mailbox.send(letter).await });
                 }
             }
-            _ => client_tool_methods::notification(self, method, params),
+            _ => client_tool_methods::handle_notification(self, method, params),
         }
     }
 }
@@ -129,36 +149,36 @@ impl AcpAgent {
     }
 
     /// The client, once it has said something.
-    pub(crate) fn known_client(&self) -> Option<ClientHandle> {
+    pub(crate) fn client_handle(&self) -> Option<ClientHandle> {
         self.to_client.get().cloned()
     }
 
     /// What the client can do.
-    pub(crate) fn caps(&self) -> ClientFeatures {
+    pub(crate) fn client_features(&self) -> ClientFeatures {
         self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
     }
 
     /// A session that is open on this connection.
-    pub(crate) fn active(&self, id: &str) -> Result<Arc<ActiveSession>, Error> {
-        self.sessions().get(id).cloned().ok_or_else(|| rpc_error::no_session(id))
+    pub(crate) fn find_session(&self, id: &str) -> Result<Arc<ActiveSession>, Error> {
+        self.sessions().get(id).cloned().ok_or_else(|| rpc_error::session_not_found(id))
     }
 
     /// Said twice, the last word counts.
     fn initialize(&self, params: Value) -> Result<MethodResponse, Error> {
-        let said: InitializeRequest = rpc_error::params("initialize", params)?;
-        let caps = ClientFeatures::of(&said.client_capabilities);
-        let ways = login::ways(self.config.login.as_ref(), &caps);
+        let said: InitializeRequest = rpc_error::parse_params("initialize", params)?;
+        let caps = ClientFeatures::from_capabilities(&said.client_capabilities);
+        let ways = login::auth_methods(self.config.login.as_ref(), &caps);
         *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Some(caps);
-        MethodResponse::new(handshake::greeting().auth_methods(ways))
+        MethodResponse::new(handshake::initialize_response().auth_methods(ways))
     }
 
-    fn prompt(&self, params: Value, responder: Responder<Value>) {
-        match self.prompted(params) {
+    fn handle_prompt(&self, params: Value, responder: Responder<Value>) {
+        match self.parse_prompt(params) {
             Err(error) => drop(responder.respond_with_error(error)),
             Ok((active, run, said, thinking)) => {
                 let prompted = PromptMessage { run, said, thinking, responder };
                 let letter = SessionMessage::Prompt(Box::new(prompted));
-                if let Err(SessionMessage::Prompt(prompted)) = active.mailbox.try_put(letter) {
+                if let Err(SessionMessage::Prompt(prompted)) = active.mailbox.try_send(letter) {
                     let error =
                         rpc_error::bad_request("this session has too much to do; try again later");
                     let _ = prompted.responder.respond_with_error(error);
@@ -167,15 +187,15 @@ impl AcpAgent {
         }
     }
 
-    fn prompted(
+    fn parse_prompt(
         &self,
         params: Value,
     ) -> Result<(Arc<ActiveSession>, String, prompt_content::PromptContent, Option<String>), Error>
     {
-        let asked: PromptRequest = rpc_error::params("session/prompt", params)?;
-        let active = self.active(&asked.session_id.0)?;
-        let said = prompt_content::translate(&asked.prompt, active.says_folder.as_deref())
-            .map_err(|error| rpc_error::invalid(error.to_string()))?;
+        let asked: PromptRequest = rpc_error::parse_params("session/prompt", params)?;
+        let active = self.find_session(&asked.session_id.0)?;
+        let said = prompt_content::translate_blocks(&asked.prompt, active.says_folder.as_deref())
+            .map_err(|error| rpc_error::invalid_params(error.to_string()))?;
         let meta = |name: &str| asked.meta.as_ref()?.get(name)?.as_str().map(str::to_owned);
         let thinking = meta("thinking").or_else(|| meta("thinkingLevel"));
         let run = format!("run_{:032x}", fastrand::u128(..));
@@ -183,21 +203,21 @@ impl AcpAgent {
     }
 
     /// Lets go of every session. What a gateway elsewhere works on may go on.
-    async fn end(&self) {
+    async fn close_all_sessions(&self) {
         let open: Vec<Arc<ActiveSession>> =
             self.sessions().drain().map(|(_, active)| active).collect();
-        let on_eof = self.config.habits().on_eof;
-        let closing = open.iter().map(|active| close(active, on_eof));
+        let on_eof = self.config.preferences().on_eof;
+        let closing = open.iter().map(|active| close_and_wait(active, on_eof));
         futures_util::future::join_all(closing).await;
         self.config.link.close().await;
     }
 }
 
 /// Lets go of a session; waits for that, but not for ever.
-pub(crate) async fn close(active: &ActiveSession, runs: DisconnectPolicy) {
+pub(crate) async fn close_and_wait(active: &ActiveSession, runs: DisconnectPolicy) {
     let (done, closed) = oneshot::channel();
     let told = async {
-        active.mailbox.put(SessionMessage::Close { done, runs }).await;
+        active.mailbox.send(SessionMessage::Close { done, runs }).await;
         let _ = closed.await;
     };
     if timeout(CLOSE_MAX, told).await.is_err() {
@@ -214,25 +234,26 @@ pub(crate) struct MethodResponse {
 impl MethodResponse {
     pub(crate) fn new(response: impl Serialize) -> Result<Self, Error> {
         let value = serde_json::to_value(response);
-        let value = value
-            .map_err(|_| rpc_error::failed("internal", "zero made a mistake of its own", false))?;
+        let value = value.map_err(|_| {
+            rpc_error::operation_failed("internal", "zero made a mistake of its own", false)
+        })?;
         Ok(Self { value, opened: None })
     }
 
-    pub(crate) fn then(mut self, opened: PreparedSession) -> Self {
+    pub(crate) fn with_session(mut self, opened: PreparedSession) -> Self {
         self.opened = Some(opened);
         self
     }
 }
 
-fn answer(responder: Responder<Value>, done: Result<MethodResponse, Error>) {
+fn send_response(responder: Responder<Value>, done: Result<MethodResponse, Error>) {
     // A client that is gone needs no answer.
     let _ = match done {
         Err(error) => responder.respond_with_error(error),
         Ok(MethodResponse { value, opened }) => {
             let told = responder.respond(value);
             if let Some(opened) = opened {
-                opened.begin();
+                opened.start();
             }
             told
         }
@@ -240,11 +261,11 @@ fn answer(responder: Responder<Value>, done: Result<MethodResponse, Error>) {
 }
 
 /// Answers when there is an answer, without holding up what comes next.
-fn beside(
+fn spawn_response(
     responder: Responder<Value>,
     work: impl Future<Output = Result<MethodResponse, Error>> + Send + 'static,
 ) {
-    tokio::spawn(async move { answer(responder, work.await) });
+    tokio::spawn(async move { send_response(responder, work.await) });
 }
 
 #[cfg(test)]
@@ -266,7 +287,7 @@ mod tests {
     struct PanickingOpener;
 
     impl ToolHostFactory for PanickingOpener {
-        fn check<'a>(
+        fn check_folders<'a>(
             &'a self,
             _cwd: &'a Path,
             _additional: &'a [PathBuf],
@@ -274,7 +295,7 @@ mod tests {
             Box::pin(async { panic!("a bug") })
         }
 
-        fn make_ready<'a>(
+        fn prepare<'a>(
             &'a self,
             _cwd: &'a Path,
             _additional: &'a [PathBuf],
@@ -282,7 +303,7 @@ mod tests {
             Box::pin(async { panic!("a bug") })
         }
 
-        fn leads_to<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
+        fn resolve_folder<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
             Box::pin(async { None })
         }
 
@@ -299,7 +320,7 @@ mod tests {
             Box::pin(async { panic!("a bug") })
         }
 
-        fn whereabouts(&self) -> String {
+        fn location(&self) -> String {
             "nowhere".to_owned()
         }
     }

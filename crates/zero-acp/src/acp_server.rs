@@ -8,7 +8,7 @@ use agent_client_protocol::{Client, Error, UntypedMessage, on_receive_dispatch};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::line_transport::{WriteBacklog, lines};
+use crate::line_transport::{WriteBacklog, bounded_lines};
 
 /// Why serving ended before the client went away.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,17 +27,17 @@ impl From<Error> for AcpServeError {
 /// Whoever serves a client. Must not wait where it is told something: whatever comes next waits for it.
 pub(crate) trait ConnectionHandler: Send + Sync + 'static {
     /// The client speaks: by this it is spoken to. Said with every message.
-    fn meets(&self, connection: ConnectionTo<Client>);
+    fn set_connection(&self, connection: ConnectionTo<Client>);
 
     /// The client asks.
-    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>);
+    fn handle_request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>);
 
     /// The client says something.
-    fn notification(self: &Arc<Self>, method: &str, params: Value);
+    fn handle_notification(self: &Arc<Self>, method: &str, params: Value);
 }
 
 /// Serves a client until it goes away; after that, waits for `end`.
-pub(crate) async fn until_gone(
+pub(crate) async fn serve_until_closed(
     name: &str,
     gauge: WriteBacklog,
     server: Arc<impl ConnectionHandler>,
@@ -51,16 +51,16 @@ pub(crate) async fn until_gone(
         .on_receive_dispatch(
             async move |message: Dispatch<UntypedMessage, UntypedMessage>,
                         connection: ConnectionTo<Client>| {
-                server.meets(connection);
+                server.set_connection(connection);
                 match message {
                     Dispatch::Request(request, responder) => {
                         let (method, params) = request.into_parts();
-                        server.request(&method, params, responder);
+                        server.handle_request(&method, params, responder);
                         Ok(())
                     }
                     Dispatch::Notification(notification) => {
                         let (method, params) = notification.into_parts();
-                        server.notification(&method, params);
+                        server.handle_notification(&method, params);
                         Ok(())
                     }
                     Dispatch::Response(result, router) => router.route_with_result(result),
@@ -68,10 +68,10 @@ pub(crate) async fn until_gone(
             },
             on_receive_dispatch!(),
         )
-        .connect_to(lines(input, output, gauge.clone()))
+        .connect_to(bounded_lines(input, output, gauge.clone()))
         .await;
     end.await;
-    if gauge.is_gone() {
+    if gauge.is_closed() {
         // The client went away, by whichever end we noticed it.
         return Ok(());
     }

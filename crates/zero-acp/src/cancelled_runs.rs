@@ -15,24 +15,24 @@ const RUNS_MAX: usize = 64;
 /// How long a gateway may be away that a run has to be stopped at.
 const AWAY_MAX: Duration = Duration::from_secs(10 * 60);
 /// How long is waited before the second try, and at most before a later one.
-const AGAIN: Duration = Duration::from_secs(1);
-const AGAIN_MAX: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// Stops a run, also at a gateway that is away, but not for ever.
-pub(crate) async fn stop(near: &SessionHandle, run: &str) {
+pub(crate) async fn stop_run(near: &SessionHandle, run: &str) {
     let until = Instant::now() + AWAY_MAX;
-    let mut wait = AGAIN;
+    let mut wait = RETRY_DELAY;
     loop {
         let Err(error) = near.abort(run).await else { return };
         // However it cannot be reached: what stands before it may say so in its own way.
-        let is_away = matches!(error, GatewayLinkError::Unreachable { .. }) || error.is_passing();
+        let is_away = matches!(error, GatewayLinkError::Unreachable { .. }) || error.is_transient();
         if !is_away || Instant::now() >= until {
             tracing::warn!(%error, run, "a run could not be stopped");
             return;
         }
         tracing::debug!(%error, run, "a run cannot be stopped yet");
         sleep(wait).await;
-        wait = wait.saturating_mul(2).min(AGAIN_MAX);
+        wait = wait.saturating_mul(2).min(RETRY_DELAY_MAX);
     }
 }
 
@@ -53,21 +53,21 @@ impl CancelledRuns {
     }
 
     /// A run is over.
-    pub(crate) fn ended(&mut self, run: &str) {
+    pub(crate) fn remove(&mut self, run: &str) {
         self.runs.retain(|(known, _)| known != run);
     }
 
     /// A run is heard of. One of these is stopped again, unless that is under way.
-    pub(crate) fn heard(&mut self, run: &str, near: &SessionHandle) {
+    pub(crate) fn stop_again(&mut self, run: &str, near: &SessionHandle) {
         let of_run = self.runs.iter_mut().find(|(known, _)| known == run);
         if let Some((run, carrier)) = of_run.filter(|(_, carrier)| carrier.is_finished()) {
             let (near, run) = (near.clone(), run.clone());
-            *carrier = tokio::spawn(async move { stop(&near, &run).await });
+            *carrier = tokio::spawn(async move { stop_run(&near, &run).await });
         }
     }
 
     /// What is under way.
-    pub(crate) fn carriers(&mut self) -> impl Iterator<Item = &mut JoinHandle<()>> {
+    pub(crate) fn stop_tasks(&mut self) -> impl Iterator<Item = &mut JoinHandle<()>> {
         self.runs.iter_mut().map(|(_, carrier)| carrier).filter(|carrier| !carrier.is_finished())
     }
 }

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer, Elicitor};
-use zero_session::approvals::request_of;
+use zero_session::approvals::approval_request;
 use zero_session::store::GrantRecord;
 use zero_session::tool_backend::CallApprover;
 
@@ -23,15 +23,15 @@ impl CallApprover for ClientApprover {
     ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let request = request_of(call, question, ANSWER_MAX);
+            let request = approval_request(call, question, ANSWER_MAX);
             self.mailbox
-                .put(SessionMessage::Ask(Box::new(ApprovalMessage { request, reply })))
+                .send(SessionMessage::RequestApproval(Box::new(ApprovalMessage { request, reply })))
                 .await;
             answer.await.unwrap_or(ApprovalAnswer::RejectOnce)
         })
     }
 
-    fn stands(&self, _standing: Vec<GrantRecord>) {
+    fn store_grants(&self, _standing: Vec<GrantRecord>) {
         // What is settled here lasts as long as the session is open.
     }
 }
@@ -41,7 +41,7 @@ impl Elicitor for ClientApprover {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let elicited = ElicitationMessage { elicitation: elicitation.clone(), reply };
-            self.mailbox.put(SessionMessage::Elicit(Box::new(elicited))).await;
+            self.mailbox.send(SessionMessage::Elicit(Box::new(elicited))).await;
             answer.await.unwrap_or(ElicitationAnswer::Cancel)
         })
     }

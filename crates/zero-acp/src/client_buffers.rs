@@ -46,7 +46,7 @@ struct SessionFolder {
 
 impl ClientBuffers {
     /// The buffers of a client that shares them.
-    pub(crate) async fn of(
+    pub(crate) async fn for_client(
         session: SessionId,
         to_client: ClientHandle,
         caps: ClientFeatures,
@@ -58,28 +58,35 @@ impl ClientBuffers {
         }
         let mut known = Vec::new();
         for named in folders {
-            let real = bench.leads_to(&named).await;
+            let real = bench.resolve_folder(&named).await;
             known.extend(real.map(|real| SessionFolder { named, real }));
         }
         Some(Self { session, to_client, caps, bench, folders: known })
     }
 
-    /// What the client calls a file, and the folder it is in; `None` where it is not asked about it.
-    async fn named(&self, path: &Path) -> Option<(&SessionFolder, PathBuf)> {
-        let (folder, named) = named(&self.folders, path)?;
-        self.leads_there(folder).await.then_some((folder, named))
+    /// What the client calls a file, and the folder it is in; `Full` where it is not asked about it.
+    async fn client_path(&self, path: &Path) -> Option<(&SessionFolder, PathBuf)> {
+        let (folder, named) = find_client_path(&self.folders, path)?;
+        self.is_unmoved(folder).await.then_some((folder, named))
     }
 
     /// Whether a folder is still where it was. One without links on the way is looked at by whoever
     /// asks.
-    async fn leads_there(&self, folder: &SessionFolder) -> bool {
+    async fn is_unmoved(&self, folder: &SessionFolder) -> bool {
         folder.named == folder.real
-            || self.bench.leads_to(&folder.named).await.is_some_and(|real| real == folder.real)
+            || self
+                .bench
+                .resolve_folder(&folder.named)
+                .await
+                .is_some_and(|real| real == folder.real)
     }
 }
 
 /// The folder that a file is in, the innermost of them, and what the client calls the file.
-fn named<'a>(folders: &'a [SessionFolder], path: &Path) -> Option<(&'a SessionFolder, PathBuf)> {
+fn find_client_path<'a>(
+    folders: &'a [SessionFolder],
+    path: &Path,
+) -> Option<(&'a SessionFolder, PathBuf)> {
     let of = folders.iter().filter(|folder| path.starts_with(&folder.real));
     // Of two names for one folder, the first is that of the project.
     let folder = of.rev().max_by_key(|folder| folder.real.components().count())?;
@@ -93,34 +100,34 @@ impl Editor for ClientBuffers {
             if !self.caps.reads_files {
                 return None;
             }
-            let (folder, named) = self.named(path).await?;
+            let (folder, named) = self.client_path(path).await?;
             let request = ReadTextFileRequest::new(self.session.clone(), named);
-            let read = self.to_client.ask(request, ANSWER_MAX).await;
+            let read = self.to_client.request(request, ANSWER_MAX).await;
             let read = read.inspect_err(|error| {
                 tracing::debug!(code = error.code.value(), "the client has no such buffer")
             });
             let text = read.ok()?.content;
-            self.leads_there(folder).await.then_some(text)
+            self.is_unmoved(folder).await.then_some(text)
         })
     }
 
     fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
         Box::pin(async move {
             if !self.caps.writes_files {
-                return EditorWriteOutcome::NotTaken;
+                return EditorWriteOutcome::NotHandled;
             }
-            let Some((folder, named)) = self.named(path).await else {
-                return EditorWriteOutcome::NotTaken;
+            let Some((folder, named)) = self.client_path(path).await else {
+                return EditorWriteOutcome::NotHandled;
             };
             let request =
                 WriteTextFileRequest::new(self.session.clone(), named.clone(), text.to_owned());
-            match self.to_client.ask(request, ANSWER_MAX).await {
-                Ok(_) if self.leads_there(folder).await => EditorWriteOutcome::Taken,
-                Ok(_) => EditorWriteOutcome::NotTaken,
+            match self.to_client.request(request, ANSWER_MAX).await {
+                Ok(_) if self.is_unmoved(folder).await => EditorWriteOutcome::Written,
+                Ok(_) => EditorWriteOutcome::NotHandled,
                 Err(error) => {
                     tracing::debug!(code = error.code.value(), "the client did not write");
-                    refusal(&error, &named)
-                        .map_or(EditorWriteOutcome::NotTaken, EditorWriteOutcome::Refused)
+                    refusal_reason(&error, &named)
+                        .map_or(EditorWriteOutcome::NotHandled, EditorWriteOutcome::Refused)
                 }
             }
         })
@@ -130,8 +137,8 @@ impl Editor for ClientBuffers {
 /// Why a client will not write, if that is what its error says, and not that it cannot. The protocol
 /// has no code for it: clients answer with an internal error and say it in words, in the message or
 /// beside it. What the file is called says nothing of that.
-fn refusal(error: &Error, path: &Path) -> Option<String> {
-    const NO: [&str; 13] = [
+fn refusal_reason(error: &Error, path: &Path) -> Option<String> {
+    const REFUSAL_WORDS: [&str; 13] = [
         "denied",
         "refused",
         "rejected",
@@ -164,7 +171,7 @@ fn refusal(error: &Error, path: &Path) -> Option<String> {
             // Something stays between, so that what stood around it makes no other words.
             words = words.replace(name, "/");
         }
-        NO.iter().any(|no| words.contains(no))
+        REFUSAL_WORDS.iter().any(|no| words.contains(no))
     };
     let words = beside.into_iter().chain([error.message.as_str()]).find(|words| says_no(words))?;
     Some(one_line(words, WHY_CHARS_MAX))
@@ -183,7 +190,7 @@ mod tests {
         let folders =
             [("/link", "/real"), ("/plain", "/plain"), ("/inner", "/real/sub"), ("/too", "/real")];
         let folders = folders.map(folder);
-        let found = named(&folders, Path::new(path)).map(|(_, named)| named);
+        let found = find_client_path(&folders, Path::new(path)).map(|(_, named)| named);
         assert_eq!(found, expected.map(PathBuf::from), "{path}");
     }
 
@@ -191,7 +198,7 @@ mod tests {
     fn check_refusal(code: i32, message: &str, data: Value, expected: Option<&str>) {
         let error = Error::new(code, message).data(data);
         let path = Path::new("/work/Rejected/access-denied.md");
-        assert_eq!(refusal(&error, path).as_deref(), expected, "{error:?}");
+        assert_eq!(refusal_reason(&error, path).as_deref(), expected, "{error:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Calls that a client makes itself: `tools/list` and `tools/use`, as requests and as notifications.
+//! Calls that a client makes itself: `tools/list_tools` and `tools/use`, as requests and as notifications.
 //!
 //! They take the way that calls of an agent take, through the same hands: what has to be asked is
 //! asked, what is denied is denied. Two spellings mean the same; `_zero/tools/use` is an extension of
@@ -19,16 +19,16 @@ use zero_core::event::ToolCallStatus;
 use zero_runtime::DialectName;
 use zero_session::tool_backend::{BackendCall, BackendResult, CatalogEntry, ToolBackend};
 
-use self::call_progress::{ClientCallObserver, told_content};
+use self::call_progress::{ClientCallObserver, content_json};
 pub(crate) use self::call_table::{CallGuard, CallTable};
 use crate::client_handle::ClientHandle;
 use crate::rpc_error;
 use crate::session_message::{SessionMessage, SessionSender};
 
 /// What the names of extensions begin with.
-const OWN: &str = "_zero/";
+const EXTENSION_PREFIX: &str = "_zero/";
 /// How long a client may take to say that it has a result.
-const TAKE_MAX: Duration = Duration::from_secs(30);
+const RESULT_ACK_MAX: Duration = Duration::from_secs(30);
 /// Longest name of a call.
 const ID_BYTES_MAX: usize = 256;
 
@@ -49,23 +49,23 @@ pub(crate) enum ToolMethod {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MethodPrefix {
     /// `_zero/tools/…`
-    Own,
+    Extension,
     /// `tools/…`
     Plain,
 }
 
 impl MethodPrefix {
     /// The dialect that tools are named in, unless the client names another.
-    pub(crate) fn usual_dialect(self) -> DialectName {
+    pub(crate) fn default_dialect(self) -> DialectName {
         match self {
-            Self::Own => DialectName::Canonical,
+            Self::Extension => DialectName::Canonical,
             Self::Plain => DialectName::Acp,
         }
     }
 
-    fn progress(self) -> &'static str {
+    fn progress_method(self) -> &'static str {
         match self {
-            Self::Own => "_zero/tools/progress",
+            Self::Extension => "_zero/tools/progress",
             Self::Plain => "tools/progress",
         }
     }
@@ -73,9 +73,9 @@ impl MethodPrefix {
 
 impl ToolMethod {
     /// The method of that name.
-    pub(crate) fn of(name: &str) -> Option<(Self, MethodPrefix)> {
-        let (name, spelling) = match name.strip_prefix(OWN) {
-            Some(name) => (name, MethodPrefix::Own),
+    pub(crate) fn parse(name: &str) -> Option<(Self, MethodPrefix)> {
+        let (name, spelling) = match name.strip_prefix(EXTENSION_PREFIX) {
+            Some(name) => (name, MethodPrefix::Extension),
             None => (name, MethodPrefix::Plain),
         };
         let method = match name {
@@ -100,12 +100,12 @@ pub(crate) struct ToolListParams {
 }
 
 impl ToolListParams {
-    pub(crate) fn of(params: Value) -> Result<Self, Error> {
-        rpc_error::params("tools/list", params)
+    pub(crate) fn from_params(params: Value) -> Result<Self, Error> {
+        rpc_error::parse_params("tools/list", params)
     }
 
     pub(crate) fn dialect(&self, usual: DialectName) -> Result<DialectName, Error> {
-        dialect(self.dialect.as_deref(), usual)
+        parse_dialect(self.dialect.as_deref(), usual)
     }
 }
 
@@ -123,16 +123,16 @@ pub(crate) struct ToolUseParams {
 }
 
 impl ToolUseParams {
-    pub(crate) fn of(params: Value) -> Result<Self, Error> {
-        let mut wanted: Self = rpc_error::params("tools/use", params)?;
+    pub(crate) fn from_params(params: Value) -> Result<Self, Error> {
+        let mut wanted: Self = rpc_error::parse_params("tools/use", params)?;
         if wanted.tool_call_id.is_empty() || wanted.tool_call_id.len() > ID_BYTES_MAX {
             let message = format!("`toolCallId` has to have between 1 and {ID_BYTES_MAX} bytes");
-            return Err(rpc_error::invalid(message));
+            return Err(rpc_error::invalid_params(message));
         }
         match &wanted.input {
             Value::Object(_) => {}
             Value::Null => wanted.input = json!({}),
-            _ => return Err(rpc_error::invalid("`input` has to be an object")),
+            _ => return Err(rpc_error::invalid_params("`input` has to be an object")),
         }
         Ok(wanted)
     }
@@ -157,13 +157,17 @@ pub(crate) struct CallTarget {
 }
 
 /// The tools there are.
-pub(crate) async fn list(place: &CallTarget, dialect: DialectName) -> Result<Value, Error> {
-    let bench = place.hands.bench(dialect).await.map_err(|error| rpc_error::of_hands(&error))?;
-    let tools: Vec<Value> = bench.tools.iter().map(told_tool).collect();
+pub(crate) async fn list_tools(place: &CallTarget, dialect: DialectName) -> Result<Value, Error> {
+    let bench = place
+        .hands
+        .load_catalog(dialect)
+        .await
+        .map_err(|error| rpc_error::from_backend_error(&error))?;
+    let tools: Vec<Value> = bench.tools.iter().map(tool_json).collect();
     Ok(json!({ "tools": tools }))
 }
 
-fn told_tool(tool: &CatalogEntry) -> Value {
+fn tool_json(tool: &CatalogEntry) -> Value {
     json!({
         "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema,
         "kind": tool.kind,
@@ -183,13 +187,13 @@ impl ClientCalls {
     }
 
     /// Notes a call. From now on it can be stopped, though nothing was done for it yet.
-    pub(crate) fn begin(&self, wanted: &ToolUseParams) -> Result<CallGuard, Error> {
-        self.book.begin(&wanted.session_id, &wanted.tool_call_id)
+    pub(crate) fn register_call(&self, wanted: &ToolUseParams) -> Result<CallGuard, Error> {
+        self.book.register(&wanted.session_id, &wanted.tool_call_id)
     }
 
     /// Makes a call, and gives its result as the client is told it. `unasked` ends when the client
     /// takes back that it asked.
-    pub(crate) async fn make(
+    pub(crate) async fn run_call(
         &self,
         begun: CallGuard,
         place: impl Future<Output = Result<CallTarget, Error>>,
@@ -200,17 +204,17 @@ impl ClientCalls {
         let named = wanted.dialect.clone();
         let ToolUseParams { session_id, tool_call_id, tool_name, input, .. } = wanted;
         let place = place.await?;
-        let dialect = dialect(named.as_deref(), place.dialect)?;
+        let dialect = parse_dialect(named.as_deref(), place.dialect)?;
         if let Some(shown) = &place.shown {
             let (call, tool, input) = (tool_call_id.clone(), tool_name.clone(), input.clone());
-            shown.put(SessionMessage::OwnCall { call, tool, input }).await;
+            shown.send(SessionMessage::ClientCallStarted { call, tool, input }).await;
         }
         let call = BackendCall { id: tool_call_id.clone(), tool: tool_name, input, dialect };
         let (watch, mut heard) = ClientCallObserver::new();
         let mut calling = match begun.cancel.is_cancelled() {
             false => place.hands.call(call, begun.cancel.clone(), Arc::new(watch)),
             true => Box::pin(async {
-                BackendResult::words(ToolCallStatus::Cancelled, "stopped before it was begun")
+                BackendResult::from_text(ToolCallStatus::Cancelled, "stopped before it was begun")
             }),
         };
         let mut unasked = std::pin::pin!(unasked);
@@ -223,9 +227,9 @@ impl ClientCalls {
                     begun.cancel.cancel();
                 }
                 Some(word) = heard.recv() => {
-                    let told = word.told(&session_id, &tool_call_id);
-                    if let Ok(told) = UntypedMessage::new(spelling.progress(), told) {
-                        self.to_client.progress(told).await;
+                    let told = word.into_json(&session_id, &tool_call_id);
+                    if let Ok(told) = UntypedMessage::new(spelling.progress_method(), told) {
+                        self.to_client.send_progress(told).await;
                     }
                 }
             }
@@ -234,7 +238,9 @@ impl ClientCalls {
         if let Some(shown) = &place.shown {
             let (told, is_told) = oneshot::channel();
             let end = Arc::clone(&end);
-            shown.put(SessionMessage::OwnEnded { call: tool_call_id.clone(), end, told }).await;
+            shown
+                .send(SessionMessage::ClientCallEnded { call: tool_call_id.clone(), end, told })
+                .await;
             // The result comes after what is shown of it.
             let _ = is_told.await;
         }
@@ -242,7 +248,7 @@ impl ClientCalls {
             return Err(Error::request_cancelled());
         }
         let is_error = end.status != ToolCallStatus::Completed;
-        let content = told_content(&end);
+        let content = content_json(&end);
         Ok(json!({
             "sessionId": session_id, "toolCallId": tool_call_id, "content": content,
             "isError": is_error,
@@ -251,7 +257,7 @@ impl ClientCalls {
 
     /// Says what became of a call that nobody waits for, by a request of our own. A client need not know
     /// that request, nor answer it.
-    pub(crate) async fn tell(
+    pub(crate) async fn send_result(
         &self,
         (session, call): (String, String),
         spelling: MethodPrefix,
@@ -266,22 +272,24 @@ impl ClientCalls {
             return;
         };
         let method = match spelling {
-            MethodPrefix::Own => "_zero/tools/result",
+            MethodPrefix::Extension => "_zero/tools/result",
             MethodPrefix::Plain => "tools/result",
         };
         if let Ok(result) = UntypedMessage::new(method, result)
-            && let Err(error) = self.to_client.ask(result, TAKE_MAX).await
+            && let Err(error) = self.to_client.request(result, RESULT_ACK_MAX).await
         {
             tracing::debug!(code = error.code.value(), call, "a result was not acknowledged");
         }
     }
 }
 
-fn dialect(named: Option<&str>, usual: DialectName) -> Result<DialectName, Error> {
+fn parse_dialect(named: Option<&str>, usual: DialectName) -> Result<DialectName, Error> {
     match named {
         None => Ok(usual),
         Some(named) => named.parse().map_err(|_| {
-            rpc_error::invalid("`dialect` has to be one of canonical, acp, qwen and opencode")
+            rpc_error::invalid_params(
+                "`dialect` has to be one of canonical, acp, qwen and opencode",
+            )
         }),
     }
 }
@@ -293,28 +301,28 @@ mod tests {
     #[test]
     fn both_spellings_mean_the_same() {
         for (name, expected) in [
-            ("_zero/tools/list", Some((ToolMethod::List, MethodPrefix::Own))),
+            ("_zero/tools/list", Some((ToolMethod::List, MethodPrefix::Extension))),
             ("tools/list", Some((ToolMethod::List, MethodPrefix::Plain))),
             ("tools/use", Some((ToolMethod::Use, MethodPrefix::Plain))),
-            ("_zero/tools/result", Some((ToolMethod::Result, MethodPrefix::Own))),
+            ("_zero/tools/result", Some((ToolMethod::Result, MethodPrefix::Extension))),
             ("tools/cancel", Some((ToolMethod::Cancel, MethodPrefix::Plain))),
             ("_zero/tools", None),
             ("_zero/_zero/tools/use", None),
             ("session/new", None),
         ] {
-            assert_eq!(ToolMethod::of(name), expected, "{name}");
+            assert_eq!(ToolMethod::parse(name), expected, "{name}");
         }
     }
 
     #[track_caller]
     fn check(params: Value, expected: &str) {
-        assert_eq!(ToolUseParams::of(params).unwrap_err().message, expected);
+        assert_eq!(ToolUseParams::from_params(params).unwrap_err().message, expected);
     }
 
     #[test]
     fn a_call_that_makes_no_sense_is_refused() {
         let call = |input: Value, id: &str| json!({"sessionId": "s", "toolCallId": id, "toolName": "t", "input": input});
-        assert_eq!(ToolUseParams::of(call(Value::Null, "1")).unwrap().input, json!({}));
+        assert_eq!(ToolUseParams::from_params(call(Value::Null, "1")).unwrap().input, json!({}));
         check(call(json!([]), "1"), "`input` has to be an object");
         check(call(json!({}), ""), "`toolCallId` has to have between 1 and 256 bytes");
         check(json!({}), "the parameters of `tools/use` do not fit: missing field `sessionId`");

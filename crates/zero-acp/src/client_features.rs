@@ -28,7 +28,7 @@ pub(crate) struct ClientFeatures {
 
 impl ClientFeatures {
     /// As the client says.
-    pub(crate) fn of(said: &ClientCapabilities) -> Self {
+    pub(crate) fn from_capabilities(said: &ClientCapabilities) -> Self {
         let meta = |name: &str| {
             let value = said.meta.as_ref().and_then(|meta| meta.get(name));
             value.and_then(Value::as_bool).unwrap_or(false)
@@ -58,7 +58,7 @@ mod tests {
     #[track_caller]
     fn check(said: Value, expected: ClientFeatures) {
         let said: ClientCapabilities = serde_json::from_value(said).unwrap();
-        assert_eq!(ClientFeatures::of(&said), expected);
+        assert_eq!(ClientFeatures::from_capabilities(&said), expected);
     }
 
     #[test]

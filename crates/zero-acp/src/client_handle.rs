@@ -24,28 +24,28 @@ impl ClientHandle {
 
     /// Tells something of a session; waits while the client does not read. That it went away is
     /// noticed elsewhere.
-    pub(crate) async fn update(&self, session: &SessionId, update: SessionUpdate) {
+    pub(crate) async fn send_update(&self, session: &SessionId, update: SessionUpdate) {
         self.gauge.admit_update().await;
         let _ =
             self.connection.send_notification(SessionNotification::new(session.clone(), update));
     }
 
     /// Tells all of these, in order.
-    pub(crate) async fn updates(&self, session: &SessionId, updates: Vec<SessionUpdate>) {
+    pub(crate) async fn send_updates(&self, session: &SessionId, updates: Vec<SessionUpdate>) {
         for update in updates {
-            self.update(session, update).await;
+            self.send_update(session, update).await;
         }
     }
 
     /// Tells how a call is coming along; waits while the client does not read.
-    pub(crate) async fn progress(&self, progress: UntypedMessage) {
+    pub(crate) async fn send_progress(&self, progress: UntypedMessage) {
         self.gauge.admit_update().await;
         let _ = self.connection.send_notification(progress);
     }
 
     /// Asks for something, and waits at most so long. Whoever stops waiting, or is dropped meanwhile,
     /// takes the question back (`$/cancel_request`).
-    pub(crate) async fn ask<R: JsonRpcRequest>(
+    pub(crate) async fn request<R: JsonRpcRequest>(
         &self,
         request: R,
         at_most: Duration,
@@ -53,7 +53,9 @@ impl ClientHandle {
         let answer = self.connection.send_request(request).block_task();
         match timeout(at_most, answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(rpc_error::failed("timeout", "the client did not answer", true)),
+            Err(_) => {
+                Err(rpc_error::operation_failed("timeout", "the client did not answer", true))
+            }
         }
     }
 }

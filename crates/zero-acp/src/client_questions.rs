@@ -27,7 +27,7 @@ use crate::client_features::ClientFeatures;
 use crate::client_handle::ClientHandle;
 use crate::elicitation_dialog::ElicitationDialog;
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
-use crate::update_presenter::options;
+use crate::update_presenter::permission_options;
 
 /// How long a person may take.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30 * 60);
@@ -75,14 +75,14 @@ impl ClientQuestions {
     }
 
     /// Asks for the tools here.
-    pub(crate) fn permission_here(&mut self, asked: ApprovalMessage, call: ToolCallUpdate) {
+    pub(crate) fn ask_local_permission(&mut self, asked: ApprovalMessage, call: ToolCallUpdate) {
         let ApprovalMessage { request, mut reply } = asked;
         let id = request.id.clone();
         let subject = QuestionSubject::Call(request.call.clone());
-        let permission = self.permission(&request, call);
-        self.pending.ask(id, subject, |taken_back| async move {
+        let permission = self.request_permission(&request, call);
+        self.pending.spawn_question(id, subject, |taken_back| async move {
             let answer = tokio::select! {
-                answer = taken_back.unless(permission) => answer,
+                answer = taken_back.run_unless_withdrawn(permission) => answer,
                 // The call went away meanwhile.
                 () = reply.closed() => return,
             };
@@ -91,47 +91,47 @@ impl ClientQuestions {
     }
 
     /// Asks for the gateway.
-    pub(crate) fn permission_for_gateway(
+    pub(crate) fn ask_gateway_permission(
         &mut self,
         run: Option<RunId>,
         request: &ApprovalRequest,
         call: ToolCallUpdate,
     ) {
         let Some(near) = self.near.clone() else { return };
-        let permission = self.permission(request, call);
+        let permission = self.request_permission(request, call);
         let id = request.id.clone();
-        let room = self.pending.ask(
+        let room = self.pending.spawn_question(
             request.id.clone(),
             QuestionSubject::Run(run),
             |taken_back| async move {
-                let answer = taken_back.unless(permission).await;
+                let answer = taken_back.run_unless_withdrawn(permission).await;
                 if let Err(error) = near.resolve_approval(&id, answer).await {
                     tracing::warn!(%error, "an answer did not reach the gateway");
                 }
             },
         );
-        if room == QuestionAdmission::None {
+        if room == QuestionAdmission::Full {
             self.refuse(RefusedQuestion::Approval(request.id.clone()));
         }
     }
 
     /// Asks something else for the gateway.
-    pub(crate) fn question_for_gateway(&mut self, run: Option<RunId>, question: &UserQuestion) {
+    pub(crate) fn ask_gateway_question(&mut self, run: Option<RunId>, question: &UserQuestion) {
         let wanted = match (&question.schema, &question.url) {
-            (_, Some(url)) => ElicitationMode::Visit(url.clone()),
+            (_, Some(url)) => ElicitationMode::Url(url.clone()),
             (Some(schema), None) => ElicitationMode::Form(schema.clone()),
             (None, None) => ElicitationMode::Form(serde_json::json!({"type": "object"})),
         };
         let (origin, message) = (question.origin.clone(), question.message.clone());
         let elicitation = Elicitation { origin, call: None, message, wanted };
         let Some(near) = self.near.clone() else { return };
-        let asked = self.elicitation(&question.id, elicitation);
+        let asked = self.request_elicitation(&question.id, elicitation);
         let id = question.id.clone();
-        let room = self.pending.ask(
+        let room = self.pending.spawn_question(
             question.id.clone(),
             QuestionSubject::Run(run),
             |taken_back| async move {
-                let (action, content) = match taken_back.unless(asked).await {
+                let (action, content) = match taken_back.run_unless_withdrawn(asked).await {
                     ElicitationAnswer::Accept(content) => ("accept", content),
                     ElicitationAnswer::Decline => ("decline", Map::new()),
                     ElicitationAnswer::Cancel => ("cancel", Map::new()),
@@ -141,7 +141,7 @@ impl ClientQuestions {
                 }
             },
         );
-        if room == QuestionAdmission::None {
+        if room == QuestionAdmission::Full {
             self.refuse(RefusedQuestion::Question(question.id.clone()));
         }
     }
@@ -154,13 +154,13 @@ impl ClientQuestions {
             Some(call) => QuestionSubject::Call(call.to_string()),
             None => QuestionSubject::Unknown,
         };
-        let asked = self.elicitation(&id, elicitation);
+        let asked = self.request_elicitation(&id, elicitation);
         let (mailbox, question) = (self.mailbox.clone(), id.clone());
-        self.pending.ask(id, subject, |taken_back| async move {
+        self.pending.spawn_question(id, subject, |taken_back| async move {
             let answer = tokio::select! {
-                answer = taken_back.unless(asked) => answer,
+                answer = taken_back.run_unless_withdrawn(asked) => answer,
                 () = reply.closed() => {
-                    mailbox.put(SessionMessage::Chosen { question, answer: "cancelled" }).await;
+                    mailbox.send(SessionMessage::ChoiceEnded { question, answer: "cancelled" }).await;
                     return;
                 }
             };
@@ -170,25 +170,25 @@ impl ClientQuestions {
 
     /// Whether a question waits for its answer.
     pub(crate) fn is_waiting(&self, id: &str) -> bool {
-        self.pending.has(id)
+        self.pending.contains(id)
     }
 
     /// Takes a question back.
     pub(crate) fn withdraw(&mut self, id: &str) {
-        drop(self.pending.withdraw_those(|known, _| known == id));
+        drop(self.pending.withdraw_matching(|known, _| known == id));
     }
 
     /// Takes those back that are about something.
-    pub(crate) fn withdraw_those(
+    pub(crate) fn withdraw_matching(
         &mut self,
         about: impl Fn(&QuestionSubject) -> bool,
     ) -> WithdrawnQuestions {
-        self.pending.withdraw_those(|_, subject| about(subject))
+        self.pending.withdraw_matching(|_, subject| about(subject))
     }
 
     /// Takes all questions back.
     pub(crate) fn withdraw_all(&mut self) -> WithdrawnQuestions {
-        self.pending.withdraw_those(|_, _| true)
+        self.pending.withdraw_matching(|_, _| true)
     }
 
     /// Says no to the gateway, which would wait otherwise.
@@ -196,7 +196,7 @@ impl ClientQuestions {
         let Some(near) = &self.near else { return };
         let refusing = self.refusing.get_or_insert_with(|| {
             let (refusing, refused) = mpsc::channel(REFUSED_MAX);
-            tokio::spawn(carry_refusals(near.clone(), refused));
+            tokio::spawn(send_refusals(near.clone(), refused));
             refusing
         });
         if refusing.try_send(refused).is_err() {
@@ -204,14 +204,15 @@ impl ClientQuestions {
         }
     }
 
-    fn permission(
+    fn request_permission(
         &self,
         request: &ApprovalRequest,
         call: ToolCallUpdate,
     ) -> impl Future<Output = ApprovalAnswer> + Send + use<> {
         let (to_client, mailbox) = (self.to_client.clone(), self.mailbox.clone());
         let turn = Arc::clone(&self.turn);
-        let question = RequestPermissionRequest::new(self.session.clone(), call, options(request));
+        let question =
+            RequestPermissionRequest::new(self.session.clone(), call, permission_options(request));
         let offered: Vec<ApprovalAnswer> = request
             .options
             .iter()
@@ -219,20 +220,20 @@ impl ClientQuestions {
             .collect();
         async move {
             let _turn = turn.lock().await;
-            let outcome = to_client.ask(question, ANSWER_MAX).await;
-            match judged(outcome, &offered) {
+            let outcome = to_client.request(question, ANSWER_MAX).await;
+            match parse_permission_outcome(outcome, &offered) {
                 Some(answer) => answer,
                 None => {
                     // The person gave up on the whole turn. A no of its own would let it go on: this
                     // is taken back when the gateway has heard that it is stopped.
-                    mailbox.put(SessionMessage::Cancel).await;
+                    mailbox.send(SessionMessage::CancelAll).await;
                     std::future::pending().await
                 }
             }
         }
     }
 
-    fn elicitation(
+    fn request_elicitation(
         &self,
         id: &str,
         elicitation: Elicitation,
@@ -253,7 +254,7 @@ impl ClientQuestions {
 }
 
 /// Says no to questions that nobody is asked, one after another, as long as the session is open.
-async fn carry_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQuestion>) {
+async fn send_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQuestion>) {
     while let Some(refused) = refused.recv().await {
         let told = match refused {
             RefusedQuestion::Approval(id) => {
@@ -269,9 +270,9 @@ async fn carry_refusals(near: SessionHandle, mut refused: mpsc::Receiver<Refused
     }
 }
 
-/// What the client's answer amounts to; `None` when the turn was cancelled. What is not among the
+/// What the client's answer amounts to; `Full` when the turn was cancelled. What is not among the
 /// options, or no answer, is no.
-fn judged(
+fn parse_permission_outcome(
     outcome: Result<RequestPermissionResponse, Error>,
     offered: &[ApprovalAnswer],
 ) -> Option<ApprovalAnswer> {
@@ -304,7 +305,10 @@ mod tests {
     #[track_caller]
     fn check(outcome: RequestPermissionOutcome, expected: Option<ApprovalAnswer>) {
         let offered = [ApprovalAnswer::AllowOnce, ApprovalAnswer::RejectOnce];
-        assert_eq!(judged(Ok(RequestPermissionResponse::new(outcome)), &offered), expected);
+        assert_eq!(
+            parse_permission_outcome(Ok(RequestPermissionResponse::new(outcome)), &offered),
+            expected
+        );
     }
 
     fn selected(option: &str) -> RequestPermissionOutcome {
@@ -319,6 +323,9 @@ mod tests {
         check(selected("yes please"), Some(ApprovalAnswer::RejectOnce));
         check(RequestPermissionOutcome::Cancelled, None);
         let error = Err(Error::method_not_found());
-        assert_eq!(judged(error, &[ApprovalAnswer::AllowOnce]), Some(ApprovalAnswer::RejectOnce));
+        assert_eq!(
+            parse_permission_outcome(error, &[ApprovalAnswer::AllowOnce]),
+            Some(ApprovalAnswer::RejectOnce)
+        );
     }
 }

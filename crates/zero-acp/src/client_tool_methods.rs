@@ -18,7 +18,7 @@ use crate::rpc_error;
 use crate::session::ActiveSession;
 
 /// Answers a request.
-pub(crate) fn request(
+pub(crate) fn handle_request(
     agent: &Arc<AcpAgent>,
     (method, spelling): (ToolMethod, MethodPrefix),
     params: Value,
@@ -28,18 +28,18 @@ pub(crate) fn request(
     match method {
         ToolMethod::List => {
             tokio::spawn(async move {
-                let listed = list(&agent, spelling, params).await;
+                let listed = list_tools(&agent, spelling, params).await;
                 let _ = responder.respond_with_result(listed);
             });
         }
-        ToolMethod::Use => match ToolUseParams::of(params) {
+        ToolMethod::Use => match ToolUseParams::from_params(params) {
             Err(error) => drop(responder.respond_with_error(error)),
             Ok(wanted) => {
-                let begun = begin(&agent, spelling, &wanted);
+                let begun = register_call(&agent, spelling, &wanted);
                 let taken_back = responder.cancellation();
                 tokio::spawn(async move {
                     let unasked = async move { taken_back.cancelled().await };
-                    let made = make(begun, spelling, wanted, unasked).await;
+                    let made = run_call(begun, spelling, wanted, unasked).await;
                     let _ = responder.respond_with_result(made);
                 });
             }
@@ -48,8 +48,8 @@ pub(crate) fn request(
             let _ = responder.respond(json!({}));
         }
         ToolMethod::Cancel => {
-            let cancelled =
-                rpc_error::params::<ToolCancelParams>("tools/cancel", params).map(|said| {
+            let cancelled = rpc_error::parse_params::<ToolCancelParams>("tools/cancel", params)
+                .map(|said| {
                     agent.own_calls.cancel(&said.session_id, &said.tool_call_id);
                     json!({})
                 });
@@ -59,22 +59,24 @@ pub(crate) fn request(
 }
 
 /// Takes what needs no answer; what is not known is ignored.
-pub(crate) fn notification(agent: &Arc<AcpAgent>, method: &str, params: Value) {
-    match ToolMethod::of(method) {
+pub(crate) fn handle_notification(agent: &Arc<AcpAgent>, method: &str, params: Value) {
+    match ToolMethod::parse(method) {
         Some((ToolMethod::Use, spelling)) => {
-            let (Ok(wanted), Some(calls)) = (ToolUseParams::of(params), calls(agent)) else {
+            let (Ok(wanted), Some(calls)) =
+                (ToolUseParams::from_params(params), client_calls(agent))
+            else {
                 tracing::warn!("a call that makes no sense, and of which nobody can be told");
                 return;
             };
-            let begun = begin(agent, spelling, &wanted);
+            let begun = register_call(agent, spelling, &wanted);
             tokio::spawn(async move {
                 let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
-                let made = make(begun, spelling, wanted, std::future::pending()).await;
-                calls.tell(names, spelling, made).await;
+                let made = run_call(begun, spelling, wanted, std::future::pending()).await;
+                calls.send_result(names, spelling, made).await;
             });
         }
         Some((ToolMethod::Cancel, _)) => {
-            if let Ok(said) = rpc_error::params::<ToolCancelParams>("tools/cancel", params) {
+            if let Ok(said) = rpc_error::parse_params::<ToolCancelParams>("tools/cancel", params) {
                 agent.own_calls.cancel(&said.session_id, &said.tool_call_id);
             }
         }
@@ -82,23 +84,29 @@ pub(crate) fn notification(agent: &Arc<AcpAgent>, method: &str, params: Value) {
     }
 }
 
-async fn list(agent: &AcpAgent, spelling: MethodPrefix, params: Value) -> Result<Value, Error> {
-    let asked = ToolListParams::of(params)?;
+async fn list_tools(
+    agent: &AcpAgent,
+    spelling: MethodPrefix,
+    params: Value,
+) -> Result<Value, Error> {
+    let asked = ToolListParams::from_params(params)?;
     let active = match &asked.session_id {
-        Some(id) => agent.active(id)?,
-        None => the_only_one(agent)?,
+        Some(id) => agent.find_session(id)?,
+        None => sole_session(agent)?,
     };
-    let dialect = asked.dialect(spelling.usual_dialect())?;
-    client_calls::list(&place(&active, spelling), dialect).await
+    let dialect = asked.dialect(spelling.default_dialect())?;
+    client_calls::list_tools(&call_target(&active, spelling), dialect).await
 }
 
 /// The session that is meant where none is named.
-fn the_only_one(agent: &AcpAgent) -> Result<Arc<ActiveSession>, Error> {
+fn sole_session(agent: &AcpAgent) -> Result<Arc<ActiveSession>, Error> {
     let sessions = agent.sessions();
     let mut open = sessions.values();
     match (open.next(), open.next()) {
         (Some(active), None) => Ok(Arc::clone(active)),
-        _ => Err(rpc_error::invalid("name the session by `sessionId`: each has tools of its own")),
+        _ => Err(rpc_error::invalid_params(
+            "name the session by `sessionId`: each has tools of its own",
+        )),
     }
 }
 
@@ -106,38 +114,39 @@ fn the_only_one(agent: &AcpAgent) -> Result<Arc<ActiveSession>, Error> {
 type RegisteredSessionCall = (ClientCalls, CallGuard, CallTarget);
 
 /// Notes a call before anything else is heard: whoever closes the session after that stops it.
-fn begin(
+fn register_call(
     agent: &AcpAgent,
     spelling: MethodPrefix,
     wanted: &ToolUseParams,
 ) -> Result<RegisteredSessionCall, Error> {
-    let active = agent.active(&wanted.session_id)?;
-    let calls = calls(agent).ok_or_else(|| rpc_error::bad_request("`initialize` comes first"))?;
-    let begun = calls.begin(wanted)?;
-    Ok((calls, begun, place(&active, spelling)))
+    let active = agent.find_session(&wanted.session_id)?;
+    let calls =
+        client_calls(agent).ok_or_else(|| rpc_error::bad_request("`initialize` comes first"))?;
+    let begun = calls.register_call(wanted)?;
+    Ok((calls, begun, call_target(&active, spelling)))
 }
 
-async fn make(
+async fn run_call(
     noted: Result<RegisteredSessionCall, Error>,
     spelling: MethodPrefix,
     wanted: ToolUseParams,
     unasked: impl Future<Output = ()> + Send,
 ) -> Result<Value, Error> {
     let (calls, begun, place) = noted?;
-    calls.make(begun, std::future::ready(Ok(place)), spelling, wanted, unasked).await
+    calls.run_call(begun, std::future::ready(Ok(place)), spelling, wanted, unasked).await
 }
 
-fn calls(agent: &AcpAgent) -> Option<ClientCalls> {
-    Some(ClientCalls::new(agent.known_client()?, Arc::clone(&agent.own_calls)))
+fn client_calls(agent: &AcpAgent) -> Option<ClientCalls> {
+    Some(ClientCalls::new(agent.client_handle()?, Arc::clone(&agent.own_calls)))
 }
 
-fn place(active: &ActiveSession, spelling: MethodPrefix) -> CallTarget {
+fn call_target(active: &ActiveSession, spelling: MethodPrefix) -> CallTarget {
     let mailbox = active.mailbox.clone();
     let tapped = ObservedToolBackend {
         hands: Arc::clone(&active.hands),
         mailbox: mailbox.clone(),
         own_mode: Arc::clone(&active.own_mode),
     };
-    let dialect: DialectName = spelling.usual_dialect();
+    let dialect: DialectName = spelling.default_dialect();
     CallTarget { hands: Arc::new(tapped), shown: Some(mailbox), dialect }
 }

@@ -25,7 +25,7 @@ pub struct AcpConfig {
 }
 
 impl AcpConfig {
-    pub(crate) fn habits(&self) -> ClientPreferences {
+    pub(crate) fn preferences(&self) -> ClientPreferences {
         self.habits.get().copied().unwrap_or_default()
     }
 }

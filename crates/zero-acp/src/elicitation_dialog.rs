@@ -17,8 +17,8 @@ use crate::client_questions::ANSWER_MAX;
 use crate::session_message::{SessionMessage, SessionSender};
 
 /// The option that chooses nothing, or nothing more.
-const NONE: &str = "none";
-const DONE: &str = "done";
+const NONE_OPTION: &str = "none";
+const DONE_OPTION: &str = "done";
 /// Options that a client can be expected to show.
 const OPTIONS_MAX: usize = 20;
 /// Choices of one form that somebody can be expected to make.
@@ -41,26 +41,27 @@ impl ElicitationDialog {
         let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
         let scope = ElicitationSessionScope::new(self.session.clone());
         match &elicitation.wanted {
-            ElicitationMode::Visit(url) if self.caps.opens_pages => {
+            ElicitationMode::Url(url) if self.caps.opens_pages => {
                 let id = format!("elicitation_{:032x}", fastrand::u128(..));
                 let mode = ElicitationUrlMode::new(scope, id, url.clone());
-                create(&self.to_client, CreateElicitationRequest::new(mode, message)).await
+                create_elicitation(&self.to_client, CreateElicitationRequest::new(mode, message))
+                    .await
             }
             ElicitationMode::Form(schema) if self.caps.shows_forms => {
                 match serde_json::from_value::<ElicitationSchema>(schema.clone()) {
                     Ok(schema) => {
                         let mode = ElicitationFormMode::new(scope, schema);
                         let request = CreateElicitationRequest::new(mode, message);
-                        create(&self.to_client, request).await
+                        create_elicitation(&self.to_client, request).await
                     }
                     Err(_) => ElicitationAnswer::Cancel,
                 }
             }
-            ElicitationMode::Form(schema) => match choices(schema) {
+            ElicitationMode::Form(schema) => match parse_choice_fields(schema) {
                 Some(choices) => self.choose_each(&message, choices).await,
                 None => ElicitationAnswer::Cancel,
             },
-            ElicitationMode::Visit(_) => ElicitationAnswer::Cancel,
+            ElicitationMode::Url(_) => ElicitationAnswer::Cancel,
         }
     }
 
@@ -74,7 +75,7 @@ impl ElicitationDialog {
                 None => message.to_owned(),
             };
             let chosen = match choice.count {
-                SelectionCount::One => self.choose(asked, choice).await,
+                SelectionCount::One => self.choose_one(asked, choice).await,
                 SelectionCount::Several { least, most } => {
                     self.choose_several(asked, choice, least, most).await
                 }
@@ -92,10 +93,10 @@ impl ElicitationDialog {
     }
 
     /// One of several values.
-    async fn choose(&self, message: String, choice: ChoiceField) -> ElicitationAnswer {
-        match self.pick(message, choice.options(&[], 1)).await {
+    async fn choose_one(&self, message: String, choice: ChoiceField) -> ElicitationAnswer {
+        match self.pick(message, choice.permission_options(&[], 1)).await {
             OptionPick::Value(at) => match choice.values.get(at) {
-                Some((value, _)) => choice.answer(Value::String(value.clone())),
+                Some((value, _)) => choice.to_answer(Value::String(value.clone())),
                 None => ElicitationAnswer::Decline,
             },
             OptionPick::Nothing | OptionPick::Done => ElicitationAnswer::Decline,
@@ -118,7 +119,7 @@ impl ElicitationDialog {
                 true => format!("{message}\n(several may be chosen, one after another)"),
                 false => format!("{message}\nChosen: {}", choice.titles(&chosen)),
             };
-            match self.pick(asked, choice.options(&chosen, least)).await {
+            match self.pick(asked, choice.permission_options(&chosen, least)).await {
                 OptionPick::Value(at) if at < choice.values.len() && !chosen.contains(&at) => {
                     chosen.push(at);
                 }
@@ -131,7 +132,7 @@ impl ElicitationDialog {
         }
         chosen.sort_unstable();
         let values = chosen.iter().filter_map(|at| choice.values.get(*at));
-        choice.answer(values.map(|(value, _)| Value::String(value.clone())).collect())
+        choice.to_answer(values.map(|(value, _)| Value::String(value.clone())).collect())
     }
 
     /// Shows options as those of a permission for a call that does nothing else. Whoever takes the
@@ -139,13 +140,13 @@ impl ElicitationDialog {
     async fn pick(&self, message: String, options: Vec<PermissionOption>) -> OptionPick {
         let (shown, call) = oneshot::channel();
         let question = self.question.clone();
-        self.mailbox.put(SessionMessage::Choose { question, message, shown }).await;
+        self.mailbox.send(SessionMessage::ShowChoice { question, message, shown }).await;
         let Ok(call) = call.await else { return OptionPick::Cancelled };
         let asked = RequestPermissionRequest::new(self.session.clone(), call, options);
-        let asked = self.to_client.ask(asked, ANSWER_MAX).await;
+        let asked = self.to_client.request(asked, ANSWER_MAX).await;
         let picked = match asked.map(|response| response.outcome) {
             Ok(RequestPermissionOutcome::Selected(selected)) => {
-                OptionPick::option(&selected.option_id.0)
+                OptionPick::from_option_id(&selected.option_id.0)
             }
             Ok(_) | Err(_) => OptionPick::Cancelled,
         };
@@ -155,13 +156,16 @@ impl ElicitationDialog {
             OptionPick::Cancelled => "cancelled",
         };
         let question = self.question.clone();
-        self.mailbox.put(SessionMessage::Chosen { question, answer: told }).await;
+        self.mailbox.send(SessionMessage::ChoiceEnded { question, answer: told }).await;
         picked
     }
 }
 
-async fn create(to_client: &ClientHandle, request: CreateElicitationRequest) -> ElicitationAnswer {
-    match to_client.ask(request, ANSWER_MAX).await.map(|response| response.action) {
+async fn create_elicitation(
+    to_client: &ClientHandle,
+    request: CreateElicitationRequest,
+) -> ElicitationAnswer {
+    match to_client.request(request, ANSWER_MAX).await.map(|response| response.action) {
         Ok(ElicitationAction::Accept(accepted)) => {
             let content = accepted.content.map(serde_json::to_value);
             match content {
@@ -192,9 +196,9 @@ enum OptionPick {
 }
 
 impl OptionPick {
-    fn option(id: &str) -> Self {
+    fn from_option_id(id: &str) -> Self {
         match id {
-            DONE => Self::Done,
+            DONE_OPTION => Self::Done,
             id => id.parse().map_or(Self::Nothing, Self::Value),
         }
     }
@@ -219,13 +223,13 @@ struct ChoiceField {
 }
 
 /// A form that is nothing but choices, beside texts that may be left out.
-fn choices(schema: &Value) -> Option<Vec<ChoiceField>> {
+fn parse_choice_fields(schema: &Value) -> Option<Vec<ChoiceField>> {
     let properties = schema.get("properties")?.as_object()?;
     let required = schema.get("required").and_then(Value::as_array);
     let is_optional = |name: &str| !required.is_some_and(|all| all.iter().any(|one| one == name));
     let mut choices = Vec::new();
     for (name, about) in properties {
-        match ChoiceField::of(name, about) {
+        match ChoiceField::parse(name, about) {
             Some(choice) => choices.push(choice),
             None if is_optional(name) && about.get("type") == Some(&Value::from("string")) => {}
             None => return None,
@@ -238,7 +242,7 @@ fn choices(schema: &Value) -> Option<Vec<ChoiceField>> {
 }
 
 impl ChoiceField {
-    fn of(field: &str, about: &Value) -> Option<Self> {
+    fn parse(field: &str, about: &Value) -> Option<Self> {
         let named = |value: &Value| {
             let text = value.get("const")?.as_str()?;
             let title = value.get("title").and_then(Value::as_str).unwrap_or(text);
@@ -275,7 +279,7 @@ impl ChoiceField {
     }
 
     /// What can be picked once these were chosen, of which there have to be so many.
-    fn options(&self, chosen: &[usize], least: usize) -> Vec<PermissionOption> {
+    fn permission_options(&self, chosen: &[usize], least: usize) -> Vec<PermissionOption> {
         let option = |(at, (_, title)): (usize, &(String, String))| {
             PermissionOption::new(at.to_string(), title.clone(), PermissionOptionKind::AllowOnce)
         };
@@ -283,10 +287,10 @@ impl ChoiceField {
         let mut options: Vec<PermissionOption> = left.map(option).collect();
         if !chosen.is_empty() && chosen.len() >= least {
             let kind = PermissionOptionKind::AllowOnce;
-            options.insert(0, PermissionOption::new(DONE, "Done", kind));
+            options.insert(0, PermissionOption::new(DONE_OPTION, "Done", kind));
         }
         let kind = PermissionOptionKind::RejectOnce;
-        options.push(PermissionOption::new(NONE, "None of these", kind));
+        options.push(PermissionOption::new(NONE_OPTION, "None of these", kind));
         options
     }
 
@@ -295,7 +299,7 @@ impl ChoiceField {
         titles.map(|(_, title)| title.as_str()).collect::<Vec<_>>().join("; ")
     }
 
-    fn answer(&self, value: Value) -> ElicitationAnswer {
+    fn to_answer(&self, value: Value) -> ElicitationAnswer {
         ElicitationAnswer::Accept(Map::from_iter([(self.field.clone(), value)]))
     }
 }
@@ -318,7 +322,7 @@ mod tests {
             format!("{}{count} {:?}{}", choice.field, choice.about, values.collect::<String>())
         };
         let found: Option<Vec<String>> =
-            choices(&schema).map(|choices| choices.into_iter().map(shown).collect());
+            parse_choice_fields(&schema).map(|choices| choices.into_iter().map(shown).collect());
         let found: Option<Vec<&str>> =
             found.as_ref().map(|found| found.iter().map(String::as_str).collect());
         assert_eq!(found.as_deref(), expected);
@@ -366,9 +370,9 @@ mod tests {
     #[test]
     fn what_was_chosen_is_not_offered_again_and_there_is_an_end() {
         let schema = json!({"properties": {"m": {"type": "array", "items": {"enum": ["a", "b"]}}}});
-        let choice = choices(&schema).unwrap().remove(0);
+        let choice = parse_choice_fields(&schema).unwrap().remove(0);
         let ids = |chosen: &[usize], least: usize| {
-            let options = choice.options(chosen, least);
+            let options = choice.permission_options(chosen, least);
             options.iter().map(|option| option.option_id.0.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(ids(&[], 0), ["0", "1", "none"]);
@@ -381,7 +385,7 @@ mod tests {
             ("none", OptionPick::Nothing),
             ("", OptionPick::Nothing),
         ] {
-            assert_eq!(OptionPick::option(id), expected);
+            assert_eq!(OptionPick::from_option_id(id), expected);
         }
     }
 }

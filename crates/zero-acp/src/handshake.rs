@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
 use serde_json::json;
 
 /// The answer to `initialize`, whatever version was asked for: there is one that we speak.
-pub(crate) fn greeting() -> InitializeResponse {
+pub(crate) fn initialize_response() -> InitializeResponse {
     let sessions = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .resume(SessionResumeCapabilities::new())

@@ -24,15 +24,15 @@ use zero_runtime::line_reader::{LineEvent, LineReader};
 /// Bytes of a line. A prompt with a few pictures fits.
 pub(crate) const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How long a client that says nothing more may take to read the last words.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+const FINAL_FLUSH_MAX: Duration = Duration::from_secs(1);
 /// Updates that wait to be written. Whoever has more to tell waits.
 const UPDATES_WAITING_MAX: usize = 64;
 /// Messages that are taken while nothing that was said is read.
 const UNREAD_MAX: usize = 1_024;
 /// When nothing was written for so long, nothing waits.
-const QUIET: Duration = Duration::from_millis(20);
+const IDLE_AFTER: Duration = Duration::from_millis(20);
 /// How what is counted begins, as the SDK writes it: updates, and how calls are coming along.
-const UPDATES: [&str; 3] = [
+const COUNTED_PREFIXES: [&str; 3] = [
     r#"{"jsonrpc":"2.0","method":"session/update""#,
     r#"{"jsonrpc":"2.0","method":"_zero/tools/progress""#,
     r#"{"jsonrpc":"2.0","method":"tools/progress""#,
@@ -65,7 +65,7 @@ impl WriteBacklog {
         loop {
             let written = self.shared.written.notified();
             let waiting = self.shared.updates.load(Ordering::Acquire);
-            if waiting < UPDATES_WAITING_MAX || self.is_gone() {
+            if waiting < UPDATES_WAITING_MAX || self.is_closed() {
                 break;
             }
             written.await;
@@ -74,18 +74,18 @@ impl WriteBacklog {
     }
 
     /// Whether the client reads no more.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.shared.is_gone.load(Ordering::Acquire)
     }
 
     /// Nobody reads any more.
-    fn give_up(&self) {
+    fn mark_closed(&self) {
         self.shared.is_gone.store(true, Ordering::Release);
         self.shared.written.notify_waiters();
         self.shared.writer.wake();
     }
 
-    fn wrote(&self, is_update: bool) {
+    fn record_write(&self, is_update: bool) {
         let shared = &self.shared;
         if is_update {
             let less = |count: usize| Some(count.saturating_sub(1));
@@ -109,14 +109,14 @@ impl WriteBacklog {
             }
             tokio::select! {
                 () = written => {}
-                () = sleep(QUIET) => {}
+                () = sleep(IDLE_AFTER) => {}
             }
         }
     }
 }
 
 /// The transport that the SDK is given.
-pub(crate) fn lines(
+pub(crate) fn bounded_lines(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     gauge: WriteBacklog,
@@ -127,11 +127,11 @@ pub(crate) fn lines(
     let reader = LineReader::new(input, LINE_BYTES_MAX);
     let incoming = stream::unfold((reader, gauge.clone()), async |(mut reader, gauge)| {
         gauge.admit_message().await;
-        let Some(line) = next(&mut reader).await else {
+        let Some(line) = next_line(&mut reader).await else {
             // Who went away may have left a pipe behind that nobody reads.
             tokio::spawn(async move {
-                sleep(LAST_WORDS_MAX).await;
-                gauge.give_up();
+                sleep(FINAL_FLUSH_MAX).await;
+                gauge.mark_closed();
             });
             return None;
         };
@@ -142,8 +142,8 @@ pub(crate) fn lines(
     Lines::new(outgoing, Box::pin(incoming))
 }
 
-/// The next line that says anything; `None` at the end.
-async fn next(reader: &mut LineReader) -> Option<io::Result<String>> {
+/// The next line that says anything; `Full` at the end.
+async fn next_line(reader: &mut LineReader) -> Option<io::Result<String>> {
     loop {
         let line = match reader.next().await {
             Err(error) => return Some(Err(error)),
@@ -183,7 +183,7 @@ impl<W: AsyncWrite> LineSink<W> {
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.at < self.bytes.len() {
             self.gauge.shared.writer.register(cx.waker());
-            if self.gauge.is_gone() {
+            if self.gauge.is_closed() {
                 return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
             }
             let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -194,7 +194,7 @@ impl<W: AsyncWrite> LineSink<W> {
                 }
                 Poll::Ready(Ok(written)) => written,
                 Poll::Ready(Err(error)) => {
-                    self.gauge.give_up();
+                    self.gauge.mark_closed();
                     return Poll::Ready(Err(error));
                 }
             };
@@ -207,7 +207,7 @@ impl<W: AsyncWrite> LineSink<W> {
         if !self.bytes.is_empty() {
             self.bytes = Vec::new();
             self.at = 0;
-            self.gauge.wrote(self.is_update);
+            self.gauge.record_write(self.is_update);
         }
         Poll::Ready(Ok(()))
     }
@@ -221,7 +221,7 @@ impl<W: AsyncWrite> Sink<String> for LineSink<W> {
     }
 
     fn start_send(mut self: Pin<&mut Self>, line: String) -> io::Result<()> {
-        self.is_update = UPDATES.iter().any(|update| line.starts_with(update));
+        self.is_update = COUNTED_PREFIXES.iter().any(|update| line.starts_with(update));
         self.bytes = line.into_bytes();
         self.bytes.push(b'\n');
         self.at = 0;
@@ -242,10 +242,10 @@ impl<W: AsyncWrite> Sink<String> for LineSink<W> {
 mod tests {
     use super::*;
 
-    async fn read(bytes: &'static [u8]) -> Vec<String> {
+    async fn read_lines(bytes: &'static [u8]) -> Vec<String> {
         let mut reader = LineReader::new(bytes, 32);
         let mut lines = Vec::new();
-        while let Some(line) = next(&mut reader).await {
+        while let Some(line) = next_line(&mut reader).await {
             lines.push(line.unwrap());
         }
         lines
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_message_is_not_quoted() {
-        let lines = read(b"{\"a\":1}\n\n  \r\nsecret\n\xff\n{\"b\":2}").await;
+        let lines = read_lines(b"{\"a\":1}\n\n  \r\nsecret\n\xff\n{\"b\":2}").await;
         let expected = [
             "{\"a\":1}",
             "a line that is no JSON at column 1",
@@ -261,7 +261,7 @@ mod tests {
             "{\"b\":2}",
         ];
         assert_eq!(lines, expected);
-        let long = read(b"[1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7]\n1\n").await;
+        let long = read_lines(b"[1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7]\n1\n").await;
         assert!(long[0].starts_with("a line of more than"), "{long:?}");
         assert_eq!(long[1], "1");
     }
@@ -278,10 +278,10 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        gauge.wrote(false);
+        gauge.record_write(false);
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        gauge.wrote(true);
+        gauge.record_write(true);
         waiting.await.unwrap();
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let writing = tokio::spawn(async move { sink.send("a long line".to_owned()).await });
         tokio::task::yield_now().await;
         assert!(!writing.is_finished());
-        gauge.give_up();
+        gauge.mark_closed();
         assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         gauge.admit_update().await;
     }

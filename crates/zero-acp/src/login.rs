@@ -18,9 +18,9 @@ use crate::client_features::ClientFeatures;
 use crate::rpc_error;
 
 /// The way by a terminal of the editor.
-const BY_TERMINAL: &str = "model-key-terminal";
+const EDITOR_TERMINAL_METHOD: &str = "model-key-terminal";
 /// The way by any terminal.
-const BY_HAND: &str = "model-key";
+const MANUAL_METHOD: &str = "model-key";
 
 /// How the key of a model is given.
 pub struct TerminalLogin {
@@ -52,20 +52,23 @@ pub enum ModelKeyError {
 }
 
 /// The ways in. What needs a terminal is for clients that have one.
-pub(crate) fn ways(login: Option<&TerminalLogin>, caps: &ClientFeatures) -> Vec<AuthMethod> {
+pub(crate) fn auth_methods(
+    login: Option<&TerminalLogin>,
+    caps: &ClientFeatures,
+) -> Vec<AuthMethod> {
     let Some(login) = login else { return Vec::new() };
     let by_hand = format!(
         "Run `zero acp {}` in a terminal, or see `zero config set-key --help`; then choose this",
         login.asks
     );
     let mut by_hand =
-        AuthMethodAgent::new(BY_HAND, "The model's key is there").description(by_hand);
+        AuthMethodAgent::new(MANUAL_METHOD, "The model's key is there").description(by_hand);
     if caps.starts_terminals {
-        by_hand = by_hand.meta(login.terminal());
+        by_hand = by_hand.meta(login.terminal_meta());
     }
     let mut ways = Vec::new();
     if caps.logs_in_at_terminal {
-        let by_terminal = AuthMethodTerminal::new(BY_TERMINAL, "Give the model's key")
+        let by_terminal = AuthMethodTerminal::new(EDITOR_TERMINAL_METHOD, "Give the model's key")
             .description(
                 "Asks for it in a terminal, and keeps it in the desktop's keyring".to_owned(),
             )
@@ -81,30 +84,31 @@ pub(crate) async fn authenticate(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: AuthenticateRequest = rpc_error::params("authenticate", params)?;
+    let asked: AuthenticateRequest = rpc_error::parse_params("authenticate", params)?;
     let login = agent.config.login.as_ref();
-    let known = login.filter(|_| matches!(&*asked.method_id.0, BY_TERMINAL | BY_HAND));
+    let known =
+        login.filter(|_| matches!(&*asked.method_id.0, EDITOR_TERMINAL_METHOD | MANUAL_METHOD));
     let Some(login) = known else {
         let message = "there is no such way to log in; `initialize` names those there are";
-        return Err(rpc_error::invalid(message));
+        return Err(rpc_error::invalid_params(message));
     };
     match login.keys.check().await {
         Ok(()) => MethodResponse::new(AuthenticateResponse::new()),
-        Err(ModelKeyError::Missing(message)) => Err(required(&message)),
-        Err(ModelKeyError::Settings(message)) => Err(rpc_error::wrong_settings(&message)),
+        Err(ModelKeyError::Missing(message)) => Err(auth_required(&message)),
+        Err(ModelKeyError::Settings(message)) => Err(rpc_error::settings_error(&message)),
     }
 }
 
 /// The person has to do something first.
-fn required(message: &str) -> Error {
-    let mut error = rpc_error::failed("auth", message, false);
+fn auth_required(message: &str) -> Error {
+    let mut error = rpc_error::operation_failed("auth", message, false);
     error.code = ErrorCode::AUTH_REQUIRED;
     error
 }
 
 impl TerminalLogin {
     /// The same for clients that know only an older way to start a terminal.
-    fn terminal(&self) -> Meta {
+    fn terminal_meta(&self) -> Meta {
         let mut args = self.args.clone();
         args.push(self.asks.to_owned());
         let command = self.program.display().to_string();

@@ -25,8 +25,11 @@ pub(crate) struct ObservedToolBackend {
 }
 
 impl ToolBackend for ObservedToolBackend {
-    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
-        self.hands.bench(dialect)
+    fn load_catalog(
+        &self,
+        dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        self.hands.load_catalog(dialect)
     }
 
     fn call(
@@ -46,16 +49,16 @@ impl ToolBackend for ObservedToolBackend {
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        self.own_mode.wish(mode);
-        Box::pin(self.own_mode.tell(&*self.hands))
+        self.own_mode.request_mode(mode);
+        Box::pin(self.own_mode.apply_to_backend(&*self.hands))
     }
 
     fn folder(&self) -> Option<PathBuf> {
         self.hands.folder()
     }
 
-    fn whereabouts(&self) -> String {
-        self.hands.whereabouts()
+    fn location(&self) -> String {
+        self.hands.location()
     }
 }
 
@@ -71,34 +74,34 @@ struct ForwardingObserver {
 }
 
 impl CallObserver for ForwardingObserver {
-    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
-        let _ = self.mailbox.try_put(SessionMessage::Described {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+        let _ = self.mailbox.try_send(SessionMessage::CallDescribed {
             call: self.call.clone(),
             title: title.clone(),
             kind,
             locations: locations.clone(),
         });
-        self.watch.described(title, kind, locations);
+        self.watch.on_described(title, kind, locations);
     }
 
-    fn progress(&self, message: String) {
-        self.watch.progress(message);
+    fn on_progress(&self, message: String) {
+        self.watch.on_progress(message);
     }
 
-    fn begun(&self) {
-        let _ = self.mailbox.try_put(SessionMessage::Begun { call: self.call.clone() });
-        self.watch.begun();
+    fn on_started(&self) {
+        let _ = self.mailbox.try_send(SessionMessage::CallStarted { call: self.call.clone() });
+        self.watch.on_started();
     }
 
-    fn printed(&self, text: &str) {
+    fn on_output(&self, text: &str) {
         let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
         if self.printed.push(text) || *untold {
-            let letter = SessionMessage::Printed {
+            let letter = SessionMessage::OutputAvailable {
                 call: self.call.clone(),
                 printed: Arc::clone(&self.printed),
             };
-            *untold = self.mailbox.try_put(letter).is_err();
+            *untold = self.mailbox.try_send(letter).is_err();
         }
-        self.watch.printed(text);
+        self.watch.on_output(text);
     }
 }

@@ -27,15 +27,15 @@ impl PendingServers {
     /// Waits for them, the first time. The person is told which are not there.
     pub(crate) async fn wait(&self, mailbox: &SessionSender) {
         let wait = || async {
-            for absent in self.servers.wait(WAIT_MAX).await {
-                mailbox.put(SessionMessage::Remark(words(&absent))).await;
+            for absent in self.servers.wait_for_servers(WAIT_MAX).await {
+                mailbox.send(SessionMessage::Remark(describe_absence(&absent))).await;
             }
         };
         self.were.get_or_init(wait).await;
     }
 }
 
-fn words(absent: &UnavailableServer) -> String {
+fn describe_absence(absent: &UnavailableServer) -> String {
     let name = &absent.name;
     match &absent.why {
         None => format!(

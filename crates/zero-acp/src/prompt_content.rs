@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zero_core::event::PromptAttachment;
 
-use crate::text_sanitizer::{escaped, fenced, one_line};
+use crate::text_sanitizer::{code_block, escape_to_line, one_line};
 
 /// Most bytes of the words of a prompt.
 pub(crate) const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -19,11 +19,11 @@ pub(crate) const PICTURE_BYTES_MAX: usize = 6 * 1024 * 1024;
 pub(crate) const PICTURES_MAX: usize = 20;
 
 /// What stands before the folder in a prompt that says it.
-const FOLDER_OPENS: &str = "[Working directory: ";
+const FOLDER_PREFIX: &str = "[Working directory: ";
 /// What stands after it.
-const FOLDER_CLOSES: &str = "]\n\n";
+const FOLDER_SUFFIX: &str = "]\n\n";
 /// Kinds of pictures that models take.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Longest name of a command.
 const COMMAND_LEN_MAX: usize = 256;
 /// How much of a part's name an error repeats.
@@ -58,13 +58,13 @@ pub(crate) enum PromptError {
     },
     /// It has a part of a kind that was not offered.
     #[error("a prompt cannot have {what}")]
-    NotTaken {
+    Unsupported {
         /// Which kind.
         what: &'static str,
     },
     /// A part is not what it says.
     #[error("{what}")]
-    Bad {
+    Invalid {
         /// Which, and why.
         what: String,
     },
@@ -72,7 +72,7 @@ pub(crate) enum PromptError {
 
 /// The words and pictures of a prompt. `said_folder` is told first, to a gateway that has no other way
 /// to know it; before a slash command it is not, since that has to come first.
-pub(crate) fn translate(
+pub(crate) fn translate_blocks(
     blocks: &[ContentBlock],
     said_folder: Option<&Path>,
 ) -> Result<PromptContent, PromptError> {
@@ -82,30 +82,32 @@ pub(crate) fn translate(
         let words = match block {
             ContentBlock::Text(text) => Some(text.text.clone()),
             ContentBlock::ResourceLink(link) => {
-                said.pictures.extend(named_picture(link));
-                Some(linked(link))
+                said.pictures.extend(linked_image_path(link));
+                Some(format_link(link))
             }
             ContentBlock::Resource(embedded) => match &embedded.resource {
-                EmbeddedResourceResource::TextResourceContents(text) => Some(embedded_text(text)),
+                EmbeddedResourceResource::TextResourceContents(text) => {
+                    Some(format_embedded_text(text))
+                }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     let mime = blob.mime_type.as_deref().unwrap_or("no type");
                     if !mime.trim_start().to_ascii_lowercase().starts_with("image/") {
-                        let (uri, mime) = (named(&blob.uri), named(mime));
-                        return bad(format!(
+                        let (uri, mime) = (shorten_name(&blob.uri), shorten_name(mime));
+                        return invalid(format!(
                             "`{uri}` is embedded as bytes ({mime}), and only pictures can be; link to it, so that it can be read as a file"
                         ));
                     }
-                    said.attachments.push(picture(&blob.blob, mime, Some(&blob.uri))?);
+                    said.attachments.push(image_attachment(&blob.blob, mime, Some(&blob.uri))?);
                     None
                 }
-                _ => return Err(PromptError::NotTaken { what: "a resource of this kind" }),
+                _ => return Err(PromptError::Unsupported { what: "a resource of this kind" }),
             },
             ContentBlock::Image(ImageContent { data, mime_type, uri, .. }) => {
-                said.attachments.push(picture(data, mime_type, uri.as_deref())?);
+                said.attachments.push(image_attachment(data, mime_type, uri.as_deref())?);
                 None
             }
-            ContentBlock::Audio(_) => return Err(PromptError::NotTaken { what: "audio" }),
-            _ => return Err(PromptError::NotTaken { what: "a part of this kind" }),
+            ContentBlock::Audio(_) => return Err(PromptError::Unsupported { what: "audio" }),
+            _ => return Err(PromptError::Unsupported { what: "a part of this kind" }),
         };
         if let Some(words) = words {
             if !std::mem::take(&mut is_first) {
@@ -116,29 +118,29 @@ pub(crate) fn translate(
         check_size(&said.text)?;
         let pictures = said.attachments.len().saturating_add(said.pictures.len());
         if pictures > PICTURES_MAX {
-            return bad(format!(
+            return invalid(format!(
                 "the prompt has more than {PICTURES_MAX} pictures; send fewer at a time"
             ));
         }
     }
     if said.text.contains('\0') {
-        return bad("the prompt has a NUL character; leave it out".to_owned());
+        return invalid("the prompt has a NUL character; leave it out".to_owned());
     }
     let has_pictures = !said.attachments.is_empty() || !said.pictures.is_empty();
     if said.text.trim().is_empty() && !has_pictures {
         return Err(PromptError::Empty);
     }
     if let Some(folder) = said_folder.filter(|_| !is_command(&said.text)) {
-        let folder = escaped(&folder.to_string_lossy());
-        said.text.insert_str(0, &format!("{FOLDER_OPENS}{folder}{FOLDER_CLOSES}"));
+        let folder = escape_to_line(&folder.to_string_lossy());
+        said.text.insert_str(0, &format!("{FOLDER_PREFIX}{folder}{FOLDER_SUFFIX}"));
         check_size(&said.text)?;
     }
     Ok(said)
 }
 
 /// A prompt without the folder that was said before it.
-pub(crate) fn without_folder(text: &str) -> &str {
-    let after = text.strip_prefix(FOLDER_OPENS).and_then(|rest| rest.split_once(FOLDER_CLOSES));
+pub(crate) fn strip_folder(text: &str) -> &str {
+    let after = text.strip_prefix(FOLDER_PREFIX).and_then(|rest| rest.split_once(FOLDER_SUFFIX));
     match after {
         Some((folder, prompt)) if !folder.contains('\n') => prompt,
         _ => text,
@@ -146,7 +148,7 @@ pub(crate) fn without_folder(text: &str) -> &str {
 }
 
 /// A folder as it is said: a person's own name is nobody else's business.
-pub(crate) fn said_as(folder: &Path, home: Option<&Path>) -> PathBuf {
+pub(crate) fn abbreviate_home(folder: &Path, home: Option<&Path>) -> PathBuf {
     let home = home.filter(|home| home.parent().is_some());
     match home.and_then(|home| folder.strip_prefix(home).ok()) {
         // Joining an empty path would leave a slash at the end.
@@ -174,19 +176,19 @@ fn is_command(text: &str) -> bool {
     starts_well && all_allowed && name.len() <= COMMAND_LEN_MAX
 }
 
-fn linked(link: &ResourceLink) -> String {
+fn format_link(link: &ResourceLink) -> String {
     let title = link.title.as_deref().filter(|title| !title.is_empty()).unwrap_or(&link.name);
-    let uri = escaped(&link.uri);
+    let uri = escape_to_line(&link.uri);
     match title.trim() {
         "" => format!("[Resource link] {uri}"),
-        title => format!("[Resource link ({})] {uri}", bracketed(title)),
+        title => format!("[Resource link ({})] {uri}", escape_brackets(title)),
     }
 }
 
 /// A name that cannot leave the brackets it stands in.
-fn bracketed(name: &str) -> String {
+fn escape_brackets(name: &str) -> String {
     let mut safe = String::new();
-    for c in escaped(name).chars() {
+    for c in escape_to_line(name).chars() {
         if matches!(c, '(' | ')' | '[' | ']') {
             safe.push('\\');
         }
@@ -195,18 +197,18 @@ fn bracketed(name: &str) -> String {
     safe
 }
 
-fn embedded_text(text: &TextResourceContents) -> String {
-    format!("[Resource] {}\n{}", escaped(&text.uri), fenced(&text.text, ""))
+fn format_embedded_text(text: &TextResourceContents) -> String {
+    format!("[Resource] {}\n{}", escape_to_line(&text.uri), code_block(&text.text, ""))
 }
 
 /// The file of a picture that is linked to.
-fn named_picture(link: &ResourceLink) -> Option<PathBuf> {
-    link.mime_type.as_deref().and_then(picture_kind)?;
-    file_of(&link.uri)
+fn linked_image_path(link: &ResourceLink) -> Option<PathBuf> {
+    link.mime_type.as_deref().and_then(image_type)?;
+    file_uri_path(&link.uri)
 }
 
 /// The path in a `file:` address on this machine.
-fn file_of(uri: &str) -> Option<PathBuf> {
+fn file_uri_path(uri: &str) -> Option<PathBuf> {
     let (scheme, rest) = uri.split_once("://")?;
     if !scheme.eq_ignore_ascii_case("file") {
         return None;
@@ -232,23 +234,27 @@ fn file_of(uri: &str) -> Option<PathBuf> {
 }
 
 /// The kind of picture that a media type names.
-fn picture_kind(mime: &str) -> Option<&'static str> {
+fn image_type(mime: &str) -> Option<&'static str> {
     let kind = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let kind = if kind == "image/jpg" { "image/jpeg" } else { kind.as_str() };
-    PICTURES.into_iter().find(|known| *known == kind)
+    IMAGE_TYPES.into_iter().find(|known| *known == kind)
 }
 
-fn picture(data: &str, mime: &str, uri: Option<&str>) -> Result<PromptAttachment, PromptError> {
-    let Some(mime) = picture_kind(mime) else {
-        let (mime, known) = (named(mime), PICTURES.join(", "));
-        return bad(format!("a picture cannot be `{mime}`; it can be {known}"));
+fn image_attachment(
+    data: &str,
+    mime: &str,
+    uri: Option<&str>,
+) -> Result<PromptAttachment, PromptError> {
+    let Some(mime) = image_type(mime) else {
+        let (mime, known) = (shorten_name(mime), IMAGE_TYPES.join(", "));
+        return invalid(format!("a picture cannot be `{mime}`; it can be {known}"));
     };
     // Four characters make three bytes; what is too long is not decoded to be told so.
     let most = PICTURE_BYTES_MAX.div_ceil(3).saturating_mul(4);
     let bytes = if data.len() > most { None } else { Some(STANDARD.decode(data)) };
     match bytes {
-        Some(Err(_)) => bad(format!("the data of a picture ({mime}) is not base64")),
-        Some(Ok(bytes)) if bytes.is_empty() => bad(format!("a picture ({mime}) is empty")),
+        Some(Err(_)) => invalid(format!("the data of a picture ({mime}) is not base64")),
+        Some(Ok(bytes)) if bytes.is_empty() => invalid(format!("a picture ({mime}) is empty")),
         Some(Ok(bytes)) if bytes.len() <= PICTURE_BYTES_MAX => {
             let name = uri.and_then(|uri| uri.rsplit('/').next()).map(|name| one_line(name, 255));
             let name = name.filter(|name| !name.is_empty());
@@ -256,17 +262,17 @@ fn picture(data: &str, mime: &str, uri: Option<&str>) -> Result<PromptAttachment
         }
         _ => {
             let most = PICTURE_BYTES_MAX / 1024 / 1024;
-            bad(format!("a picture ({mime}) is larger than {most} MiB; send a smaller one"))
+            invalid(format!("a picture ({mime}) is larger than {most} MiB; send a smaller one"))
         }
     }
 }
 
-fn named(text: &str) -> String {
+fn shorten_name(text: &str) -> String {
     one_line(text, NAMED_CHARS_MAX)
 }
 
-fn bad<T>(what: String) -> Result<T, PromptError> {
-    Err(PromptError::Bad { what })
+fn invalid<T>(what: String) -> Result<T, PromptError> {
+    Err(PromptError::Invalid { what })
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ type LockFuture = Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>;
 
 impl SendQueueTicket {
     /// The place behind all that were asked for before.
-    pub(crate) fn next(active: &ActiveSession) -> Self {
+    pub(crate) fn enqueue(active: &ActiveSession) -> Self {
         let lock: LockFuture = Box::pin(Arc::clone(&active.sending).lock_owned());
         let mut turn = Box::pin(maybe_done(lock));
         // Who is in line is known by who asked first, not by whose task runs first.
@@ -46,14 +46,14 @@ impl SendQueueTicket {
     }
 
     /// Waits for its turn, which lasts until what is given back is dropped.
-    async fn come(mut self) -> Option<OwnedMutexGuard<()>> {
+    async fn wait_turn(mut self) -> Option<OwnedMutexGuard<()>> {
         self.0.as_mut().await;
         self.0.as_mut().take_output()
     }
 }
 
 /// Carries a prompt to the gateway; after that, waits for the wish to stop it, and carries that.
-pub(crate) async fn carry(
+pub(crate) async fn deliver_prompt(
     active: Arc<ActiveSession>,
     turn: SendQueueTicket,
     run: String,
@@ -65,11 +65,11 @@ pub(crate) async fn carry(
     // `$/cancel_request` is the same wish as `session/cancel`, by another name.
     let unasked = async {
         unasked.await;
-        active.mailbox.put(SessionMessage::CancelRun(run.clone())).await;
+        active.mailbox.send(SessionMessage::CancelRun(run.clone())).await;
         std::future::pending::<()>().await;
     };
     let carried = async {
-        let sent = send(&active, turn, &run, said, thinking, &cancel).await;
+        let sent = send_prompt(&active, turn, &run, said, thinking, &cancel).await;
         if sent.is_none() {
             cancel.cancelled().await;
         }
@@ -84,8 +84,8 @@ pub(crate) async fn carry(
         Some(how) => {
             // What could not be sent may have come there all the same.
             let may_be = matches!(how, PromptSendFailure::Failed(_)) && cancel.is_cancelled();
-            let letter = SessionMessage::Carried { run: run.clone(), how: Box::new(how) };
-            active.mailbox.put(letter).await;
+            let letter = SessionMessage::PromptFailed { run: run.clone(), how: Box::new(how) };
+            active.mailbox.send(letter).await;
             may_be
         }
     };
@@ -93,12 +93,12 @@ pub(crate) async fn carry(
         // That may take long, and what else the session has is not needed for it.
         let near = active.near.clone();
         drop(active);
-        cancelled_runs::stop(&near, &run).await;
+        cancelled_runs::stop_run(&near, &run).await;
     }
 }
 
 /// Sends; says what became of it if it was not sent.
-async fn send(
+async fn send_prompt(
     active: &ActiveSession,
     turn: SendQueueTicket,
     run: &str,
@@ -114,12 +114,12 @@ async fn send(
             Ok(picture) => attachments.push(picture),
             Err(why) => {
                 let message = format!("`{shown}` cannot be attached: {why}");
-                return Some(PromptSendFailure::Failed(rpc_error::invalid(message)));
+                return Some(PromptSendFailure::Failed(rpc_error::invalid_params(message)));
             }
         }
     }
     let ready = async {
-        let turn = turn.come().await;
+        let turn = turn.wait_turn().await;
         active.awaited.wait(&active.mailbox).await;
         turn
     };
@@ -127,13 +127,13 @@ async fn send(
         return Some(PromptSendFailure::Cancelled);
     };
     // What a server brings that came up since is for this prompt already.
-    if let Err(error) = active.near.offer_tools_anew().await {
+    if let Err(error) = active.near.refresh_tool_offer().await {
         tracing::warn!(%error, "the tools could not be offered anew");
     }
     let overlap = active.overlap;
     let sending = SendRequest { run: run.to_owned(), text, attachments, thinking, overlap };
     let sent = active.near.send(sending).await;
-    sent.err().map(|error| PromptSendFailure::Failed(rpc_error::of_link(&error)))
+    sent.err().map(|error| PromptSendFailure::Failed(rpc_error::from_link_error(&error)))
 }
 
 /// Reads a picture that was only named, as the tools read: what policy denies stays closed.
@@ -163,8 +163,8 @@ async fn read_picture(
     }
     // Where a person was asked about it, they see what became of it; the picture they have.
     let (told, _) = oneshot::channel();
-    let seen = Arc::new(BackendResult::words(end.status, words.clone()));
-    active.mailbox.put(SessionMessage::OwnEnded { call: id, end: seen, told }).await;
+    let seen = Arc::new(BackendResult::from_text(end.status, words.clone()));
+    active.mailbox.send(SessionMessage::ClientCallEnded { call: id, end: seen, told }).await;
     picture.ok_or_else(|| match end.status {
         ToolCallStatus::Completed => {
             "it is no picture that models take (PNG, JPEG, GIF, WebP)".to_owned()
@@ -177,7 +177,7 @@ async fn read_picture(
 struct SilentObserver;
 
 impl CallObserver for SilentObserver {
-    fn described(&self, _title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {}
+    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {}
 
-    fn progress(&self, _message: String) {}
+    fn on_progress(&self, _message: String) {}
 }

@@ -14,15 +14,18 @@ use crate::tool_host_factory::ToolHostOpenError;
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
 /// The parameters of a method.
-pub(crate) fn params<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, Error> {
+pub(crate) fn parse_params<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, Error> {
     let params = if params.is_null() { json!({}) } else { params };
     serde_json::from_value(params).map_err(|error| {
-        invalid(format!("the parameters of `{method}` do not fit: {}", reason(&error)))
+        invalid_params(format!(
+            "the parameters of `{method}` do not fit: {}",
+            parse_error_reason(&error)
+        ))
     })
 }
 
 /// What was sent does not fit.
-pub(crate) fn invalid(message: impl Into<String>) -> Error {
+pub(crate) fn invalid_params(message: impl Into<String>) -> Error {
     Error::new(Error::invalid_params().code, message)
 }
 
@@ -32,7 +35,7 @@ pub(crate) fn bad_request(message: impl Into<String>) -> Error {
 }
 
 /// There is no such session on this connection.
-pub(crate) fn no_session(id: &str) -> Error {
+pub(crate) fn session_not_found(id: &str) -> Error {
     let message =
         "no such session is open; open it by `session/load` or `session/resume`, or make a new one";
     Error::new(agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND, message)
@@ -40,47 +43,57 @@ pub(crate) fn no_session(id: &str) -> Error {
 }
 
 /// Something failed that is nobody's bad request.
-pub(crate) fn failed(kind: &str, message: impl Into<String>, is_retryable: bool) -> Error {
+pub(crate) fn operation_failed(
+    kind: &str,
+    message: impl Into<String>,
+    is_retryable: bool,
+) -> Error {
     Error::new(Error::internal_error().code, one_line(&message.into()))
         .data(json!({"kind": kind, "retryable": is_retryable}))
 }
 
 /// What is wrong stands in a settings file, or on the command line.
-pub(crate) fn wrong_settings(message: &str) -> Error {
-    failed("settings", message, false)
+pub(crate) fn settings_error(message: &str) -> Error {
+    operation_failed("settings", message, false)
 }
 
 /// What a gateway's refusal is to the client.
-pub(crate) fn of_link(error: &GatewayLinkError) -> Error {
+pub(crate) fn from_link_error(error: &GatewayLinkError) -> Error {
     match error {
-        GatewayLinkError::NoSession { key } => no_session(key),
+        GatewayLinkError::NoSession { key } => session_not_found(key),
         GatewayLinkError::Refused { code, message } if code.is_callers_fault() => {
-            invalid(one_line(message))
+            invalid_params(one_line(message))
         }
-        GatewayLinkError::Refused { message, .. } => failed("gateway_refused", message, false),
+        GatewayLinkError::Refused { message, .. } => {
+            operation_failed("gateway_refused", message, false)
+        }
         GatewayLinkError::Unreachable { message, is_passing } => {
-            failed("gateway_unreachable", message, *is_passing)
+            operation_failed("gateway_unreachable", message, *is_passing)
         }
-        GatewayLinkError::Settings { message } => wrong_settings(message),
-        GatewayLinkError::Lost { .. } => failed("gateway_lost", error.to_string(), true),
-        GatewayLinkError::Unsupported { .. } => failed("unsupported", error.to_string(), false),
+        GatewayLinkError::Settings { message } => settings_error(message),
+        GatewayLinkError::Lost { .. } => operation_failed("gateway_lost", error.to_string(), true),
+        GatewayLinkError::Unsupported { .. } => {
+            operation_failed("unsupported", error.to_string(), false)
+        }
     }
 }
 
 /// What a bench that is not there is to the client.
-pub(crate) fn of_bench(error: &ToolHostOpenError) -> Error {
+pub(crate) fn from_tool_host_error(error: &ToolHostOpenError) -> Error {
     match error {
-        ToolHostOpenError::Hands(error) => of_hands(error),
-        ToolHostOpenError::Settings(message) => wrong_settings(message),
+        ToolHostOpenError::Backend(error) => from_backend_error(error),
+        ToolHostOpenError::Settings(message) => settings_error(message),
     }
 }
 
 /// What a folder that cannot be worked in is to the client.
-pub(crate) fn of_hands(error: &ToolBackendError) -> Error {
+pub(crate) fn from_backend_error(error: &ToolBackendError) -> Error {
     match error {
-        ToolBackendError::Workspace(message) => invalid(one_line(message)),
-        ToolBackendError::OutOfReach(_) => invalid(one_line(&error.to_string())),
-        ToolBackendError::Away { .. } => failed("tool_host", error.to_string(), true),
+        ToolBackendError::Workspace(message) => invalid_params(one_line(message)),
+        ToolBackendError::FolderNotAllowed(_) => invalid_params(one_line(&error.to_string())),
+        ToolBackendError::ClientDisconnected { .. } => {
+            operation_failed("tool_host", error.to_string(), true)
+        }
     }
 }
 
@@ -90,10 +103,10 @@ fn one_line(text: &str) -> String {
 }
 
 /// What a reader of JSON says, without what it quotes of the values.
-fn reason(error: &serde_json::Error) -> String {
+fn parse_error_reason(error: &serde_json::Error) -> String {
     let said = error.to_string();
     match said.split_once(": ") {
-        // `invalid type: string "…", expected u16`: the value stands between.
+        // `invalid_params type: string "…", expected u16`: the value stands between.
         Some((what, rest)) => match rest.rsplit_once(", expected ") {
             Some((_, expected)) => format!("{what}, expected {expected}"),
             None => what.to_owned(),
@@ -118,7 +131,7 @@ mod tests {
             (json!({"port": "hunter2"}), "invalid type, expected u16"),
             (json!({}), "missing field `port`"),
         ] {
-            let error = params::<ServerParams>("session/new", sent).unwrap_err();
+            let error = parse_params::<ServerParams>("session/new", sent).unwrap_err();
             assert_eq!(
                 error.message,
                 format!("the parameters of `session/new` do not fit: {expected}")

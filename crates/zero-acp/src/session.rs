@@ -34,7 +34,7 @@ use crate::session_options::SessionOptions;
 use crate::update_presenter::UpdatePresenter;
 
 /// Remarks that wait for a prompt; of more, the oldest are forgotten.
-const UNTOLD_MAX: usize = 16;
+const PENDING_REMARKS_MAX: usize = 16;
 
 /// A session that is open on this connection.
 pub(crate) struct ActiveSession {
@@ -60,7 +60,7 @@ pub(crate) struct ActiveSession {
 }
 
 impl ActiveSession {
-    pub(crate) fn choices(&self) -> MutexGuard<'_, SessionOptions> {
+    pub(crate) fn options(&self) -> MutexGuard<'_, SessionOptions> {
         self.choices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,10 +104,10 @@ impl SessionActor {
     }
 
     /// Works on letters until the session is closed, or nobody can write to it any more.
-    pub(crate) async fn work(mut self, mut letters: mpsc::Receiver<SessionMessage>) {
+    pub(crate) async fn run(mut self, mut letters: mpsc::Receiver<SessionMessage>) {
         loop {
             // What a command printed is shown now and then; what is left when it pauses, after a while.
-            let due = self.presenter.due();
+            let due = self.presenter.next_output_due();
             let pause = async move {
                 match due {
                     Some(due) => sleep_until(due.into()).await,
@@ -118,56 +118,58 @@ impl SessionActor {
             let letter = tokio::select! {
                 letter = letters.recv() => letter,
                 () = pause => {
-                    let updates = self.presenter.overdue(Instant::now());
-                    self.tell(updates).await;
+                    let updates = self.presenter.present_held_output(Instant::now());
+                    self.send_updates(updates).await;
                     continue;
                 }
             };
             let Some(letter) = letter else { break };
-            if is_first && letter.only_tells() {
+            if is_first && letter.is_informational() {
                 // What is shown waits for what is being done: for this thread to have nothing else to do,
                 // or to have done much of it. What comes meanwhile is shown with it.
                 tokio::task::yield_now().await;
             }
             match letter {
-                SessionMessage::Prompt(prompted) => self.begin(*prompted).await,
-                SessionMessage::Cancel => self.cancel_all().await,
-                SessionMessage::CancelRun(run) => self.cancel(&run).await,
-                SessionMessage::Carried { run, how } => self.carried(&run, *how),
-                SessionMessage::Overdue(run) => self.overdue(&run).await,
-                SessionMessage::News(news) => self.news(*news).await,
-                SessionMessage::Described { call, title, kind, locations } => {
-                    let updates = self.presenter.described(&call, &title, kind, &locations);
-                    self.tell(updates).await;
+                SessionMessage::Prompt(prompted) => self.start_prompt(*prompted).await,
+                SessionMessage::CancelAll => self.cancel_all().await,
+                SessionMessage::CancelRun(run) => self.cancel_run(&run).await,
+                SessionMessage::PromptFailed { run, how } => self.handle_send_failure(&run, *how),
+                SessionMessage::CancelOverdue(run) => self.handle_overdue_cancel(&run).await,
+                SessionMessage::GatewayUpdate(news) => self.handle_gateway_update(*news).await,
+                SessionMessage::CallDescribed { call, title, kind, locations } => {
+                    let updates =
+                        self.presenter.present_description(&call, &title, kind, &locations);
+                    self.send_updates(updates).await;
                 }
-                SessionMessage::Begun { call } => {
-                    let updates = self.presenter.begun(&call);
-                    self.tell(updates).await;
+                SessionMessage::CallStarted { call } => {
+                    let updates = self.presenter.present_call_start(&call);
+                    self.send_updates(updates).await;
                 }
-                SessionMessage::Printed { call, printed } => {
-                    let updates = self.presenter.printed(&call, &printed.take(), Instant::now());
-                    self.tell(updates).await;
+                SessionMessage::OutputAvailable { call, printed } => {
+                    let updates =
+                        self.presenter.present_output(&call, &printed.take(), Instant::now());
+                    self.send_updates(updates).await;
                 }
-                SessionMessage::Ask(asked) => self.ask_here(*asked).await,
+                SessionMessage::RequestApproval(asked) => self.ask_local_approval(*asked).await,
                 SessionMessage::Elicit(elicited) => {
                     self.questions.elicit(*elicited);
-                    self.withdraw_of_stopped().await;
+                    self.withdraw_stopped_questions().await;
                 }
-                SessionMessage::Choose { question, message, shown } => {
-                    self.choose(&question, &message, shown).await;
+                SessionMessage::ShowChoice { question, message, shown } => {
+                    self.show_choice(&question, &message, shown).await;
                 }
-                SessionMessage::Chosen { question, answer } => {
-                    self.answered(&question, answer).await
+                SessionMessage::ChoiceEnded { question, answer } => {
+                    self.show_answer(&question, answer).await
                 }
-                SessionMessage::Tell(updates) => self.tell(updates).await,
-                SessionMessage::Remark(text) => self.remark(text).await,
-                SessionMessage::OwnCall { call, tool, input } => {
-                    let updates = self.presenter.started(&call, &tool, &input);
-                    self.tell(updates).await;
+                SessionMessage::SendUpdates(updates) => self.send_updates(updates).await,
+                SessionMessage::Remark(text) => self.send_remark(text).await,
+                SessionMessage::ClientCallStarted { call, tool, input } => {
+                    let updates = self.presenter.present_client_call(&call, &tool, &input);
+                    self.send_updates(updates).await;
                 }
-                SessionMessage::OwnEnded { call, end, told } => {
-                    let updates = self.presenter.ended(&call, &end);
-                    self.tell(updates).await;
+                SessionMessage::ClientCallEnded { call, end, told } => {
+                    let updates = self.presenter.present_client_call_end(&call, &end);
+                    self.send_updates(updates).await;
                     let _ = told.send(());
                 }
                 SessionMessage::Close { done, runs } => {
@@ -180,65 +182,65 @@ impl SessionActor {
         self.close(DisconnectPolicy::Abort).await;
     }
 
-    async fn tell(&mut self, updates: Vec<SessionUpdate>) {
-        self.to_client.updates(&self.active.id, updates).await;
+    async fn send_updates(&mut self, updates: Vec<SessionUpdate>) {
+        self.to_client.send_updates(&self.active.id, updates).await;
     }
 
     /// Says something of zero's own. What is no notice belongs to a turn, and waits for one.
-    async fn remark(&mut self, text: String) {
-        if self.waiting.is_empty() && !self.presenter.takes_notices() {
-            if self.untold.len() >= UNTOLD_MAX {
+    async fn send_remark(&mut self, text: String) {
+        if self.waiting.is_empty() && !self.presenter.supports_notices() {
+            if self.untold.len() >= PENDING_REMARKS_MAX {
                 self.untold.pop_front();
             }
             self.untold.push_back(text);
             return;
         }
-        let update = self.presenter.remark(&text);
-        self.tell(vec![update]).await;
+        let update = self.presenter.present_remark(&text);
+        self.send_updates(vec![update]).await;
     }
 
     /// Takes all questions back. A call that stood for one alone is settled.
-    async fn withdraw_all(&mut self) {
+    async fn withdraw_all_questions(&mut self) {
         let withdrawn = self.questions.withdraw_all();
-        self.let_go(withdrawn).await;
-        let updates = self.presenter.withdrawn();
-        self.tell(updates).await;
+        self.release_questions(withdrawn).await;
+        let updates = self.presenter.end_lone_questions();
+        self.send_updates(updates).await;
     }
 
     /// Takes the questions of runs back that were stopped: what they ask after that is not asked.
-    async fn withdraw_of_stopped(&mut self) {
+    async fn withdraw_stopped_questions(&mut self) {
         for run in self.stopped_runs() {
-            self.withdraw_of(&run).await;
+            self.withdraw_run_questions(&run).await;
         }
     }
 
     /// Takes the questions of one run back, and no others.
-    async fn withdraw_of(&mut self, run: &str) {
-        let (presenter, stopping) = (&self.presenter, self.stopping(run));
-        let withdrawn = self.questions.withdraw_those(|subject| match subject {
-            QuestionSubject::Run(of) => stopping.takes(of.as_ref()),
-            QuestionSubject::Call(call) => stopping.takes_call(call, presenter.run_of(call)),
-            QuestionSubject::Unknown => stopping.takes(None),
+    async fn withdraw_run_questions(&mut self, run: &str) {
+        let (presenter, stopping) = (&self.presenter, self.run_cancellation(run));
+        let withdrawn = self.questions.withdraw_matching(|subject| match subject {
+            QuestionSubject::Run(of) => stopping.covers_run(of.as_ref()),
+            QuestionSubject::Call(call) => stopping.covers_call(call, presenter.call_run(call)),
+            QuestionSubject::Unknown => stopping.covers_run(None),
         });
-        self.let_go(withdrawn).await;
+        self.release_questions(withdrawn).await;
     }
 
     /// Lets go of questions that were taken back, and shows that they are over.
-    async fn let_go(&mut self, withdrawn: WithdrawnQuestions) {
+    async fn release_questions(&mut self, withdrawn: WithdrawnQuestions) {
         let questions = withdrawn.ids();
-        self.let_go_when_heard(withdrawn);
+        self.release_after_cancel(withdrawn);
         for question in questions {
-            self.answered(&question, "cancelled").await;
+            self.show_answer(&question, "cancelled").await;
         }
     }
 
     /// A question was answered, or is not asked any more.
-    async fn answered(&mut self, question: &str, answer: &str) {
-        let updates = self.presenter.answered(question, answer);
-        self.tell(updates).await;
+    async fn show_answer(&mut self, question: &str, answer: &str) {
+        let updates = self.presenter.resolve_question(question, answer);
+        self.send_updates(updates).await;
     }
 
-    async fn choose(
+    async fn show_choice(
         &mut self,
         question: &str,
         message: &str,
@@ -246,16 +248,16 @@ impl SessionActor {
     ) {
         // One that was taken back meanwhile is not shown any more.
         if self.questions.is_waiting(question) {
-            let (updates, call) = self.presenter.choice(question, message);
-            self.tell(updates).await;
+            let (updates, call) = self.presenter.present_choice(question, message);
+            self.send_updates(updates).await;
             let _ = shown.send(call);
         }
     }
 
-    async fn ask_here(&mut self, asked: ApprovalMessage) {
-        let (updates, call) = self.presenter.asked(&asked.request);
-        self.tell(updates).await;
-        self.questions.permission_here(asked, call);
-        self.withdraw_of_stopped().await;
+    async fn ask_local_approval(&mut self, asked: ApprovalMessage) {
+        let (updates, call) = self.presenter.present_approval(&asked.request);
+        self.send_updates(updates).await;
+        self.questions.ask_local_permission(asked, call);
+        self.withdraw_stopped_questions().await;
     }
 }

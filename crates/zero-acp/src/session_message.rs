@@ -19,54 +19,57 @@ use crate::prompt_content::PromptContent;
 use crate::prompt_sender::PromptSendFailure;
 
 /// Letters that wait.
-const LETTERS_MAX: usize = 1_024;
+const MESSAGES_MAX: usize = 1_024;
 
 /// What comes to the task of a session.
 pub(crate) enum SessionMessage {
     /// The client says something to the agent.
     Prompt(Box<PromptMessage>),
     /// It wants everything stopped.
-    Cancel,
+    CancelAll,
     /// It wants one prompt stopped.
     CancelRun(String),
     /// A prompt came to the gateway, or did not.
-    Carried { run: String, how: Box<PromptSendFailure> },
+    PromptFailed { run: String, how: Box<PromptSendFailure> },
     /// A run was stopped and has not said so in time.
-    Overdue(String),
+    CancelOverdue(String),
     /// Something happened at the gateway.
-    News(Box<GatewayUpdate>),
+    GatewayUpdate(Box<GatewayUpdate>),
     /// The tools here know what a call will do.
-    Described { call: String, title: String, kind: ToolKind, locations: Vec<FilePosition> },
+    CallDescribed { call: String, title: String, kind: ToolKind, locations: Vec<FilePosition> },
     /// A call was allowed and runs.
-    Begun { call: String },
+    CallStarted { call: String },
     /// A command printed something.
-    Printed { call: String, printed: Arc<OutputBuffer> },
+    OutputAvailable { call: String, printed: Arc<OutputBuffer> },
     /// The tools here ask whether a call may run.
-    Ask(Box<ApprovalMessage>),
+    RequestApproval(Box<ApprovalMessage>),
     /// Something is asked on behalf of a tool here.
     Elicit(Box<client_questions::ElicitationMessage>),
     /// A question is put as a choice; it is asked once the call is told that stands for it.
-    Choose { question: String, message: String, shown: oneshot::Sender<ToolCallUpdate> },
+    ShowChoice { question: String, message: String, shown: oneshot::Sender<ToolCallUpdate> },
     /// Such a question is over: `allow_once`, `reject_once` or `cancelled`.
-    Chosen { question: String, answer: &'static str },
+    ChoiceEnded { question: String, answer: &'static str },
     /// Something to tell that nothing else brings.
-    Tell(Vec<SessionUpdate>),
+    SendUpdates(Vec<SessionUpdate>),
     /// Words of zero's own for the person.
     Remark(String),
     /// The client makes a call itself.
-    OwnCall { call: String, tool: String, input: Value },
+    ClientCallStarted { call: String, tool: String, input: Value },
     /// A call is over that the ledger does not know of; whoever waits hears when that was told.
-    OwnEnded { call: String, end: Arc<BackendResult>, told: oneshot::Sender<()> },
+    ClientCallEnded { call: String, end: Arc<BackendResult>, told: oneshot::Sender<()> },
     /// It is over with this session.
     Close { done: oneshot::Sender<()>, runs: DisconnectPolicy },
 }
 
 impl SessionMessage {
     /// Whether it only tells what happened.
-    pub(crate) fn only_tells(&self) -> bool {
+    pub(crate) fn is_informational(&self) -> bool {
         matches!(
             self,
-            Self::News(_) | Self::Described { .. } | Self::Begun { .. } | Self::Printed { .. }
+            Self::GatewayUpdate(_)
+                | Self::CallDescribed { .. }
+                | Self::CallStarted { .. }
+                | Self::OutputAvailable { .. }
         )
     }
 }
@@ -93,17 +96,17 @@ pub(crate) struct SessionSender {
 
 impl SessionSender {
     pub(crate) fn new() -> (Self, mpsc::Receiver<SessionMessage>) {
-        let (letters, received) = mpsc::channel(LETTERS_MAX);
+        let (letters, received) = mpsc::channel(MESSAGES_MAX);
         (Self { letters }, received)
     }
 
     /// Puts a letter in; waits for room.
-    pub(crate) async fn put(&self, letter: SessionMessage) {
+    pub(crate) async fn send(&self, letter: SessionMessage) {
         let _ = self.letters.send(letter).await;
     }
 
     /// Puts a letter in if there is room; gives it back otherwise.
-    pub(crate) fn try_put(&self, letter: SessionMessage) -> Result<(), SessionMessage> {
+    pub(crate) fn try_send(&self, letter: SessionMessage) -> Result<(), SessionMessage> {
         use tokio::sync::mpsc::error::TrySendError;
         self.letters.try_send(letter).map_err(|error| match error {
             TrySendError::Full(letter) | TrySendError::Closed(letter) => letter,

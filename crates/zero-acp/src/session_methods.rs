@@ -15,25 +15,25 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use zero_client::{ListRequest, SessionChange};
 
-use crate::acp_agent::{AcpAgent, MethodResponse, close};
+use crate::acp_agent::{AcpAgent, MethodResponse, close_and_wait};
 use crate::config::DisconnectPolicy;
 use crate::rpc_error;
 use crate::session::ActiveSession;
 use crate::session_setup::{PreparedSession, SessionSpec};
 
 /// Sessions of a page, unless fewer are asked for.
-const PAGE: u64 = 50;
+const PAGE_SIZE_DEFAULT: u64 = 50;
 /// Most of a page.
 const PAGE_MAX: u64 = 200;
 /// Where a session works of which nobody knows it. The protocol wants a folder, and no session can work
 /// in this one.
-const NOWHERE: &str = "/";
+const UNKNOWN_CWD: &str = "/";
 
 pub(crate) async fn new_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: NewSessionRequest = rpc_error::params("session/new", params)?;
+    let asked: NewSessionRequest = rpc_error::parse_params("session/new", params)?;
     let wanted = SessionSpec {
         id: None,
         cwd: asked.cwd,
@@ -42,21 +42,21 @@ pub(crate) async fn new_session(
         meta: asked.meta,
     };
     let _alone = agent.opening.lock().await;
-    let opened = agent.open(wanted).await?;
+    let opened = agent.open_session(wanted).await?;
     let response = {
-        let choices = opened.active.choices();
+        let choices = opened.active.options();
         NewSessionResponse::new(opened.active.id.clone())
             .modes(choices.modes())
             .config_options(choices.options())
     };
-    Ok(MethodResponse::new(response)?.then(remember(&agent, opened)))
+    Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
 }
 
 pub(crate) async fn load_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: LoadSessionRequest = rpc_error::params("session/load", params)?;
+    let asked: LoadSessionRequest = rpc_error::parse_params("session/load", params)?;
     let wanted = SessionSpec {
         id: Some(asked.session_id.0.to_string()),
         cwd: asked.cwd,
@@ -66,22 +66,22 @@ pub(crate) async fn load_session(
     };
     let _alone = agent.opening.lock().await;
     let mut opened = reopen(&agent, wanted).await?;
-    if let Err(error) = opened.replay().await {
+    if let Err(error) = opened.replay_history().await {
         opened.active.near.leave().await;
         return Err(error);
     }
     let response = {
-        let choices = opened.active.choices();
+        let choices = opened.active.options();
         LoadSessionResponse::new().modes(choices.modes()).config_options(choices.options())
     };
-    Ok(MethodResponse::new(response)?.then(remember(&agent, opened)))
+    Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
 }
 
 pub(crate) async fn resume_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: ResumeSessionRequest = rpc_error::params("session/resume", params)?;
+    let asked: ResumeSessionRequest = rpc_error::parse_params("session/resume", params)?;
     let wanted = SessionSpec {
         id: Some(asked.session_id.0.to_string()),
         cwd: asked.cwd,
@@ -92,25 +92,25 @@ pub(crate) async fn resume_session(
     let _alone = agent.opening.lock().await;
     let opened = reopen(&agent, wanted).await?;
     let response = {
-        let choices = opened.active.choices();
+        let choices = opened.active.options();
         ResumeSessionResponse::new().modes(choices.modes()).config_options(choices.options())
     };
-    Ok(MethodResponse::new(response)?.then(remember(&agent, opened)))
+    Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
 }
 
 /// Opens a session that was there before, under the very id that the client knows. One that is open
 /// on this connection is let go first: its client starts over with it.
 async fn reopen(agent: &Arc<AcpAgent>, wanted: SessionSpec) -> Result<PreparedSession, Error> {
     // What cannot be opened costs nobody the session that they have.
-    agent.check(&wanted).await?;
+    agent.check_spec(&wanted).await?;
     let known = wanted.id.as_ref().and_then(|id| agent.sessions().remove(id));
     if let Some(known) = known {
-        close(&known, DisconnectPolicy::Abort).await;
+        close_and_wait(&known, DisconnectPolicy::Abort).await;
     }
-    agent.open(wanted).await
+    agent.open_session(wanted).await
 }
 
-fn remember(agent: &AcpAgent, opened: PreparedSession) -> PreparedSession {
+fn register_session(agent: &AcpAgent, opened: PreparedSession) -> PreparedSession {
     let id = opened.active.id.0.to_string();
     agent.sessions().insert(id, Arc::clone(&opened.active));
     opened
@@ -120,38 +120,44 @@ pub(crate) async fn list_sessions(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: ListSessionsRequest = rpc_error::params("session/list", params)?;
+    let asked: ListSessionsRequest = rpc_error::parse_params("session/list", params)?;
     if asked.cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
-        return Err(rpc_error::invalid("`cwd` has to be an absolute path"));
+        return Err(rpc_error::invalid_params("`cwd` has to be an absolute path"));
     }
     let offset = match &asked.cursor {
         None => 0,
-        Some(cursor) => cursor
-            .strip_prefix("after:")
-            .and_then(|offset| offset.parse().ok())
-            .ok_or_else(|| rpc_error::invalid("`cursor` is not one that `session/list` gave"))?,
+        Some(cursor) => {
+            cursor.strip_prefix("after:").and_then(|offset| offset.parse().ok()).ok_or_else(
+                || rpc_error::invalid_params("`cursor` is not one that `session/list` gave"),
+            )?
+        }
     };
     let limit =
         asked.meta.as_ref().and_then(|meta| meta.get("limit").or_else(|| meta.get("pageSize")));
     let limit = match limit {
-        None => PAGE,
+        None => PAGE_SIZE_DEFAULT,
         Some(limit) => limit
             .as_u64()
             .filter(|limit| *limit > 0)
-            .ok_or_else(|| rpc_error::invalid("`_meta.limit` has to be a number above 0"))?,
+            .ok_or_else(|| rpc_error::invalid_params("`_meta.limit` has to be a number above 0"))?,
     };
     let is_of_folder = asked.cwd.is_some();
     let cwd = asked.cwd.map(|cwd| cwd.display().to_string());
     let listing = ListRequest { cwd, offset, limit: limit.min(PAGE_MAX) };
-    let listed =
-        agent.config.link.list(listing).await.map_err(|error| rpc_error::of_link(&error))?;
+    let listed = agent
+        .config
+        .link
+        .list(listing)
+        .await
+        .map_err(|error| rpc_error::from_link_error(&error))?;
     let sessions = listed.sessions.into_iter().filter_map(|info| {
         let updated = Timestamp::from_millisecond(info.updated_ms).ok();
         let session = match info.cwd {
             Some(cwd) => SessionInfo::new(info.session_key, PathBuf::from(cwd)),
             // Of one that nobody knows the folder of it cannot be said that it is of this one.
             None if is_of_folder => return None,
-            None => SessionInfo::new(info.session_key, PathBuf::from(NOWHERE)).meta(unknown_cwd()),
+            None => SessionInfo::new(info.session_key, PathBuf::from(UNKNOWN_CWD))
+                .meta(unknown_cwd_meta()),
         };
         Some(session.title(info.title).updated_at(updated.map(|time| time.to_string())))
     });
@@ -160,7 +166,7 @@ pub(crate) async fn list_sessions(
 }
 
 /// Says that the folder is not known, whatever stands there.
-fn unknown_cwd() -> Meta {
+fn unknown_cwd_meta() -> Meta {
     Meta::from_iter([("zero".to_owned(), json!({"cwdUnknown": true}))])
 }
 
@@ -168,10 +174,10 @@ pub(crate) async fn close_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: CloseSessionRequest = rpc_error::params("session/close", params)?;
+    let asked: CloseSessionRequest = rpc_error::parse_params("session/close", params)?;
     let id = &*asked.session_id.0;
-    let active = agent.sessions().remove(id).ok_or_else(|| rpc_error::no_session(id))?;
-    close(&active, DisconnectPolicy::Abort).await;
+    let active = agent.sessions().remove(id).ok_or_else(|| rpc_error::session_not_found(id))?;
+    close_and_wait(&active, DisconnectPolicy::Abort).await;
     MethodResponse::new(CloseSessionResponse::new())
 }
 
@@ -179,7 +185,7 @@ pub(crate) async fn delete_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: DeleteSessionRequest = rpc_error::params("session/delete", params)?;
+    let asked: DeleteSessionRequest = rpc_error::parse_params("session/delete", params)?;
     let id = &*asked.session_id.0;
     let active = agent.sessions().remove(id);
     let key = match &active {
@@ -187,18 +193,18 @@ pub(crate) async fn delete_session(
         None => id.to_owned(),
     };
     if let Some(active) = active {
-        close(&active, DisconnectPolicy::Abort).await;
+        close_and_wait(&active, DisconnectPolicy::Abort).await;
     }
-    agent.config.link.delete(&key).await.map_err(|error| rpc_error::of_link(&error))?;
+    agent.config.link.delete(&key).await.map_err(|error| rpc_error::from_link_error(&error))?;
     MethodResponse::new(DeleteSessionResponse::new())
 }
 
 pub(crate) async fn set_mode(agent: Arc<AcpAgent>, params: Value) -> Result<MethodResponse, Error> {
-    let asked: SetSessionModeRequest = rpc_error::params("session/set_mode", params)?;
-    let active = agent.active(&asked.session_id.0)?;
-    let change = active.choices().choose_mode(&asked.mode_id.0);
-    let change = change.map_err(|error| rpc_error::invalid(error.to_string()))?;
-    self::change(&active, change).await?;
+    let asked: SetSessionModeRequest = rpc_error::parse_params("session/set_mode", params)?;
+    let active = agent.find_session(&asked.session_id.0)?;
+    let change = active.options().choose_mode(&asked.mode_id.0);
+    let change = change.map_err(|error| rpc_error::invalid_params(error.to_string()))?;
+    self::apply_change(&active, change).await?;
     MethodResponse::new(SetSessionModeResponse::new())
 }
 
@@ -207,52 +213,56 @@ pub(crate) async fn set_option(
     params: Value,
 ) -> Result<MethodResponse, Error> {
     let asked: SetSessionConfigOptionRequest =
-        rpc_error::params("session/set_config_option", params)?;
-    let active = agent.active(&asked.session_id.0)?;
+        rpc_error::parse_params("session/set_config_option", params)?;
+    let active = agent.find_session(&asked.session_id.0)?;
     let value = match &asked.value {
         SessionConfigOptionValue::ValueId { value } => value.0.to_string(),
         SessionConfigOptionValue::Boolean { value } => value.to_string(),
-        _ => return Err(rpc_error::invalid("`value` has to be one of the option's values")),
+        _ => return Err(rpc_error::invalid_params("`value` has to be one of the option's values")),
     };
-    let change = active.choices().choose(&asked.config_id.0, &value);
-    let change = change.map_err(|error| rpc_error::invalid(error.to_string()))?;
-    self::change(&active, change).await?;
-    let options = active.choices().options();
+    let change = active.options().choose(&asked.config_id.0, &value);
+    let change = change.map_err(|error| rpc_error::invalid_params(error.to_string()))?;
+    self::apply_change(&active, change).await?;
+    let options = active.options().options();
     MethodResponse::new(SetSessionConfigOptionResponse::new(options))
 }
 
 /// Changes what the person chose. A mode holds here as well, whatever the gateway makes of it.
-async fn change(active: &ActiveSession, change: SessionChange) -> Result<(), Error> {
+async fn apply_change(active: &ActiveSession, change: SessionChange) -> Result<(), Error> {
     let own_mode = &active.own_mode;
     let chosen = change.mode.map(|mode| (mode, own_mode.choose(mode)));
     if chosen.is_some() {
         // Before anybody else is asked: who takes long to answer keeps no tool freer meanwhile.
-        tell_mode(active).await?;
+        apply_mode_to_tools(active).await?;
     }
     let changed = active.near.change(change).await;
     match (&changed, chosen) {
         (_, None) => {}
         (Err(_), Some((mode, before))) => {
-            own_mode.take_back(mode, before);
-            tell_mode(active).await?;
+            own_mode.revert_choice(mode, before);
+            apply_mode_to_tools(active).await?;
         }
-        (Ok(info), Some(_)) => own_mode.is_kept(info.last_seq),
+        (Ok(info), Some(_)) => own_mode.confirm_stored(info.last_seq),
     }
     {
-        let mut choices = active.choices();
-        choices.own_mode = own_mode.own();
+        let mut choices = active.options();
+        choices.own_mode = own_mode.chosen_mode();
         if let Ok(info) = &changed {
             choices.info = info.clone();
         }
     }
-    changed.map_err(|error| rpc_error::of_link(&error))?;
+    changed.map_err(|error| rpc_error::from_link_error(&error))?;
     match chosen {
         None => Ok(()),
-        Some(_) => tell_mode(active).await,
+        Some(_) => apply_mode_to_tools(active).await,
     }
 }
 
 /// Has the tools of the session follow its mode.
-async fn tell_mode(active: &ActiveSession) -> Result<(), Error> {
-    active.own_mode.tell(&*active.hands).await.map_err(|error| rpc_error::of_hands(&error))
+async fn apply_mode_to_tools(active: &ActiveSession) -> Result<(), Error> {
+    active
+        .own_mode
+        .apply_to_backend(&*active.hands)
+        .await
+        .map_err(|error| rpc_error::from_backend_error(&error))
 }

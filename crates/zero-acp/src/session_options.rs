@@ -12,7 +12,7 @@ use zero_session::model::ThinkingEffort;
 use crate::text_sanitizer::one_line;
 
 /// The model of a session that has none.
-const DIRECT: &str = "direct";
+const DIRECT_MODEL: &str = "direct";
 /// Commands that are listed; further ones can still be written.
 const COMMANDS_MAX: usize = 500;
 /// Longest line about something.
@@ -126,7 +126,7 @@ impl SessionOptions {
                 .description(value.description.map(str::to_owned))
         };
         let setting = |setting: SessionOptionKind| {
-            let current = self.current(setting)?;
+            let current = self.current_value(setting)?;
             let values: Vec<_> = self.values(setting).into_iter().map(option).collect();
             Some(
                 SessionConfigOption::select(setting.id(), setting.name(), current, values)
@@ -149,7 +149,7 @@ impl SessionOptions {
         value: &str,
     ) -> Result<SessionChange, SessionOptionError> {
         let offered =
-            || SessionOptionKind::ALL.into_iter().filter(|it| self.current(*it).is_some());
+            || SessionOptionKind::ALL.into_iter().filter(|it| self.current_value(*it).is_some());
         let Some(setting) = offered().find(|setting| setting.id() == option) else {
             let known: Vec<_> = offered().map(|setting| format!("`{}`", setting.id())).collect();
             let id = one_line(option, LINE_CHARS_MAX);
@@ -197,10 +197,10 @@ impl SessionOptions {
         chosen.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode)
     }
 
-    /// What is chosen; `None` for what cannot be chosen here.
-    fn current(&self, setting: SessionOptionKind) -> Option<String> {
+    /// What is chosen; `Full` for what cannot be chosen here.
+    fn current_value(&self, setting: SessionOptionKind) -> Option<String> {
         let model = match (self.info.model.as_str(), &self.offered.default_model) {
-            ("", None) => DIRECT,
+            ("", None) => DIRECT_MODEL,
             ("", Some(model)) => model,
             (model, _) => model,
         };
@@ -216,10 +216,10 @@ impl SessionOptions {
                 };
                 (is_choice && !agent.is_empty()).then(|| agent.to_owned())
             }
-            SessionOptionKind::Thinking if model == DIRECT => None,
+            SessionOptionKind::Thinking if model == DIRECT_MODEL => None,
             SessionOptionKind::Thinking => {
                 let thinking = self.info.thinking.as_deref().filter(|word| !word.is_empty());
-                Some(thinking.unwrap_or(ThinkingEffort::Default.word()).to_owned())
+                Some(thinking.unwrap_or(ThinkingEffort::Default.as_str()).to_owned())
             }
         }
     }
@@ -234,19 +234,21 @@ impl SessionOptions {
         let mut values: Vec<OptionValue> = match setting {
             SessionOptionKind::Mode => PermissionMode::ALL
                 .into_iter()
-                .filter(|mode| self.offers(*mode))
-                .map(told)
+                .filter(|mode| self.is_mode_offered(*mode))
+                .map(mode_value)
                 .collect(),
             SessionOptionKind::Model => self.offered.models.iter().map(plain).collect(),
             SessionOptionKind::Agent => self.offered.agents.iter().map(plain).collect(),
-            SessionOptionKind::Thinking => ThinkingEffort::ALL.into_iter().map(thought).collect(),
+            SessionOptionKind::Thinking => {
+                ThinkingEffort::ALL.into_iter().map(thinking_value).collect()
+            }
         };
-        if let Some(current) = self.current(setting)
+        if let Some(current) = self.current_value(setting)
             && values.iter().all(|value| value.word != current)
         {
             let value = match (setting, current.as_str()) {
-                (SessionOptionKind::Mode, _) => told(self.mode()),
-                (SessionOptionKind::Model, DIRECT) => OptionValue {
+                (SessionOptionKind::Mode, _) => mode_value(self.mode()),
+                (SessionOptionKind::Model, DIRECT_MODEL) => OptionValue {
                     word: current,
                     name: "No model".to_owned(),
                     description: Some("Commands go straight to the tools"),
@@ -259,13 +261,13 @@ impl SessionOptions {
     }
 
     /// A gateway that says nothing of modes leaves them to the tools, which know them all.
-    fn offers(&self, mode: PermissionMode) -> bool {
+    fn is_mode_offered(&self, mode: PermissionMode) -> bool {
         let modes = &self.offered.modes;
         modes.is_empty() || modes.iter().any(|word| word == mode.as_str())
     }
 }
 
-fn told(mode: PermissionMode) -> OptionValue {
+fn mode_value(mode: PermissionMode) -> OptionValue {
     let (name, description) = match mode {
         PermissionMode::Ask => ("Ask", "Looks around in the project; asks before everything else"),
         PermissionMode::AcceptEdits => {
@@ -283,7 +285,7 @@ fn told(mode: PermissionMode) -> OptionValue {
     }
 }
 
-fn thought(thinking: ThinkingEffort) -> OptionValue {
+fn thinking_value(thinking: ThinkingEffort) -> OptionValue {
     let (name, description) = match thinking {
         ThinkingEffort::Default => ("Default", "As the model likes"),
         ThinkingEffort::Off => ("Off", "Not at all, where that can be chosen"),
@@ -292,7 +294,7 @@ fn thought(thinking: ThinkingEffort) -> OptionValue {
         ThinkingEffort::High => ("High", "Much"),
     };
     OptionValue {
-        word: thinking.word().to_owned(),
+        word: thinking.as_str().to_owned(),
         name: name.to_owned(),
         description: Some(description),
     }
@@ -305,7 +307,7 @@ mod tests {
 
     use super::*;
 
-    fn choices() -> SessionOptions {
+    fn sample_options() -> SessionOptions {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         SessionOptions {
             info: SessionInfo {
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Each option as `id=current of values`.
+    /// Each option as `id=current_value of values`.
     #[track_caller]
     fn check(choices: &SessionOptions, expected: &[&str]) {
         let options = serde_json::to_value(choices.options()).unwrap();
@@ -351,8 +353,11 @@ mod tests {
 
     #[test]
     fn what_is_chosen_is_among_what_can_be() {
-        check(&choices(), &[MODES, "model=big of big small", "agent=main of main qa", THOUGHTS]);
-        let mut other = choices();
+        check(
+            &sample_options(),
+            &[MODES, "model=big of big small", "agent=main of main qa", THOUGHTS],
+        );
+        let mut other = sample_options();
         other.info.mode = Some("auto".to_owned());
         other.offered.modes = vec!["ask".to_owned(), "plan".to_owned()];
         other.info.model = "gone".to_owned();
@@ -367,7 +372,7 @@ mod tests {
                 "thought_level=huge of default off low medium high huge",
             ],
         );
-        let mut unsure = choices();
+        let mut unsure = sample_options();
         unsure.info.mode = Some("yolo".to_owned());
         unsure.offered.modes.clear();
         unsure.info.model.clear();
@@ -386,13 +391,13 @@ mod tests {
 
     #[test]
     fn what_there_is_no_choice_of_is_not_offered() {
-        let mut named = choices();
+        let mut named = sample_options();
         named.info.session_key = "agent:main:acp:1".to_owned();
         check(&named, &[MODES, "model=big of big small", THOUGHTS]);
-        let mut alone = choices();
+        let mut alone = sample_options();
         alone.offered.agents.truncate(1);
         check(&alone, &[MODES, "model=big of big small", THOUGHTS]);
-        let mut direct = choices();
+        let mut direct = sample_options();
         direct.info.model = "direct".to_owned();
         direct.offered.models.clear();
         direct.offered.agents.clear();
@@ -409,7 +414,7 @@ mod tests {
 
     #[test]
     fn options_say_what_they_are_for() {
-        let options = serde_json::to_value(choices().options()).unwrap();
+        let options = serde_json::to_value(sample_options().options()).unwrap();
         let categories: Vec<_> =
             options.as_array().unwrap().iter().map(|option| option["category"].clone()).collect();
         assert_eq!(categories, ["mode", "model", "_zero_agent", "thought_level"]);
@@ -418,7 +423,7 @@ mod tests {
             json!({"value": "accept-edits", "name": "Accept edits",
                    "description": "Changes files of the project, too; asks before everything else"})
         );
-        let modes = serde_json::to_value(choices().modes()).unwrap();
+        let modes = serde_json::to_value(sample_options().modes()).unwrap();
         assert_eq!(modes["currentModeId"], "ask");
         assert_eq!(modes["availableModes"].as_array().unwrap().len(), 4);
     }
@@ -427,7 +432,7 @@ mod tests {
     fn choosing_changes_one_thing_or_says_what_there_is() {
         #[track_caller]
         fn check(option: &str, value: &str, expected: Result<SessionChange, &str>) {
-            let chosen = choices().choose(option, value).map_err(|error| error.to_string());
+            let chosen = sample_options().choose(option, value).map_err(|error| error.to_string());
             assert_eq!(chosen, expected.map_err(str::to_owned), "{option} {value}");
         }
         let none = SessionChange::default;
@@ -450,16 +455,16 @@ mod tests {
             "fast",
             Err("there is no option `speed`; there are `mode`, `model`, `agent`, `thought_level`"),
         );
-        assert_eq!(choices().choose_mode("plan").unwrap().mode, Some(PermissionMode::Plan));
-        assert!(choices().choose_mode("small").is_err());
-        let mut named = choices();
+        assert_eq!(sample_options().choose_mode("plan").unwrap().mode, Some(PermissionMode::Plan));
+        assert!(sample_options().choose_mode("small").is_err());
+        let mut named = sample_options();
         named.info.session_key = "agent:main:x".to_owned();
         assert!(matches!(named.choose("agent", "qa"), Err(SessionOptionError::NoOption { .. })));
     }
 
     #[test]
     fn commands_say_what_may_follow_them() {
-        let mut choices = choices();
+        let mut choices = sample_options();
         let command = |name: &str, hint: Option<&str>| SlashCommandInfo {
             name: name.to_owned(),
             description: "Does\nit".to_owned(),

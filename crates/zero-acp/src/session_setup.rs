@@ -63,25 +63,25 @@ pub(crate) struct PreparedSession {
 
 impl AcpAgent {
     /// Whether what a client wants can be, as far as that is known before anything is opened.
-    pub(crate) async fn check(&self, wanted: &SessionSpec) -> Result<(), Error> {
+    pub(crate) async fn check_spec(&self, wanted: &SessionSpec) -> Result<(), Error> {
         let SessionSpec { cwd, additional, servers, .. } = wanted;
-        session_servers(servers.clone())?;
+        parse_servers(servers.clone())?;
         check_folders(cwd, additional)?;
-        self.fits(cwd, additional).await
+        self.check_session_folders(cwd, additional).await
     }
 
     /// Whether a session may work in these folders.
-    async fn fits(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
-        let checked = self.config.bench.check(cwd, additional).await;
-        checked.map_err(|error| rpc_error::of_hands(&error))
+    async fn check_session_folders(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
+        let checked = self.config.bench.check_folders(cwd, additional).await;
+        checked.map_err(|error| rpc_error::from_backend_error(&error))
     }
 
     /// Opens a session.
-    pub(crate) async fn open(&self, wanted: SessionSpec) -> Result<PreparedSession, Error> {
+    pub(crate) async fn open_session(&self, wanted: SessionSpec) -> Result<PreparedSession, Error> {
         let SessionSpec { id, cwd, additional, servers, meta } = wanted;
-        let servers = session_servers(servers)?;
+        let servers = parse_servers(servers)?;
         check_folders(&cwd, &additional)?;
-        let chosen = chosen(&self.config.defaults, id.as_deref(), meta.as_ref())?;
+        let chosen = select_session(&self.config.defaults, id.as_deref(), meta.as_ref())?;
         let opening = OpenRequest { cwd: Some(cwd.display().to_string()), ..chosen.opening };
         if self.sessions().len() >= SESSIONS_MAX {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
@@ -89,12 +89,12 @@ impl AcpAgent {
         }
         let (near, heard) = {
             // The gateway gets ready while the folders are looked at; nothing is asked of it for others.
-            let fits = self.fits(&cwd, &additional).shared();
+            let fits = self.check_session_folders(&cwd, &additional).shared();
             let ready = async {
                 fits.clone().await?;
                 // Servers that come with a session are its own, and so is what they bring tools to.
                 Ok(match servers.is_empty() {
-                    true => Some(self.config.bench.make_ready(&cwd, &additional).await),
+                    true => Some(self.config.bench.prepare(&cwd, &additional).await),
                     false => None,
                 })
             };
@@ -110,7 +110,7 @@ impl AcpAgent {
         let mut heard = UpdateBuffer::new(heard);
         let place =
             SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
-        match heard.meanwhile(self.set_up(near.clone(), place)).await {
+        match heard.buffer_during(self.build_session(near.clone(), place)).await {
             Ok(SessionParts { active, desk, letters, to_client }) => {
                 Ok(PreparedSession { active, desk, letters, heard, to_client })
             }
@@ -127,34 +127,36 @@ impl AcpAgent {
         opening: OpenRequest,
     ) -> Result<(SessionHandle, SessionUpdates), Error> {
         let opened = self.config.link.open(opening).await;
-        opened.map_err(|error| match (id, rpc_error::of_link(&error)) {
-            (Some(id), error) if error.code == rpc_error::no_session(id).code => {
-                rpc_error::no_session(id)
+        opened.map_err(|error| match (id, rpc_error::from_link_error(&error)) {
+            (Some(id), error) if error.code == rpc_error::session_not_found(id).code => {
+                rpc_error::session_not_found(id)
             }
             (_, error) => error,
         })
     }
 
-    async fn set_up(
+    async fn build_session(
         &self,
         near: SessionHandle,
         place: SessionEnvironment,
     ) -> Result<SessionParts, Error> {
         let SessionEnvironment { id: asked_id, cwd, additional, servers, prefix_cwd } = place;
         let info = near.info();
-        let id = self.free_id(asked_id.as_deref().unwrap_or(&info.session_key));
-        let Some(to_client) = self.known_client() else {
+        let id = self.assign_id(asked_id.as_deref().unwrap_or(&info.session_key));
+        let Some(to_client) = self.client_handle() else {
             return Err(rpc_error::bad_request("`initialize` comes first"));
         };
-        let caps = self.caps();
+        let caps = self.client_features();
         let (mailbox, letters) = SessionSender::new();
         let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
         let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&additional).cloned().collect();
         let bench = Arc::clone(&self.config.bench);
         let editor =
-            ClientBuffers::of(id.clone(), to_client.clone(), caps.clone(), bench, folders).await;
-        let session = SessionId::new(info.session_id.clone())
-            .map_err(|error| rpc_error::failed("gateway_refused", error.to_string(), false))?;
+            ClientBuffers::for_client(id.clone(), to_client.clone(), caps.clone(), bench, folders)
+                .await;
+        let session = SessionId::new(info.session_id.clone()).map_err(|error| {
+            rpc_error::operation_failed("gateway_refused", error.to_string(), false)
+        })?;
         let order = ToolHostRequest {
             session,
             cwd: cwd.clone(),
@@ -166,9 +168,13 @@ impl AcpAgent {
             editor: editor.map(|editor| Arc::new(editor) as _),
             servers,
         };
-        let bench =
-            self.config.bench.open(order).await.map_err(|error| rpc_error::of_bench(&error))?;
-        let own_mode = Arc::new(LocalMode::new(near.place(), bench.own_mode, &info));
+        let bench = self
+            .config
+            .bench
+            .open(order)
+            .await
+            .map_err(|error| rpc_error::from_tool_host_error(&error))?;
+        let own_mode = Arc::new(LocalMode::new(near.locality(), bench.own_mode, &info));
         let tapped = ObservedToolBackend {
             hands: Arc::clone(&bench.hands),
             mailbox: mailbox.clone(),
@@ -179,11 +185,12 @@ impl AcpAgent {
         let host = format!("zero acp (process {})", std::process::id());
         near.host_tools(&host, Arc::new(tapped), PermissionMode::Auto)
             .await
-            .map_err(|error| rpc_error::of_link(&error))?;
-        let offered = near.choices().await.map_err(|error| rpc_error::of_link(&error))?;
-        let choices = SessionOptions { info: near.info(), offered, own_mode: own_mode.own() };
-        let says_folder = (prefix_cwd && !near.knows_cwd())
-            .then(|| prompt_content::said_as(&cwd, self.config.home.as_deref()));
+            .map_err(|error| rpc_error::from_link_error(&error))?;
+        let offered = near.choices().await.map_err(|error| rpc_error::from_link_error(&error))?;
+        let choices =
+            SessionOptions { info: near.info(), offered, own_mode: own_mode.chosen_mode() };
+        let says_folder = (prefix_cwd && !near.is_cwd_known())
+            .then(|| prompt_content::abbreviate_home(&cwd, self.config.home.as_deref()));
         let stops: Arc<QuestionCanceller> = Arc::default();
         let active = Arc::new(ActiveSession {
             id: id.clone(),
@@ -196,7 +203,7 @@ impl AcpAgent {
             awaited: PendingServers::new(bench.arrivals),
             sending: Arc::default(),
             says_folder,
-            overlap: self.config.habits().overlap,
+            overlap: self.config.preferences().overlap,
             own_calls: Arc::clone(&self.own_calls),
         });
         let presenter = UpdatePresenter::new(caps.clone(), cwd);
@@ -209,7 +216,7 @@ impl AcpAgent {
 
     /// What the client calls a session: as it asked for it, or its key, so that another process finds
     /// it, too.
-    fn free_id(&self, key: &str) -> schema::SessionId {
+    fn assign_id(&self, key: &str) -> schema::SessionId {
         let sessions = self.sessions();
         let mut id = key.to_owned();
         let mut number = 2;
@@ -223,34 +230,34 @@ impl AcpAgent {
 
 impl PreparedSession {
     /// Tells what happened in the session before.
-    pub(crate) async fn replay(&mut self) -> Result<(), Error> {
+    pub(crate) async fn replay_history(&mut self) -> Result<(), Error> {
         let Self { active, desk, heard, to_client, .. } = self;
-        heard.meanwhile(replay(active, desk, to_client)).await
+        heard.buffer_during(replay_ledger(active, desk, to_client)).await
     }
 
     /// Begins to work, after the client knows that the session is open.
-    pub(crate) fn begin(self) {
+    pub(crate) fn start(self) {
         let Self { active, mut desk, letters, mut heard, .. } = self;
         let first = {
-            let choices = active.choices();
+            let choices = active.options();
             let commands = AvailableCommandsUpdate::new(choices.commands());
             let mut first = vec![SessionUpdate::AvailableCommandsUpdate(commands)];
-            first.extend(desk.presenter.standing(&choices.info));
+            first.extend(desk.presenter.present_session_info(&choices.info));
             first
         };
         let mailbox = active.mailbox.clone();
         drop(active);
-        tokio::spawn(desk.work(letters));
+        tokio::spawn(desk.run(letters));
         tokio::spawn(async move {
-            mailbox.put(SessionMessage::Tell(first)).await;
+            mailbox.send(SessionMessage::SendUpdates(first)).await;
             while let Some(news) = heard.next().await {
-                mailbox.put(SessionMessage::News(Box::new(news))).await;
+                mailbox.send(SessionMessage::GatewayUpdate(Box::new(news))).await;
             }
         });
     }
 }
 
-async fn replay(
+async fn replay_ledger(
     active: &ActiveSession,
     desk: &mut SessionActor,
     to_client: &ClientHandle,
@@ -258,13 +265,13 @@ async fn replay(
     let near = &active.near;
     let from = match near.info().transcript {
         0 | 1 => 0,
-        _ => last_reset(near).await?,
+        _ => last_reset_seq(near).await?,
     };
-    let mut ledger = LedgerReader::after(near, from);
-    while let Some(page) = ledger.page().await? {
+    let mut ledger = LedgerReader::starting_after(near, from);
+    while let Some(page) = ledger.next_page().await? {
         for event in &page {
-            let updates = desk.presenter.entry(event, DeliveryMode::Replay);
-            to_client.updates(&active.id, updates).await;
+            let updates = desk.presenter.present_entry(event, DeliveryMode::Replay);
+            to_client.send_updates(&active.id, updates).await;
         }
     }
     desk.told_until = ledger.after;
@@ -272,9 +279,9 @@ async fn replay(
 }
 
 /// Number of the entry that began the present transcript.
-async fn last_reset(near: &SessionHandle) -> Result<u64, Error> {
-    let (mut ledger, mut reset) = (LedgerReader::after(near, 0), 0);
-    while let Some(page) = ledger.page().await? {
+async fn last_reset_seq(near: &SessionHandle) -> Result<u64, Error> {
+    let (mut ledger, mut reset) = (LedgerReader::starting_after(near, 0), 0);
+    while let Some(page) = ledger.next_page().await? {
         let mut resets = page.iter().filter(|event| matches!(event.what, EventKind::Reset { .. }));
         reset = resets.next_back().map_or(reset, |event| event.seq);
     }
@@ -292,12 +299,12 @@ struct LedgerReader<'a> {
 
 impl<'a> LedgerReader<'a> {
     /// What comes after an entry.
-    fn after(near: &'a SessionHandle, after: u64) -> Self {
+    fn starting_after(near: &'a SessionHandle, after: u64) -> Self {
         Self { near, after, count: 0, is_read: false }
     }
 
-    /// The next entries; `None` when all were read.
-    async fn page(&mut self) -> Result<Option<Vec<Event>>, Error> {
+    /// The next entries; `Full` when all were read.
+    async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Error> {
         if self.is_read {
             return Ok(None);
         }
@@ -307,8 +314,11 @@ impl<'a> LedgerReader<'a> {
             );
             return Err(rpc_error::bad_request(message));
         }
-        let page =
-            self.near.events(self.after).await.map_err(|error| rpc_error::of_link(&error))?;
+        let page = self
+            .near
+            .read_events(self.after)
+            .await
+            .map_err(|error| rpc_error::from_link_error(&error))?;
         self.is_read = !page.has_more;
         self.count = self.count.saturating_add(page.events.len());
         self.after = page.events.last().map_or(self.after, |event| event.seq);
@@ -340,13 +350,13 @@ struct SessionSelection {
     prefix_cwd: bool,
 }
 
-fn chosen(
+fn select_session(
     defaults: &SessionOpenDefaults,
     id: Option<&str>,
     meta: Option<&Meta>,
 ) -> Result<SessionSelection, Error> {
     let said = SessionMeta { meta };
-    let prefix_cwd = said.switch(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
+    let prefix_cwd = said.bool_field(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
     if let Some(id) = id {
         // The same session opened twice on a connection has a number behind its key.
         let key = match id.rsplit_once('#') {
@@ -357,8 +367,8 @@ fn chosen(
         let opening = OpenRequest { key, require_existing: true, ..OpenRequest::default() };
         return Ok(SessionSelection { opening, prefix_cwd });
     }
-    let label = said.text(&["sessionLabel", "label"])?;
-    let key = said.text(&["sessionKey", "session", "key"])?;
+    let label = said.text_field(&["sessionLabel", "label"])?;
+    let key = said.text_field(&["sessionKey", "session", "key"])?;
     let (key, label) = match (key, label) {
         (None, None) => (defaults.key.clone(), defaults.label.clone()),
         said => said,
@@ -366,10 +376,10 @@ fn chosen(
     // A label names one session; a key besides would name another.
     let key = match &label {
         Some(_) => None,
-        None => Some(key.unwrap_or_else(|| format!("acp:{}", uuid()))),
+        None => Some(key.unwrap_or_else(|| format!("acp:{}", random_uuid()))),
     };
-    let reset = said.switch(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
-    let existing = said.switch(&["requireExisting", "requireExistingSession"])?;
+    let reset = said.bool_field(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
+    let existing = said.bool_field(&["requireExisting", "requireExistingSession"])?;
     let require_existing = existing.unwrap_or(defaults.require_existing);
     let agent = defaults.agent.clone();
     let opening =
@@ -383,7 +393,7 @@ struct SessionMeta<'a> {
 }
 
 impl SessionMeta<'_> {
-    fn find(&self, names: &[&str]) -> Option<&Value> {
+    fn find_field(&self, names: &[&str]) -> Option<&Value> {
         let meta = self.meta?;
         let own = meta.get("zero").and_then(Value::as_object);
         let own = names.iter().find_map(|name| own.and_then(|own| own.get(*name)));
@@ -391,29 +401,32 @@ impl SessionMeta<'_> {
             .filter(|value| !value.is_null())
     }
 
-    fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {
-        match self.find(names) {
+    fn text_field(&self, names: &[&str]) -> Result<Option<String>, Error> {
+        match self.find_field(names) {
             None => Ok(None),
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
-            Some(_) => Err(wrong(names, "a text that is not empty")),
+            Some(_) => Err(wrong_type_error(names, "a text that is not empty")),
         }
     }
 
-    fn switch(&self, names: &[&str]) -> Result<Option<bool>, Error> {
-        match self.find(names) {
+    fn bool_field(&self, names: &[&str]) -> Result<Option<bool>, Error> {
+        match self.find_field(names) {
             None => Ok(None),
             Some(Value::Bool(switch)) => Ok(Some(*switch)),
-            Some(_) => Err(wrong(names, "true or false")),
+            Some(_) => Err(wrong_type_error(names, "true or false")),
         }
     }
 }
 
-fn wrong(names: &[&str], expected: &str) -> Error {
-    rpc_error::invalid(format!("`_meta.{}` has to be {expected}", names.first().unwrap_or(&"")))
+fn wrong_type_error(names: &[&str], expected: &str) -> Error {
+    rpc_error::invalid_params(format!(
+        "`_meta.{}` has to be {expected}",
+        names.first().unwrap_or(&"")
+    ))
 }
 
 /// A random UUID.
-fn uuid() -> String {
+fn random_uuid() -> String {
     let bits = fastrand::u128(..);
     let bits = bits & !(0xf << 76) | (4 << 76);
     let bits = bits & !(0b11 << 62) | (0b10 << 62);
@@ -424,7 +437,7 @@ fn uuid() -> String {
 
 fn check_folders(cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
     if additional.len() > FOLDERS_MAX {
-        return Err(rpc_error::invalid(format!(
+        return Err(rpc_error::invalid_params(format!(
             "a session can have {FOLDERS_MAX} further folders"
         )));
     }
@@ -432,30 +445,32 @@ fn check_folders(cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
         .chain(additional.iter().map(|folder| ("additionalDirectories", &**folder)))
     {
         if !folder.is_absolute() {
-            return Err(rpc_error::invalid(format!("`{name}` has to be an absolute path")));
+            return Err(rpc_error::invalid_params(format!("`{name}` has to be an absolute path")));
         }
         if folder.parent().is_none() {
             let message =
                 format!("`{name}` is the root of this machine; name a folder of a project");
-            return Err(rpc_error::invalid(message));
+            return Err(rpc_error::invalid_params(message));
         }
     }
     Ok(())
 }
 
 /// The servers that a client names. What is in them is not quoted: it may be secret.
-fn session_servers(servers: Vec<McpServer>) -> Result<Vec<SessionMcpServer>, Error> {
+fn parse_servers(servers: Vec<McpServer>) -> Result<Vec<SessionMcpServer>, Error> {
     if servers.len() > SERVERS_MAX {
-        return Err(rpc_error::invalid(format!("a session can have {SERVERS_MAX} MCP servers")));
+        return Err(rpc_error::invalid_params(format!(
+            "a session can have {SERVERS_MAX} MCP servers"
+        )));
     }
-    servers.into_iter().map(session_server).collect()
+    servers.into_iter().map(parse_server).collect()
 }
 
-fn session_server(server: McpServer) -> Result<SessionMcpServer, Error> {
+fn parse_server(server: McpServer) -> Result<SessionMcpServer, Error> {
     match server {
         McpServer::Stdio(server) => {
             if !server.command.is_absolute() && server.command.components().count() > 1 {
-                return Err(rpc_error::invalid(
+                return Err(rpc_error::invalid_params(
                     "the command of an MCP server has to be an absolute path",
                 ));
             }
@@ -469,7 +484,9 @@ fn session_server(server: McpServer) -> Result<SessionMcpServer, Error> {
             let how = SessionServerTransport::Http { url: server.url, headers };
             Ok(SessionMcpServer { name: server.name, how })
         }
-        _ => Err(rpc_error::invalid("an MCP server can be a command or have an address (`http`)")),
+        _ => Err(rpc_error::invalid_params(
+            "an MCP server can be a command or have an address (`http`)",
+        )),
     }
 }
 
@@ -482,7 +499,7 @@ mod tests {
     #[track_caller]
     fn check(meta: Value, expected: OpenRequest) {
         let meta: Meta = serde_json::from_value(meta).unwrap();
-        let chosen = chosen(&SessionOpenDefaults::default(), None, Some(&meta)).unwrap();
+        let chosen = select_session(&SessionOpenDefaults::default(), None, Some(&meta)).unwrap();
         assert_eq!(chosen.opening, expected);
     }
 
@@ -505,7 +522,7 @@ mod tests {
     #[test]
     fn a_new_session_has_a_key_of_its_own() {
         let opening =
-            |defaults: &SessionOpenDefaults| chosen(defaults, None, None).unwrap().opening;
+            |defaults: &SessionOpenDefaults| select_session(defaults, None, None).unwrap().opening;
         let key = opening(&SessionOpenDefaults::default()).key.unwrap();
         assert_eq!(key.len(), "acp:".len() + 36);
         assert_eq!(key.as_bytes()[18], b'4', "{key}");
@@ -519,7 +536,8 @@ mod tests {
     #[test]
     fn a_session_that_was_there_is_known_by_its_id() {
         for (id, expected) in [("acp:1", "acp:1"), ("acp:1#2", "acp:1"), ("acp:#x", "acp:#x")] {
-            let opening = chosen(&SessionOpenDefaults::default(), Some(id), None).unwrap().opening;
+            let opening =
+                select_session(&SessionOpenDefaults::default(), Some(id), None).unwrap().opening;
             assert_eq!(opening.key.as_deref(), Some(expected));
             assert!(opening.require_existing);
         }
@@ -530,7 +548,7 @@ mod tests {
         for meta in [json!({"sessionKey": 1}), json!({"resetSession": "yes"}), json!({"label": ""})]
         {
             let meta: Meta = serde_json::from_value(meta).unwrap();
-            assert!(chosen(&SessionOpenDefaults::default(), None, Some(&meta)).is_err());
+            assert!(select_session(&SessionOpenDefaults::default(), None, Some(&meta)).is_err());
         }
         assert!(check_folders(Path::new("a/b"), &[]).is_err());
         assert!(check_folders(Path::new("/"), &[]).is_err());

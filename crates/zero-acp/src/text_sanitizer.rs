@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// Whether a character is not seen, or changes how its neighbours are. Joiners stay: emoji and some
 /// scripts need them.
-fn deceives(c: char) -> bool {
+fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -28,15 +28,15 @@ pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
                 return line;
             }
             count += 1;
-            push_visibly(&mut line, c);
+            push_visible(&mut line, c);
         }
     }
     line
 }
 
 /// Whole, with line breaks and tabs as they are and everything else that is not seen spelled out.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| deceives(c) && !matches!(c, '\n' | '\t')) {
+pub(crate) fn make_visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_deceptive(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());
@@ -45,40 +45,40 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
         match c {
             '\n' | '\t' => shown.push(c),
             '\r' if rest.peek() == Some(&'\n') => {}
-            c => push_visibly(&mut shown, c),
+            c => push_visible(&mut shown, c),
         }
     }
     Cow::Owned(shown)
 }
 
 /// Whole, in one line: what is not seen is spelled out, also line breaks.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn escape_to_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        push_visibly(&mut shown, c);
+        push_visible(&mut shown, c);
     }
     shown
 }
 
-fn push_visibly(line: &mut String, c: char) {
+fn push_visible(line: &mut String, c: char) {
     match c {
         '\n' | '\r' | '\t' => line.extend(c.escape_default()),
-        c if deceives(c) => line.extend(c.escape_unicode()),
+        c if is_deceptive(c) => line.extend(c.escape_unicode()),
         c => line.push(c),
     }
 }
 
 /// As a block of code that nothing inside can end.
-pub(crate) fn fenced(text: &str, language: &str) -> String {
-    let fence = "`".repeat(longest_ticks(text).saturating_add(1).max(3));
+pub(crate) fn code_block(text: &str, language: &str) -> String {
+    let fence = "`".repeat(longest_backtick_run(text).saturating_add(1).max(3));
     let last = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     format!("{fence}{language}\n{text}{last}{fence}")
 }
 
 /// As code within a line.
-pub(crate) fn code(text: &str) -> String {
-    let text = escaped(text);
-    let ticks = longest_ticks(&text);
+pub(crate) fn inline_code(text: &str) -> String {
+    let text = escape_to_line(text);
+    let ticks = longest_backtick_run(&text);
     if ticks == 0 {
         return format!("`{text}`");
     }
@@ -86,7 +86,7 @@ pub(crate) fn code(text: &str) -> String {
     format!("{fence} {text} {fence}")
 }
 
-fn longest_ticks(text: &str) -> usize {
+fn longest_backtick_run(text: &str) -> usize {
     let (mut longest, mut here) = (0_usize, 0_usize);
     for c in text.chars() {
         here = if c == '`' { here.saturating_add(1) } else { 0 };
@@ -97,7 +97,7 @@ fn longest_ticks(text: &str) -> usize {
 
 /// Its beginning and its end where it is longer than so many bytes, with a line between that says how
 /// much is left out.
-pub(crate) fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
+pub(crate) fn shorten_middle(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max {
         return Cow::Borrowed(text);
     }
@@ -139,25 +139,25 @@ mod tests {
 
     #[test]
     fn lines_stay_lines_where_they_may() {
-        check(visible("a\r\nb\tc"), "a\nb\tc");
-        check(visible("rm x\r ls"), "rm x\\r ls");
-        check(visible("a\u{200b}\u{7}"), "a\\u{200b}\\u{7}");
-        check(escaped("a\nb"), "a\\nb");
+        check(make_visible("a\r\nb\tc"), "a\nb\tc");
+        check(make_visible("rm x\r ls"), "rm x\\r ls");
+        check(make_visible("a\u{200b}\u{7}"), "a\\u{200b}\\u{7}");
+        check(escape_to_line("a\nb"), "a\\nb");
     }
 
     #[test]
     fn code_cannot_be_left() {
-        check(fenced("a", "sh"), "```sh\na\n```");
-        check(fenced("a\n```\nb\n", ""), "````\na\n```\nb\n````");
-        check(code("a`b"), "`` a`b ``");
-        check(code("a\nb"), "`a\\nb`");
+        check(code_block("a", "sh"), "```sh\na\n```");
+        check(code_block("a\n```\nb\n", ""), "````\na\n```\nb\n````");
+        check(inline_code("a`b"), "`` a`b ``");
+        check(inline_code("a\nb"), "`a\\nb`");
     }
 
     #[test]
     fn what_is_left_out_is_counted() {
-        check(shortened("abc", 3), "abc");
-        check(shortened("aaabbbccc", 6), "aaab\n[… 3 bytes are not shown …]\ncc");
-        check(shortened("ääää", 6), "ää\n[… 2 bytes are not shown …]\nä");
+        check(shorten_middle("abc", 3), "abc");
+        check(shorten_middle("aaabbbccc", 6), "aaab\n[… 3 bytes are not shown …]\ncc");
+        check(shorten_middle("ääää", 6), "ää\n[… 2 bytes are not shown …]\nä");
         check(tail("äb", 2), "b");
         check(tail("äb", 3), "äb");
     }

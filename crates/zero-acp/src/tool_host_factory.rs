@@ -15,7 +15,7 @@ use zero_session::tool_backend::{CallApprover, ToolBackend, ToolBackendError};
 /// Makes the tools of a session, beside its files.
 pub trait ToolHostFactory: Send + Sync {
     /// Whether these folders can be worked in, before a session is made for them.
-    fn check<'a>(
+    fn check_folders<'a>(
         &'a self,
         cwd: &'a Path,
         additional: &'a [PathBuf],
@@ -24,15 +24,15 @@ pub trait ToolHostFactory: Send + Sync {
     /// Makes ready what [`open`](Self::open) needs in these folders, while other things are done for a
     /// session that will work there. It stays ready as long as what is given is kept; whatever is wrong
     /// is told when they are opened.
-    fn make_ready<'a>(
+    fn prepare<'a>(
         &'a self,
         cwd: &'a Path,
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Box<dyn Any + Send>>;
 
-    /// Where a folder leads, as tools name it: links may be on the way to it. `None` when it cannot
+    /// Where a folder leads, as tools name it: links may be on the way to it. `Full` when it cannot
     /// be worked in.
-    fn leads_to<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>>;
+    fn resolve_folder<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>>;
 
     /// Tools for a session in a folder, by this machine's settings. Nothing slow happens here that
     /// can wait for a first call.
@@ -47,7 +47,7 @@ pub trait ToolHostFactory: Send + Sync {
 pub enum ToolHostOpenError {
     /// The folder cannot be worked in.
     #[error(transparent)]
-    Hands(#[from] ToolBackendError),
+    Backend(#[from] ToolBackendError),
     /// The settings that hold there cannot be used; this says where they stand and what to do.
     #[error("{0}")]
     Settings(String),
@@ -57,7 +57,7 @@ pub enum ToolHostOpenError {
 pub trait ServerStartup: Send + Sync {
     /// Waits for those whose tools nobody knows yet, but no longer than this; gives those that are
     /// not there then.
-    fn wait(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>>;
+    fn wait_for_servers(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>>;
 }
 
 /// A server that has brought nothing.

@@ -43,7 +43,7 @@ const SESSIONS_MAX: usize = 64;
 /// Longest name of a session.
 const ID_BYTES_MAX: usize = 256;
 /// The session that is meant where none is named.
-const UNNAMED: &str = "default";
+const DEFAULT_SESSION: &str = "default";
 /// How long calls may take to end when the caller is gone.
 const END_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether they have.
@@ -69,7 +69,7 @@ pub enum ToolServerApproval {
     /// The caller is asked.
     Ask,
     /// It was said beforehand that it may.
-    Yes,
+    AllowAll,
 }
 
 /// Serves one caller on a pair of streams, until it goes away.
@@ -80,8 +80,15 @@ pub async fn serve_tools(
 ) -> Result<(), AcpServeError> {
     let gauge = WriteBacklog::default();
     let service = Arc::new(ToolServer::new(config, gauge.clone()));
-    acp_server::until_gone("zero tools", gauge, Arc::clone(&service), service.end(), input, output)
-        .await
+    acp_server::serve_until_closed(
+        "zero tools",
+        gauge,
+        Arc::clone(&service),
+        service.stop_all(),
+        input,
+        output,
+    )
+    .await
 }
 
 struct ToolServer {
@@ -120,31 +127,31 @@ struct SessionCloseParams {
 }
 
 impl ConnectionHandler for ToolServer {
-    fn meets(&self, connection: ConnectionTo<Client>) {
+    fn set_connection(&self, connection: ConnectionTo<Client>) {
         self.to_client.get_or_init(|| ClientHandle::new(connection, self.gauge.clone()));
     }
 
-    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
+    fn handle_request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
         let service = Arc::clone(self);
-        let answer = match (method, ToolMethod::of(method)) {
+        let answer = match (method, ToolMethod::parse(method)) {
             ("initialize", _) => Ok(self.initialize(&params)),
-            ("tools/close" | "_zero/tools/close", _) => self.close(params),
+            ("tools/close" | "_zero/tools/close", _) => self.close_session(params),
             (_, Some((ToolMethod::Result, _))) => Ok(json!({})),
-            (_, Some((ToolMethod::Cancel, _))) => self.cancel(params),
+            (_, Some((ToolMethod::Cancel, _))) => self.cancel_call(params),
             (_, Some((ToolMethod::List, _))) => {
                 tokio::spawn(async move {
-                    let _ = responder.respond_with_result(service.list(params).await);
+                    let _ = responder.respond_with_result(service.list_tools(params).await);
                 });
                 return;
             }
-            (_, Some((ToolMethod::Use, spelling))) => match ToolUseParams::of(params) {
+            (_, Some((ToolMethod::Use, spelling))) => match ToolUseParams::from_params(params) {
                 Err(error) => Err(error),
                 Ok(wanted) => {
-                    let noted = self.begin(&wanted);
+                    let noted = self.register_call(&wanted);
                     let taken_back = responder.cancellation();
                     tokio::spawn(async move {
                         let unasked = async move { taken_back.cancelled().await };
-                        let made = service.make(noted, spelling, wanted, unasked).await;
+                        let made = service.run_call(noted, spelling, wanted, unasked).await;
                         let _ = responder.respond_with_result(made);
                     });
                     return;
@@ -155,20 +162,23 @@ impl ConnectionHandler for ToolServer {
         let _ = responder.respond_with_result(answer);
     }
 
-    fn notification(self: &Arc<Self>, method: &str, params: Value) {
-        match (method, ToolMethod::of(method)) {
-            ("tools/close" | "_zero/tools/close", _) => drop(self.close(params)),
-            (_, Some((ToolMethod::Cancel, _))) => drop(self.cancel(params)),
+    fn handle_notification(self: &Arc<Self>, method: &str, params: Value) {
+        match (method, ToolMethod::parse(method)) {
+            ("tools/close" | "_zero/tools/close", _) => drop(self.close_session(params)),
+            (_, Some((ToolMethod::Cancel, _))) => drop(self.cancel_call(params)),
             (_, Some((ToolMethod::Use, spelling))) => {
-                let (Ok(wanted), Some(calls)) = (ToolUseParams::of(params), self.calls()) else {
+                let (Ok(wanted), Some(calls)) =
+                    (ToolUseParams::from_params(params), self.client_calls())
+                else {
                     tracing::warn!("a call that makes no sense, and of which nobody can be told");
                     return;
                 };
-                let (service, noted) = (Arc::clone(self), self.begin(&wanted));
+                let (service, noted) = (Arc::clone(self), self.register_call(&wanted));
                 tokio::spawn(async move {
                     let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
-                    let made = service.make(noted, spelling, wanted, std::future::pending()).await;
-                    calls.tell(names, spelling, made).await;
+                    let made =
+                        service.run_call(noted, spelling, wanted, std::future::pending()).await;
+                    calls.send_result(names, spelling, made).await;
                 });
             }
             _ => {}
@@ -190,7 +200,8 @@ impl ToolServer {
     fn initialize(&self, params: &Value) -> Value {
         let said = params.get("clientCapabilities").cloned().unwrap_or(Value::Null);
         let said: ClientCapabilities = serde_json::from_value(said).unwrap_or_default();
-        *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = ClientFeatures::of(&said);
+        *self.caps.lock().unwrap_or_else(PoisonError::into_inner) =
+            ClientFeatures::from_capabilities(&said);
         json!({
             "protocolVersion": 1,
             "agentInfo": {"name": "zero", "title": "zero tools", "version": env!("CARGO_PKG_VERSION")},
@@ -201,40 +212,41 @@ impl ToolServer {
         })
     }
 
-    fn close(&self, params: Value) -> Result<Value, Error> {
-        let said: SessionCloseParams = rpc_error::params("tools/close", params)?;
+    fn close_session(&self, params: Value) -> Result<Value, Error> {
+        let said: SessionCloseParams = rpc_error::parse_params("tools/close", params)?;
         self.own_calls.cancel_all(&said.session_id);
         // Hands that are let go end what they started.
         match self.sessions().remove(&said.session_id) {
             Some(_) => Ok(json!({})),
-            None => Err(no_session(&said.session_id)),
+            None => Err(session_not_found(&said.session_id)),
         }
     }
 
-    fn cancel(&self, params: Value) -> Result<Value, Error> {
-        let said: ToolCancelParams = rpc_error::params("tools/cancel", params)?;
+    fn cancel_call(&self, params: Value) -> Result<Value, Error> {
+        let said: ToolCancelParams = rpc_error::parse_params("tools/cancel", params)?;
         self.own_calls.cancel(&said.session_id, &said.tool_call_id);
         Ok(json!({}))
     }
 
-    async fn list(&self, params: Value) -> Result<Value, Error> {
-        let asked = ToolListParams::of(params)?;
+    async fn list_tools(&self, params: Value) -> Result<Value, Error> {
+        let asked = ToolListParams::from_params(params)?;
         let dialect = asked.dialect(self.config.dialect)?;
-        let id = asked.session_id.as_deref().unwrap_or(UNNAMED);
-        let place = self.opened(id, &self.cell(id)?).await?;
-        client_calls::list(&place, dialect).await
+        let id = asked.session_id.as_deref().unwrap_or(DEFAULT_SESSION);
+        let place = self.call_target(id, &self.session_cell(id)?).await?;
+        client_calls::list_tools(&place, dialect).await
     }
 
     /// Notes a call and its session before anything else is heard: whoever closes that after it stops
     /// the call, though the session is not open yet.
-    fn begin(&self, wanted: &ToolUseParams) -> Result<RegisteredCall, Error> {
-        let calls = self.calls().ok_or_else(|| rpc_error::bad_request("say something first"))?;
-        let begun = calls.begin(wanted)?;
-        let cell = self.cell(&wanted.session_id)?;
+    fn register_call(&self, wanted: &ToolUseParams) -> Result<RegisteredCall, Error> {
+        let calls =
+            self.client_calls().ok_or_else(|| rpc_error::bad_request("say something first"))?;
+        let begun = calls.register_call(wanted)?;
+        let cell = self.session_cell(&wanted.session_id)?;
         Ok((calls, begun, cell))
     }
 
-    async fn make(
+    async fn run_call(
         &self,
         noted: Result<RegisteredCall, Error>,
         spelling: MethodPrefix,
@@ -243,18 +255,18 @@ impl ToolServer {
     ) -> Result<Value, Error> {
         let (calls, begun, cell) = noted?;
         let id = wanted.session_id.clone();
-        calls.make(begun, self.opened(&id, &cell), spelling, wanted, unasked).await
+        calls.run_call(begun, self.call_target(&id, &cell), spelling, wanted, unasked).await
     }
 
-    fn calls(&self) -> Option<ClientCalls> {
+    fn client_calls(&self) -> Option<ClientCalls> {
         Some(ClientCalls::new(self.to_client.get()?.clone(), Arc::clone(&self.own_calls)))
     }
 
     /// A session, which is opened when it is first wanted.
-    fn cell(&self, id: &str) -> Result<SessionCell, Error> {
+    fn session_cell(&self, id: &str) -> Result<SessionCell, Error> {
         if id.is_empty() || id.len() > ID_BYTES_MAX {
             let message = format!("`sessionId` has to have between 1 and {ID_BYTES_MAX} bytes");
-            return Err(rpc_error::invalid(message));
+            return Err(rpc_error::invalid_params(message));
         }
         let mut sessions = self.sessions();
         if !sessions.contains_key(id) && sessions.len() >= SESSIONS_MAX {
@@ -265,8 +277,8 @@ impl ToolServer {
     }
 
     /// The hands of a session, which are made when they are first wanted.
-    async fn opened(&self, id: &str, cell: &SessionCell) -> Result<CallTarget, Error> {
-        let opened = cell.get_or_try_init(|| self.open(id)).await;
+    async fn call_target(&self, id: &str, cell: &SessionCell) -> Result<CallTarget, Error> {
+        let opened = cell.get_or_try_init(|| self.open_session(id)).await;
         opened.map(|session| session.place.clone()).inspect_err(|_| {
             // One that could not be opened takes nobody's place.
             let mut sessions = self.sessions();
@@ -276,7 +288,7 @@ impl ToolServer {
         })
     }
 
-    async fn open(&self, id: &str) -> Result<ToolSession, Error> {
+    async fn open_session(&self, id: &str) -> Result<ToolSession, Error> {
         let Some(to_client) = self.to_client.get().cloned() else {
             return Err(rpc_error::bad_request("say something first"));
         };
@@ -285,7 +297,7 @@ impl ToolServer {
         let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
         let approver: Arc<dyn CallApprover> = match permissions {
             ToolServerApproval::Ask => Arc::clone(&asker) as _,
-            ToolServerApproval::Yes => Arc::new(PreapprovedCalls),
+            ToolServerApproval::AllowAll => Arc::new(PreapprovedCalls),
         };
         let order = ToolHostRequest {
             session: SessionId::from_bits(fastrand::u128(..)),
@@ -297,20 +309,22 @@ impl ToolServer {
             editor: None,
             servers: Vec::new(),
         };
-        let opened = bench.open(order).await.map_err(|error| rpc_error::of_bench(&error))?;
+        let opened =
+            bench.open(order).await.map_err(|error| rpc_error::from_tool_host_error(&error))?;
         let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let session = schema::SessionId::new(id.to_owned());
         let questions =
             ClientQuestions::new(session, None, to_client, caps.clone(), mailbox, Arc::default());
         let presenter = UpdatePresenter::new(caps, cwd.clone());
         let (book, id) = (Arc::clone(&self.own_calls), id.to_owned());
-        let desk = tokio::spawn(ask_for(letters, questions, presenter, book, id)).abort_handle();
+        let desk =
+            tokio::spawn(serve_questions(letters, questions, presenter, book, id)).abort_handle();
         let place = CallTarget { hands: opened.hands, shown: None, dialect: *dialect };
         Ok(ToolSession { place, desk })
     }
 
     /// Stops everything; what is stopped has a moment to end.
-    async fn end(&self) {
+    async fn stop_all(&self) {
         let ids: Vec<String> = self.sessions().keys().cloned().collect();
         for id in &ids {
             self.own_calls.cancel_all(id);
@@ -324,7 +338,7 @@ impl ToolServer {
 }
 
 /// Puts the questions of a session to the caller. What else is said of calls is told by those.
-async fn ask_for(
+async fn serve_questions(
     mut letters: mpsc::Receiver<SessionMessage>,
     mut questions: ClientQuestions,
     mut presenter: UpdatePresenter,
@@ -333,25 +347,25 @@ async fn ask_for(
 ) {
     while let Some(letter) = letters.recv().await {
         match letter {
-            SessionMessage::Ask(asked) => {
-                let (_, call) = presenter.asked(&asked.request);
-                questions.permission_here(*asked, call);
+            SessionMessage::RequestApproval(asked) => {
+                let (_, call) = presenter.present_approval(&asked.request);
+                questions.ask_local_permission(*asked, call);
             }
             SessionMessage::Elicit(elicited) => questions.elicit(*elicited),
-            SessionMessage::Choose { question, message, shown } => {
-                let _ = shown.send(presenter.choice(&question, &message).1);
+            SessionMessage::ShowChoice { question, message, shown } => {
+                let _ = shown.send(presenter.present_choice(&question, &message).1);
             }
-            SessionMessage::Chosen { question, answer } => {
-                drop(presenter.answered(&question, answer))
+            SessionMessage::ChoiceEnded { question, answer } => {
+                drop(presenter.resolve_question(&question, answer))
             }
             // Somebody gave up instead of answering.
-            SessionMessage::Cancel => book.cancel_all(&session),
+            SessionMessage::CancelAll => book.cancel_all(&session),
             _ => {}
         }
     }
 }
 
-fn no_session(id: &str) -> Error {
+fn session_not_found(id: &str) -> Error {
     Error::new(
         agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND,
         "no such session is open; `tools/use` opens one",
@@ -375,5 +389,5 @@ impl CallApprover for PreapprovedCalls {
         Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 
-    fn stands(&self, _standing: Vec<GrantRecord>) {}
+    fn store_grants(&self, _standing: Vec<GrantRecord>) {}
 }

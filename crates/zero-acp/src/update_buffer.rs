@@ -10,7 +10,7 @@ use zero_client::{GatewayUpdate, SessionUpdates};
 use zero_core::event::{Event, EventKind};
 
 /// Changes that are kept; each of something else.
-const KEPT_MAX: usize = 64;
+const BUFFERED_MAX: usize = 64;
 
 /// What is heard of a session, from its opening on.
 pub(crate) struct UpdateBuffer {
@@ -24,21 +24,21 @@ impl UpdateBuffer {
     }
 
     /// Does something, and listens meanwhile.
-    pub(crate) async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn buffer_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
                 news = self.heard.next() => match news {
-                    Some(news) => keep(&mut self.kept, news),
+                    Some(news) => buffer_change(&mut self.kept, news),
                     None => return work.await,
                 },
             }
         }
     }
 
-    /// The next, what was kept before all else; `None` when the session was left.
+    /// The next, what was kept before all else; `Full` when the session was left.
     pub(crate) async fn next(&mut self) -> Option<GatewayUpdate> {
         match self.kept.pop_front() {
             Some(news) => Some(news),
@@ -47,29 +47,29 @@ impl UpdateBuffer {
     }
 }
 
-fn keep(kept: &mut VecDeque<GatewayUpdate>, news: GatewayUpdate) {
+fn buffer_change(kept: &mut VecDeque<GatewayUpdate>, news: GatewayUpdate) {
     let replaced = match &news {
         GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) => {
-            kept.iter().position(|known| changes(known) == Some(field))
+            kept.iter().position(|known| changed_field(known) == Some(field))
         }
         GatewayUpdate::Displaced { .. } => {
             kept.iter().position(|known| matches!(known, GatewayUpdate::Displaced { .. }))
         }
         GatewayUpdate::Entry(_)
-        | GatewayUpdate::Away
-        | GatewayUpdate::Back
-        | GatewayUpdate::Gone(_) => return,
+        | GatewayUpdate::Disconnected
+        | GatewayUpdate::Reconnected
+        | GatewayUpdate::Lost(_) => return,
     };
     if let Some(at) = replaced {
         kept.remove(at);
-    } else if kept.len() >= KEPT_MAX {
+    } else if kept.len() >= BUFFERED_MAX {
         kept.pop_front();
     }
     kept.push_back(news);
 }
 
 /// What an entry changes.
-fn changes(news: &GatewayUpdate) -> Option<&String> {
+fn changed_field(news: &GatewayUpdate) -> Option<&String> {
     match news {
         GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) => Some(field),
         _ => None,
@@ -80,41 +80,46 @@ fn changes(news: &GatewayUpdate) -> Option<&String> {
 mod tests {
     use super::*;
 
-    fn entry(seq: u64, what: EventKind) -> GatewayUpdate {
+    fn entry_update(seq: u64, what: EventKind) -> GatewayUpdate {
         GatewayUpdate::Entry(Event { seq, run: None, time_ms: 0, what })
     }
 
-    fn changed(seq: u64, field: &str, value: &str) -> GatewayUpdate {
+    fn change_update(seq: u64, field: &str, value: &str) -> GatewayUpdate {
         let (field, value) = (field.to_owned(), Some(value.to_owned()));
-        entry(seq, EventKind::Changed { field, value })
+        entry_update(seq, EventKind::Changed { field, value })
     }
 
     #[track_caller]
     fn check(heard: Vec<GatewayUpdate>, expected: Vec<GatewayUpdate>) {
         let mut kept = VecDeque::new();
-        heard.into_iter().for_each(|news| keep(&mut kept, news));
+        heard.into_iter().for_each(|news| buffer_change(&mut kept, news));
         assert_eq!(kept, expected);
     }
 
     #[test]
     fn what_counts_later_is_kept_and_nothing_piles_up() {
         let displaced = || GatewayUpdate::Displaced { host: "laptop".to_owned() };
-        let text = entry(2, EventKind::Text { text: "of another's run".to_owned() });
+        let text = entry_update(2, EventKind::Text { text: "of another's run".to_owned() });
         check(
             vec![
-                changed(1, "mode", "plan"),
+                change_update(1, "mode", "plan"),
                 text,
-                GatewayUpdate::Away,
-                GatewayUpdate::Back,
+                GatewayUpdate::Disconnected,
+                GatewayUpdate::Reconnected,
                 displaced(),
             ],
-            vec![changed(1, "mode", "plan"), displaced()],
+            vec![change_update(1, "mode", "plan"), displaced()],
         );
         check(
-            vec![changed(1, "mode", "a"), changed(2, "model", "m"), changed(3, "mode", "b")],
-            vec![changed(2, "model", "m"), changed(3, "mode", "b")],
+            vec![
+                change_update(1, "mode", "a"),
+                change_update(2, "model", "m"),
+                change_update(3, "mode", "b"),
+            ],
+            vec![change_update(2, "model", "m"), change_update(3, "mode", "b")],
         );
-        let many = |from: u64| (from..200).map(|at| changed(at, &at.to_string(), "x")).collect();
-        check(many(0), many(200 - KEPT_MAX as u64));
+        let many =
+            |from: u64| (from..200).map(|at| change_update(at, &at.to_string(), "x")).collect();
+        check(many(0), many(200 - BUFFERED_MAX as u64));
     }
 }

@@ -30,15 +30,18 @@ use zero_core::event::{ApprovalRequest, Event, EventKind, FilePosition, RunOutco
 use zero_core::{RunId, ToolKind};
 use zero_session::tool_backend::BackendResult;
 
-pub(crate) use self::approval_content::options;
+pub(crate) use self::approval_content::permission_options;
 use self::call_content::CallResultView;
 use self::call_index::CallIndex;
 use self::call_view::{CallFacts, CallView, FactRank, TITLE_CHARS_MAX};
-use self::entry_updates::{aside, changed, headline, plan, rfc3339, said, sum, title_of, usage};
+use self::entry_updates::{
+    add_costs, call_title, change_updates, clean_title, entry_remark_update, format_rfc3339,
+    plan_update, usage_update, user_message_updates,
+};
 use self::message_assembler::{MessageAssembler, MessageKind};
-pub(crate) use self::prompt_response::answer;
+pub(crate) use self::prompt_response::build_response;
 use crate::client_features::ClientFeatures;
-use crate::text_sanitizer::{one_line, shortened};
+use crate::text_sanitizer::{one_line, shorten_middle};
 
 /// Longest step of a plan, and longest notice.
 const LINE_CHARS_MAX: usize = 1000;
@@ -62,7 +65,7 @@ enum QuestionScope {
     /// A call that waits for the answer.
     Call,
     /// Nothing else: a call is shown that stands for the question alone.
-    Itself,
+    Standalone,
 }
 
 /// What the client was told so far, as far as the next update depends on it.
@@ -91,84 +94,94 @@ impl UpdatePresenter {
     }
 
     /// How a session stands that is opened or was loaded: its title, and how full its window is.
-    pub(crate) fn standing(&mut self, info: &SessionInfo) -> Vec<SessionUpdate> {
+    pub(crate) fn present_session_info(&mut self, info: &SessionInfo) -> Vec<SessionUpdate> {
         self.spent = info.usage.cost_usd;
         let mut update = SessionInfoUpdate::new();
         if let Some(title) = &info.title {
             update = update.title(one_line(title, TITLE_CHARS_MAX));
         }
-        if let Some(time) = rfc3339(info.updated_ms) {
+        if let Some(time) = format_rfc3339(info.updated_ms) {
             update = update.updated_at(time);
         }
         let mut updates = vec![SessionUpdate::SessionInfoUpdate(update)];
         if let (Some(used), Some(size)) = (info.context_tokens, info.context_window) {
-            updates.extend(usage(used, size, self.spent));
+            updates.extend(usage_update(used, size, self.spent));
         }
         updates
     }
 
     /// Words of zero's own in answer to a prompt, after all that its run said.
-    pub(crate) fn closing_remark(&mut self, run: Option<&RunId>, text: &str) -> SessionUpdate {
+    pub(crate) fn present_closing_remark(
+        &mut self,
+        run: Option<&RunId>,
+        text: &str,
+    ) -> SessionUpdate {
         let text = format!("\n\n[zero] {}\n", one_line(text, LINE_CHARS_MAX));
-        let message = self.talks.message(run, MessageKind::Says);
+        let message = self.talks.message_id(run, MessageKind::Answer);
         SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()).message_id(message))
     }
 
     /// An entry of the ledger. How a run ended is the answer to its prompt and no update; a question
     /// is [asked](Self::asked).
-    pub(crate) fn entry(&mut self, event: &Event, moment: DeliveryMode) -> Vec<SessionUpdate> {
+    pub(crate) fn present_entry(
+        &mut self,
+        event: &Event,
+        moment: DeliveryMode,
+    ) -> Vec<SessionUpdate> {
         let run = event.run.as_ref();
         let is_live = moment == DeliveryMode::Live;
         match &event.what {
             EventKind::Prompt { text, attachments } if !is_live => {
-                said(run, event.seq, text, attachments)
+                user_message_updates(run, event.seq, text, attachments)
             }
-            EventKind::Text { text } => self.talk(run, MessageKind::Says, text),
-            EventKind::Thought { text } => self.talk(run, MessageKind::Thinks, text),
+            EventKind::Text { text } => self.present_text(run, MessageKind::Answer, text),
+            EventKind::Thought { text } => self.present_text(run, MessageKind::Thought, text),
             EventKind::ToolStarted { call, name, title, kind, input, locations } => {
-                self.talks.pause(run);
+                self.talks.break_message(run);
                 let facts = CallFacts {
                     rank: FactRank::Named,
-                    title: Some(headline(name, title, *kind, input)),
+                    title: Some(call_title(name, title, *kind, input)),
                     kind: Some(*kind),
                     name: Some(name),
                     input: Some(call_content::raw_input(input)),
                     is_rewritten: false,
                     places: locations,
                 };
-                self.learn(call, run, facts).1
+                self.learn_call(call, run, facts).1
             }
             EventKind::ToolUpdated { call, title, kind, locations, progress } => {
                 let facts = CallFacts {
-                    title: title.as_deref().map(title_of),
+                    title: title.as_deref().map(clean_title),
                     kind: *kind,
                     places: locations,
-                    ..CallFacts::none(FactRank::Described)
+                    ..CallFacts::empty(FactRank::Described)
                 };
-                let (known, mut updates) = self.learn(call, run, facts);
+                let (known, mut updates) = self.learn_call(call, run, facts);
                 if let (Some(call), Some(message), true) = (known, progress, is_live) {
-                    updates.extend(wrapped(call.progress(message)));
+                    updates.extend(wrap_updates(call.report_progress(message)));
                 }
                 updates
             }
             EventKind::ToolEnded { call, status, content, display, locations } => {
-                self.talks.pause(run);
+                self.talks.break_message(run);
                 let outcome =
                     CallResultView { status: *status, content, display: display.as_ref() };
-                self.over(call, run, &outcome, locations)
+                self.end_call(call, run, &outcome, locations)
             }
-            EventKind::Plan { entries } => vec![plan(entries)],
-            EventKind::ApprovalResolved { id, answer, .. } if is_live => self.answered(id, answer),
+            EventKind::Plan { entries } => vec![plan_update(entries)],
+            EventKind::ApprovalResolved { id, answer, .. } if is_live => {
+                self.resolve_question(id, answer)
+            }
             EventKind::UsageReported { run_usage, context_tokens, context_window } if is_live => {
-                let cost = sum(self.spent, run_usage.cost_usd);
-                usage(*context_tokens, *context_window, cost).into_iter().collect()
+                let cost = add_costs(self.spent, run_usage.cost_usd);
+                usage_update(*context_tokens, *context_window, cost).into_iter().collect()
             }
-            EventKind::Notice { topic, text } => self.notice(event, topic, text, moment),
+            EventKind::Notice { topic, text } => self.present_notice(event, topic, text, moment),
             EventKind::Compacted { summary, tokens_before, tokens_after } => {
-                self.compacted(event, summary, *tokens_before, *tokens_after)
+                self.present_compaction(event, summary, *tokens_before, *tokens_after)
             }
-            EventKind::Changed { field, value } => changed(field, value.as_deref(), moment),
-            EventKind::RunEnded { end, usage } => self.run_ended(event, end, *usage, moment),
+            EventKind::Changed { field, value } => change_updates(field, value.as_deref(), moment),
+            EventKind::RunEnded { end, usage } => self.present_run_end(event, end, *usage, moment),
             EventKind::Prompt { .. }
             | EventKind::RunStarted { .. }
             | EventKind::ApprovalRequested(_)
@@ -182,7 +195,7 @@ impl UpdatePresenter {
 
     /// The tools know what a call will do. They may be quicker than the ledger: the call is announced
     /// by whichever comes first.
-    pub(crate) fn described(
+    pub(crate) fn present_description(
         &mut self,
         call: &str,
         title: &str,
@@ -190,100 +203,114 @@ impl UpdatePresenter {
         locations: &[FilePosition],
     ) -> Vec<SessionUpdate> {
         let facts = CallFacts {
-            title: Some(title_of(title)),
+            title: Some(clean_title(title)),
             kind: Some(kind),
             places: locations,
-            ..CallFacts::none(FactRank::Described)
+            ..CallFacts::empty(FactRank::Described)
         };
-        self.learn(call, None, facts).1
+        self.learn_call(call, None, facts).1
     }
 
     /// A call was allowed and runs.
-    pub(crate) fn begun(&mut self, call: &str) -> Vec<SessionUpdate> {
-        let (known, mut updates) = self.learn(call, None, CallFacts::none(FactRank::Guessed));
+    pub(crate) fn present_call_start(&mut self, call: &str) -> Vec<SessionUpdate> {
+        let (known, mut updates) = self.learn_call(call, None, CallFacts::empty(FactRank::Guessed));
         if let Some(call) = known {
-            call.allowed();
-            updates.extend(wrapped(call.begin()));
+            call.clear_questions();
+            updates.extend(wrap_updates(call.start()));
         }
         updates
     }
 
     /// A command prints while it runs. A terminal gets it at once; elsewhere its end is shown, at most
-    /// four times a second, see [`UpdatePresenter::due`].
-    pub(crate) fn printed(&mut self, call: &str, text: &str, now: Instant) -> Vec<SessionUpdate> {
-        let (known, mut updates) = self.learn(call, None, CallFacts::none(FactRank::Guessed));
+    /// four times a second, see [`UpdatePresenter::next_output_due`].
+    pub(crate) fn present_output(
+        &mut self,
+        call: &str,
+        text: &str,
+        now: Instant,
+    ) -> Vec<SessionUpdate> {
+        let (known, mut updates) = self.learn_call(call, None, CallFacts::empty(FactRank::Guessed));
         if let Some(call) = known {
-            updates.extend(wrapped(call.printed(text, now)));
+            updates.extend(wrap_updates(call.append_output(text, now)));
         }
         updates
     }
 
     /// When something that was printed and held back can be [told](Self::overdue).
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.calls.open().filter_map(CallView::snapshot_due).min()
+    pub(crate) fn next_output_due(&self) -> Option<Instant> {
+        self.calls.open_calls().filter_map(CallView::snapshot_due).min()
     }
 
     /// What was printed and held back until now.
-    pub(crate) fn overdue(&mut self, now: Instant) -> Vec<SessionUpdate> {
-        let calls = self.calls.open_mut().filter(|call| call.snapshot_due().is_some());
-        wrapped(calls.filter_map(|call| call.snapshot(now)).collect::<Vec<_>>())
+    pub(crate) fn present_held_output(&mut self, now: Instant) -> Vec<SessionUpdate> {
+        let calls = self.calls.open_calls_mut().filter(|call| call.snapshot_due().is_some());
+        wrap_updates(calls.filter_map(|call| call.take_snapshot(now)).collect::<Vec<_>>())
     }
 
     /// The client makes a call that the ledger does not know of.
-    pub(crate) fn started(&mut self, call: &str, tool: &str, input: &Value) -> Vec<SessionUpdate> {
+    pub(crate) fn present_client_call(
+        &mut self,
+        call: &str,
+        tool: &str,
+        input: &Value,
+    ) -> Vec<SessionUpdate> {
         let facts = CallFacts {
-            title: Some(headline(tool, "", ToolKind::Other, input)),
+            title: Some(call_title(tool, "", ToolKind::Other, input)),
             name: Some(tool),
             input: Some(call_content::raw_input(input)),
-            ..CallFacts::none(FactRank::Named)
+            ..CallFacts::empty(FactRank::Named)
         };
-        self.learn(call, None, facts).1
+        self.learn_call(call, None, facts).1
     }
 
     /// A call is over that the ledger does not know of. One that was never shown ends unseen.
-    pub(crate) fn ended(&mut self, call: &str, end: &BackendResult) -> Vec<SessionUpdate> {
-        if !self.calls.knows(call) {
+    pub(crate) fn present_client_call_end(
+        &mut self,
+        call: &str,
+        end: &BackendResult,
+    ) -> Vec<SessionUpdate> {
+        if !self.calls.contains(call) {
             return Vec::new();
         }
         let BackendResult { status, content, display, locations, plan: steps } = end;
         let outcome = CallResultView { status: *status, content, display: display.as_ref() };
-        let mut updates = self.over(call, None, &outcome, locations);
-        updates.extend(steps.as_deref().map(plan));
+        let mut updates = self.end_call(call, None, &outcome, locations);
+        updates.extend(steps.as_deref().map(plan_update));
         updates
     }
 
     /// A person is asked about a call: what has to be told first, and the call as the question shows
     /// it.
-    pub(crate) fn asked(
+    pub(crate) fn present_approval(
         &mut self,
         request: &ApprovalRequest,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
         let about =
-            if request.call.is_empty() { QuestionScope::Itself } else { QuestionScope::Call };
-        let call = if about == QuestionScope::Itself { &request.id } else { &request.call };
+            if request.call.is_empty() { QuestionScope::Standalone } else { QuestionScope::Call };
+        let call = if about == QuestionScope::Standalone { &request.id } else { &request.call };
         let rewritten = request.input.as_deref().cloned();
         let is_rewritten = rewritten.is_some();
-        let input = rewritten.or_else(|| approval_content::raw_input(request));
+        let input = rewritten.or_else(|| approval_content::question_input(request));
         let facts = CallFacts {
-            title: Some(approval_content::title(request, TITLE_CHARS_MAX)),
-            kind: approval_content::kind(request),
+            title: Some(approval_content::question_title(request, TITLE_CHARS_MAX)),
+            kind: approval_content::question_kind(request),
             name: (about == QuestionScope::Call && !request.tool.is_empty())
                 .then_some(&*request.tool),
             input: input.as_ref().map(call_content::raw_input),
             is_rewritten,
-            ..CallFacts::none(FactRank::Asked)
+            ..CallFacts::empty(FactRank::Asked)
         };
-        let shown = approval_content::shown(request, &self.cwd);
-        self.ask(call, about, &request.id, facts, shown)
+        let shown = approval_content::question_content(request, &self.cwd);
+        self.present_question(call, about, &request.id, facts, shown)
     }
 
     /// The same for a run. A call that is only known by the question is over when the run is.
-    pub(crate) fn asked_by(
+    pub(crate) fn present_run_approval(
         &mut self,
         run: Option<&RunId>,
         request: &ApprovalRequest,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
-        let asked = self.asked(request);
+        let asked = self.present_approval(request);
         let known = self.calls.get_mut(&request.call).filter(|call| call.run.is_none());
         if let Some(call) = known {
             call.run = run.cloned();
@@ -293,22 +320,22 @@ impl UpdatePresenter {
 
     /// A person is asked to choose something: the call that stands for the question, and the same as
     /// the question shows it.
-    pub(crate) fn choice(
+    pub(crate) fn present_choice(
         &mut self,
         question: &str,
         message: &str,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
-        let title = title_of(message);
+        let title = clean_title(message);
         let shown = (title != message).then(|| ToolCallContent::from(message)).into_iter();
-        let facts = CallFacts { title: Some(title), ..CallFacts::none(FactRank::Asked) };
+        let facts = CallFacts { title: Some(title), ..CallFacts::empty(FactRank::Asked) };
         // One question may take several choices, one after another: each is a call of its own.
-        let number =
-            (1..=CHOICES_MAX).find(|number| !self.calls.knows(&choice_id(question, *number)));
-        let call = choice_id(question, number.unwrap_or(CHOICES_MAX));
-        self.ask(&call, QuestionScope::Itself, question, facts, shown.collect())
+        let number = (1..=CHOICES_MAX)
+            .find(|number| !self.calls.contains(&choice_call_id(question, *number)));
+        let call = choice_call_id(question, number.unwrap_or(CHOICES_MAX));
+        self.present_question(&call, QuestionScope::Standalone, question, facts, shown.collect())
     }
 
-    fn ask(
+    fn present_question(
         &mut self,
         call: &str,
         about: QuestionScope,
@@ -316,13 +343,13 @@ impl UpdatePresenter {
         facts: CallFacts<'_>,
         shown: Vec<ToolCallContent>,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
-        let (known, updates) = self.learn(call, None, facts);
+        let (known, updates) = self.learn_call(call, None, facts);
         let asked = match known {
             Some(call) => {
-                if about == QuestionScope::Itself {
-                    call.is_question_only();
+                if about == QuestionScope::Standalone {
+                    call.mark_lone_question();
                 }
-                call.ask(question, shown)
+                call.ask_question(question, shown)
             }
             None => ToolCallUpdate::new(call.to_owned(), Default::default()),
         };
@@ -331,53 +358,54 @@ impl UpdatePresenter {
 
     /// A question was answered: `allow_once`, `allow_always`, `reject_once`, `reject_always`,
     /// `expired` or `cancelled`.
-    pub(crate) fn answered(&mut self, question: &str, answer: &str) -> Vec<SessionUpdate> {
-        let told = self.calls.open_mut().find_map(|call| call.answered(question, answer));
-        self.calls.let_go();
-        wrapped(told.unwrap_or_default())
+    pub(crate) fn resolve_question(&mut self, question: &str, answer: &str) -> Vec<SessionUpdate> {
+        let told =
+            self.calls.open_calls_mut().find_map(|call| call.answer_question(question, answer));
+        self.calls.drop_ended();
+        wrap_updates(told.unwrap_or_default())
     }
 
     /// No question is asked any more: the calls that stand for one alone are over.
-    pub(crate) fn withdrawn(&mut self) -> Vec<SessionUpdate> {
-        self.settle("nobody is asked any more", |_, call| call.is_lone_question())
+    pub(crate) fn end_lone_questions(&mut self) -> Vec<SessionUpdate> {
+        self.close_calls("nobody is asked any more", |_, call| call.is_lone_question())
     }
 
     /// The run that a call belongs to, as far as that is known. Of one that is over nothing is.
-    pub(crate) fn run_of(&self, call: &str) -> Option<&RunId> {
+    pub(crate) fn call_run(&self, call: &str) -> Option<&RunId> {
         self.calls.get(call)?.run.as_ref()
     }
 
     /// Nothing more will be heard of some calls that are not over, by their names and runs.
-    pub(crate) fn abandon_those(
+    pub(crate) fn abandon_matching(
         &mut self,
         words: &str,
         which: impl Fn(&str, Option<&RunId>) -> bool,
     ) -> Vec<SessionUpdate> {
-        self.settle(words, |name, call| which(name, call.run.as_ref()))
+        self.close_calls(words, |name, call| which(name, call.run.as_ref()))
     }
 
     /// Nothing more will be heard of the calls that are not over.
-    pub(crate) fn abandon(&mut self, words: &str) -> Vec<SessionUpdate> {
-        self.settle(words, |_, _| true)
+    pub(crate) fn abandon_all(&mut self, words: &str) -> Vec<SessionUpdate> {
+        self.close_calls(words, |_, _| true)
     }
 
-    fn settle(
+    fn close_calls(
         &mut self,
         words: &str,
         which: impl Fn(&str, &CallView) -> bool,
     ) -> Vec<SessionUpdate> {
         let mut updates = Vec::new();
-        self.calls.in_order(|name, call| {
+        self.calls.for_each_open(|name, call| {
             if which(name, call) {
                 updates.extend(call.abandon(words));
             }
         });
-        self.calls.let_go();
-        wrapped(updates)
+        self.calls.drop_ended();
+        wrap_updates(updates)
     }
 
-    /// Hears of a call; `None` for one that is over.
-    fn learn(
+    /// Hears of a call; `Full` for one that is over.
+    fn learn_call(
         &mut self,
         call: &str,
         run: Option<&RunId>,
@@ -385,10 +413,10 @@ impl UpdatePresenter {
     ) -> (Option<&mut CallView>, Vec<SessionUpdate>) {
         let mut updates = Vec::new();
         // Some gateways use a name again; to the client it is another call.
-        let uses = match self.calls.uses_of_ended(call) {
+        let uses = match self.calls.prior_uses_of_ended(call) {
             Some(uses) if facts.rank == FactRank::Named => Some(uses.saturating_add(1)),
             Some(_) => return (None, updates),
-            None => (!self.calls.knows(call)).then_some(0),
+            None => (!self.calls.contains(call)).then_some(0),
         };
         match uses {
             Some(uses) => {
@@ -401,13 +429,14 @@ impl UpdatePresenter {
                 known.uses = uses;
                 if let Some(mut gone) = self.calls.add(call, known) {
                     let words = "too many calls are open; this one is not followed";
-                    updates.extend(wrapped(gone.abandon(words)));
+                    updates.extend(wrap_updates(gone.abandon(words)));
                 }
                 updates.push(SessionUpdate::ToolCall(told));
             }
             None => {
-                let told = self.calls.get_mut(call).and_then(|known| known.learn(facts, &self.cwd));
-                updates.extend(wrapped(told));
+                let told =
+                    self.calls.get_mut(call).and_then(|known| known.merge_facts(facts, &self.cwd));
+                updates.extend(wrap_updates(told));
             }
         }
         let mut known = self.calls.get_mut(call);
@@ -417,7 +446,7 @@ impl UpdatePresenter {
         (known, updates)
     }
 
-    fn over(
+    fn end_call(
         &mut self,
         call: &str,
         run: Option<&RunId>,
@@ -425,28 +454,33 @@ impl UpdatePresenter {
         places: &[FilePosition],
     ) -> Vec<SessionUpdate> {
         let cwd = self.cwd.clone();
-        let (known, mut updates) = self.learn(call, run, CallFacts::none(FactRank::Guessed));
+        let (known, mut updates) = self.learn_call(call, run, CallFacts::empty(FactRank::Guessed));
         if let Some(call) = known {
-            updates.extend(wrapped(call.end(outcome, places, &cwd)));
+            updates.extend(wrap_updates(call.finish(outcome, places, &cwd)));
         }
-        self.calls.let_go();
+        self.calls.drop_ended();
         updates
     }
 
-    fn talk(&mut self, run: Option<&RunId>, voice: MessageKind, text: &str) -> Vec<SessionUpdate> {
+    fn present_text(
+        &mut self,
+        run: Option<&RunId>,
+        voice: MessageKind,
+        text: &str,
+    ) -> Vec<SessionUpdate> {
         if text.is_empty() {
             return Vec::new();
         }
-        let chunk = ContentChunk::new(text.into()).message_id(self.talks.message(run, voice));
+        let chunk = ContentChunk::new(text.into()).message_id(self.talks.message_id(run, voice));
         vec![match voice {
-            MessageKind::Says => SessionUpdate::AgentMessageChunk(chunk),
-            MessageKind::Thinks => SessionUpdate::AgentThoughtChunk(chunk),
+            MessageKind::Answer => SessionUpdate::AgentMessageChunk(chunk),
+            MessageKind::Thought => SessionUpdate::AgentThoughtChunk(chunk),
         }]
     }
 
     /// Clients that take no notices get them as thoughts, apart from the answer. A notice is of its
     /// moment; told again is only why a run stopped.
-    fn notice(
+    fn present_notice(
         &self,
         event: &Event,
         topic: &str,
@@ -460,7 +494,7 @@ impl UpdatePresenter {
             return Vec::new();
         }
         if !self.caps.takes_notices {
-            return vec![aside(event, &text)];
+            return vec![entry_remark_update(event, &text)];
         }
         let severity = match topic {
             "retry" | "loop_guard" => NoticeSeverity::Warning,
@@ -470,26 +504,26 @@ impl UpdatePresenter {
     }
 
     /// Whether the client was shown a call.
-    pub(crate) fn shows(&self, call: &str) -> bool {
-        self.calls.knows(call)
+    pub(crate) fn has_shown(&self, call: &str) -> bool {
+        self.calls.contains(call)
     }
 
     /// Whether the client takes notices. Others are told with the words of a turn.
-    pub(crate) fn takes_notices(&self) -> bool {
+    pub(crate) fn supports_notices(&self) -> bool {
         self.caps.takes_notices
     }
 
     /// Words of zero's own that no entry brings, apart from what the agent says.
-    pub(crate) fn remark(&mut self, text: &str) -> SessionUpdate {
+    pub(crate) fn present_remark(&mut self, text: &str) -> SessionUpdate {
         let text = one_line(text, LINE_CHARS_MAX);
         if self.caps.takes_notices {
             return SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text));
         }
         self.remarks = self.remarks.saturating_add(1);
-        entry_updates::remark(self.remarks, &text)
+        entry_updates::remark_update(self.remarks, &text)
     }
 
-    fn compacted(
+    fn present_compaction(
         &self,
         event: &Event,
         summary: &str,
@@ -500,16 +534,16 @@ impl UpdatePresenter {
             let text = format!(
                 "the conversation was summed up: about {tokens_before} tokens before, {tokens_after} now"
             );
-            return vec![aside(event, &text)];
+            return vec![entry_remark_update(event, &text)];
         }
-        let summary = shortened(summary, SUMMARY_BYTES_MAX).into_owned();
+        let summary = shorten_middle(summary, SUMMARY_BYTES_MAX).into_owned();
         let id = format!("compaction-{}", event.seq);
         let update = CompactionUpdate::new(id, CompactionStatus::Completed)
             .summary(vec![ContentBlock::from(summary)]);
         vec![SessionUpdate::CompactionUpdate(update)]
     }
 
-    fn run_ended(
+    fn present_run_end(
         &mut self,
         event: &Event,
         end: &RunOutcome,
@@ -517,7 +551,7 @@ impl UpdatePresenter {
         moment: DeliveryMode,
     ) -> Vec<SessionUpdate> {
         let run = event.run.as_ref();
-        self.talks.end(run);
+        self.talks.end_run(run);
         let words = match end {
             RunOutcome::Aborted { .. } => "stopped with the run",
             RunOutcome::Interrupted => "zero stopped before it was known what became of it",
@@ -526,16 +560,16 @@ impl UpdatePresenter {
         let mut updates = match run {
             Some(run) => {
                 // A session has one run at a time, so a question of the loop is of this one.
-                self.settle(words, |_, call| {
+                self.close_calls(words, |_, call| {
                     call.run.as_ref() == Some(run) || call.is_lone_question()
                 })
             }
             None => Vec::new(),
         };
         if moment == DeliveryMode::Live {
-            self.spent = sum(self.spent, usage.cost_usd);
+            self.spent = add_costs(self.spent, usage.cost_usd);
             let update =
-                rfc3339(event.time_ms).map(|time| SessionInfoUpdate::new().updated_at(time));
+                format_rfc3339(event.time_ms).map(|time| SessionInfoUpdate::new().updated_at(time));
             updates.extend(update.map(SessionUpdate::SessionInfoUpdate));
         }
         updates
@@ -543,13 +577,13 @@ impl UpdatePresenter {
 }
 
 /// The call that stands for a choice of a question.
-fn choice_id(question: &str, number: usize) -> String {
+fn choice_call_id(question: &str, number: usize) -> String {
     match number {
         1 => format!("question_{question}"),
         _ => format!("question_{question}_{number}"),
     }
 }
 
-fn wrapped(updates: impl IntoIterator<Item = ToolCallUpdate>) -> Vec<SessionUpdate> {
+fn wrap_updates(updates: impl IntoIterator<Item = ToolCallUpdate>) -> Vec<SessionUpdate> {
     updates.into_iter().map(SessionUpdate::ToolCallUpdate).collect()
 }

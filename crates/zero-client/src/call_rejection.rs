@@ -10,22 +10,22 @@ use zero_wire::tools::{ToolsResultParams, ToolsUseEvent};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallRejection {
     /// They are hosted elsewhere, or by nobody.
-    NotHere,
+    NotHosted,
     /// They are not ready, and too much waits for that.
-    TooMuch,
+    QueueFull,
 }
 
 impl CallRejection {
     /// The answer to a call; none to what is no call.
-    pub(crate) fn answer(self, event: &EventFrame) -> Option<ToolsResultParams> {
+    pub(crate) fn to_result(self, event: &EventFrame) -> Option<ToolsResultParams> {
         let wanted = ToolsUseEvent::deserialize(event.payload.as_ref()?).ok()?;
         let words = match self {
-            Self::NotHere => "the tools of this session are not here any more; open it again",
-            Self::TooMuch => {
+            Self::NotHosted => "the tools of this session are not here any more; open it again",
+            Self::QueueFull => {
                 "this call was not made: the tools are not ready yet, and too many calls wait for them; make it again"
             }
         };
-        let end = BackendResult::words(ToolCallStatus::Failed, words);
+        let end = BackendResult::from_text(ToolCallStatus::Failed, words);
         Some(ToolsResultParams {
             session_id: wanted.session_id,
             tool_call_id: wanted.tool_call_id,

@@ -24,7 +24,7 @@ pub(crate) use self::request::{RequestFailure, RequestRetry};
 pub(crate) use self::shared_link::{GatewayKind, LinkConnection, ReconnectWait, SharedLink};
 
 /// How long a lost connection is dialled again, unless said otherwise.
-const RETURN_MAX: Duration = Duration::from_secs(120);
+const RECONNECT_MAX: Duration = Duration::from_secs(120);
 
 /// How a gateway is reached.
 pub trait GatewayDialer: Send + Sync {
@@ -32,7 +32,7 @@ pub trait GatewayDialer: Send + Sync {
     fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>>;
 
     /// Where it is, for people: an address without credentials, or `this process`.
-    fn whereabouts(&self) -> String;
+    fn location(&self) -> String;
 }
 
 /// A connection that was made.
@@ -50,10 +50,10 @@ pub struct GatewayConnection {
 pub enum GatewayLocality {
     /// Somewhere else, also where that is another process of this machine: what it wants is a wish.
     #[default]
-    Elsewhere,
+    Remote,
     /// In this very process, over this person's own store: what it keeps is what they chose. A dial
     /// that led here once always does.
-    Here,
+    InProcess,
 }
 
 /// A gateway, connected or not. Clones share the connection.
@@ -65,19 +65,19 @@ pub struct GatewayLink {
 impl GatewayLink {
     /// Connects to nothing yet.
     pub fn new(dial: Arc<dyn GatewayDialer>) -> Self {
-        Self::with_patience(dial, RETURN_MAX)
+        Self::with_reconnect_max(dial, RECONNECT_MAX)
     }
 
     /// The same; a connection that was lost is dialled again for so long, before sessions are told
     /// that it is gone.
-    pub fn with_patience(dial: Arc<dyn GatewayDialer>, return_max: Duration) -> Self {
+    pub fn with_reconnect_max(dial: Arc<dyn GatewayDialer>, return_max: Duration) -> Self {
         Self { shared: SharedLink::new(dial, return_max) }
     }
 
     /// Connects, unless that was done: for whoever is about to need it, and has something else to do
     /// meanwhile. What keeps it from that is told to who needs it.
     pub async fn connect(&self) {
-        if let Err(error) = self.shared.ready(ReconnectWait::Now).await {
+        if let Err(error) = self.shared.ensure_connected(ReconnectWait::Now).await {
             tracing::debug!(%error, "there is no connection yet");
         }
     }
@@ -87,26 +87,26 @@ impl GatewayLink {
         &self,
         wanted: OpenRequest,
     ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
-        match self.shared.ready(ReconnectWait::Now).await?.side {
-            GatewayKind::Own => native_gateway::open(&self.shared, wanted).await,
-            GatewayKind::Family => openclaw::open(&self.shared, wanted).await,
+        match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
+            GatewayKind::Native => native_gateway::open_session(&self.shared, wanted).await,
+            GatewayKind::OpenClaw => openclaw::open_session(&self.shared, wanted).await,
         }
     }
 
     /// The sessions there are.
     pub async fn list(&self, wanted: ListRequest) -> Result<SessionList, GatewayLinkError> {
-        match self.shared.ready(ReconnectWait::Now).await?.side {
-            GatewayKind::Own => native_gateway::list(&self.shared, wanted).await,
-            GatewayKind::Family => openclaw::list(&self.shared, wanted).await,
+        match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
+            GatewayKind::Native => native_gateway::list_sessions(&self.shared, wanted).await,
+            GatewayKind::OpenClaw => openclaw::list_sessions(&self.shared, wanted).await,
         }
     }
 
     /// Does away with a session; that there is none is fine.
     pub async fn delete(&self, key: &str) -> Result<(), GatewayLinkError> {
         let params = json!({"key": key});
-        match self.shared.ask_value("sessions.delete", params, RequestRetry::Once).await {
+        match self.shared.request_value("sessions.delete", params, RequestRetry::Once).await {
             Ok(_) => Ok(()),
-            Err(unanswered) => match unanswered.error.about(key) {
+            Err(unanswered) => match unanswered.error.for_session(key) {
                 GatewayLinkError::NoSession { .. } => Ok(()),
                 error => Err(error),
             },
@@ -119,7 +119,7 @@ impl GatewayLink {
     }
 
     /// Where the gateway is, for people.
-    pub fn whereabouts(&self) -> String {
-        self.shared.whereabouts()
+    pub fn location(&self) -> String {
+        self.shared.location()
     }
 }

@@ -52,7 +52,7 @@ pub enum GatewayLinkError {
 
 impl GatewayLinkError {
     /// Whether the same may work later.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { is_passing, .. } => *is_passing,
             Self::Refused { code, .. } => *code == ErrorCode::Unavailable,
@@ -62,7 +62,7 @@ impl GatewayLinkError {
     }
 
     /// The same, of a session: that it is not there is known by the gateway's words.
-    pub(crate) fn about(self, key: &str) -> Self {
+    pub(crate) fn for_session(self, key: &str) -> Self {
         match &self {
             Self::Refused { message, .. } if message.starts_with("No session found") => {
                 Self::NoSession { key: key.to_owned() }
@@ -79,7 +79,7 @@ impl From<GatewayClientError> for GatewayLinkError {
                 Self::Refused { code: error.code, message: error.message }
             }
             error => Self::Unreachable {
-                is_passing: error.retry() != RetryAdvice::Never,
+                is_passing: error.retry_advice() != RetryAdvice::Never,
                 message: error.to_string(),
             },
         }

@@ -19,11 +19,11 @@ use crate::session_slot::{HostingClaim, SessionSlot};
 /// Most sessions of a page.
 const PAGE_MAX: u64 = 1_000;
 
-pub(crate) async fn open(
+pub(crate) async fn open_session(
     shared: &Arc<SharedLink>,
     wanted: OpenRequest,
 ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
-    shared.check_room()?;
+    shared.check_capacity()?;
     let named = wanted.key.clone().or(wanted.label.clone()).unwrap_or_default();
     let again = if wanted.reset { RequestRetry::Never } else { RequestRetry::Once };
     let mut params = SessionOpenParams {
@@ -36,43 +36,43 @@ pub(crate) async fn open(
         reset: wanted.reset,
         require_existing: wanted.require_existing,
     };
-    let strays = shared.strays();
+    let strays = shared.stray_count();
     let mut folder = None;
-    let mut opened = shared.ask::<ZeroSessionsOpen>(params.clone(), again).await;
+    let mut opened = shared.request::<ZeroSessionsOpen>(params.clone(), again).await;
     let is_refused = |error: &GatewayLinkError| {
         matches!(error, GatewayLinkError::Refused { code: ErrorCode::Forbidden, .. })
     };
     if params.cwd.is_some() && opened.as_ref().is_err_and(|error| is_refused(&error.error)) {
         // It may be no folder that we may use there, but one beside the tools that are hosted here.
         folder = params.cwd.take();
-        opened = shared.ask::<ZeroSessionsOpen>(params, again).await;
+        opened = shared.request::<ZeroSessionsOpen>(params, again).await;
     }
-    let opened = opened.map_err(|unanswered| unanswered.error.about(&named))?;
+    let opened = opened.map_err(|unanswered| unanswered.error.for_session(&named))?;
     let next = opened.result.last_seq.saturating_add(1);
-    let mut slot = SessionSlot::new(shared.number(), opened.result, None);
+    let mut slot = SessionSlot::new(shared.next_number(), opened.result, None);
     slot.folder = folder;
     slot.place = opened.up.place;
     let slot = Arc::new(slot);
-    shared.add(&slot);
+    shared.add_slot(&slot);
     let near = SessionHandle::new(Arc::clone(shared), Arc::clone(&slot));
     let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), next);
-    if shared.strays() != strays {
+    if shared.stray_count() != strays {
         // What happened between the answer and now may have been its first entry.
-        slot.inbox.miss();
+        slot.inbox.mark_missed();
     }
     // A connection that was lost in this moment did not know of it.
-    let up = shared.ready(ReconnectWait::Return).await?;
+    let up = shared.ensure_connected(ReconnectWait::UntilReconnected).await?;
     if up.number != opened.up.number {
         reopen(shared, &slot, &up)
             .await
-            .map_err(|error| GatewayLinkError::from(error).about(&named))?;
-        slot.inbox.miss();
+            .map_err(|error| GatewayLinkError::from(error).for_session(&named))?;
+        slot.inbox.mark_missed();
     }
     Ok((near, heard))
 }
 
 /// Says which folder the tools work in, once they are hosted here.
-pub(crate) async fn tell_folder(
+pub(crate) async fn send_folder(
     shared: &Arc<SharedLink>,
     slot: &SessionSlot,
 ) -> Result<(), GatewayLinkError> {
@@ -86,8 +86,8 @@ pub(crate) async fn tell_folder(
         require_existing: true,
         ..SessionOpenParams::default()
     };
-    let opened = shared.ask::<ZeroSessionsOpen>(params, RequestRetry::Once).await;
-    slot.learn(opened.map_err(|unanswered| unanswered.error.about(&key))?.result);
+    let opened = shared.request::<ZeroSessionsOpen>(params, RequestRetry::Once).await;
+    slot.update_info(opened.map_err(|unanswered| unanswered.error.for_session(&key))?.result);
     Ok(())
 }
 
@@ -102,14 +102,14 @@ pub(crate) async fn reopen(
         require_existing: true,
         ..SessionOpenParams::default()
     };
-    slot.learn(shared.ask_on::<ZeroSessionsOpen>(up, params).await?);
-    if let Some(hosted) = slot.hosted() {
-        shared.attach(slot, up, hosted, HostingClaim::Kept).await?;
+    slot.update_info(shared.request_on::<ZeroSessionsOpen>(up, params).await?);
+    if let Some(hosted) = slot.hosted_tools() {
+        shared.attach_tools(slot, up, hosted, HostingClaim::Restore).await?;
     }
     Ok(())
 }
 
-pub(crate) async fn list(
+pub(crate) async fn list_sessions(
     shared: &Arc<SharedLink>,
     wanted: ListRequest,
 ) -> Result<SessionList, GatewayLinkError> {
@@ -118,36 +118,36 @@ pub(crate) async fn list(
         offset: Some(wanted.offset),
         limit: Some(wanted.limit.clamp(1, PAGE_MAX)),
     };
-    let listed = shared.ask::<ZeroSessionsList>(params, RequestRetry::Once).await?.result;
+    let listed = shared.request::<ZeroSessionsList>(params, RequestRetry::Once).await?.result;
     Ok(SessionList { sessions: listed.sessions, next_offset: listed.next_offset })
 }
 
-pub(crate) async fn events(
+pub(crate) async fn read_events(
     shared: &Arc<SharedLink>,
     key: String,
     after: u64,
 ) -> Result<LedgerPage, GatewayLinkError> {
     let params = SessionEventsParams { session_key: key.clone(), after, limit: None };
-    let answer = shared.ask::<ZeroSessionsEvents>(params, RequestRetry::Once).await;
-    let page = answer.map_err(|unanswered| unanswered.error.about(&key))?.result;
-    let page = page.following(after)?;
+    let answer = shared.request::<ZeroSessionsEvents>(params, RequestRetry::Once).await;
+    let page = answer.map_err(|unanswered| unanswered.error.for_session(&key))?.result;
+    let page = page.check_follows(after)?;
     Ok(LedgerPage { events: page.events, has_more: page.has_more })
 }
 
 /// The session is not listened to any more. Another one of the same key takes over its tools.
-pub(crate) async fn leave(
+pub(crate) async fn leave_session(
     shared: &Arc<SharedLink>,
     slot: &SessionSlot,
     other: Option<Arc<SessionSlot>>,
 ) {
-    let Some(up) = shared.up_now() else { return };
+    let Some(up) = shared.current_connection() else { return };
     let done = match other {
         None => {
             let params = SessionKeyParams { session_key: slot.key() };
-            shared.ask_on::<ZeroSessionsUnsubscribe>(&up, params).await.map(drop)
+            shared.request_on::<ZeroSessionsUnsubscribe>(&up, params).await.map(drop)
         }
-        Some(other) => match other.hosted() {
-            Some(hosted) => shared.attach(&other, &up, hosted, HostingClaim::Kept).await,
+        Some(other) => match other.hosted_tools() {
+            Some(hosted) => shared.attach_tools(&other, &up, hosted, HostingClaim::Restore).await,
             None => Ok(()),
         },
     };
@@ -157,7 +157,7 @@ pub(crate) async fn leave(
 }
 
 /// What is known of a session, after an answer.
-pub(crate) fn learn(slot: &SessionSlot, info: SessionInfo) -> SessionInfo {
-    slot.learn(info.clone());
+pub(crate) fn update_info(slot: &SessionSlot, info: SessionInfo) -> SessionInfo {
+    slot.update_info(info.clone());
     info
 }

@@ -1,6 +1,6 @@
 //! Sessions at another gateway of the family: it has chat messages and streams, and no ledger.
 //!
-//! What it says is told as entries of a ledger (`translator`), numbered here. Its answers are read as
+//! What it says is told as entries of a ledger (`telling`), numbered here. Its answers are read as
 //! they come, field by field: members of the family differ in what they leave out.
 
 mod approval;
@@ -31,64 +31,68 @@ use crate::gateway_link::{LinkConnection, RequestRetry, SharedLink};
 use crate::link_error::GatewayLinkError;
 use crate::session_handle::{
     GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
-    SessionHandle, SessionList, SessionUpdates, answered,
+    SessionHandle, SessionList, SessionUpdates, confirm_answered,
 };
 use crate::session_slot::SessionSlot;
 
 /// Messages of a history.
 const MESSAGES_MAX: u64 = 1_000;
 /// Entries of a page.
-const PAGE: usize = 1_000;
+const PAGE_SIZE: usize = 1_000;
 /// How long a prompt that is answered at once may take to say so in events.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const FINAL_EVENT_WAIT: Duration = Duration::from_secs(2);
 /// How much clocks may differ.
 const CLOCK_SLACK_MS: i64 = 2_000;
 
-pub(crate) async fn open(
+pub(crate) async fn open_session(
     shared: &Arc<SharedLink>,
     wanted: OpenRequest,
 ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
-    shared.check_room()?;
-    let mut key = find(shared, &wanted).await?;
+    shared.check_capacity()?;
+    let mut key = find_key(shared, &wanted).await?;
     if wanted.reset {
-        let answer = ask(shared, "sessions.reset", json!({"key": key}), RequestRetry::Never).await;
-        let answer = answer.map_err(|error| error.about(&key))?;
+        let answer =
+            request(shared, "sessions.reset", json!({"key": key}), RequestRetry::Never).await;
+        let answer = answer.map_err(|error| error.for_session(&key))?;
         if let Some(spelling) = answer.get("key").and_then(Value::as_str) {
             spelling.clone_into(&mut key);
         }
     }
-    let info = look(shared, &key).await?;
+    let info = read_session_info(shared, &key).await?;
     let telling = OpenClawTranslator::new(
         info.agent.clone(),
         info.model.clone(),
         info.context_window.unwrap_or_default(),
     );
     let voice = OpenClawSession::new(shared, telling);
-    let mut slot = SessionSlot::new(shared.number(), info, Some(voice));
+    let mut slot = SessionSlot::new(shared.next_number(), info, Some(voice));
     slot.folder = wanted.cwd;
     let slot = Arc::new(slot);
-    shared.add(&slot);
+    shared.add_slot(&slot);
     let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), LIVE_BASE + 1);
     Ok((SessionHandle::new(Arc::clone(shared), slot), heard))
 }
 
 /// The key of the session that is wanted, in the gateway's spelling where it is there already.
-async fn find(shared: &Arc<SharedLink>, wanted: &OpenRequest) -> Result<String, GatewayLinkError> {
+async fn find_key(
+    shared: &Arc<SharedLink>,
+    wanted: &OpenRequest,
+) -> Result<String, GatewayLinkError> {
     let Some(key) = &wanted.key else {
         let label = wanted.label.clone().unwrap_or_default();
         let answer =
-            ask(shared, "sessions.resolve", json!({"label": label}), RequestRetry::Once).await;
-        let answer = answer.map_err(|error| error.about(&label))?;
+            request(shared, "sessions.resolve", json!({"label": label}), RequestRetry::Once).await;
+        let answer = answer.map_err(|error| error.for_session(&label))?;
         let key = answer.get("key").and_then(Value::as_str).map(str::to_owned);
         return key.ok_or(GatewayLinkError::NoSession { key: label });
     };
-    let key = session_keys::under(key, wanted.agent.as_deref());
-    match resolve(shared, &key).await {
+    let key = session_keys::with_agent(key, wanted.agent.as_deref());
+    match resolve_key(shared, &key).await {
         Ok(found) => Ok(found),
         Err(GatewayLinkError::NoSession { .. }) if !wanted.require_existing => Ok(key),
-        Err(GatewayLinkError::Refused { .. }) if session_keys::for_bridges(&key).is_some() => {
-            let other = session_keys::for_bridges(&key).unwrap_or_default();
-            match resolve(shared, &other).await {
+        Err(GatewayLinkError::Refused { .. }) if session_keys::to_bridge_key(&key).is_some() => {
+            let other = session_keys::to_bridge_key(&key).unwrap_or_default();
+            match resolve_key(shared, &other).await {
                 Err(GatewayLinkError::NoSession { .. }) if !wanted.require_existing => Ok(other),
                 found => found,
             }
@@ -97,18 +101,21 @@ async fn find(shared: &Arc<SharedLink>, wanted: &OpenRequest) -> Result<String, 
     }
 }
 
-async fn resolve(shared: &Arc<SharedLink>, key: &str) -> Result<String, GatewayLinkError> {
-    let answer = ask(shared, "sessions.resolve", json!({"key": key}), RequestRetry::Once).await;
-    let answer = answer.map_err(|error| error.about(key))?;
+async fn resolve_key(shared: &Arc<SharedLink>, key: &str) -> Result<String, GatewayLinkError> {
+    let answer = request(shared, "sessions.resolve", json!({"key": key}), RequestRetry::Once).await;
+    let answer = answer.map_err(|error| error.for_session(key))?;
     let found = answer.get("key").and_then(Value::as_str).map(str::to_owned);
     found.ok_or_else(|| GatewayLinkError::NoSession { key: key.to_owned() })
 }
 
 /// What is known of a session; little of one that is not there yet.
-async fn look(shared: &Arc<SharedLink>, key: &str) -> Result<SessionInfo, GatewayLinkError> {
+async fn read_session_info(
+    shared: &Arc<SharedLink>,
+    key: &str,
+) -> Result<SessionInfo, GatewayLinkError> {
     let params = json!({"limit": 200, "search": key, "includeDerivedTitles": true});
-    let answer = ask(shared, "sessions.list", params, RequestRetry::Once).await?;
-    Ok(session_rows::find(&answer, key))
+    let answer = request(shared, "sessions.list", params, RequestRetry::Once).await?;
+    Ok(session_rows::find_session(&answer, key))
 }
 
 /// Asks what became of runs while nobody listened.
@@ -118,50 +125,55 @@ pub(crate) async fn reopen(
     voice: &OpenClawSession,
     up: &Arc<LinkConnection>,
 ) -> Result<(), GatewayClientError> {
-    let active = voice.telling().active();
+    let active = voice.lock_translator().active_runs();
     let uptime_ms = i64::try_from(up.client.hello().snapshot.uptime_ms).unwrap_or(i64::MAX);
     for (run, since_ms) in active {
         let params = json!({"runId": run, "timeoutMs": 0});
-        let answer = shared.ask_value_on(up, "agent.wait", params).await?;
-        let settled = voice.insist(slot, |telling, now_ms| telling.waited(&run, &answer, now_ms));
+        let answer = shared.request_value_on(up, "agent.wait", params).await?;
+        let settled = voice
+            .publish_now(slot, |telling, now_ms| telling.handle_wait_result(&run, &answer, now_ms));
         let is_older = now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
         // A gateway that started after the run did cannot be at work on it.
-        if settled.await == RunWaitOutcome::Open && is_older && voice.telling().lose(&run) {
-            slot.inbox
-                .tell(GatewayUpdate::Gone(GatewayLinkError::Lost { what: "the run".to_owned() }));
+        if settled.await == RunWaitOutcome::Unresolved
+            && is_older
+            && voice.lock_translator().drop_run(&run)
+        {
+            slot.inbox.push_status(GatewayUpdate::Lost(GatewayLinkError::Lost {
+                what: "the run".to_owned(),
+            }));
         }
     }
     Ok(())
 }
 
-pub(crate) async fn send(
+pub(crate) async fn send_prompt(
     shared: &Arc<SharedLink>,
     slot: &Arc<SessionSlot>,
     voice: &OpenClawSession,
     sending: SendRequest,
 ) -> Result<(), GatewayLinkError> {
-    let running = voice.telling().active();
+    let running = voice.lock_translator().active_runs();
     let others: Vec<String> =
         running.into_iter().map(|(run, _)| run).filter(|run| *run != sending.run).collect();
     if sending.overlap == OverlapPolicy::Replace {
         for run in &others {
             let params = json!({"sessionKey": slot.key(), "runId": run});
-            ask(shared, "chat.abort", params, RequestRetry::Once).await?;
+            request(shared, "chat.abort", params, RequestRetry::Once).await?;
         }
     }
     let run = sending.run.clone();
     let (text, attached) = (sending.text.clone(), sending.attachments.clone());
-    voice.telling().expect(&run, text, attached, now_ms());
+    voice.lock_translator().expect_run(&run, text, attached, now_ms());
     let waits = sending.overlap == OverlapPolicy::Queue && !others.is_empty();
-    let answer = match say(shared, &slot.key(), &sending, waits).await {
+    let answer = match post_prompt(shared, &slot.key(), &sending, waits).await {
         Err(GatewayLinkError::Refused { code, message }) => {
-            match session_keys::for_bridges(&slot.key()) {
+            match session_keys::to_bridge_key(&slot.key()) {
                 // A gateway may have another use for such keys, and say so only now.
-                Some(other) if session_keys::is_refused(&message) => {
+                Some(other) if session_keys::is_key_refusal(&message) => {
                     let mut info = slot.info();
                     info.session_key.clone_from(&other);
-                    slot.learn(info);
-                    say(shared, &other, &sending, waits).await
+                    slot.update_info(info);
+                    post_prompt(shared, &other, &sending, waits).await
                 }
                 _ => Err(GatewayLinkError::Refused { code, message }),
             }
@@ -171,32 +183,34 @@ pub(crate) async fn send(
     let answer = match answer {
         Ok(answer) => answer,
         // It was begun, as was heard.
-        Err(GatewayLinkError::Lost { .. }) if voice.telling().is_begun(&run) => return Ok(()),
+        Err(GatewayLinkError::Lost { .. }) if voice.lock_translator().has_started(&run) => {
+            return Ok(());
+        }
         Err(error) => {
-            voice.telling().forget(&run);
+            voice.lock_translator().forget_run(&run);
             return Err(error);
         }
     };
     let error = answer.get("error").and_then(Value::as_str);
     let end = match answer.get("status").and_then(Value::as_str) {
         Some("timeout") => Some(RunOutcome::Aborted { by: "timeout".to_owned() }),
-        Some("error") => Some(run_end::failed_by(error)),
+        Some("error") => Some(run_end::failed_with_message(error)),
         _ => None,
     };
     let is_over = answer.get("status").and_then(Value::as_str) == Some("ok");
     voice
-        .speak(slot, |telling, now_ms| match end {
-            Some(end) => telling.settle(&run, "", end, now_ms),
-            None => telling.accepted(&run, now_ms),
+        .publish(slot, |telling, now_ms| match end {
+            Some(end) => telling.finish_run(&run, "", end, now_ms),
+            None => telling.handle_accepted(&run, now_ms),
         })
         .await;
     if is_over {
-        voice.look_after(slot, &json!({"runId": run}), LAST_WORDS);
+        voice.check_run_later(slot, &json!({"runId": run}), FINAL_EVENT_WAIT);
     }
     Ok(())
 }
 
-async fn say(
+async fn post_prompt(
     shared: &Arc<SharedLink>,
     key: &str,
     sending: &SendRequest,
@@ -228,18 +242,18 @@ async fn say(
     if waits {
         params["queueMode"] = json!("followup");
     }
-    ask(shared, "chat.send", params, RequestRetry::Once).await
+    request(shared, "chat.send", params, RequestRetry::Once).await
 }
 
-pub(crate) async fn list(
+pub(crate) async fn list_sessions(
     shared: &Arc<SharedLink>,
     wanted: ListRequest,
 ) -> Result<SessionList, GatewayLinkError> {
     let params = json!({
         "limit": wanted.limit.max(1), "offset": wanted.offset, "includeDerivedTitles": true,
     });
-    let answer = ask(shared, "sessions.list", params, RequestRetry::Once).await?;
-    let mut sessions = session_rows::all(&answer);
+    let answer = request(shared, "sessions.list", params, RequestRetry::Once).await?;
+    let mut sessions = session_rows::parse_sessions(&answer);
     let open = shared.slots();
     for session in sessions.iter_mut().filter(|session| session.cwd.is_none()) {
         // Where those work that are open here, we know ourselves.
@@ -254,7 +268,7 @@ pub(crate) async fn list(
     Ok(SessionList { sessions, next_offset })
 }
 
-pub(crate) async fn events(
+pub(crate) async fn read_events(
     shared: &Arc<SharedLink>,
     slot: &Arc<SessionSlot>,
     after: u64,
@@ -263,16 +277,16 @@ pub(crate) async fn events(
         return Ok(LedgerPage::default());
     }
     let params = json!({"key": slot.key(), "limit": MESSAGES_MAX});
-    let answer = ask(shared, "sessions.get", params, RequestRetry::Once).await?;
+    let answer = request(shared, "sessions.get", params, RequestRetry::Once).await?;
     let messages = answer.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut entries = history::entries(&messages);
+    let mut entries = history::build_entries(&messages);
     entries.retain(|event| event.seq > after);
-    let has_more = entries.len() > PAGE;
-    entries.truncate(PAGE);
+    let has_more = entries.len() > PAGE_SIZE;
+    entries.truncate(PAGE_SIZE);
     Ok(LedgerPage { events: entries, has_more })
 }
 
-pub(crate) async fn change(
+pub(crate) async fn change_session(
     shared: &Arc<SharedLink>,
     slot: &Arc<SessionSlot>,
     change: SessionChange,
@@ -301,16 +315,16 @@ pub(crate) async fn change(
     if changed.is_empty() {
         return Ok(slot.info());
     }
-    ask(shared, "sessions.patch", Value::Object(params), RequestRetry::Once).await?;
-    let info = look(shared, &slot.key()).await?;
-    slot.learn(info.clone());
+    request(shared, "sessions.patch", Value::Object(params), RequestRetry::Once).await?;
+    let info = read_session_info(shared, &slot.key()).await?;
+    slot.update_info(info.clone());
     if let Some(voice) = &slot.voice {
-        voice.speak(slot, |telling, now_ms| telling.changed(changed, now_ms)).await;
+        voice.publish(slot, |telling, now_ms| telling.record_change(changed, now_ms)).await;
     }
     Ok(info)
 }
 
-pub(crate) fn choices(slot: &SessionSlot) -> SessionChoicesResult {
+pub(crate) fn session_choices(slot: &SessionSlot) -> SessionChoicesResult {
     let info = slot.info();
     SessionChoicesResult {
         agents: vec![info.agent.clone()],
@@ -335,14 +349,14 @@ pub(crate) async fn resolve_approval(
         reviewer: None,
         grant_expires_in_days: None,
     };
-    answered(shared.ask::<ExecApprovalResolve>(params, RequestRetry::Once).await)
+    confirm_answered(shared.request::<ExecApprovalResolve>(params, RequestRetry::Once).await)
 }
 
-async fn ask(
+async fn request(
     shared: &Arc<SharedLink>,
     method: &'static str,
     params: Value,
     again: RequestRetry,
 ) -> Result<Value, GatewayLinkError> {
-    Ok(shared.ask_value(method, params, again).await?.result)
+    Ok(shared.request_value(method, params, again).await?.result)
 }

@@ -31,13 +31,13 @@ pub(crate) struct PendingToolEvents {
 
 impl PendingToolEvents {
     /// Keeps an event; false for a call that finds no room.
-    pub(crate) fn keep(&mut self, event: &EventFrame) -> bool {
+    pub(crate) fn push(&mut self, event: &EventFrame) -> bool {
         match event.event.as_str() {
             TOOLS_USE => {
                 // One without a name cannot be answered, and one that waits is answered once.
-                let new = call_of(event).filter(|call| !self.calls.contains_key(call));
+                let new = call_id(event).filter(|call| !self.calls.contains_key(call));
                 let Some(call) = new else { return true };
-                let sum = self.bytes.saturating_add(bytes_of(event));
+                let sum = self.bytes.saturating_add(event_bytes(event));
                 if self.calls.len() >= CALLS_MAX || sum > BYTES_MAX {
                     return false;
                 }
@@ -46,13 +46,13 @@ impl PendingToolEvents {
             }
             TOOLS_CANCEL => {
                 // One that did not wait was refused, and is over.
-                let call = call_of(event).and_then(|call| self.calls.get_mut(&call));
+                let call = call_id(event).and_then(|call| self.calls.get_mut(&call));
                 if let Some(is_cancelled) = call {
                     *is_cancelled = true;
                 }
                 return true;
             }
-            TOOLS_TERMS if bytes_of(event) > TERMS_BYTES_MAX => {
+            TOOLS_TERMS if event_bytes(event) > TERMS_BYTES_MAX => {
                 tracing::warn!("terms for tools are far too long, and are not heard");
                 return true;
             }
@@ -64,12 +64,12 @@ impl PendingToolEvents {
     }
 
     /// Others are said to host the tools.
-    pub(crate) fn doubt(&mut self) {
+    pub(crate) fn mark_doubtful(&mut self) {
         self.is_doubtful = true;
     }
 
     /// Whether that was said since this was last asked.
-    pub(crate) fn take_doubt(&mut self) -> bool {
+    pub(crate) fn take_doubtful(&mut self) -> bool {
         std::mem::take(&mut self.is_doubtful)
     }
 
@@ -78,7 +78,7 @@ impl PendingToolEvents {
         let Self { events, calls, .. } = self;
         let mut all = Vec::with_capacity(events.len());
         for event in events {
-            let cancel = call_of(&event).filter(|call| calls.get(call) == Some(&true));
+            let cancel = call_id(&event).filter(|call| calls.get(call) == Some(&true));
             let cancel = cancel.map(|call| {
                 let session = event.payload.as_ref().and_then(|payload| payload.get("sessionId"));
                 let payload = json!({"sessionId": session, "toolCallId": call});
@@ -98,11 +98,11 @@ impl PendingToolEvents {
     }
 }
 
-fn bytes_of(event: &EventFrame) -> usize {
+fn event_bytes(event: &EventFrame) -> usize {
     event.payload.as_ref().map_or(0, |payload| payload.to_string().len())
 }
 
-fn call_of(event: &EventFrame) -> Option<String> {
+fn call_id(event: &EventFrame) -> Option<String> {
     Some(event.payload.as_ref()?.get("toolCallId")?.as_str()?.to_owned())
 }
 
@@ -113,16 +113,16 @@ mod tests {
     use super::*;
 
     fn event(name: &str, call: &str) -> EventFrame {
-        with(name, json!({"sessionId": "s", "toolCallId": call}))
+        event_with(name, json!({"sessionId": "s", "toolCallId": call}))
     }
 
-    fn with(name: &str, payload: Value) -> EventFrame {
+    fn event_with(name: &str, payload: Value) -> EventFrame {
         let (event, payload) = (name.to_owned(), Some(payload));
         EventFrame { event, payload, seq: None, state_version: None }
     }
 
-    fn kept(early: PendingToolEvents) -> Vec<(String, String)> {
-        let named = |event: &EventFrame| (event.event.clone(), call_of(event).unwrap_or_default());
+    fn kept_events(early: PendingToolEvents) -> Vec<(String, String)> {
+        let named = |event: &EventFrame| (event.event.clone(), call_id(event).unwrap_or_default());
         early.into_events().iter().map(named).collect()
     }
 
@@ -130,15 +130,15 @@ mod tests {
     fn a_call_without_room_is_not_taken_and_all_else_is_kept() {
         let mut early = PendingToolEvents::default();
         for number in 0..CALLS_MAX {
-            assert!(early.keep(&event(TOOLS_USE, &number.to_string())));
+            assert!(early.push(&event(TOOLS_USE, &number.to_string())));
         }
-        assert!(!early.keep(&event(TOOLS_USE, "more")), "whoever waits for it has to be told");
+        assert!(!early.push(&event(TOOLS_USE, "more")), "whoever waits for it has to be told");
         for _ in 0..1_000 {
-            assert!(early.keep(&event(TOOLS_CANCEL, "0")));
-            assert!(early.keep(&event(TOOLS_CANCEL, "more")));
-            assert!(early.keep(&event(TOOLS_TERMS, "")));
+            assert!(early.push(&event(TOOLS_CANCEL, "0")));
+            assert!(early.push(&event(TOOLS_CANCEL, "more")));
+            assert!(early.push(&event(TOOLS_TERMS, "")));
         }
-        let kept = kept(early);
+        let kept = kept_events(early);
         let [_, cancel, .., terms] = kept.as_slice() else { panic!("{kept:?}") };
         assert_eq!((cancel.0.as_str(), cancel.1.as_str()), (TOOLS_CANCEL, "0"));
         assert_eq!((terms.0.as_str(), kept.len()), (TOOLS_TERMS, CALLS_MAX + 2));
@@ -149,15 +149,15 @@ mod tests {
         let mut early = PendingToolEvents::default();
         let large = |size: usize| "x".repeat(size);
         for _ in 0..1_000 {
-            assert!(early.keep(&with(TOOLS_USE, json!({"input": large(9_000)}))));
-            assert!(early.keep(&event(TOOLS_USE, "1")));
+            assert!(early.push(&event_with(TOOLS_USE, json!({"input": large(9_000)}))));
+            assert!(early.push(&event(TOOLS_USE, "1")));
             let more = json!({"toolCallId": "1", "more": large(9_000)});
-            assert!(early.keep(&with(TOOLS_CANCEL, more)));
+            assert!(early.push(&event_with(TOOLS_CANCEL, more)));
         }
-        let terms = |size| with(TOOLS_TERMS, json!({"dialect": large(size)}));
-        assert!(early.keep(&terms(9)) && early.keep(&terms(TERMS_BYTES_MAX)));
+        let terms = |size| event_with(TOOLS_TERMS, json!({"dialect": large(size)}));
+        assert!(early.push(&terms(9)) && early.push(&terms(TERMS_BYTES_MAX)));
         let kept = early.into_events();
-        let cancel = with(TOOLS_CANCEL, json!({"sessionId": "s", "toolCallId": "1"}));
+        let cancel = event_with(TOOLS_CANCEL, json!({"sessionId": "s", "toolCallId": "1"}));
         assert_eq!(kept, [event(TOOLS_USE, "1"), cancel, terms(9)]);
     }
 
@@ -165,11 +165,11 @@ mod tests {
     fn what_calls_bring_is_bounded() {
         let mut early = PendingToolEvents::default();
         let large = "x".repeat(BYTES_MAX / 2);
-        let large = |call: &str| with(TOOLS_USE, json!({"toolCallId": call, "input": large}));
-        assert!(early.keep(&large("1")));
-        assert!(!early.keep(&large("2")));
-        assert!(early.keep(&event(TOOLS_USE, "3")));
-        let calls: Vec<String> = kept(early).into_iter().map(|(_, call)| call).collect();
+        let large = |call: &str| event_with(TOOLS_USE, json!({"toolCallId": call, "input": large}));
+        assert!(early.push(&large("1")));
+        assert!(!early.push(&large("2")));
+        assert!(early.push(&event(TOOLS_USE, "3")));
+        let calls: Vec<String> = kept_events(early).into_iter().map(|(_, call)| call).collect();
         assert_eq!(calls, ["1", "3"]);
     }
 }

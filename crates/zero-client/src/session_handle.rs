@@ -119,11 +119,11 @@ pub enum GatewayUpdate {
     /// An entry of its ledger; each comes once and in order, also after the connection was lost.
     Entry(Event),
     /// The connection was lost; what happens meanwhile comes later.
-    Away,
+    Disconnected,
     /// It is back, and everything that was missed has been told.
-    Back,
+    Reconnected,
     /// It does not come back, and what became of runs is not known.
-    Gone(GatewayLinkError),
+    Lost(GatewayLinkError),
     /// Somebody else hosts its tools from now on. They are not hosted here again, unless that is asked
     /// for.
     Displaced {
@@ -147,7 +147,7 @@ struct SessionHandleInner {
 
 impl Drop for SessionHandleInner {
     fn drop(&mut self) {
-        self.shared.remove(&self.slot);
+        self.shared.remove_slot(&self.slot);
         self.slot.leave();
     }
 }
@@ -163,12 +163,12 @@ impl SessionHandle {
     }
 
     /// Where the gateway is that has it.
-    pub fn place(&self) -> GatewayLocality {
+    pub fn locality(&self) -> GatewayLocality {
         self.slot().place
     }
 
     /// Whether the gateway knows the folder of a session. Without, a prompt has to say it.
-    pub fn knows_cwd(&self) -> bool {
+    pub fn is_cwd_known(&self) -> bool {
         self.slot().voice.is_none()
     }
 
@@ -176,10 +176,10 @@ impl SessionHandle {
     pub async fn send(&self, sending: SendRequest) -> Result<(), GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         if let Some(voice) = &slot.voice {
-            return openclaw::send(shared, slot, voice, sending).await;
+            return openclaw::send_prompt(shared, slot, voice, sending).await;
         }
-        let params = chat_send(slot.key(), sending);
-        shared.ask::<ChatSend>(params, RequestRetry::Once).await?;
+        let params = chat_send_params(slot.key(), sending);
+        shared.request::<ChatSend>(params, RequestRetry::Once).await?;
         Ok(())
     }
 
@@ -190,16 +190,16 @@ impl SessionHandle {
             run_id: Some(run.to_owned()),
             ..ChatAbortParams::default()
         };
-        self.shared().ask::<ChatAbort>(params, RequestRetry::Once).await?;
+        self.shared().request::<ChatAbort>(params, RequestRetry::Once).await?;
         Ok(())
     }
 
     /// Entries of the ledger after a number. Whoever reads on where a page ends moves on with each.
-    pub async fn events(&self, after: u64) -> Result<LedgerPage, GatewayLinkError> {
+    pub async fn read_events(&self, after: u64) -> Result<LedgerPage, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         match &slot.voice {
-            None => native_gateway::events(shared, slot.key(), after).await,
-            Some(_) => openclaw::events(shared, slot, after).await,
+            None => native_gateway::read_events(shared, slot.key(), after).await,
+            Some(_) => openclaw::read_events(shared, slot, after).await,
         }
     }
 
@@ -207,7 +207,7 @@ impl SessionHandle {
     pub async fn change(&self, change: SessionChange) -> Result<SessionInfo, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         if slot.voice.is_some() {
-            return openclaw::change(shared, slot, change).await;
+            return openclaw::change_session(shared, slot, change).await;
         }
         let params = SessionSetParams {
             session_key: slot.key(),
@@ -218,18 +218,18 @@ impl SessionHandle {
             label: None,
             title: change.title,
         };
-        let info = shared.ask::<ZeroSessionsSet>(params, RequestRetry::Once).await?.result;
-        Ok(native_gateway::learn(slot, info))
+        let info = shared.request::<ZeroSessionsSet>(params, RequestRetry::Once).await?.result;
+        Ok(native_gateway::update_info(slot, info))
     }
 
     /// What can be chosen.
     pub async fn choices(&self) -> Result<SessionChoicesResult, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         if slot.voice.is_some() {
-            return Ok(openclaw::choices(slot));
+            return Ok(openclaw::session_choices(slot));
         }
         let params = SessionChoicesParams { session_key: Some(slot.key()) };
-        Ok(shared.ask::<ZeroSessionsChoices>(params, RequestRetry::Once).await?.result)
+        Ok(shared.request::<ZeroSessionsChoices>(params, RequestRetry::Once).await?.result)
     }
 
     /// Answers whether a call may run.
@@ -243,7 +243,7 @@ impl SessionHandle {
             return openclaw::resolve_approval(shared, id, answer).await;
         }
         let params = ApprovalsResolveParams { id: id.to_owned(), answer: answer.id().to_owned() };
-        answered(shared.ask::<ZeroApprovalsResolve>(params, RequestRetry::Once).await)
+        confirm_answered(shared.request::<ZeroApprovalsResolve>(params, RequestRetry::Once).await)
     }
 
     /// Answers another question: `accept` with values, `decline` or `cancel`.
@@ -258,13 +258,15 @@ impl SessionHandle {
         }
         let (id, action) = (id.to_owned(), action.to_owned());
         let params = QuestionsResolveParams { id, action, content };
-        answered(self.shared().ask::<ZeroQuestionsResolve>(params, RequestRetry::Once).await)
+        confirm_answered(
+            self.shared().request::<ZeroQuestionsResolve>(params, RequestRetry::Once).await,
+        )
     }
 
     /// Offers its tools anew if others are hosted than were offered.
-    pub async fn offer_tools_anew(&self) -> Result<(), GatewayLinkError> {
+    pub async fn refresh_tool_offer(&self) -> Result<(), GatewayLinkError> {
         match self.slot().service() {
-            Some(service) => service.offer_anew().await.map_err(GatewayLinkError::from),
+            Some(service) => service.offer_if_changed().await.map_err(GatewayLinkError::from),
             None => Ok(()),
         }
     }
@@ -282,32 +284,32 @@ impl SessionHandle {
             return Ok(false);
         }
         let hosted = HostedTools { host: host.to_owned(), hands, own_mode };
-        let up = shared.ready(ReconnectWait::Now).await?;
+        let up = shared.ensure_connected(ReconnectWait::Now).await?;
         // Whoever opened the session last has its tools.
-        let attached = match shared.attach(slot, &up, hosted, HostingClaim::New).await {
+        let attached = match shared.attach_tools(slot, &up, hosted, HostingClaim::New).await {
             Ok(()) => Ok(()),
             Err(GatewayClientError::Closed { .. }) => {
                 // They are attached with the session, when it is opened again.
-                shared.lost(up.number);
-                shared.ready(ReconnectWait::Return).await.map(drop)
+                shared.handle_connection_loss(up.number);
+                shared.ensure_connected(ReconnectWait::UntilReconnected).await.map(drop)
             }
             Err(error) => Err(error.into()),
         };
         if attached.is_err() {
-            slot.unhost();
+            slot.stop_hosting();
         }
         attached?;
-        native_gateway::tell_folder(shared, slot).await?;
+        native_gateway::send_folder(shared, slot).await?;
         Ok(true)
     }
 
     /// Hears of it no more and hosts nothing for it.
     pub async fn leave(&self) {
         let (shared, slot) = (self.shared(), self.slot());
-        let other = shared.remove(slot);
+        let other = shared.remove_slot(slot);
         slot.leave();
         if slot.voice.is_none() {
-            native_gateway::leave(shared, slot, other).await;
+            native_gateway::leave_session(shared, slot, other).await;
         }
     }
 
@@ -321,7 +323,7 @@ impl SessionHandle {
 }
 
 /// What a prompt is on the wire.
-pub(crate) fn chat_send(session_key: String, sending: SendRequest) -> ChatSendParams {
+pub(crate) fn chat_send_params(session_key: String, sending: SendRequest) -> ChatSendParams {
     let attachment = |attached: PromptAttachment| ChatAttachment {
         kind: Some("image".to_owned()),
         mime_type: Some(attached.mime),
@@ -340,7 +342,7 @@ pub(crate) fn chat_send(session_key: String, sending: SendRequest) -> ChatSendPa
 }
 
 /// Whether a question was answered. When it is not there on the second try, the first one got there.
-pub(crate) fn answered<T>(
+pub(crate) fn confirm_answered<T>(
     answer: Result<T, crate::gateway_link::RequestFailure>,
 ) -> Result<(), GatewayLinkError> {
     match answer {

@@ -19,7 +19,7 @@ use crate::tool_service::ToolService;
 use crate::update_queue::UpdateQueue;
 
 /// How long a run should wait for its tools when the connection is lost.
-const COMES_BACK: Duration = Duration::from_secs(20);
+const RECONNECT_GRACE: Duration = Duration::from_secs(20);
 /// How long a gateway may take to hear that a call is not made.
 const REFUSE_MAX: Duration = Duration::from_secs(10);
 /// How often it is asked, while tools are being attached, whether others took them meanwhile.
@@ -60,7 +60,7 @@ pub(crate) enum HostingClaim {
     /// Whoever hosts them has to give way.
     New,
     /// They were hosted here before. Whoever hosts them meanwhile keeps them.
-    Kept,
+    Restore,
 }
 
 /// What was asked of tools that are not ready yet, and the connection it came by.
@@ -71,7 +71,7 @@ struct PendingHosting {
 
 impl PendingHosting {
     /// They will not be ready: whoever waits for a call is told.
-    fn refuse(self) {
+    fn reject_all(self) {
         let Self { client, early } = self;
         let calls = early.into_calls();
         // Without a runtime, as when all of it goes away, the connection goes as well.
@@ -80,7 +80,7 @@ impl PendingHosting {
             return;
         }
         runtime.spawn(async move {
-            for result in calls.iter().filter_map(|call| CallRejection::NotHere.answer(call)) {
+            for result in calls.iter().filter_map(|call| CallRejection::NotHosted.to_result(call)) {
                 if let Err(error) = client.request_within::<ToolsResult>(result, REFUSE_MAX).await {
                     tracing::warn!(%error, "a call could not be refused");
                 }
@@ -105,7 +105,7 @@ impl SessionSlot {
             inbox: UpdateQueue::default(),
             voice,
             folder: None,
-            place: GatewayLocality::Elsewhere,
+            place: GatewayLocality::Remote,
             info: Mutex::new(info),
             tools: Mutex::default(),
             attaching: tokio::sync::Mutex::default(),
@@ -118,7 +118,7 @@ impl SessionSlot {
     }
 
     /// More is known of it.
-    pub(crate) fn learn(&self, info: SessionInfo) {
+    pub(crate) fn update_info(&self, info: SessionInfo) {
         *self.lock_info() = info;
     }
 
@@ -138,54 +138,54 @@ impl SessionSlot {
     }
 
     /// What it hosts.
-    pub(crate) fn hosted(&self) -> Option<HostedTools> {
-        self.tools().hosted.clone()
+    pub(crate) fn hosted_tools(&self) -> Option<HostedTools> {
+        self.lock_tools().hosted.clone()
     }
 
     /// What does the work of its tools on the present connection.
     pub(crate) fn service(&self) -> Option<Arc<ToolService>> {
-        self.tools().service.clone()
+        self.lock_tools().service.clone()
     }
 
     /// Its tools are not hosted any more.
-    pub(crate) fn unhost(&self) {
+    pub(crate) fn stop_hosting(&self) {
         let waiting = {
-            let mut tools = self.tools();
+            let mut tools = self.lock_tools();
             tools.hosted = None;
             tools.waiting.take()
         };
         if let Some(waiting) = waiting {
-            waiting.refuse();
+            waiting.reject_all();
         }
         self.detach();
     }
 
     /// Others are said to host its tools. While we attach to it ourselves that may be old news.
-    pub(crate) fn displaced(&self, host: &str) {
-        if let Some(waiting) = &mut self.tools().waiting {
-            waiting.early.doubt();
+    pub(crate) fn handle_displacement(&self, host: &str) {
+        if let Some(waiting) = &mut self.lock_tools().waiting {
+            waiting.early.mark_doubtful();
             return;
         }
-        self.give_way(host);
+        self.release_tools_to(host);
     }
 
     /// Others host its tools. Says so once. What was asked of us the gateway has settled itself.
-    fn give_way(&self, host: &str) {
+    fn release_tools_to(&self, host: &str) {
         {
-            let mut tools = self.tools();
+            let mut tools = self.lock_tools();
             tools.waiting = None;
             if tools.hosted.take().is_none() {
                 return;
             }
             if let Some(service) = tools.service.take() {
-                service.stop();
+                service.stop_all_calls();
             }
         }
-        self.inbox.tell(GatewayUpdate::Displaced { host: host.to_owned() });
+        self.inbox.push_status(GatewayUpdate::Displaced { host: host.to_owned() });
     }
 
     /// Hosts its tools on a connection. What it is asked from the first moment on is done.
-    pub(crate) async fn attach(
+    pub(crate) async fn attach_tools(
         &self,
         client: &GatewayClient,
         hosted: HostedTools,
@@ -194,43 +194,43 @@ impl SessionSlot {
     ) -> Result<(), GatewayClientError> {
         let _one = self.attaching.lock().await;
         {
-            let mut tools = self.tools();
+            let mut tools = self.lock_tools();
             tools.hosted = Some(hosted.clone());
             let waiting =
                 PendingHosting { client: client.clone(), early: PendingToolEvents::default() };
             // Whoever attached before may have given up in the middle of it.
             if let Some(given_up) = tools.waiting.replace(waiting) {
-                given_up.refuse();
+                given_up.reject_all();
             }
             tools.turn = turn;
             if let Some(service) = tools.service.take() {
-                service.stop();
+                service.stop_all_calls();
             }
         }
         let HostedTools { host, hands, own_mode } = hosted;
         let key = self.key();
-        let return_ms = u64::try_from(COMES_BACK.as_millis()).ok();
+        let return_ms = u64::try_from(RECONNECT_GRACE.as_millis()).ok();
         let take_over = claim == HostingClaim::New;
         let mut wish = ToolsAttachParams { session_key: key, host, take_over, return_ms };
         let mut claimed =
-            ToolService::claim(client, wish.clone(), Arc::clone(&hands), own_mode).await;
-        let other = claimed.as_ref().err().and_then(hosted_by);
+            ToolService::claim_tools(client, wish.clone(), Arc::clone(&hands), own_mode).await;
+        let other = claimed.as_ref().err().and_then(current_host);
         if other.as_ref() == Some(&wish.host) {
             // That is ourselves, on the connection that was lost.
             wish.take_over = true;
-            claimed = ToolService::claim(client, wish, hands, own_mode).await;
-        } else if let (Some(other), HostingClaim::Kept) = (other, claim) {
-            self.give_way(&other);
+            claimed = ToolService::claim_tools(client, wish, hands, own_mode).await;
+        } else if let (Some(other), HostingClaim::Restore) = (other, claim) {
+            self.release_tools_to(&other);
             return Ok(());
         }
         let attached = match claimed {
-            Ok((service, terms)) => self.settle(&service, &terms).await,
+            Ok((service, terms)) => self.confirm_hosting(&service, &terms).await,
             Err(error) => Err(error),
         };
         if attached.is_err()
-            && let Some(waiting) = self.tools().waiting.take()
+            && let Some(waiting) = self.lock_tools().waiting.take()
         {
-            waiting.refuse();
+            waiting.reject_all();
         }
         attached
     }
@@ -238,19 +238,19 @@ impl SessionSlot {
     /// Offers the tools until it is clear that they are hosted here. Who is said to have displaced us
     /// may have done so before we attached or since: only the gateway knows, and it takes an offer
     /// from nobody but the host.
-    async fn settle(
+    async fn confirm_hosting(
         &self,
         service: &Arc<ToolService>,
         terms: &ToolsTerms,
     ) -> Result<(), GatewayClientError> {
-        let mut offered = service.agree(terms).await;
+        let mut offered = service.apply_terms(terms).await;
         for _ in 0..DOUBTS_MAX {
             match offered {
-                Ok(()) if self.begin(service) => return Ok(()),
-                Ok(()) => offered = service.offer_again().await,
-                Err(error) => match hosted_by(&error) {
+                Ok(()) if self.start_service(service) => return Ok(()),
+                Ok(()) => offered = service.force_offer().await,
+                Err(error) => match current_host(&error) {
                     Some(other) => {
-                        self.give_way(&other);
+                        self.release_tools_to(&other);
                         return Ok(());
                     }
                     None => return Err(error),
@@ -263,16 +263,16 @@ impl SessionSlot {
 
     /// The tools are ready, and what was asked meanwhile is done; unless others are said to host
     /// them, which is false.
-    fn begin(&self, service: &Arc<ToolService>) -> bool {
-        let mut tools = self.tools();
-        if tools.waiting.as_mut().is_some_and(|waiting| waiting.early.take_doubt()) {
+    fn start_service(&self, service: &Arc<ToolService>) -> bool {
+        let mut tools = self.lock_tools();
+        if tools.waiting.as_mut().is_some_and(|waiting| waiting.early.take_doubtful()) {
             return false;
         }
         // It may have been left meanwhile; then what waited was refused.
         if tools.hosted.is_some() {
             let waiting = tools.waiting.take();
             for event in waiting.into_iter().flat_map(|waiting| waiting.early.into_events()) {
-                service.hear(&event);
+                service.handle_event(&event);
             }
             tools.service = Some(Arc::clone(service));
         }
@@ -280,33 +280,33 @@ impl SessionSlot {
     }
 
     /// Takes an event about its tools, unless it cannot.
-    pub(crate) fn hear_tools(&self, event: &EventFrame) -> Result<(), CallRejection> {
-        let mut tools = self.tools();
+    pub(crate) fn handle_tool_event(&self, event: &EventFrame) -> Result<(), CallRejection> {
+        let mut tools = self.lock_tools();
         if let Some(service) = &tools.service {
-            return service.hear(event).then_some(()).ok_or(CallRejection::NotHere);
+            return service.handle_event(event).then_some(()).ok_or(CallRejection::NotHosted);
         }
-        let waiting = tools.waiting.as_mut().ok_or(CallRejection::NotHere)?;
-        waiting.early.keep(event).then_some(()).ok_or(CallRejection::TooMuch)
+        let waiting = tools.waiting.as_mut().ok_or(CallRejection::NotHosted)?;
+        waiting.early.push(event).then_some(()).ok_or(CallRejection::QueueFull)
     }
 
     /// Which attachment it is, if it hosts tools.
-    pub(crate) fn turn(&self) -> Option<u64> {
-        let tools = self.tools();
+    pub(crate) fn attachment_number(&self) -> Option<u64> {
+        let tools = self.lock_tools();
         tools.hosted.as_ref().map(|_| tools.turn)
     }
 
     /// The connection is gone, and with it whoever waits for what the tools do.
     pub(crate) fn detach(&self) {
-        let mut tools = self.tools();
+        let mut tools = self.lock_tools();
         tools.waiting = None;
         if let Some(service) = tools.service.take() {
-            service.stop();
+            service.stop_all_calls();
         }
     }
 
     /// Hears and hosts nothing any more.
     pub(crate) fn leave(&self) {
-        self.unhost();
+        self.stop_hosting();
         self.inbox.close();
     }
 
@@ -314,13 +314,13 @@ impl SessionSlot {
         self.info.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tools(&self) -> MutexGuard<'_, ToolHosting> {
+    fn lock_tools(&self) -> MutexGuard<'_, ToolHosting> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Who hosts the tools, if that is why they cannot be hosted here.
-fn hosted_by(error: &GatewayClientError) -> Option<String> {
+fn current_host(error: &GatewayClientError) -> Option<String> {
     let GatewayClientError::Refused { error } = error else { return None };
     let word = |name: &str| error.details.as_ref()?.get(name)?.as_str();
     (word("code") == Some(TOOLS_HOSTED)).then(|| word("host").unwrap_or_default().to_owned())

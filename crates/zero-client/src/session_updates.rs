@@ -32,9 +32,9 @@ enum LedgerReadOutcome {
     /// There are entries, or there are no more.
     Done,
     /// The connection is lost; news will say how it goes on.
-    Away,
+    Disconnected,
     /// It cannot be read.
-    Gone(GatewayLinkError),
+    Failed(GatewayLinkError),
 }
 
 impl SessionUpdates {
@@ -47,47 +47,47 @@ impl SessionUpdates {
     pub async fn next(&mut self) -> Option<GatewayUpdate> {
         loop {
             if let Some(event) = self.page.pop_front() {
-                match self.take(event) {
+                match self.accept_entry(event) {
                     Some(news) => return Some(news),
                     None => continue,
                 }
             }
             if self.is_behind {
-                match self.look().await {
+                match self.read_ledger().await {
                     LedgerReadOutcome::Done => continue,
-                    LedgerReadOutcome::Away => self.then = None,
-                    LedgerReadOutcome::Gone(error) => {
+                    LedgerReadOutcome::Disconnected => self.then = None,
+                    LedgerReadOutcome::Failed(error) => {
                         self.is_behind = false;
                         self.then = None;
-                        return Some(GatewayUpdate::Gone(error));
+                        return Some(GatewayUpdate::Lost(error));
                     }
                 }
             }
             if let Some(news) = self.then.take() {
                 return Some(news);
             }
-            match self.slot.inbox.take().await? {
-                QueueItem::News(GatewayUpdate::Entry(event))
+            match self.slot.inbox.pop().await? {
+                QueueItem::Update(GatewayUpdate::Entry(event))
                     if event.seq > self.next && self.has_ledger() =>
                 {
                     self.is_behind = true;
                 }
-                QueueItem::News(GatewayUpdate::Entry(event)) => {
-                    if let Some(news) = self.take(event) {
+                QueueItem::Update(GatewayUpdate::Entry(event)) => {
+                    if let Some(news) = self.accept_entry(event) {
                         return Some(news);
                     }
                 }
-                QueueItem::News(GatewayUpdate::Back) if self.has_ledger() => {
+                QueueItem::Update(GatewayUpdate::Reconnected) if self.has_ledger() => {
                     self.is_behind = true;
-                    self.then = Some(GatewayUpdate::Back);
+                    self.then = Some(GatewayUpdate::Reconnected);
                 }
-                QueueItem::News(news) => return Some(news),
+                QueueItem::Update(news) => return Some(news),
                 QueueItem::Missed => self.is_behind = self.has_ledger(),
             }
         }
     }
 
-    fn take(&mut self, event: Event) -> Option<GatewayUpdate> {
+    fn accept_entry(&mut self, event: Event) -> Option<GatewayUpdate> {
         if event.seq < self.next {
             return None;
         }
@@ -101,24 +101,26 @@ impl SessionUpdates {
 
     /// Fetches entries from the ledger. Each page moves on by an entry at least, so this ends where
     /// the ledger does.
-    async fn look(&mut self) -> LedgerReadOutcome {
-        let Ok(up) = self.shared.ready(ReconnectWait::Now).await else {
-            return LedgerReadOutcome::Away;
+    async fn read_ledger(&mut self) -> LedgerReadOutcome {
+        let Ok(up) = self.shared.ensure_connected(ReconnectWait::Now).await else {
+            return LedgerReadOutcome::Disconnected;
         };
         let key = self.slot.key();
         let after = self.next.saturating_sub(1);
         let params = SessionEventsParams { session_key: key.clone(), after, limit: None };
-        let found = self.shared.ask_on::<ZeroSessionsEvents>(&up, params).await;
-        match found.and_then(|found| found.following(after)) {
+        let found = self.shared.request_on::<ZeroSessionsEvents>(&up, params).await;
+        match found.and_then(|found| found.check_follows(after)) {
             Ok(found) => {
                 self.is_behind = found.has_more;
                 self.page = found.events.into();
                 LedgerReadOutcome::Done
             }
             Err(GatewayClientError::Closed { .. } | GatewayClientError::Timeout { .. }) => {
-                LedgerReadOutcome::Away
+                LedgerReadOutcome::Disconnected
             }
-            Err(error) => LedgerReadOutcome::Gone(GatewayLinkError::from(error).about(&key)),
+            Err(error) => {
+                LedgerReadOutcome::Failed(GatewayLinkError::from(error).for_session(&key))
+            }
         }
     }
 }

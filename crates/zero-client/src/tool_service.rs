@@ -35,7 +35,7 @@ pub(crate) const CALLS_MAX: usize = 64;
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// How long a call may take before it is told of by itself; most have ended by then, and their end
 /// tells all.
-const TELL_AFTER: Duration = Duration::from_millis(10);
+const PROGRESS_DELAY: Duration = Duration::from_millis(10);
 /// Words about progress that wait to be sent; more are dropped.
 const PROGRESS_WAITING_MAX: usize = 64;
 
@@ -66,14 +66,14 @@ impl ToolService {
         hands: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
     ) -> Result<Arc<Self>, GatewayClientError> {
-        let (service, terms) = Self::claim(client, wish, hands, own_mode).await?;
-        service.agree(&terms).await?;
+        let (service, terms) = Self::claim_tools(client, wish, hands, own_mode).await?;
+        service.apply_terms(&terms).await?;
         Ok(service)
     }
 
     /// Hosts the tools from now on; which there are is not said before the terms are
     /// [agreed](Self::agree) upon.
-    pub(crate) async fn claim(
+    pub(crate) async fn claim_tools(
         client: &GatewayClient,
         wish: ToolsAttachParams,
         hands: Arc<dyn ToolBackend>,
@@ -96,29 +96,29 @@ impl ToolService {
     }
 
     /// Does what an event asks of the tools; false for one that is not about them.
-    pub fn hear(self: &Arc<Self>, event: &EventFrame) -> bool {
+    pub fn handle_event(self: &Arc<Self>, event: &EventFrame) -> bool {
         match event.event.as_str() {
             TOOLS_USE => {
-                if let Some(wanted) = payload::<ToolsUseEvent>(event) {
-                    self.begin(wanted);
+                if let Some(wanted) = parse_payload::<ToolsUseEvent>(event) {
+                    self.start_call(wanted);
                 }
             }
             TOOLS_CANCEL => {
-                if let Some(ToolsCancelEvent { tool_call_id, .. }) = payload(event)
-                    && let Some(cancel) = self.state().calls.get(&tool_call_id)
+                if let Some(ToolsCancelEvent { tool_call_id, .. }) = parse_payload(event)
+                    && let Some(cancel) = self.lock_state().calls.get(&tool_call_id)
                 {
                     cancel.cancel();
                 }
             }
             // Nobody waits for what was begun.
-            TOOLS_DISPLACED if self.displaced(event).is_some() => self.stop(),
+            TOOLS_DISPLACED if self.displaced_by(event).is_some() => self.stop_all_calls(),
             TOOLS_TERMS => {
-                if let Some(terms) = payload::<ToolsTerms>(event)
+                if let Some(terms) = parse_payload::<ToolsTerms>(event)
                     && terms.session_key == self.session_key
                 {
                     let service = Arc::clone(self);
                     tokio::spawn(async move {
-                        if let Err(error) = service.agree(&terms).await {
+                        if let Err(error) = service.apply_terms(&terms).await {
                             tracing::warn!(%error, "the tools could not be offered anew");
                         }
                     });
@@ -130,71 +130,74 @@ impl ToolService {
     }
 
     /// Who hosts the tools from now on, if an event says that it is somebody else.
-    pub fn displaced(&self, event: &EventFrame) -> Option<ToolsDisplacedEvent> {
-        let displaced = (event.event == TOOLS_DISPLACED).then(|| payload(event)).flatten();
+    pub fn displaced_by(&self, event: &EventFrame) -> Option<ToolsDisplacedEvent> {
+        let displaced = (event.event == TOOLS_DISPLACED).then(|| parse_payload(event)).flatten();
         displaced
             .filter(|displaced: &ToolsDisplacedEvent| displaced.session_key == self.session_key)
     }
 
     /// Stops every call.
-    pub fn stop(&self) {
-        self.state().calls.values().for_each(CancellationToken::cancel);
+    pub fn stop_all_calls(&self) {
+        self.lock_state().calls.values().for_each(CancellationToken::cancel);
     }
 
     /// Takes the words and the mode that are wanted, and offers the tools in them.
-    pub(crate) async fn agree(&self, terms: &ToolsTerms) -> Result<(), GatewayClientError> {
+    pub(crate) async fn apply_terms(&self, terms: &ToolsTerms) -> Result<(), GatewayClientError> {
         let dialect = DialectName::from_str(&terms.dialect).unwrap_or(DialectName::Canonical);
-        self.state().dialect = dialect;
+        self.lock_state().dialect = dialect;
         let wanted = terms.mode.as_deref().and_then(|mode| PermissionMode::from_str(mode).ok());
         let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
         if let Err(error) = self.hands.set_mode(mode).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
-        let offer = self.look_round(dialect).await?;
-        self.offer(offer).await
+        let offer = self.encode_offer(dialect).await?;
+        self.send_offer(offer).await
     }
 
     /// Offers the tools anew if others are there than were offered: a server that brings some may
     /// take a while to come up.
-    pub async fn offer_anew(&self) -> Result<(), GatewayClientError> {
-        let dialect = self.state().dialect;
-        let offer = self.look_round(dialect).await?;
-        if self.state().offered == Some(sum(&offer)) {
+    pub async fn offer_if_changed(&self) -> Result<(), GatewayClientError> {
+        let dialect = self.lock_state().dialect;
+        let offer = self.encode_offer(dialect).await?;
+        if self.lock_state().offered == Some(offer_digest(&offer)) {
             return Ok(());
         }
-        self.offer(offer).await
+        self.send_offer(offer).await
     }
 
     /// Offers the tools whether or not they are others. Whoever does not host them any more is refused.
-    pub(crate) async fn offer_again(&self) -> Result<(), GatewayClientError> {
-        let dialect = self.state().dialect;
-        let offer = self.look_round(dialect).await?;
-        self.offer(offer).await
+    pub(crate) async fn force_offer(&self) -> Result<(), GatewayClientError> {
+        let dialect = self.lock_state().dialect;
+        let offer = self.encode_offer(dialect).await?;
+        self.send_offer(offer).await
     }
 
-    async fn look_round(&self, dialect: DialectName) -> Result<EncodedParams, GatewayClientError> {
-        let bench = match self.hands.bench(dialect).await {
+    async fn encode_offer(
+        &self,
+        dialect: DialectName,
+    ) -> Result<EncodedParams, GatewayClientError> {
+        let bench = match self.hands.load_catalog(dialect).await {
             Ok(bench) => bench,
             Err(error) => {
                 tracing::warn!(%error, "there is nothing to work with");
                 ToolCatalog::default()
             }
         };
-        EncodedParams::of(ToolsOffer::NAME, &offer(&self.session_key, dialect, bench))
+        EncodedParams::encode(ToolsOffer::NAME, &build_offer(&self.session_key, dialect, bench))
     }
 
-    async fn offer(&self, offer: EncodedParams) -> Result<(), GatewayClientError> {
+    async fn send_offer(&self, offer: EncodedParams) -> Result<(), GatewayClientError> {
         let (what, after) = (ToolsOffer::NAME, ANSWER_MAX);
-        let offered = timeout(after, self.client.request_written(what, &offer)).await;
+        let offered = timeout(after, self.client.request_encoded(what, &offer)).await;
         offered.unwrap_or(Err(GatewayClientError::Timeout { what, after }))?;
-        self.state().offered = Some(sum(&offer));
+        self.lock_state().offered = Some(offer_digest(&offer));
         Ok(())
     }
 
-    fn begin(self: &Arc<Self>, wanted: ToolsUseEvent) {
+    fn start_call(self: &Arc<Self>, wanted: ToolsUseEvent) {
         let cancel = CancellationToken::new();
         let (dialect, refused) = {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             let refused = state.session_id != wanted.session_id
                 || state.calls.len() >= CALLS_MAX
                 || state.calls.contains_key(&wanted.tool_call_id);
@@ -207,8 +210,8 @@ impl ToolService {
         tokio::spawn(async move {
             if refused {
                 let words = "this call was not made: it is not of this session, is under way already, or too many are";
-                let end = BackendResult::words(ToolCallStatus::Failed, words);
-                return service.settle(&wanted, end, None).await;
+                let end = BackendResult::from_text(ToolCallStatus::Failed, words);
+                return service.send_result(&wanted, end, None).await;
             }
             let (watch, mut told) = RemoteCallObserver::new();
             let call = BackendCall {
@@ -219,19 +222,19 @@ impl ToolService {
             };
             let mut made = pin!(async {
                 let end = service.hands.call(call, cancel, Arc::new(watch)).await;
-                service.state().calls.remove(&wanted.tool_call_id);
+                service.lock_state().calls.remove(&wanted.tool_call_id);
                 end
             });
-            let end = match timeout(TELL_AFTER, &mut made).await {
+            let end = match timeout(PROGRESS_DELAY, &mut made).await {
                 Ok(end) => end,
-                Err(_) => tokio::join!(made, service.forward(&wanted, &mut told)).0,
+                Err(_) => tokio::join!(made, service.forward_progress(&wanted, &mut told)).0,
             };
-            service.settle(&wanted, end, untold(&mut told)).await;
+            service.send_result(&wanted, end, last_unsent_progress(&mut told)).await;
         });
     }
 
     /// Sends what a call says of itself, until it says no more.
-    async fn forward(
+    async fn forward_progress(
         &self,
         wanted: &ToolsUseEvent,
         told: &mut mpsc::Receiver<ToolsProgressParams>,
@@ -250,7 +253,7 @@ impl ToolService {
     }
 
     /// Says how a call ended, and what it was, where that was not said yet.
-    async fn settle(
+    async fn send_result(
         &self,
         wanted: &ToolsUseEvent,
         end: BackendResult,
@@ -274,13 +277,15 @@ impl ToolService {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, ToolServiceState> {
+    fn lock_state(&self) -> MutexGuard<'_, ToolServiceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What a call said last of what it does, of what was not passed on.
-fn untold(told: &mut mpsc::Receiver<ToolsProgressParams>) -> Option<ToolsProgressParams> {
+fn last_unsent_progress(
+    told: &mut mpsc::Receiver<ToolsProgressParams>,
+) -> Option<ToolsProgressParams> {
     let mut last = None;
     while let Ok(progress) = told.try_recv() {
         if progress.title.is_some() {
@@ -290,7 +295,7 @@ fn untold(told: &mut mpsc::Receiver<ToolsProgressParams>) -> Option<ToolsProgres
     last
 }
 
-fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
+fn parse_payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
     let read = T::deserialize(event.payload.as_ref()?);
     read.inspect_err(
         |error| tracing::warn!(%error, event = event.event, "an event is not as it should be"),
@@ -299,7 +304,7 @@ fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
 }
 
 /// A number that is another one for another offer.
-fn sum(offer: &EncodedParams) -> u64 {
+fn offer_digest(offer: &EncodedParams) -> u64 {
     let mut hasher = DefaultHasher::new();
     offer.hash(&mut hasher);
     hasher.finish()
@@ -307,7 +312,7 @@ fn sum(offer: &EncodedParams) -> u64 {
 
 /// An offer that a gateway takes. It takes it whole or not at all, so what others wrote is made
 /// harmless, and a tool of theirs that it would not take is left out.
-fn offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOfferParams {
+fn build_offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOfferParams {
     let tool = |mut tool: CatalogEntry| {
         if let Err(why) = foreign_schema::vet_input(&mut tool.input_schema) {
             tracing::warn!(tool = tool.name, "not offered: its input schema {why}");
@@ -317,8 +322,8 @@ fn offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOf
         Some(OfferedTool {
             name: tool.name,
             canonical: tool.canonical,
-            description: sanitize::shortened(
-                &sanitize::harmless(&described),
+            description: sanitize::truncate(
+                &sanitize::replace_unsafe_chars(&described),
                 DESCRIPTION_LEN_MAX - 1,
             ),
             input_schema: tool.input_schema,
@@ -332,8 +337,8 @@ fn offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOf
     };
     let command = |command: zero_session::tool_backend::PromptCommand| OfferedCommand {
         name: command.name,
-        description: sanitize::line(&command.description),
-        argument_hint: command.argument_hint.as_deref().map(sanitize::line),
+        description: sanitize::to_line(&command.description),
+        argument_hint: command.argument_hint.as_deref().map(sanitize::to_line),
         prompt: command.prompt,
     };
     ToolsOfferParams {
@@ -349,7 +354,7 @@ fn offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOf
 
 /// A path as it can be shown.
 fn one_line(path: &str) -> String {
-    sanitize::harmless(path).replace(['\n', '\t'], " ")
+    sanitize::replace_unsafe_chars(path).replace(['\n', '\t'], " ")
 }
 
 /// Hears of one call, and passes it on.
@@ -365,7 +370,7 @@ impl RemoteCallObserver {
 }
 
 impl CallObserver for RemoteCallObserver {
-    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
         let (title, kind) = (Some(title), Some(kind));
         let _ = self.told.try_send(ToolsProgressParams {
             title,
@@ -375,7 +380,7 @@ impl CallObserver for RemoteCallObserver {
         });
     }
 
-    fn progress(&self, message: String) {
+    fn on_progress(&self, message: String) {
         let message = Some(message);
         let _ =
             self.told.try_send(ToolsProgressParams { message, ..ToolsProgressParams::default() });

@@ -38,7 +38,7 @@ struct QueueState {
 #[expect(clippy::large_enum_variant, reason = "nearly all of it are entries")]
 pub(crate) enum QueueItem {
     /// Something to tell.
-    News(GatewayUpdate),
+    Update(GatewayUpdate),
     /// Entries are missing from here on.
     Missed,
 }
@@ -46,17 +46,17 @@ pub(crate) enum QueueItem {
 impl UpdateQueue {
     /// Puts an entry in, or leaves it out and remembers that.
     pub(crate) fn offer(&self, event: Event) {
-        if self.try_put(event).is_err() {
-            self.miss();
+        if self.try_push(event).is_err() {
+            self.mark_missed();
         }
     }
 
     /// Puts an entry in, when there is room.
-    pub(crate) async fn put(&self, event: Event) {
+    pub(crate) async fn push(&self, event: Event) {
         let mut event = event;
         loop {
             let emptied = self.emptied.notified();
-            match self.try_put(event) {
+            match self.try_push(event) {
                 Ok(()) => return,
                 Err(back) => event = *back,
             }
@@ -65,32 +65,32 @@ impl UpdateQueue {
     }
 
     /// Puts an entry in, whatever the room. For a few that must not wait.
-    pub(crate) fn insist(&self, event: Event) {
-        let mut state = self.state();
+    pub(crate) fn force_push(&self, event: Event) {
+        let mut state = self.lock_state();
         if state.is_closed {
             return;
         }
         let news = GatewayUpdate::Entry(event);
-        state.bytes += weight(&news);
+        state.bytes += update_weight(&news);
         state.queue.push_back(news);
         drop(state);
         self.filled.notify_one();
     }
 
     /// Remembers that there is more in the ledger.
-    pub(crate) fn miss(&self) {
-        self.state().has_missed = true;
+    pub(crate) fn mark_missed(&self) {
+        self.lock_state().has_missed = true;
         self.filled.notify_one();
     }
 
     /// Says how the connection is. There is always room for that: a loss right after a return takes
     /// its place, so that they do not pile up.
-    pub(crate) fn tell(&self, news: GatewayUpdate) {
-        let mut state = self.state();
+    pub(crate) fn push_status(&self, news: GatewayUpdate) {
+        let mut state = self.lock_state();
         match (state.queue.back(), &news) {
             _ if state.is_closed => return,
-            (Some(GatewayUpdate::Away), GatewayUpdate::Away) => return,
-            (Some(GatewayUpdate::Back), GatewayUpdate::Away) => {
+            (Some(GatewayUpdate::Disconnected), GatewayUpdate::Disconnected) => return,
+            (Some(GatewayUpdate::Reconnected), GatewayUpdate::Disconnected) => {
                 state.queue.pop_back();
             }
             _ => state.queue.push_back(news),
@@ -100,19 +100,19 @@ impl UpdateQueue {
     }
 
     /// The next; `None` when it is closed. Nothing is lost when this is dropped.
-    pub(crate) async fn take(&self) -> Option<QueueItem> {
+    pub(crate) async fn pop(&self) -> Option<QueueItem> {
         loop {
             let filled = self.filled.notified();
             {
-                let mut state = self.state();
+                let mut state = self.lock_state();
                 if state.is_closed {
                     return None;
                 }
                 if let Some(news) = state.queue.pop_front() {
-                    state.bytes = state.bytes.saturating_sub(weight(&news));
+                    state.bytes = state.bytes.saturating_sub(update_weight(&news));
                     drop(state);
                     self.emptied.notify_one();
-                    return Some(QueueItem::News(news));
+                    return Some(QueueItem::Update(news));
                 }
                 if std::mem::take(&mut state.has_missed) {
                     return Some(QueueItem::Missed);
@@ -124,15 +124,15 @@ impl UpdateQueue {
 
     /// Nobody listens any more.
     pub(crate) fn close(&self) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         *state = QueueState { is_closed: true, ..QueueState::default() };
         drop(state);
         self.filled.notify_one();
         self.emptied.notify_one();
     }
 
-    fn try_put(&self, event: Event) -> Result<(), Box<Event>> {
-        let mut state = self.state();
+    fn try_push(&self, event: Event) -> Result<(), Box<Event>> {
+        let mut state = self.lock_state();
         if state.is_closed {
             return Ok(());
         }
@@ -140,20 +140,20 @@ impl UpdateQueue {
             return Err(Box::new(event));
         }
         let news = GatewayUpdate::Entry(event);
-        state.bytes += weight(&news);
+        state.bytes += update_weight(&news);
         state.queue.push_back(news);
         drop(state);
         self.filled.notify_one();
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, QueueState> {
+    fn lock_state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How much room news take, as far as it counts.
-fn weight(news: &GatewayUpdate) -> usize {
+fn update_weight(news: &GatewayUpdate) -> usize {
     let GatewayUpdate::Entry(event) = news else { return 0 };
     ENTRY_BYTES + event.what.bytes()
 }
@@ -169,14 +169,14 @@ mod tests {
     }
 
     /// What can be taken without waiting: numbers, and words for the rest.
-    async fn drained(inbox: &UpdateQueue) -> Vec<String> {
+    async fn drain(inbox: &UpdateQueue) -> Vec<String> {
         let mut all = Vec::new();
         while let Ok(Some(taken)) =
-            tokio::time::timeout(std::time::Duration::ZERO, inbox.take()).await
+            tokio::time::timeout(std::time::Duration::ZERO, inbox.pop()).await
         {
             all.push(match taken {
-                QueueItem::News(GatewayUpdate::Entry(event)) => event.seq.to_string(),
-                QueueItem::News(other) => format!("{other:?}"),
+                QueueItem::Update(GatewayUpdate::Entry(event)) => event.seq.to_string(),
+                QueueItem::Update(other) => format!("{other:?}"),
                 QueueItem::Missed => "missed".to_owned(),
             });
         }
@@ -189,11 +189,11 @@ mod tests {
         for seq in 1..=1_500 {
             inbox.offer(entry(seq, "x"));
         }
-        let all = drained(&inbox).await;
+        let all = drain(&inbox).await;
         assert_eq!(all.len(), ENTRIES_MAX + 1);
         assert_eq!(all.last().unwrap(), "missed");
         inbox.offer(entry(9, "x"));
-        assert_eq!(drained(&inbox).await, ["9"]);
+        assert_eq!(drain(&inbox).await, ["9"]);
     }
 
     #[tokio::test]
@@ -203,9 +203,9 @@ mod tests {
         for seq in 1..=3 {
             inbox.offer(entry(seq, &large));
         }
-        assert_eq!(drained(&inbox).await, ["1", "2", "missed"]);
+        assert_eq!(drain(&inbox).await, ["1", "2", "missed"]);
         inbox.offer(entry(4, &large));
-        assert_eq!(drained(&inbox).await, ["4"], "room is made again");
+        assert_eq!(drain(&inbox).await, ["4"], "room is made again");
     }
 
     #[tokio::test]
@@ -213,13 +213,13 @@ mod tests {
         let inbox = UpdateQueue::default();
         inbox.offer(entry(1, "x"));
         for _ in 0..1_000 {
-            inbox.tell(GatewayUpdate::Away);
-            inbox.tell(GatewayUpdate::Back);
+            inbox.push_status(GatewayUpdate::Disconnected);
+            inbox.push_status(GatewayUpdate::Reconnected);
         }
-        assert_eq!(drained(&inbox).await, ["1", "Away", "Back"]);
-        inbox.tell(GatewayUpdate::Away);
-        inbox.tell(GatewayUpdate::Away);
-        assert_eq!(drained(&inbox).await, ["Away"]);
+        assert_eq!(drain(&inbox).await, ["1", "Away", "Back"]);
+        inbox.push_status(GatewayUpdate::Disconnected);
+        inbox.push_status(GatewayUpdate::Disconnected);
+        assert_eq!(drain(&inbox).await, ["Away"]);
     }
 
     #[tokio::test]
@@ -227,12 +227,12 @@ mod tests {
         let inbox = UpdateQueue::default();
         let puts = async {
             for seq in 1..=3_000 {
-                inbox.put(entry(seq, "x")).await;
+                inbox.push(entry(seq, "x")).await;
             }
         };
         let takes = async {
             for seq in 1..=3_000 {
-                let Some(QueueItem::News(GatewayUpdate::Entry(event))) = inbox.take().await else {
+                let Some(QueueItem::Update(GatewayUpdate::Entry(event))) = inbox.pop().await else {
                     panic!("missed")
                 };
                 assert_eq!(event.seq, seq);
@@ -250,8 +250,8 @@ mod tests {
         for seq in 1..=ENTRIES_MAX as u64 {
             inbox.offer(entry(seq, "x"));
         }
-        tokio::join!(inbox.put(entry(0, "x")), async { inbox.close() });
-        inbox.tell(GatewayUpdate::Away);
-        assert_eq!(inbox.take().await, None);
+        tokio::join!(inbox.push(entry(0, "x")), async { inbox.close() });
+        inbox.push_status(GatewayUpdate::Disconnected);
+        assert_eq!(inbox.pop().await, None);
     }
 }

@@ -66,12 +66,12 @@ impl CommandLimit {
     }
 
     /// The limit of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|limit| limit.name() == name)
     }
 
     /// A value as people write it.
-    pub fn shown(self, value: u64) -> String {
+    pub fn format_value(self, value: u64) -> String {
         match self {
             Self::Memory | Self::File => ByteSize::bytes(value).to_string(),
             Self::Cpu => format!("{value}%"),
@@ -92,7 +92,7 @@ impl CommandLimit {
         let wrong = |source| InvalidLimitError::Value { name: name(), source };
         let number = match self {
             Self::Memory | Self::File => value.parse::<ByteSize>().map_err(wrong)?.get(),
-            Self::Cpu => percent(value).map_err(wrong)?,
+            Self::Cpu => parse_percent(value).map_err(wrong)?,
             Self::Processes | Self::OpenFiles => value
                 .trim()
                 .parse()
@@ -101,13 +101,13 @@ impl CommandLimit {
         if (least..=most).contains(&number) {
             return Ok(number);
         }
-        let [least, most] = [least, most].map(|bound| self.shown(bound));
+        let [least, most] = [least, most].map(|bound| self.format_value(bound));
         Err(InvalidLimitError::Range { name: name(), value: value.trim().to_owned(), least, most })
     }
 }
 
 /// Reads `50%`, `50 %` or `50`.
-fn percent(text: &str) -> Result<u64, InvalidAmountError> {
+fn parse_percent(text: &str) -> Result<u64, InvalidAmountError> {
     let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
     let wrong =
         || InvalidAmountError::new(text, "a share of one processor such as `50%` or `400%`");
@@ -126,7 +126,7 @@ impl CommandLimits {
         }
     }
 
-    fn put(&mut self, limit: CommandLimit, value: u64) {
+    fn set_value(&mut self, limit: CommandLimit, value: u64) {
         match limit {
             CommandLimit::Memory => self.memory_max = ByteSize::bytes(value),
             CommandLimit::Cpu => self.cpu_percent_max = value,
@@ -138,21 +138,21 @@ impl CommandLimits {
 
     /// Sets one limit from a value with its unit.
     pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimitError> {
-        limit.parse(value).map(|value| self.put(limit, value))
+        limit.parse(value).map(|value| self.set_value(limit, value))
     }
 
     /// These limits, but for those that `change` names.
     #[must_use]
-    pub fn changed(mut self, change: &CommandLimitChange) -> Self {
-        change.0.iter().for_each(|(limit, value)| self.put(*limit, *value));
+    pub fn with_change(mut self, change: &CommandLimitChange) -> Self {
+        change.0.iter().for_each(|(limit, value)| self.set_value(*limit, *value));
         self
     }
 
     /// These limits, where `change` names a larger one that.
     #[must_use]
-    pub fn raised(mut self, change: &CommandLimitChange) -> Self {
+    pub fn with_raised(mut self, change: &CommandLimitChange) -> Self {
         for (limit, value) in &change.0 {
-            self.put(*limit, (*value).max(self.get(*limit)));
+            self.set_value(*limit, (*value).max(self.get(*limit)));
         }
         self
     }
@@ -181,12 +181,12 @@ impl CommandLimitChange {
     }
 
     /// What it names, as people write it.
-    pub fn shown(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.0.iter().map(|(limit, value)| (limit.name(), limit.shown(*value)))
+    pub fn format_values(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.0.iter().map(|(limit, value)| (limit.name(), limit.format_value(*value)))
     }
 
     /// Of each limit the larger one of the two.
-    pub fn join(&mut self, other: &Self) {
+    pub fn merge_larger(&mut self, other: &Self) {
         for (limit, value) in &other.0 {
             let own = self.0.entry(*limit).or_default();
             *own = (*own).max(*value);
@@ -196,7 +196,7 @@ impl CommandLimitChange {
 
 impl Serialize for CommandLimitChange {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.shown())
+        serializer.collect_map(self.format_values())
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
     #[track_caller]
     fn check(limit: CommandLimit, value: &str, expected: Result<&str, &str>) {
         let mut limits = CommandLimits::default();
-        let seen = limits.set(limit, value).map(|()| limit.shown(limits.get(limit)));
+        let seen = limits.set(limit, value).map(|()| limit.format_value(limits.get(limit)));
         let seen = seen.map_err(|error| error.to_string());
         assert_eq!(seen.as_deref().map_err(String::as_str), expected, "{value}");
         assert_eq!(limits == CommandLimits::default(), expected.is_err(), "{value}");
@@ -245,12 +245,12 @@ mod tests {
     fn a_tool_replaces_and_a_rule_only_raises() {
         let usual = CommandLimits::default();
         let both = change(&[(CommandLimit::Memory, "4GB"), (CommandLimit::Cpu, "10%")]);
-        let replaced = usual.changed(&both);
+        let replaced = usual.with_change(&both);
         assert_eq!(
             (replaced.memory_max, replaced.cpu_percent_max),
             (ByteSize::megabytes(4000), 10)
         );
-        let raised = usual.raised(&both);
+        let raised = usual.with_raised(&both);
         assert_eq!((raised.memory_max, raised.cpu_percent_max), (ByteSize::megabytes(4000), 50));
         assert!(usual.is_within(&raised) && !raised.is_within(&usual));
     }
@@ -258,15 +258,15 @@ mod tests {
     #[test]
     fn of_several_the_largest_of_each_counts() {
         let mut one = change(&[(CommandLimit::Memory, "4GB")]);
-        one.join(&change(&[(CommandLimit::Memory, "1GB"), (CommandLimit::Cpu, "400%")]));
+        one.merge_larger(&change(&[(CommandLimit::Memory, "1GB"), (CommandLimit::Cpu, "400%")]));
         assert_eq!(one, change(&[(CommandLimit::Memory, "4GB"), (CommandLimit::Cpu, "400%")]));
     }
 
     #[test]
     fn every_limit_is_found_by_its_name() {
         for limit in CommandLimit::ALL {
-            assert_eq!(CommandLimit::named(limit.name()), Some(limit));
+            assert_eq!(CommandLimit::from_name(limit.name()), Some(limit));
         }
-        assert_eq!(CommandLimit::named("command-speed"), None);
+        assert_eq!(CommandLimit::from_name("command-speed"), None);
     }
 }

@@ -46,7 +46,7 @@ impl TargetPath {
     }
 
     /// Where it lies, seen from the workspace.
-    pub fn whereabouts(&self) -> PathZone {
+    pub fn zone(&self) -> PathZone {
         self.whereabouts
     }
 }
@@ -76,7 +76,7 @@ pub enum CommandLine {
 
 impl CommandExecution {
     /// A text for a shell, in the workspace's first folder.
-    pub fn shell(text: impl Into<String>) -> Self {
+    pub fn from_shell(text: impl Into<String>) -> Self {
         let command = CommandLine::Shell(text.into());
         Self { command, folder: None, variables: Vec::new() }
     }
@@ -190,8 +190,8 @@ impl Effect {
     /// the session's own results, questions, and zero's own state.
     pub fn is_contained(&self) -> bool {
         match self {
-            Self::Read(path) => path.whereabouts() != PathZone::Outside,
-            Self::Write(path) | Self::Delete(path) => path.whereabouts() == PathZone::Workspace,
+            Self::Read(path) => path.zone() != PathZone::Outside,
+            Self::Write(path) | Self::Delete(path) => path.zone() == PathZone::Workspace,
             Self::Ask | Self::State(_) => true,
             Self::Exec(_) | Self::Net(_) | Self::Mcp { .. } | Self::Note(_) | Self::Endpoint(_) => {
                 false

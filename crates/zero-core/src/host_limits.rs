@@ -69,7 +69,7 @@ impl InvalidAmountError {
 }
 
 /// Splits `12 MB` into 12 and `mb`; the unit may be missing.
-fn number_and_unit(text: &str) -> Option<(u64, String)> {
+fn split_unit(text: &str) -> Option<(u64, String)> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number = text[..digits].parse().ok()?;
@@ -84,7 +84,7 @@ impl FromStr for ByteSize {
             text: text.to_owned(),
             wanted: "a size such as `500 KB` or `10 MB`",
         };
-        let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
+        let (number, unit) = split_unit(text).ok_or_else(invalid)?;
         let factor = match unit.as_str() {
             "" | "b" => 1,
             "k" | "kb" => 1_000,
@@ -102,7 +102,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidAmountError> {
         text: text.to_owned(),
         wanted: "a time such as `250 ms`, `30 s` or `2 m`",
     };
-    let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
+    let (number, unit) = split_unit(text).ok_or_else(invalid)?;
     let factor_ms: u64 = match unit.as_str() {
         "ms" => 1,
         "s" => 1_000,
@@ -238,10 +238,10 @@ impl HostLimits {
 
     /// Sets one limit from its name and a value with its unit, as settings and flags give it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidLimitError> {
-        if let Some(limit) = CommandLimit::named(name) {
+        if let Some(limit) = CommandLimit::from_name(name) {
             return self.command.set(limit, value);
         }
-        if let Some((tool, limit)) = tool_limit(name) {
+        if let Some((tool, limit)) = parse_tool_limit(name) {
             // Nothing is left behind of a value that is none.
             let mut change = self.tool_commands.get(&tool).cloned().unwrap_or_default();
             change.set(limit, value)?;
@@ -257,23 +257,23 @@ impl HostLimits {
             })
         };
         let zero = match name {
-            "file-timeout" => store(&mut self.file_timeout, time()?),
-            "search-timeout" => store(&mut self.search_timeout, time()?),
-            "model-output" => store(&mut self.model_output_bytes_max, size()?),
-            "result" => store(&mut self.result_bytes_max, size()?),
-            "file-size" => store(&mut self.file_bytes_max, size()?),
-            "session-calls" => store(&mut self.session_calls_max, count()?),
-            "host-calls" => store(&mut self.host_calls_max, count()?),
-            "queue-calls" => store(&mut self.queue_calls_max, count()?),
+            "file-timeout" => store_unless_zero(&mut self.file_timeout, time()?),
+            "search-timeout" => store_unless_zero(&mut self.search_timeout, time()?),
+            "model-output" => store_unless_zero(&mut self.model_output_bytes_max, size()?),
+            "result" => store_unless_zero(&mut self.result_bytes_max, size()?),
+            "file-size" => store_unless_zero(&mut self.file_bytes_max, size()?),
+            "session-calls" => store_unless_zero(&mut self.session_calls_max, count()?),
+            "host-calls" => store_unless_zero(&mut self.host_calls_max, count()?),
+            "queue-calls" => store_unless_zero(&mut self.queue_calls_max, count()?),
             _ => return Err(InvalidLimitError::UnknownName { name: name.to_owned() }),
         };
         if zero { Err(InvalidLimitError::Zero { name: name.to_owned() }) } else { Ok(()) }
     }
 
     /// How much a command of a tool may use.
-    pub fn command_of(&self, tool: &ToolName) -> CommandLimits {
+    pub fn command_limits_for(&self, tool: &ToolName) -> CommandLimits {
         match self.tool_commands.get(tool) {
-            Some(change) => self.command.changed(change),
+            Some(change) => self.command.with_change(change),
             None => self.command,
         }
     }
@@ -290,14 +290,14 @@ impl HostLimits {
 }
 
 /// `BashTool.command-memory`: the tool, and the limit of its commands.
-fn tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
+fn parse_tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
     let (tool, limit) = name.split_once('.')?;
     let tool = HostLimits::COMMAND_TOOLS.iter().find(|known| **known == tool)?;
-    Some((ToolName::new(*tool).ok()?, CommandLimit::named(limit)?))
+    Some((ToolName::new(*tool).ok()?, CommandLimit::from_name(limit)?))
 }
 
 /// Keeps `value` unless it is zero, and says whether it was.
-fn store<T: PartialEq + ZeroValue>(slot: &mut T, value: T) -> bool {
+fn store_unless_zero<T: PartialEq + ZeroValue>(slot: &mut T, value: T) -> bool {
     let zero = value == T::ZERO;
     if !zero {
         *slot = value;
@@ -348,9 +348,9 @@ mod tests {
             limits.set("Bash.command-cpu", "0%"),
             Err(InvalidLimitError::Range { .. })
         ));
-        let bash = limits.command_of(&ToolName::new("Bash").unwrap());
+        let bash = limits.command_limits_for(&ToolName::new("Bash").unwrap());
         assert_eq!((bash.memory_max, bash.cpu_percent_max), (ByteSize::megabytes(1000), 100));
-        let other = limits.command_of(&ToolName::new("Read").unwrap());
+        let other = limits.command_limits_for(&ToolName::new("Read").unwrap());
         assert_eq!(other.memory_max, ByteSize::megabytes(500));
         for name in ["Read.command-memory", "Bash.file-timeout", "Bash.", ".command-memory"] {
             let done = limits.set(name, "1GB");

@@ -72,7 +72,7 @@ impl SessionKey {
 
     /// Whether the agent in it is only where such keys are put, so that the session can have another.
     /// It is so for the keys that editors make up.
-    pub fn leaves_agent_open(&self) -> bool {
+    pub fn can_change_agent(&self) -> bool {
         ["acp:", "acp-bridge:"].iter().any(|prefix| self.name().starts_with(prefix))
     }
 
@@ -164,7 +164,7 @@ mod tests {
         ];
         for (written, expected) in rows {
             let key = SessionKey::resolve(written, "main").unwrap();
-            assert_eq!(key.leaves_agent_open(), expected, "{written}");
+            assert_eq!(key.can_change_agent(), expected, "{written}");
         }
     }
 }

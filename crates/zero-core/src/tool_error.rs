@@ -35,7 +35,7 @@ impl ErrorType {
     ];
 
     /// Stable word for clients, metrics and audit rows.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::PermissionDenied => "permission_denied",
             Self::NotFound => "not_found",
@@ -121,7 +121,7 @@ pub enum ErrorReason {
 impl ErrorReason {
     /// True for failures that say the tool itself is unwell, as opposed to its input, the person,
     /// or the state of the disk. Only these open a circuit.
-    pub fn blames_the_tool(self) -> bool {
+    pub fn is_tool_fault(self) -> bool {
         matches!(self, Self::Transient | Self::Panic | Self::Io)
     }
 }
@@ -176,14 +176,14 @@ impl ToolError {
 
     /// Adds a fact for programs.
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn with_detail(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
         self
     }
 
     /// Names the tool, by the name the caller used.
     #[must_use]
-    pub fn for_tool(mut self, tool: &str) -> Self {
+    pub fn with_tool(mut self, tool: &str) -> Self {
         tool.clone_into(&mut self.tool);
         self
     }
@@ -204,14 +204,14 @@ impl ToolError {
             message.push_str(&violation.to_string());
         }
         Self::invalid(ErrorReason::SchemaViolation, message)
-            .with("violations", serde_json::to_value(violations).unwrap_or_default())
+            .with_detail("violations", serde_json::to_value(violations).unwrap_or_default())
     }
 
     /// True when it says the tool itself is unwell: counts towards its circuit breaker.
-    pub fn blames_the_tool(&self) -> bool {
+    pub fn is_tool_fault(&self) -> bool {
         match self.error_type {
             ErrorType::Timeout => true,
-            ErrorType::ExecutionFailed => self.reason().is_none_or(ErrorReason::blames_the_tool),
+            ErrorType::ExecutionFailed => self.reason().is_none_or(ErrorReason::is_tool_fault),
             ErrorType::PermissionDenied | ErrorType::NotFound | ErrorType::InvalidInput => false,
         }
     }
@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn it_serialises_to_the_four_agreed_fields() {
-        let error = ToolError::not_found(ErrorReason::Io, "no").with("file", "a").for_tool("Read");
+        let error =
+            ToolError::not_found(ErrorReason::Io, "no").with_detail("file", "a").with_tool("Read");
         assert_eq!(
             serde_json::to_string(&error).expect("plain data"),
             r#"{"tool":"Read","error_type":"not_found","message":"no","details":{"reason":"io","file":"a"}}"#
@@ -241,10 +242,10 @@ mod tests {
 
     #[test]
     fn only_the_tools_own_failures_count_against_it() {
-        assert!(ToolError::failed(ErrorReason::Panic, "").blames_the_tool());
-        assert!(ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "").blames_the_tool());
-        assert!(!ToolError::cancelled().blames_the_tool());
-        assert!(!ToolError::failed(ErrorReason::DiskFull, "").blames_the_tool());
-        assert!(!ToolError::invalid(ErrorReason::NoMatch, "").blames_the_tool());
+        assert!(ToolError::failed(ErrorReason::Panic, "").is_tool_fault());
+        assert!(ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "").is_tool_fault());
+        assert!(!ToolError::cancelled().is_tool_fault());
+        assert!(!ToolError::failed(ErrorReason::DiskFull, "").is_tool_fault());
+        assert!(!ToolError::invalid(ErrorReason::NoMatch, "").is_tool_fault());
     }
 }

@@ -36,7 +36,7 @@ impl ToolName {
     /// What cannot stand in a name becomes `_`. A name that had to be changed or cut ends in a mark
     /// of the original, so that `a.b` and `a b` stay apart and the name of a tool never depends on
     /// its neighbours. Fails when the prefix cannot begin a name, or leaves no room.
-    pub fn namespaced(prefix: &str, original: &str) -> Result<Self, InvalidToolNameError> {
+    pub fn from_namespaced(prefix: &str, original: &str) -> Result<Self, InvalidToolNameError> {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let cleaned: String =
             original.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
@@ -44,7 +44,7 @@ impl ToolName {
         if cleaned == original && !cleaned.is_empty() && cleaned.len() <= room {
             return Self::new(format!("{prefix}{SEPARATOR}{cleaned}"));
         }
-        let mark = format!("_{:08x}", mark_of(original));
+        let mark = format!("_{:08x}", short_hash(original));
         let kept: String = cleaned.chars().take(room.saturating_sub(mark.len())).collect();
         Self::new(format!("{prefix}{SEPARATOR}{kept}{mark}"))
     }
@@ -60,7 +60,7 @@ const SEPARATOR: &str = "__";
 
 /// A short mark of a text that is the same in every version: FNV-1a of 64 bits, folded to 32.
 /// It keeps honest names apart; who registers tools looks for clashes all the same.
-fn mark_of(text: &str) -> u32 {
+fn short_hash(text: &str) -> u32 {
     let hash = fnv_1a(text.as_bytes());
     #[expect(clippy::cast_possible_truncation, reason = "both halves are folded into one")]
     {
@@ -139,7 +139,7 @@ mod tests {
     fn a_name_of_somebody_else_is_cleaned_and_stays_its_own() {
         #[track_caller]
         fn check(prefix: &str, original: &str, expected: &str) {
-            let name = ToolName::namespaced(prefix, original);
+            let name = ToolName::from_namespaced(prefix, original);
             assert_eq!(name.as_ref().map_or("", ToolName::as_str), expected, "{original:?}");
         }
         check("cmd", "weather", "cmd__weather");

@@ -127,7 +127,7 @@ impl ResultDisplay {
 }
 
 /// The steps of a plan as a list in Markdown, for those who can show nothing else.
-pub fn checklist(entries: &[PlanEntry]) -> String {
+pub fn render_checklist(entries: &[PlanEntry]) -> String {
     let line = |entry: &PlanEntry| {
         let PlanEntry { content, status, .. } = entry;
         match status.as_str() {

@@ -32,7 +32,7 @@ pub enum ToolCategory {
 
 impl ToolCategory {
     /// Stable word for tables and JSON.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Search => "search",
@@ -72,7 +72,7 @@ pub enum ToolKind {
 
 impl ToolKind {
     /// Stable word for tables and JSON.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Edit => "edit",
@@ -103,7 +103,7 @@ pub enum RiskLevel {
 
 impl RiskLevel {
     /// Stable word for tables and JSON.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",
             Self::Medium => "medium",
@@ -115,7 +115,7 @@ impl RiskLevel {
 
 impl fmt::Display for RiskLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 

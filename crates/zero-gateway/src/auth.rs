@@ -63,13 +63,13 @@ impl AuthConfig {
     pub const PASSWORD_LEN_MIN: usize = 8;
 
     /// Nobody gets in, until a token or password is added.
-    pub fn nobody() -> Self {
+    pub fn deny_all() -> Self {
         Self::default()
     }
 
     /// Everybody gets in who can reach the gateway: every program of this machine. Such a gateway
     /// is refused any address but loopback.
-    pub fn anybody(as_whom: Principal) -> Self {
+    pub fn allow_all(as_whom: Principal) -> Self {
         Self { anybody: Some(as_whom), ..Self::default() }
     }
 
@@ -90,12 +90,12 @@ impl AuthConfig {
     }
 
     /// Whether something has to be shown to get in.
-    pub fn asks(&self) -> bool {
+    pub fn is_auth_required(&self) -> bool {
         self.anybody.is_none()
     }
 
     /// Who shows this. A device's token or one for pairing opens nothing here: none are given out.
-    pub(crate) fn check(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthError> {
+    pub(crate) fn authenticate(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthError> {
         if let Some(principal) = &self.anybody {
             return Ok(principal.clone());
         }
@@ -103,8 +103,8 @@ impl AuthConfig {
             shown.and_then(|auth| field(auth).as_deref()).filter(|text| !text.is_empty())
         };
         let (token, password) = (said(|auth| &auth.token), said(|auth| &auth.password));
-        let by_token = token.and_then(|token| find(&self.tokens, token));
-        let by_password = password.and_then(|password| find(&self.passwords, password));
+        let by_token = token.and_then(|token| find_principal(&self.tokens, token));
+        let by_password = password.and_then(|password| find_principal(&self.passwords, password));
         if let Some(principal) = by_token.or(by_password) {
             return Ok(principal.clone());
         }
@@ -124,10 +124,10 @@ impl AuthConfig {
     }
 
     /// Who shows this as a bearer.
-    pub(crate) fn check_bearer(&self, token: Option<&str>) -> Result<Principal, AuthError> {
+    pub(crate) fn authenticate_bearer(&self, token: Option<&str>) -> Result<Principal, AuthError> {
         let auth =
             token.map(|token| ConnectAuth { token: Some(token.to_owned()), ..Default::default() });
-        self.check(auth.as_ref())
+        self.authenticate(auth.as_ref())
     }
 }
 
@@ -146,7 +146,7 @@ fn digest(secret: &str) -> [u8; 32] {
 }
 
 /// Whose it is. Looks at every key, whichever fits.
-fn find<'a>(keys: &'a [SecretDigest], shown: &str) -> Option<&'a Principal> {
+fn find_principal<'a>(keys: &'a [SecretDigest], shown: &str) -> Option<&'a Principal> {
     let shown = digest(shown);
     // Counted from 1: 0 is nobody.
     let found = keys.iter().zip(1_u64..).fold(0, |found, (key, number)| {
@@ -158,10 +158,10 @@ fn find<'a>(keys: &'a [SecretDigest], shown: &str) -> Option<&'a Principal> {
 
 /// What of the scopes that somebody has is granted when these are asked for: all when nothing is.
 /// Asking never adds any. What another granted scope covers is not named again.
-pub(crate) fn grant(has: &[TokenScope], asked: Option<&[String]>) -> Vec<TokenScope> {
+pub(crate) fn grant_scopes(has: &[TokenScope], asked: Option<&[String]>) -> Vec<TokenScope> {
     let asked = asked.unwrap_or_default();
     let known: Vec<TokenScope> =
-        asked.iter().filter_map(|word| TokenScope::from_word(word)).collect();
+        asked.iter().filter_map(|word| TokenScope::from_name(word)).collect();
     let wanted = if asked.is_empty() { has } else { known.as_slice() };
     let covered =
         |scopes: &[TokenScope], scope: TokenScope| scopes.iter().any(|one| one.covers(scope));
@@ -249,22 +249,24 @@ mod tests {
     const ADMIN: &str = "admin-token-0123456789";
     const PASSWORD: &str = "correct horse";
 
-    fn someone(name: &str, scopes: &[TokenScope]) -> Principal {
+    fn principal(name: &str, scopes: &[TokenScope]) -> Principal {
         Principal::new(name, scopes.to_vec())
     }
 
     fn auth() -> AuthConfig {
-        AuthConfig::nobody()
-            .with_token(READER, someone("reader", &[TokenScope::Read]))
-            .and_then(|auth| auth.with_token(ADMIN, someone("admin", &[TokenScope::Admin])))
-            .and_then(|auth| auth.with_password(PASSWORD, someone("person", &[TokenScope::Write])))
+        AuthConfig::deny_all()
+            .with_token(READER, principal("reader", &[TokenScope::Read]))
+            .and_then(|auth| auth.with_token(ADMIN, principal("admin", &[TokenScope::Admin])))
+            .and_then(|auth| {
+                auth.with_password(PASSWORD, principal("person", &[TokenScope::Write]))
+            })
             .unwrap()
     }
 
     #[track_caller]
     fn check(shown: &str, expected: Result<&str, AuthError>) {
         let shown: Option<ConnectAuth> = serde_json::from_str(shown).unwrap();
-        let found = auth().check(shown.as_ref()).map(|principal| principal.name);
+        let found = auth().authenticate(shown.as_ref()).map(|principal| principal.name);
         assert_eq!(found, expected.map(str::to_owned));
     }
 
@@ -293,17 +295,19 @@ mod tests {
     #[test]
     fn nobody_is_nobody() {
         let shown = ConnectAuth { token: Some(String::new()), ..Default::default() };
-        assert_eq!(AuthConfig::nobody().check(Some(&shown)), Err(AuthError::TokenMissing));
-        assert!(AuthConfig::nobody().asks());
-        assert!(!AuthConfig::anybody(someone("local", &[TokenScope::Admin])).asks());
+        assert_eq!(AuthConfig::deny_all().authenticate(Some(&shown)), Err(AuthError::TokenMissing));
+        assert!(AuthConfig::deny_all().is_auth_required());
+        assert!(
+            !AuthConfig::allow_all(principal("local", &[TokenScope::Admin])).is_auth_required()
+        );
     }
 
     #[test]
     fn a_short_secret_is_refused_and_not_shown() {
-        let refused = AuthConfig::nobody().with_token("hunter2", someone("x", &[]));
+        let refused = AuthConfig::deny_all().with_token("hunter2", principal("x", &[]));
         let why = refused.err().unwrap().to_string();
         assert!(why.contains("7 characters") && !why.contains("hunter2"), "{why}");
-        assert!(AuthConfig::nobody().with_password("hunter2", someone("x", &[])).is_err());
+        assert!(AuthConfig::deny_all().with_password("hunter2", principal("x", &[])).is_err());
     }
 
     #[test]
@@ -311,7 +315,7 @@ mod tests {
         #[track_caller]
         fn check(has: &[TokenScope], asked: &[&str], expected: &[TokenScope]) {
             let asked: Vec<String> = asked.iter().map(|word| (*word).to_owned()).collect();
-            assert_eq!(grant(has, Some(&asked)), expected, "{has:?} asking {asked:?}");
+            assert_eq!(grant_scopes(has, Some(&asked)), expected, "{has:?} asking {asked:?}");
         }
         use TokenScope::{Admin, Approvals, Questions, Read, Write};
         check(&[Read], &["operator.admin"], &[Read]);
@@ -325,6 +329,6 @@ mod tests {
         check(&[], &["operator.admin"], &[]);
         check(&[Read, Write], &[], &[Write]);
         check(&[Admin, Read], &[], &[Admin]);
-        assert_eq!(grant(&[Approvals], None), [Approvals]);
+        assert_eq!(grant_scopes(&[Approvals], None), [Approvals]);
     }
 }

@@ -19,7 +19,7 @@ use crate::auth::{AuthError, Principal};
 /// Addresses that are remembered; more are refused until some are forgotten.
 const ADDRESSES_MAX: usize = 4096;
 /// How long an address from which somebody got in is heard while all others together fail too often.
-const TRUST: Duration = Duration::from_secs(60 * 60);
+const TRUST_DURATION: Duration = Duration::from_secs(60 * 60);
 
 /// How often somebody may guess.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Default for AuthAttemptLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthDenial {
     /// It was wrong; the answer has to wait this long.
-    Wrong(AuthError, Duration),
+    BadCredentials(AuthError, Duration),
     /// It was not looked at.
     Locked {
         /// When the next one will be.
@@ -100,23 +100,26 @@ impl AuthLimiter {
     ) -> Result<Principal, AuthDenial> {
         let group = AddressGroup::from(from);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(retry_after) = self.locked_for(&mut state, group, now) {
+        if let Some(retry_after) = self.remaining_lock(&mut state, group, now) {
             return Err(AuthDenial::Locked { retry_after });
         }
         match check() {
             Ok(principal) => {
                 // Forgets the failures of nobody: who has one token may be guessing another.
-                remember(&mut state.let_in, group, now, |since| now.duration_since(*since) < TRUST);
+                insert_bounded(&mut state.let_in, group, now, |since| {
+                    now.duration_since(*since) < TRUST_DURATION
+                });
                 Ok(principal)
             }
-            Err(problem) if problem.is_guess() => {
-                Err(AuthDenial::Wrong(problem, self.count(&mut state, group, now)))
-            }
-            Err(problem) => Err(AuthDenial::Wrong(problem, Duration::ZERO)),
+            Err(problem) if problem.is_guess() => Err(AuthDenial::BadCredentials(
+                problem,
+                self.record_failure(&mut state, group, now),
+            )),
+            Err(problem) => Err(AuthDenial::BadCredentials(problem, Duration::ZERO)),
         }
     }
 
-    fn locked_for(
+    fn remaining_lock(
         &self,
         state: &mut AttemptState,
         group: AddressGroup,
@@ -135,7 +138,7 @@ impl AuthLimiter {
             return Some(left);
         }
         if state.failed.len() >= ADDRESSES_MAX && !state.failed.contains_key(&group) {
-            state.failed.retain(|_, tally| self.counts(tally, now));
+            state.failed.retain(|_, tally| self.is_relevant(tally, now));
         }
         // A try that could not be counted is not allowed.
         let full = state.failed.len() >= ADDRESSES_MAX && !state.failed.contains_key(&group);
@@ -143,7 +146,7 @@ impl AuthLimiter {
     }
 
     /// Whether a tally still matters.
-    fn counts(&self, tally: &AttemptTally, now: Instant) -> bool {
+    fn is_relevant(&self, tally: &AttemptTally, now: Instant) -> bool {
         match tally.locked_until {
             Some(until) => until > now,
             None => now.duration_since(tally.since) < self.limits.window,
@@ -151,12 +154,17 @@ impl AuthLimiter {
     }
 
     /// Counts a failure and says how long its answer has to wait.
-    fn count(&self, state: &mut AttemptState, group: AddressGroup, now: Instant) -> Duration {
+    fn record_failure(
+        &self,
+        state: &mut AttemptState,
+        group: AddressGroup,
+        now: Instant,
+    ) -> Duration {
         let limits = &self.limits;
         let here = group == AddressGroup::ThisMachine;
         let fresh = AttemptTally { since: now, failures: 0, locked_until: None };
         let add = |tally: &mut AttemptTally, max: u32, lock: Duration| {
-            if !self.counts(tally, now) {
+            if !self.is_relevant(tally, now) {
                 *tally = fresh;
             }
             tally.failures = tally.failures.saturating_add(1);
@@ -177,11 +185,11 @@ impl AuthLimiter {
 }
 
 fn is_trusted(state: &AttemptState, group: AddressGroup, now: Instant) -> bool {
-    state.let_in.get(&group).is_some_and(|since| now.duration_since(*since) < TRUST)
+    state.let_in.get(&group).is_some_and(|since| now.duration_since(*since) < TRUST_DURATION)
 }
 
 /// Remembers, unless there is no room even after forgetting what no longer matters.
-fn remember<T>(
+fn insert_bounded<T>(
     known: &mut HashMap<AddressGroup, T>,
     group: AddressGroup,
     value: T,
@@ -221,7 +229,9 @@ mod tests {
             let from = from.parse().unwrap();
             match self.limiter.attempt(from, now, || result.map(|()| principal)) {
                 Ok(_) => "in".to_owned(),
-                Err(AuthDenial::Wrong(_, delay)) => format!("wrong, {} ms", delay.as_millis()),
+                Err(AuthDenial::BadCredentials(_, delay)) => {
+                    format!("wrong, {} ms", delay.as_millis())
+                }
                 Err(AuthDenial::Locked { retry_after }) => {
                     format!("locked {} s", retry_after.as_secs())
                 }

@@ -20,12 +20,12 @@ use zero_wire::zero_sessions::CAP_EVENTS;
 
 use crate::auth::Principal;
 use crate::gateway::GatewayInner;
-use crate::methods::{not_now, refusal};
+use crate::methods::{to_error_shape, unavailable_error};
 use crate::openclaw_relay::RelayInterest;
 use crate::read_limiter::{ReadLimitError, ReadLimiter, ReadPermit};
 use crate::remote_tool_backend::RemoteToolBackend;
 use crate::send_queue::SendQueue;
-use crate::session_watcher::{WatchAudience, WatchHandle, closing};
+use crate::session_watcher::{WatchAudience, WatchHandle, closing_error};
 
 /// What a client says to hear what tools do.
 const CAP_TOOLS: &str = "tool-events";
@@ -82,20 +82,20 @@ impl AuthenticatedConnection {
         tracing::debug!(conn = %greeting.conn_id, client = ?client.id, version = %client.version, "greeted");
         let (watch, hosted) = (OnceLock::new(), Mutex::default());
         let gone = CancellationToken::new();
-        let reads = ReadLimiter::of_connection();
+        let reads = ReadLimiter::connection_queue();
         Arc::new(Self { gateway, greeting, outbox, watch, hosted, reads, gone })
     }
 
     /// Waits for a turn to read much. A client that left meanwhile has none: nobody would read it.
-    pub(crate) async fn turn(&self) -> Result<ReadPermit, ErrorPayload> {
-        let turn = self.gateway.reads.turn(self.name(), &self.reads);
-        let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing)?;
+    pub(crate) async fn acquire_read_permit(&self) -> Result<ReadPermit, ErrorPayload> {
+        let turn = self.gateway.reads.acquire(self.name(), &self.reads);
+        let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing_error)?;
         turn.map_err(|why| match why {
-            ReadLimitError::TooMany { max } => not_now(format!(
+            ReadLimitError::TooMany { max } => unavailable_error(format!(
                 "{max} requests with this token that read sessions are not answered yet; wait for \
                  some"
             )),
-            ReadLimitError::TooLong => not_now(
+            ReadLimitError::Timeout => unavailable_error(
                 "too many read sessions at the moment; try again, or ask for less at a time"
                     .to_owned(),
             ),
@@ -108,7 +108,7 @@ impl AuthenticatedConnection {
     }
 
     /// The connection ended: what it hosted is away, what it watched is not heard any more.
-    pub(crate) async fn gone(self: &Arc<Self>) {
+    pub(crate) async fn disconnect(self: &Arc<Self>) {
         self.gone.cancel();
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -135,68 +135,71 @@ impl AuthenticatedConnection {
     }
 
     /// Whether it may do what needs this scope.
-    pub(crate) fn may(&self, needed: TokenScope) -> bool {
+    pub(crate) fn has_scope(&self, needed: TokenScope) -> bool {
         self.greeting.scopes.iter().any(|scope| scope.covers(needed))
     }
 
     /// Where on this machine it may let sessions work.
-    pub(crate) fn reach(&self) -> FolderAccess {
+    pub(crate) fn folder_access(&self) -> FolderAccess {
         self.greeting.principal.reach.clone()
     }
 
     /// Whose sessions it sees: everybody's when `None`.
-    pub(crate) fn sees_only(&self) -> Option<&str> {
-        if self.may(TokenScope::Admin) { None } else { Some(self.owner()) }
+    pub(crate) fn visible_owner(&self) -> Option<&str> {
+        if self.has_scope(TokenScope::Admin) { None } else { Some(self.owner()) }
     }
 
     /// Whether it may know of a session.
-    pub(crate) fn sees(&self, session: &SessionRecord) -> bool {
-        self.sees_only().is_none_or(|name| name == session.owner)
+    pub(crate) fn can_see(&self, session: &SessionRecord) -> bool {
+        self.visible_owner().is_none_or(|name| name == session.owner)
     }
 
     /// The key that is meant. An agent that is named beside it has to be the agent in it.
-    pub(crate) fn key(
+    pub(crate) fn resolve_key(
         &self,
         written: &str,
         agent: Option<&str>,
     ) -> Result<SessionKey, ErrorPayload> {
-        key_of(self.sessions(), written, agent)
+        parse_key(self.sessions(), written, agent)
     }
 
     /// The session of a key, if it is there and may be seen.
-    pub(crate) async fn find(
+    pub(crate) async fn find_session(
         &self,
         key: &SessionKey,
     ) -> Result<Option<SessionRecord>, ErrorPayload> {
-        let found = self.sessions().get(key).await.map_err(refusal)?;
-        Ok(found.filter(|session| self.sees(session)))
+        let found = self.sessions().get(key).await.map_err(to_error_shape)?;
+        Ok(found.filter(|session| self.can_see(session)))
     }
 
     /// The session of an id, if it is there and may be seen.
-    pub(crate) async fn find_by_id(
+    pub(crate) async fn find_session_by_id(
         &self,
         id: &SessionId,
     ) -> Result<Option<SessionRecord>, ErrorPayload> {
         let found = self.sessions().store().session_by_id(id).await;
-        let found = found.map_err(|error| refusal(error.into()))?;
-        Ok(found.filter(|session| self.sees(session)))
+        let found = found.map_err(|error| to_error_shape(error.into()))?;
+        Ok(found.filter(|session| self.can_see(session)))
     }
 
     /// The session of a key. That of somebody else is not there.
-    pub(crate) async fn session(&self, key: &SessionKey) -> Result<SessionRecord, ErrorPayload> {
-        self.find(key).await?.ok_or_else(|| not_found(key))
-    }
-
-    /// The session of a key; it is made if it is not there.
-    pub(crate) async fn session_or_new(
+    pub(crate) async fn require_session(
         &self,
         key: &SessionKey,
     ) -> Result<SessionRecord, ErrorPayload> {
-        self.session_or_new_in(key, None).await
+        self.find_session(key).await?.ok_or_else(|| session_not_found(key))
+    }
+
+    /// The session of a key; it is made if it is not there.
+    pub(crate) async fn open_session(
+        &self,
+        key: &SessionKey,
+    ) -> Result<SessionRecord, ErrorPayload> {
+        self.open_session_in(key, None).await
     }
 
     /// The same; a new one works in that folder.
-    pub(crate) async fn session_or_new_in(
+    pub(crate) async fn open_session_in(
         &self,
         key: &SessionKey,
         cwd: Option<PathBuf>,
@@ -205,45 +208,45 @@ impl AuthenticatedConnection {
             key: Some(key.to_string()),
             owner: self.owner().to_owned(),
             cwd,
-            reach: self.reach(),
+            reach: self.folder_access(),
             leave_as_is: true,
             ..OpenSessionOptions::default()
         };
-        let session = self.sessions().open(wanted).await.map_err(refusal)?;
-        if self.sees(&session) { Ok(session) } else { Err(not_found(key)) }
+        let session = self.sessions().open(wanted).await.map_err(to_error_shape)?;
+        if self.can_see(&session) { Ok(session) } else { Err(session_not_found(key)) }
     }
 
     /// Hears a session from now on. Gives the number of the last entry that is not heard.
-    pub(crate) async fn watch(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
+    pub(crate) async fn watch_session(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
         if self.gone.is_cancelled() {
-            return Err(closing());
+            return Err(closing_error());
         }
         let watch = self.watch.get_or_init(|| {
             let (sessions, outbox) = (self.sessions().clone(), self.outbox.clone());
             WatchHandle::start(sessions, outbox, self.audience(), self.gone.clone())
         });
-        watch.hear(session).await
+        watch.watch(session).await
     }
 
     /// Hears it no more.
-    pub(crate) async fn forget(&self, session: &SessionId) {
+    pub(crate) async fn unwatch_session(&self, session: &SessionId) {
         if let Some(watch) = self.watch.get() {
-            watch.forget(session).await;
+            watch.unwatch(session).await;
         }
     }
 
     /// Hears every question whether a call may run in a session that it sees, until the connection
     /// ends: for who may answer and not look, and so cannot ask to hear a session.
-    pub(crate) async fn hear_questions(&self) {
+    pub(crate) async fn watch_approvals(&self) {
         if self.audience() != WatchAudience::Approver {
             return;
         }
-        let mut asked = self.sessions().approvals().asked();
+        let mut asked = self.sessions().approvals().subscribe();
         loop {
             asked.mark_unchanged();
             for pending in self.sessions().approvals().list() {
-                let heard = match self.find_by_id(&pending.session).await {
-                    Ok(Some(session)) => self.watch(&session).await.map(drop),
+                let heard = match self.find_session_by_id(&pending.session).await {
+                    Ok(Some(session)) => self.watch_session(&session).await.map(drop),
                     other => other.map(drop),
                 };
                 if let Err(error) = heard {
@@ -259,18 +262,21 @@ impl AuthenticatedConnection {
 
     fn audience(&self) -> WatchAudience {
         let can = |cap: &str| self.greeting.caps.iter().any(|known| known == cap);
-        if !self.may(TokenScope::Read) && self.may(TokenScope::Approvals) && can(CAP_APPROVALS) {
+        if !self.has_scope(TokenScope::Read)
+            && self.has_scope(TokenScope::Approvals)
+            && can(CAP_APPROVALS)
+        {
             return WatchAudience::Approver;
         }
         if can(CAP_EVENTS) {
-            return WatchAudience::Zero;
+            return WatchAudience::Ledger;
         }
-        let approvals = can(CAP_APPROVALS) && self.may(TokenScope::Approvals);
-        WatchAudience::Family(RelayInterest { tools: can(CAP_TOOLS), approvals })
+        let approvals = can(CAP_APPROVALS) && self.has_scope(TokenScope::Approvals);
+        WatchAudience::OpenClaw(RelayInterest { tools: can(CAP_TOOLS), approvals })
     }
 
     /// Hands that lead to this connection.
-    pub(crate) fn new_hands(
+    pub(crate) fn new_backend(
         &self,
         session: &SessionRecord,
         host: &str,
@@ -281,16 +287,16 @@ impl AuthenticatedConnection {
     }
 
     /// Remembers that it hosts the tools of a session.
-    pub(crate) fn host(
+    pub(crate) fn host_session(
         &self,
         session: SessionId,
         hands: Arc<RemoteToolBackend>,
         lease: AttachmentGuard,
     ) -> Result<(), ErrorPayload> {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looked at under the lock that `gone` takes after it: a lease never outlives it.
+        // Looked at under the lock that `disconnect` takes after it: a lease never outlives it.
         if self.gone.is_cancelled() {
-            return Err(closing());
+            return Err(closing_error());
         }
         hosted.insert(session, HostedSession { hands, _lease: lease });
         Ok(())
@@ -301,20 +307,20 @@ impl AuthenticatedConnection {
     pub(crate) fn hosted_count(&self) -> usize {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         if hosted.len() >= TAKEN_OVER_MAX {
-            hosted.retain(|_, hosted| hosted.hands.is_there());
+            hosted.retain(|_, hosted| hosted.hands.is_attached());
         }
         hosted.len()
     }
 
     /// The hands that lead to it for a session.
-    pub(crate) fn hosted(&self, session: &SessionId) -> Option<Arc<RemoteToolBackend>> {
+    pub(crate) fn hosted_backend(&self, session: &SessionId) -> Option<Arc<RemoteToolBackend>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
     }
 
     /// The hands that lead to it for the session of a key, unless there were several of that key: which
     /// of them is meant only the store knows.
-    pub(crate) fn hosted_of(&self, key: &SessionKey) -> Option<Arc<RemoteToolBackend>> {
+    pub(crate) fn hosted_backend_by_key(&self, key: &SessionKey) -> Option<Arc<RemoteToolBackend>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut of_key =
             hosted.values().filter(|hosted| hosted.hands.session_key() == key.as_str());
@@ -323,25 +329,25 @@ impl AuthenticatedConnection {
     }
 
     /// The same tools, where another session of this client has them already: most offer the same.
-    pub(crate) fn shared(&self, tools: ToolList) -> ToolList {
+    pub(crate) fn share_tools(&self, tools: ToolList) -> ToolList {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut others =
-            hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.hands.tools());
+            hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.hands.offered_tools());
         others.find(|others| *others == tools).unwrap_or(tools)
     }
 
     /// Hosts them no more.
-    pub(crate) fn unhost(&self, session: &SessionId) {
+    pub(crate) fn stop_hosting(&self, session: &SessionId) {
         let left = self.hosted.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
         if let Some(left) = left {
-            left.hands.leave();
+            left.hands.stop_hosting();
         }
     }
 }
 
 /// The key that is meant. An agent that is named beside it has to be the agent in it, or a bare key
 /// is put under it.
-fn key_of(
+fn parse_key(
     sessions: &SessionManager,
     written: &str,
     agent: Option<&str>,
@@ -365,8 +371,8 @@ fn agent_key(written: &str, agent: Option<&str>, default: &str) -> Result<Sessio
 }
 
 /// That there is no such session, for whoever asks.
-pub(crate) fn not_found(key: &SessionKey) -> ErrorPayload {
-    refusal(SessionError::NotFound(key.to_string()))
+pub(crate) fn session_not_found(key: &SessionKey) -> ErrorPayload {
+    to_error_shape(SessionError::NotFound(key.to_string()))
 }
 
 #[cfg(test)]

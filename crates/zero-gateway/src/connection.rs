@@ -22,10 +22,10 @@ use crate::connection_limiter::ConnectionPermit;
 use crate::gateway::GatewayInner;
 use crate::handshake;
 use crate::methods::{self, AnswerFuture};
-use crate::send_queue::{SendQueue, refusal};
+use crate::send_queue::{SendQueue, error_response};
 
 /// Bytes of a message that is read at once; to read and check a longer one takes milliseconds.
-const READ_HERE_BYTES_MAX: usize = 64 * 1024;
+const INLINE_READ_BYTES_MAX: usize = 64 * 1024;
 
 /// One end of a connection, whatever carries it.
 pub(crate) trait MessageTransport: Send {
@@ -33,7 +33,7 @@ pub(crate) trait MessageTransport: Send {
     fn exchange(&mut self, outbox: &SendQueue) -> impl Future<Output = TransportEvent> + Send;
 
     /// The sender is known: from now on messages may be long.
-    fn trust(&mut self);
+    fn mark_trusted(&mut self);
 
     /// Says why it ends, if that is ours to say, and gives the client so long to take it.
     fn finish(
@@ -47,9 +47,9 @@ pub(crate) trait MessageTransport: Send {
 pub(crate) enum TransportEvent {
     Text(Utf8Bytes),
     NotText,
-    SignOfLife,
+    KeepAlive,
     /// It ends: for a reason to be told, or because the client left.
-    Over(Option<CloseReason>),
+    Ended(Option<CloseReason>),
 }
 
 /// Who is at the other end.
@@ -66,68 +66,68 @@ pub(crate) enum PeerOrigin {
 }
 
 /// Runs a connection to its end.
-pub(crate) async fn run(
+pub(crate) async fn run_connection(
     gateway: Arc<GatewayInner>,
     mut link: impl MessageTransport,
     from: PeerOrigin,
 ) {
-    let outbox = SendQueue::new(gateway.limits.outbox());
-    let reason = converse(&gateway, &mut link, &outbox, from).await;
-    outbox.gone();
+    let outbox = SendQueue::new(gateway.limits.send_queue_limits());
+    let reason = exchange_messages(&gateway, &mut link, &outbox, from).await;
+    outbox.mark_disconnected();
     link.finish(reason, gateway.limits.close_grace).await;
 }
 
-async fn converse(
+async fn exchange_messages(
     gateway: &Arc<GatewayInner>,
     link: &mut impl MessageTransport,
     outbox: &SendQueue,
     from: PeerOrigin,
 ) -> Option<CloseReason> {
     let greeted = tokio::select! {
-        greeted = handshake::greet(gateway, link, outbox, &from) => greeted,
-        () = gateway.stopped.cancelled() => Err(Some(gateway.farewell())),
+        greeted = handshake::perform_handshake(gateway, link, outbox, &from) => greeted,
+        () = gateway.stopped.cancelled() => Err(Some(gateway.shutdown_close_reason())),
     };
     let (greeting, hello) = match greeted {
         Ok(greeted) => greeted,
         Err(reason) => return reason,
     };
     drop(from);
-    link.trust();
+    link.mark_trusted();
     let conn_id = greeting.conn_id.clone();
     tracing::debug!(conn = %conn_id, who = %greeting.principal.name, "a client connected");
-    outbox.response(hello);
+    outbox.send_response(hello);
     let Some(_registered) = gateway.register(outbox) else {
-        return Some(gateway.farewell());
+        return Some(gateway.shutdown_close_reason());
     };
     let peer = AuthenticatedConnection::new(Arc::clone(gateway), greeting, outbox.clone());
     let hearing = Arc::clone(&peer);
-    gateway.tasks.spawn(async move { hearing.hear_questions().await });
+    gateway.tasks.spawn(async move { hearing.watch_approvals().await });
     let requests = Arc::new(Semaphore::new(gateway.limits.requests_max));
     let reason = loop {
         match link.exchange(outbox).await {
             TransportEvent::Text(text) => {
-                outbox.heard();
-                match read(&peer, text).await {
+                outbox.mark_alive();
+                match read_message(&peer, text).await {
                     ParsedMessage::Request(request) => {
-                        start(gateway, &peer, outbox, &requests, request)
+                        start_request(gateway, &peer, outbox, &requests, request)
                     }
                     // Nobody could make anything of an answer.
-                    ParsedMessage::Nonsense => {}
-                    ParsedMessage::Refused(response) => outbox.response(*response),
+                    ParsedMessage::InvalidJson => {}
+                    ParsedMessage::Refused(response) => outbox.send_response(*response),
                 }
             }
-            TransportEvent::NotText | TransportEvent::SignOfLife => outbox.heard(),
-            TransportEvent::Over(reason) => break reason,
+            TransportEvent::NotText | TransportEvent::KeepAlive => outbox.mark_alive(),
+            TransportEvent::Ended(reason) => break reason,
         }
     };
-    peer.gone().await;
+    peer.disconnect().await;
     tracing::debug!(conn = %conn_id, reason = ?reason, "a connection ended");
     reason
 }
 
 /// Reads a message. A long one is read where it holds up no other connection.
-pub(crate) async fn parse(text: Utf8Bytes) -> Result<GatewayFrame, FrameParseError> {
-    if text.len() <= READ_HERE_BYTES_MAX {
+pub(crate) async fn parse_frame(text: Utf8Bytes) -> Result<GatewayFrame, FrameParseError> {
+    if text.len() <= INLINE_READ_BYTES_MAX {
         return frame::parse(&text);
     }
     match tokio::task::spawn_blocking(move || frame::parse(&text)).await {
@@ -137,13 +137,13 @@ pub(crate) async fn parse(text: Utf8Bytes) -> Result<GatewayFrame, FrameParseErr
 }
 
 /// The answer to what is no frame.
-pub(crate) fn unreadable(bad: FrameParseError) -> ResponseFrame {
+pub(crate) fn bad_frame_response(bad: FrameParseError) -> ResponseFrame {
     let error = ErrorPayload::invalid(bad.to_string());
     let id = match bad {
         FrameParseError::Invalid { id, .. } => id,
         _ => None,
     };
-    refusal(id.unwrap_or_else(|| "invalid".to_owned()), error)
+    error_response(id.unwrap_or_else(|| "invalid".to_owned()), error)
 }
 
 /// What a message turned out to be.
@@ -153,7 +153,7 @@ enum ParsedMessage {
     /// No request.
     Refused(Box<ResponseFrame>),
     /// No JSON.
-    Nonsense,
+    InvalidJson,
 }
 
 /// A request that was read and checked.
@@ -165,39 +165,39 @@ struct ParsedRequest {
 
 /// Reads a message and checks what it asks for; a long one where it holds up no other connection.
 /// The messages after it wait, so that requests begin in the order they came.
-async fn read(peer: &Arc<AuthenticatedConnection>, text: Utf8Bytes) -> ParsedMessage {
-    if text.len() <= READ_HERE_BYTES_MAX {
-        return read_here(peer, &text);
+async fn read_message(peer: &Arc<AuthenticatedConnection>, text: Utf8Bytes) -> ParsedMessage {
+    if text.len() <= INLINE_READ_BYTES_MAX {
+        return read_inline(peer, &text);
     }
     let peer = Arc::clone(peer);
-    let reading = tokio::task::spawn_blocking(move || read_here(&peer, &text));
-    reading.await.unwrap_or(ParsedMessage::Nonsense)
+    let reading = tokio::task::spawn_blocking(move || read_inline(&peer, &text));
+    reading.await.unwrap_or(ParsedMessage::InvalidJson)
 }
 
-fn read_here(peer: &Arc<AuthenticatedConnection>, text: &str) -> ParsedMessage {
+fn read_inline(peer: &Arc<AuthenticatedConnection>, text: &str) -> ParsedMessage {
     let refused = |response| ParsedMessage::Refused(Box::new(response));
     let request = match frame::parse(text) {
         Ok(GatewayFrame::Request(request)) => request,
         Ok(_) => {
             let error = ErrorPayload::invalid("invalid request frame: at /type: must be \"req\"");
-            return refused(refusal("invalid", error));
+            return refused(error_response("invalid", error));
         }
-        Err(FrameParseError::NotJson) => return ParsedMessage::Nonsense,
-        Err(bad) => return refused(unreadable(bad)),
+        Err(FrameParseError::NotJson) => return ParsedMessage::InvalidJson,
+        Err(bad) => return refused(bad_frame_response(bad)),
     };
     let (id, method) = (request.id, request.method);
     let check = AssertUnwindSafe(|| methods::prepare(peer, &method, request.params));
-    let answer = std::panic::catch_unwind(check).unwrap_or_else(|_| Err(broke_off()));
+    let answer = std::panic::catch_unwind(check).unwrap_or_else(|_| Err(interrupted_error()));
     ParsedMessage::Request(ParsedRequest { id, method, answer })
 }
 
-fn broke_off() -> ErrorPayload {
+fn interrupted_error() -> ErrorPayload {
     tracing::error!("a request broke off by a mistake in zero");
     let message = "the request broke off by a mistake in zero; see its log";
     ErrorPayload::new(ErrorCode::Unavailable, message)
 }
 
-fn start(
+fn start_request(
     gateway: &GatewayInner,
     peer: &Arc<AuthenticatedConnection>,
     outbox: &SendQueue,
@@ -212,16 +212,16 @@ fn start(
         let mut error = ErrorPayload::new(ErrorCode::Unavailable, message);
         error.retryable = Some(true);
         error.retry_after_ms = Some(1000);
-        return outbox.response(refusal(id, error));
+        return outbox.send_response(error_response(id, error));
     };
     let peer = Arc::clone(peer);
     let give = {
         let outbox = outbox.clone();
         move |answer: Result<String, ErrorPayload>| match answer {
-            Ok(payload) => outbox.answer(id, &payload),
+            Ok(payload) => outbox.send_answer(id, &payload),
             Err(error) => {
                 tracing::debug!(conn = %peer.conn_id(), %method, error = %error.message, "refused");
-                outbox.response(refusal(id, error));
+                outbox.send_response(error_response(id, error));
             }
         }
     };
@@ -230,7 +230,7 @@ fn start(
         Err(error) => return give(Err(error)),
     };
     let answer = AssertUnwindSafe(answer).catch_unwind();
-    let mut answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(broke_off())));
+    let mut answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(interrupted_error())));
     // Its first step is made here, so that requests begin in the order they came.
     match (&mut answer).now_or_never() {
         Some(answer) => give(answer),
@@ -244,14 +244,14 @@ fn start(
 }
 
 /// Sends what waits, up to the close at its end, but not longer than so.
-pub(crate) async fn say_all(
+pub(crate) async fn flush(
     link: &mut impl MessageTransport,
     outbox: &SendQueue,
     most: Duration,
 ) -> Option<CloseReason> {
     let all = async {
         loop {
-            if let TransportEvent::Over(reason) = link.exchange(outbox).await {
+            if let TransportEvent::Ended(reason) = link.exchange(outbox).await {
                 return reason;
             }
         }

@@ -46,19 +46,23 @@ impl ConnectionLimiter {
     }
 
     /// Waits until there is room for one more whom nobody knows.
-    pub(crate) async fn opening(&self) -> Option<AcceptPermit> {
+    pub(crate) async fn wait_for_accept(&self) -> Option<AcceptPermit> {
         Arc::clone(&self.strangers).acquire_owned().await.ok().map(AcceptPermit)
     }
 
     /// Lets a stranger of that address have it, unless too many of them are there.
-    pub(crate) fn stranger(&self, opening: AcceptPermit, from: IpAddr) -> Option<ConnectionPermit> {
-        self.strangers_of_one.place(opening.0, from)
+    pub(crate) fn admit_unauthenticated(
+        &self,
+        opening: AcceptPermit,
+        from: IpAddr,
+    ) -> Option<ConnectionPermit> {
+        self.strangers_of_one.acquire(opening.0, from)
     }
 
     /// A place for a connection, unless there are too many.
-    pub(crate) fn connection(&self, from: IpAddr) -> Option<ConnectionPermit> {
+    pub(crate) fn admit_connection(&self, from: IpAddr) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.connections).try_acquire_owned().ok()?;
-        self.connections_of_one.place(permit, from)
+        self.connections_of_one.acquire(permit, from)
     }
 }
 
@@ -79,7 +83,7 @@ impl AddressCounter {
         Arc::new(Self { max, taken: Mutex::default() })
     }
 
-    fn place(
+    fn acquire(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
         from: IpAddr,
@@ -117,7 +121,7 @@ impl Drop for AddressCountGuard {
 mod tests {
     use super::*;
 
-    fn slots() -> ConnectionLimiter {
+    fn limiter() -> ConnectionLimiter {
         ConnectionLimiter::new(ConnectionLimits {
             strangers_max: 3,
             strangers_per_address_max: 1,
@@ -128,8 +132,8 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_all() {
-        let slots = slots();
-        let take = |from: &str| slots.connection(from.parse().unwrap());
+        let slots = limiter();
+        let take = |from: &str| slots.admit_connection(from.parse().unwrap());
         let first = take("192.0.2.1").unwrap();
         let _second = take("192.0.2.1").unwrap();
         assert!(take("192.0.2.1").is_none());
@@ -144,23 +148,28 @@ mod tests {
 
     #[test]
     fn nothing_is_remembered_of_who_left() {
-        let slots = slots();
+        let slots = limiter();
         for at in 0..200_u8 {
-            drop(slots.connection(IpAddr::from([192, 0, 2, at])).unwrap());
+            drop(slots.admit_connection(IpAddr::from([192, 0, 2, at])).unwrap());
         }
         assert!(slots.connections_of_one.taken.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
     async fn strangers_wait_for_their_turn_and_one_address_has_few() {
-        let slots = slots();
+        let slots = limiter();
         let there = "192.0.2.1".parse().unwrap();
-        let first = slots.stranger(slots.opening().await.unwrap(), there).unwrap();
-        assert!(slots.stranger(slots.opening().await.unwrap(), there).is_none());
+        let first =
+            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), there).unwrap();
+        assert!(
+            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), there).is_none()
+        );
         let here = IpAddr::from([127, 0, 0, 1]);
-        let _second = slots.stranger(slots.opening().await.unwrap(), here).unwrap();
-        let _third = slots.stranger(slots.opening().await.unwrap(), here).unwrap();
-        let mut fourth = std::pin::pin!(slots.opening());
+        let _second =
+            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), here).unwrap();
+        let _third =
+            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), here).unwrap();
+        let mut fourth = std::pin::pin!(slots.wait_for_accept());
         assert!(futures_util::poll!(&mut fourth).is_pending());
         drop(first);
         assert!(fourth.await.is_some());

@@ -26,9 +26,9 @@ use crate::send_queue::{SendQueue, SendQueueLimits};
 use crate::tool_host_table::ToolHostTable;
 
 /// Fewest files that are left to sessions and tools.
-const OWN_FILES_MIN: u64 = 64;
+const RESERVED_FILES_MIN: u64 = 64;
 /// Most files that are.
-const OWN_FILES_MAX: u64 = 4_096;
+const RESERVED_FILES_MAX: u64 = 4_096;
 
 /// What a gateway is made of.
 pub struct GatewayConfig {
@@ -129,7 +129,7 @@ impl GatewayLimits {
     /// need: one too many is then told so, and not left waiting.
     #[must_use]
     pub fn within_open_files(mut self, files: u64) -> Self {
-        let own = (files / 4).clamp(OWN_FILES_MIN, OWN_FILES_MAX);
+        let own = (files / 4).clamp(RESERVED_FILES_MIN, RESERVED_FILES_MAX);
         let room = usize::try_from(files.saturating_sub(own)).unwrap_or(usize::MAX);
         self.strangers_max = self.strangers_max.min(room / 4).max(1);
         let room = room.saturating_sub(self.strangers_max);
@@ -137,7 +137,7 @@ impl GatewayLimits {
         self
     }
 
-    pub(crate) fn outbox(&self) -> SendQueueLimits {
+    pub(crate) fn send_queue_limits(&self) -> SendQueueLimits {
         SendQueueLimits {
             bytes_max: self.buffered_bytes_max,
             messages_max: self.buffered_messages_max,
@@ -231,10 +231,10 @@ impl Gateway {
     }
 
     /// Serves a client in this process, as whom it says. It is asked for nothing.
-    pub fn attach(&self, end: ServerPipeEnd, who: Principal) {
+    pub fn attach_pipe(&self, end: ServerPipeEnd, who: Principal) {
         let gateway = Arc::clone(&self.inner);
         let link = PipeTransport::new(end);
-        self.inner.tasks.spawn(connection::run(gateway, link, PeerOrigin::Process(who)));
+        self.inner.tasks.spawn(connection::run_connection(gateway, link, PeerOrigin::Process(who)));
     }
 
     /// Stops: lets nobody in any more, tells everybody, gives runs so long to end, and then closes
@@ -254,9 +254,9 @@ impl GatewayInner {
     /// Lets a connection hear what all hear; not when the gateway has stopped.
     pub(crate) fn register(self: &Arc<Self>, outbox: &SendQueue) -> Option<RegistrationGuard<'_>> {
         self.heartbeat.get_or_init(|| {
-            tokio::spawn(heartbeat::beat(Arc::downgrade(self)));
+            tokio::spawn(heartbeat::run_heartbeat(Arc::downgrade(self)));
         });
-        let mut registry = self.registry();
+        let mut registry = self.lock_registry();
         // Under the lock, or one could come in between the stop and the farewell to all.
         if self.stopped.is_cancelled() {
             return None;
@@ -269,12 +269,12 @@ impl GatewayInner {
     }
 
     /// The ways out of all connections that were greeted.
-    pub(crate) fn connected(&self) -> Vec<SendQueue> {
-        self.registry().by_number.values().cloned().collect()
+    pub(crate) fn send_queues(&self) -> Vec<SendQueue> {
+        self.lock_registry().by_number.values().cloned().collect()
     }
 
     /// How every connection ends when the gateway does.
-    pub(crate) fn farewell(&self) -> CloseReason {
+    pub(crate) fn shutdown_close_reason(&self) -> CloseReason {
         CloseReason::new(close::RESTART, "service restart")
     }
 
@@ -284,36 +284,36 @@ impl GatewayInner {
             reason: "service restart".to_owned(),
             restart_expected_ms: None,
         };
-        for outbox in self.connected() {
-            outbox.event(events::SHUTDOWN, &told);
+        for outbox in self.send_queues() {
+            outbox.send_event(events::SHUTDOWN, &told);
         }
         self.sessions.shut_down(grace).await;
-        if !self.registry().by_number.is_empty() {
+        if !self.lock_registry().by_number.is_empty() {
             tokio::time::sleep(self.limits.last_words).await;
         }
         self.stopped.cancel();
-        let farewell = self.farewell();
-        for outbox in self.connected() {
+        let farewell = self.shutdown_close_reason();
+        for outbox in self.send_queues() {
             outbox.close(farewell.code, &farewell.reason);
         }
         self.tasks.close();
         // Who reads nothing is not waited for.
         if timeout(self.limits.close_grace * 2, self.tasks.wait()).await.is_err() {
-            for outbox in self.connected() {
-                outbox.cut(farewell.code, &farewell.reason);
+            for outbox in self.send_queues() {
+                outbox.abort(farewell.code, &farewell.reason);
             }
             let _ = timeout(self.limits.close_grace * 2, self.tasks.wait()).await;
         }
     }
 
-    fn registry(&self) -> MutexGuard<'_, ConnectionRegistry> {
+    fn lock_registry(&self) -> MutexGuard<'_, ConnectionRegistry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for RegistrationGuard<'_> {
     fn drop(&mut self) {
-        let mut registry = self.gateway.registry();
+        let mut registry = self.gateway.lock_registry();
         registry.by_number.remove(&self.number);
         self.gateway.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
     }

@@ -17,10 +17,10 @@ use crate::http_endpoint::{self, NetworkStream};
 use crate::tls::TlsIdentity;
 
 /// How long nothing is taken after taking failed, as for want of file descriptors.
-const TAKE_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// What somebody is told for whom there is no file.
-const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\n\
+const OVERLOADED_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\n\
     connection: close\r\ncontent-length: 31\r\n\r\nthere are too many connections\n";
 
 /// An address that a gateway listens at.
@@ -85,7 +85,7 @@ impl Gateway {
         plaintext: PlaintextPolicy,
     ) -> Result<GatewayListener, GatewayServeError> {
         if !address.ip().to_canonical().is_loopback() {
-            if !self.inner.auth.asks() {
+            if !self.inner.auth.is_auth_required() {
                 return Err(GatewayServeError::NoAuth(address));
             }
             if tls.is_none() && plaintext == PlaintextPolicy::ThisMachine {
@@ -103,7 +103,7 @@ impl Gateway {
         let gateway = &self.inner;
         let GatewayListener { listener, tls, .. } = listening;
         tokio::select! {
-            () = take_all(gateway, &listener, tls.as_ref()) => {}
+            () = accept_loop(gateway, &listener, tls.as_ref()) => {}
             () = shutdown.cancelled() => {}
             () = gateway.closing.cancelled() => {}
         }
@@ -112,30 +112,34 @@ impl Gateway {
     }
 }
 
-async fn take_all(gateway: &Arc<GatewayInner>, listener: &TcpListener, tls: Option<&TlsIdentity>) {
+async fn accept_loop(
+    gateway: &Arc<GatewayInner>,
+    listener: &TcpListener,
+    tls: Option<&TlsIdentity>,
+) {
     let mut spare = SpareSocket::new();
-    while let Some(opening) = gateway.slots.opening().await {
+    while let Some(opening) = gateway.slots.wait_for_accept().await {
         let (stream, from) = match listener.accept().await {
             Ok(taken) => taken,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                if !(is_want_of_files(&error) && spare.turn_away(listener, tls.is_none()).await) {
-                    tokio::time::sleep(TAKE_AGAIN).await;
+                if !(is_out_of_files(&error) && spare.reject_one(listener, tls.is_none()).await) {
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
                 continue;
             }
         };
-        let Some(place) = gateway.slots.stranger(opening, from.ip()) else {
+        let Some(place) = gateway.slots.admit_unauthenticated(opening, from.ip()) else {
             tracing::debug!(%from, "too many strangers of one address");
             continue;
         };
-        gateway.tasks.spawn(meet(Arc::clone(gateway), stream, from, tls.cloned(), place));
+        gateway.tasks.spawn(serve_stream(Arc::clone(gateway), stream, from, tls.cloned(), place));
     }
 }
 
 /// Whether no more files can be open, in this process or on the machine: `EMFILE` and `ENFILE`,
 /// which are the same everywhere.
-fn is_want_of_files(error: &io::Error) -> bool {
+fn is_out_of_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }
 
@@ -150,19 +154,19 @@ impl SpareSocket {
 
     /// Takes one connection and ends it, in plain words where these can be read. False when there
     /// was none, or no file for it.
-    async fn turn_away(&mut self, listener: &TcpListener, in_plain: bool) -> bool {
+    async fn reject_one(&mut self, listener: &TcpListener, in_plain: bool) -> bool {
         if self.0.take().is_none() {
             *self = Self::new();
             return false;
         }
-        let taken = timeout(TAKE_AGAIN, listener.accept()).await;
+        let taken = timeout(ACCEPT_RETRY_DELAY, listener.accept()).await;
         let turned_away = match taken {
             Ok(Ok((stream, _))) => {
                 if in_plain {
-                    let _ = timeout(TAKE_AGAIN, stream.readable()).await;
+                    let _ = timeout(ACCEPT_RETRY_DELAY, stream.readable()).await;
                     // What was said has to be read, or the answer is lost with the connection.
                     let _ = stream.try_read(&mut [0; 4096]);
-                    let _ = stream.try_write(TURNED_AWAY);
+                    let _ = stream.try_write(OVERLOADED_RESPONSE);
                 }
                 true
             }
@@ -174,7 +178,7 @@ impl SpareSocket {
 }
 
 /// One who came over the network: TLS, a request, and if it asks for it a connection.
-async fn meet(
+async fn serve_stream(
     gateway: Arc<GatewayInner>,
     stream: TcpStream,
     from: SocketAddr,
@@ -191,7 +195,7 @@ async fn meet(
             }
             None => Either::Left(stream),
         };
-        http_endpoint::answer(&gateway, stream, at, from.ip()).await
+        http_endpoint::serve_request(&gateway, stream, at, from.ip()).await
     };
     let upgraded = tokio::select! {
         upgraded = met => upgraded,
@@ -199,7 +203,7 @@ async fn meet(
     };
     if let Some(upgraded) = upgraded {
         let from = PeerOrigin::Network { address: from.ip(), _place: place };
-        connection::run(Arc::clone(&gateway), upgraded.socket, from).await;
+        connection::run_connection(Arc::clone(&gateway), upgraded.socket, from).await;
         drop(upgraded.place);
     }
 }

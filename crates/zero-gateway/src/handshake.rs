@@ -1,4 +1,4 @@
-//! How a connection begins: challenge, `connect`, `hello-ok`.
+//! How a connection begins: challenge, `connect`, `hello_response-ok`.
 //!
 //! Whoever comes has one message to say who they are and little time for it. Every refusal says what
 //! to do next and none repeats what was sent. What a client may do is decided here, once: what its
@@ -19,21 +19,21 @@ use zero_wire::handshake::{
 use zero_wire::zero_sessions::{CAPABILITIES, SESSION_EVENT};
 use zero_wire::{
     CloseReason, ErrorCode, ErrorPayload, EventFrame, GatewayFrame, RequestFrame, ResponseFrame,
-    close, events, params, tools,
+    close, events, parse_params, tools,
 };
 
 use crate::auth;
 use crate::auth_limiter::AuthDenial;
 use crate::authenticated_connection::HandshakeOutcome;
-use crate::connection::{MessageTransport, PeerOrigin, TransportEvent, parse, say_all};
+use crate::connection::{MessageTransport, PeerOrigin, TransportEvent, flush, parse_frame};
 use crate::gateway::GatewayInner;
 use crate::methods;
-use crate::send_queue::{SendQueue, refusal};
+use crate::send_queue::{SendQueue, error_response};
 
 /// The only role there is.
 const OPERATOR: &str = "operator";
 /// When to come back to a gateway that is about to stop.
-const COME_BACK: Duration = Duration::from_secs(2);
+const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The events that clients hear.
 const EVENTS: [&str; 12] = [
@@ -53,39 +53,39 @@ const EVENTS: [&str; 12] = [
 
 /// Challenges a client and hears its answer. What was agreed and the answer to it, or how the
 /// connection ends.
-pub(crate) async fn greet(
+pub(crate) async fn perform_handshake(
     gateway: &GatewayInner,
     link: &mut impl MessageTransport,
     outbox: &SendQueue,
     from: &PeerOrigin,
 ) -> Result<(HandshakeOutcome, ResponseFrame), Option<CloseReason>> {
-    let challenge = challenge().ok_or_else(|| {
+    let challenge = new_challenge().ok_or_else(|| {
         tracing::error!("this machine gives no random numbers");
         Some(CloseReason::new(close::TRY_LATER, "no random numbers here"))
     })?;
-    outbox.text(challenge.text);
-    let first = timeout(gateway.limits.handshake_time, first_message(link, outbox)).await;
+    outbox.send_text(challenge.text);
+    let first = timeout(gateway.limits.handshake_time, read_first_message(link, outbox)).await;
     let refused = match first {
         Ok(FirstMessage::Request(request)) => {
             let id = request.id.clone();
             match admit(gateway, &challenge.said, from, request) {
                 Ok(greeted) => return Ok(greeted),
                 Err(refused) => {
-                    tracing::info!(why = %refused.why(), "refused a client");
+                    tracing::info!(why = %refused.log_reason(), "refused a client");
                     sleep(refused.delay).await;
-                    outbox.response(refusal(id, refused.error));
+                    outbox.send_response(error_response(id, refused.error));
                     refused.close
                 }
             }
         }
-        Ok(FirstMessage::Bad(reason)) => reason,
-        Ok(FirstMessage::Over(reason)) => return Err(reason),
+        Ok(FirstMessage::Invalid(reason)) => reason,
+        Ok(FirstMessage::Ended(reason)) => return Err(reason),
         Err(_) => {
             CloseReason::new(close::POLICY, "handshake timeout: `connect` did not come in time")
         }
     };
     outbox.close(refused.code, &refused.reason);
-    Err(say_all(link, outbox, gateway.limits.close_grace).await)
+    Err(flush(link, outbox, gateway.limits.close_grace).await)
 }
 
 struct ChallengeFrame {
@@ -93,8 +93,8 @@ struct ChallengeFrame {
     text: String,
 }
 
-fn challenge() -> Option<ChallengeFrame> {
-    let said = ConnectChallenge { nonce: fresh_id()?, ts: Timestamp::now().as_millisecond() };
+fn new_challenge() -> Option<ChallengeFrame> {
+    let said = ConnectChallenge { nonce: random_id()?, ts: Timestamp::now().as_millisecond() };
     let frame = GatewayFrame::Event(EventFrame {
         event: events::CONNECT_CHALLENGE.to_owned(),
         payload: serde_json::to_value(&said).ok(),
@@ -105,7 +105,7 @@ fn challenge() -> Option<ChallengeFrame> {
 }
 
 /// An id that nobody can guess, in the shape of a UUID.
-fn fresh_id() -> Option<String> {
+fn random_id() -> Option<String> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).ok()?;
     let number = u128::from_be_bytes(bytes);
@@ -118,25 +118,25 @@ fn fresh_id() -> Option<String> {
 
 enum FirstMessage {
     Request(RequestFrame),
-    Bad(CloseReason),
-    Over(Option<CloseReason>),
+    Invalid(CloseReason),
+    Ended(Option<CloseReason>),
 }
 
-async fn first_message(link: &mut impl MessageTransport, outbox: &SendQueue) -> FirstMessage {
+async fn read_first_message(link: &mut impl MessageTransport, outbox: &SendQueue) -> FirstMessage {
     loop {
         return match link.exchange(outbox).await {
-            TransportEvent::SignOfLife => continue,
-            TransportEvent::Over(reason) => FirstMessage::Over(reason),
-            TransportEvent::NotText => FirstMessage::Bad(CloseReason::new(close::NORMAL, "")),
-            TransportEvent::Text(text) => match parse(text).await {
+            TransportEvent::KeepAlive => continue,
+            TransportEvent::Ended(reason) => FirstMessage::Ended(reason),
+            TransportEvent::NotText => FirstMessage::Invalid(CloseReason::new(close::NORMAL, "")),
+            TransportEvent::Text(text) => match parse_frame(text).await {
                 Ok(GatewayFrame::Request(request)) => FirstMessage::Request(request),
                 Ok(_) => {
-                    FirstMessage::Bad(CloseReason::new(close::POLICY, "invalid request frame"))
+                    FirstMessage::Invalid(CloseReason::new(close::POLICY, "invalid request frame"))
                 }
                 Err(FrameParseError::NotJson) => {
-                    FirstMessage::Bad(CloseReason::new(close::NORMAL, ""))
+                    FirstMessage::Invalid(CloseReason::new(close::NORMAL, ""))
                 }
-                Err(bad) => FirstMessage::Bad(CloseReason::new(close::POLICY, bad.to_string())),
+                Err(bad) => FirstMessage::Invalid(CloseReason::new(close::POLICY, bad.to_string())),
             },
         };
     }
@@ -160,7 +160,7 @@ impl HandshakeRefusal {
     }
 
     /// The finer word for it, for the log.
-    fn why(&self) -> &str {
+    fn log_reason(&self) -> &str {
         let code = self.error.details.as_ref().and_then(|details| details.get("code"));
         code.and_then(Value::as_str).unwrap_or(&self.error.message)
     }
@@ -176,11 +176,11 @@ fn admit(
         return Err(HandshakeRefusal::invalid("invalid handshake: first request must be connect"));
     }
     if gateway.closing.is_cancelled() {
-        return Err(closing());
+        return Err(closing_refusal());
     }
-    let asked = params::<Connect>(request.params)
+    let asked = parse_params::<Connect>(request.params)
         .map_err(|error| HandshakeRefusal::new(error, close::POLICY))?;
-    let protocol = agree(&asked)?;
+    let protocol = negotiate_protocol(&asked)?;
     let role = asked.role.as_deref().unwrap_or(OPERATOR);
     if role != OPERATOR {
         return Err(HandshakeRefusal::invalid(
@@ -191,21 +191,22 @@ fn admit(
         PeerOrigin::Process(principal) => principal.clone(),
         PeerOrigin::Network { address, .. } => gateway
             .limiter
-            .attempt(*address, Instant::now(), || gateway.auth.check(asked.auth.as_ref()))
-            .map_err(denied)?,
+            .attempt(*address, Instant::now(), || gateway.auth.authenticate(asked.auth.as_ref()))
+            .map_err(auth_refusal)?,
     };
     check_device(&asked, role, challenge, protocol)?;
-    let scopes = auth::grant(&principal.scopes, asked.scopes.as_deref());
-    let conn_id = fresh_id().ok_or_else(broken)?;
+    let scopes = auth::grant_scopes(&principal.scopes, asked.scopes.as_deref());
+    let conn_id = random_id().ok_or_else(internal_refusal)?;
     let ConnectParams { client, caps, .. } = asked;
     let greeting = HandshakeOutcome { principal, scopes, protocol, caps, client, conn_id };
-    let payload = serde_json::to_value(hello(gateway, &greeting)).map_err(|_| broken())?;
+    let payload =
+        serde_json::to_value(hello_response(gateway, &greeting)).map_err(|_| internal_refusal())?;
     let hello = ResponseFrame { id: request.id, ok: true, payload: Some(payload), error: None };
     Ok((greeting, hello))
 }
 
 /// The protocol that both speak.
-fn agree(asked: &ConnectParams) -> Result<u32, HandshakeRefusal> {
+fn negotiate_protocol(asked: &ConnectParams) -> Result<u32, HandshakeRefusal> {
     let (min, max) = (asked.min_protocol, asked.max_protocol);
     if min <= max && min <= PROTOCOL && max >= PROTOCOL_MIN {
         return Ok(max.min(PROTOCOL));
@@ -220,9 +221,9 @@ fn agree(asked: &ConnectParams) -> Result<u32, HandshakeRefusal> {
     Err(HandshakeRefusal::new(error, close::PROTOCOL_ERROR))
 }
 
-fn denied(denied: AuthDenial) -> HandshakeRefusal {
+fn auth_refusal(denied: AuthDenial) -> HandshakeRefusal {
     match denied {
-        AuthDenial::Wrong(problem, delay) => {
+        AuthDenial::BadCredentials(problem, delay) => {
             let error = ErrorPayload::invalid(problem.message()).with_details(json!({
                 "code": problem.code(),
                 "authReason": problem.reason(),
@@ -263,8 +264,9 @@ fn check_device(
         tokens.into_iter().find_map(Option::as_deref)
     });
     let scopes = asked.scopes.as_deref().unwrap_or_default();
-    let context = ChallengeContext::of(&asked.client, role, scopes, signed.unwrap_or_default())
-        .challenged(&challenge.nonce, challenge.ts);
+    let context =
+        ChallengeContext::from_client(&asked.client, role, scopes, signed.unwrap_or_default())
+            .with_challenge(&challenge.nonce, challenge.ts);
     device::verify(proof, &context, protocol).map_err(|problem| {
         let details = json!({ "code": problem.code(), "reason": problem.reason() });
         let error = ErrorPayload::invalid(problem.to_string()).with_details(details);
@@ -273,25 +275,28 @@ fn check_device(
 }
 
 /// The gateway is about to stop.
-fn closing() -> HandshakeRefusal {
-    not_now("the gateway is shutting down; connect again in a moment", "shutting-down")
+fn closing_refusal() -> HandshakeRefusal {
+    unavailable_refusal("the gateway is shutting down; connect again in a moment", "shutting-down")
 }
 
 /// Something that always works did not.
-fn broken() -> HandshakeRefusal {
-    not_now("the gateway cannot greet anybody now; connect again in a moment", "internal")
+fn internal_refusal() -> HandshakeRefusal {
+    unavailable_refusal(
+        "the gateway cannot greet anybody now; connect again in a moment",
+        "internal",
+    )
 }
 
-fn not_now(message: &str, reason: &str) -> HandshakeRefusal {
+fn unavailable_refusal(message: &str, reason: &str) -> HandshakeRefusal {
     let mut error = ErrorPayload::new(ErrorCode::Unavailable, message)
         .with_details(json!({ "reason": reason }));
     error.retryable = Some(true);
-    error.retry_after_ms = u64::try_from(COME_BACK.as_millis()).ok();
+    error.retry_after_ms = u64::try_from(RETRY_AFTER.as_millis()).ok();
     HandshakeRefusal::new(error, close::TRY_LATER)
 }
 
 /// The answer to a client that was let in. It says nothing of others and nothing of this machine.
-fn hello(gateway: &GatewayInner, greeting: &HandshakeOutcome) -> HelloOk {
+fn hello_response(gateway: &GatewayInner, greeting: &HandshakeOutcome) -> HelloOk {
     let limits = &gateway.limits;
     let agent = gateway.sessions.agents().default_id();
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -325,7 +330,7 @@ fn hello(gateway: &GatewayInner, greeting: &HandshakeOutcome) -> HelloOk {
         // Protocol 3 has it only for tokens of devices.
         auth: (greeting.protocol > PROTOCOL_MIN).then(|| HelloAuth {
             role: OPERATOR.to_owned(),
-            scopes: greeting.scopes.iter().map(|scope| scope.word().to_owned()).collect(),
+            scopes: greeting.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
         }),
         policy: HelloPolicy {
             max_payload: limits.payload_bytes_max as u64,

@@ -9,7 +9,7 @@ use zero_wire::{close, events};
 use crate::gateway::GatewayInner;
 
 /// Ticks and pings until the gateway stops or is gone.
-pub(crate) async fn beat(gateway: Weak<GatewayInner>) {
+pub(crate) async fn run_heartbeat(gateway: Weak<GatewayInner>) {
     let Some(there) = gateway.upgrade() else { return };
     let (tick, ping) = (there.limits.tick_interval, there.limits.ping_interval);
     let stopped = there.stopped.clone();
@@ -27,25 +27,25 @@ pub(crate) async fn beat(gateway: Weak<GatewayInner>) {
             _ = pings.tick() => true,
         };
         let Some(gateway) = gateway.upgrade() else { return };
-        if pinging { look_for_life(&gateway) } else { tell_time(&gateway) }
+        if pinging { ping_connections(&gateway) } else { send_ticks(&gateway) }
     }
 }
 
-fn tell_time(gateway: &GatewayInner) {
+fn send_ticks(gateway: &GatewayInner) {
     let now = events::TickEvent { ts: Timestamp::now().as_millisecond() };
     let Ok(payload) = serde_json::to_string(&now) else { return };
     let payload: Arc<str> = payload.into();
-    for outbox in gateway.connected() {
-        outbox.event_raw(events::TICK, &payload);
+    for outbox in gateway.send_queues() {
+        outbox.send_raw_event(events::TICK, &payload);
     }
 }
 
 /// A client that did not even answer a ping since the last look is gone, and does not know how to
 /// say so.
-fn look_for_life(gateway: &GatewayInner) {
-    for outbox in gateway.connected() {
+fn ping_connections(gateway: &GatewayInner) {
+    for outbox in gateway.send_queues() {
         if !outbox.ping() {
-            outbox.cut(close::POLICY, "no sign of life");
+            outbox.abort(close::POLICY, "no sign of life");
         }
     }
 }

@@ -12,14 +12,14 @@ use zero_wire::chat::{ChatBlock, ChatMessage};
 use zero_wire::sessions::PreviewItem;
 
 use crate::ledger_tail;
-use crate::read_limiter::aside;
+use crate::read_limiter::run_blocking;
 
 /// Bytes of all messages of an answer, in JSON. Older ones are left out.
 const BYTES_MAX: usize = 12 * 1024 * 1024;
 
 /// The newest messages since the last reset, oldest first: those that so many bytes of the ledger
 /// amount to. `finish` makes of them what is wanted, on a thread where that holds up nobody.
-pub(crate) async fn read<T: Send + 'static>(
+pub(crate) async fn read_messages<T: Send + 'static>(
     store: &dyn Store,
     session: &SessionId,
     most: usize,
@@ -28,18 +28,18 @@ pub(crate) async fn read<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     let is_reset = |event: &Event| matches!(event.what, EventKind::Reset { .. });
     let enough = move |events: &[Event]| {
-        events.iter().any(is_reset) || messages(whole_messages(events)).len() >= most
+        events.iter().any(is_reset) || build_messages(skip_partial_message(events)).len() >= most
     };
-    let tail = ledger_tail::tail(store, session, bytes_max, enough).await?;
-    aside(move || {
-        let events = if tail.is_cut { whole_messages(&tail.events) } else { &tail.events };
-        finish(newest(messages(events), most, BYTES_MAX))
+    let tail = ledger_tail::read_tail(store, session, bytes_max, enough).await?;
+    run_blocking(move || {
+        let events = if tail.is_cut { skip_partial_message(&tail.events) } else { &tail.events };
+        finish(keep_newest(build_messages(events), most, BYTES_MAX))
     })
     .await
 }
 
 /// Entries from the first that begins a message: what was said before is cut and would look whole.
-fn whole_messages(events: &[Event]) -> &[Event] {
+fn skip_partial_message(events: &[Event]) -> &[Event] {
     let begins = |event: &Event| {
         matches!(event.what, EventKind::Prompt { .. } | EventKind::ToolEnded { .. })
     };
@@ -48,7 +48,7 @@ fn whole_messages(events: &[Event]) -> &[Event] {
 }
 
 /// The newest of these that fit.
-fn newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) -> Vec<ChatMessage> {
+fn keep_newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) -> Vec<ChatMessage> {
     let mut bytes = 0_usize;
     let fits = |message: &&ChatMessage| {
         bytes = bytes.saturating_add(json_bytes(message));
@@ -80,7 +80,7 @@ pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
 
 /// The messages that these entries amount to. A prompt that waited for its turn stands before the
 /// answer to it, wherever it was said.
-fn messages(events: &[Event]) -> Vec<ChatMessage> {
+fn build_messages(events: &[Event]) -> Vec<ChatMessage> {
     let mut runs: Vec<(&RunId, Vec<ChatMessage>)> = Vec::new();
     for event in events {
         if let EventKind::Reset { .. } = event.what {
@@ -88,10 +88,10 @@ fn messages(events: &[Event]) -> Vec<ChatMessage> {
         }
         let Some(run) = &event.run else { continue };
         match runs.iter_mut().rfind(|(known, _)| *known == run) {
-            Some((_, said)) => add(said, event),
+            Some((_, said)) => add_event(said, event),
             None => {
                 let mut said = Vec::new();
-                add(&mut said, event);
+                add_event(&mut said, event);
                 runs.push((run, said));
             }
         }
@@ -99,7 +99,7 @@ fn messages(events: &[Event]) -> Vec<ChatMessage> {
     runs.into_iter().flat_map(|(_, said)| said).collect()
 }
 
-fn add(said: &mut Vec<ChatMessage>, event: &Event) {
+fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
     match &event.what {
         EventKind::Prompt { text, attachments } => {
             let text = ChatBlock::Text { text: text.clone() };
@@ -108,7 +108,7 @@ fn add(said: &mut Vec<ChatMessage>, event: &Event) {
                 mime_type: picture.mime.clone(),
             });
             let content = std::iter::once(text).chain(pictures).collect();
-            said.push(message("user", content, event.time_ms));
+            said.push(new_message("user", content, event.time_ms));
         }
         EventKind::Text { text } => extend_reply(said, event.time_ms, |last| match last {
             Some(ChatBlock::Text { text: before }) => {
@@ -132,10 +132,10 @@ fn add(said: &mut Vec<ChatMessage>, event: &Event) {
         EventKind::ToolEnded { call, status, content, .. } => {
             let result = ChatBlock::ToolResult {
                 tool_call_id: call.clone(),
-                text: words(content),
+                text: result_text(content),
                 is_error: *status != ToolCallStatus::Completed,
             };
-            said.push(message("toolResult", vec![result], event.time_ms));
+            said.push(new_message("toolResult", vec![result], event.time_ms));
         }
         _ => {}
     }
@@ -153,15 +153,15 @@ fn extend_reply(
             let piece = more(last.content.last_mut());
             last.content.extend(piece);
         }
-        _ => said.push(message("assistant", more(None).into_iter().collect(), time_ms)),
+        _ => said.push(new_message("assistant", more(None).into_iter().collect(), time_ms)),
     }
 }
 
-fn message(role: &str, content: Vec<ChatBlock>, timestamp: i64) -> ChatMessage {
+fn new_message(role: &str, content: Vec<ChatBlock>, timestamp: i64) -> ChatMessage {
     ChatMessage { role: role.to_owned(), content, timestamp }
 }
 
-fn words(content: &[ResultContent]) -> String {
+fn result_text(content: &[ResultContent]) -> String {
     let words = content.iter().map(|piece| match piece {
         ResultContent::Text { text } => text.clone(),
         ResultContent::Image { mime, .. } => format!("[{mime}]"),
@@ -175,14 +175,18 @@ pub(crate) fn shorten(messages: &mut [ChatMessage], chars_max: usize) {
         match block {
             ChatBlock::Text { text }
             | ChatBlock::Thinking { thinking: text }
-            | ChatBlock::ToolResult { text, .. } => *text = cut(text, chars_max),
+            | ChatBlock::ToolResult { text, .. } => *text = truncate(text, chars_max),
             ChatBlock::Image { .. } | ChatBlock::ToolCall { .. } | ChatBlock::Other(_) => {}
         }
     }
 }
 
 /// The last words among messages, each cut to so many characters.
-pub(crate) fn preview(messages: &[ChatMessage], most: usize, chars_max: usize) -> Vec<PreviewItem> {
+pub(crate) fn preview_items(
+    messages: &[ChatMessage],
+    most: usize,
+    chars_max: usize,
+) -> Vec<PreviewItem> {
     let item = |message: &ChatMessage| {
         let texts = message.content.iter().filter_map(|block| match block {
             ChatBlock::Text { text } => Some(text.trim()),
@@ -190,14 +194,14 @@ pub(crate) fn preview(messages: &[ChatMessage], most: usize, chars_max: usize) -
         });
         let text = texts.collect::<Vec<_>>().join("\n");
         let role = message.role.clone();
-        (!text.is_empty()).then(|| PreviewItem { role, text: cut(&text, chars_max) })
+        (!text.is_empty()).then(|| PreviewItem { role, text: truncate(&text, chars_max) })
     };
     let mut items: Vec<PreviewItem> = messages.iter().rev().filter_map(item).take(most).collect();
     items.reverse();
     items
 }
 
-fn cut(text: &str, chars_max: usize) -> String {
+fn truncate(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();
     }
@@ -207,7 +211,7 @@ fn cut(text: &str, chars_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ledger, run};
+    use crate::testing::{run_id, run_ledger};
     use serde_json::json;
     use zero_core::ToolKind;
 
@@ -238,7 +242,7 @@ mod tests {
         [started, ended]
     }
 
-    fn shown(messages: &[ChatMessage]) -> Vec<String> {
+    fn format_messages(messages: &[ChatMessage]) -> Vec<String> {
         let block = |block: &ChatBlock| match block {
             ChatBlock::Text { text } => text.clone(),
             ChatBlock::Thinking { thinking } => format!("({thinking})"),
@@ -259,7 +263,7 @@ mod tests {
     #[test]
     fn what_was_shown_becomes_messages() {
         let [started, ended] = tool("c1");
-        let events = ledger(
+        let events = run_ledger(
             "r",
             [
                 prompt("hi"),
@@ -277,53 +281,59 @@ mod tests {
             "toolResult c1=no such file!",
             "assistant gone",
         ];
-        let messages = messages(&events);
-        assert_eq!(shown(&messages), expected);
+        let messages = build_messages(&events);
+        assert_eq!(format_messages(&messages), expected);
         assert_eq!(messages[0].timestamp, 1_000);
     }
 
     #[test]
     fn a_prompt_that_waited_stands_before_its_answer() {
         let mut events =
-            ledger("a", [prompt("one"), text("1"), prompt("two"), text("1"), text("2")]);
-        events[2].run = Some(run("b"));
-        events[4].run = Some(run("b"));
+            run_ledger("a", [prompt("one"), text("1"), prompt("two"), text("1"), text("2")]);
+        events[2].run = Some(run_id("b"));
+        events[4].run = Some(run_id("b"));
         let expected = ["user one", "assistant 11", "user two", "assistant 2"];
-        assert_eq!(shown(&messages(&events)), expected);
+        assert_eq!(format_messages(&build_messages(&events)), expected);
     }
 
     #[test]
     fn a_reset_leaves_nothing_before_it() {
         let mut events =
-            ledger("a", [prompt("old"), EventKind::Reset { transcript: 1 }, prompt("new")]);
+            run_ledger("a", [prompt("old"), EventKind::Reset { transcript: 1 }, prompt("new")]);
         events[1].run = None;
-        events[2].run = Some(run("b"));
-        assert_eq!(shown(&messages(&events)), ["user new"]);
+        events[2].run = Some(run_id("b"));
+        assert_eq!(format_messages(&build_messages(&events)), ["user new"]);
     }
 
     #[test]
     fn only_the_newest_that_fit_are_given() {
-        let events = ledger("a", [prompt("one"), text("two")]);
-        assert_eq!(shown(&newest(messages(&events), 1, 1_000)), ["assistant two"]);
-        assert_eq!(shown(&newest(messages(&events), 9, 100)), ["assistant two"]);
-        assert_eq!(shown(&newest(messages(&events), 9, 10)), [""; 0]);
-        assert_eq!(shown(&messages(whole_messages(&events[1..]))), [""; 0]);
+        let events = run_ledger("a", [prompt("one"), text("two")]);
+        assert_eq!(
+            format_messages(&keep_newest(build_messages(&events), 1, 1_000)),
+            ["assistant two"]
+        );
+        assert_eq!(
+            format_messages(&keep_newest(build_messages(&events), 9, 100)),
+            ["assistant two"]
+        );
+        assert_eq!(format_messages(&keep_newest(build_messages(&events), 9, 10)), [""; 0]);
+        assert_eq!(format_messages(&build_messages(skip_partial_message(&events[1..]))), [""; 0]);
     }
 
     #[test]
     fn a_run_too_long_to_be_read_is_shown_from_a_whole_message_on() {
         let [started, ended] = tool("c");
         let events =
-            ledger("a", [prompt("ask"), text("I "), text("look"), started, ended, text("so")]);
-        let shown = shown(&messages(whole_messages(&events[2..])));
+            run_ledger("a", [prompt("ask"), text("I "), text("look"), started, ended, text("so")]);
+        let shown = format_messages(&build_messages(skip_partial_message(&events[2..])));
         assert_eq!(shown, ["toolResult c=no such file!", "assistant so"]);
     }
 
     #[test]
     fn a_preview_is_short() {
         let [started, ended] = tool("c");
-        let events = ledger("a", [prompt("ask"), text("äöü and more"), started, ended]);
-        let items = preview(&messages(&events), 5, 5);
+        let events = run_ledger("a", [prompt("ask"), text("äöü and more"), started, ended]);
+        let items = preview_items(&build_messages(&events), 5, 5);
         let items: Vec<_> =
             items.iter().map(|item| (item.role.as_str(), item.text.as_str())).collect();
         assert_eq!(items, [("user", "ask"), ("assistant", "äöü …")]);

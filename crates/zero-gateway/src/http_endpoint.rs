@@ -52,7 +52,7 @@ type HttpReply = Response<Full<Bytes>>;
 type PendingUpgrade = Mutex<Option<(OnUpgrade, ConnectionPermit)>>;
 
 /// Answers the one request of a connection; gives what became of it when it was for a WebSocket.
-pub(crate) async fn answer(
+pub(crate) async fn serve_request(
     gateway: &Arc<GatewayInner>,
     stream: NetworkStream,
     at: IpAddr,
@@ -61,7 +61,7 @@ pub(crate) async fn answer(
     let promised = Arc::new(PendingUpgrade::default());
     let service = service_fn(|request| {
         let (gateway, promised) = (Arc::clone(gateway), Arc::clone(&promised));
-        async move { Ok::<_, Infallible>(reply(&gateway, request, at, from, &promised).await) }
+        async move { Ok::<_, Infallible>(route_request(&gateway, request, at, from, &promised).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -84,7 +84,7 @@ pub(crate) async fn answer(
     })
 }
 
-async fn reply(
+async fn route_request(
     gateway: &GatewayInner,
     request: Request<Incoming>,
     at: IpAddr,
@@ -93,101 +93,110 @@ async fn reply(
 ) -> HttpReply {
     if let Err(refusal) = gateway.guard.check(at, request.uri(), request.headers()) {
         tracing::warn!(?refusal, "refused a request");
-        return plain(StatusCode::FORBIDDEN, refusal.message());
+        return text_reply(StatusCode::FORBIDDEN, refusal.message());
     }
     let looks = [Method::GET, Method::HEAD].contains(request.method());
     match request.uri().path() {
-        "/" => connect(gateway, request, from, promised),
-        "/healthz" if looks => plain(StatusCode::OK, "ok\n"),
-        "/readyz" if looks => readiness(gateway).await,
-        "/metrics" if looks => measured(gateway, request.headers(), from).await,
+        "/" => accept_upgrade(gateway, request, from, promised),
+        "/healthz" if looks => text_reply(StatusCode::OK, "ok\n"),
+        "/readyz" if looks => readiness_reply(gateway).await,
+        "/metrics" if looks => metrics_reply(gateway, request.headers(), from).await,
         "/healthz" | "/readyz" | "/metrics" => {
-            plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n")
+            text_reply(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n")
         }
-        _ => plain(
+        _ => text_reply(
             StatusCode::NOT_FOUND,
             "not found: there are /healthz, /readyz, /metrics, and a WebSocket at /\n",
         ),
     }
 }
 
-fn connect(
+fn accept_upgrade(
     gateway: &GatewayInner,
     mut request: Request<Incoming>,
     from: IpAddr,
     promised: &PendingUpgrade,
 ) -> HttpReply {
-    let key = match request_filter::accept(request.method(), request.headers()) {
+    let key = match request_filter::accept_key(request.method(), request.headers()) {
         Ok(key) => key,
-        Err(UpgradeError::NotAsked) => {
+        Err(UpgradeError::NotRequested) => {
             let message = "upgrade required: this is a gateway; connect by WebSocket\n";
-            let reply = plain(StatusCode::UPGRADE_REQUIRED, message);
-            return with(reply, UPGRADE, HeaderValue::from_static("websocket"));
+            let reply = text_reply(StatusCode::UPGRADE_REQUIRED, message);
+            return with_header(reply, UPGRADE, HeaderValue::from_static("websocket"));
         }
         Err(UpgradeError::Version) => {
-            let reply =
-                plain(StatusCode::UPGRADE_REQUIRED, "upgrade required: WebSocket version 13\n");
-            return with(reply, SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+            let reply = text_reply(
+                StatusCode::UPGRADE_REQUIRED,
+                "upgrade required: WebSocket version 13\n",
+            );
+            return with_header(reply, SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         }
         Err(UpgradeError::Key) => {
-            return plain(
+            return text_reply(
                 StatusCode::BAD_REQUEST,
                 "bad request: `Sec-WebSocket-Key` is not a key\n",
             );
         }
     };
-    let Some(place) = gateway.slots.connection(from) else {
-        let reply = plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections\n");
-        return with(reply, RETRY_AFTER, HeaderValue::from_static("10"));
+    let Some(place) = gateway.slots.admit_connection(from) else {
+        let reply = text_reply(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections\n");
+        return with_header(reply, RETRY_AFTER, HeaderValue::from_static("10"));
     };
     let Ok(key) = HeaderValue::try_from(key) else {
-        return plain(StatusCode::BAD_REQUEST, "bad request\n");
+        return text_reply(StatusCode::BAD_REQUEST, "bad request\n");
     };
     let upgrade = hyper::upgrade::on(&mut request);
     *promised.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, place));
     let mut reply = Response::new(Full::default());
     *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let reply = with(reply, CONNECTION, HeaderValue::from_static("Upgrade"));
-    let reply = with(reply, UPGRADE, HeaderValue::from_static("websocket"));
-    with(reply, SEC_WEBSOCKET_ACCEPT, key)
+    let reply = with_header(reply, CONNECTION, HeaderValue::from_static("Upgrade"));
+    let reply = with_header(reply, UPGRADE, HeaderValue::from_static("websocket"));
+    with_header(reply, SEC_WEBSOCKET_ACCEPT, key)
 }
 
 /// Whether somebody who connects now can work.
-async fn readiness(gateway: &GatewayInner) -> HttpReply {
+async fn readiness_reply(gateway: &GatewayInner) -> HttpReply {
     if gateway.closing.is_cancelled() {
-        return plain(StatusCode::SERVICE_UNAVAILABLE, "not ready: shutting down\n");
+        return text_reply(StatusCode::SERVICE_UNAVAILABLE, "not ready: shutting down\n");
     }
-    match timeout(STORE_TIME, gateway.sessions.store().ready()).await {
-        Ok(Ok(())) => plain(StatusCode::OK, "ready\n"),
+    match timeout(STORE_TIME, gateway.sessions.store().check_ready()).await {
+        Ok(Ok(())) => text_reply(StatusCode::OK, "ready\n"),
         other => {
             tracing::warn!(?other, "the session store is not ready");
-            plain(StatusCode::SERVICE_UNAVAILABLE, "not ready: the session store does not answer\n")
+            text_reply(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not ready: the session store does not answer\n",
+            )
         }
     }
 }
 
 /// What the gateway did.
-async fn measured(gateway: &GatewayInner, headers: &HeaderMap, from: IpAddr) -> HttpReply {
-    match may_look(&gateway.auth, &gateway.limiter, headers, from) {
+async fn metrics_reply(gateway: &GatewayInner, headers: &HeaderMap, from: IpAddr) -> HttpReply {
+    match authorize_metrics(&gateway.auth, &gateway.limiter, headers, from) {
         Ok(()) => {}
         Err(MetricsDenial::Scope) => {
-            return plain(StatusCode::FORBIDDEN, "forbidden: this token may not look\n");
+            return text_reply(StatusCode::FORBIDDEN, "forbidden: this token may not look\n");
         }
-        Err(MetricsDenial::Denied(AuthDenial::Wrong(_, delay))) => {
+        Err(MetricsDenial::Denied(AuthDenial::BadCredentials(_, delay))) => {
             sleep(delay).await;
             let message =
                 "unauthorized: send a token of this gateway as `Authorization: Bearer TOKEN`\n";
             let challenge = HeaderValue::from_static("Bearer realm=\"zero\"");
-            return with(plain(StatusCode::UNAUTHORIZED, message), WWW_AUTHENTICATE, challenge);
+            return with_header(
+                text_reply(StatusCode::UNAUTHORIZED, message),
+                WWW_AUTHENTICATE,
+                challenge,
+            );
         }
         Err(MetricsDenial::Denied(AuthDenial::Locked { retry_after })) => {
-            let reply = plain(StatusCode::TOO_MANY_REQUESTS, "too many failed attempts\n");
-            return with(reply, RETRY_AFTER, retry_after.as_secs().saturating_add(1).into());
+            let reply = text_reply(StatusCode::TOO_MANY_REQUESTS, "too many failed attempts\n");
+            return with_header(reply, RETRY_AFTER, retry_after.as_secs().saturating_add(1).into());
         }
     }
     let reply = Response::new(Full::from(prometheus_page::render(gateway)));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    last(with(reply, CONTENT_TYPE, kind))
+    close_after(with_header(reply, CONTENT_TYPE, kind))
 }
 
 /// Why somebody may not look at what the gateway did.
@@ -198,7 +207,7 @@ enum MetricsDenial {
 }
 
 /// Who asks from another machine has to show a token for it.
-fn may_look(
+fn authorize_metrics(
     auth: &AuthConfig,
     limiter: &AuthLimiter,
     headers: &HeaderMap,
@@ -207,33 +216,36 @@ fn may_look(
     if from.to_canonical().is_loopback() {
         return Ok(());
     }
-    let shown = request_filter::only(headers, &AUTHORIZATION).ok().flatten().and_then(bearer);
+    let shown = request_filter::single_header(headers, &AUTHORIZATION)
+        .ok()
+        .flatten()
+        .and_then(parse_bearer);
     let principal = limiter
-        .attempt(from, Instant::now(), || auth.check_bearer(shown))
+        .attempt(from, Instant::now(), || auth.authenticate_bearer(shown))
         .map_err(MetricsDenial::Denied)?;
     let looks = principal.scopes.iter().any(|scope| scope.covers(TokenScope::Read));
     if looks { Ok(()) } else { Err(MetricsDenial::Scope) }
 }
 
-fn bearer(value: &str) -> Option<&str> {
+fn parse_bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn plain(status: StatusCode, message: &'static str) -> HttpReply {
+fn text_reply(status: StatusCode, message: &'static str) -> HttpReply {
     let mut reply = Response::new(Full::from(message));
     *reply.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    let reply = with(reply, CONTENT_TYPE, kind);
-    last(with(reply, CACHE_CONTROL, HeaderValue::from_static("no-store")))
+    let reply = with_header(reply, CONTENT_TYPE, kind);
+    close_after(with_header(reply, CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
 /// A reply after which nothing more is taken: a stranger gets one request.
-fn last(reply: HttpReply) -> HttpReply {
-    with(reply, CONNECTION, HeaderValue::from_static("close"))
+fn close_after(reply: HttpReply) -> HttpReply {
+    with_header(reply, CONNECTION, HeaderValue::from_static("close"))
 }
 
-fn with(mut reply: HttpReply, name: HeaderName, value: HeaderValue) -> HttpReply {
+fn with_header(mut reply: HttpReply, name: HeaderName, value: HeaderValue) -> HttpReply {
     reply.headers_mut().insert(name, value);
     reply
 }
@@ -247,7 +259,7 @@ mod tests {
     #[track_caller]
     fn check(from: &str, shown: Option<&'static str>, expected: Result<(), MetricsDenial>) {
         let holder = |scope| Principal::new("x", vec![scope]);
-        let auth = AuthConfig::nobody()
+        let auth = AuthConfig::deny_all()
             .with_token("looks-0123456789abcdef", holder(TokenScope::Read))
             .and_then(|auth| {
                 auth.with_token("answers-0123456789abcdef", holder(TokenScope::Approvals))
@@ -256,13 +268,16 @@ mod tests {
         let limiter = AuthLimiter::new(AuthAttemptLimits::default());
         let shown = shown.map(|shown| (AUTHORIZATION, HeaderValue::from_static(shown)));
         let headers = HeaderMap::from_iter(shown);
-        assert_eq!(may_look(&auth, &limiter, &headers, from.parse().unwrap()), expected);
+        assert_eq!(authorize_metrics(&auth, &limiter, &headers, from.parse().unwrap()), expected);
     }
 
     #[test]
     fn metrics_are_for_this_machine_and_for_who_may_look() {
         let wrong = |problem, delay| {
-            Err(MetricsDenial::Denied(AuthDenial::Wrong(problem, Duration::from_millis(delay))))
+            Err(MetricsDenial::Denied(AuthDenial::BadCredentials(
+                problem,
+                Duration::from_millis(delay),
+            )))
         };
         check("127.0.0.1", None, Ok(()));
         check("192.0.2.1", None, wrong(AuthError::TokenMissing, 0));

@@ -4,13 +4,13 @@ use zero_core::SessionId;
 use zero_core::event::Event;
 use zero_session::store::{LedgerReadLimit, Store, StoreError};
 
-use crate::read_limiter::aside;
+use crate::read_limiter::run_blocking;
 
 /// Bytes of a ledger that are read for one answer.
 pub(crate) const READ_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How much is read, step by step, each before what the one before it read.
-const STEPS: [LedgerReadLimit; 3] = [
+const READ_STEPS: [LedgerReadLimit; 3] = [
     LedgerReadLimit { entries: 256, bytes: 256 * 1024 },
     LedgerReadLimit { entries: 4_096, bytes: 2 * 1024 * 1024 },
     LedgerReadLimit { entries: 32_768, bytes: usize::MAX },
@@ -33,7 +33,7 @@ impl LedgerTail {
 
 /// The newest entries of a ledger: looks further back until there is `enough`, or so many bytes
 /// were read.
-pub(crate) async fn tail(
+pub(crate) async fn read_tail(
     store: &dyn Store,
     session: &SessionId,
     bytes_max: usize,
@@ -41,14 +41,14 @@ pub(crate) async fn tail(
 ) -> Result<LedgerTail, StoreError> {
     let mut events: Vec<Event> = Vec::new();
     let mut bytes_left = bytes_max;
-    for LedgerReadLimit { entries, bytes } in STEPS {
+    for LedgerReadLimit { entries, bytes } in READ_STEPS {
         let most = LedgerReadLimit { entries, bytes: bytes.min(bytes_left) };
         bytes_left -= most.bytes;
         let before = events.first().map_or(u64::MAX, |event| event.seq);
         let mut earlier = store.last_events(session, before, most).await?;
         let is_enough;
         // To put thousands of entries together takes as long as to read them.
-        (events, enough, is_enough) = aside(move || {
+        (events, enough, is_enough) = run_blocking(move || {
             earlier.append(&mut events);
             let is_enough = enough(&earlier);
             (earlier, enough, is_enough)
@@ -67,13 +67,13 @@ pub(crate) async fn tail(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ledger, sessions};
+    use crate::testing::{run_ledger, sessions};
     use zero_core::event::EventKind;
     use zero_session::sessions::OpenSessionOptions;
     use zero_session::store::NewEvent;
 
     /// The number of the first entry, when each has so many bytes.
-    async fn first_of(entries: usize, bytes: usize, enough: usize) -> u64 {
+    async fn first_entry(entries: usize, bytes: usize, enough: usize) -> u64 {
         const BYTES_MAX: usize = 4 * 1024 * 1024;
         let folder = tempfile::tempdir().unwrap();
         let sessions = sessions(folder.path()).await;
@@ -85,13 +85,13 @@ mod tests {
         let session = sessions.open(wanted).await.unwrap();
         let said = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
         let entry = |event: Event| NewEvent { run: event.run, time_ms: 1, what: event.what };
-        let entries = ledger("r", said).into_iter().map(entry).collect();
+        let entries = run_ledger("r", said).into_iter().map(entry).collect();
         let store = sessions.store();
         let before = store.last_seq(&session.id).await.unwrap();
         assert_eq!(before, 0);
         store.append(&session.id, entries).await.unwrap();
         let enough = move |events: &[Event]| events.len() >= enough;
-        let tail = tail(store.as_ref(), &session.id, BYTES_MAX, enough).await.unwrap();
+        let tail = read_tail(store.as_ref(), &session.id, BYTES_MAX, enough).await.unwrap();
         assert!(tail.events.is_sorted_by_key(|event| event.seq), "in order, each once");
         assert_eq!(tail.is_cut, tail.events[0].seq > 1);
         tail.events[0].seq
@@ -100,13 +100,13 @@ mod tests {
     #[tokio::test]
     async fn no_more_is_read_than_is_needed_or_bearable() {
         // Few entries that are light are all there.
-        assert_eq!(first_of(200, 10, 1).await, 1);
+        assert_eq!(first_entry(200, 10, 1).await, 1);
         // Of many, the first look is enough or is not.
-        assert_eq!(first_of(1_000, 10, 100).await, 1_000 - 255);
-        assert_eq!(first_of(1_000, 10, 300).await, 1);
+        assert_eq!(first_entry(1_000, 10, 100).await, 1_000 - 255);
+        assert_eq!(first_entry(1_000, 10, 300).await, 1);
         // Of heavy ones fewer are read: two fit into the first look, 39 into all.
         let weight = 100 * 1024;
-        assert_eq!(first_of(60, weight, 1).await, 60 - 1);
-        assert_eq!(first_of(60, weight, 60).await, 60 - 38);
+        assert_eq!(first_entry(60, weight, 1).await, 60 - 1);
+        assert_eq!(first_entry(60, weight, 60).await, 60 - 38);
     }
 }

@@ -14,10 +14,10 @@ use zero_session::model::ThinkingEffort;
 use zero_session::sessions::SessionError;
 use zero_session::store::StoreError;
 use zero_session::tool_backend::ToolBackendError;
-use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, params};
+use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, parse_params};
 
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::read_limiter::{ReadPermit, aside};
+use crate::read_limiter::{ReadPermit, run_blocking};
 
 /// A request that was checked and has not begun. Gives the answer, in JSON.
 pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, ErrorPayload>> + Send>>;
@@ -32,13 +32,13 @@ enum MethodSchedule {
 }
 
 impl MethodSchedule {
-    async fn turn(
+    async fn acquire_permit(
         self,
         peer: &AuthenticatedConnection,
     ) -> Result<Option<ReadPermit>, ErrorPayload> {
         match self {
             Self::Now => Ok(None),
-            Self::InTurn => peer.turn().await.map(Some),
+            Self::InTurn => peer.acquire_read_permit().await.map(Some),
         }
     }
 }
@@ -58,21 +58,21 @@ macro_rules! declare_methods {
             match method {
                 $(<$method as GatewayMethod>::NAME => {
                     admit::<$method>(peer)?;
-                    let given = params::<$method>(given)?;
+                    let given = parse_params::<$method>(given)?;
                     let peer = Arc::clone(peer);
                     Ok(Box::pin(async move {
-                        let turn = MethodSchedule::$when.turn(&peer).await?;
+                        let turn = MethodSchedule::$when.acquire_permit(&peer).await?;
                         let result: <$method as GatewayMethod>::Result = $function(&peer, given).await?;
-                        let Some(turn) = turn else { return written(&result) };
+                        let Some(turn) = turn else { return encode_result(&result) };
                         let write = move || {
                             let _turn = turn;
-                            written(&result)
+                            encode_result(&result)
                         };
-                        aside(write).await.map_err(|error| refusal(error.into()))?
+                        run_blocking(write).await.map_err(|error| to_error_shape(error.into()))?
                     }))
                 })*
                 "connect" => Err(ErrorPayload::invalid("connect is only valid as the first request")),
-                _ => Err(ErrorPayload::invalid(format!("unknown method: {}", shortened(method)))),
+                _ => Err(ErrorPayload::invalid(format!("unknown method: {}", shorten(method)))),
             }
         }
     };
@@ -104,7 +104,7 @@ declare_methods! {
     zero_wire::zero_sessions::ZeroApprovalsList => Now approvals::list,
     zero_wire::zero_sessions::ZeroApprovalsResolve => Now approvals::resolve_exactly,
     zero_wire::zero_sessions::ZeroQuestionsResolve => Now approvals::answer_question,
-    zero_wire::zero_sessions::ZeroGrantsList => Now approvals::grants,
+    zero_wire::zero_sessions::ZeroGrantsList => Now approvals::list_grants,
     zero_wire::tools::ToolsAttach => Now tools::attach,
     zero_wire::tools::ToolsOffer => Now tools::offer,
     zero_wire::tools::ToolsProgress => Now tools::progress,
@@ -113,11 +113,11 @@ declare_methods! {
 
 /// Whether the connection may use a method at all.
 fn admit<M: GatewayMethod>(peer: &AuthenticatedConnection) -> Result<(), ErrorPayload> {
-    if peer.may(M::SCOPE) { Ok(()) } else { Err(forbidden(M::NAME, M::SCOPE)) }
+    if peer.has_scope(M::SCOPE) { Ok(()) } else { Err(forbidden_error(M::NAME, M::SCOPE)) }
 }
 
-fn forbidden(method: &str, scope: zero_wire::method::TokenScope) -> ErrorPayload {
-    let scope = scope.word();
+fn forbidden_error(method: &str, scope: zero_wire::method::TokenScope) -> ErrorPayload {
+    let scope = scope.as_str();
     let message = format!(
         "{method} needs the scope {scope}, which this connection was not granted; connect with a \
          token that has it, and ask for it in `scopes`"
@@ -126,7 +126,7 @@ fn forbidden(method: &str, scope: zero_wire::method::TokenScope) -> ErrorPayload
     ErrorPayload::new(ErrorCode::Forbidden, message).with_details(details)
 }
 
-fn written(result: &impl serde::Serialize) -> Result<String, ErrorPayload> {
+fn encode_result(result: &impl serde::Serialize) -> Result<String, ErrorPayload> {
     serde_json::to_string(result).map_err(|error| {
         tracing::error!(%error, "a result cannot be written as JSON");
         ErrorPayload::new(ErrorCode::Unavailable, "the result cannot be written as JSON")
@@ -134,12 +134,12 @@ fn written(result: &impl serde::Serialize) -> Result<String, ErrorPayload> {
 }
 
 /// What a client wrote, fit for an error text.
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().take(100).flat_map(char::escape_debug).collect()
 }
 
 /// What a client is told when a session did not do it. What only the operator needs is logged.
-pub(crate) fn refusal(error: SessionError) -> ErrorPayload {
+pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
     match &error {
         SessionError::Key(_)
         | SessionError::NotFound(_)
@@ -148,38 +148,40 @@ pub(crate) fn refusal(error: SessionError) -> ErrorPayload {
         | SessionError::Invalid(_)
         | SessionError::Full(_)
         | SessionError::Store(StoreError::NoTranscript { .. } | StoreError::TooMany(_))
-        | SessionError::Hands(ToolBackendError::Workspace(_)) => {
+        | SessionError::ToolBackend(ToolBackendError::Workspace(_)) => {
             ErrorPayload::invalid(error.to_string())
         }
-        SessionError::Hands(ToolBackendError::OutOfReach(out)) => {
+        SessionError::ToolBackend(ToolBackendError::FolderNotAllowed(out)) => {
             let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
             ErrorPayload::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
         }
-        SessionError::Model(model) if !model.kind.is_passing() => {
+        SessionError::Model(model) if !model.kind.is_transient() => {
             ErrorPayload::invalid(error.to_string())
         }
         SessionError::Model(_)
         | SessionError::Busy(_)
         | SessionError::ShuttingDown
-        | SessionError::Hands(ToolBackendError::Away { .. }) => not_now(error.to_string()),
+        | SessionError::ToolBackend(ToolBackendError::ClientDisconnected { .. }) => {
+            unavailable_error(error.to_string())
+        }
         SessionError::Store(StoreError::NoSession(session)) => {
             ErrorPayload::invalid(format!("No session found: {session}"))
         }
         // Whose it is, is nobody else's business.
         SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
-            format!("the label `{}` is taken; choose another", shortened(label)),
+            format!("the label `{}` is taken; choose another", shorten(label)),
         ),
         SessionError::Store(StoreError::Broken { verb, .. }) => {
             tracing::error!(%error, "the session store failed");
-            not_now(format!("the session store cannot {verb} now; try again in a moment"))
+            unavailable_error(format!("the session store cannot {verb} now; try again in a moment"))
         }
-        SessionError::Store(StoreError::Busy) => not_now(error.to_string()),
+        SessionError::Store(StoreError::Busy) => unavailable_error(error.to_string()),
         SessionError::Internal => ErrorPayload::new(ErrorCode::Unavailable, error.to_string()),
     }
 }
 
 /// What is said where the same request may work in a moment.
-pub(crate) fn not_now(message: String) -> ErrorPayload {
+pub(crate) fn unavailable_error(message: String) -> ErrorPayload {
     let mut shape = ErrorPayload::new(ErrorCode::Unavailable, message);
     shape.retryable = Some(true);
     shape.retry_after_ms = Some(1_000);
@@ -187,9 +189,9 @@ pub(crate) fn not_now(message: String) -> ErrorPayload {
 }
 
 /// How much a model should think, in our words or the family's.
-fn thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
+fn parse_thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
     let folded = word.trim().to_lowercase();
-    let ours = ThinkingEffort::ALL.into_iter().find(|thinking| thinking.word() == folded);
+    let ours = ThinkingEffort::ALL.into_iter().find(|thinking| thinking.as_str() == folded);
     let theirs = match folded.as_str() {
         "none" => Some(ThinkingEffort::Off),
         "minimal" => Some(ThinkingEffort::Low),
@@ -198,10 +200,10 @@ fn thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
         _ => None,
     };
     ours.or(theirs).ok_or_else(|| {
-        let known = ThinkingEffort::ALL.map(ThinkingEffort::word).join(", ");
+        let known = ThinkingEffort::ALL.map(ThinkingEffort::as_str).join(", ");
         ErrorPayload::invalid(format!(
             "there is no thinking level `{}`; the levels are {known}",
-            shortened(word)
+            shorten(word)
         ))
     })
 }
@@ -218,7 +220,7 @@ mod tests {
 
     #[track_caller]
     fn check(error: SessionError, code: ErrorCode, message: &str) {
-        let shape = refusal(error);
+        let shape = to_error_shape(error);
         let retryable = code == ErrorCode::Unavailable;
         assert_eq!((&shape.code, shape.message.as_str()), (&code, message));
         assert_eq!(shape.retryable.unwrap_or(false), retryable);
@@ -249,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_missing_scope_is_named() {
-        let shape = forbidden("chat.send", TokenScope::Write);
+        let shape = forbidden_error("chat.send", TokenScope::Write);
         assert_eq!(shape.code, ErrorCode::Forbidden);
         assert!(shape.message.contains("operator.write"), "{}", shape.message);
         assert_eq!(shape.details.unwrap()["missingScope"], "operator.write");
@@ -263,9 +265,9 @@ mod tests {
             ("minimal", ThinkingEffort::Low),
             ("adaptive", ThinkingEffort::Default),
         ] {
-            assert_eq!(thinking(word).unwrap(), expected, "{word}");
+            assert_eq!(parse_thinking(word).unwrap(), expected, "{word}");
         }
-        let error = thinking("loud\n").unwrap_err();
+        let error = parse_thinking("loud\n").unwrap_err();
         let message =
             "there is no thinking level `loud\\n`; the levels are default, off, low, medium, high";
         assert_eq!(error.message, message);

@@ -80,7 +80,7 @@ pub enum MetricValue {
     /// So much.
     Amount(f64),
     /// So many, by how long they took.
-    Spread(MetricHistogram),
+    Histogram(MetricHistogram),
 }
 
 /// How long things took, in seconds.
@@ -104,14 +104,14 @@ pub(crate) struct MetricInputs<'a> {
 
 impl Gateway {
     /// All it counts, as of now.
-    pub fn figures(&self) -> Vec<MetricFamily> {
-        self.inner.figures()
+    pub fn collect_metrics(&self) -> Vec<MetricFamily> {
+        self.inner.collect_metrics()
     }
 }
 
 impl GatewayInner {
-    pub(crate) fn figures(&self) -> Vec<MetricFamily> {
-        families(&MetricInputs {
+    pub(crate) fn collect_metrics(&self) -> Vec<MetricFamily> {
+        build_families(&MetricInputs {
             tools: self.tool_metrics.as_ref(),
             sessions: self.sessions.stats(),
             connections: self.connections.load(Ordering::Relaxed),
@@ -120,7 +120,7 @@ impl GatewayInner {
     }
 }
 
-pub(crate) fn families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
+pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
     use MetricKind::{Counter, Gauge};
     let one = |name, kind, help, value| MetricFamily {
         name,
@@ -136,7 +136,7 @@ pub(crate) fn families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
         value: MetricValue::Count(count),
     });
     let uptime = MetricValue::Amount(facts.uptime.as_secs_f64());
-    let mut families = tools(&rows(facts.tools.tools()));
+    let mut families = tool_families(&tool_counters(facts.tools.tools()));
     families.extend([
         count(
             "zero_tool_queue_depth",
@@ -167,7 +167,7 @@ pub(crate) fn families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
     families
 }
 
-fn tools(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
+fn tool_families(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
     let point = |tool: &String, more: Option<(&'static str, &str)>, value: MetricValue| {
         let more = more.map(|(label, text)| (label, text.to_owned()));
         MetricPoint { labels: [("tool", tool.clone())].into_iter().chain(more).collect(), value }
@@ -175,11 +175,12 @@ fn tools(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
     let executions = rows.iter().flat_map(|(tool, row)| {
         let counted = STATUSES.iter().zip(row.by_status);
         counted.map(move |(status, count)| {
-            point(tool, Some(("status", status.word())), MetricValue::Count(count))
+            point(tool, Some(("status", status.as_str())), MetricValue::Count(count))
         })
     });
-    let durations =
-        rows.iter().map(|(tool, row)| point(tool, None, MetricValue::Spread(row.spread())));
+    let durations = rows
+        .iter()
+        .map(|(tool, row)| point(tool, None, MetricValue::Histogram(row.to_histogram())));
     let errors = rows.iter().flat_map(|(tool, row)| {
         let counted = row.errors.iter();
         counted.map(move |(kind, count)| {
@@ -237,7 +238,7 @@ impl ToolCounters {
             *sum += count;
         }
         for (sum, bound) in self.within.iter_mut().zip(BOUNDS_MS) {
-            *sum += stats.within(Duration::from_millis(bound));
+            *sum += stats.count_within(Duration::from_millis(bound));
         }
         for (kind, count) in &stats.errors {
             *self.errors.entry(kind).or_default() += count;
@@ -247,7 +248,7 @@ impl ToolCounters {
         self.timeouts += stats.timeouts;
     }
 
-    fn spread(&self) -> MetricHistogram {
+    fn to_histogram(&self) -> MetricHistogram {
         let bounds = BOUNDS_MS.map(|bound| Duration::from_millis(bound).as_secs_f64());
         MetricHistogram {
             within: bounds.into_iter().zip(self.within).collect(),
@@ -258,7 +259,7 @@ impl ToolCounters {
 }
 
 /// A row for each tool. Where there are too many, the ones used least share one.
-fn rows(tools: BTreeMap<String, ToolStats>) -> BTreeMap<String, ToolCounters> {
+fn tool_counters(tools: BTreeMap<String, ToolStats>) -> BTreeMap<String, ToolCounters> {
     let mut tools: Vec<(String, ToolStats)> = tools.into_iter().collect();
     tools.sort_by_key(|(_, stats)| Reverse(stats.calls));
     let mut rows: BTreeMap<String, ToolCounters> = BTreeMap::new();
@@ -275,19 +276,19 @@ mod tests {
     use super::*;
     use zero_runtime::metrics::{CallMetrics, CallSample};
 
-    fn count(metrics: &CallMetrics, tool: &str) {
+    fn record_call(metrics: &CallMetrics, tool: &str) {
         let (status, duration) = (CallStatus::Ok, Duration::from_millis(1));
-        metrics.count(&CallSample { tool, status, error_type: None, duration, queue_depth: 0 });
+        metrics.record(&CallSample { tool, status, error_type: None, duration, queue_depth: 0 });
     }
 
     #[test]
     fn many_tools_share_a_row_and_nothing_is_lost() {
         let metrics = CallMetrics::default();
         for n in 0..TOOLS_MAX + 50 {
-            count(&metrics, &format!("t{n:04}"));
+            record_call(&metrics, &format!("t{n:04}"));
         }
-        count(&metrics, "t0249");
-        let rows = rows(metrics.tools());
+        record_call(&metrics, "t0249");
+        let rows = tool_counters(metrics.tools());
         assert_eq!(rows.len(), TOOLS_MAX + 1);
         assert_eq!((rows[OTHER].calls, rows["t0249"].calls), (50, 2));
         assert_eq!(rows.values().map(|row| row.calls).sum::<u64>(), TOOLS_MAX as u64 + 51);

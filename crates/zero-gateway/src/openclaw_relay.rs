@@ -1,4 +1,4 @@
-//! What happened in a session, told in the family's words: `chat`, `agent`, `exec.approval.…`.
+//! What happened in a session, told in the family's words: `write_chat`, `write_agent`, `exec.approval_json.…`.
 //!
 //! Pure: entries of the ledger in, events for one connection out. A run's reply is told as one
 //! cumulative text, also across tool calls, so that whoever lost an event, or came late, has all of
@@ -23,7 +23,7 @@ use zero_wire::events::{
 
 use crate::send_queue::SendQueue;
 
-pub(crate) use translation::{command_of, decisions_of, why_it_ended};
+pub(crate) use translation::{allowed_decisions, approval_command, run_failure};
 
 /// Most bytes of a reply that are told, in JSON; the rest is in the history. An update repeats the
 /// reply and its thoughts a few times, which have to fit into what may wait for a client.
@@ -45,19 +45,19 @@ pub(crate) enum RelayEvent {
     /// What a run does.
     Agent(Box<AgentEvent>),
     /// A person is asked.
-    Asked(Box<ApprovalRequestedEvent>),
+    ApprovalRequested(Box<ApprovalRequestedEvent>),
     /// They answered.
-    Answered(ApprovalResolvedEvent),
+    ApprovalResolved(ApprovalResolvedEvent),
 }
 
 impl RelayEvent {
     /// Sends it; false when the connection is gone.
     pub(crate) fn send(&self, outbox: &SendQueue) -> bool {
         match self {
-            Self::Chat(event) => outbox.event(CHAT, event),
-            Self::Agent(event) => outbox.event(AGENT, event),
-            Self::Asked(event) => outbox.event(APPROVAL_REQUESTED, event),
-            Self::Answered(event) => outbox.event(APPROVAL_RESOLVED, event),
+            Self::Chat(event) => outbox.send_event(CHAT, event),
+            Self::Agent(event) => outbox.send_event(AGENT, event),
+            Self::ApprovalRequested(event) => outbox.send_event(APPROVAL_REQUESTED, event),
+            Self::ApprovalResolved(event) => outbox.send_event(APPROVAL_RESOLVED, event),
         }
     }
 }
@@ -93,7 +93,7 @@ pub(crate) struct OpenClawRelay {
 impl OpenClawRelay {
     /// Begins with what is known of the newest entries of the ledger. Only runs that are not over
     /// matter; `active` names those that may have begun before the first of these entries.
-    pub(crate) fn after(
+    pub(crate) fn from_history(
         about: Arc<RelaySessionInfo>,
         interest: RelayInterest,
         active: impl IntoIterator<Item = RunId>,
@@ -102,7 +102,7 @@ impl OpenClawRelay {
         let runs = active.into_iter().map(|run| (run, RunRelayState::default())).collect();
         let mut relay = Self { about, interest, runs, questions: BTreeMap::new() };
         for event in earlier {
-            relay.take(event, &mut RelayOutput::Shut);
+            relay.apply_event(event, &mut RelayOutput::Closed);
         }
         relay
     }
@@ -112,29 +112,36 @@ impl OpenClawRelay {
         self.flush(FlushScope::All, told);
         if self.interest.approvals {
             told.extend(
-                self.questions.values().map(|asked| RelayEvent::Asked(Box::new(asked.clone()))),
+                self.questions
+                    .values()
+                    .map(|asked| RelayEvent::ApprovalRequested(Box::new(asked.clone()))),
             );
         }
     }
 
     /// Takes the next entry of the ledger. Text is gathered until [`OpenClawRelay::flush`] or until
     /// something else happens.
-    pub(crate) fn hear(&mut self, event: &Event, room: SendCapacity, told: &mut Vec<RelayEvent>) {
-        self.take(event, &mut RelayOutput::Open { told, room });
+    pub(crate) fn handle_event(
+        &mut self,
+        event: &Event,
+        room: SendCapacity,
+        told: &mut Vec<RelayEvent>,
+    ) {
+        self.apply_event(event, &mut RelayOutput::Open { told, room });
     }
 
     /// Tells gathered text: all of it, or only where enough is new.
     pub(crate) fn flush(&mut self, which: FlushScope, told: &mut Vec<RelayEvent>) {
         for (run, track) in &mut self.runs {
             if which == FlushScope::All || track.has_enough_new() {
-                let ears = &mut RelayOutput::Open { told, room: SendCapacity::Enough };
-                RunEventWriter { about: &self.about, run, track, ears, time_ms: None }.tell_text();
+                let ears = &mut RelayOutput::Open { told, room: SendCapacity::Ample };
+                RunEventWriter { about: &self.about, run, track, ears, time_ms: None }.flush_text();
             }
         }
     }
 
     /// Whether text is held back.
-    pub(crate) fn holds_text(&self) -> bool {
+    pub(crate) fn has_held_text(&self) -> bool {
         self.runs.values().any(RunRelayState::has_new)
     }
 
@@ -143,13 +150,13 @@ impl OpenClawRelay {
         !self.runs.is_empty()
     }
 
-    fn take(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
-        self.take_question(event, ears);
+    fn apply_event(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
+        self.apply_question(event, ears);
         let Some(run) = &event.run else { return };
         if let EventKind::RunEnded { end, usage } = &event.what {
             self.questions.retain(|_, asked| asked.request.run_id.as_deref() != Some(run.as_str()));
             if let Some(mut track) = self.runs.remove(run) {
-                self.teller(run, &mut track, event, ears).end(end, usage);
+                self.run_writer(run, &mut track, event, ears).write_end(end, usage);
             }
             return;
         }
@@ -158,11 +165,11 @@ impl OpenClawRelay {
         // A run that is over, or was never begun, has nothing to say.
         let Some(mut track) = known.or_else(|| begins.then(RunRelayState::default)) else { return };
         let interest = self.interest;
-        self.teller(run, &mut track, event, ears).tell(&event.what, interest);
+        self.run_writer(run, &mut track, event, ears).write_event(&event.what, interest);
         self.runs.insert(run.clone(), track);
     }
 
-    fn teller<'a, 'b>(
+    fn run_writer<'a, 'b>(
         &'a self,
         run: &'a RunId,
         track: &'a mut RunRelayState,
@@ -173,13 +180,17 @@ impl OpenClawRelay {
     }
 
     /// Questions concern a session, also where no run is named.
-    fn take_question(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
+    fn apply_question(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
         match &event.what {
             EventKind::ApprovalRequested(request) => {
-                let asked =
-                    translation::asked(request, &self.about, event.run.as_ref(), event.time_ms);
+                let asked = translation::approval_requested(
+                    request,
+                    &self.about,
+                    event.run.as_ref(),
+                    event.time_ms,
+                );
                 if self.interest.approvals {
-                    ears.tell(|| RelayEvent::Asked(Box::new(asked.clone())));
+                    ears.emit(|| RelayEvent::ApprovalRequested(Box::new(asked.clone())));
                 }
                 if self.questions.len() < QUESTIONS_MAX {
                     self.questions.insert(request.id.clone(), asked);
@@ -188,8 +199,13 @@ impl OpenClawRelay {
             EventKind::ApprovalResolved { id, answer, by } => {
                 self.questions.remove(id);
                 if self.interest.approvals {
-                    ears.tell(|| {
-                        RelayEvent::Answered(translation::answered(id, answer, by, event.time_ms))
+                    ears.emit(|| {
+                        RelayEvent::ApprovalResolved(translation::approval_resolved(
+                            id,
+                            answer,
+                            by,
+                            event.time_ms,
+                        ))
                     });
                 }
             }
@@ -199,10 +215,10 @@ impl OpenClawRelay {
 }
 
 /// All that a run says in these entries, as its events tell it.
-pub(crate) fn spoken(events: &[Event], run: &RunId) -> String {
+pub(crate) fn run_text(events: &[Event], run: &RunId) -> String {
     let mut track = RunRelayState::default();
     for event in events.iter().filter(|event| event.run.as_ref() == Some(run)) {
-        track.note(&event.what);
+        track.apply(&event.what);
     }
     track.text.said
 }
@@ -213,26 +229,26 @@ pub(crate) enum FlushScope {
     /// All.
     All,
     /// That of runs which said enough new.
-    Enough,
+    EnoughNew,
 }
 
 /// Whether much can be said now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendCapacity {
     /// It can.
-    Enough,
+    Ample,
     /// Much waits to be sent: gathered text is told later, with what is said until then.
-    Little,
+    Low,
 }
 
 /// Whether anybody listens: not while the past is gone through.
 enum RelayOutput<'a> {
     Open { told: &'a mut Vec<RelayEvent>, room: SendCapacity },
-    Shut,
+    Closed,
 }
 
 impl RelayOutput<'_> {
-    fn tell(&mut self, told: impl FnOnce() -> RelayEvent) {
+    fn emit(&mut self, told: impl FnOnce() -> RelayEvent) {
         if let Self::Open { told: all, .. } = self {
             all.push(told());
         }
@@ -272,21 +288,21 @@ struct RelayedCall {
 }
 
 impl StreamedText {
-    fn say(&mut self, more: &str) {
+    fn append(&mut self, more: &str) {
         if more.is_empty() || self.cut {
             return;
         }
         if std::mem::take(&mut self.interrupted) && !self.said.is_empty() {
-            self.push(if self.said.ends_with('\n') { "\n" } else { "\n\n" });
+            self.push_bounded(if self.said.ends_with('\n') { "\n" } else { "\n\n" });
         }
-        self.push(more);
+        self.push_bounded(more);
     }
 
     /// Adds as much as there is room for.
-    fn push(&mut self, more: &str) {
+    fn push_bounded(&mut self, more: &str) {
         let mut bytes = self.json_bytes;
         let too_long = more.char_indices().find(|(_, character)| {
-            bytes = bytes.saturating_add(json_bytes(*character));
+            bytes = bytes.saturating_add(json_char_bytes(*character));
             bytes > REPLY_BYTES_MAX
         });
         let Some((end, _)) = too_long else {
@@ -311,7 +327,7 @@ impl StreamedText {
 }
 
 /// How long a character is in a text of JSON.
-fn json_bytes(character: char) -> usize {
+fn json_char_bytes(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..='\u{1f}' => 6,
@@ -321,13 +337,13 @@ fn json_bytes(character: char) -> usize {
 
 impl RunRelayState {
     /// Takes in what an entry says of the run.
-    fn note(&mut self, what: &EventKind) {
+    fn apply(&mut self, what: &EventKind) {
         match what {
             EventKind::Text { text } => {
                 self.thoughts.interrupted = true;
-                self.text.say(text);
+                self.text.append(text);
             }
-            EventKind::Thought { text } => self.thoughts.say(text),
+            EventKind::Thought { text } => self.thoughts.append(text),
             EventKind::ToolStarted { call, name, title, kind, .. } => {
                 self.text.interrupted = true;
                 self.thoughts.interrupted = true;
@@ -355,7 +371,7 @@ impl RunRelayState {
     }
 
     fn message(&self) -> Option<ChatMessage> {
-        translation::message(&self.thoughts.said, &self.text.said, self.said_ms)
+        translation::reply_message(&self.thoughts.said, &self.text.said, self.said_ms)
     }
 }
 
@@ -370,72 +386,72 @@ struct RunEventWriter<'a, 'b> {
 }
 
 impl RunEventWriter<'_, '_> {
-    fn tell(&mut self, what: &EventKind, interest: RelayInterest) {
+    fn write_event(&mut self, what: &EventKind, interest: RelayInterest) {
         if let EventKind::Text { .. } | EventKind::Thought { .. } = what {
             self.track.said_ms = self.time_ms.unwrap_or_default();
-            return self.track.note(what);
+            return self.track.apply(what);
         }
         // What was said before is heard before.
-        self.tell_text_if_there_is_room();
-        self.track.note(what);
+        self.flush_text_if_capacity();
+        self.track.apply(what);
         match what {
             EventKind::RunStarted { model, .. } => {
                 self.track.started_ms = self.time_ms;
                 let model = model.clone();
-                self.lifecycle(
+                self.write_lifecycle(
                     json!({"phase": "start", "startedAt": self.time_ms, "model": model}),
                 );
             }
             EventKind::ToolStarted { call, input, .. } if interest.tools => {
-                self.tool(call, "start", |data| {
+                self.write_tool(call, "start", |data| {
                     data["args"] = input.clone();
                 });
             }
             EventKind::ToolUpdated { call, locations, progress, .. } if interest.tools => {
                 let shown = translation::partial_result(progress.as_deref());
-                self.tool_with_details(call, "update", "partialResult", shown, locations);
+                self.write_tool_details(call, "update", "partialResult", shown, locations);
             }
             EventKind::ToolEnded { call, status, content, display, locations } => {
                 if interest.tools {
-                    let shown = translation::result(*status, content, display.as_ref());
-                    self.tool_with_details(call, "result", "result", shown, locations);
+                    let shown = translation::tool_result(*status, content, display.as_ref());
+                    self.write_tool_details(call, "result", "result", shown, locations);
                 }
                 self.track.calls.remove(call);
             }
             EventKind::ApprovalRequested(request) => {
                 let ApprovalRequest { id, call, .. } = request;
-                self.lifecycle(
+                self.write_lifecycle(
                     json!({"phase": "waiting-approval", "approvalId": id, "toolCallId": call}),
                 );
                 // By this one the family's bridge finds calls that run no command.
                 if interest.approvals {
-                    let asked = translation::approval(request, self.about);
-                    self.agent(|| AgentStream::Approval(asked));
+                    let asked = translation::approval_json(request, self.about);
+                    self.write_agent(|| AgentStream::Approval(asked));
                 }
             }
             EventKind::ApprovalResolved { id, answer, .. } => {
-                let decision = translation::decision_of(answer);
-                self.lifecycle(
+                let decision = translation::parse_decision(answer);
+                self.write_lifecycle(
                     json!({"phase": "approval-resolved", "approvalId": id, "decision": decision}),
                 );
             }
             EventKind::UsageReported { run_usage, context_tokens, context_window } => {
-                let mut usage = translation::usage(run_usage);
+                let mut usage = translation::usage_json(run_usage);
                 usage["contextTokens"] = json!(context_tokens);
                 usage["contextWindow"] = json!(context_window);
-                self.agent(|| AgentStream::Usage(usage));
+                self.write_agent(|| AgentStream::Usage(usage));
             }
             EventKind::Notice { topic, text } => {
-                self.lifecycle(json!({"phase": "notice", "topic": topic, "text": text}));
+                self.write_lifecycle(json!({"phase": "notice", "topic": topic, "text": text}));
             }
             _ => {}
         }
     }
 
     /// The last events of a run: the only ones that say it is over.
-    fn end(&mut self, end: &RunOutcome, usage: &TokenUsage) {
-        self.tell_text_if_there_is_room();
-        let failed = why_it_ended(end);
+    fn write_end(&mut self, end: &RunOutcome, usage: &TokenUsage) {
+        self.flush_text_if_capacity();
+        let failed = run_failure(end);
         let mut life = json!({
             "phase": if failed.is_some() { "error" } else { "end" },
             "startedAt": self.track.started_ms,
@@ -446,38 +462,38 @@ impl RunEventWriter<'_, '_> {
         } else if let RunOutcome::Aborted { .. } = end {
             life["aborted"] = json!(true);
         }
-        self.lifecycle(life);
+        self.write_lifecycle(life);
         let message = self.track.message();
-        self.chat(|| translation::last_state(end, usage, message));
+        self.write_chat(|| translation::final_chat_state(end, usage, message));
     }
 
-    fn tell_text_if_there_is_room(&mut self) {
-        if let RelayOutput::Open { room: SendCapacity::Enough, .. } = self.ears {
-            self.tell_text();
+    fn flush_text_if_capacity(&mut self) {
+        if let RelayOutput::Open { room: SendCapacity::Ample, .. } = self.ears {
+            self.flush_text();
         }
     }
 
-    fn tell_text(&mut self) {
-        if !self.track.has_new() || matches!(self.ears, RelayOutput::Shut) {
+    fn flush_text(&mut self) {
+        if !self.track.has_new() || matches!(self.ears, RelayOutput::Closed) {
             return;
         }
         let words = |(text, new): (&str, &str)| json!({"text": text, "delta": new});
         if let Some(data) = self.track.thoughts.take_new().map(words) {
-            self.agent(|| AgentStream::Thinking(data));
+            self.write_agent(|| AgentStream::Thinking(data));
         }
         let new =
             self.track.text.take_new().map(|(text, new)| (words((text, new)), new.to_owned()));
         let mut delta_text = String::new();
         if let Some((data, new)) = new {
-            self.agent(|| AgentStream::Assistant(data));
+            self.write_agent(|| AgentStream::Assistant(data));
             delta_text = new;
         }
         if let Some(message) = self.track.message() {
-            self.chat(|| ChatRunState::Delta { message, delta_text });
+            self.write_chat(|| ChatRunState::Delta { message, delta_text });
         }
     }
 
-    fn tool_with_details(
+    fn write_tool_details(
         &mut self,
         call: &str,
         phase: &str,
@@ -487,12 +503,12 @@ impl RunEventWriter<'_, '_> {
     ) {
         if let Some(known) = self.track.calls.get(call) {
             shown.details["title"] = json!(known.title);
-            shown.details["kind"] = json!(known.kind.word());
+            shown.details["kind"] = json!(known.kind.as_str());
         }
         if !locations.is_empty() {
             shown.details["locations"] = json!(locations);
         }
-        self.tool(call, phase, |data| {
+        self.write_tool(call, phase, |data| {
             if let Some(is_error) = shown.is_error {
                 data["isError"] = json!(is_error);
             }
@@ -500,19 +516,19 @@ impl RunEventWriter<'_, '_> {
         });
     }
 
-    fn tool(&mut self, call: &str, phase: &str, more: impl FnOnce(&mut Value)) {
+    fn write_tool(&mut self, call: &str, phase: &str, more: impl FnOnce(&mut Value)) {
         let name = self.track.calls.get(call).map_or("", |call| call.name.as_str());
         let mut data = json!({"phase": phase, "name": name, "toolCallId": call});
         more(&mut data);
-        self.agent(|| AgentStream::Tool(data));
+        self.write_agent(|| AgentStream::Tool(data));
     }
 
-    fn lifecycle(&mut self, data: Value) {
-        self.agent(|| AgentStream::Lifecycle(data));
+    fn write_lifecycle(&mut self, data: Value) {
+        self.write_agent(|| AgentStream::Lifecycle(data));
     }
 
-    fn agent(&mut self, stream: impl FnOnce() -> AgentStream) {
-        if matches!(self.ears, RelayOutput::Shut) {
+    fn write_agent(&mut self, stream: impl FnOnce() -> AgentStream) {
+        if matches!(self.ears, RelayOutput::Closed) {
             return;
         }
         let event = AgentEvent {
@@ -522,11 +538,11 @@ impl RunEventWriter<'_, '_> {
             ts: self.time_ms.unwrap_or(self.track.said_ms),
             stream: stream(),
         };
-        self.ears.tell(|| RelayEvent::Agent(Box::new(event)));
+        self.ears.emit(|| RelayEvent::Agent(Box::new(event)));
     }
 
-    fn chat(&mut self, state: impl FnOnce() -> ChatRunState) {
-        if matches!(self.ears, RelayOutput::Shut) {
+    fn write_chat(&mut self, state: impl FnOnce() -> ChatRunState) {
+        if matches!(self.ears, RelayOutput::Closed) {
             return;
         }
         let event = ChatEvent {
@@ -536,7 +552,7 @@ impl RunEventWriter<'_, '_> {
             seq: self.next_seq(),
             state: state(),
         };
-        self.ears.tell(|| RelayEvent::Chat(Box::new(event)));
+        self.ears.emit(|| RelayEvent::Chat(Box::new(event)));
     }
 
     fn next_seq(&mut self) -> u64 {

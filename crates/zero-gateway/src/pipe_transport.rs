@@ -41,11 +41,11 @@ impl MessageTransport for PipeTransport {
                 sent = sent => {
                     self.sending = None;
                     if !sent {
-                        return TransportEvent::Over(None);
+                        return TransportEvent::Ended(None);
                     }
                 }
-                reason = poll_fn(|cx| outbox.poll_cut(cx)), if blocked => {
-                    return TransportEvent::Over(Some(reason));
+                reason = poll_fn(|cx| outbox.poll_abort(cx)), if blocked => {
+                    return TransportEvent::Ended(Some(reason));
                 }
                 out = poll_fn(|cx| outbox.poll_next(cx)), if !blocked => match out {
                     OutgoingItem::Message(message) => {
@@ -53,20 +53,20 @@ impl MessageTransport for PipeTransport {
                         self.sending = Some(async move { sender.send(text).await.is_ok() }.boxed());
                     }
                     // Whoever holds the other end lives in this process.
-                    OutgoingItem::Ping => outbox.heard(),
-                    OutgoingItem::Close(reason) => return TransportEvent::Over(Some(reason)),
+                    OutgoingItem::Ping => outbox.mark_alive(),
+                    OutgoingItem::Close(reason) => return TransportEvent::Ended(Some(reason)),
                 },
                 arrived = self.receiver.recv() => {
                     return match arrived {
                         Ok(text) => TransportEvent::Text(text.into()),
-                        Err(_) => TransportEvent::Over(None),
+                        Err(_) => TransportEvent::Ended(None),
                     };
                 }
             }
         }
     }
 
-    fn trust(&mut self) {}
+    fn mark_trusted(&mut self) {}
 
     async fn finish(self, reason: Option<CloseReason>, grace: Duration) {
         let Some(reason) = reason else { return };
@@ -84,7 +84,7 @@ mod tests {
     use zero_wire::pipe::pipe;
 
     use super::*;
-    use crate::connection::say_all;
+    use crate::connection::flush;
     use crate::send_queue::SendQueueLimits;
 
     #[tokio::test]
@@ -95,11 +95,11 @@ mod tests {
             let limits =
                 SendQueueLimits { bytes_max: 1024, messages_max: 8, message_bytes_max: 1024 };
             let (mut link, outbox) = (PipeTransport::new(server), SendQueue::new(limits));
-            outbox.text("first".to_owned());
-            outbox.text("last".to_owned());
+            outbox.send_text("first".to_owned());
+            outbox.send_text("last".to_owned());
             outbox.close(close::POLICY, "enough");
             let grace = Duration::from_secs(5);
-            let reason = say_all(&mut link, &outbox, grace).await;
+            let reason = flush(&mut link, &outbox, grace).await;
             link.finish(reason, grace).await;
             let (_sender, mut receiver) = client.split();
             assert_eq!(receiver.recv().await.unwrap(), "first");

@@ -7,17 +7,17 @@ use crate::metric_families::{MetricFamily, MetricKind, MetricPoint, MetricValue}
 
 /// All there is to tell, in the text format of Prometheus.
 pub(crate) fn render(gateway: &GatewayInner) -> String {
-    page(&gateway.figures())
+    render_page(&gateway.collect_metrics())
 }
 
-fn page(families: &[MetricFamily]) -> String {
+fn render_page(families: &[MetricFamily]) -> String {
     let mut page = PrometheusPage(String::new());
     for MetricFamily { name, help, kind, points } in families {
-        page.family(name, *kind, help);
+        page.write_family(name, *kind, help);
         for MetricPoint { labels, value } in points {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(label, text)| (*label, text.as_str())).collect();
-            page.point(name, &labels, value);
+            page.write_point(name, &labels, value);
         }
     }
     page.0
@@ -27,7 +27,7 @@ fn page(families: &[MetricFamily]) -> String {
 struct PrometheusPage(String);
 
 impl PrometheusPage {
-    fn family(&mut self, name: &str, kind: MetricKind, help: &str) {
+    fn write_family(&mut self, name: &str, kind: MetricKind, help: &str) {
         let kind = match kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
@@ -37,22 +37,22 @@ impl PrometheusPage {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn point(&mut self, name: &str, labels: &[(&str, &str)], value: &MetricValue) {
+    fn write_point(&mut self, name: &str, labels: &[(&str, &str)], value: &MetricValue) {
         let spread = match value {
-            MetricValue::Count(count) => return self.sample(name, labels, count),
-            MetricValue::Amount(amount) => return self.sample(name, labels, amount),
-            MetricValue::Spread(spread) => spread,
+            MetricValue::Count(count) => return self.write_sample(name, labels, count),
+            MetricValue::Amount(amount) => return self.write_sample(name, labels, amount),
+            MetricValue::Histogram(spread) => spread,
         };
         let bucket = format!("{name}_bucket");
         let within = spread.within.iter().map(|(bound, count)| (bound.to_string(), *count));
         for (bound, count) in within.chain([("+Inf".to_owned(), spread.count)]) {
-            self.sample(&bucket, &[labels, &[("le", &bound)]].concat(), count);
+            self.write_sample(&bucket, &[labels, &[("le", &bound)]].concat(), count);
         }
-        self.sample(&format!("{name}_sum"), labels, spread.sum);
-        self.sample(&format!("{name}_count"), labels, spread.count);
+        self.write_sample(&format!("{name}_sum"), labels, spread.sum);
+        self.write_sample(&format!("{name}_count"), labels, spread.count);
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    fn write_sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
             let _ = write!(self.0, "{}{label}=\"", if place == 0 { '{' } else { ',' });
@@ -76,7 +76,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use crate::metric_families::{MetricInputs, MetricsSource, families};
+    use crate::metric_families::{MetricInputs, MetricsSource, build_families};
     use zero_core::ErrorType;
     use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, ToolStats};
     use zero_session::sessions::SessionStats;
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    fn page(source: &FixedMetrics) -> String {
+    fn render_source(source: &FixedMetrics) -> String {
         let sessions = SessionStats {
             active_sessions: 4,
             running: 1,
@@ -108,10 +108,15 @@ mod tests {
             output_tokens: 50,
         };
         let uptime = Duration::from_millis(1_500);
-        super::page(&families(&MetricInputs { tools: source, sessions, connections: 5, uptime }))
+        super::render_page(&build_families(&MetricInputs {
+            tools: source,
+            sessions,
+            connections: 5,
+            uptime,
+        }))
     }
 
-    fn count(
+    fn record_call(
         metrics: &CallMetrics,
         tool: &str,
         status: CallStatus,
@@ -119,23 +124,23 @@ mod tests {
         ms: u64,
     ) {
         let duration = Duration::from_millis(ms);
-        metrics.count(&CallSample { tool, status, error_type, duration, queue_depth: 0 });
+        metrics.record(&CallSample { tool, status, error_type, duration, queue_depth: 0 });
     }
 
     #[test]
     fn a_page_shows_everything() {
         let metrics = CallMetrics::default();
-        count(&metrics, "Read", CallStatus::Ok, None, 2);
-        count(&metrics, "Read", CallStatus::Timeout, Some(ErrorType::Timeout), 30_000);
-        count(&metrics, "Read", CallStatus::Error, Some(ErrorType::NotFound), 2);
-        insta::assert_snapshot!(page(&FixedMetrics(metrics)));
+        record_call(&metrics, "Read", CallStatus::Ok, None, 2);
+        record_call(&metrics, "Read", CallStatus::Timeout, Some(ErrorType::Timeout), 30_000);
+        record_call(&metrics, "Read", CallStatus::Error, Some(ErrorType::NotFound), 2);
+        insta::assert_snapshot!(render_source(&FixedMetrics(metrics)));
     }
 
     #[test]
     fn names_cannot_break_out_of_their_label() {
         let metrics = CallMetrics::default();
-        count(&metrics, "a\"}\n1\\", CallStatus::Ok, None, 1);
-        let page = page(&FixedMetrics(metrics));
+        record_call(&metrics, "a\"}\n1\\", CallStatus::Ok, None, 1);
+        let page = render_source(&FixedMetrics(metrics));
         let line = page.lines().find(|line| line.contains("status=\"ok\"")).unwrap();
         assert_eq!(line, r#"zero_tool_executions_total{tool="a\"}\n1\\",status="ok"} 1"#);
     }

@@ -48,7 +48,7 @@ pub(crate) enum ReadLimitError {
         max: usize,
     },
     /// It took too long.
-    TooLong,
+    Timeout,
 }
 
 /// A turn, until this is dropped.
@@ -63,17 +63,17 @@ impl ReadLimiter {
     }
 
     /// The queue of a connection.
-    pub(crate) fn of_connection() -> Arc<Semaphore> {
+    pub(crate) fn connection_queue() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(1))
     }
 
     /// A turn for a connection of somebody. Whoever stops waiting has left every queue.
-    pub(crate) async fn turn(
+    pub(crate) async fn acquire(
         &self,
         name: &str,
         connection: &Arc<Semaphore>,
     ) -> Result<ReadPermit, ReadLimitError> {
-        let (asked, of_one) = self.ask(name)?;
+        let (asked, of_one) = self.register_request(name)?;
         let permits = async {
             let connection = Arc::clone(connection).acquire_owned().await.ok()?;
             let of_one = of_one.acquire_owned().await.ok()?;
@@ -83,11 +83,14 @@ impl ReadLimiter {
         match timeout(self.limits.wait_max, permits).await {
             Ok(Some(permits)) => Ok(ReadPermit { _permits: permits, _asked: asked }),
             // None of them is ever closed.
-            Ok(None) | Err(_) => Err(ReadLimitError::TooLong),
+            Ok(None) | Err(_) => Err(ReadLimitError::Timeout),
         }
     }
 
-    fn ask(&self, name: &str) -> Result<(ReadRequestGuard, Arc<Semaphore>), ReadLimitError> {
+    fn register_request(
+        &self,
+        name: &str,
+    ) -> Result<(ReadRequestGuard, Arc<Semaphore>), ReadLimitError> {
         let mut by_name = lock(&self.by_name);
         let new =
             || TokenReads { turns: Arc::new(Semaphore::new(self.limits.of_one_max)), asked: 0 };
@@ -126,7 +129,7 @@ fn lock(
 }
 
 /// Has something done on a thread where it holds up no connection.
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Broken {
@@ -145,34 +148,38 @@ mod tests {
         ReadLimits { all_max: 3, of_one_max: 2, asked_max: 4, wait_max: Duration::from_secs(30) };
 
     /// A turn, if there is one now.
-    fn now(reads: &ReadLimiter, name: &str, connection: &Arc<Semaphore>) -> Option<ReadPermit> {
-        reads.turn(name, connection).now_or_never().map(|turn| turn.ok().unwrap())
+    fn try_acquire(
+        reads: &ReadLimiter,
+        name: &str,
+        connection: &Arc<Semaphore>,
+    ) -> Option<ReadPermit> {
+        reads.acquire(name, connection).now_or_never().map(|turn| turn.ok().unwrap())
     }
 
     #[tokio::test]
     async fn nobody_has_all_turns() {
         let reads = ReadLimiter::new(LIMITS);
-        let connections = [(); 5].map(|()| ReadLimiter::of_connection());
-        let first = now(&reads, "ann", &connections[0]).unwrap();
-        assert!(now(&reads, "ann", &connections[0]).is_none(), "one of a connection");
-        let _second = now(&reads, "ann", &connections[1]).unwrap();
-        assert!(now(&reads, "ann", &connections[2]).is_none(), "two of a token");
-        let _third = now(&reads, "bob", &connections[3]).unwrap();
-        assert!(now(&reads, "eve", &connections[4]).is_none(), "three of all");
+        let connections = [(); 5].map(|()| ReadLimiter::connection_queue());
+        let first = try_acquire(&reads, "ann", &connections[0]).unwrap();
+        assert!(try_acquire(&reads, "ann", &connections[0]).is_none(), "one of a connection");
+        let _second = try_acquire(&reads, "ann", &connections[1]).unwrap();
+        assert!(try_acquire(&reads, "ann", &connections[2]).is_none(), "two of a token");
+        let _third = try_acquire(&reads, "bob", &connections[3]).unwrap();
+        assert!(try_acquire(&reads, "eve", &connections[4]).is_none(), "three of all");
         drop(first);
-        assert!(now(&reads, "eve", &connections[4]).is_some());
+        assert!(try_acquire(&reads, "eve", &connections[4]).is_some());
     }
 
     #[tokio::test]
     async fn who_asks_often_is_not_served_before_who_asks_once() {
         let reads = ReadLimiter::new(ReadLimits { all_max: 1, asked_max: 100, ..LIMITS });
-        let (busy, other) = (ReadLimiter::of_connection(), ReadLimiter::of_connection());
-        let held = now(&reads, "ann", &busy).unwrap();
-        let mut many: Vec<_> = (0..50).map(|_| Box::pin(reads.turn("ann", &busy))).collect();
+        let (busy, other) = (ReadLimiter::connection_queue(), ReadLimiter::connection_queue());
+        let held = try_acquire(&reads, "ann", &busy).unwrap();
+        let mut many: Vec<_> = (0..50).map(|_| Box::pin(reads.acquire("ann", &busy))).collect();
         for waiting in &mut many {
             assert!(futures_util::poll!(waiting).is_pending());
         }
-        let mut one = Box::pin(reads.turn("bob", &other));
+        let mut one = Box::pin(reads.acquire("bob", &other));
         assert!(futures_util::poll!(&mut one).is_pending());
         drop(held);
         assert!(futures_util::poll!(&mut one).is_ready(), "fifty came before it");
@@ -181,15 +188,15 @@ mod tests {
     #[tokio::test]
     async fn who_leaves_is_forgotten() {
         let reads = ReadLimiter::new(LIMITS);
-        let connection = ReadLimiter::of_connection();
-        let held = now(&reads, "ann", &connection).unwrap();
+        let connection = ReadLimiter::connection_queue();
+        let held = try_acquire(&reads, "ann", &connection).unwrap();
         let mut waiting = Vec::new();
         for _ in 1..LIMITS.asked_max {
-            let mut turn = Box::pin(reads.turn("ann", &connection));
+            let mut turn = Box::pin(reads.acquire("ann", &connection));
             assert!(futures_util::poll!(&mut turn).is_pending());
             waiting.push(turn);
         }
-        let refused = reads.turn("ann", &connection).await.err();
+        let refused = reads.acquire("ann", &connection).await.err();
         assert_eq!(refused, Some(ReadLimitError::TooMany { max: 4 }));
         waiting.clear();
         drop(held);
@@ -199,8 +206,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_ever() {
         let reads = ReadLimiter::new(LIMITS);
-        let connection = ReadLimiter::of_connection();
-        let _held = now(&reads, "ann", &connection).unwrap();
-        assert_eq!(reads.turn("ann", &connection).await.err(), Some(ReadLimitError::TooLong));
+        let connection = ReadLimiter::connection_queue();
+        let _held = try_acquire(&reads, "ann", &connection).unwrap();
+        assert_eq!(reads.acquire("ann", &connection).await.err(), Some(ReadLimitError::Timeout));
     }
 }

@@ -81,10 +81,10 @@ struct PendingCall {
 
 impl PendingCall {
     /// The host says what it does.
-    fn described(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FilePosition>) {
+    fn describe(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FilePosition>) {
         self.title = one_line(title, TITLE_LEN_MAX);
         self.kind = kind.unwrap_or(self.kind);
-        self.watch.described(self.title.clone(), self.kind, some_places(locations));
+        self.watch.on_described(self.title.clone(), self.kind, limit_locations(locations));
     }
 }
 
@@ -113,7 +113,7 @@ impl RemoteToolBackend {
     }
 
     /// Says in which words and how freely the host should begin.
-    pub(crate) fn begin(
+    pub(crate) fn set_initial_terms(
         &self,
         dialect: Option<DialectName>,
         mode: Option<PermissionMode>,
@@ -121,7 +121,7 @@ impl RemoteToolBackend {
         let dialect = dialect.unwrap_or(DialectName::Canonical);
         let terms = HostSettings { dialect, mode };
         *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = terms;
-        self.written(terms)
+        self.to_wire_terms(terms)
     }
 
     /// The id of the session.
@@ -135,7 +135,7 @@ impl RemoteToolBackend {
     }
 
     /// Hosts the session no more; what it was asked ends.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn stop_hosting(&self) {
         self.gone.cancel();
     }
 
@@ -151,7 +151,7 @@ impl RemoteToolBackend {
             session_id: self.session_id.clone(),
             host: host.to_owned(),
         };
-        self.outbox.event(TOOLS_DISPLACED, &displaced);
+        self.outbox.send_event(TOOLS_DISPLACED, &displaced);
     }
 
     /// Who hosts the session instead, if another connection took over.
@@ -160,7 +160,7 @@ impl RemoteToolBackend {
     }
 
     /// Whether their connection still hosts the session.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_attached(&self) -> bool {
         !self.gone.is_cancelled()
     }
 
@@ -170,58 +170,63 @@ impl RemoteToolBackend {
     }
 
     /// The host says which tools there are.
-    pub(crate) fn offer(&self, offer: ToolOffer) {
+    pub(crate) fn set_offer(&self, offer: ToolOffer) {
         self.offer.send_replace(Some(Arc::new(offer)));
     }
 
     /// The tools that it has said there are.
-    pub(crate) fn tools(&self) -> Option<ToolList> {
+    pub(crate) fn offered_tools(&self) -> Option<ToolList> {
         self.offer.borrow().as_ref().map(|offer| offer.bench.tools.clone())
     }
 
     /// The host says how far a call is.
-    pub(crate) fn progress(&self, params: ToolsProgressParams) -> Result<(), ErrorPayload> {
+    pub(crate) fn handle_progress(&self, params: ToolsProgressParams) -> Result<(), ErrorPayload> {
         if params.title.is_none() && params.message.is_none() {
             let why = "invalid tools/progress params: give at least one of title and message";
             return Err(ErrorPayload::invalid(why));
         }
-        let mut calls = self.calls();
+        let mut calls = self.lock_calls();
         let waiting = calls
             .get_mut(&params.tool_call_id)
-            .ok_or_else(|| nobody_waits(&params.tool_call_id))?;
+            .ok_or_else(|| unknown_call_error(&params.tool_call_id))?;
         if let Some(title) = params.title {
-            waiting.described(&title, params.kind, params.locations);
+            waiting.describe(&title, params.kind, params.locations);
         }
         if let Some(message) = params.message {
-            waiting.watch.progress(sanitize::harmless(&cut(message, PROGRESS_BYTES_MAX)));
+            waiting.watch.on_progress(sanitize::replace_unsafe_chars(&truncate(
+                message,
+                PROGRESS_BYTES_MAX,
+            )));
         }
         Ok(())
     }
 
     /// The host says what became of a call: once.
-    pub(crate) fn result(&self, params: ToolsResultParams) -> Result<(), ErrorPayload> {
-        let waiting = self.calls().remove(&params.tool_call_id);
-        let Some(mut waiting) = waiting else { return Err(nobody_waits(&params.tool_call_id)) };
+    pub(crate) fn handle_result(&self, params: ToolsResultParams) -> Result<(), ErrorPayload> {
+        let waiting = self.lock_calls().remove(&params.tool_call_id);
+        let Some(mut waiting) = waiting else {
+            return Err(unknown_call_error(&params.tool_call_id));
+        };
         let bytes = json_bytes(&params);
         // The loop may have stopped waiting a moment ago; that is no fault of the host.
         if bytes > RESULT_BYTES_MAX {
             let why = format!("the result has {bytes} bytes, more than {RESULT_BYTES_MAX}");
             let told = format!("{why}; ask for less at a time");
-            let _ = waiting.answer.send(BackendResult::words(ToolCallStatus::Failed, told));
+            let _ = waiting.answer.send(BackendResult::from_text(ToolCallStatus::Failed, told));
             return Err(ErrorPayload::invalid(format!("{why}; the call was settled as failed")));
         }
         if let Some(title) = &params.title {
-            waiting.described(title, params.kind, Vec::new());
+            waiting.describe(title, params.kind, Vec::new());
         }
-        let _ = waiting.answer.send(end_of(params));
+        let _ = waiting.answer.send(to_tool_result(params));
         Ok(())
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<String, PendingCall>> {
+    fn lock_calls(&self) -> MutexGuard<'_, HashMap<String, PendingCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn written(&self, terms: HostSettings) -> ToolsTerms {
+    fn to_wire_terms(&self, terms: HostSettings) -> ToolsTerms {
         ToolsTerms {
             session_key: self.session_key.clone(),
             session_id: self.session_id.clone(),
@@ -231,17 +236,24 @@ impl RemoteToolBackend {
     }
 
     /// Changes the terms and tells the host, if they differ from what it knows.
-    fn demand(&self, change: impl FnOnce(&mut HostSettings)) -> Result<(), ToolBackendError> {
+    fn update_settings(
+        &self,
+        change: impl FnOnce(&mut HostSettings),
+    ) -> Result<(), ToolBackendError> {
         let terms = {
             let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
             change(&mut terms);
             *terms
         };
-        if self.outbox.event(TOOLS_TERMS, &self.written(terms)) { Ok(()) } else { Err(self.away()) }
+        if self.outbox.send_event(TOOLS_TERMS, &self.to_wire_terms(terms)) {
+            Ok(())
+        } else {
+            Err(self.disconnected_error())
+        }
     }
 
-    fn away(&self) -> ToolBackendError {
-        ToolBackendError::Away { host: self.host.clone() }
+    fn disconnected_error(&self) -> ToolBackendError {
+        ToolBackendError::ClientDisconnected { host: self.host.clone() }
     }
 
     async fn wait_for_offer(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
@@ -252,17 +264,18 @@ impl RemoteToolBackend {
         if !fits(&offers.borrow_and_update()) {
             // The host may be about to offer what it was told at first; to be told again harms
             // nothing.
-            self.demand(|terms| terms.dialect = dialect)?;
+            self.update_settings(|terms| terms.dialect = dialect)?;
         }
         let offered = tokio::time::timeout(OFFER_WAIT, offers.wait_for(fits));
         let Some(offered) = self.gone.run_until_cancelled(offered).await else {
-            return Err(self.away());
+            return Err(self.disconnected_error());
         };
         match offered {
-            Ok(Ok(offer)) => {
-                offer.as_ref().map(|offer| offer.bench.clone()).ok_or_else(|| self.away())
-            }
-            Ok(Err(_)) => Err(self.away()),
+            Ok(Ok(offer)) => offer
+                .as_ref()
+                .map(|offer| offer.bench.clone())
+                .ok_or_else(|| self.disconnected_error()),
+            Ok(Err(_)) => Err(self.disconnected_error()),
             Err(_) => Err(ToolBackendError::Workspace(format!(
                 "the tool host {} did not offer its tools in the dialect `{dialect}` within {} s; \
                  look there for what it is waiting for",
@@ -272,20 +285,23 @@ impl RemoteToolBackend {
         }
     }
 
-    async fn ask(
+    async fn run_call(
         &self,
         call: BackendCall,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> BackendResult {
-        let failed = |text: String| BackendResult::words(ToolCallStatus::Failed, text);
+        let failed = |text: String| BackendResult::from_text(ToolCallStatus::Failed, text);
         if self.gone.is_cancelled() {
-            return failed(self.away().to_string());
+            return failed(self.disconnected_error().to_string());
         }
         if cancel.is_cancelled() {
-            return BackendResult::words(ToolCallStatus::Cancelled, "stopped before it was begun");
+            return BackendResult::from_text(
+                ToolCallStatus::Cancelled,
+                "stopped before it was begun",
+            );
         }
-        let kind = self.kind_of(&call);
+        let kind = self.tool_kind(&call);
         let Some(kind) = kind else {
             return failed(format!(
                 "there is no tool `{}` with the tool host {} now",
@@ -294,7 +310,7 @@ impl RemoteToolBackend {
         };
         let (answer, mut answered) = oneshot::channel();
         {
-            let mut calls = self.calls();
+            let mut calls = self.lock_calls();
             if calls.len() >= CALLS_MAX {
                 return failed(format!(
                     "the tool host {} has {CALLS_MAX} calls at work; wait for one to end",
@@ -314,9 +330,9 @@ impl RemoteToolBackend {
             tool_name: call.tool,
             input: call.input,
         };
-        if !self.outbox.event(TOOLS_USE, &order) {
+        if !self.outbox.send_event(TOOLS_USE, &order) {
             asked.settled = true;
-            return failed(self.went_away());
+            return failed(self.disconnect_message());
         }
         let end = tokio::select! {
             biased;
@@ -330,7 +346,7 @@ impl RemoteToolBackend {
                     () = self.gone.cancelled() => None,
                     () = tokio::time::sleep(CANCEL_GRACE) => {
                         asked.settled = true;
-                        return BackendResult::words(ToolCallStatus::Cancelled, format!(
+                        return BackendResult::from_text(ToolCallStatus::Cancelled, format!(
                             "stopped; the tool host {} did not say within {} s what became of it",
                             self.host,
                             CANCEL_GRACE.as_secs()
@@ -340,10 +356,10 @@ impl RemoteToolBackend {
             }
         };
         asked.settled = true;
-        end.unwrap_or_else(|| failed(self.went_away()))
+        end.unwrap_or_else(|| failed(self.disconnect_message()))
     }
 
-    fn went_away(&self) -> String {
+    fn disconnect_message(&self) -> String {
         format!(
             "the tool host {} went away; whether it happened is not known: look before you repeat it",
             self.host
@@ -351,7 +367,7 @@ impl RemoteToolBackend {
     }
 
     /// What kind of tool a call is for; `None` where the host offers none by that name.
-    fn kind_of(&self, call: &BackendCall) -> Option<ToolKind> {
+    fn tool_kind(&self, call: &BackendCall) -> Option<ToolKind> {
         let offer = self.offer.borrow();
         let offer = offer.as_ref().filter(|offer| offer.dialect == call.dialect)?;
         offer.bench.tools.iter().find(|tool| tool.name == call.tool).map(|tool| tool.kind)
@@ -372,13 +388,13 @@ impl PendingCallGuard<'_> {
             session_id: self.hands.session_id.clone(),
             tool_call_id: self.id.to_owned(),
         };
-        self.hands.outbox.event(TOOLS_CANCEL, &cancel);
+        self.hands.outbox.send_event(TOOLS_CANCEL, &cancel);
     }
 }
 
 impl Drop for PendingCallGuard<'_> {
     fn drop(&mut self) {
-        self.hands.calls().remove(self.id);
+        self.hands.lock_calls().remove(self.id);
         if !self.settled {
             self.cancel();
         }
@@ -386,7 +402,10 @@ impl Drop for PendingCallGuard<'_> {
 }
 
 impl ToolBackend for RemoteToolBackend {
-    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+    fn load_catalog(
+        &self,
+        dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
         Box::pin(self.wait_for_offer(dialect))
     }
 
@@ -396,19 +415,19 @@ impl ToolBackend for RemoteToolBackend {
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, BackendResult> {
-        Box::pin(self.ask(call, cancel, watch))
+        Box::pin(self.run_call(call, cancel, watch))
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         let told = if self.gone.is_cancelled() {
-            Err(self.away())
+            Err(self.disconnected_error())
         } else {
-            self.demand(|terms| terms.mode = Some(mode))
+            self.update_settings(|terms| terms.mode = Some(mode))
         };
         Box::pin(std::future::ready(told))
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         self.host.clone()
     }
 
@@ -416,12 +435,12 @@ impl ToolBackend for RemoteToolBackend {
         None
     }
 
-    fn comes_back_within(&self) -> Duration {
+    fn reconnect_grace(&self) -> Duration {
         self.comes_back_within
     }
 }
 
-fn nobody_waits(call: &str) -> ErrorPayload {
+fn unknown_call_error(call: &str) -> ErrorPayload {
     let call: String = call.chars().take(128).flat_map(char::escape_debug).collect();
     ErrorPayload::invalid(format!(
         "nobody waits for call `{call}` here: it was answered, given up, or never asked of this \
@@ -430,7 +449,7 @@ fn nobody_waits(call: &str) -> ErrorPayload {
 }
 
 /// What became of a call. A host cannot call an error a success: `isError` counts more.
-fn end_of(params: ToolsResultParams) -> BackendResult {
+fn to_tool_result(params: ToolsResultParams) -> BackendResult {
     let status = match (params.status, params.is_error) {
         (Some(ToolCallStatus::Completed) | None, true) => ToolCallStatus::Failed,
         (None, false) => ToolCallStatus::Completed,
@@ -440,23 +459,23 @@ fn end_of(params: ToolsResultParams) -> BackendResult {
         status,
         content: params.content.into_iter().map(Into::into).collect(),
         display: params.display,
-        locations: some_places(params.locations),
+        locations: limit_locations(params.locations),
         plan: params.plan,
     }
 }
 
-fn some_places(mut places: Vec<FilePosition>) -> Vec<FilePosition> {
+fn limit_locations(mut places: Vec<FilePosition>) -> Vec<FilePosition> {
     places.truncate(PLACES_MAX);
     places
 }
 
 /// A title as people can be shown it.
 fn one_line(text: &str, chars_max: usize) -> String {
-    let plain = |c: char| if sanitize::is_harmless(c) { c } else { ' ' };
+    let plain = |c: char| if sanitize::is_safe_char(c) { c } else { ' ' };
     text.chars().take(chars_max).map(plain).collect()
 }
 
-fn cut(mut text: String, bytes_max: usize) -> String {
+fn truncate(mut text: String, bytes_max: usize) -> String {
     text.truncate(text.floor_char_boundary(bytes_max));
     text
 }

@@ -34,7 +34,7 @@ pub(crate) enum RequestRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpgradeError {
     /// It does not ask for one.
-    NotAsked,
+    NotRequested,
     /// It asks for a version that nobody speaks.
     Version,
     /// Its key is none.
@@ -46,7 +46,7 @@ impl RequestFilter {
     /// `origins`.
     pub(crate) fn new(hosts: &[String], origins: &[String]) -> Self {
         Self {
-            hosts: hosts.iter().map(|host| bare(host)).collect(),
+            hosts: hosts.iter().map(|host| normalize_host(host)).collect(),
             origins: origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
         }
     }
@@ -59,15 +59,15 @@ impl RequestFilter {
         target: &Uri,
         headers: &HeaderMap,
     ) -> Result<(), RequestRefusal> {
-        let host = only(headers, &HOST).map_err(|_| RequestRefusal::Host)?;
-        let Some(host) = host.filter(|host| self.is_ours(host, at)) else {
+        let host = single_header(headers, &HOST).map_err(|_| RequestRefusal::Host)?;
+        let Some(host) = host.filter(|host| self.is_allowed_host(host, at)) else {
             return Err(RequestRefusal::Host);
         };
         // A request can name its host twice: proxies believe the other one.
         if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
             return Err(RequestRefusal::Host);
         }
-        let origin = only(headers, &ORIGIN).map_err(|_| RequestRefusal::Origin)?;
+        let origin = single_header(headers, &ORIGIN).map_err(|_| RequestRefusal::Origin)?;
         match origin {
             Some(origin) if !self.origins.contains(&origin.to_ascii_lowercase()) => {
                 Err(RequestRefusal::Origin)
@@ -76,12 +76,12 @@ impl RequestFilter {
         }
     }
 
-    fn is_ours(&self, host: &str, at: IpAddr) -> bool {
+    fn is_allowed_host(&self, host: &str, at: IpAddr) -> bool {
         let Ok(host) = Authority::try_from(host) else { return false };
         if host.as_str().contains('@') {
             return false;
         }
-        let host = bare(host.host());
+        let host = normalize_host(host.host());
         // An address cannot be made to point elsewhere, a name can.
         match host.parse::<IpAddr>() {
             Ok(address) => {
@@ -112,17 +112,17 @@ impl RequestRefusal {
 }
 
 /// The answer to the key of a request for a WebSocket.
-pub(crate) fn accept(method: &Method, headers: &HeaderMap) -> Result<String, UpgradeError> {
+pub(crate) fn accept_key(method: &Method, headers: &HeaderMap) -> Result<String, UpgradeError> {
     let asks = method == Method::GET
-        && has_word(headers, &CONNECTION, "upgrade")
-        && has_word(headers, &UPGRADE, "websocket");
+        && has_token(headers, &CONNECTION, "upgrade")
+        && has_token(headers, &UPGRADE, "websocket");
     if !asks {
-        return Err(UpgradeError::NotAsked);
+        return Err(UpgradeError::NotRequested);
     }
-    if !matches!(only(headers, &SEC_WEBSOCKET_VERSION), Ok(Some("13"))) {
+    if !matches!(single_header(headers, &SEC_WEBSOCKET_VERSION), Ok(Some("13"))) {
         return Err(UpgradeError::Version);
     }
-    let key = only(headers, &SEC_WEBSOCKET_KEY).ok().flatten().ok_or(UpgradeError::Key)?;
+    let key = single_header(headers, &SEC_WEBSOCKET_KEY).ok().flatten().ok_or(UpgradeError::Key)?;
     let is_key = BASE64_STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16);
     if is_key { Ok(derive_accept_key(key.as_bytes())) } else { Err(UpgradeError::Key) }
 }
@@ -131,7 +131,7 @@ pub(crate) fn accept(method: &Method, headers: &HeaderMap) -> Result<String, Upg
 pub(crate) struct AmbiguousHeader;
 
 /// A header that comes once or not at all.
-pub(crate) fn only<'a>(
+pub(crate) fn single_header<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
 ) -> Result<Option<&'a str>, AmbiguousHeader> {
@@ -143,13 +143,13 @@ pub(crate) fn only<'a>(
     }
 }
 
-fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+fn has_token(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let texts = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
 /// A host without the brackets of an IPv6 address, and in lower case.
-fn bare(host: &str) -> String {
+fn normalize_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
 }
 
@@ -157,7 +157,7 @@ fn bare(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn map(headers: &[(&str, &str)]) -> HeaderMap {
+    fn header_map(headers: &[(&str, &str)]) -> HeaderMap {
         let pair = |(name, value): &(&str, &str)| {
             (HeaderName::try_from(*name).unwrap(), value.parse::<http::HeaderValue>().unwrap())
         };
@@ -178,8 +178,11 @@ mod tests {
         let origins = ["https://App.example:8443".to_owned()];
         let guard =
             RequestFilter::new(&["box.lan".to_owned(), "[2001:db8::5]".to_owned()], &origins);
-        let checked =
-            guard.check("192.0.2.9".parse().unwrap(), &target.parse().unwrap(), &map(headers));
+        let checked = guard.check(
+            "192.0.2.9".parse().unwrap(),
+            &target.parse().unwrap(),
+            &header_map(headers),
+        );
         assert_eq!(checked, expected, "{target} {headers:?}");
     }
 
@@ -254,7 +257,7 @@ mod tests {
     fn only_a_request_for_a_websocket_gets_one() {
         #[track_caller]
         fn check(method: Method, headers: &[(&str, &str)], expected: Result<&str, UpgradeError>) {
-            let accepted = accept(&method, &map(headers));
+            let accepted = accept_key(&method, &header_map(headers));
             assert_eq!(accepted, expected.map(str::to_owned), "{headers:?}");
         }
         let connection = ("connection", "keep-alive, Upgrade");
@@ -263,9 +266,9 @@ mod tests {
         let key = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
         let all = [connection, upgrade, version, key];
         check(Method::GET, &all, Ok("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-        check(Method::POST, &all, Err(UpgradeError::NotAsked));
-        check(Method::GET, &[upgrade, version, key], Err(UpgradeError::NotAsked));
-        check(Method::GET, &[connection, version, key], Err(UpgradeError::NotAsked));
+        check(Method::POST, &all, Err(UpgradeError::NotRequested));
+        check(Method::GET, &[upgrade, version, key], Err(UpgradeError::NotRequested));
+        check(Method::GET, &[connection, version, key], Err(UpgradeError::NotRequested));
         let old = ("sec-websocket-version", "8");
         check(Method::GET, &[connection, upgrade, old, key], Err(UpgradeError::Version));
         check(Method::GET, &[connection, upgrade, key], Err(UpgradeError::Version));

@@ -20,7 +20,7 @@ const MESSAGE_COST: usize = 64;
 /// A share of what may wait: beyond it what can wait should.
 const CROWDED_SHARE: usize = 8;
 /// Room for messages that is kept once none waits.
-const IDLE_ROOM: usize = 32;
+const IDLE_CAPACITY: usize = 32;
 
 /// Bounds of an outbox.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ impl OutgoingMessage {
     }
 
     /// The text of it. `room` is where it is put together, if it has to be.
-    pub(crate) fn text<'a>(&'a self, room: &'a mut String) -> &'a str {
+    pub(crate) fn render<'a>(&'a self, room: &'a mut String) -> &'a str {
         match self {
             Self::Text(text) => text,
             Self::Event { name, payload, seq } => {
@@ -103,7 +103,7 @@ impl OutgoingMessage {
         match self {
             Self::Text(text) => text,
             Self::Event { .. } => {
-                self.text(&mut room);
+                self.render(&mut room);
                 room
             }
         }
@@ -119,53 +119,53 @@ impl SendQueue {
     }
 
     /// Sends an event with the next number of this connection. False when the connection is gone.
-    pub(crate) fn event(&self, name: &'static str, payload: &impl Serialize) -> bool {
+    pub(crate) fn send_event(&self, name: &'static str, payload: &impl Serialize) -> bool {
         match serde_json::to_string(payload) {
-            Ok(payload) => self.event_raw(name, &payload.into()),
+            Ok(payload) => self.send_raw_event(name, &payload.into()),
             Err(error) => {
                 tracing::error!(name, %error, "an event could not be written as JSON");
-                !self.is_over()
+                !self.is_closed()
             }
         }
     }
 
     /// The same for a payload that is JSON already; for events that go to many.
-    pub(crate) fn event_raw(&self, name: &'static str, payload: &Arc<str>) -> bool {
+    pub(crate) fn send_raw_event(&self, name: &'static str, payload: &Arc<str>) -> bool {
         if payload.len() > self.shared.limits.message_bytes_max {
             tracing::error!(
                 name,
                 payload_bytes = payload.len(),
                 "an event is too large to be sent"
             );
-            return !self.is_over();
+            return !self.is_closed();
         }
-        self.put(|state| {
+        self.push(|state| {
             state.seq += 1;
             OutgoingMessage::Event { name, payload: Arc::clone(payload), seq: state.seq }
         })
     }
 
     /// Sends a response. One that is larger than a client takes becomes an error.
-    pub(crate) fn response(&self, frame: ResponseFrame) {
+    pub(crate) fn send_response(&self, frame: ResponseFrame) {
         let id = frame.id.clone();
-        let Some(text) = write_frame(frame) else { return };
+        let Some(text) = encode_frame(frame) else { return };
         match self.check_size(text.len()) {
-            Ok(()) => drop(self.text(text)),
+            Ok(()) => drop(self.send_text(text)),
             Err(error) => {
-                if let Some(text) = write_frame(refusal(id, error)) {
-                    self.text(text);
+                if let Some(text) = encode_frame(error_response(id, error)) {
+                    self.send_text(text);
                 }
             }
         }
     }
 
     /// Sends the answer to a request, which is JSON already.
-    pub(crate) fn answer(&self, id: String, payload: &str) {
+    pub(crate) fn send_answer(&self, id: String, payload: &str) {
         let name = serde_json::Value::String(id.clone());
         let text = format!(r#"{{"type":"res","id":{name},"ok":true,"payload":{payload}}}"#);
         match self.check_size(text.len()) {
-            Ok(()) => drop(self.text(text)),
-            Err(error) => self.response(refusal(id, error)),
+            Ok(()) => drop(self.send_text(text)),
+            Err(error) => self.send_response(error_response(id, error)),
         }
     }
 
@@ -186,8 +186,8 @@ impl SendQueue {
     }
 
     /// Sends a whole frame as it is, without a number.
-    pub(crate) fn text(&self, text: String) -> bool {
-        self.put(|_| OutgoingMessage::Text(text))
+    pub(crate) fn send_text(&self, text: String) -> bool {
+        self.push(|_| OutgoingMessage::Text(text))
     }
 
     /// Sends what waits, and then ends the connection.
@@ -201,8 +201,8 @@ impl SendQueue {
     }
 
     /// Ends the connection and forgets what waits.
-    pub(crate) fn cut(&self, code: u16, reason: &str) {
-        cut(&mut self.lock(), code, reason);
+    pub(crate) fn abort(&self, code: u16, reason: &str) {
+        abort_state(&mut self.lock(), code, reason);
         self.shared.sender.wake();
     }
 
@@ -217,21 +217,21 @@ impl SendQueue {
     }
 
     /// The client gave a sign of life.
-    pub(crate) fn heard(&self) {
+    pub(crate) fn mark_alive(&self) {
         self.shared.heard.store(true, Ordering::Relaxed);
     }
 
     /// Whether nothing put here is sent any more.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         let state = self.lock();
         state.gone || state.end.is_some()
     }
 
     /// The connection is gone: nothing will be sent any more.
-    pub(crate) fn gone(&self) {
+    pub(crate) fn mark_disconnected(&self) {
         let mut state = self.lock();
         state.gone = true;
-        forget(&mut state);
+        discard_waiting(&mut state);
     }
 
     /// The next thing to send. Only the connection takes; a ping does not wait behind messages.
@@ -243,8 +243,8 @@ impl SendQueue {
         }
         if let Some(message) = state.waiting.pop_front() {
             state.bytes = state.bytes.saturating_sub(message.cost());
-            if state.waiting.is_empty() && state.waiting.capacity() > IDLE_ROOM {
-                state.waiting.shrink_to(IDLE_ROOM);
+            if state.waiting.is_empty() && state.waiting.capacity() > IDLE_CAPACITY {
+                state.waiting.shrink_to(IDLE_CAPACITY);
             }
             return Poll::Ready(OutgoingItem::Message(message));
         }
@@ -255,7 +255,7 @@ impl SendQueue {
     }
 
     /// Whether the connection ends now, even if it cannot send.
-    pub(crate) fn poll_cut(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+    pub(crate) fn poll_abort(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         self.shared.sender.register(cx.waker());
         let state = self.lock();
         match &state.end {
@@ -264,7 +264,7 @@ impl SendQueue {
         }
     }
 
-    fn put(&self, message: impl FnOnce(&mut SendQueueState) -> OutgoingMessage) -> bool {
+    fn push(&self, message: impl FnOnce(&mut SendQueueState) -> OutgoingMessage) -> bool {
         let limits = &self.shared.limits;
         let mut state = self.lock();
         if state.gone || state.end.is_some() {
@@ -277,7 +277,7 @@ impl SendQueue {
             state.bytes = bytes;
             state.waiting.push_back(message);
         } else {
-            cut(&mut state, close::POLICY, "slow consumer");
+            abort_state(&mut state, close::POLICY, "slow consumer");
         }
         drop(state);
         if !fits {
@@ -292,19 +292,19 @@ impl SendQueue {
     }
 }
 
-fn cut(state: &mut SendQueueState, code: u16, reason: &str) {
-    forget(state);
+fn abort_state(state: &mut SendQueueState, code: u16, reason: &str) {
+    discard_waiting(state);
     if !state.gone {
         state.end = Some(CloseReason::new(code, reason));
     }
 }
 
-fn forget(state: &mut SendQueueState) {
+fn discard_waiting(state: &mut SendQueueState) {
     state.waiting = VecDeque::new();
     state.bytes = 0;
 }
 
-fn write_frame(frame: ResponseFrame) -> Option<String> {
+fn encode_frame(frame: ResponseFrame) -> Option<String> {
     let frame = zero_wire::GatewayFrame::Response(frame);
     serde_json::to_string(&frame)
         .inspect_err(|error| tracing::error!(%error, "a response could not be written as JSON"))
@@ -312,7 +312,7 @@ fn write_frame(frame: ResponseFrame) -> Option<String> {
 }
 
 /// The response that says why not.
-pub(crate) fn refusal(id: impl Into<String>, error: ErrorPayload) -> ResponseFrame {
+pub(crate) fn error_response(id: impl Into<String>, error: ErrorPayload) -> ResponseFrame {
     ResponseFrame { id: id.into(), ok: false, payload: None, error: Some(error) }
 }
 
@@ -335,7 +335,7 @@ mod tests {
     }
 
     /// All that would be sent now, one a line.
-    fn sent(outbox: &SendQueue) -> String {
+    fn drain_text(outbox: &SendQueue) -> String {
         let mut lines = String::new();
         while let Some(out) = next(outbox) {
             let line = match out {
@@ -354,12 +354,17 @@ mod tests {
     #[test]
     fn events_are_numbered_and_the_rest_is_not() {
         let outbox = SendQueue::new(LIMITS);
-        assert!(outbox.event("tick", &json!({"ts": 5})));
-        outbox.response(ResponseFrame { id: "a".into(), ok: true, payload: None, error: None });
-        assert!(outbox.event_raw("shutdown", &"[1]".into()));
+        assert!(outbox.send_event("tick", &json!({"ts": 5})));
+        outbox.send_response(ResponseFrame {
+            id: "a".into(),
+            ok: true,
+            payload: None,
+            error: None,
+        });
+        assert!(outbox.send_raw_event("shutdown", &"[1]".into()));
         outbox.close(1012, "service restart");
-        assert!(!outbox.event("tick", &json!({})));
-        insta::assert_snapshot!(sent(&outbox), @r#"
+        assert!(!outbox.send_event("tick", &json!({})));
+        insta::assert_snapshot!(drain_text(&outbox), @r#"
         {"type":"event","event":"tick","payload":{"ts":5},"seq":1}
         {"type":"res","id":"a","ok":true}
         {"type":"event","event":"shutdown","payload":[1],"seq":2}
@@ -368,13 +373,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_cut(outbox: &SendQueue) {
-        assert!(!outbox.event("e", &1));
+    fn check_aborted(outbox: &SendQueue) {
+        assert!(!outbox.send_event("e", &1));
         assert!(matches!(
-            outbox.poll_cut(&mut Context::from_waker(Waker::noop())),
+            outbox.poll_abort(&mut Context::from_waker(Waker::noop())),
             Poll::Ready(close) if close == CloseReason::new(close::POLICY, "slow consumer")
         ));
-        assert_eq!(sent(outbox), "close 1008 slow consumer");
+        assert_eq!(drain_text(outbox), "close 1008 slow consumer");
         assert_eq!(outbox.lock().bytes, 0);
     }
 
@@ -382,10 +387,10 @@ mod tests {
     fn too_many_messages_cut() {
         let outbox = SendQueue::new(LIMITS);
         for _ in 0..8 {
-            assert!(outbox.event("e", &1));
+            assert!(outbox.send_event("e", &1));
         }
-        assert!(!outbox.event("e", &1));
-        check_cut(&outbox);
+        assert!(!outbox.send_event("e", &1));
+        check_aborted(&outbox);
     }
 
     #[test]
@@ -393,17 +398,17 @@ mod tests {
         let outbox = SendQueue::new(LIMITS);
         let payload: Arc<str> = format!("\"{}\"", "x".repeat(1000)).into();
         for _ in 0..3 {
-            assert!(outbox.event_raw("e", &payload));
+            assert!(outbox.send_raw_event("e", &payload));
         }
-        assert!(!outbox.event_raw("e", &payload));
-        check_cut(&outbox);
+        assert!(!outbox.send_raw_event("e", &payload));
+        check_aborted(&outbox);
     }
 
     #[test]
     fn what_was_taken_makes_room() {
         let outbox = SendQueue::new(LIMITS);
         for _ in 0..100 {
-            assert!(outbox.event("e", &"x".repeat(500)));
+            assert!(outbox.send_event("e", &"x".repeat(500)));
             assert!(matches!(next(&outbox), Some(OutgoingItem::Message(_))));
         }
         assert_eq!(outbox.lock().bytes, 0);
@@ -413,8 +418,8 @@ mod tests {
     fn an_answer_that_is_too_large_says_so() {
         let outbox = SendQueue::new(LIMITS);
         let payload = Some(json!("x".repeat(2000)));
-        outbox.response(ResponseFrame { id: "big".into(), ok: true, payload, error: None });
-        let sent = sent(&outbox);
+        outbox.send_response(ResponseFrame { id: "big".into(), ok: true, payload, error: None });
+        let sent = drain_text(&outbox);
         assert!(sent.contains(r#""id":"big","ok":false"#), "{sent}");
         assert!(sent.contains("ask for less at a time"), "{sent}");
     }
@@ -422,34 +427,34 @@ mod tests {
     #[test]
     fn an_answer_is_a_response() {
         let outbox = SendQueue::new(LIMITS);
-        outbox.answer("a\"b".to_owned(), r#"{"ok":1}"#);
+        outbox.send_answer("a\"b".to_owned(), r#"{"ok":1}"#);
         assert_eq!(
-            sent(&outbox),
+            drain_text(&outbox),
             "{\"type\":\"res\",\"id\":\"a\\\"b\",\"ok\":true,\"payload\":{\"ok\":1}}\n"
         );
-        outbox.answer("big".to_owned(), &"1".repeat(2000));
-        let sent = sent(&outbox);
+        outbox.send_answer("big".to_owned(), &"1".repeat(2000));
+        let sent = drain_text(&outbox);
         assert!(sent.contains(r#""id":"big","ok":false"#), "{sent}");
     }
 
     #[test]
     fn a_ping_goes_first_and_silence_is_seen() {
         let outbox = SendQueue::new(LIMITS);
-        outbox.text("first".to_owned());
+        outbox.send_text("first".to_owned());
         assert!(outbox.ping());
-        assert_eq!(sent(&outbox), "ping\nfirst\n");
+        assert_eq!(drain_text(&outbox), "ping\nfirst\n");
         assert!(!outbox.ping());
-        outbox.heard();
+        outbox.mark_alive();
         assert!(outbox.ping());
     }
 
     #[test]
     fn nothing_waits_for_one_that_is_gone() {
         let outbox = SendQueue::new(LIMITS);
-        outbox.text("x".to_owned());
-        outbox.gone();
-        assert!(!outbox.event("e", &1));
+        outbox.send_text("x".to_owned());
+        outbox.mark_disconnected();
+        assert!(!outbox.send_event("e", &1));
         outbox.close(1000, "");
-        assert_eq!(sent(&outbox), "");
+        assert_eq!(drain_text(&outbox), "");
     }
 }

@@ -15,18 +15,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zero_core::event::{Event, EventKind};
 use zero_core::{RunId, SessionId};
-use zero_session::event_bus::{Delivery, DeliveryReceiver, DeliverySender, Subscription, listen};
+use zero_session::event_bus::{
+    Delivery, DeliveryReceiver, DeliverySender, Subscription, delivery_channel,
+};
 use zero_session::sessions::SessionManager;
 use zero_session::store::{LedgerReadLimit, SessionRecord, StoreError, ToolHostLocation};
 use zero_wire::zero_sessions::SESSION_EVENT;
 use zero_wire::{ErrorCode, ErrorPayload};
 
 use crate::ledger_tail::{self, READ_BYTES_MAX};
-use crate::methods::refusal;
+use crate::methods::to_error_shape;
 use crate::openclaw_relay::{
     FlushScope, OpenClawRelay, RelayEvent, RelayInterest, RelaySessionInfo, SendCapacity,
 };
-use crate::read_limiter::aside;
+use crate::read_limiter::run_blocking;
 use crate::send_queue::SendQueue;
 
 /// Sessions that one connection may watch.
@@ -34,13 +36,13 @@ const SESSIONS_MAX: usize = 512;
 /// Entries that wait for the task before it is deaf.
 const ENTRIES_MAX: usize = 1_024;
 /// Requests that wait for the task.
-const ORDERS_MAX: usize = 64;
+const COMMANDS_MAX: usize = 64;
 /// What is read from the store at a time.
-const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 1_000, bytes: 4 * 1024 * 1024 };
+const PAGE_LIMITS: LedgerReadLimit = LedgerReadLimit { entries: 1_000, bytes: 4 * 1024 * 1024 };
 /// Entries after which the task looks around.
-const BREATH: usize = 64;
+const YIELD_AFTER: usize = 64;
 /// How long text of a long reply is held back at most.
-const HOLD: Duration = Duration::from_millis(100);
+const HOLD_MAX: Duration = Duration::from_millis(100);
 /// The server cannot go on with this connection; a new one heals it.
 const CLOSE_TRY_AGAIN: u16 = 1013;
 
@@ -48,9 +50,9 @@ const CLOSE_TRY_AGAIN: u16 = 1013;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchAudience {
     /// The ledger itself.
-    Zero,
+    Ledger,
     /// The family's events.
-    Family(RelayInterest),
+    OpenClaw(RelayInterest),
     /// Of these only whether calls may run: who may answer that and not look.
     Approver,
 }
@@ -59,15 +61,16 @@ impl WatchAudience {
     /// What the family's words are made for.
     fn interest(self) -> Option<RelayInterest> {
         match self {
-            Self::Zero => None,
-            Self::Family(interest) => Some(interest),
+            Self::Ledger => None,
+            Self::OpenClaw(interest) => Some(interest),
             Self::Approver => Some(RelayInterest { tools: false, approvals: true }),
         }
     }
 
     /// Whether it hears this.
-    fn hears(self, told: &RelayEvent) -> bool {
-        self != Self::Approver || matches!(told, RelayEvent::Asked(_) | RelayEvent::Answered(_))
+    fn can_receive(self, told: &RelayEvent) -> bool {
+        self != Self::Approver
+            || matches!(told, RelayEvent::ApprovalRequested(_) | RelayEvent::ApprovalResolved(_))
     }
 }
 
@@ -78,9 +81,9 @@ pub(crate) struct WatchHandle {
 
 enum WatchCommand {
     /// Hear a session from now on; gives the number of the last entry that is not heard.
-    Hear { session: Box<SessionRecord>, done: oneshot::Sender<Result<u64, ErrorPayload>> },
+    Watch { session: Box<SessionRecord>, done: oneshot::Sender<Result<u64, ErrorPayload>> },
     /// Hear it no more.
-    Forget { session: SessionId, done: oneshot::Sender<()> },
+    Unwatch { session: SessionId, done: oneshot::Sender<()> },
 }
 
 impl WatchHandle {
@@ -91,8 +94,8 @@ impl WatchHandle {
         audience: WatchAudience,
         gone: CancellationToken,
     ) -> Self {
-        let (orders, receiver) = mpsc::channel(ORDERS_MAX);
-        let (ear, listener) = listen(ENTRIES_MAX);
+        let (orders, receiver) = mpsc::channel(COMMANDS_MAX);
+        let (ear, listener) = delivery_channel(ENTRIES_MAX);
         let watched = HashMap::new();
         let watcher = SessionWatcher { sessions, outbox, audience, ear, watched, touches: 0 };
         tokio::spawn(async move {
@@ -104,17 +107,17 @@ impl WatchHandle {
 
     /// Hears a session from now on. When this returns, nothing later is missed. Gives the number
     /// of the last entry that is not heard.
-    pub(crate) async fn hear(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
+    pub(crate) async fn watch(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
         let (done, answer) = oneshot::channel();
-        let order = WatchCommand::Hear { session: Box::new(session.clone()), done };
-        self.orders.send(order).await.map_err(|_| closing())?;
-        answer.await.map_err(|_| closing())?
+        let order = WatchCommand::Watch { session: Box::new(session.clone()), done };
+        self.orders.send(order).await.map_err(|_| closing_error())?;
+        answer.await.map_err(|_| closing_error())?
     }
 
     /// Hears it no more.
-    pub(crate) async fn forget(&self, session: &SessionId) {
+    pub(crate) async fn unwatch(&self, session: &SessionId) {
         let (done, answer) = oneshot::channel();
-        let order = WatchCommand::Forget { session: session.clone(), done };
+        let order = WatchCommand::Unwatch { session: session.clone(), done };
         if self.orders.send(order).await.is_ok() {
             let _ = answer.await;
         }
@@ -122,7 +125,7 @@ impl WatchHandle {
 }
 
 /// What is said to a request that comes too late.
-pub(crate) fn closing() -> ErrorPayload {
+pub(crate) fn closing_error() -> ErrorPayload {
     ErrorPayload::new(ErrorCode::Unavailable, "the connection is closing; connect again")
 }
 
@@ -164,7 +167,7 @@ impl SessionWatcher {
                 Some(None) => return,
                 Some(Some(heard)) => {
                     in_a_row += 1;
-                    self.heard(heard).await
+                    self.handle_delivery(heard).await
                 }
                 None => {
                     // Whoever drained as much as the ear holds without finding it empty may have
@@ -178,17 +181,17 @@ impl SessionWatcher {
                     }
                     tokio::select! {
                         order = orders.recv() => match order {
-                            Some(order) => self.obey(order).await,
+                            Some(order) => self.run_command(order).await,
                             None => return,
                         },
                         heard = listener.next() => match heard {
                             Some(heard) => {
                                 in_a_row = 1;
-                                self.heard(heard).await
+                                self.handle_delivery(heard).await
                             }
                             None => return,
                         },
-                        () = until(hold_until) => Ok(()),
+                        () = wait_until(hold_until) => Ok(()),
                     }
                 }
             };
@@ -196,9 +199,9 @@ impl SessionWatcher {
                 return;
             }
             // A busy ear must not keep text, requests and other connections waiting.
-            if in_a_row % BREATH == BREATH - 1 {
+            if in_a_row % YIELD_AFTER == YIELD_AFTER - 1 {
                 let obeyed = match orders.try_recv() {
-                    Ok(order) => self.obey(order).await,
+                    Ok(order) => self.run_command(order).await,
                     Err(_) => Ok(()),
                 };
                 if obeyed.and_then(|()| self.flush(&mut hold_until)).is_err() {
@@ -212,7 +215,7 @@ impl SessionWatcher {
     /// Tells gathered text. What is not worth a delta yet waits a little.
     fn flush(&mut self, hold_until: &mut Option<Instant>) -> Result<(), ConnectionClosed> {
         let is_due = hold_until.is_some_and(|until| until <= Instant::now());
-        let which = if is_due { FlushScope::All } else { FlushScope::Enough };
+        let which = if is_due { FlushScope::All } else { FlushScope::EnoughNew };
         let mut holds = false;
         for relay in self.watched.values_mut().filter_map(|watched| watched.relay.as_mut()) {
             // A client that takes its time hears less often of a growing text, and is not cut off.
@@ -221,17 +224,17 @@ impl SessionWatcher {
                 relay.flush(which, &mut told);
                 send_all(&self.outbox, self.audience, &told)?;
             }
-            holds |= relay.holds_text();
+            holds |= relay.has_held_text();
         }
         *hold_until = match *hold_until {
             _ if !holds => None,
             Some(until) if !is_due => Some(until),
-            _ => Some(Instant::now() + HOLD),
+            _ => Some(Instant::now() + HOLD_MAX),
         };
         Ok(())
     }
 
-    async fn heard(&mut self, heard: Delivery) -> Result<(), ConnectionClosed> {
+    async fn handle_delivery(&mut self, heard: Delivery) -> Result<(), ConnectionClosed> {
         let Some(watched) = self.watched.get_mut(&heard.session) else { return Ok(()) };
         if heard.event.seq < watched.next {
             return Ok(());
@@ -239,7 +242,7 @@ impl SessionWatcher {
         if heard.event.seq > watched.next {
             return self.catch_up(&heard.session).await;
         }
-        watched.take(&heard.event, &self.outbox, self.audience)
+        watched.deliver(&heard.event, &self.outbox, self.audience)
     }
 
     async fn catch_up_all(&mut self) -> Result<(), ConnectionClosed> {
@@ -256,11 +259,11 @@ impl SessionWatcher {
         let Some(watched) = self.watched.get_mut(session) else { return Ok(()) };
         // Each page moves on by an entry at least, so this ends where the ledger does.
         loop {
-            match store.events(session, watched.next - 1, PAGE).await {
+            match store.events(session, watched.next - 1, PAGE_LIMITS).await {
                 Ok(events) if events.is_empty() => return Ok(()),
                 Ok(events) => {
                     for event in &events {
-                        watched.take(event, &self.outbox, self.audience)?;
+                        watched.deliver(event, &self.outbox, self.audience)?;
                     }
                 }
                 Err(StoreError::NoSession(_)) => {
@@ -277,15 +280,15 @@ impl SessionWatcher {
         }
     }
 
-    async fn obey(&mut self, order: WatchCommand) -> Result<(), ConnectionClosed> {
+    async fn run_command(&mut self, order: WatchCommand) -> Result<(), ConnectionClosed> {
         match order {
-            WatchCommand::Hear { session, done } => {
+            WatchCommand::Watch { session, done } => {
                 let mut told = Vec::new();
-                let heard = self.hear(&session, &mut told).await;
+                let heard = self.watch_session(&session, &mut told).await;
                 let _ = done.send(heard);
                 send_all(&self.outbox, self.audience, &told)
             }
-            WatchCommand::Forget { session, done } => {
+            WatchCommand::Unwatch { session, done } => {
                 self.watched.remove(&session);
                 let _ = done.send(());
                 Ok(())
@@ -293,7 +296,7 @@ impl SessionWatcher {
         }
     }
 
-    async fn hear(
+    async fn watch_session(
         &mut self,
         session: &SessionRecord,
         told: &mut Vec<RelayEvent>,
@@ -304,7 +307,7 @@ impl SessionWatcher {
             watched.touched = touched;
             return Ok(watched.next - 1);
         }
-        self.make_room()?;
+        self.evict_idle()?;
         // First the subscription, then the ledger: what falls between is heard twice and known by
         // its number.
         let subscription = self.sessions.bus().subscribe(&session.id, &self.ear);
@@ -313,7 +316,7 @@ impl SessionWatcher {
                 let store = self.sessions.store();
                 (store.last_seq(&session.id).await, None)
             }
-            Some(interest) => match self.relay(session, interest).await {
+            Some(interest) => match self.build_relay(session, interest).await {
                 Ok((last, mut relay)) => {
                     relay.catch_up(told);
                     (Ok(last), Some(relay))
@@ -321,7 +324,7 @@ impl SessionWatcher {
                 Err(error) => (Err(error), None),
             },
         };
-        let last = last.map_err(|error| refusal(error.into()))?;
+        let last = last.map_err(|error| to_error_shape(error.into()))?;
         let key = Arc::from(session.key.as_str());
         let watched =
             WatchedSession { key, next: last + 1, relay, touched, _subscription: subscription };
@@ -329,14 +332,14 @@ impl SessionWatcher {
         Ok(last)
     }
 
-    async fn relay(
+    async fn build_relay(
         &self,
         session: &SessionRecord,
         interest: RelayInterest,
     ) -> Result<(u64, OpenClawRelay), StoreError> {
         let of_session = |(id, run): (SessionId, RunId)| (id == session.id).then_some(run);
         let active: Vec<RunId> =
-            self.sessions.active().into_iter().filter_map(of_session).collect();
+            self.sessions.active_runs().into_iter().filter_map(of_session).collect();
         let begins = |run: &RunId, event: &Event| {
             event.run.as_ref() == Some(run) && matches!(event.what, EventKind::Prompt { .. })
         };
@@ -345,17 +348,18 @@ impl SessionWatcher {
             wanted.iter().all(|run| events.iter().any(|event| begins(run, event)))
         };
         let store = self.sessions.store();
-        let tail = ledger_tail::tail(store.as_ref(), &session.id, READ_BYTES_MAX, enough).await?;
-        let about = Arc::new(about(session));
-        aside(move || {
-            (tail.last_seq(), OpenClawRelay::after(about, interest, active, &tail.events))
+        let tail =
+            ledger_tail::read_tail(store.as_ref(), &session.id, READ_BYTES_MAX, enough).await?;
+        let about = Arc::new(relay_info(session));
+        run_blocking(move || {
+            (tail.last_seq(), OpenClawRelay::from_history(about, interest, active, &tail.events))
         })
         .await
     }
 
     /// A family client never says which sessions it lost interest in, so the idle one that it
     /// asked for longest ago makes room. Others say so.
-    fn make_room(&mut self) -> Result<(), ErrorPayload> {
+    fn evict_idle(&mut self) -> Result<(), ErrorPayload> {
         if self.watched.len() < SESSIONS_MAX {
             return Ok(());
         }
@@ -378,7 +382,7 @@ impl SessionWatcher {
 
 impl WatchedSession {
     /// Takes the entry that comes next.
-    fn take(
+    fn deliver(
         &mut self,
         event: &Event,
         outbox: &SendQueue,
@@ -390,15 +394,15 @@ impl WatchedSession {
         self.next = event.seq + 1;
         let Some(relay) = &mut self.relay else {
             let payload = SessionEventRef { session_key: &self.key, event };
-            return if outbox.event(SESSION_EVENT, &payload) {
+            return if outbox.send_event(SESSION_EVENT, &payload) {
                 Ok(())
             } else {
                 Err(ConnectionClosed)
             };
         };
         let mut told = Vec::new();
-        let room = if outbox.is_crowded() { SendCapacity::Little } else { SendCapacity::Enough };
-        relay.hear(event, room, &mut told);
+        let room = if outbox.is_crowded() { SendCapacity::Low } else { SendCapacity::Ample };
+        relay.handle_event(event, room, &mut told);
         send_all(outbox, audience, &told)
     }
 }
@@ -411,16 +415,16 @@ struct SessionEventRef<'a> {
     event: &'a Event,
 }
 
-fn about(session: &SessionRecord) -> RelaySessionInfo {
+fn relay_info(session: &SessionRecord) -> RelaySessionInfo {
     RelaySessionInfo {
         key: session.key.to_string(),
         agent: session.agent.clone(),
-        host: host_of(&session.tool_host).to_owned(),
+        host: host_label(&session.tool_host).to_owned(),
     }
 }
 
 /// Where the tools of a session run, for people.
-pub(crate) fn host_of(place: &ToolHostLocation) -> &str {
+pub(crate) fn host_label(place: &ToolHostLocation) -> &str {
     match place {
         ToolHostLocation::Gateway => "gateway",
         ToolHostLocation::Client { name } => name,
@@ -432,11 +436,11 @@ fn send_all(
     audience: WatchAudience,
     told: &[RelayEvent],
 ) -> Result<(), ConnectionClosed> {
-    let mut heard = told.iter().filter(|told| audience.hears(told));
+    let mut heard = told.iter().filter(|told| audience.can_receive(told));
     if heard.all(|told| told.send(outbox)) { Ok(()) } else { Err(ConnectionClosed) }
 }
 
-async fn until(instant: Option<Instant>) {
+async fn wait_until(instant: Option<Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,

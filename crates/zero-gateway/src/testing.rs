@@ -23,7 +23,7 @@ use crate::send_queue::{OutgoingItem, SendQueue, SendQueueLimits};
 pub(crate) struct SentFrames(SendQueue);
 
 /// A way out that leads to a test.
-pub(crate) fn outbox() -> (SendQueue, SentFrames) {
+pub(crate) fn send_queue() -> (SendQueue, SentFrames) {
     let limits =
         SendQueueLimits { bytes_max: 1 << 20, messages_max: 1_024, message_bytes_max: 1 << 20 };
     let outbox = SendQueue::new(limits);
@@ -32,11 +32,11 @@ pub(crate) fn outbox() -> (SendQueue, SentFrames) {
 
 impl SentFrames {
     /// The next event; waits for it.
-    pub(crate) async fn event(&mut self) -> EventFrame {
+    pub(crate) async fn next_event(&mut self) -> EventFrame {
         let OutgoingItem::Message(message) = poll_fn(|cx| self.0.poll_next(cx)).await else {
             panic!("the connection ended");
         };
-        match frame::parse(message.text(&mut String::new())) {
+        match frame::parse(message.render(&mut String::new())) {
             Ok(GatewayFrame::Event(event)) => event,
             other => panic!("no event but {other:?}"),
         }
@@ -44,15 +44,15 @@ impl SentFrames {
 }
 
 /// The id of a run.
-pub(crate) fn run(id: &str) -> RunId {
+pub(crate) fn run_id(id: &str) -> RunId {
     RunId::new(id).unwrap()
 }
 
 /// A ledger of one run: each entry a second after the other.
-pub(crate) fn ledger(id: &str, whats: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
+pub(crate) fn run_ledger(id: &str, whats: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
     let event = |(what, seq): (EventKind, u64)| Event {
         seq,
-        run: Some(run(id)),
+        run: Some(run_id(id)),
         time_ms: i64::try_from(seq).unwrap() * 1_000,
         what,
     };

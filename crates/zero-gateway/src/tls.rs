@@ -35,7 +35,7 @@ pub enum TlsError {
     Key,
     /// They do not belong together, or are of a kind that is not supported.
     #[error("the certificate and the key cannot be used together: {0}")]
-    Pair(String),
+    Mismatch(String),
 }
 
 impl TlsIdentity {
@@ -45,9 +45,9 @@ impl TlsIdentity {
             .collect::<Result<_, _>>()
             .map_err(|error| TlsError::Certificate(error.to_string()))?;
         let Some(own) = chain.first() else { return Err(TlsError::NoCertificate) };
-        let fingerprint = hex(&Sha256::digest(own));
+        let fingerprint = to_hex(&Sha256::digest(own));
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::Key)?;
-        let pair = |error: rustls::Error| TlsError::Pair(error.to_string());
+        let pair = |error: rustls::Error| TlsError::Mismatch(error.to_string());
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(pair)?
@@ -83,6 +83,6 @@ impl TlsIdentity {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

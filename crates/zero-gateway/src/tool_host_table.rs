@@ -16,11 +16,11 @@ use crate::remote_tool_backend::RemoteToolBackend;
 
 /// How many sessions can be attached to at a time, at best: one that takes long to let its earlier
 /// hands go holds up few others.
-const TURNS: usize = 64;
+const SHARDS: usize = 64;
 
 /// The hosts of a gateway.
 pub(crate) struct ToolHostTable {
-    by_session: [Mutex<HashMap<SessionId, ToolHostEntry>>; TURNS],
+    by_session: [Mutex<HashMap<SessionId, ToolHostEntry>>; SHARDS],
     hasher: RandomState,
 }
 
@@ -42,23 +42,23 @@ pub(crate) struct ToolHostTableGuard<'a> {
 
 impl ToolHostTable {
     /// Waits until nobody else attaches hands to this session.
-    pub(crate) async fn turn(&self, session: &SessionId) -> ToolHostTableGuard<'_> {
+    pub(crate) async fn lock_session(&self, session: &SessionId) -> ToolHostTableGuard<'_> {
         let [first, ..] = &self.by_session;
-        let at = usize::try_from(self.hasher.hash_one(session) % TURNS as u64).unwrap_or_default();
+        let at = usize::try_from(self.hasher.hash_one(session) % SHARDS as u64).unwrap_or_default();
         ToolHostTableGuard { by_session: self.by_session.get(at).unwrap_or(first).lock().await }
     }
 }
 
 impl ToolHostTableGuard<'_> {
     /// The hands that whoever attaches now replaces; or why it may not.
-    pub(crate) fn replaced(
+    pub(crate) fn check_replacement(
         &self,
         session: &SessionId,
         owner: &str,
         take_over: bool,
     ) -> Result<Option<Arc<RemoteToolBackend>>, ErrorPayload> {
         let Some(host) = self.by_session.get(session) else { return Ok(None) };
-        let Some(hands) = host.hands.upgrade().filter(|hands| hands.is_there()) else {
+        let Some(hands) = host.hands.upgrade().filter(|hands| hands.is_attached()) else {
             return Ok(None);
         };
         let refused = |what_next: &str| {
@@ -81,14 +81,14 @@ impl ToolHostTableGuard<'_> {
     }
 
     /// Notes who hosts from now on.
-    pub(crate) fn settle(
+    pub(crate) fn set_host(
         &mut self,
         session: SessionId,
         owner: &str,
         hands: &Arc<RemoteToolBackend>,
     ) {
         let is_there =
-            |host: &ToolHostEntry| host.hands.upgrade().is_some_and(|hands| hands.is_there());
+            |host: &ToolHostEntry| host.hands.upgrade().is_some_and(|hands| hands.is_attached());
         self.by_session.retain(|_, host| is_there(host));
         let host = ToolHostEntry { hands: Arc::downgrade(hands), owner: owner.to_owned() };
         self.by_session.insert(session, host);

@@ -45,35 +45,35 @@ pub(crate) struct ToolOffer {
 
 impl ToolOffer {
     /// An offer in which everything is fit to be used; otherwise what is not. Takes a moment.
-    pub(crate) fn of(params: ToolsOfferParams) -> Result<Self, ErrorPayload> {
-        read(params)
+    pub(crate) fn from_params(params: ToolsOfferParams) -> Result<Self, ErrorPayload> {
+        parse_offer(params)
             .map_err(|why| ErrorPayload::invalid(format!("invalid tools/offer params: {why}")))
     }
 }
 
-fn read(params: ToolsOfferParams) -> Result<ToolOffer, String> {
+fn parse_offer(params: ToolsOfferParams) -> Result<ToolOffer, String> {
     let dialect: DialectName = params
         .dialect
         .parse()
         .map_err(|_| "dialect: the dialects are canonical, acp, qwen and opencode".to_owned())?;
-    bounded("tools", params.tools.len(), TOOLS_MAX)?;
-    bounded("instructions", params.instructions.len(), TEXTS_MAX)?;
-    bounded("commands", params.commands.len(), TEXTS_MAX)?;
+    check_count("tools", params.tools.len(), TOOLS_MAX)?;
+    check_count("instructions", params.instructions.len(), TEXTS_MAX)?;
+    check_count("commands", params.commands.len(), TEXTS_MAX)?;
     let bytes = json_bytes(&params);
     if bytes > OFFER_BYTES_MAX {
         return Err(format!("it has {bytes} bytes, more than {OFFER_BYTES_MAX}; offer less"));
     }
-    line(&params.cwd, 0, PATH_LEN_MAX).map_err(|why| format!("cwd: it {why}"))?;
-    words(&params.system, PATH_LEN_MAX).map_err(|why| format!("system: it {why}"))?;
-    let instructions = params.instructions.into_iter().map(instruction);
+    check_line(&params.cwd, 0, PATH_LEN_MAX).map_err(|why| format!("cwd: it {why}"))?;
+    check_text(&params.system, PATH_LEN_MAX).map_err(|why| format!("system: it {why}"))?;
+    let instructions = params.instructions.into_iter().map(parse_instruction);
     let instructions = instructions.collect::<Result<_, _>>()?;
-    let commands = params.commands.into_iter().map(command).collect::<Result<_, _>>()?;
-    let tools = tools(params.tools)?.into();
+    let commands = params.commands.into_iter().map(parse_command).collect::<Result<_, _>>()?;
+    let tools = parse_tools(params.tools)?.into();
     let (cwd, system) = (PathBuf::from(params.cwd), params.system);
     Ok(ToolOffer { dialect, bench: ToolCatalog { cwd, system, tools, instructions, commands } })
 }
 
-fn tools(offered: Vec<OfferedTool>) -> Result<Vec<CatalogEntry>, String> {
+fn parse_tools(offered: Vec<OfferedTool>) -> Result<Vec<CatalogEntry>, String> {
     let until = Instant::now() + CHECK_TIME_MAX;
     let mut names = HashSet::new();
     let mut tools = Vec::with_capacity(offered.len());
@@ -82,7 +82,7 @@ fn tools(offered: Vec<OfferedTool>) -> Result<Vec<CatalogEntry>, String> {
             let most = CHECK_TIME_MAX.as_secs();
             return Err(format!("tools: the schemas take more than {most} s to check; offer less"));
         }
-        let tool = self::tool(tool)?;
+        let tool = self::parse_tool(tool)?;
         if !names.insert(tool.name.clone()) {
             return Err(format!("tools: `{}` is there twice", tool.name));
         }
@@ -91,8 +91,8 @@ fn tools(offered: Vec<OfferedTool>) -> Result<Vec<CatalogEntry>, String> {
     Ok(tools)
 }
 
-fn tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
-    let called = sanitize::quoted(&tool.name);
+fn parse_tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
+    let called = sanitize::to_quoted_line(&tool.name);
     let wrong = |field: &str, why: String| format!("tool {called}: {field}: {why}");
     let name_of = |field: &str, name: String| {
         let why = format!(
@@ -103,7 +103,7 @@ fn tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
     };
     let name = name_of("name", tool.name)?;
     let canonical = name_of("canonical", tool.canonical)?;
-    words(&tool.description, DESCRIPTION_LEN_MAX)
+    check_text(&tool.description, DESCRIPTION_LEN_MAX)
         .map_err(|why| wrong("description", format!("it {why}")))?;
     foreign_schema::vet_input(&mut tool.input_schema)
         .map_err(|why| wrong("inputSchema", format!("it {why}")))?;
@@ -118,15 +118,16 @@ fn tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
 }
 
 /// What a file says is the model's to read, whatever characters it has.
-fn instruction(file: OfferedInstruction) -> Result<InstructionFile, String> {
-    let wrong = |why: String| format!("instructions: {}: {why}", sanitize::quoted(&file.path));
-    line(&file.path, 1, PATH_LEN_MAX).map_err(|why| wrong(format!("its path {why}")))?;
-    text(&file.text).map_err(|why| wrong(format!("its text {why}")))?;
+fn parse_instruction(file: OfferedInstruction) -> Result<InstructionFile, String> {
+    let wrong =
+        |why: String| format!("instructions: {}: {why}", sanitize::to_quoted_line(&file.path));
+    check_line(&file.path, 1, PATH_LEN_MAX).map_err(|why| wrong(format!("its path {why}")))?;
+    check_text_bytes(&file.text).map_err(|why| wrong(format!("its text {why}")))?;
     Ok(InstructionFile { path: file.path, text: file.text })
 }
 
-fn command(command: OfferedCommand) -> Result<PromptCommand, String> {
-    let wrong = |why: String| format!("command {}: {why}", sanitize::quoted(&command.name));
+fn parse_command(command: OfferedCommand) -> Result<PromptCommand, String> {
+    let wrong = |why: String| format!("command {}: {why}", sanitize::to_quoted_line(&command.name));
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-:".contains(&b);
     let length = command.name.len();
     if length == 0 || length > COMMAND_LEN_MAX || !command.name.bytes().all(allowed) {
@@ -136,9 +137,9 @@ fn command(command: OfferedCommand) -> Result<PromptCommand, String> {
     }
     let hint = command.argument_hint.as_deref().unwrap_or_default();
     for (field, said) in [("description", command.description.as_str()), ("argumentHint", hint)] {
-        line(said, 0, HINT_LEN_MAX).map_err(|why| wrong(format!("{field}: it {why}")))?;
+        check_line(said, 0, HINT_LEN_MAX).map_err(|why| wrong(format!("{field}: it {why}")))?;
     }
-    text(&command.prompt).map_err(|why| wrong(format!("prompt: it {why}")))?;
+    check_text_bytes(&command.prompt).map_err(|why| wrong(format!("prompt: it {why}")))?;
     Ok(PromptCommand {
         name: command.name,
         description: command.description,
@@ -147,7 +148,7 @@ fn command(command: OfferedCommand) -> Result<PromptCommand, String> {
     })
 }
 
-fn bounded(field: &str, count: usize, most: usize) -> Result<(), String> {
+fn check_count(field: &str, count: usize, most: usize) -> Result<(), String> {
     if count > most {
         return Err(format!("{field}: there are {count}, more than {most}; offer fewer"));
     }
@@ -155,23 +156,23 @@ fn bounded(field: &str, count: usize, most: usize) -> Result<(), String> {
 }
 
 /// One line that does nothing but be read.
-fn line(text: &str, min: usize, most: usize) -> Result<(), String> {
+fn check_line(text: &str, min: usize, most: usize) -> Result<(), String> {
     if text.contains(['\n', '\t']) {
         return Err("has more than one line, or a tab".to_owned());
     }
     if text.chars().count() < min {
         return Err("is empty".to_owned());
     }
-    words(text, most)
+    check_text(text, most)
 }
 
 /// Words that do nothing but be read.
-fn words(text: &str, most: usize) -> Result<(), String> {
+fn check_text(text: &str, most: usize) -> Result<(), String> {
     let length = text.chars().count();
     if length > most {
         return Err(format!("has {length} characters, more than {most}; shorten it"));
     }
-    match sanitize::harm_in(text) {
+    match sanitize::find_unsafe_char(text) {
         Some(c) => Err(format!(
             "has the character U+{:04X}, which hides or moves others; leave it out",
             u32::from(c)
@@ -180,7 +181,7 @@ fn words(text: &str, most: usize) -> Result<(), String> {
     }
 }
 
-fn text(text: &str) -> Result<(), String> {
+fn check_text_bytes(text: &str) -> Result<(), String> {
     let bytes = text.len();
     if bytes > TEXT_BYTES_MAX {
         return Err(format!("has {bytes} bytes, more than {TEXT_BYTES_MAX}; shorten it"));

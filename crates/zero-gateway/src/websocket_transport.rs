@@ -26,7 +26,7 @@ const WRITE_BYTES: usize = 32 * 1024;
 /// Bytes of answers to pings that may wait to be gathered.
 const CONTROL_BYTES_MAX: usize = 1024;
 /// Room for writing that is kept once all is written.
-const IDLE_ROOM: usize = 4 * 1024;
+const IDLE_CAPACITY: usize = 4 * 1024;
 
 const TEXT: u8 = 0x81;
 const CLOSE: u8 = 0x88;
@@ -73,19 +73,19 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
         match self.websocket.read() {
             Ok(Message::Text(text)) => return Poll::Ready(TransportEvent::Text(text)),
             Ok(Message::Ping(_) | Message::Pong(_)) => {
-                return Poll::Ready(TransportEvent::SignOfLife);
+                return Poll::Ready(TransportEvent::KeepAlive);
             }
             Ok(Message::Binary(_) | Message::Frame(_)) => {
                 return Poll::Ready(TransportEvent::NotText);
             }
-            Ok(Message::Close(_)) => return Poll::Ready(TransportEvent::Over(None)),
+            Ok(Message::Close(_)) => return Poll::Ready(TransportEvent::Ended(None)),
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Poll::Ready(TransportEvent::Over(self.reason(&error))),
+            Err(error) => return Poll::Ready(TransportEvent::Ended(self.close_reason(&error))),
         }
         // Reading may have put the answer to a ping there. Where it cannot be written now,
         // whatever lets it be written wakes us.
         match self.websocket.get_mut().poll_write_out(cx) {
-            Poll::Ready(Err(_)) => Poll::Ready(TransportEvent::Over(None)),
+            Poll::Ready(Err(_)) => Poll::Ready(TransportEvent::Ended(None)),
             _ => Poll::Pending,
         }
     }
@@ -97,19 +97,19 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
         loop {
             match wire.poll_write_out(cx) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(TransportEvent::Over(None)),
+                Poll::Ready(Err(_)) => return Poll::Ready(TransportEvent::Ended(None)),
                 Poll::Pending => {
-                    return outbox.poll_cut(cx).map(|reason| TransportEvent::Over(Some(reason)));
+                    return outbox.poll_abort(cx).map(|reason| TransportEvent::Ended(Some(reason)));
                 }
             }
             while wire.out.len() < WRITE_BYTES {
                 match outbox.poll_next(cx) {
                     Poll::Ready(OutgoingItem::Message(message)) => {
-                        wire.put(TEXT, message.text(&mut room).as_bytes());
+                        wire.push_frame(TEXT, message.render(&mut room).as_bytes());
                     }
-                    Poll::Ready(OutgoingItem::Ping) => wire.put(PING, &[]),
+                    Poll::Ready(OutgoingItem::Ping) => wire.push_frame(PING, &[]),
                     Poll::Ready(OutgoingItem::Close(reason)) => {
-                        return Poll::Ready(TransportEvent::Over(Some(reason)));
+                        return Poll::Ready(TransportEvent::Ended(Some(reason)));
                     }
                     Poll::Pending if wire.out.is_empty() => return Poll::Pending,
                     Poll::Pending => break,
@@ -119,7 +119,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
     }
 
     /// What to tell a client whose message could not be read; nothing when it is gone.
-    fn reason(&self, error: &Error) -> Option<CloseReason> {
+    fn close_reason(&self, error: &Error) -> Option<CloseReason> {
         let (code, reason) = match error {
             Error::Capacity(_) => {
                 let max = self.websocket.get_config().max_message_size.unwrap_or_default();
@@ -139,7 +139,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> MessageTransport for WebSocketTra
         std::future::poll_fn(|cx| self.poll_exchange(cx, outbox)).await
     }
 
-    fn trust(&mut self) {
+    fn mark_trusted(&mut self) {
         let max = Some(self.message_bytes_max);
         self.websocket.set_config(|config| {
             config.max_message_size = max;
@@ -152,14 +152,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> MessageTransport for WebSocketTra
             Some(reason) => {
                 let mut said = reason.code.to_be_bytes().to_vec();
                 said.extend_from_slice(reason.reason.as_bytes());
-                self.websocket.get_mut().put(CLOSE, &said);
+                self.websocket.get_mut().push_frame(CLOSE, &said);
             }
             // Puts the answer to the client's close there, if it sent one.
             None => drop(self.websocket.flush()),
         }
         let wire = self.websocket.get_mut();
-        let mut said = CloseProgress::Nothing;
-        let farewell = std::future::poll_fn(|cx| wire.poll_farewell(cx, &mut said));
+        let mut said = CloseProgress::Pending;
+        let farewell = std::future::poll_fn(|cx| wire.poll_close(cx, &mut said));
         // A client that does not take it in time is left alone.
         let _ = timeout(grace, farewell).await;
     }
@@ -167,10 +167,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> MessageTransport for WebSocketTra
 
 /// How far a farewell is.
 enum CloseProgress {
-    Nothing,
-    All,
+    Pending,
+    Written,
     /// And that no more will come.
-    End,
+    ShutDown,
 }
 
 /// The stream below, as tungstenite wants it: it reads without waiting, and what it writes is
@@ -185,7 +185,7 @@ struct NonBlockingStream<S> {
 
 impl<S: AsyncWrite + Unpin> NonBlockingStream<S> {
     /// Adds a frame.
-    fn put(&mut self, kind: u8, payload: &[u8]) {
+    fn push_frame(&mut self, kind: u8, payload: &[u8]) {
         self.out.push(kind);
         let length = payload.len();
         match (u8::try_from(length), u16::try_from(length)) {
@@ -212,7 +212,7 @@ impl<S: AsyncWrite + Unpin> NonBlockingStream<S> {
             self.dirty = true;
         }
         self.out.clear();
-        self.out.shrink_to(IDLE_ROOM);
+        self.out.shrink_to(IDLE_CAPACITY);
         self.written = 0;
         if self.dirty {
             std::task::ready!(Pin::new(&mut self.io).poll_flush(cx))?;
@@ -226,20 +226,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> NonBlockingStream<S> {
     /// Writes what was gathered, then the end, and reads until the client has ended too. What it
     /// still sends is thrown away: it may be waiting for that before it reads, and a socket that is
     /// dropped with something unread takes back what was just written.
-    fn poll_farewell(
+    fn poll_close(
         &mut self,
         cx: &mut Context<'_>,
         said: &mut CloseProgress,
     ) -> Poll<io::Result<()>> {
-        if let CloseProgress::Nothing = said
+        if let CloseProgress::Pending = said
             && self.poll_write_out(cx)?.is_ready()
         {
-            *said = CloseProgress::All;
+            *said = CloseProgress::Written;
         }
-        if let CloseProgress::All = said
+        if let CloseProgress::Written = said
             && Pin::new(&mut self.io).poll_shutdown(cx)?.is_ready()
         {
-            *said = CloseProgress::End;
+            *said = CloseProgress::ShutDown;
         }
         let mut thrown_away = [0; READ_BYTES];
         loop {
@@ -247,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> NonBlockingStream<S> {
             std::task::ready!(Pin::new(&mut self.io).poll_read(cx, &mut into))?;
             if into.filled().is_empty() {
                 // It says no more, but may still read.
-                return if let CloseProgress::End = said {
+                return if let CloseProgress::ShutDown = said {
                     Poll::Ready(Ok(()))
                 } else {
                     Poll::Pending
@@ -292,7 +292,7 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    fn ends() -> (WebSocketTransport<DuplexStream>, DuplexStream, SendQueue) {
+    fn connected_pair() -> (WebSocketTransport<DuplexStream>, DuplexStream, SendQueue) {
         let (near, far) = duplex(64 * 1024);
         let limits =
             SendQueueLimits { bytes_max: 8 * MIB, messages_max: 100, message_bytes_max: 8 * MIB };
@@ -301,7 +301,7 @@ mod tests {
 
     #[tokio::test]
     async fn pongs_that_nobody_reads_do_not_fill_the_memory() {
-        let (mut socket, mut far, outbox) = ends();
+        let (mut socket, mut far, outbox) = connected_pair();
         // A ping of 100 bytes, masked with zeros.
         let mut ping = vec![0x89, 0x80 | 100, 0, 0, 0, 0];
         ping.extend_from_slice(&[b'x'; 100]);
@@ -313,7 +313,7 @@ mod tests {
         };
         let reading = async {
             for _ in 0..pings {
-                assert!(matches!(socket.exchange(&outbox).await, TransportEvent::SignOfLife));
+                assert!(matches!(socket.exchange(&outbox).await, TransportEvent::KeepAlive));
             }
         };
         tokio::join!(writing, reading);
@@ -324,11 +324,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_written_arrives_and_no_room_is_kept_for_it() {
-        let (mut socket, far, outbox) = ends();
+        let (mut socket, far, outbox) = connected_pair();
         let (mut read, _write) = split(far);
         let texts = [125, 126, 65_535, 65_536, 2 * MIB].map(|length| "x".repeat(length));
         for text in &texts {
-            assert!(outbox.text(text.clone()));
+            assert!(outbox.send_text(text.clone()));
         }
         let reading = async {
             for text in &texts {
@@ -355,6 +355,6 @@ mod tests {
         let turn =
             std::future::poll_fn(|cx| Poll::Ready(socket.poll_exchange(cx, &outbox).is_ready()));
         assert!(!turn.await);
-        assert!(socket.websocket.get_ref().out.capacity() <= IDLE_ROOM);
+        assert!(socket.websocket.get_ref().out.capacity() <= IDLE_CAPACITY);
     }
 }

@@ -23,7 +23,7 @@ const FOR_EVER: Duration = Duration::from_secs(600);
 fn main() -> ExitCode {
     let mode = std::env::args().nth(1).unwrap_or_default();
     match mode.as_str() {
-        "garbage" => say_raw(b"Server ready, listening on stdio\n"),
+        "garbage" => send_raw(b"Server ready, listening on stdio\n"),
         "silent" => sleep(FOR_EVER),
         "crash" => {
             eprintln!("cannot find my configuration\u{1b}[2J");
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
         open: HashSet::new(),
         wrong: Vec::new(),
     };
-    while let Some(message) = server.next() {
-        if let Some(code) = server.answer(&message) {
+    while let Some(message) = server.next_message() {
+        if let Some(code) = server.handle_message(&message) {
             return code;
         }
     }
@@ -63,7 +63,7 @@ struct HostileServer {
 }
 
 impl HostileServer {
-    fn next(&mut self) -> Option<Value> {
+    fn next_message(&mut self) -> Option<Value> {
         let mut length = 0;
         loop {
             let mut line = String::new();
@@ -81,19 +81,19 @@ impl HostileServer {
         serde_json::from_slice(&body).ok()
     }
 
-    fn answer(&mut self, message: &Value) -> Option<ExitCode> {
+    fn handle_message(&mut self, message: &Value) -> Option<ExitCode> {
         let id = &message["id"];
         match message["method"].as_str().unwrap_or_default() {
             "initialize" => {
                 self.root = message["params"]["rootPath"].as_str().unwrap_or_default().into();
-                self.greet(id);
+                self.reply_initialize(id);
             }
-            "textDocument/hover" => return self.hover(id),
+            "textDocument/hover" => return self.handle_hover(id),
             "initialized" if self.mode == "deaf" => sleep(FOR_EVER),
-            "initialized" if self.mode == "hangs-up" => hang_up(),
-            method if self.mode == "minds-the-order" => self.mind(method, message),
-            "textDocument/didOpen" if self.mode == "publishes" => publish(message),
-            "shutdown" if self.mode != "ignores-the-end" => reply(id, Value::Null),
+            "initialized" if self.mode == "hangs-up" => close_input(),
+            method if self.mode == "minds-the-order" => self.check_document_state(method, message),
+            "textDocument/didOpen" if self.mode == "publishes" => publish_diagnostics(message),
+            "shutdown" if self.mode != "ignores-the-end" => send_reply(id, Value::Null),
             "exit" if self.mode != "ignores-the-end" => return Some(ExitCode::SUCCESS),
             _ => {}
         }
@@ -101,7 +101,7 @@ impl HostileServer {
     }
 
     /// Notes what makes no sense about a file that is open, or is not.
-    fn mind(&mut self, method: &str, message: &Value) {
+    fn check_document_state(&mut self, method: &str, message: &Value) {
         let uri = message["params"]["textDocument"]["uri"].as_str().unwrap_or_default().to_owned();
         let is_right = match method {
             "textDocument/didOpen" => self.open.insert(uri),
@@ -114,100 +114,100 @@ impl HostileServer {
         }
     }
 
-    fn greet(&self, id: &Value) {
+    fn reply_initialize(&self, id: &Value) {
         match self.mode.as_str() {
-            "refuses" => say(
+            "refuses" => send_message(
                 &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "not\u{7} today"}}),
             ),
-            "odd-units" => reply(id, json!({"capabilities": {"positionEncoding": "ebcdic"}})),
-            "offers-nothing" => reply(id, json!({"capabilities": {}})),
-            "utf-8" => reply(
+            "odd-units" => send_reply(id, json!({"capabilities": {"positionEncoding": "ebcdic"}})),
+            "offers-nothing" => send_reply(id, json!({"capabilities": {}})),
+            "utf-8" => send_reply(
                 id,
                 json!({"capabilities": {"positionEncoding": "utf-8", "hoverProvider": true}}),
             ),
-            _ => reply(id, json!({"capabilities": {"hoverProvider": true}})),
+            _ => send_reply(id, json!({"capabilities": {"hoverProvider": true}})),
         }
     }
 
-    fn hover(&mut self, id: &Value) -> Option<ExitCode> {
+    fn handle_hover(&mut self, id: &Value) -> Option<ExitCode> {
         match self.mode.as_str() {
             "never-answers" => {}
             "crash-on-ask" => std::process::abort(),
             "crash-once" => {
-                let mark = cache().join("crashed");
+                let mark = cache_dir().join("crashed");
                 if !mark.exists() {
                     std::fs::write(mark, "").unwrap_or_default();
                     eprintln!("out of luck");
                     return Some(ExitCode::from(7));
                 }
-                told(id, "recovered");
+                reply_hover(id, "recovered");
             }
-            "garbage-later" => say_raw(b"\x00\x01\x02 what is this"),
-            "giant" => say_raw(b"Content-Length: 99999999999\r\n\r\n"),
-            "giant-number" => say_raw(b"Content-Length: 999999999999999999999999\r\n\r\n{}"),
+            "garbage-later" => send_raw(b"\x00\x01\x02 what is this"),
+            "giant" => send_raw(b"Content-Length: 99999999999\r\n\r\n"),
+            "giant-number" => send_raw(b"Content-Length: 999999999999999999999999\r\n\r\n{}"),
             "deep" => {
                 let deep = "[".repeat(100_000);
-                say_raw(format!("Content-Length: {}\r\n\r\n{deep}", deep.len()).as_bytes());
+                send_raw(format!("Content-Length: {}\r\n\r\n{deep}", deep.len()).as_bytes());
             }
             "wrong-ids" => {
                 for wrong in [json!(999_999), json!("1"), Value::Null, json!([1]), json!(-5)] {
-                    reply(&wrong, json!({"contents": "wrong"}));
+                    send_reply(&wrong, json!({"contents": "wrong"}));
                 }
-                say_raw(b"Content-Length: 3\r\n\r\n{]x");
-                told(id, "right");
-                reply(id, json!({"contents": "twice"}));
+                send_raw(b"Content-Length: 3\r\n\r\n{]x");
+                reply_hover(id, "right");
+                send_reply(id, json!({"contents": "twice"}));
             }
-            "no-result" => say(&json!({"jsonrpc": "2.0", "id": id})),
-            "odd-result" => reply(id, json!([1, 2, 3])),
-            "error" => say(
+            "no-result" => send_message(&json!({"jsonrpc": "2.0", "id": id})),
+            "odd-result" => send_reply(id, json!([1, 2, 3])),
+            "error" => send_message(
                 &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "it\u{1b}[2J broke"}}),
             ),
             "overtaken" => {
-                let mark = cache().join("overtaken");
+                let mark = cache_dir().join("overtaken");
                 match mark.exists() {
-                    true => told(id, "settled"),
+                    true => reply_hover(id, "settled"),
                     false => {
                         std::fs::write(mark, "").unwrap_or_default();
-                        say(
+                        send_message(
                             &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32801, "message": "content modified"}}),
                         );
                     }
                 }
             }
-            "asks-back" => self.ask_back(id),
+            "asks-back" => self.send_client_requests(id),
             "floods" => loop {
-                say(
+                send_message(
                     &json!({"jsonrpc": "2.0", "id": 1, "method": "workspace/configuration", "params": {"items": [{"section": ""}]}}),
                 );
             },
             "nonsense" => loop {
-                say(&json!({"jsonrpc": "2.0", "id": 12_345, "result": 1}));
+                send_message(&json!({"jsonrpc": "2.0", "id": 12_345, "result": 1}));
             },
-            "confined" => told(id, &self.try_everything()),
-            "minds-the-order" => told(id, &format!("wrong: {}", self.wrong.join(" "))),
+            "confined" => reply_hover(id, &self.probe_sandbox()),
+            "minds-the-order" => reply_hover(id, &format!("wrong: {}", self.wrong.join(" "))),
             "peeks" => {
                 let seen = std::fs::read_to_string(self.root.join("late.txt")).unwrap_or_default();
-                let known = std::fs::read_to_string(cache().join("seen")).unwrap_or_default();
+                let known = std::fs::read_to_string(cache_dir().join("seen")).unwrap_or_default();
                 if !seen.is_empty() {
-                    std::fs::write(cache().join("seen"), &seen).unwrap_or_default();
+                    std::fs::write(cache_dir().join("seen"), &seen).unwrap_or_default();
                 }
-                told(id, &format!("sees `{seen}` and knows `{known}`"));
+                reply_hover(id, &format!("sees `{seen}` and knows `{known}`"));
             }
             "long-names" => {
                 let name = "x".repeat(1 << 20);
                 loop {
-                    say(
+                    send_message(
                         &json!({"jsonrpc": "2.0", "id": name, "method": "workspace/workspaceFolders"}),
                     );
                 }
             }
-            _ => told(id, "fine"),
+            _ => reply_hover(id, "fine"),
         }
         None
     }
 
     /// Asks everything that can be asked of a client, and tells what it was told.
-    fn ask_back(&mut self, id: &Value) {
+    fn send_client_requests(&mut self, id: &Value) {
         let root = self.root.display();
         let edit = json!({"changes": {format!("file://{root}/evil"): [{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "newText": "evil"}]}});
         let questions = [
@@ -228,8 +228,10 @@ impl HostileServer {
         let mut answers = serde_json::Map::new();
         for (number, (method, params)) in questions.into_iter().enumerate() {
             let question = format!("q{number}");
-            say(&json!({"jsonrpc": "2.0", "id": question, "method": method, "params": params}));
-            while let Some(message) = self.next() {
+            send_message(
+                &json!({"jsonrpc": "2.0", "id": question, "method": method, "params": params}),
+            );
+            while let Some(message) = self.next_message() {
                 if message["id"] == question.as_str() {
                     let answer = message.get("result").or_else(|| message.get("error"));
                     answers.insert(method.to_owned(), answer.cloned().unwrap_or_default());
@@ -237,11 +239,11 @@ impl HostileServer {
                 }
             }
         }
-        told(id, &Value::Object(answers).to_string());
+        reply_hover(id, &Value::Object(answers).to_string());
     }
 
     /// Tries what it may not do, and says what went.
-    fn try_everything(&self) -> String {
+    fn probe_sandbox(&self) -> String {
         let works = |what: &str, done: bool| format!("{what}={}", if done { "yes" } else { "no" });
         let read =
             |name: &str| std::fs::read(self.root.join(name)).is_ok_and(|text| !text.is_empty());
@@ -253,7 +255,7 @@ impl HostileServer {
             works("write", write(self.root.join("evil"))),
             works("change", write(self.root.join("plain.txt"))),
             works("git", std::fs::create_dir_all(self.root.join(".git/hooks")).is_ok()),
-            works("cache", write(cache().join("made"))),
+            works("cache", write(cache_dir().join("made"))),
             works("tmp", write(std::env::temp_dir().join("made"))),
             works("connect", std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()),
             works("variable", std::env::var("MY_VARIABLE").is_ok_and(|value| value == "mine")),
@@ -264,42 +266,44 @@ impl HostileServer {
 }
 
 /// Closes its input and lives on: as the same process, with another input.
-fn hang_up() {
+fn close_input() {
     let Ok(program) = std::env::current_exe() else { return };
     let _ = Command::new(program).arg("silent").stdin(Stdio::null()).exec();
 }
 
 /// The folder that is kept for it.
-fn cache() -> PathBuf {
+fn cache_dir() -> PathBuf {
     std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_default()
 }
 
-fn publish(message: &Value) {
+fn publish_diagnostics(message: &Value) {
     let document = &message["params"]["textDocument"];
     let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
     let text = document["text"].as_str().unwrap_or_default();
-    say(&json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": {
-        "uri": document["uri"],
-        "version": document["version"],
-        "diagnostics": [{"range": range, "message": format!("saw {text}"), "severity": 1}, 7],
-    }}));
+    send_message(
+        &json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": {
+            "uri": document["uri"],
+            "version": document["version"],
+            "diagnostics": [{"range": range, "message": format!("saw {text}"), "severity": 1}, 7],
+        }}),
+    );
 }
 
-fn told(id: &Value, text: &str) {
-    reply(id, json!({"contents": text}));
+fn reply_hover(id: &Value, text: &str) {
+    send_reply(id, json!({"contents": text}));
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is made for it")]
-fn reply(id: &Value, result: Value) {
-    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+fn send_reply(id: &Value, result: Value) {
+    send_message(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 
-fn say(message: &Value) {
+fn send_message(message: &Value) {
     let body = message.to_string();
-    say_raw(format!("Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
+    send_raw(format!("Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
 }
 
-fn say_raw(bytes: &[u8]) {
+fn send_raw(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     // Whoever does not listen any more has had enough.
     if out.write_all(bytes).and_then(|()| out.flush()).is_err() {

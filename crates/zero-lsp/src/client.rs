@@ -53,7 +53,7 @@ impl<'a> LspClient<'a> {
         spot: DocumentPosition<'_>,
     ) -> Result<BoundedList<LspLocation>, LspError> {
         let method = ("textDocument/definition", "definitionProvider");
-        self.places(method, at(spot), QueryScope::File).await
+        self.request_locations(method, position_params(spot), QueryScope::File).await
     }
 
     /// Where it is implemented.
@@ -62,7 +62,7 @@ impl<'a> LspClient<'a> {
         spot: DocumentPosition<'_>,
     ) -> Result<BoundedList<LspLocation>, LspError> {
         let method = ("textDocument/implementation", "implementationProvider");
-        self.places(method, at(spot), QueryScope::Project).await
+        self.request_locations(method, position_params(spot), QueryScope::Project).await
     }
 
     /// Where it is used or defined.
@@ -70,52 +70,67 @@ impl<'a> LspClient<'a> {
         &self,
         spot: DocumentPosition<'_>,
     ) -> Result<BoundedList<LspLocation>, LspError> {
-        let mut params = at(spot);
+        let mut params = position_params(spot);
         if let Some(fields) = params.as_object_mut() {
             fields.insert("context".to_owned(), json!({"includeDeclaration": true}));
         }
         let method = ("textDocument/references", "referencesProvider");
-        self.places(method, params, QueryScope::Project).await
+        self.request_locations(method, params, QueryScope::Project).await
     }
 
     /// What is to be known about it.
     pub async fn hover(&self, spot: DocumentPosition<'_>) -> Result<Option<String>, LspError> {
         let method = ("textDocument/hover", "hoverProvider");
-        let read = |answer: &Value| response::hover(answer);
-        self.settled(method, at(spot), QueryScope::File, read, Option::is_none).await
+        let read = |answer: &Value| response::parse_hover(answer);
+        self.request_when_ready(
+            method,
+            position_params(spot),
+            QueryScope::File,
+            read,
+            Option::is_none,
+        )
+        .await
     }
 
     /// The symbols of a file.
     pub async fn document_symbols(&self, path: &Path) -> Result<BoundedList<LspSymbol>, LspError> {
         let method = ("textDocument/documentSymbol", "documentSymbolProvider");
-        let params = json!({"textDocument": {"uri": uri::of_path(path)}});
-        self.settled(method, params, QueryScope::File, response::symbols, is_empty).await
+        let params = json!({"textDocument": {"uri": uri::from_path(path)}});
+        self.request_when_ready(method, params, QueryScope::File, response::parse_symbols, is_empty)
+            .await
     }
 
     /// The symbols of the project whose name is like this.
     pub async fn workspace_symbols(&self, query: &str) -> Result<BoundedList<LspSymbol>, LspError> {
         let method = ("workspace/symbol", "workspaceSymbolProvider");
-        self.settled(
+        self.request_when_ready(
             method,
             json!({"query": query}),
             QueryScope::Project,
-            response::symbols,
+            response::parse_symbols,
             is_empty,
         )
         .await
     }
 
     /// The functions at a place.
-    pub async fn functions(
+    pub async fn prepare_call_hierarchy(
         &self,
         spot: DocumentPosition<'_>,
     ) -> Result<Vec<(LspSymbol, Value)>, LspError> {
         let method = ("textDocument/prepareCallHierarchy", "callHierarchyProvider");
-        self.settled(method, at(spot), QueryScope::File, response::call_items, Vec::is_empty).await
+        self.request_when_ready(
+            method,
+            position_params(spot),
+            QueryScope::File,
+            response::parse_call_items,
+            Vec::is_empty,
+        )
+        .await
     }
 
     /// Who calls the functions at a place, or whom they call.
-    pub async fn calls(
+    pub async fn call_hierarchy(
         &self,
         spot: DocumentPosition<'_>,
         calls: CallDirection,
@@ -125,11 +140,13 @@ impl<'a> LspClient<'a> {
             CallDirection::Outgoing => ("callHierarchy/outgoingCalls", "to"),
         };
         let mut all = BoundedList::default();
-        for (_, item) in self.functions(spot).await?.into_iter().take(CALL_ITEMS_MAX) {
+        for (_, item) in self.prepare_call_hierarchy(spot).await?.into_iter().take(CALL_ITEMS_MAX) {
             let method = (method, "callHierarchyProvider");
-            let read = |answer: &Value| response::callers(answer, end);
+            let read = |answer: &Value| response::parse_call_entries(answer, end);
             let params = json!({ "item": item });
-            let found = self.settled(method, params, QueryScope::Project, read, is_empty).await?;
+            let found = self
+                .request_when_ready(method, params, QueryScope::Project, read, is_empty)
+                .await?;
             all.total += found.total;
             all.taken.extend(found.taken);
         }
@@ -143,26 +160,26 @@ impl<'a> LspClient<'a> {
         told: DocumentVersion,
     ) -> Result<BoundedList<LspDiagnostic>, LspError> {
         let limit = self.bounds.answer_max;
-        let report = self.connection.wait_about(path, told, limit).await?;
-        report.map(|report| report.found).ok_or_else(|| LspError::Silent {
-            server: self.connection.server().to_owned(),
+        let report = self.connection.wait_for_diagnostics(path, told, limit).await?;
+        report.map(|report| report.found).ok_or_else(|| LspError::TimedOut {
+            server: self.connection.server_name().to_owned(),
             what: "diagnostics".to_owned(),
             limit,
         })
     }
 
-    async fn places(
+    async fn request_locations(
         &self,
         method: (&str, &str),
         params: Value,
         reach: QueryScope,
     ) -> Result<BoundedList<LspLocation>, LspError> {
-        self.settled(method, params, reach, response::places, is_empty).await
+        self.request_when_ready(method, params, reach, response::parse_locations, is_empty).await
     }
 
     /// Asks, and where there is nothing yet because the server still reads the project, once more
     /// when it is done.
-    async fn settled<T>(
+    async fn request_when_ready<T>(
         &self,
         (method, capability): (&str, &str),
         params: Value,
@@ -170,23 +187,24 @@ impl<'a> LspClient<'a> {
         read: impl Fn(&Value) -> Option<T>,
         is_nothing: impl Fn(&T) -> bool,
     ) -> Result<T, LspError> {
-        let server = || self.connection.server().to_owned();
-        if !self.connection.offers(capability) {
-            return Err(LspError::NotOffered { server: server(), what: method.to_owned() });
+        let server = || self.connection.server_name().to_owned();
+        if !self.connection.supports(capability) {
+            return Err(LspError::Unsupported { server: server(), what: method.to_owned() });
         }
         if reach == QueryScope::Project {
-            self.connection.wait_for_rest(self.bounds.reading_max).await;
+            self.connection.wait_until_idle(self.bounds.reading_max).await;
         }
         let ask = async |limit: Duration| {
-            let answer = self.connection.ask(method, params.clone(), limit).await?;
-            let nonsense = || LspError::Nonsense { server: server(), what: method.to_owned() };
+            let answer = self.connection.request(method, params.clone(), limit).await?;
+            let nonsense =
+                || LspError::InvalidResponse { server: server(), what: method.to_owned() };
             read(&answer).ok_or_else(nonsense)
         };
         let found = ask(self.bounds.answer_max).await?;
         if reach == QueryScope::Project || !is_nothing(&found) {
             return Ok(found);
         }
-        self.connection.wait_for_rest(self.bounds.reading_max).await;
+        self.connection.wait_until_idle(self.bounds.reading_max).await;
         ask(self.bounds.answer_max).await
     }
 }
@@ -198,9 +216,9 @@ enum QueryScope {
     Project,
 }
 
-fn at(DocumentPosition { path, position }: DocumentPosition<'_>) -> Value {
+fn position_params(DocumentPosition { path, position }: DocumentPosition<'_>) -> Value {
     json!({
-        "textDocument": {"uri": uri::of_path(path)},
+        "textDocument": {"uri": uri::from_path(path)},
         "position": {"line": position.line, "character": position.character},
     })
 }

@@ -23,7 +23,7 @@ use zero_sandbox::{StateDir, path_survey};
 
 use self::server_progress::LanguageServerProgress;
 use self::transport::{
-    LspConnectionState, LspResponse, PENDING_MAX, framed_message, listen, write,
+    LspConnectionState, LspResponse, PENDING_MAX, encode_message, read_messages, write_messages,
 };
 use crate::diagnostics_store::{DiagnosticsStore, FileDiagnostics};
 use crate::error::LspError;
@@ -37,17 +37,17 @@ use crate::server_process::{LanguageServerPipes, LanguageServerProcess};
 use crate::uri;
 
 /// Messages that wait to be read by the server: room for what there is to tell of a file, and more.
-const OUTBOX_MAX: usize = 2 * TOLD_MAX;
+const OUTBOX_MAX: usize = 2 * SYNC_MESSAGES_MAX;
 /// Most messages by which a server is told of one file: every other one may be closed for it.
-const TOLD_MAX: usize = OPEN_MAX + 4;
+const SYNC_MESSAGES_MAX: usize = OPEN_MAX + 4;
 /// Questions in a row that were not answered in time before a server is taken for hung.
-const SILENT_MAX: u32 = 3;
+const UNANSWERED_MAX: u32 = 3;
 /// How long a server may take to end by itself, and after its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of one that was killed is waited for: only what hangs in the kernel takes longer.
-const KILLED_MAX: Duration = Duration::from_secs(10);
+const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// What servers say of a question that the project overtook: it may be asked again.
-const OVERTAKEN: [i64; 2] = [-32801, -32802];
+const RETRYABLE_CODES: [i64; 2] = [-32801, -32802];
 /// How often it is asked again.
 const TRIES_MAX: u32 = 4;
 
@@ -61,7 +61,7 @@ pub(crate) struct LanguageServerLaunchOptions<'a> {
     pub(crate) root: &'a Path,
     /// The folder that is kept for what it makes.
     pub(crate) cache: Option<StateDir>,
-    /// Where it finds programs, as `PATH` says it.
+    /// Where it finds programs, as `SYSTEM_PATH` says it.
     pub(crate) path: Option<String>,
     pub(crate) bounds: LanguageServerLimits,
 }
@@ -92,7 +92,7 @@ impl LspConnection {
         let begun = LanguageServerProcess::start(services, server, words, root, folder, path).await;
         let (process, pipes) = begun.map_err(not_started)?;
         let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
-        let folder = json!({"uri": uri::of_path(root), "name": name.unwrap_or_default()});
+        let folder = json!({"uri": uri::from_path(root), "name": name.unwrap_or_default()});
         let (outbox, waiting) = mpsc::channel(OUTBOX_MAX);
         let shared = Arc::new(LspConnectionState {
             server: server.name.clone(),
@@ -108,9 +108,9 @@ impl LspConnection {
             why: OnceLock::new(),
         });
         let LanguageServerPipes { input, output } = pipes;
-        process.end_after(shared.closed.clone(), GRACE);
-        tokio::spawn(write(input, waiting, Arc::clone(&shared), stuck_max));
-        tokio::spawn(listen(output, Arc::clone(&shared)));
+        process.kill_after(shared.closed.clone(), GRACE);
+        tokio::spawn(write_messages(input, waiting, Arc::clone(&shared), stuck_max));
+        tokio::spawn(read_messages(output, Arc::clone(&shared)));
         let mut connection = Self {
             shared,
             process,
@@ -123,18 +123,21 @@ impl LspConnection {
             cache,
             stuck_max,
         };
-        let greeting =
-            handshake::initialize(root, &connection.shared.folders, &server.initialization_options);
-        let answer = match connection.ask_once("initialize", greeting, limit).await {
+        let greeting = handshake::initialize_params(
+            root,
+            &connection.shared.folders,
+            &server.initialization_options,
+        );
+        let answer = match connection.request_once("initialize", greeting, limit).await {
             Ok(answer) => answer,
-            Err(LspError::Gone { why, .. }) => return Err(not_started(why)),
-            Err(LspError::Silent { .. }) => {
+            Err(LspError::Unavailable { why, .. }) => return Err(not_started(why)),
+            Err(LspError::TimedOut { .. }) => {
                 let what = format!("it did not answer within {} s", limit.as_secs());
-                return Err(not_started(connection.process.failure(&what).await));
+                return Err(not_started(connection.process.describe_failure(&what).await));
             }
             Err(error) => return Err(not_started(error.to_string())),
         };
-        connection.encoding = handshake::encoding(&answer).map_err(not_started)?;
+        connection.encoding = handshake::negotiated_encoding(&answer).map_err(not_started)?;
         connection.capabilities = answer.get("capabilities").cloned().unwrap_or_default();
         connection.notify("initialized", json!({})).await?;
         if !server.settings.is_null() {
@@ -146,7 +149,7 @@ impl LspConnection {
     }
 
     /// What it is called.
-    pub fn server(&self) -> &str {
+    pub fn server_name(&self) -> &str {
         &self.shared.server
     }
 
@@ -171,7 +174,7 @@ impl LspConnection {
     }
 
     /// Whether it says that it does such things.
-    pub fn offers(&self, capability: &str) -> bool {
+    pub fn supports(&self, capability: &str) -> bool {
         match self.capabilities.get(capability) {
             Some(Value::Bool(offered)) => *offered,
             Some(Value::Null) | None => false,
@@ -180,7 +183,7 @@ impl LspConnection {
     }
 
     /// Asks, and asks again what the project overtook. The answer is whatever the server says.
-    pub async fn ask(
+    pub async fn request(
         &self,
         method: &str,
         params: Value,
@@ -188,28 +191,28 @@ impl LspConnection {
     ) -> Result<Value, LspError> {
         let mut pause = Duration::from_millis(100);
         for _ in 1..TRIES_MAX {
-            match self.ask_once(method, params.clone(), limit).await {
-                Err(LspError::Refused { code, .. }) if OVERTAKEN.contains(&code) => {
+            match self.request_once(method, params.clone(), limit).await {
+                Err(LspError::Refused { code, .. }) if RETRYABLE_CODES.contains(&code) => {
                     tokio::time::sleep(pause).await;
                     pause *= 3;
                 }
                 answer => return answer,
             }
         }
-        self.ask_once(method, params, limit).await
+        self.request_once(method, params, limit).await
     }
 
-    async fn ask_once(
+    async fn request_once(
         &self,
         method: &str,
         params: Value,
         limit: Duration,
     ) -> Result<Value, LspError> {
-        let (question, answer) = self.shared.question().ok_or_else(|| {
-            self.shared.gone(format!("{PENDING_MAX} questions wait for an answer already"))
+        let (question, answer) = self.shared.register_request().ok_or_else(|| {
+            self.shared.closed_error(format!("{PENDING_MAX} questions wait for an answer already"))
         })?;
         let id = question.id;
-        let message = framed_message(Some(id), method, params);
+        let message = encode_message(Some(id), method, params);
         let asking = async {
             self.send(message).await?;
             tokio::select! {
@@ -228,39 +231,40 @@ impl LspConnection {
             Ok(Ok(LspResponse::Error { code, message })) => {
                 Err(LspError::Refused { server: server(), what: what(), code, message })
             }
-            Ok(Ok(LspResponse::Nonsense)) => {
-                Err(LspError::Nonsense { server: server(), what: what() })
+            Ok(Ok(LspResponse::Invalid)) => {
+                Err(LspError::InvalidResponse { server: server(), what: what() })
             }
-            Ok(Err(())) => Err(self.gone().await),
+            Ok(Err(())) => Err(self.closed_error().await),
             Err(_) => {
                 drop(question);
-                if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_MAX {
-                    self.shared.close(format!("it left {SILENT_MAX} questions unanswered"));
+                if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= UNANSWERED_MAX {
+                    self.shared.close(format!("it left {UNANSWERED_MAX} questions unanswered"));
                 }
-                Err(LspError::Silent { server: server(), what: what(), limit })
+                Err(LspError::TimedOut { server: server(), what: what(), limit })
             }
         }
     }
 
     /// Sees to it that the server knows the text of a file.
-    pub async fn tell(&self, text: DocumentText<'_>) -> Result<DocumentVersion, LspError> {
+    pub async fn sync_document(&self, text: DocumentText<'_>) -> Result<DocumentVersion, LspError> {
         let mut documents = self.documents.lock().await;
         // There is room for everything before anything is said, so that whoever gives up waiting
         // leaves the server with all of it or nothing.
-        let room = self.in_time(self.shared.outbox.reserve_many(TOLD_MAX)).await;
-        let Ok(Ok(mut room)) = room else { return Err(self.gone().await) };
+        let room = self.with_stall_limit(self.shared.outbox.reserve_many(SYNC_MESSAGES_MAX)).await;
+        let Ok(Ok(mut room)) = room else { return Err(self.closed_error().await) };
         let since = self.shared.published.count();
-        let (told, notifications) = documents.tell(text, since, Instant::now(), path_survey::stamp);
+        let (told, notifications) =
+            documents.sync(text, since, Instant::now(), path_survey::read_stamp);
         for ((method, params), permit) in notifications.into_iter().zip(&mut room) {
-            permit.send(framed_message(None, method, params));
+            permit.send(encode_message(None, method, params));
         }
         Ok(told)
     }
 
     /// Tells it that a file was saved as it was told, if it knows it.
-    pub async fn saved(&self, path: &Path) -> Result<(), LspError> {
-        self.tell_about(|documents| {
-            let saved = json!({"textDocument": {"uri": uri::of_path(path)}});
+    pub async fn notify_saved(&self, path: &Path) -> Result<(), LspError> {
+        self.notify_documents(|documents| {
+            let saved = json!({"textDocument": {"uri": uri::from_path(path)}});
             documents.is_open(path).then_some(("textDocument/didSave", saved))
         })
         .await
@@ -268,41 +272,41 @@ impl LspConnection {
 
     /// Closes a file, whatever is on disk then.
     pub async fn close_file(&self, path: &Path) -> Result<(), LspError> {
-        self.tell_about(|documents| documents.close(path)).await
+        self.notify_documents(|documents| documents.close(path)).await
     }
 
     /// Tells it one thing about a file that it has open. As with [`Self::tell`], nobody else tells it
     /// anything of files between what is noted down and what it hears.
-    async fn tell_about(
+    async fn notify_documents(
         &self,
         notify: impl FnOnce(&mut OpenDocuments) -> Option<LspNotification>,
     ) -> Result<(), LspError> {
         let mut documents = self.documents.lock().await;
-        let room = self.in_time(self.shared.outbox.reserve()).await;
-        let Ok(Ok(room)) = room else { return Err(self.gone().await) };
+        let room = self.with_stall_limit(self.shared.outbox.reserve()).await;
+        let Ok(Ok(room)) = room else { return Err(self.closed_error().await) };
         if let Some((method, params)) = notify(&mut documents) {
-            room.send(framed_message(None, method, params));
+            room.send(encode_message(None, method, params));
         }
         Ok(())
     }
 
     /// The state of a file that it was told of last.
-    pub async fn told(&self, path: &Path) -> Option<DocumentVersion> {
-        self.documents.lock().await.told(path)
+    pub async fn document_version(&self, path: &Path) -> Option<DocumentVersion> {
+        self.documents.lock().await.version(path)
     }
 
     /// Files that it knows with a text that is not on disk.
-    pub async fn unsaved(&self) -> Vec<PathBuf> {
-        self.documents.lock().await.unsaved()
+    pub async fn unsaved_files(&self) -> Vec<PathBuf> {
+        self.documents.lock().await.unsaved_files()
     }
 
     /// What it published about a file in that state.
-    pub fn known_about(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
-        self.shared.published.about(path, told)
+    pub fn diagnostics_for(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
+        self.shared.published.get(path, told)
     }
 
     /// Waits for what it publishes about a file in that state. `None` when nothing came in time.
-    pub async fn wait_about(
+    pub async fn wait_for_diagnostics(
         &self,
         path: &Path,
         told: DocumentVersion,
@@ -310,26 +314,26 @@ impl LspConnection {
     ) -> Result<Option<FileDiagnostics>, LspError> {
         tokio::select! {
             report = self.shared.published.wait(path, told, limit) => Ok(report),
-            () = self.shared.closed.cancelled() => Err(self.gone().await),
+            () = self.shared.closed.cancelled() => Err(self.closed_error().await),
         }
     }
 
     /// Whether it says that it is at work on something, such as reading the project.
-    pub fn is_at_work(&self) -> bool {
-        self.shared.progress.is_at_work()
+    pub fn is_busy(&self) -> bool {
+        self.shared.progress.is_busy()
     }
 
     /// Waits until it is done with what it is at work on, and no longer than `limit`. One that just
     /// started gets a moment to begin.
-    pub async fn wait_for_rest(&self, limit: Duration) {
-        const YOUTH: Duration = Duration::from_secs(5);
-        const TO_BEGIN: Duration = Duration::from_millis(700);
+    pub async fn wait_until_idle(&self, limit: Duration) {
+        const WARMUP: Duration = Duration::from_secs(5);
+        const WARMUP_WAIT: Duration = Duration::from_millis(700);
         let progress = &self.shared.progress;
-        if !progress.is_at_work() && self.since.elapsed() < YOUTH {
-            let _ = tokio::time::timeout(TO_BEGIN.min(limit), progress.begun()).await;
+        if !progress.is_busy() && self.since.elapsed() < WARMUP {
+            let _ = tokio::time::timeout(WARMUP_WAIT.min(limit), progress.wait_until_busy()).await;
         }
         tokio::select! {
-            _ = tokio::time::timeout(limit, progress.rest()) => {}
+            _ = tokio::time::timeout(limit, progress.wait_until_idle()) => {}
             () = self.shared.closed.cancelled() => {}
         }
     }
@@ -342,30 +346,30 @@ impl LspConnection {
 
     /// Asks it to end, and ends it where it does not. What it made of files that it should not have
     /// seen goes with it.
-    pub async fn end(&self) {
-        let _ = self.ask_once("shutdown", Value::Null, GRACE).await;
+    pub async fn shut_down(&self) {
+        let _ = self.request_once("shutdown", Value::Null, GRACE).await;
         let _ = tokio::time::timeout(GRACE, self.notify("exit", Value::Null)).await;
-        if !self.process.ended_within(GRACE).await {
+        if !self.process.wait_for_exit(GRACE).await {
             self.process.kill();
-            self.process.ended_within(GRACE).await;
+            self.process.wait_for_exit(GRACE).await;
         }
         self.shared.close("it was ended".to_owned());
         if self.cache.is_some() && self.is_outdated().await {
-            self.forget().await;
+            self.remove_cache().await;
         }
     }
 
     /// Ends it at once, with everything that it made.
-    pub(crate) async fn cut_off(&self, why: &str) {
+    pub(crate) async fn terminate(&self, why: &str) {
         self.shared.close(why.to_owned());
         self.process.kill();
         // Nothing of it writes any more when what it wrote is removed.
-        self.process.ended_within(KILLED_MAX).await;
-        self.forget().await;
+        self.process.wait_for_exit(KILL_WAIT_MAX).await;
+        self.remove_cache().await;
     }
 
     /// Removes what it made.
-    async fn forget(&self) {
+    async fn remove_cache(&self) {
         let Some(cache) = self.cache.clone() else { return };
         let server = self.shared.server.clone();
         let removing = tokio::task::spawn_blocking(move || {
@@ -377,36 +381,36 @@ impl LspConnection {
     }
 
     /// Why it cannot be asked any more.
-    pub async fn gone(&self) -> LspError {
+    pub async fn closed_error(&self) -> LspError {
         let what = self.shared.why.get().map_or("it ended", String::as_str);
         // What it wrote wrongly says more than how it was ended for it.
         let why = match what {
-            "its output ended" | "it ended" => self.process.failure(what).await,
+            "its output ended" | "it ended" => self.process.describe_failure(what).await,
             what => what.to_owned(),
         };
-        self.shared.gone(why)
+        self.shared.closed_error(why)
     }
 
     async fn notify(&self, method: &str, params: Value) -> Result<(), LspError> {
-        match self.send(framed_message(None, method, params)).await {
+        match self.send(encode_message(None, method, params)).await {
             Ok(()) => Ok(()),
-            Err(()) => Err(self.gone().await),
+            Err(()) => Err(self.closed_error().await),
         }
     }
 
     /// Puts a message where the server reads it.
     async fn send(&self, message: Vec<u8>) -> Result<(), ()> {
-        self.in_time(self.shared.outbox.send(message)).await?.map_err(drop)
+        self.with_stall_limit(self.shared.outbox.send(message)).await?.map_err(drop)
     }
 
     /// Waits for room where the server reads, though not for ever: one that reads nothing for long
     /// is cut off.
-    async fn in_time<T>(&self, room: impl Future<Output = T>) -> Result<T, ()> {
+    async fn with_stall_limit<T>(&self, room: impl Future<Output = T>) -> Result<T, ()> {
         tokio::select! {
             biased;
             () = self.shared.closed.cancelled() => Err(()),
             done = tokio::time::timeout(self.stuck_max, room) => done.map_err(|_| {
-                self.shared.close(transport::stuck(self.stuck_max));
+                self.shared.close(transport::stall_reason(self.stuck_max));
             }),
         }
     }

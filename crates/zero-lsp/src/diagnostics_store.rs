@@ -24,7 +24,7 @@ const REPORT_BYTES_MAX: usize = 2 << 20;
 const BYTES_MAX: usize = 16 << 20;
 /// How long nothing may come after the first word, where the server says which state it means, and
 /// where it does not.
-const QUIET: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(600)];
+const QUIET_PERIODS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(600)];
 
 /// What was published last about each file.
 #[derive(Debug)]
@@ -56,8 +56,8 @@ pub struct FileDiagnostics {
 }
 
 impl FileDiagnostics {
-    fn quiet(&self) -> Duration {
-        if self.version.is_some() { QUIET[0] } else { QUIET[1] }
+    fn quiet_period(&self) -> Duration {
+        if self.version.is_some() { QUIET_PERIODS[0] } else { QUIET_PERIODS[1] }
     }
 }
 
@@ -69,14 +69,14 @@ impl Default for DiagnosticsStore {
 
 impl DiagnosticsStore {
     /// Takes what a server publishes. False when it makes no sense.
-    pub fn take(&self, params: &Value) -> bool {
+    pub fn publish(&self, params: &Value) -> bool {
         let uri = params.get("uri").and_then(Value::as_str);
         let list = params.get("diagnostics").and_then(Value::as_array);
         let (Some(path), Some(list)) = (uri.and_then(uri::to_path), list) else { return false };
         let number = *self.count.borrow() + 1;
         let version = params.get("version").and_then(Value::as_i64);
         let at = Instant::now();
-        let (found, bytes) = bounded(response::diagnostics(list));
+        let (found, bytes) = truncate_diagnostics(response::parse_diagnostics(list));
         let bytes = bytes + path.as_os_str().len();
         self.lock().insert(path, FileDiagnostics { version, number, at, bytes, found });
         self.count.send_replace(number);
@@ -89,7 +89,7 @@ impl DiagnosticsStore {
     }
 
     /// What is known of a file in that state.
-    pub fn about(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
+    pub fn get(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
         let report = self.lock().reports.get(path)?.clone();
         let is_meant = match report.version {
             Some(version) => version >= told.version,
@@ -110,14 +110,15 @@ impl DiagnosticsStore {
         let end = Instant::now() + limit;
         loop {
             news.mark_unchanged();
-            let known = self.about(path, told);
-            let until = known.as_ref().map_or(end, |report| end.min(report.at + report.quiet()));
+            let known = self.get(path, told);
+            let until =
+                known.as_ref().map_or(end, |report| end.min(report.at + report.quiet_period()));
             if Instant::now() >= until {
                 return known;
             }
             // Whether the time is up or something came, it is looked at anew.
             if let Ok(Err(_)) = tokio::time::timeout_at(until, news.changed()).await {
-                return self.about(path, told);
+                return self.get(path, told);
             }
         }
     }
@@ -147,7 +148,9 @@ impl DiagnosticsTable {
 }
 
 /// The first of the problems, as many as are kept of one file, and how much of memory they take.
-fn bounded(mut found: BoundedList<LspDiagnostic>) -> (BoundedList<LspDiagnostic>, usize) {
+fn truncate_diagnostics(
+    mut found: BoundedList<LspDiagnostic>,
+) -> (BoundedList<LspDiagnostic>, usize) {
     let (mut kept, mut bytes) = (0, 0);
     for problem in &found.taken {
         let texts = [Some(&problem.message), problem.source.as_ref(), problem.code.as_ref()];
@@ -169,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    fn word(version: Option<i64>, messages: &[&str]) -> Value {
+    fn publish_params(version: Option<i64>, messages: &[&str]) -> Value {
         let range = json!({"start": {"line": 0, "character": 0}});
         let list: Vec<Value> =
             messages.iter().map(|message| json!({"range": range, "message": message})).collect();
@@ -189,20 +192,20 @@ mod tests {
         let told = DocumentVersion { version: 2, since: 0 };
         let limit = Duration::from_secs(5);
         let path = Path::new("/a");
-        assert!(published.take(&word(Some(1), &["old"])));
+        assert!(published.publish(&publish_params(Some(1), &["old"])));
         assert_eq!(messages(published.wait(path, told, limit).await), None);
         let waiting = published.wait(path, told, limit);
         let saying = async {
-            published.take(&word(Some(2), &[]));
-            tokio::time::sleep(QUIET[0] / 2).await;
-            published.take(&word(Some(2), &["new"]));
+            published.publish(&publish_params(Some(2), &[]));
+            tokio::time::sleep(QUIET_PERIODS[0] / 2).await;
+            published.publish(&publish_params(Some(2), &["new"]));
         };
         let (found, ()) = tokio::join!(waiting, saying);
         assert_eq!(messages(found), Some(vec!["new".to_owned()]));
         // Known for long: nobody waits.
         let before = Instant::now();
         assert!(published.wait(path, told, limit).await.is_some());
-        tokio::time::sleep(QUIET[0]).await;
+        tokio::time::sleep(QUIET_PERIODS[0]).await;
         let known = Instant::now();
         assert!(published.wait(path, told, limit).await.is_some());
         assert_eq!(known, Instant::now());
@@ -213,10 +216,10 @@ mod tests {
     async fn without_a_version_what_comes_later_counts() {
         let published = DiagnosticsStore::default();
         let path = Path::new("/a");
-        published.take(&word(None, &["old"]));
+        published.publish(&publish_params(None, &["old"]));
         let told = DocumentVersion { version: 9, since: published.count() };
         assert_eq!(messages(published.wait(path, told, Duration::from_secs(1)).await), None);
-        published.take(&word(None, &["new"]));
+        published.publish(&publish_params(None, &["new"]));
         let found = published.wait(path, told, Duration::from_secs(1)).await;
         assert_eq!(messages(found), Some(vec!["new".to_owned()]));
     }
@@ -227,10 +230,10 @@ mod tests {
         for wrong in
             [json!(null), json!({"uri": "x:y", "diagnostics": []}), json!({"uri": "file:///a"})]
         {
-            assert!(!published.take(&wrong), "{wrong}");
+            assert!(!published.publish(&wrong), "{wrong}");
         }
         for number in 0..FILES_MAX + 10 {
-            published.take(&json!({"uri": format!("file:///{number}"), "diagnostics": []}));
+            published.publish(&json!({"uri": format!("file:///{number}"), "diagnostics": []}));
         }
         assert_eq!(published.lock().reports.len(), FILES_MAX);
     }
@@ -241,9 +244,9 @@ mod tests {
         let long = "x".repeat(1_900);
         let messages = vec![long.as_str(); 4_000];
         for number in 0..20 {
-            let mut said = word(None, &messages);
+            let mut said = publish_params(None, &messages);
             said["uri"] = json!(format!("file:///{number}"));
-            assert!(published.take(&said));
+            assert!(published.publish(&said));
         }
         let files = published.lock();
         let sum: usize = files.reports.values().map(|report| report.bytes).sum();
@@ -256,7 +259,7 @@ mod tests {
         drop(files);
         // What is said anew about a file takes the place of what was.
         for number in 0..20 {
-            published.take(&json!({"uri": format!("file:///{number}"), "diagnostics": []}));
+            published.publish(&json!({"uri": format!("file:///{number}"), "diagnostics": []}));
         }
         assert!(published.lock().bytes < 1_000);
     }

@@ -11,7 +11,7 @@ pub enum LspError {
     #[error(
         "no language server is known for `{file}`; servers are known for {known}; another can be set as `lspServers` in settings"
     )]
-    NoneKnown {
+    NoServerKnown {
         /// The file, as it is shown.
         file: String,
         /// The endings of names for which there is one.
@@ -19,7 +19,7 @@ pub enum LspError {
     },
     /// None of those that are known is installed.
     #[error("no language server for `{file}` is installed: {how}; `zero doctor` lists them")]
-    NoneInstalled {
+    NotInstalled {
         /// The file, as it is shown.
         file: String,
         /// How to get one.
@@ -38,7 +38,7 @@ pub enum LspError {
     TooMany(usize),
     /// It failed too often lately.
     #[error("`{server}` failed {failures} times lately and is left alone for {} s; last: {why}", rest.as_secs())]
-    Resting {
+    CoolingDown {
         /// The server.
         server: String,
         /// How often it failed.
@@ -58,7 +58,7 @@ pub enum LspError {
     },
     /// What has its name only stands in for it.
     #[error("`{server}` is not installed: `{program}` only stands in for it; it comes {how}")]
-    StandIn {
+    RustupProxy {
         /// The server.
         server: String,
         /// The program.
@@ -68,7 +68,7 @@ pub enum LspError {
     },
     /// It is gone, or of no use any more.
     #[error("`{server}` failed: {why}")]
-    Gone {
+    Unavailable {
         /// The server.
         server: String,
         /// What became of it.
@@ -84,7 +84,7 @@ pub enum LspError {
     },
     /// It took too long.
     #[error("`{server}` did not answer `{what}` within {} s; it may still be reading the project: try again later", limit.as_secs())]
-    Silent {
+    TimedOut {
         /// The server.
         server: String,
         /// What it was asked.
@@ -106,7 +106,7 @@ pub enum LspError {
     },
     /// It does not do such things at all.
     #[error("`{server}` does not offer `{what}`")]
-    NotOffered {
+    Unsupported {
         /// The server.
         server: String,
         /// What it was asked.
@@ -114,7 +114,7 @@ pub enum LspError {
     },
     /// Its answer makes no sense.
     #[error("`{server}` answered `{what}` with nonsense")]
-    Nonsense {
+    InvalidResponse {
         /// The server.
         server: String,
         /// What it was asked.
@@ -124,31 +124,33 @@ pub enum LspError {
 
 impl LspError {
     /// Whether another try with a new server may go better.
-    pub fn is_of_this_life(&self) -> bool {
-        matches!(self, Self::Gone { .. } | Self::Outdated { .. })
+    pub fn is_worth_restart(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Outdated { .. })
     }
 
     /// As the caller of a tool gets it. A server that fails says nothing about the tool, which works
     /// on with others.
-    pub fn for_call(&self) -> ToolError {
+    pub fn to_tool_error(&self) -> ToolError {
         let message = self.to_string();
         match self {
-            Self::NoneKnown { .. } | Self::NoneInstalled { .. } | Self::StandIn { .. } => {
+            Self::NoServerKnown { .. } | Self::NotInstalled { .. } | Self::RustupProxy { .. } => {
                 ToolError::not_found(ErrorReason::ServerUnavailable, message)
             }
             Self::Untrusted { .. } => {
                 ToolError::new(ErrorType::PermissionDenied, ErrorReason::Untrusted, message)
             }
-            Self::Refused { .. } | Self::NotOffered { .. } => {
+            Self::Refused { .. } | Self::Unsupported { .. } => {
                 ToolError::failed(ErrorReason::RemoteFailure, message)
             }
             Self::TooMany(_)
-            | Self::Resting { .. }
+            | Self::CoolingDown { .. }
             | Self::NotStarted { .. }
-            | Self::Gone { .. }
+            | Self::Unavailable { .. }
             | Self::Outdated { .. }
-            | Self::Silent { .. }
-            | Self::Nonsense { .. } => ToolError::failed(ErrorReason::ServerUnavailable, message),
+            | Self::TimedOut { .. }
+            | Self::InvalidResponse { .. } => {
+                ToolError::failed(ErrorReason::ServerUnavailable, message)
+            }
         }
     }
 }

@@ -25,13 +25,13 @@ pub enum LspFrameError {
     Ended,
     /// What came is no message.
     #[error("it wrote what is no message of a language server: `{0}`")]
-    NoMessage(String),
+    InvalidMessage(String),
     /// A message is larger than is taken.
     #[error("it sent a message of {0} bytes; at most {MESSAGE_BYTES_MAX} are taken")]
     TooLarge(u64),
     /// A message holds too much for its size.
     #[error("it sent a message with more than {VALUES_MAX} values, or one deeper than {DEPTH_MAX}")]
-    TooMuch,
+    TooComplex,
 }
 
 /// Reads messages one after the other.
@@ -51,15 +51,15 @@ impl<R: AsyncRead + Unpin> LspFrameReader<R> {
     /// The next message. After an error there is none.
     pub async fn next(&mut self) -> Result<Vec<u8>, LspFrameError> {
         let header = loop {
-            if let Some(end) = header_end(&self.held) {
+            if let Some(end) = find_header_end(&self.held) {
                 break end;
             }
             if self.held.len() > HEADER_BYTES_MAX || !may_be_header(&self.held) {
-                return Err(LspFrameError::NoMessage(beginning(&self.held)));
+                return Err(LspFrameError::InvalidMessage(render_prefix(&self.held)));
             }
-            self.more(HEADER_BYTES_MAX).await?;
+            self.read_more(HEADER_BYTES_MAX).await?;
         };
-        let length = content_length(self.held.get(..header).unwrap_or_default())?;
+        let length = parse_content_length(self.held.get(..header).unwrap_or_default())?;
         let length = usize::try_from(length)
             .ok()
             .filter(|length| *length <= MESSAGE_BYTES_MAX)
@@ -67,14 +67,14 @@ impl<R: AsyncRead + Unpin> LspFrameReader<R> {
         self.held.drain(..header);
         // Room is made as bytes come, so that a long promise costs nothing.
         while self.held.len() < length {
-            self.more(length - self.held.len()).await?;
+            self.read_more(length - self.held.len()).await?;
         }
         let rest = self.held.split_off(length);
         let message = std::mem::replace(&mut self.held, rest);
-        if is_light(&message) { Ok(message) } else { Err(LspFrameError::TooMuch) }
+        if is_within_limits(&message) { Ok(message) } else { Err(LspFrameError::TooComplex) }
     }
 
-    async fn more(&mut self, wanted: usize) -> Result<(), LspFrameError> {
+    async fn read_more(&mut self, wanted: usize) -> Result<(), LspFrameError> {
         let mut chunk = vec![0; wanted.clamp(1, 64 << 10)];
         match self.source.read(&mut chunk).await {
             Ok(length @ 1..) => {
@@ -87,14 +87,14 @@ impl<R: AsyncRead + Unpin> LspFrameReader<R> {
 }
 
 /// A message with its header.
-pub fn framed(body: &[u8]) -> Vec<u8> {
+pub fn encode_frame(body: &[u8]) -> Vec<u8> {
     let mut message = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
     message.extend_from_slice(body);
     message
 }
 
 /// Where the body begins, once all of the header is there.
-fn header_end(bytes: &[u8]) -> Option<usize> {
+fn find_header_end(bytes: &[u8]) -> Option<usize> {
     let header = bytes.get(..bytes.len().min(HEADER_BYTES_MAX))?;
     header.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
@@ -105,8 +105,8 @@ fn may_be_header(bytes: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-')
 }
 
-fn content_length(header: &[u8]) -> Result<u64, LspFrameError> {
-    let wrong = || LspFrameError::NoMessage(beginning(header));
+fn parse_content_length(header: &[u8]) -> Result<u64, LspFrameError> {
+    let wrong = || LspFrameError::InvalidMessage(render_prefix(header));
     let text = std::str::from_utf8(header).map_err(|_| wrong())?;
     let mut lengths = text.split("\r\n").filter_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -118,7 +118,7 @@ fn content_length(header: &[u8]) -> Result<u64, LspFrameError> {
 }
 
 /// Whether it holds no more than is taken, by its marks alone.
-fn is_light(message: &[u8]) -> bool {
+fn is_within_limits(message: &[u8]) -> bool {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let (mut in_text, mut escaped) = (false, false);
     for byte in message {
@@ -139,9 +139,9 @@ fn is_light(message: &[u8]) -> bool {
     true
 }
 
-fn beginning(bytes: &[u8]) -> String {
+fn render_prefix(bytes: &[u8]) -> String {
     let bytes = bytes.get(..bytes.len().min(SHOWN_BYTES)).unwrap_or_default();
-    zero_core::sanitize::line(&String::from_utf8_lossy(bytes))
+    zero_core::sanitize::to_line(&String::from_utf8_lossy(bytes))
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_come_one_after_the_other() {
-        let two = [framed(br#"{"a":1}"#), framed("{\"é\":[]}".as_bytes())].concat();
+        let two = [encode_frame(br#"{"a":1}"#), encode_frame("{\"é\":[]}".as_bytes())].concat();
         let (messages, error) = read_all(&two).await;
         assert_eq!(messages, [r#"{"a":1}"#, "{\"é\":[]}"]);
         assert_eq!(error, LspFrameError::Ended);
@@ -184,7 +184,7 @@ mod tests {
         ] {
             let (messages, error) = read_all(bytes).await;
             assert!(messages.is_empty());
-            let LspFrameError::NoMessage(shown) = error else { panic!("{error:?}") };
+            let LspFrameError::InvalidMessage(shown) = error else { panic!("{error:?}") };
             assert!(shown.contains(part), "{shown}");
         }
         let huge = format!("Content-Length: {}\r\n\r\n", u64::MAX);
@@ -194,11 +194,11 @@ mod tests {
     #[tokio::test]
     async fn heavy_json_is_not_parsed() {
         let deep = "[".repeat(DEPTH_MAX + 1);
-        assert_eq!(read_all(&framed(deep.as_bytes())).await.1, LspFrameError::TooMuch);
+        assert_eq!(read_all(&encode_frame(deep.as_bytes())).await.1, LspFrameError::TooComplex);
         let many = format!("[{}1]", "1,".repeat(VALUES_MAX));
-        assert_eq!(read_all(&framed(many.as_bytes())).await.1, LspFrameError::TooMuch);
+        assert_eq!(read_all(&encode_frame(many.as_bytes())).await.1, LspFrameError::TooComplex);
         let text = format!(r#"["{}\"[[[["]"#, ",".repeat(VALUES_MAX * 2));
-        assert_eq!(read_all(&framed(text.as_bytes())).await.0.len(), 1);
+        assert_eq!(read_all(&encode_frame(text.as_bytes())).await.0.len(), 1);
     }
 
     proptest! {

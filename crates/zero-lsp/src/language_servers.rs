@@ -90,39 +90,39 @@ impl LanguageServers {
     }
 
     /// How much is borne of them.
-    pub fn bounds(&self) -> LanguageServerLimits {
+    pub fn limits(&self) -> LanguageServerLimits {
         self.config.bounds
     }
 
     /// A server for a file of the workspace, by its canonical path, and what it calls the file's
     /// language. Starts it where it does not run. `shown` is how the file is called in an error.
-    pub async fn for_file(
+    pub async fn lease_for_file(
         &self,
         path: &Path,
         shown: &str,
     ) -> Result<(LanguageServerLease, String), LspError> {
-        let (server, language) = self.choose(path, shown)?;
-        let root = self.root_of(path).ok_or_else(|| self.none_known(shown))?;
+        let (server, language) = self.choose_server(path, shown)?;
+        let root = self.root_containing(path).ok_or_else(|| self.no_server_error(shown))?;
         let slot = self.slot(server, root);
-        let lease = self.lease(server, root, &slot).await?;
+        let lease = self.acquire_lease(server, root, &slot).await?;
         Ok((lease, language.to_owned()))
     }
 
     /// A server for a file that runs already and is not just being started. Waits for nothing.
-    pub fn running_for(&self, path: &Path) -> Option<(LanguageServerLease, String)> {
-        let root = self.root_of(path)?;
-        let slots = self.lock();
+    pub fn running_for_file(&self, path: &Path) -> Option<(LanguageServerLease, String)> {
+        let root = self.root_containing(path)?;
+        let slots = self.lock_slots();
         self.config.definitions.iter().find_map(|server| {
-            let language = server.language_of(path)?;
+            let language = server.language_id(path)?;
             let slot = slots.get(&(server.name.clone(), root.to_owned()))?;
-            Some((slot.running()?, language.to_owned()))
+            Some((slot.lease_running()?, language.to_owned()))
         })
     }
 
     /// The same, where its folder is still trusted: one that is not any more is ended, and told of no
     /// file.
-    pub async fn trusted_for(&self, path: &Path) -> Option<(LanguageServerLease, String)> {
-        let (lease, language) = self.running_for(path)?;
+    pub async fn trusted_for_file(&self, path: &Path) -> Option<(LanguageServerLease, String)> {
+        let (lease, language) = self.running_for_file(path)?;
         self.check_still_trusted(&lease).await.ok()?;
         Some((lease, language))
     }
@@ -131,49 +131,49 @@ impl LanguageServers {
     /// it is ended. Nor if it can see a file that may not be read, because that came after it: then it
     /// is ended, and the next question starts another, from which that is hidden. To be asked after it
     /// has answered.
-    pub async fn vouch(&self, lease: &LanguageServerLease) -> Result<(), LspError> {
+    pub async fn verify_lease(&self, lease: &LanguageServerLease) -> Result<(), LspError> {
         self.check_still_trusted(lease).await?;
         if !lease.is_outdated().await {
             return Ok(());
         }
-        tracing::debug!(server = lease.server(), "a language server ends: it sees too much");
+        tracing::debug!(server = lease.server_name(), "a language server ends: it sees too much");
         lease.retire("it could see files that may not be read").await;
-        Err(LspError::Outdated { server: lease.server().to_owned() })
+        Err(LspError::Outdated { server: lease.server_name().to_owned() })
     }
 
     /// Ends them all, and waits until they have.
     pub async fn stop(&self) {
         let slots: Vec<Arc<LanguageServerSlot>> =
-            self.lock().drain().map(|(_, slot)| slot).collect();
+            self.lock_slots().drain().map(|(_, slot)| slot).collect();
         for slot in slots {
             slot.stop().await;
         }
     }
 
     /// The best server for a file that is installed.
-    fn choose(
+    fn choose_server(
         &self,
         path: &Path,
         shown: &str,
     ) -> Result<(&LanguageServerDefinition, &str), LspError> {
-        let place = self.place();
+        let place = self.program_search_path();
         let meant: Vec<(&LanguageServerDefinition, &str)> = self
             .config
             .definitions
             .iter()
-            .filter_map(|server| Some((server, server.language_of(path)?)))
+            .filter_map(|server| Some((server, server.language_id(path)?)))
             .collect();
         if meant.is_empty() {
-            return Err(self.none_known(shown));
+            return Err(self.no_server_error(shown));
         }
-        let installed = meant.iter().find(|(server, _)| server.find(&place).is_some());
+        let installed = meant.iter().find(|(server, _)| server.find_command(&place).is_some());
         installed.copied().ok_or_else(|| {
-            let how: Vec<String> = meant.iter().map(|(server, _)| how_to_get(server)).collect();
-            LspError::NoneInstalled { file: shown.to_owned(), how: how.join("; ") }
+            let how: Vec<String> = meant.iter().map(|(server, _)| install_hint(server)).collect();
+            LspError::NotInstalled { file: shown.to_owned(), how: how.join("; ") }
         })
     }
 
-    fn none_known(&self, shown: &str) -> LspError {
+    fn no_server_error(&self, shown: &str) -> LspError {
         let mut endings: Vec<String> = self
             .config
             .definitions
@@ -183,52 +183,52 @@ impl LanguageServers {
             .collect();
         endings.sort();
         endings.dedup();
-        LspError::NoneKnown { file: shown.to_owned(), known: endings.join(" ") }
+        LspError::NoServerKnown { file: shown.to_owned(), known: endings.join(" ") }
     }
 
     /// The folder of the workspace in which a file lies.
-    fn root_of(&self, path: &Path) -> Option<&Path> {
+    fn root_containing(&self, path: &Path) -> Option<&Path> {
         let holds = |root: &&PathBuf| path.starts_with(root);
         let inner = self.config.roots.iter().filter(holds);
         inner.max_by_key(|root| root.components().count()).map(PathBuf::as_path)
     }
 
-    fn place(&self) -> ProgramSearchPath<'_> {
+    fn program_search_path(&self) -> ProgramSearchPath<'_> {
         ProgramSearchPath { search_path: &self.config.search_path, roots: &self.config.roots }
     }
 
     fn slot(&self, server: &LanguageServerDefinition, root: &Path) -> Arc<LanguageServerSlot> {
         let key = (server.name.clone(), root.to_owned());
-        Arc::clone(self.lock().entry(key).or_default())
+        Arc::clone(self.lock_slots().entry(key).or_default())
     }
 
     /// A running server of a slot, started if need be.
-    async fn lease(
+    async fn acquire_lease(
         &self,
         server: &LanguageServerDefinition,
         root: &Path,
         slot: &Arc<LanguageServerSlot>,
     ) -> Result<LanguageServerLease, LspError> {
-        if let Some(lease) = slot.running() {
+        if let Some(lease) = slot.lease_running() {
             return self.check_still_trusted(&lease).await.map(|()| lease);
         }
-        let mut starting = slot.starting().await;
+        let mut starting = slot.lock_start().await;
         // Somebody else may have started it meanwhile.
-        if let Some(lease) = slot.running() {
+        if let Some(lease) = slot.lease_running() {
             return self.check_still_trusted(&lease).await.map(|()| lease);
         }
         let bounds = self.config.bounds;
-        starting.bury(bounds).await;
-        starting.check(&server.name, bounds)?;
+        starting.remove_dead(bounds).await;
+        starting.check_failures(&server.name, bounds)?;
         self.check_trust(root).await?;
-        self.make_room(slot).await?;
-        match self.start(server, root).await {
-            Ok(connection) => Ok(slot.put(connection, bounds.idle_max)),
+        self.reserve_capacity(slot).await?;
+        match self.start_server(server, root).await {
+            Ok(connection) => Ok(slot.install(connection, bounds.idle_max)),
             Err(error) => {
-                slot.give_up_place();
+                slot.clear_counted();
                 // It may be installed at any time, and what stands in for it ends at once.
-                if !matches!(error, LspError::StandIn { .. }) {
-                    starting.failed(error.to_string());
+                if !matches!(error, LspError::RustupProxy { .. }) {
+                    starting.record_failure(error.to_string());
                 }
                 Err(error)
             }
@@ -239,7 +239,10 @@ impl LanguageServers {
     async fn check_still_trusted(&self, lease: &LanguageServerLease) -> Result<(), LspError> {
         let trusted = self.check_trust(lease.root()).await;
         if trusted.is_err() {
-            tracing::debug!(server = lease.server(), "a language server ends: trust was revoked");
+            tracing::debug!(
+                server = lease.server_name(),
+                "a language server ends: trust was revoked"
+            );
             lease.retire("its folder is not trusted any more").await;
         }
         trusted
@@ -253,35 +256,46 @@ impl LanguageServers {
         answer.map_err(|why| LspError::Untrusted { folder: root.display().to_string(), why })
     }
 
-    async fn start(
+    async fn start_server(
         &self,
         server: &LanguageServerDefinition,
         root: &Path,
     ) -> Result<LspConnection, LspError> {
-        let words = server.find(&self.place()).ok_or_else(|| LspError::NotStarted {
-            server: server.name.clone(),
-            why: how_to_get(server),
+        let words = server.find_command(&self.program_search_path()).ok_or_else(|| {
+            LspError::NotStarted { server: server.name.clone(), why: install_hint(server) }
         })?;
         let cache = match self.config.cache.clone() {
             Some(caches) => {
                 let (name, root) = (server.name.clone(), root.to_owned());
                 let services = self.config.services.clone();
                 // Where it cannot be said what is hidden, nothing starts: it is told then.
-                let made =
-                    move || server_cache::prepare(&caches, &name, &root, &services.denied().ok()?);
+                let made = move || {
+                    server_cache::prepare(
+                        &caches,
+                        &name,
+                        &root,
+                        &services.list_denied_paths().ok()?,
+                    )
+                };
                 tokio::task::spawn_blocking(made).await.ok().flatten()
             }
             None => None,
         };
         let (bounds, services) = (self.config.bounds, &self.config.services);
-        let path = self.place().path();
+        let path = self.program_search_path().path_variable();
         let program = words.first().cloned().unwrap_or_default();
         tracing::debug!(server = server.name, "a language server is started");
         let start =
             LanguageServerLaunchOptions { services, server, words, root, cache, path, bounds };
         LspConnection::start(start).await.map_err(|error| match error {
-            LspError::NotStarted { why, server: name } if rustup_proxy::is_meant(server, &why) => {
-                LspError::StandIn { server: name, program, how: from(&server.how_to_get) }
+            LspError::NotStarted { why, server: name }
+                if rustup_proxy::is_rustup_message(server, &why) =>
+            {
+                LspError::RustupProxy {
+                    server: name,
+                    program,
+                    how: with_preposition(&server.how_to_get),
+                }
             }
             error => error,
         })
@@ -289,35 +303,35 @@ impl LanguageServers {
 
     /// Takes a place for one more server. Where there is none, the one that was left alone longest
     /// ends, unless all are at work.
-    async fn make_room(&self, slot: &Arc<LanguageServerSlot>) -> Result<(), LspError> {
+    async fn reserve_capacity(&self, slot: &Arc<LanguageServerSlot>) -> Result<(), LspError> {
         let oldest = {
-            let slots = self.lock();
+            let slots = self.lock_slots();
             let most = self.config.bounds.servers_max;
-            if slot.has_place() {
+            if slot.is_counted() {
                 return Ok(());
             }
-            if slots.values().filter(|slot| slot.has_place()).count() < most {
-                slot.take_place();
+            if slots.values().filter(|slot| slot.is_counted()).count() < most {
+                slot.mark_counted();
                 return Ok(());
             }
             let idle = slots.values().filter(|slot| slot.is_idle());
-            let oldest = idle.min_by_key(|slot| slot.used());
+            let oldest = idle.min_by_key(|slot| slot.last_used());
             let oldest = oldest.cloned().ok_or(LspError::TooMany(most))?;
             // It goes from the one to the other while nobody else looks.
-            oldest.give_up_place();
-            slot.take_place();
+            oldest.clear_counted();
+            slot.mark_counted();
             oldest
         };
         oldest.stop().await;
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, PathBuf), Arc<LanguageServerSlot>>> {
+    fn lock_slots(&self) -> MutexGuard<'_, HashMap<(String, PathBuf), Arc<LanguageServerSlot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn how_to_get(server: &LanguageServerDefinition) -> String {
+fn install_hint(server: &LanguageServerDefinition) -> String {
     match &server.written_at {
         Some(written_at) => {
             let program = server.commands.first().and_then(|words| words.first());
@@ -327,12 +341,12 @@ fn how_to_get(server: &LanguageServerDefinition) -> String {
                 server.name
             )
         }
-        None => format!("`{}` comes {}", server.name, from(&server.how_to_get)),
+        None => format!("`{}` comes {}", server.name, with_preposition(&server.how_to_get)),
     }
 }
 
-/// `with …` and `from …` say it themselves.
-fn from(how: &str) -> String {
+/// `with …` and `with_preposition …` say it themselves.
+fn with_preposition(how: &str) -> String {
     match how.starts_with('`') {
         true => format!("by {how}"),
         false => how.to_owned(),

@@ -31,5 +31,5 @@ pub use language_servers::{
 };
 pub use open_documents::{DocumentText, DocumentVersion};
 pub use position::PositionEncoding;
-pub use rustup_proxy::{has_stand_in, is_stand_in};
+pub use rustup_proxy::{is_rustup_proxy, may_be_rustup_proxy};
 pub use server_definition::{FileLanguage, LanguageServerDefinition};

@@ -19,7 +19,7 @@ pub const OPEN_MAX: usize = 50;
 /// How long a file stays open that nobody asks about.
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
 /// What a server is told of a file on disk: that it was changed.
-const CHANGED: u64 = 2;
+const FILE_CHANGED: u64 = 2;
 
 /// Something to tell the server.
 pub type LspNotification = (&'static str, Value);
@@ -66,8 +66,8 @@ struct OpenDocument {
 
 impl OpenDocuments {
     /// Sees to it that the server knows a text: what to tell it, and which state that is. `since`
-    /// counts what was published so far; `stamp` tells whether a file on disk is still the same.
-    pub fn tell(
+    /// counts what was published so far; `read_stamp` tells whether a file on disk is still the same.
+    pub fn sync(
         &mut self,
         text: DocumentText<'_>,
         since: u64,
@@ -85,7 +85,7 @@ impl OpenDocuments {
         }
         self.version += 1;
         let told = DocumentVersion { version: self.version, since };
-        let uri = uri::of_path(path);
+        let uri = uri::from_path(path);
         notifications.push(match self.open.contains_key(path) {
             true => (
                 "textDocument/didChange",
@@ -113,12 +113,12 @@ impl OpenDocuments {
     }
 
     /// The state of a file that the server was told of last.
-    pub fn told(&self, path: &Path) -> Option<DocumentVersion> {
+    pub fn version(&self, path: &Path) -> Option<DocumentVersion> {
         self.open.get(path).map(|document| document.told)
     }
 
     /// Files that are open with a text which is not on disk.
-    pub fn unsaved(&self) -> Vec<PathBuf> {
+    pub fn unsaved_files(&self) -> Vec<PathBuf> {
         let unsaved = self.open.iter().filter(|(_, document)| document.is_unsaved);
         unsaved.map(|(path, _)| path.clone()).collect()
     }
@@ -126,7 +126,7 @@ impl OpenDocuments {
     /// Closes a file.
     pub fn close(&mut self, path: &Path) -> Option<LspNotification> {
         self.open.remove(path)?;
-        Some(("textDocument/didClose", json!({"textDocument": {"uri": uri::of_path(path)}})))
+        Some(("textDocument/didClose", json!({"textDocument": {"uri": uri::from_path(path)}})))
     }
 
     /// Closes what somebody else changed on disk, what nobody asked about for long, and the one
@@ -153,7 +153,7 @@ impl OpenDocuments {
         if !changed.is_empty() {
             let changes: Vec<Value> = changed
                 .iter()
-                .map(|other| json!({"uri": uri::of_path(other), "type": CHANGED}))
+                .map(|other| json!({"uri": uri::from_path(other), "type": FILE_CHANGED}))
                 .collect();
             let told = json!({ "changes": changes });
             notifications.push(("workspace/didChangeWatchedFiles", told));
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     /// What a server is told of a file, in short.
-    fn told(notifications: &[LspNotification]) -> Vec<String> {
+    fn summarize(notifications: &[LspNotification]) -> Vec<String> {
         let short = |(method, params): &LspNotification| {
             let name = |value: &Value| {
                 value.as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default().to_owned()
@@ -196,23 +196,24 @@ mod tests {
         notifications.iter().map(short).collect()
     }
 
-    fn text<'a>(path: &'a str, text: &'a str, is_unsaved: bool) -> DocumentText<'a> {
+    fn document_text<'a>(path: &'a str, text: &'a str, is_unsaved: bool) -> DocumentText<'a> {
         DocumentText { path: Path::new(path), language: "c", text, is_unsaved }
     }
 
     #[test]
     fn a_text_is_told_once_and_each_state_has_a_larger_number() {
         let (mut documents, now) = (OpenDocuments::default(), Instant::now());
-        let mut tell =
-            |path, content, since| documents.tell(text(path, content, false), since, now, |_| None);
+        let mut tell = |path, content, since| {
+            documents.sync(document_text(path, content, false), since, now, |_| None)
+        };
         let (first, said) = tell("/a", "one", 7);
         assert_eq!(
-            (first, told(&said)),
+            (first, summarize(&said)),
             (DocumentVersion { version: 1, since: 7 }, vec!["didOpen a one".to_owned()])
         );
         assert_eq!(tell("/a", "one", 9), (first, Vec::new()));
         let (second, said) = tell("/a", "two", 9);
-        assert_eq!((second.version, told(&said)), (2, vec!["didChange a two".to_owned()]));
+        assert_eq!((second.version, summarize(&said)), (2, vec!["didChange a two".to_owned()]));
         assert_eq!(tell("/b", "one", 9).0.version, 3);
     }
 
@@ -222,15 +223,15 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let real = |name: &str| {
             std::fs::write(temp.path().join(name), "x").unwrap();
-            zero_sandbox::path_survey::stamp(&temp.path().join(name))
+            zero_sandbox::path_survey::read_stamp(&temp.path().join(name))
         };
         let (old, new) = (real("old"), real("new"));
         let (mut documents, now) = (OpenDocuments::default(), Instant::now());
-        documents.tell(text("/a", "one", false), 0, now, |_| old);
-        documents.tell(text("/u", "mine", true), 0, now, |_| old);
-        assert_eq!(documents.unsaved(), [PathBuf::from("/u")]);
-        let (_, said) = documents.tell(text("/b", "two", false), 0, now, |_| new);
-        assert_eq!(told(&said), ["didClose a ", "didChangeWatchedFiles a", "didOpen b two"]);
+        documents.sync(document_text("/a", "one", false), 0, now, |_| old);
+        documents.sync(document_text("/u", "mine", true), 0, now, |_| old);
+        assert_eq!(documents.unsaved_files(), [PathBuf::from("/u")]);
+        let (_, said) = documents.sync(document_text("/b", "two", false), 0, now, |_| new);
+        assert_eq!(summarize(&said), ["didClose a ", "didChangeWatchedFiles a", "didOpen b two"]);
         assert!(documents.is_open(Path::new("/u")));
     }
 
@@ -240,13 +241,13 @@ mod tests {
         for number in 0..OPEN_MAX {
             let path = format!("/{number}");
             let later = now + Duration::from_millis(number as u64);
-            documents.tell(text(&path, "x", false), 0, later, |_| None);
+            documents.sync(document_text(&path, "x", false), 0, later, |_| None);
         }
         let later = now + Duration::from_secs(1);
-        let (_, said) = documents.tell(text("/more", "x", false), 0, later, |_| None);
-        assert_eq!(told(&said), ["didClose 0 ", "didOpen more x"]);
+        let (_, said) = documents.sync(document_text("/more", "x", false), 0, later, |_| None);
+        assert_eq!(summarize(&said), ["didClose 0 ", "didOpen more x"]);
         let (_, said) =
-            documents.tell(text("/more", "x", false), 0, later + 2 * IDLE_MAX, |_| None);
+            documents.sync(document_text("/more", "x", false), 0, later + 2 * IDLE_MAX, |_| None);
         assert_eq!(said.len(), OPEN_MAX - 1);
         assert_eq!(documents.open.len(), 1);
     }

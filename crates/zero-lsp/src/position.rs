@@ -18,10 +18,10 @@ pub enum PositionEncoding {
 
 impl PositionEncoding {
     /// What we understand, the best first.
-    pub const OFFERED: [&'static str; 2] = ["utf-8", "utf-16"];
+    pub const SUPPORTED: [&'static str; 2] = ["utf-8", "utf-16"];
 
     /// The one of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "utf-8" => Some(Self::Utf8),
             "utf-16" => Some(Self::Utf16),

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// How deep symbols may lie in each other.
 const DEPTH_MAX: usize = 16;
 /// Most pieces that are taken of one answer; how many there were is counted beyond that.
-pub const PIECES_MAX: usize = 5_000;
+pub const ITEMS_MAX: usize = 5_000;
 /// Longest text that is taken of one piece, in characters.
 const TEXT_CHARS_MAX: usize = 2_000;
 /// Longest text about a place, in characters.
@@ -110,28 +110,28 @@ impl<T> Default for BoundedList<T> {
 }
 
 impl<T> BoundedList<T> {
-    fn of(values: &[Value], read: impl Fn(&Value) -> Option<T>) -> Self {
-        let taken = values.iter().take(PIECES_MAX).filter_map(read).collect();
+    fn from_values(values: &[Value], read: impl Fn(&Value) -> Option<T>) -> Self {
+        let taken = values.iter().take(ITEMS_MAX).filter_map(read).collect();
         Self { taken, total: values.len() }
     }
 }
 
 /// Places: none, one or several, plain or as links.
-pub fn places(answer: &Value) -> Option<BoundedList<LspLocation>> {
+pub fn parse_locations(answer: &Value) -> Option<BoundedList<LspLocation>> {
     let place = |value: &Value| match value.get("targetUri") {
-        Some(uri) => place_of(uri, value.get("targetSelectionRange")?),
-        None => place_of(value.get("uri")?, value.get("range")?),
+        Some(uri) => parse_location(uri, value.get("targetSelectionRange")?),
+        None => parse_location(value.get("uri")?, value.get("range")?),
     };
     match answer {
         Value::Null => Some(BoundedList::default()),
-        Value::Array(values) => Some(BoundedList::of(values, place)),
-        one @ Value::Object(_) => Some(BoundedList::of(std::slice::from_ref(one), place)),
+        Value::Array(values) => Some(BoundedList::from_values(values, place)),
+        one @ Value::Object(_) => Some(BoundedList::from_values(std::slice::from_ref(one), place)),
         _ => None,
     }
 }
 
 /// What a server says about a place: Markdown, or code.
-pub fn hover(answer: &Value) -> Option<Option<String>> {
+pub fn parse_hover(answer: &Value) -> Option<Option<String>> {
     let contents = match answer {
         Value::Null => return Some(None),
         answer => answer.get("contents")?,
@@ -141,9 +141,9 @@ pub fn hover(answer: &Value) -> Option<Option<String>> {
         let language = value.get("language").and_then(Value::as_str);
         Some(match language {
             Some(language) => {
-                zero_core::sanitize::block(text, &zero_core::sanitize::line(language))
+                zero_core::sanitize::to_code_block(text, &zero_core::sanitize::to_line(language))
             }
-            None => zero_core::sanitize::harmless(text),
+            None => zero_core::sanitize::replace_unsafe_chars(text),
         })
     };
     let text = match contents {
@@ -153,12 +153,12 @@ pub fn hover(answer: &Value) -> Option<Option<String>> {
         }
         one => marked(one)?,
     };
-    let text = zero_core::sanitize::shortened(text.trim(), HOVER_CHARS_MAX);
+    let text = zero_core::sanitize::truncate(text.trim(), HOVER_CHARS_MAX);
     Some((!text.is_empty()).then_some(text))
 }
 
 /// Symbols of a file or of a project, each before those that lie in it.
-pub fn symbols(answer: &Value) -> Option<BoundedList<LspSymbol>> {
+pub fn parse_symbols(answer: &Value) -> Option<BoundedList<LspSymbol>> {
     let values = match answer {
         Value::Null => return Some(BoundedList::default()),
         answer => answer.as_array()?,
@@ -171,8 +171,8 @@ pub fn symbols(answer: &Value) -> Option<BoundedList<LspSymbol>> {
 fn add_symbols(values: &[Value], depth: usize, pieces: &mut BoundedList<LspSymbol>) {
     for value in values {
         pieces.total += 1;
-        if pieces.taken.len() < PIECES_MAX {
-            pieces.taken.extend(symbol(value, depth));
+        if pieces.taken.len() < ITEMS_MAX {
+            pieces.taken.extend(parse_symbol(value, depth));
         }
         if let Some(children) = value.get("children").and_then(Value::as_array)
             && depth < DEPTH_MAX
@@ -182,54 +182,54 @@ fn add_symbols(values: &[Value], depth: usize, pieces: &mut BoundedList<LspSymbo
     }
 }
 
-fn symbol(value: &Value, depth: usize) -> Option<LspSymbol> {
+fn parse_symbol(value: &Value, depth: usize) -> Option<LspSymbol> {
     let place = match value.get("location") {
         Some(location) => {
             // A symbol of a project may come without its range.
-            let start = location.get("range").and_then(start).unwrap_or_default();
+            let start = location.get("range").and_then(parse_range_start).unwrap_or_default();
             LspLocation { uri: location.get("uri")?.as_str()?.to_owned(), start }
         }
         None => {
             let uri = value.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
             let range = value.get("selectionRange").or_else(|| value.get("range"))?;
-            LspLocation { uri, start: start(range)? }
+            LspLocation { uri, start: parse_range_start(range)? }
         }
     };
     Some(LspSymbol {
-        name: words(value.get("name")?)?,
-        kind: symbol_kind(value.get("kind").and_then(Value::as_u64).unwrap_or_default()),
-        container: value.get("containerName").and_then(words).filter(|name| !name.is_empty()),
+        name: parse_line(value.get("name")?)?,
+        kind: symbol_kind_name(value.get("kind").and_then(Value::as_u64).unwrap_or_default()),
+        container: value.get("containerName").and_then(parse_line).filter(|name| !name.is_empty()),
         place,
         depth,
     })
 }
 
 /// The functions at a place, as the server knows them, to be asked about.
-pub fn call_items(answer: &Value) -> Option<Vec<(LspSymbol, Value)>> {
+pub fn parse_call_items(answer: &Value) -> Option<Vec<(LspSymbol, Value)>> {
     let values = match answer {
         Value::Null => return Some(Vec::new()),
         answer => answer.as_array()?,
     };
-    let items = values.iter().take(PIECES_MAX);
-    Some(items.filter_map(|item| Some((symbol(item, 0)?, item.clone()))).collect())
+    let items = values.iter().take(ITEMS_MAX);
+    Some(items.filter_map(|item| Some((parse_symbol(item, 0)?, item.clone()))).collect())
 }
 
 /// Who calls a function, or whom it calls: what stands under `end`, which is `from` or `to`.
-pub fn callers(answer: &Value, end: &str) -> Option<BoundedList<CallHierarchyEntry>> {
+pub fn parse_call_entries(answer: &Value, end: &str) -> Option<BoundedList<CallHierarchyEntry>> {
     let values = match answer {
         Value::Null => return Some(BoundedList::default()),
         answer => answer.as_array()?,
     };
-    Some(BoundedList::of(values, |value| {
+    Some(BoundedList::from_values(values, |value| {
         let ranges = value.get("fromRanges").and_then(Value::as_array);
-        let calls = ranges.into_iter().flatten().take(100).filter_map(start).collect();
-        Some(CallHierarchyEntry { symbol: symbol(value.get(end)?, 0)?, calls })
+        let calls = ranges.into_iter().flatten().take(100).filter_map(parse_range_start).collect();
+        Some(CallHierarchyEntry { symbol: parse_symbol(value.get(end)?, 0)?, calls })
     }))
 }
 
 /// What a server finds wrong in a file.
-pub fn diagnostics(values: &[Value]) -> BoundedList<LspDiagnostic> {
-    BoundedList::of(values, |value| {
+pub fn parse_diagnostics(values: &[Value]) -> BoundedList<LspDiagnostic> {
+    BoundedList::from_values(values, |value| {
         let severity = match value.get("severity").and_then(Value::as_u64) {
             Some(2) => DiagnosticSeverity::Warning,
             Some(3) => DiagnosticSeverity::Information,
@@ -238,40 +238,40 @@ pub fn diagnostics(values: &[Value]) -> BoundedList<LspDiagnostic> {
         };
         let code = value.get("code").and_then(|code| match code {
             Value::Number(number) => Some(number.to_string()),
-            code => words(code),
+            code => parse_line(code),
         });
         Some(LspDiagnostic {
-            start: start(value.get("range")?)?,
+            start: parse_range_start(value.get("range")?)?,
             severity,
-            message: text(value.get("message")?)?,
-            source: value.get("source").and_then(words),
+            message: parse_text(value.get("message")?)?,
+            source: value.get("source").and_then(parse_line),
             code,
         })
     })
 }
 
-fn place_of(uri: &Value, range: &Value) -> Option<LspLocation> {
-    Some(LspLocation { uri: uri.as_str()?.to_owned(), start: start(range)? })
+fn parse_location(uri: &Value, range: &Value) -> Option<LspLocation> {
+    Some(LspLocation { uri: uri.as_str()?.to_owned(), start: parse_range_start(range)? })
 }
 
-fn start(range: &Value) -> Option<LspPosition> {
+fn parse_range_start(range: &Value) -> Option<LspPosition> {
     let start = range.get("start")?;
     let number = |name: &str| start.get(name)?.as_u64().filter(|number| *number <= 1 << 31);
     Some(LspPosition { line: number("line")?, character: number("character")? })
 }
 
 /// One line of harmless text.
-fn words(value: &Value) -> Option<String> {
-    Some(zero_core::sanitize::line(value.as_str()?))
+fn parse_line(value: &Value) -> Option<String> {
+    Some(zero_core::sanitize::to_line(value.as_str()?))
 }
 
 /// Harmless text of several lines.
-fn text(value: &Value) -> Option<String> {
-    let text = zero_core::sanitize::harmless(value.as_str()?);
-    Some(zero_core::sanitize::shortened(text.trim(), TEXT_CHARS_MAX))
+fn parse_text(value: &Value) -> Option<String> {
+    let text = zero_core::sanitize::replace_unsafe_chars(value.as_str()?);
+    Some(zero_core::sanitize::truncate(text.trim(), TEXT_CHARS_MAX))
 }
 
-fn symbol_kind(number: u64) -> &'static str {
+fn symbol_kind_name(number: u64) -> &'static str {
     const KINDS: [&str; 26] = [
         "file",
         "module",
@@ -321,7 +321,7 @@ mod tests {
             start: LspPosition { line, character },
         };
         let check = |answer: Value, expected: &[LspLocation], total: usize| {
-            let found = places(&answer).unwrap();
+            let found = parse_locations(&answer).unwrap();
             assert_eq!((&found.taken[..], found.total), (expected, total), "{answer}");
         };
         check(Value::Null, &[], 0);
@@ -334,7 +334,7 @@ mod tests {
         ];
         let [a, b, c] = bad;
         check(json!([a, link, b, c]), &[place("file:///b", 3, 4)], 4);
-        assert_eq!(places(&json!("text")), None);
+        assert_eq!(parse_locations(&json!("text")), None);
     }
 
     #[test]
@@ -354,9 +354,9 @@ mod tests {
             (json!({"contents": 7}), None),
             (json!(7), None),
         ] {
-            assert_eq!(hover(&answer), expected, "{answer}");
+            assert_eq!(parse_hover(&answer), expected, "{answer}");
         }
-        let escape = hover(&json!({"contents": "a\u{1b}[2Jb"})).unwrap().unwrap();
+        let escape = parse_hover(&json!({"contents": "a\u{1b}[2Jb"})).unwrap().unwrap();
         assert!(!escape.contains('\u{1b}'));
     }
 
@@ -366,7 +366,7 @@ mod tests {
             json!({"name": "go", "kind": 6, "range": range(2, 0), "selectionRange": range(2, 5)});
         let outer = json!({"name": "A", "kind": 5, "range": range(1, 0), "selectionRange": range(1, 6), "children": [inner, {"name": 1}]});
         let flat = json!({"name": "f", "kind": 99, "containerName": "A", "location": {"uri": "file:///x", "range": range(7, 0)}});
-        let found = symbols(&json!([outer, flat])).unwrap();
+        let found = parse_symbols(&json!([outer, flat])).unwrap();
         let shown: Vec<String> = found
             .taken
             .iter()
@@ -381,7 +381,7 @@ mod tests {
             deep =
                 json!({"name": "n", "kind": 5, "selectionRange": range(0, 0), "children": [deep]});
         }
-        assert_eq!(symbols(&json!([deep])).unwrap().taken.len(), DEPTH_MAX + 1);
+        assert_eq!(parse_symbols(&json!([deep])).unwrap().taken.len(), DEPTH_MAX + 1);
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
             json!({"range": range(1, 1), "message": "odd", "severity": 2, "code": 7}),
             json!({"message": "nowhere"}),
         ];
-        let found = diagnostics(&values);
+        let found = parse_diagnostics(&values);
         let shown: Vec<String> = found
             .taken
             .iter()

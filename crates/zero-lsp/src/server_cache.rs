@@ -14,9 +14,9 @@ use zero_sandbox::journal::sha256;
 /// How long a folder is kept that nobody uses.
 const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Folders that are looked at for that.
-const LOOKED_AT_MAX: usize = 1_000;
+const SWEPT_MAX: usize = 1_000;
 /// What is made and removed so that the folder's own time tells when it was used last.
-const MARK: &str = ".used";
+const MARKER: &str = ".used";
 
 /// Makes the folder of a server for a project of which it is denied `denied`, and takes away
 /// those that nobody used for long. Without one a server works too, though it may begin anew each
@@ -27,7 +27,7 @@ pub(crate) fn prepare(
     root: &Path,
     denied: &[PathBuf],
 ) -> Option<StateDir> {
-    sweep(caches);
+    sweep_unused(caches);
     let mut of_what = root.as_os_str().as_bytes().to_vec();
     for path in denied {
         of_what.push(0);
@@ -36,9 +36,9 @@ pub(crate) fn prepare(
     let of_what: String = sha256(&of_what).chars().take(16).collect();
     let folder = caches.child(&format!("{server}-{of_what}"));
     let made = folder.create().and_then(|()| {
-        folder.remove(MARK)?;
-        folder.create_new(MARK)?;
-        folder.remove(MARK)
+        folder.remove(MARKER)?;
+        folder.create_new(MARKER)?;
+        folder.remove(MARKER)
     });
     match made {
         Ok(()) => Some(folder),
@@ -49,8 +49,8 @@ pub(crate) fn prepare(
     }
 }
 
-fn sweep(caches: &StateDir) {
-    for name in caches.names().unwrap_or_default().iter().take(LOOKED_AT_MAX) {
+fn sweep_unused(caches: &StateDir) {
+    for name in caches.list_names().unwrap_or_default().iter().take(SWEPT_MAX) {
         let is_unused = caches.age(name).is_ok_and(|age| age > UNUSED_MAX);
         if is_unused && let Err(error) = caches.child(name).remove_all() {
             tracing::debug!(%error, name, "an old folder of a language server stays");

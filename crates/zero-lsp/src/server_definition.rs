@@ -8,10 +8,10 @@ use serde_json::Value;
 use zero_core::CommandLimitChange;
 use zero_sandbox::path_survey;
 
-pub use self::builtin_servers::known;
+pub use self::builtin_servers::builtin_servers;
 
-/// Where programs are found when `PATH` leads nowhere but into the workspace.
-const USUAL_PATH: &str = "/usr/bin:/bin";
+/// Where programs are found when `SYSTEM_PATH` leads nowhere but into the workspace.
+const FALLBACK_PATH: &str = "/usr/bin:/bin";
 /// Longest name of a server.
 pub const NAME_LEN_MAX: usize = 32;
 
@@ -49,7 +49,7 @@ pub struct FileLanguage {
 
 impl LanguageServerDefinition {
     /// What the language of a file is called, if this server is for it.
-    pub fn language_of(&self, path: &Path) -> Option<&str> {
+    pub fn language_id(&self, path: &Path) -> Option<&str> {
         let name = path.file_name()?.to_str()?;
         let is_meant = |language: &&FileLanguage| {
             let before = name.strip_suffix(language.ending.as_str());
@@ -59,12 +59,12 @@ impl LanguageServerDefinition {
     }
 
     /// The program that would run, by its full path, with its arguments; `None` where none is
-    /// installed. Programs and folders of `PATH` that lie in the workspace do not count: what a
+    /// installed. Programs and folders of `SYSTEM_PATH` that lie in the workspace do not count: what a
     /// project brings along runs only where settings name it.
-    pub fn find(&self, place: &ProgramSearchPath<'_>) -> Option<Vec<String>> {
+    pub fn find_command(&self, place: &ProgramSearchPath<'_>) -> Option<Vec<String>> {
         self.commands.iter().find_map(|command| {
             let (program, args) = command.split_first()?;
-            let program = place.find(program)?;
+            let program = place.find_program(program)?;
             Some(std::iter::once(program).chain(args.iter().cloned()).collect())
         })
     }
@@ -80,7 +80,7 @@ pub struct ProgramSearchPath<'a> {
 }
 
 impl ProgramSearchPath<'_> {
-    fn find(&self, program: &str) -> Option<String> {
+    fn find_program(&self, program: &str) -> Option<String> {
         let is_there = |path: &PathBuf| path_survey::is_program(path);
         if program.contains('/') {
             let path = self.roots.first()?.join(program);
@@ -88,26 +88,27 @@ impl ProgramSearchPath<'_> {
         }
         // A link of that name may lead into the workspace too.
         let is_meant = |path: &PathBuf| is_there(path) && self.is_outside(path);
-        let found = self.folders().map(|folder| folder.join(program)).find(is_meant)?;
+        let found = self.search_folders().map(|folder| folder.join(program)).find(is_meant)?;
         found.to_str().map(str::to_owned)
     }
 
-    /// `PATH` for a server, which starts others by their names, above all what its own script is
+    /// `SYSTEM_PATH` for a server, which starts others by their names, above all what its own script is
     /// for. `None` where there is nothing to say about it.
-    pub(crate) fn path(&self) -> Option<String> {
+    pub(crate) fn path_variable(&self) -> Option<String> {
         if self.search_path.is_empty() {
             return None;
         }
-        let folders: Vec<&str> = self.folders().filter_map(|folder| folder.to_str()).collect();
+        let folders: Vec<&str> =
+            self.search_folders().filter_map(|folder| folder.to_str()).collect();
         Some(match folders.is_empty() {
             // Nothing would mean the folder it starts in.
-            true => USUAL_PATH.to_owned(),
+            true => FALLBACK_PATH.to_owned(),
             false => folders.join(":"),
         })
     }
 
     /// The folders in which programs are found by name.
-    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+    fn search_folders(&self) -> impl Iterator<Item = &PathBuf> {
         self.search_path.iter().filter(|folder| self.is_outside(folder))
     }
 
@@ -118,7 +119,7 @@ impl ProgramSearchPath<'_> {
 
 /// The known servers with what settings say: those of settings come first, and one that has the name
 /// of a known one takes its place.
-pub fn with_known(
+pub fn merge_with_builtin(
     own: Vec<LanguageServerDefinition>,
     turned_off: &[String],
 ) -> Vec<LanguageServerDefinition> {
@@ -126,7 +127,7 @@ pub fn with_known(
         own.iter().any(|server| server.name == name) || turned_off.iter().any(|off| off == name)
     };
     let rest: Vec<LanguageServerDefinition> =
-        known().into_iter().filter(|server| !is_taken(&server.name)).collect();
+        builtin_servers().into_iter().filter(|server| !is_taken(&server.name)).collect();
     own.into_iter().chain(rest).collect()
 }
 
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_file_has_one_language() {
-        let servers = known();
+        let servers = builtin_servers();
         for (file, expected) in [
             ("src/main.rs", Some(("rust-analyzer", "rust"))),
             ("a.tsx", Some(("typescript", "typescriptreact"))),
@@ -155,7 +156,7 @@ mod tests {
         ] {
             let found = servers
                 .iter()
-                .find_map(|s| Some((s.name.as_str(), s.language_of(Path::new(file))?)));
+                .find_map(|s| Some((s.name.as_str(), s.language_id(Path::new(file))?)));
             assert_eq!(found.filter(|_| file != "rs"), expected, "{file}");
         }
     }
@@ -183,7 +184,7 @@ mod tests {
             let expected = expected.map(|path| {
                 vec![root.join(path).to_str().unwrap().to_owned(), "--stdio".to_owned()]
             });
-            assert_eq!(server.find(&place), expected, "{program} in {path:?}");
+            assert_eq!(server.find_command(&place), expected, "{program} in {path:?}");
         };
         check("my-server", &["bin"], Some("bin/my-server"));
         check("my-server", &["work", "link", "bin"], Some("bin/my-server"));
@@ -195,11 +196,11 @@ mod tests {
         let path = |path: &[&str]| {
             let search_path: Vec<PathBuf> = path.iter().map(|p| root.join(p)).collect();
             ProgramSearchPath { search_path: &search_path, roots: std::slice::from_ref(&work) }
-                .path()
+                .path_variable()
         };
         let usual = usual.to_str().unwrap();
         assert_eq!(path(&["work/node_modules/.bin", "link", "bin", "work"]).unwrap(), usual);
-        assert_eq!(path(&["work", "link"]).unwrap(), USUAL_PATH);
+        assert_eq!(path(&["work", "link"]).unwrap(), FALLBACK_PATH);
         assert_eq!(path(&[]), None);
         // Settings that were trusted may name it.
         check("./my-server", &[], Some("work/./my-server"));
@@ -212,7 +213,7 @@ mod tests {
             name: "gopls".to_owned(),
             ..LanguageServerDefinition::default()
         };
-        let all = with_known(vec![own], &["clangd".to_owned()]);
+        let all = merge_with_builtin(vec![own], &["clangd".to_owned()]);
         let names: Vec<&str> = all.iter().map(|server| server.name.as_str()).collect();
         assert_eq!(names.first(), Some(&"gopls"));
         assert_eq!(names.iter().filter(|name| **name == "gopls").count(), 1);

@@ -19,9 +19,9 @@ use zero_sandbox::running_command::{CommandExit, ExitCause};
 use crate::server_definition::LanguageServerDefinition;
 
 /// How much of the error output is kept.
-const STDERR_KEPT: usize = 4 << 10;
+const STDERR_BYTES_MAX: usize = 4 << 10;
 /// How long the last words of a server that died are waited for.
-const LAST_WORDS_MAX: Duration = Duration::from_millis(300);
+const STDERR_WAIT_MAX: Duration = Duration::from_millis(300);
 /// How much a server may use, unless settings say otherwise: it holds a whole project in memory.
 const LIMITS: [(CommandLimit, &str); 4] = [
     (CommandLimit::Memory, "2GB"),
@@ -55,24 +55,25 @@ impl LanguageServerProcess {
         cache: Option<PathBuf>,
         path: Option<String>,
     ) -> Result<(Self, LanguageServerPipes), String> {
-        let mut request = request(server, words, root, cache);
+        let mut request = service_request(server, words, root, cache);
         // What a setting says comes later, and counts.
         request.variables.splice(0..0, path.map(|path| ("PATH".to_owned(), path)));
         let services = services.clone();
         let started = tokio::task::spawn_blocking(move || services.start(&request)).await;
         let service = started.map_err(|error| error.to_string())?.map_err(|error| error.message)?;
-        Self::attend(service, &server.name)
+        Self::from_service(service, &server.name)
     }
 
-    fn attend(
+    fn from_service(
         mut service: ServiceHandle,
         name: &str,
     ) -> Result<(Self, LanguageServerPipes), String> {
         let pipes = LanguageServerPipes {
-            input: pipe::Sender::from_owned_fd(taken(service.stdin.take())?).map_err(no_pipe)?,
-            output: receiver(service.stdout.take())?,
+            input: pipe::Sender::from_owned_fd(require_pipe(service.stdin.take())?)
+                .map_err(pipe_error)?,
+            output: open_receiver(service.stdout.take())?,
         };
-        let stderr = receiver(service.stderr.take())?;
+        let stderr = open_receiver(service.stderr.take())?;
         let process = Self {
             service: Arc::new(service),
             stderr: Arc::default(),
@@ -80,7 +81,7 @@ impl LanguageServerProcess {
             ended: CancellationToken::new(),
         };
         let drained = CancellationToken::new();
-        let reading = drain(stderr, Arc::clone(&process.stderr), name.to_owned());
+        let reading = drain_stderr(stderr, Arc::clone(&process.stderr), name.to_owned());
         let done = drained.clone().drop_guard();
         tokio::spawn(async move {
             let _done = done;
@@ -89,28 +90,28 @@ impl LanguageServerProcess {
         let (service, exit) = (Arc::clone(&process.service), Arc::clone(&process.exit));
         let ended = process.ended.clone();
         tokio::spawn(async move {
-            let how = service.ended().await;
+            let how = service.wait().await;
             // Whoever learns that it ended wants to know what it said last.
-            let _ = tokio::time::timeout(LAST_WORDS_MAX, drained.cancelled()).await;
-            let _ = exit.set(told(&how));
+            let _ = tokio::time::timeout(STDERR_WAIT_MAX, drained.cancelled()).await;
+            let _ = exit.set(describe_exit(&how));
             ended.cancel();
         });
         Ok((process, pipes))
     }
 
     /// Why it is of no use any more: how it ended, and the end of its error output.
-    pub(crate) async fn failure(&self, what: &str) -> String {
+    pub(crate) async fn describe_failure(&self, what: &str) -> String {
         // Its output ends a moment before the rest is known.
-        let _ = tokio::time::timeout(2 * LAST_WORDS_MAX, self.ended.cancelled()).await;
+        let _ = tokio::time::timeout(2 * STDERR_WAIT_MAX, self.ended.cancelled()).await;
         let exit = self.exit.get().map_or(what, String::as_str);
-        match self.stderr.shown() {
+        match self.stderr.render() {
             said if said.is_empty() => exit.to_owned(),
             said => format!("{exit}; it said: {said}"),
         }
     }
 
     /// Waits for its end; false when it took longer.
-    pub(crate) async fn ended_within(&self, limit: Duration) -> bool {
+    pub(crate) async fn wait_for_exit(&self, limit: Duration) -> bool {
         tokio::time::timeout(limit, self.ended.cancelled()).await.is_ok()
     }
 
@@ -127,7 +128,7 @@ impl LanguageServerProcess {
     }
 
     /// Ends every process of it once that is to be, unless it ends by itself within `grace`.
-    pub(crate) fn end_after(&self, over: CancellationToken, grace: Duration) {
+    pub(crate) fn kill_after(&self, over: CancellationToken, grace: Duration) {
         let (service, ended) = (Arc::clone(&self.service), self.ended.clone());
         tokio::spawn(async move {
             over.cancelled().await;
@@ -149,7 +150,7 @@ impl Drop for LanguageServerProcess {
     }
 }
 
-fn request(
+fn service_request(
     server: &LanguageServerDefinition,
     words: Vec<String>,
     root: &Path,
@@ -170,8 +171,8 @@ fn request(
         // Each is a limit that can be.
         let _ = limits.set(limit, value);
     }
-    for (name, value) in server.limits.shown() {
-        if let Some(limit) = CommandLimit::named(name) {
+    for (name, value) in server.limits.format_values() {
+        if let Some(limit) = CommandLimit::from_name(name) {
             let _ = limits.set(limit, &value);
         }
     }
@@ -187,7 +188,7 @@ fn request(
     }
 }
 
-fn told(how: &CommandExit) -> String {
+fn describe_exit(how: &CommandExit) -> String {
     match (how.why, how.exit_code, how.signal) {
         (ExitCause::MemoryLimit { limit, .. }, ..) => format!(
             "it needed more memory than the {} it may use; raise `command-memory` in `limits` of this server in `lspServers`",
@@ -202,25 +203,25 @@ fn told(how: &CommandExit) -> String {
     }
 }
 
-fn taken(fd: Option<OwnedFd>) -> Result<OwnedFd, String> {
+fn require_pipe(fd: Option<OwnedFd>) -> Result<OwnedFd, String> {
     fd.ok_or_else(|| "it has no pipe".to_owned())
 }
 
-fn receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
-    pipe::Receiver::from_owned_fd(taken(fd)?).map_err(no_pipe)
+fn open_receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
+    pipe::Receiver::from_owned_fd(require_pipe(fd)?).map_err(pipe_error)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
-fn no_pipe(error: std::io::Error) -> String {
+fn pipe_error(error: std::io::Error) -> String {
     format!("it has no pipe: {error}")
 }
 
 /// Reads error output until it ends, so that no server hangs on a full pipe.
-async fn drain(mut stderr: pipe::Receiver, tail: Arc<StderrTail>, server: String) {
+async fn drain_stderr(mut stderr: pipe::Receiver, tail: Arc<StderrTail>, server: String) {
     let mut chunk = vec![0; 4 << 10];
     while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
         let text = chunk.get(..length).unwrap_or_default();
-        tail.add(text);
+        tail.push(text);
         tracing::trace!(server, bytes = length, "error output");
     }
 }
@@ -230,16 +231,16 @@ async fn drain(mut stderr: pipe::Receiver, tail: Arc<StderrTail>, server: String
 struct StderrTail(Mutex<VecDeque<u8>>);
 
 impl StderrTail {
-    fn add(&self, bytes: &[u8]) {
+    fn push(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = bytes.get(bytes.len().saturating_sub(STDERR_KEPT)..).unwrap_or(bytes);
-        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_KEPT);
+        let bytes = bytes.get(bytes.len().saturating_sub(STDERR_BYTES_MAX)..).unwrap_or(bytes);
+        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_BYTES_MAX);
         kept.drain(..excess);
         kept.extend(bytes);
     }
 
     /// Its first and last lines, with nothing in them that does more than be read.
-    fn shown(&self) -> String {
+    fn render(&self) -> String {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -249,6 +250,6 @@ impl StderrTail {
             }
             few => few.join("\n"),
         };
-        zero_core::sanitize::escaped(&told)
+        zero_core::sanitize::escape_unsafe_chars(&told)
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const SCHEME: &str = "file://";
 
 /// The address of a file, by its absolute path.
-pub fn of_path(path: &Path) -> String {
+pub fn from_path(path: &Path) -> String {
     let mut uri = String::from(SCHEME);
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -47,11 +47,11 @@ mod tests {
     #[test]
     fn a_path_comes_back_as_it_was() {
         for path in ["/a/b.rs", "/a b/ü#?%.c", "/x/😀"] {
-            assert_eq!(to_path(&of_path(Path::new(path))).as_deref(), Some(Path::new(path)));
+            assert_eq!(to_path(&from_path(Path::new(path))).as_deref(), Some(Path::new(path)));
         }
         let odd = PathBuf::from(OsString::from_vec(b"/a\xFFb".to_vec()));
-        assert_eq!(to_path(&of_path(&odd)), Some(odd));
-        assert_eq!(of_path(Path::new("/a b")), "file:///a%20b");
+        assert_eq!(to_path(&from_path(&odd)), Some(odd));
+        assert_eq!(from_path(Path::new("/a b")), "file:///a%20b");
     }
 
     #[test]

@@ -39,7 +39,7 @@ use zero_sandbox::{StateDir, Workspace};
 const WARM_UP_CALLS: usize = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    zero_sandbox::helper_process::from_argv0();
+    zero_sandbox::helper_process::dispatch_helper();
     let mut args = std::env::args().skip(1);
     let mut next = || args.next().ok_or("name a folder, a server and a number of calls");
     let (folder, server, calls) = (PathBuf::from(next()?), next()?, next()?.parse()?);
@@ -51,10 +51,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn measure(folder: &Path, server: String, calls: usize) -> Result<(), Box<dyn Error>> {
     let place = BenchmarkHost::new(folder)?;
-    let inside = place.median("LS", json!({"path": "."}), calls).await?;
-    let servers = place.servers(server)?;
-    servers.ready("other").await.map_err(|error| error.to_string())?;
-    let through_client = place.median("other__work", json!({}), calls).await?;
+    let inside = place.measure_median("LS", json!({"path": "."}), calls).await?;
+    let servers = place.build_servers(server)?;
+    servers.wait_until_ready("other").await.map_err(|error| error.to_string())?;
+    let through_client = place.measure_median("other__work", json!({}), calls).await?;
     servers.stop().await;
     println!(
         "{}",
@@ -78,12 +78,12 @@ impl BenchmarkHost {
         let mut config = ToolHostConfig::new(workspace, StateDir::new(folder.join("state")));
         config.approver = Some(Arc::new(AllowAllApprover));
         let host = Arc::new(ToolHost::new(config));
-        host.registry().add("builtin", zero_tools::builtin())?;
+        host.registry().add("builtin", zero_tools::builtin_tools())?;
         let session = host.open_session(SessionId::from_bits(1))?;
         Ok(Self { work, host, session, dialect: Dialect::new(DialectName::Canonical) })
     }
 
-    fn servers(&self, server: String) -> Result<Arc<McpServerSet>, Box<dyn Error>> {
+    fn build_servers(&self, server: String) -> Result<Arc<McpServerSet>, Box<dyn Error>> {
         let host = &self.host;
         let definition = McpServerDefinition {
             alias: ServerAlias::new("other")?,
@@ -106,7 +106,7 @@ impl BenchmarkHost {
         Ok(McpServerSet::new(McpServerSetConfig {
             services: host.services(),
             web: RemoteServerAccess {
-                guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+                guard: NetworkGuard::new(Arc::clone(host.policy()), host.resolver_config().clone()),
                 credentials: Arc::new(CredentialVault::new(
                     host.state(),
                     Arc::new(DesktopKeyring::LOGINS),
@@ -123,10 +123,15 @@ impl BenchmarkHost {
     }
 
     /// What a call takes: the middle one of many.
-    async fn median(&self, tool: &str, input: Value, calls: usize) -> Result<Duration, ToolError> {
+    async fn measure_median(
+        &self,
+        tool: &str,
+        input: Value,
+        calls: usize,
+    ) -> Result<Duration, ToolError> {
         let mut durations = Vec::with_capacity(calls);
         for call in 0..WARM_UP_CALLS + calls {
-            let took = self.call(tool, input.clone()).await?;
+            let took = self.time_call(tool, input.clone()).await?;
             if call >= WARM_UP_CALLS {
                 durations.push(took);
             }
@@ -135,7 +140,7 @@ impl BenchmarkHost {
         Ok(durations.get(durations.len() / 2).copied().unwrap_or_default())
     }
 
-    async fn call(&self, tool: &str, input: Value) -> Result<Duration, ToolError> {
+    async fn time_call(&self, tool: &str, input: Value) -> Result<Duration, ToolError> {
         let (id, session) = (new_call_id(), self.session.id().cloned());
         let call = ToolCall { id, session, tool: tool.to_owned(), input, timeout: None };
         let start = Instant::now();

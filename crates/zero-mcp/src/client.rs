@@ -137,8 +137,8 @@ impl McpServerSet {
         let elicits = elicitor.is_some();
         let mut members = BTreeMap::new();
         for definition in definitions {
-            let identity = ServerIdentity::of(&definition.reach);
-            let key = identity.narrowed(&json!([
+            let identity = ServerIdentity::from_transport(&definition.reach);
+            let key = identity.scoped_to(&json!([
                 config.confined_by,
                 elicits,
                 state.path().as_os_str().as_encoded_bytes(),
@@ -171,7 +171,7 @@ impl McpServerSet {
 
     /// Registers at once the tools that are known from last time. Nothing is started for it.
     pub fn register_known(self: &Arc<Self>) {
-        self.follow_all();
+        self.watch_all_listings();
         for member in self.members.values() {
             member.refresh();
         }
@@ -181,7 +181,7 @@ impl McpServerSet {
     /// Starts the servers in the background whose tools nobody knows yet, and sees to it that
     /// whatever a server lists from now on is registered. Must be called within a runtime.
     pub fn start_unknown(self: &Arc<Self>) {
-        self.follow_all();
+        self.watch_all_listings();
         let servers = self.members.values().map(|member| Arc::clone(member.server()));
         let unknown: Vec<_> = servers.filter(|server| server.listing().is_none()).collect();
         tokio::spawn(async move {
@@ -189,7 +189,7 @@ impl McpServerSet {
                 STARTS_AT_ONCE,
                 |server| async move {
                     // Why it failed is to be seen in its status.
-                    let _ = server.connection().await;
+                    let _ = server.open_connection().await;
                 },
             );
             starting.await;
@@ -197,11 +197,12 @@ impl McpServerSet {
     }
 
     /// Starts a server unless it runs, and waits until its tools are registered.
-    pub async fn ready(&self, alias: &str) -> Result<(), ServerUnavailableError> {
-        let member =
-            self.member(alias).map_err(|error| ServerUnavailableError::new(error.to_string()))?;
-        member.server().connection().await?;
-        self.take_in(member);
+    pub async fn wait_until_ready(&self, alias: &str) -> Result<(), ServerUnavailableError> {
+        let member = self
+            .find_binding(alias)
+            .map_err(|error| ServerUnavailableError::new(error.to_string()))?;
+        member.server().open_connection().await?;
+        self.refresh_tools(member);
         Ok(())
     }
 
@@ -215,8 +216,8 @@ impl McpServerSet {
     pub async fn probe(&self) -> Vec<McpServerStatus> {
         futures_util::stream::iter(self.members.values())
             .for_each_concurrent(STARTS_AT_ONCE, |member| async move {
-                let _ = member.server().connection().await;
-                self.take_in(member);
+                let _ = member.server().open_connection().await;
+                self.refresh_tools(member);
             })
             .await;
         self.status()
@@ -225,17 +226,17 @@ impl McpServerSet {
     /// Waits for the servers whose tools nobody knows yet, each as long as it may take to start and
     /// none longer than this; then how those stand that have listed nothing. One that failed is not
     /// started again for it.
-    pub async fn settle(&self, most: Duration) -> Vec<McpServerStatus> {
+    pub async fn wait_for_listings(&self, most: Duration) -> Vec<McpServerStatus> {
         let unlisted = |member: &&Arc<ServerBinding>| member.server().listing().is_none();
         futures_util::stream::iter(self.members.values().filter(unlisted))
             .for_each_concurrent(None, |member| async move {
                 let server = member.server();
-                if matches!(server.glance().phase, ServerPhase::Unknown | ServerPhase::Starting) {
+                if matches!(server.snapshot().phase, ServerPhase::Unknown | ServerPhase::Starting) {
                     let most = most.min(member.startup_timeout());
                     // Its start goes on without us; how it went is in its status.
-                    let _ = tokio::time::timeout(most, server.connection()).await;
+                    let _ = tokio::time::timeout(most, server.open_connection()).await;
                 }
-                self.take_in(member);
+                self.refresh_tools(member);
             })
             .await;
         self.members.values().filter(unlisted).map(|member| member.status()).collect()
@@ -243,16 +244,19 @@ impl McpServerSet {
 
     /// Starts a server anew, here and in every zero that uses it, however often it failed.
     pub async fn reconnect(&self, alias: &str) -> Result<McpServerStatus, UnknownServerError> {
-        let member = self.member(alias)?;
+        let member = self.find_binding(alias)?;
         // Why it failed is in the status.
         let _ = member.server().reconnect().await;
-        self.take_in(member);
+        self.refresh_tools(member);
         Ok(member.status())
     }
 
     /// The tools of a server that are not what was approved, with what was.
-    pub fn changed(&self, alias: &str) -> Result<Vec<ToolDefinitionChange>, UnknownServerError> {
-        Ok(self.member(alias)?.changed())
+    pub fn changed_tools(
+        &self,
+        alias: &str,
+    ) -> Result<Vec<ToolDefinitionChange>, UnknownServerError> {
+        Ok(self.find_binding(alias)?.changed_tools())
     }
 
     /// Takes changed tools of a server as approved. What counts is what the person was shown,
@@ -262,8 +266,9 @@ impl McpServerSet {
         alias: &str,
         shown: &[ToolDefinitionChange],
     ) -> Result<(), ServerUnavailableError> {
-        let member =
-            self.member(alias).map_err(|error| ServerUnavailableError::new(error.to_string()))?;
+        let member = self
+            .find_binding(alias)
+            .map_err(|error| ServerUnavailableError::new(error.to_string()))?;
         member.approve(shown)
     }
 
@@ -278,38 +283,38 @@ impl McpServerSet {
             .await;
     }
 
-    fn member(&self, alias: &str) -> Result<&Arc<ServerBinding>, UnknownServerError> {
+    fn find_binding(&self, alias: &str) -> Result<&Arc<ServerBinding>, UnknownServerError> {
         let found = self.members.iter().find(|(name, _)| name.as_str() == alias);
         found.map(|(_, member)| member).ok_or_else(|| UnknownServerError {
-            alias: sanitize::line(alias),
+            alias: sanitize::to_line(alias),
             known: self.members.keys().map(ToString::to_string).collect(),
         })
     }
 
     /// Sees to it, once, that whatever servers list is registered.
-    fn follow_all(self: &Arc<Self>) {
+    fn watch_all_listings(self: &Arc<Self>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         self.following.get_or_init(|| {
             for member in self.members.values() {
-                runtime.spawn(Self::follow(Arc::downgrade(self), Arc::clone(member)));
+                runtime.spawn(Self::watch_listing(Arc::downgrade(self), Arc::clone(member)));
             }
         });
     }
 
     /// Registers whatever a server lists, for as long as there is a host.
-    async fn follow(servers: Weak<Self>, member: Arc<ServerBinding>) {
-        let mut listings = member.server().listings();
+    async fn watch_listing(servers: Weak<Self>, member: Arc<ServerBinding>) {
+        let mut listings = member.server().subscribe_listings();
         while listings.changed().await.is_ok() {
             let Some(servers) = servers.upgrade() else { return };
             if member.has_ended() {
                 return;
             }
-            servers.take_in(&member);
+            servers.refresh_tools(&member);
         }
     }
 
     /// Registers what a server listed, where that is news.
-    fn take_in(&self, member: &Arc<ServerBinding>) {
+    fn refresh_tools(&self, member: &Arc<ServerBinding>) {
         if member.refresh() {
             self.register([member]);
         }
@@ -319,7 +324,7 @@ impl McpServerSet {
     /// too much, behind a search.
     fn register<'a>(&self, changed: impl IntoIterator<Item = &'a Arc<ServerBinding>>) {
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
-        let tokens: usize = self.members.values().map(|member| member.tokens()).sum();
+        let tokens: usize = self.members.values().map(|member| member.token_cost()).sum();
         let shown = match tokens > self.schema_tokens_max {
             true => ToolVisibility::WhenFound,
             false => ToolVisibility::Always,

@@ -39,8 +39,8 @@ pub use self::http::{
 pub use self::mcp_approver::McpApprover;
 pub use self::mcp_elicitor::McpElicitor;
 pub use self::progress::McpObserver;
-pub use self::stdio::{serve_lines, serve_on, serve_stdio};
-pub use self::tool_list::in_order;
+pub use self::stdio::{serve_lines, serve_stdio, serve_transport};
+pub use self::tool_list::sort_tools;
 
 use self::client_sessions::{HttpSessionMap, LazySession, OpenSessions};
 use self::parked_calls::ParkedCalls;
@@ -50,7 +50,7 @@ use self::tool_list::McpToolListCache;
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// How long calls that were stopped may take to end.
-const CALLS_END: Duration = Duration::from_secs(10);
+const CALLS_END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server is made of.
 pub struct McpServiceConfig {
@@ -117,7 +117,7 @@ impl Default for McpServiceLimits {
 pub enum McpServiceError {
     /// The client did not begin as the protocol wants, or its connection broke.
     #[error("the connection could not be set up: {0}")]
-    Begin(String),
+    Handshake(String),
     /// The address is open to other machines and nobody said that it may be.
     #[error(
         "`{0}` can be reached from other machines; bind to a loopback address such as 127.0.0.1, or say that this is wanted"
@@ -125,7 +125,7 @@ pub enum McpServiceError {
     OpenAddress(std::net::SocketAddr),
     /// The client did not read what it was sent.
     #[error("the client did not read what it was sent for {} s; the connection was given up", .0.as_secs())]
-    NotRead(Duration),
+    UnreadOutput(Duration),
     /// The socket, or stdin or stdout, failed.
     #[error("could not use the connection")]
     Socket(#[source] std::io::Error),
@@ -168,13 +168,13 @@ impl McpServiceState {
             Arc::clone(&dialect),
             order,
         ));
-        let info = info(&folders);
+        let info = server_info(&folders);
         let mut whose = MetaObject::new();
         let name = serde_json::to_value(&info.server_info).unwrap_or_default();
         whose.0.insert(SERVER_INFO.to_owned(), name);
         let (told, changes) = watch::channel(0);
-        let news = host.registry().changes();
-        tokio::spawn(tool_list::watch(Arc::clone(&listing), news, told, stop.clone()));
+        let news = host.registry().subscribe();
+        tokio::spawn(tool_list::watch_changes(Arc::clone(&listing), news, told, stop.clone()));
         Arc::new(Self {
             dialect,
             board,
@@ -201,15 +201,15 @@ impl McpServiceState {
     async fn end(self: &Arc<Self>) {
         self.stop.cancel();
         self.pending.clear();
-        let _ = tokio::time::timeout(CALLS_END, self.running.closed()).await;
+        let _ = tokio::time::timeout(CALLS_END_TIMEOUT, self.running.closed()).await;
         let server = Arc::clone(self);
         // It waits for processes to die.
-        let _ = tokio::task::spawn_blocking(move || server.sessions.end()).await;
+        let _ = tokio::task::spawn_blocking(move || server.sessions.end_all()).await;
     }
 }
 
 /// Who we are, and what a model should know about it.
-fn info(folders: &[PathBuf]) -> rmcp::model::ServerConfig {
+fn server_info(folders: &[PathBuf]) -> rmcp::model::ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
     let folders: Vec<String> =

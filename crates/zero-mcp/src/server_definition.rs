@@ -34,14 +34,14 @@ pub enum ServerAliasError {
     Malformed(String),
     /// Something else has it.
     #[error("`{0}` cannot name a server: the name is taken by zero's own tools; choose another")]
-    Taken(String),
+    Reserved(String),
 }
 
 impl ServerAlias {
     /// Longest name; half of that of a tool is left to the tool.
     pub const LEN_MAX: usize = 32;
     /// Names that stand for something else in front of `__`, however they are written.
-    const TAKEN: [&str; 2] = ["mcp", "cmd"];
+    const RESERVED: [&str; 2] = ["mcp", "cmd"];
 
     /// Checks a name.
     pub fn new(name: impl Into<String>) -> Result<Self, ServerAliasError> {
@@ -52,8 +52,8 @@ impl ServerAlias {
         if !(starts_well && all_allowed && is_clear && name.len() <= Self::LEN_MAX) {
             return Err(ServerAliasError::Malformed(name));
         }
-        match Self::TAKEN.iter().any(|taken| name.eq_ignore_ascii_case(taken)) {
-            true => Err(ServerAliasError::Taken(name)),
+        match Self::RESERVED.iter().any(|taken| name.eq_ignore_ascii_case(taken)) {
+            true => Err(ServerAliasError::Reserved(name)),
             false => Ok(Self(name)),
         }
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_name_of_zeros_own_is_said_to_be_taken_however_it_is_written() {
         for taken in ["mcp", "cmd", "MCP", "Cmd"] {
-            assert_eq!(ServerAlias::new(taken), Err(ServerAliasError::Taken(taken.to_owned())));
+            assert_eq!(ServerAlias::new(taken), Err(ServerAliasError::Reserved(taken.to_owned())));
         }
         check("mcp2", true);
     }

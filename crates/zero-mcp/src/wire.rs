@@ -27,7 +27,7 @@ pub use connection_diagnostics::{
     ConnectionDiagnostics, DiagnosticsReport, DisconnectCause, MalformedTool,
 };
 pub use line_transport::LineTransport;
-pub(crate) use message_intake::refusal_in;
+pub(crate) use message_intake::find_refusal;
 pub use message_intake::{IntakeOutcome, MessageIntake};
 pub use outbound_queue::McpSendError;
 pub use pending_requests::McpRequestKind;

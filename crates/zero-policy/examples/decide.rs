@@ -16,8 +16,8 @@ use zero_policy::{
 };
 
 /// A line that only looks, and one that touches files.
-const LOOKS: &str = "cd src && git log --oneline -n 5 | head -20 > /dev/null 2>&1";
-const TOUCHES: &str =
+const READ_ONLY_COMMAND: &str = "cd src && git log --oneline -n 5 | head -20 > /dev/null 2>&1";
+const FILE_COMMAND: &str =
     "mkdir -p out && cp src/main.rs out/ && sed -i s/a/b/ out/main.rs | tee out/log";
 
 const DECISIONS: usize = 20_000;
@@ -29,11 +29,11 @@ const BRACKETS: usize = 100_000;
 const RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let everyday = engine(FEW_RULES)?;
-    let looks = median(DECISIONS, || decide(&everyday, LOOKS));
-    let touches = median(DECISIONS, || decide(&everyday, TOUCHES));
+    let everyday = build_engine(FEW_RULES)?;
+    let looks = median(DECISIONS, || decide(&everyday, READ_ONLY_COMMAND));
+    let touches = median(DECISIONS, || decide(&everyday, FILE_COMMAND));
     let started = Instant::now();
-    let large = engine(MANY_RULES)?;
+    let large = build_engine(MANY_RULES)?;
     let arranging = started.elapsed();
     let command =
         |number| format!("tool{number} -v sub{number} src/dir{number}/file.rs > out/{number}");
@@ -53,8 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// An engine with this many rules of every kind, most of which have nothing to do with the call.
-fn engine(count: usize) -> Result<PolicyEngine, RuleError> {
-    let rules: Result<Vec<PolicyRule>, RuleError> = (0..count).map(rule).collect();
+fn build_engine(count: usize) -> Result<PolicyEngine, RuleError> {
+    let rules: Result<Vec<PolicyRule>, RuleError> = (0..count).map(build_rule).collect();
     Ok(PolicyEngine::new(PolicyEngineConfig {
         rules: rules?,
         mode: PermissionMode::AcceptEdits,
@@ -66,7 +66,7 @@ fn engine(count: usize) -> Result<PolicyEngine, RuleError> {
     }))
 }
 
-fn rule(number: usize) -> Result<PolicyRule, RuleError> {
+fn build_rule(number: usize) -> Result<PolicyRule, RuleError> {
     let text = match number % 8 {
         0 => format!("Bash(tool{number}:*)"),
         1 => format!("Bash(tool{} sub{number}:*)", number - 1),
@@ -87,7 +87,7 @@ fn rule(number: usize) -> Result<PolicyRule, RuleError> {
 }
 
 fn decide(engine: &PolicyEngine, command: &str) {
-    let effects = [Effect::Exec(CommandExecution::shell(command))];
+    let effects = [Effect::Exec(CommandExecution::from_shell(command))];
     let request = DecisionRequest {
         tool: "Bash",
         risk: RiskLevel::High,

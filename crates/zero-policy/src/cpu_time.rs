@@ -8,7 +8,7 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// The time that this thread has had of a processor.
 #[expect(clippy::disallowed_methods, reason = "the kernel's account is no person's file")]
-pub(crate) fn used() -> Duration {
+pub(crate) fn thread_cpu_time() -> Duration {
     let account = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     // The name may hold anything: what comes after the last parenthesis counts.
     let (_, fields) = account.rsplit_once(')').unwrap();

@@ -22,7 +22,7 @@ impl Verdict {
     pub const ALL: [Self; 3] = [Self::Allow, Self::Ask, Self::Deny];
 
     /// Stable word for audit rows, settings and JSON.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
             Self::Ask => "ask",
@@ -33,7 +33,7 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 

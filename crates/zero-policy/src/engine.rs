@@ -34,7 +34,7 @@ use crate::rule_set::{PathViews, PatternRoots, RuleSet};
 use crate::shell::analysis::ScriptAnalysis;
 
 /// The tool whose rules are about changing files.
-const EDIT: &str = "Edit";
+const EDIT_TOOL: &str = "Edit";
 /// How deep beneath a protected path rules are looked for that deny changing it.
 const INNER_DEPTH_MAX: usize = 4;
 /// A name that nobody writes a rule for: it stands for whatever may lie in a folder.
@@ -116,7 +116,7 @@ impl PolicyEngine {
         } = config;
         // A lookup finds the first rule that matches. Some things only a person's rule for exactly
         // them may allow, so those come first: what is allowed must not depend on the order.
-        rules.sort_by_key(|rule| !allows_most(rule));
+        rules.sort_by_key(|rule| !is_exact_person_allow(rule));
         let protected = ProtectedPaths::new(
             &roots,
             home.as_deref(),
@@ -142,13 +142,13 @@ impl PolicyEngine {
 
     /// Judges a call.
     pub fn decide(&self, request: DecisionRequest<'_>) -> PolicyDecision {
-        self.judge(request).into_decision()
+        self.evaluate(request).into_decision()
     }
 
     /// Judges a call and shows the way there: each command line as a tree with its verdicts.
     pub fn explain(&self, request: DecisionRequest<'_>) -> (PolicyDecision, Vec<VerdictTree>) {
-        let judgement = self.judge(request);
-        let trees = judgement.trees();
+        let judgement = self.evaluate(request);
+        let trees = judgement.build_trees();
         (judgement.into_decision(), trees)
     }
 
@@ -159,33 +159,34 @@ impl PolicyEngine {
         // Asked of each file of a tree, nearly all of which are what they are called.
         let written = match written == canonical {
             true => canonical.to_owned(),
-            false => crate::path::lexical(&self.places.folder().join(written)),
+            false => crate::path::normalize_lexically(&self.places.primary_root().join(written)),
         };
         let views = PathViews { written, canonical: canonical.to_owned() };
-        let allowed = || self.rules.path(Verdict::Allow, tool, FileAccess::Read, &views).is_some();
+        let allowed =
+            || self.rules.find_path_rule(Verdict::Allow, tool, FileAccess::Read, &views).is_some();
         let names = [&views.canonical, &views.written];
         let is_closed = names.into_iter().any(|path| {
-            protected_paths::closed(path, &self.protected).is_some()
+            protected_paths::closed_reason(path, &self.protected).is_some()
                 || protected_paths::is_process_memory(path)
         });
         !is_closed
-            && !self.rules.guards(tool, FileAccess::Read, &views)
-            && (protected_paths::sensitive(&views.canonical, &self.protected).is_none()
+            && !self.rules.is_path_guarded(tool, FileAccess::Read, &views)
+            && (protected_paths::sensitive_reason(&views.canonical, &self.protected).is_none()
                 || allowed())
     }
 
     /// Whether something in the workspace may not be read without a question of its own.
     pub fn filters_reads(&self) -> bool {
-        self.guards_reads() || self.places.roots.iter().any(|root| self.meets_own(root))
+        self.has_read_guards() || self.places.roots.iter().any(|root| self.contains_own_files(root))
     }
 
     /// Whether something that is zero's own lies in a folder, by its canonical path.
-    pub fn meets_own(&self, folder: &Path) -> bool {
-        protected_paths::meets_closed(folder, &self.protected)
+    pub fn contains_own_files(&self, folder: &Path) -> bool {
+        protected_paths::overlaps_closed(folder, &self.protected)
     }
 
     /// The same, without what is zero's own: rules guard it, or the person's secrets lie there.
-    pub fn guards_reads(&self) -> bool {
+    pub fn has_read_guards(&self) -> bool {
         let holds_home = |root: &PathBuf| self.places.holds_home(root);
         self.rules.guards_paths() || self.places.roots.iter().any(holds_home)
     }
@@ -194,7 +195,7 @@ impl PolicyEngine {
     /// that allows it by its name, with none that denies it or says to ask. zero's own settings and
     /// state and what is in `.git` no rule opens.
     pub fn may_change(&self, canonical: &Path) -> bool {
-        if !self.opens_protected || protected_paths::is_own(canonical, &self.protected) {
+        if !self.opens_protected || protected_paths::is_own_file(canonical, &self.protected) {
             return false;
         }
         let Some(text) = canonical.to_str().filter(|text| !text.contains(['*', '?', '[', '\\']))
@@ -204,14 +205,16 @@ impl PolicyEngine {
         // A rule for `.vscode/**` is about what lies beneath, one for `.npmrc` about the file.
         let allowed = |path: PathBuf| {
             let views = PathViews { written: path.clone(), canonical: path };
-            self.rules.strictest_path(EDIT, FileAccess::Write, &views).is_some_and(opens_protected)
+            self.rules
+                .find_strictest_path_rule(EDIT_TOOL, FileAccess::Write, &views)
+                .is_some_and(opens_protected)
         };
         // The path and whatever lies in it, as deep as settings lie.
         let guarded = || {
             let depths = 0..=INNER_DEPTH_MAX;
             depths.map(|depth| format!("{text}{}", "/*".repeat(depth))).any(|pattern| {
                 [Verdict::Deny, Verdict::Ask].into_iter().any(|verdict| {
-                    self.rules.glob_could_name(verdict, FileAccess::Write, &pattern).is_some()
+                    self.rules.find_rule_for_glob(verdict, FileAccess::Write, &pattern).is_some()
                 })
             })
         };
@@ -220,32 +223,32 @@ impl PolicyEngine {
 
     /// Where files may lie, outside the workspace, that a rule denies to be read: from the machine's
     /// root or the home folder on, as far as the rule names folders without a wildcard.
-    pub fn denied_starts(&self) -> Vec<PathBuf> {
+    pub fn denied_read_roots(&self) -> Vec<PathBuf> {
         let deny = self.rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
         deny.filter_map(|rule| rule.path_start(self.places.home.as_deref())).collect()
     }
 
     /// How many rules deny files to be read, or say to ask about some.
-    pub fn read_guards(&self) -> usize {
+    pub fn count_read_guards(&self) -> usize {
         self.rules
             .iter()
-            .filter(|rule| rule.verdict != Verdict::Allow && rule.reads_paths())
+            .filter(|rule| rule.verdict != Verdict::Allow && rule.restricts_reads())
             .count()
     }
 
-    fn judge(&self, request: DecisionRequest<'_>) -> CallAssessment {
+    fn evaluate(&self, request: DecisionRequest<'_>) -> CallAssessment {
         let case = RequestEvaluator { engine: self, request };
         let mut judged = Vec::new();
         let mut analyses = Vec::new();
         for effect in request.effects {
-            case.effect(effect, &mut judged, &mut analyses);
+            case.evaluate_effect(effect, &mut judged, &mut analyses);
         }
-        case.tool(&mut judged);
+        case.evaluate_tool(&mut judged);
         // Where no effect raises it, the tool's own risk stands; a command's risk is its effects'.
         let base = if analyses.is_empty() { request.risk } else { RiskLevel::Low };
-        judged.iter_mut().for_each(|judged| case.settle(judged));
+        judged.iter_mut().for_each(|judged| case.apply_grant(judged));
         if case.mode() == PermissionMode::Plan {
-            judged.iter_mut().for_each(EffectAssessment::only_look);
+            judged.iter_mut().for_each(EffectAssessment::restrict_to_reads);
         }
         CallAssessment { judged, analyses, base }
     }
@@ -259,7 +262,7 @@ fn opens_protected(rule: &PolicyRule) -> bool {
 }
 
 /// Whether nothing that can be allowed at all needs more than this rule.
-fn allows_most(rule: &PolicyRule) -> bool {
+fn is_exact_person_allow(rule: &PolicyRule) -> bool {
     rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::Person
 }
 
@@ -270,23 +273,23 @@ struct RequestEvaluator<'a> {
 }
 
 impl<'a> RequestEvaluator<'a> {
-    fn effect(
+    fn evaluate_effect(
         &self,
         effect: &Effect,
         judged: &mut Vec<EffectAssessment>,
         analyses: &mut Vec<ScriptAnalysis>,
     ) {
         match effect {
-            Effect::Read(path) => self.tool_file(FileAccess::Read, path, judged),
-            Effect::Write(path) => self.tool_file(FileAccess::Write, path, judged),
-            Effect::Delete(path) => self.tool_file(FileAccess::Delete, path, judged),
-            Effect::Exec(execution) => self.execution(execution, judged, analyses),
-            Effect::Net(host) => judged.push(self.host(host, None)),
+            Effect::Read(path) => self.evaluate_tool_file(FileAccess::Read, path, judged),
+            Effect::Write(path) => self.evaluate_tool_file(FileAccess::Write, path, judged),
+            Effect::Delete(path) => self.evaluate_tool_file(FileAccess::Delete, path, judged),
+            Effect::Exec(execution) => self.evaluate_execution(execution, judged, analyses),
+            Effect::Net(host) => judged.push(self.evaluate_host(host, None)),
             Effect::Mcp { server, tool, definition } => {
-                judged.push(self.mcp(server, tool, *definition));
+                judged.push(self.evaluate_mcp_call(server, tool, *definition));
             }
-            Effect::Note(note) => judged.push(self.note(note)),
-            Effect::Endpoint(host) => judged.push(self.endpoint(host)),
+            Effect::Note(note) => judged.push(self.evaluate_note(note)),
+            Effect::Endpoint(host) => judged.push(self.evaluate_endpoint(host)),
             Effect::Ask | Effect::State(_) => {
                 let reason = "it stays within zero".to_owned();
                 judged.push(EffectAssessment::new(
@@ -299,14 +302,20 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    fn tool_file(&self, access: FileAccess, path: &TargetPath, judged: &mut Vec<EffectAssessment>) {
+    fn evaluate_tool_file(
+        &self,
+        access: FileAccess,
+        path: &TargetPath,
+        judged: &mut Vec<EffectAssessment>,
+    ) {
         let folder = self.folder();
-        let written = crate::path::lexical(&folder.join(self.without_tilde(path.written())));
+        let written =
+            crate::path::normalize_lexically(&folder.join(self.expand_tilde(path.written())));
         let views = PathViews { written, canonical: path.canonical().to_owned() };
-        judged.push(self.file_of_tool(access, &views, path.whereabouts()));
+        judged.push(self.evaluate_named_file(access, &views, path.zone()));
     }
 
-    fn execution(
+    fn evaluate_execution(
         &self,
         execution: &CommandExecution,
         judged: &mut Vec<EffectAssessment>,
@@ -324,8 +333,8 @@ impl<'a> RequestEvaluator<'a> {
         };
         let tree = analyses.len();
         let first = judged.len();
-        self.variables(execution, judged);
-        self.analysis(&analysis, line, judged);
+        self.evaluate_variables(execution, judged);
+        self.evaluate_analysis(&analysis, line, judged);
         for judged in judged.iter_mut().skip(first) {
             judged.tree = Some(tree);
         }
@@ -333,46 +342,51 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// Variables set for a command from outside.
-    fn variables(&self, execution: &CommandExecution, judged: &mut Vec<EffectAssessment>) {
+    fn evaluate_variables(&self, execution: &CommandExecution, judged: &mut Vec<EffectAssessment>) {
         for (name, _) in &execution.variables {
             if crate::shell::changes_what_runs(name) {
                 let reason = format!("setting `{name}` can change what runs");
                 let target = format!("{name}=…");
                 judged.push(
                     EffectAssessment::new("exec", target, Verdict::Ask, reason)
-                        .at_risk(RiskLevel::High),
+                        .with_risk(RiskLevel::High),
                 );
             }
         }
     }
 
     /// Rules about the tool by its name, for tools whose effects no rule can name.
-    fn tool(&self, judged: &mut Vec<EffectAssessment>) {
+    fn evaluate_tool(&self, judged: &mut Vec<EffectAssessment>) {
         let tool = self.request.tool;
         let rules = &self.engine.rules;
         for verdict in [Verdict::Deny, Verdict::Ask] {
-            if let Some(rule) = rules.tool(verdict, tool) {
-                judged.push(EffectAssessment::by_rule("tool", tool.to_owned(), verdict, rule));
+            if let Some(rule) = rules.find_tool_rule(verdict, tool) {
+                judged.push(EffectAssessment::from_rule("tool", tool.to_owned(), verdict, rule));
                 return;
             }
         }
         if !self.request.effects.is_empty() {
             return;
         }
-        judged.push(self.by_tool("tool", tool.to_owned()));
+        judged.push(self.evaluate_by_tool("tool", tool.to_owned()));
     }
 
-    fn mcp(&self, server: &str, tool: &str, definition: ToolDefinitionState) -> EffectAssessment {
+    fn evaluate_mcp_call(
+        &self,
+        server: &str,
+        tool: &str,
+        definition: ToolDefinitionState,
+    ) -> EffectAssessment {
         let target = format!("{server}/{tool}");
         // Where a server's own name cannot be one here, rules may be about either.
         let name = self.request.tool.strip_prefix(server).and_then(|rest| rest.strip_prefix("__"));
         let lookup = |rules: &'a RuleSet, verdict| {
-            let by_name = || rules.mcp(verdict, server, name?);
-            rules.mcp(verdict, server, tool).or_else(by_name)
+            let by_name = || rules.find_mcp_rule(verdict, server, name?);
+            rules.find_mcp_rule(verdict, server, tool).or_else(by_name)
         };
-        let judged = match self.ruling(lookup) {
+        let judged = match self.find_strictest_rule(lookup) {
             Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) => {
-                EffectAssessment::by_rule("mcp", target, verdict, rule)
+                EffectAssessment::from_rule("mcp", target, verdict, rule)
             }
             // What was allowed is a tool that said something else of itself.
             _ if definition == ToolDefinitionState::Changed => {
@@ -381,11 +395,11 @@ impl<'a> RequestEvaluator<'a> {
                 );
                 EffectAssessment::new("mcp", target, Verdict::Ask, reason)
             }
-            Some((verdict, rule)) => EffectAssessment::by_rule("mcp", target, verdict, rule),
+            Some((verdict, rule)) => EffectAssessment::from_rule("mcp", target, verdict, rule),
             None => {
                 let reason = format!("no rule allows `{tool}` of MCP server `{server}`");
                 // Its own name may be anything, such as `*`, which as a rule would mean more.
-                let name = ToolName::namespaced(server, tool).ok();
+                let name = ToolName::from_namespaced(server, tool).ok();
                 let rule = name.map(|name| name.as_str().to_owned());
                 let grant = rule.map(|rule| GrantScope { rule, folder: None, program: None });
                 EffectAssessment {
@@ -398,7 +412,7 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// What the rules say, the strictest first.
-    fn ruling(
+    fn find_strictest_rule(
         &self,
         lookup: impl Fn(&'a RuleSet, Verdict) -> Option<&'a PolicyRule>,
     ) -> Option<(Verdict, &'a PolicyRule)> {
@@ -410,7 +424,7 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// Answers a question that a person has answered for the session.
-    fn settle(&self, judged: &mut EffectAssessment) {
+    fn apply_grant(&self, judged: &mut EffectAssessment) {
         if judged.verdict != Verdict::Ask {
             return;
         }
@@ -429,10 +443,10 @@ impl<'a> RequestEvaluator<'a> {
 
     /// The folder relative paths start in.
     fn folder(&self) -> &'a Path {
-        self.engine.places.folder()
+        self.engine.places.primary_root()
     }
 
-    fn without_tilde(&self, written: &str) -> PathBuf {
+    fn expand_tilde(&self, written: &str) -> PathBuf {
         let below = written.strip_prefix("~/").or((written == "~").then_some(""));
         match (below, &self.engine.places.home) {
             (Some(below), Some(home)) => home.join(below),
@@ -480,12 +494,12 @@ impl EffectAssessment {
         }
     }
 
-    fn at_risk(self, risk: RiskLevel) -> Self {
+    fn with_risk(self, risk: RiskLevel) -> Self {
         Self { risk, ..self }
     }
 
     /// In plan mode nothing is changed or run, whatever allows it.
-    fn only_look(&mut self) {
+    fn restrict_to_reads(&mut self) {
         if self.changes && self.verdict != Verdict::Deny {
             self.verdict = Verdict::Deny;
             self.reason = "plan mode changes and runs nothing".to_owned();
@@ -494,7 +508,7 @@ impl EffectAssessment {
         }
     }
 
-    fn into_effect(self) -> EffectDecision {
+    fn into_effect_decision(self) -> EffectDecision {
         EffectDecision {
             kind: self.kind,
             target: self.target,
@@ -506,7 +520,7 @@ impl EffectAssessment {
     }
 
     /// The reason, with what it is about where that is not the whole call.
-    fn explained(&self) -> String {
+    fn explain(&self) -> String {
         let about = |verb: &str| format!("{verb} `{}`: {}", self.target, self.reason);
         match self.kind {
             "read" => about("reading"),
@@ -518,7 +532,7 @@ impl EffectAssessment {
         }
     }
 
-    fn by_rule(kind: &'static str, target: String, verdict: Verdict, rule: &PolicyRule) -> Self {
+    fn from_rule(kind: &'static str, target: String, verdict: Verdict, rule: &PolicyRule) -> Self {
         let reason = match verdict {
             Verdict::Allow => format!("rule `{}` allows it", rule.text),
             Verdict::Ask => format!("rule `{}` says to ask", rule.text),
@@ -545,7 +559,7 @@ impl CallAssessment {
     /// What the rules that decided about commands raise, of each limit the most.
     fn limits(&self) -> CommandLimitChange {
         let mut limits = CommandLimitChange::default();
-        self.judged.iter().for_each(|judged| limits.join(&judged.limits));
+        self.judged.iter().for_each(|judged| limits.merge_larger(&judged.limits));
         limits
     }
 
@@ -558,18 +572,21 @@ impl CallAssessment {
         let decisive =
             strictest().find(|judged| judged.rule.is_some()).filter(|_| verdict != Verdict::Ask);
         let decisive = decisive.or_else(|| strictest().next());
-        let grants =
-            if verdict == Verdict::Ask { grant_offers::grants(&self.judged) } else { Vec::new() };
+        let grants = if verdict == Verdict::Ask {
+            grant_offers::collect_grants(&self.judged)
+        } else {
+            Vec::new()
+        };
         PolicyDecision {
             verdict,
             reason: decisive
-                .map_or_else(|| "it touches nothing".to_owned(), |judged| judged.explained()),
+                .map_or_else(|| "it touches nothing".to_owned(), |judged| judged.explain()),
             rule: decisive.and_then(|judged| judged.rule.clone()),
             source: decisive.and_then(|judged| judged.source.clone()),
             risk,
             grants,
             limits: self.limits(),
-            effects: self.judged.into_iter().map(EffectAssessment::into_effect).collect(),
+            effects: self.judged.into_iter().map(EffectAssessment::into_effect_decision).collect(),
         }
     }
 }

@@ -63,12 +63,12 @@ impl HostName {
             return Err(HostNameError::Character);
         }
         if let Some((scheme, rest)) = text.split_once("://")
-            && is_scheme(scheme)
+            && is_url_scheme(scheme)
         {
-            return Self::from_authority(authority(rest));
+            return Self::from_authority(split_authority(rest));
         }
         if let Some(rest) = text.strip_prefix("//") {
-            return Self::from_authority(authority(rest));
+            return Self::from_authority(split_authority(rest));
         }
         if let Some((scheme, _)) = text.split_once(':')
             && URL_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
@@ -77,7 +77,7 @@ impl HostName {
             return Err(HostNameError::Ambiguous);
         }
         if let Ok(address) = text.parse::<Ipv6Addr>() {
-            return Ok(Self::address(IpAddr::V6(address)));
+            return Ok(Self::from_address(IpAddr::V6(address)));
         }
         if let Some((before, after)) = text.split_once(':')
             && after.starts_with(':')
@@ -86,8 +86,8 @@ impl HostName {
             // `ext::command`: git hands what follows to a helper, and that need not be a host.
             return Err(HostNameError::Ambiguous);
         }
-        let as_url = Self::from_authority(authority(text));
-        match scp_host(text).map(Self::from_host) {
+        let as_url = Self::from_authority(split_authority(text));
+        match parse_scp_host(text).map(Self::from_host) {
             Some(as_scp) if as_scp != as_url => Err(HostNameError::Ambiguous),
             _ => as_url,
         }
@@ -99,12 +99,12 @@ impl HostName {
             let inner = inner.strip_suffix(']').ok_or(HostNameError::Address)?;
             let (inner, _zone) = inner.split_once('%').unwrap_or((inner, ""));
             let address: Ipv6Addr = inner.parse().map_err(|_| HostNameError::Address)?;
-            return Ok(Self::address(IpAddr::V6(address)));
+            return Ok(Self::from_address(IpAddr::V6(address)));
         }
         let name = canonical_name(text)?;
         if name.rsplit('.').next().is_some_and(address::is_number) {
             let address = address::parse_v4(&name).ok_or(HostNameError::Address)?;
-            return Ok(Self::address(IpAddr::V4(address)));
+            return Ok(Self::from_address(IpAddr::V4(address)));
         }
         Ok(Self(HostKind::Name(name)))
     }
@@ -130,7 +130,7 @@ impl HostName {
     }
 
     /// An address; one that only wraps another is that other one.
-    pub fn address(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         Self(HostKind::Address(address.to_canonical()))
     }
 
@@ -151,9 +151,9 @@ impl HostName {
     }
 
     /// Why the host is inside, not on the open internet, as far as its name tells.
-    pub fn is_private(&self) -> Option<&'static str> {
+    pub fn private_reason(&self) -> Option<&'static str> {
         let name = match &self.0 {
-            HostKind::Address(address) => return address::private(*address),
+            HostKind::Address(address) => return address::private_reason(*address),
             HostKind::Name(name) => name.as_str(),
         };
         match name {
@@ -202,7 +202,7 @@ pub(crate) fn canonical_label(label: &str) -> Result<String, HostNameError> {
     if label.is_empty() || label.starts_with('-') {
         return Err(HostNameError::Malformed);
     }
-    if label.chars().any(is_look_alike) {
+    if label.chars().any(is_confusable) {
         return Err(HostNameError::LookAlike);
     }
     let label = label.to_lowercase();
@@ -212,14 +212,14 @@ pub(crate) fn canonical_label(label: &str) -> Result<String, HostNameError> {
     }
     let label = match label.is_ascii() {
         true => label,
-        false if label.chars().any(is_look_alike) => return Err(HostNameError::LookAlike),
+        false if label.chars().any(is_confusable) => return Err(HostNameError::LookAlike),
         false => punycode::encode(&label).ok_or(HostNameError::Malformed)?,
     };
     if label.len() > LABEL_MAX { Err(HostNameError::Malformed) } else { Ok(label) }
 }
 
 /// Characters that a resolver replaces by others or drops before it looks a name up.
-fn is_look_alike(c: char) -> bool {
+fn is_confusable(c: char) -> bool {
     matches!(
         c,
         '\u{80}'..='\u{b6}' | '\u{b8}'..='\u{be}' | '\u{d7}' | '\u{f7}'
@@ -235,18 +235,18 @@ fn is_look_alike(c: char) -> bool {
     )
 }
 
-fn is_scheme(text: &str) -> bool {
+fn is_url_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
 }
 
 /// What stands before the path, the query and the fragment.
-fn authority(text: &str) -> &str {
+fn split_authority(text: &str) -> &str {
     text.split(['/', '?', '#']).next().unwrap_or(text)
 }
 
 /// The host of `user@host:path`; `None` when the text does not have that form.
-fn scp_host(text: &str) -> Option<&str> {
+fn parse_scp_host(text: &str) -> Option<&str> {
     let after_user = |host: &str| host.rfind('@').map_or(0, |at| at + 1);
     let bracket = after_user(text.split('[').next().unwrap_or(text));
     let colon = match text.get(bracket..).filter(|rest| rest.starts_with('[')) {

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 pub trait Machine {
     /// The path with every link, `.` and `..` settled as far as it exists; the rest is kept.
     /// `None` when it has no meaning: a loop of links, or no access.
-    fn canonical(&self, absolute: &Path) -> Option<PathBuf>;
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf>;
 
     /// The files an absolute pattern stands for (`*`, `?`, `[…]`; a backslash escapes), at most
     /// `most`; `None` when there are more or they cannot be listed.
-    fn expand(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>>;
+    fn expand_glob(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>>;
 
     /// What the repository that `folder` lies in would run of its own when git works there:
     /// names of settings and hooks such as `core.fsmonitor`, `diff.external`, `hooks/pre-commit`.
     fn git_helpers(&self, folder: &Path) -> Vec<String>;
 
     /// The file that runs when `name` is called, where it can be found.
-    fn program(&self, name: &str, folder: &Path) -> Option<PathBuf>;
+    fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf>;
 
     /// A file beneath `folder` for which `wanted` holds. Looks at a bounded number of them, and
     /// says so when there are more.
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
+    fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
 }
 
 /// What came of looking for a file.
@@ -30,9 +30,9 @@ pub enum FileSearchOutcome {
     /// This one.
     Found(PathBuf),
     /// There is none.
-    Nowhere,
+    NotFound,
     /// There are too many to look at, or some that cannot be looked at: there may be one.
-    GaveUp,
+    Unfinished,
 }
 
 /// A machine of which nothing is known: no link, no file, no repository.
@@ -40,11 +40,11 @@ pub enum FileSearchOutcome {
 pub struct EmptyMachine;
 
 impl Machine for EmptyMachine {
-    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
-        Some(crate::path::lexical(absolute))
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
+        Some(crate::path::normalize_lexically(absolute))
     }
 
-    fn expand(&self, _pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
+    fn expand_glob(&self, _pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
         Some(Vec::new())
     }
 
@@ -52,11 +52,11 @@ impl Machine for EmptyMachine {
         Vec::new()
     }
 
-    fn program(&self, _name: &str, _folder: &Path) -> Option<PathBuf> {
+    fn find_program(&self, _name: &str, _folder: &Path) -> Option<PathBuf> {
         None
     }
 
-    fn find(&self, _folder: &Path, _wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
-        FileSearchOutcome::Nowhere
+    fn find_file(&self, _folder: &Path, _wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+        FileSearchOutcome::NotFound
     }
 }

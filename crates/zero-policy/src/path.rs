@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 /// An absolute path without `.` and `..`, links not looked at.
-pub fn lexical(absolute: &Path) -> PathBuf {
+pub fn normalize_lexically(absolute: &Path) -> PathBuf {
     let mut settled = PathBuf::from("/");
     for component in absolute.components() {
         match component {

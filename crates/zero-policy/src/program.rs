@@ -1,6 +1,6 @@
 //! What is known of programs: what a command line of theirs reads, writes, runs and reaches.
 //!
-//! A table per kind of program. What no table knows is [`CommandClass::Program`]: it may do anything its
+//! A table per kind of program. What no table knows is [`CommandClass::Opaque`]: it may do anything its
 //! process may do, and only a rule can allow it.
 
 #[cfg(test)]
@@ -38,25 +38,25 @@ pub struct CommandAnalysis {
     /// Why it is critical, in a few words such as `removes files recursively`.
     pub critical: Option<&'static str>,
     /// Why no rule may cover it by its name alone, in a few words such as
-    /// `\`-c\` sets an alias that runs a command`.
+    /// `\`-c\` sets an alias that with_run a from_argv`.
     pub caution: Option<String>,
-    /// The folder it works in when it is told one, as `git -C` does. `touches` count from it.
+    /// The folder it works in when it is told one, as `git -C_SOURCE` does. `with_touch` count from it.
     pub folder: Option<ShellArg>,
 }
 
 /// How much of what a command does its [`CommandAnalysis`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommandClass {
-    /// It only looks, and what it looks at is in `touches`. Needs no rule.
+    /// It only looks, and what it looks at is in `with_touch`. Needs no rule.
     ReadOnly,
-    /// What it does is change files and fetch from hosts, and they are all in `touches` and
+    /// What it does is change files and fetch from hosts, and they are all in `with_touch` and
     /// `hosts`. Needs no rule of its own: those decide.
     Files,
-    /// It does nothing but run what is in `runs`. Needs no rule of its own: those decide.
+    /// It does nothing but run what is in `with_run`. Needs no rule of its own: those decide.
     Wrapper,
     /// Anything.
     #[default]
-    Program,
+    Opaque,
 }
 
 /// What is done to a file.
@@ -111,44 +111,47 @@ pub enum NestedExecution {
 /// Studies a command line: its program first, then its arguments.
 ///
 /// The program is looked up by the last part of its path. `argv` is never empty.
-pub fn study(argv: &[ShellArg]) -> CommandAnalysis {
+pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
     let Some((program, args)) = argv.split_first() else {
-        return CommandAnalysis::program();
+        return CommandAnalysis::opaque();
     };
     let Some(written) = program.as_known() else {
-        return CommandAnalysis::program()
-            .runs(NestedExecution::Unknown("which program it is shows only when it runs"));
+        return CommandAnalysis::opaque()
+            .with_run(NestedExecution::Unknown("which program it is shows only when it runs"));
     };
     let name = plain_name(written);
     // A disk that does not tell `RM` from `rm` runs the same program.
     let folded = name.to_ascii_lowercase();
-    let mut study = tables(name, args)
+    let mut study = analyze_by_table(name, args)
         .or_else(|| {
-            Some(CommandAnalysis { nature: CommandClass::Program, ..tables(&folded, args)? })
+            Some(CommandAnalysis {
+                nature: CommandClass::Opaque,
+                ..analyze_by_table(&folded, args)?
+            })
         })
         .unwrap_or_default();
-    let judged = critical_actions::judge(&folded, args);
+    let judged = critical_actions::assess(&folded, args);
     study.critical = study.critical.or(judged.critical);
     study.caution = study.caution.or(judged.caution);
-    let steered = option_overrides::judge(&folded, args);
+    let steered = option_overrides::find_overrides(&folded, args);
     study.caution = study.caution.or(steered.caution);
     if let Some(folder) = steered.folder {
-        study = study.within(&folder);
+        study = study.in_folder(&folder);
     }
-    if fetches(name, args) && study.runs.is_empty() && study.caution.is_none() {
+    if only_fetches(name, args) && study.runs.is_empty() && study.caution.is_none() {
         // Nothing but the hosts and the files: rules about those decide.
         study.nature = CommandClass::Files;
     }
-    if !is_where_programs_live(written) {
+    if !is_in_system_folder(written) {
         // `./ls` may be anything, whatever it is called. What is known of its namesake still
         // holds it back, but does not excuse it from a rule.
-        study.nature = CommandClass::Program;
+        study.nature = CommandClass::Opaque;
     }
     study
 }
 
 /// Programs that do nothing but fetch from the hosts they name.
-fn fetches(name: &str, args: &[ShellArg]) -> bool {
+fn only_fetches(name: &str, args: &[ShellArg]) -> bool {
     match name {
         "curl" | "wget" | "wget2" => true,
         "git" => args.first().and_then(ShellArg::as_known) == Some("clone"),
@@ -158,11 +161,11 @@ fn fetches(name: &str, args: &[ShellArg]) -> bool {
 
 /// Whether a command is there to look, and writes only where an option says so: whoever allows
 /// `git log` with any arguments has not thought of `--output`.
-pub(crate) fn looks_unless_told(argv: &[ShellArg], nature: CommandClass) -> bool {
+pub(crate) fn reads_by_default(argv: &[ShellArg], nature: CommandClass) -> bool {
     let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
-    let fetches = fetches(name, argv.get(1..).unwrap_or_default());
+    let fetches = only_fetches(name, argv.get(1..).unwrap_or_default());
     match name {
-        "git" => nature != CommandClass::Program && !fetches,
+        "git" => nature != CommandClass::Opaque && !fetches,
         "sort" | "uniq" | "find" | "fd" | "fdfind" | "tree" | "rg" | "grep" | "awk" | "gawk"
         | "mawk" | "jq" | "xxd" | "diff" | "sdiff" | "shuf" | "iconv" | "xmllint" => true,
         _ => false,
@@ -171,21 +174,21 @@ pub(crate) fn looks_unless_told(argv: &[ShellArg], nature: CommandClass) -> bool
 
 /// Asks each table in turn. Those that run something come first: what they run must be seen even
 /// where another table also knows the name.
-fn tables(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    shells::study(name, args)
-        .or_else(|| builtins::study(name, args))
-        .or_else(|| wrappers::study(name, args))
-        .or_else(|| runners::study(name, args))
-        .or_else(|| privilege::study(name, args))
-        .or_else(|| remote::study(name, args))
-        .or_else(|| containers::study(name, args))
-        .or_else(|| find::study(name, args))
-        .or_else(|| (name == "git").then(|| git::study(args)))
-        .or_else(|| git::by_another_name(name, args))
-        .or_else(|| npm::study(name, args))
-        .or_else(|| zero_cli::study(name, args))
-        .or_else(|| critical_actions::study(name, args))
-        .or_else(|| files::study(name, args))
+fn analyze_by_table(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    shells::analyze(name, args)
+        .or_else(|| builtins::analyze(name, args))
+        .or_else(|| wrappers::analyze(name, args))
+        .or_else(|| runners::analyze(name, args))
+        .or_else(|| privilege::analyze(name, args))
+        .or_else(|| remote::analyze(name, args))
+        .or_else(|| containers::analyze(name, args))
+        .or_else(|| find::analyze(name, args))
+        .or_else(|| (name == "git").then(|| git::analyze(args)))
+        .or_else(|| git::analyze_dashed_name(name, args))
+        .or_else(|| npm::analyze(name, args))
+        .or_else(|| zero_cli::analyze(name, args))
+        .or_else(|| critical_actions::analyze(name, args))
+        .or_else(|| files::analyze(name, args))
 }
 
 /// The name a program is known by: without folders, without `.exe`, and without the `g` that GNU
@@ -203,7 +206,7 @@ fn plain_name(written: &str) -> &str {
 
 /// Whether a program called like this is found where a system keeps its programs. A bare name is:
 /// which file it stands for is for the caller to ask.
-fn is_where_programs_live(written: &str) -> bool {
+fn is_in_system_folder(written: &str) -> bool {
     const FOLDERS: &[&str] = &[
         "/bin",
         "/sbin",
@@ -218,42 +221,42 @@ fn is_where_programs_live(written: &str) -> bool {
 }
 
 impl CommandAnalysis {
-    fn of(nature: CommandClass) -> Self {
+    fn with_class(nature: CommandClass) -> Self {
         Self { nature, ..Self::default() }
     }
 
-    fn program() -> Self {
-        Self::of(CommandClass::Program)
+    fn opaque() -> Self {
+        Self::with_class(CommandClass::Opaque)
     }
 
     fn read_only() -> Self {
-        Self::of(CommandClass::ReadOnly)
+        Self::with_class(CommandClass::ReadOnly)
     }
 
     fn wrapper() -> Self {
-        Self::of(CommandClass::Wrapper)
+        Self::with_class(CommandClass::Wrapper)
     }
 
     #[must_use]
-    fn runs(mut self, run: NestedExecution) -> Self {
+    fn with_run(mut self, run: NestedExecution) -> Self {
         self.runs.push(run);
         self
     }
 
     /// Adds a command it runs; without words there is none.
     #[must_use]
-    fn runs_argv(self, argv: &[ShellArg]) -> Self {
-        if argv.is_empty() { self } else { self.runs(NestedExecution::command(argv)) }
+    fn with_command(self, argv: &[ShellArg]) -> Self {
+        if argv.is_empty() { self } else { self.with_run(NestedExecution::from_argv(argv)) }
     }
 
     #[must_use]
-    fn touches(mut self, access: FileAccess, path: &ShellArg) -> Self {
+    fn with_touch(mut self, access: FileAccess, path: &ShellArg) -> Self {
         self.touches.push(FileTouch { access, path: path.clone(), recursive: false });
         self
     }
 
     #[must_use]
-    fn touches_all(mut self, access: FileAccess, paths: &[ShellArg]) -> Self {
+    fn with_touches(mut self, access: FileAccess, paths: &[ShellArg]) -> Self {
         self.touches.extend(paths.iter().map(|path| FileTouch {
             access,
             path: path.clone(),
@@ -263,20 +266,20 @@ impl CommandAnalysis {
     }
 
     #[must_use]
-    fn touches_beneath(mut self, access: FileAccess, path: &ShellArg) -> Self {
+    fn with_recursive_touch(mut self, access: FileAccess, path: &ShellArg) -> Self {
         self.touches.push(FileTouch { access, path: path.clone(), recursive: true });
         self
     }
 
     #[must_use]
-    fn reaches(mut self, host: &ShellArg) -> Self {
+    fn with_host(mut self, host: &ShellArg) -> Self {
         self.hosts.push(host.clone());
         self
     }
 
     /// Lets it work in a folder, and what it runs too.
     #[must_use]
-    fn within(mut self, within: &ShellArg) -> Self {
+    fn in_folder(mut self, within: &ShellArg) -> Self {
         self.folder.get_or_insert_with(|| within.clone());
         for run in &mut self.runs {
             if let NestedExecution::Command { folder, .. }
@@ -290,22 +293,22 @@ impl CommandAnalysis {
 
     /// Says why no rule may cover it; the first reason stays.
     #[must_use]
-    fn caution(mut self, why: impl Into<String>) -> Self {
+    fn with_caution(mut self, why: impl Into<String>) -> Self {
         self.caution.get_or_insert_with(|| why.into());
         self
     }
 
-    /// Like [`CommandAnalysis::caution`], where it depends.
+    /// Like [`CommandAnalysis::with_caution`], where it depends.
     #[must_use]
-    fn caution_if(self, holds: bool, why: &str) -> Self {
-        if holds { self.caution(why) } else { self }
+    fn with_caution_if(self, holds: bool, why: &str) -> Self {
+        if holds { self.with_caution(why) } else { self }
     }
 
     /// Marks a command line that is not fully understood, so that what it runs is a guess.
     #[must_use]
-    fn guess_if(self, uncertain: bool) -> Self {
+    fn mark_guess_if(self, uncertain: bool) -> Self {
         if uncertain {
-            self.runs(NestedExecution::Unknown(
+            self.with_run(NestedExecution::Unknown(
                 "its options are not all known, so what it runs is a guess",
             ))
         } else {
@@ -314,14 +317,14 @@ impl CommandAnalysis {
     }
 
     #[must_use]
-    fn critical(mut self, why: &'static str) -> Self {
+    fn mark_critical(mut self, why: &'static str) -> Self {
         self.critical.get_or_insert(why);
         self
     }
 }
 
 impl NestedExecution {
-    fn command(argv: &[ShellArg]) -> Self {
+    fn from_argv(argv: &[ShellArg]) -> Self {
         Self::Command {
             argv: argv.to_vec(),
             variables: Vec::new(),
@@ -330,18 +333,18 @@ impl NestedExecution {
         }
     }
 
-    fn script(text: &ShellArg) -> Self {
+    fn from_script(text: &ShellArg) -> Self {
         Self::Script { text: text.clone(), folder: None }
     }
 
     /// Words that a shell will read as one text.
-    fn script_of(words: &[ShellArg]) -> Self {
-        Self::Script { text: joined(words), folder: None }
+    fn from_script_words(words: &[ShellArg]) -> Self {
+        Self::Script { text: join_args(words), folder: None }
     }
 }
 
 /// The words with spaces between, known as far as each of them is.
-fn joined(words: &[ShellArg]) -> ShellArg {
+fn join_args(words: &[ShellArg]) -> ShellArg {
     let mut certain = String::new();
     let mut written = String::new();
     let mut all_known = true;
@@ -354,7 +357,7 @@ fn joined(words: &[ShellArg]) -> ShellArg {
         }
         written.push_str(&word.to_string());
         if all_known {
-            certain.push_str(word.certain_start());
+            certain.push_str(word.known_prefix());
         }
         all_known &= word.as_known().is_some();
     }
@@ -365,9 +368,9 @@ fn joined(words: &[ShellArg]) -> ShellArg {
     }
 }
 
-/// An argument without its first bytes, which are certain: `x` of `of=x`.
-fn after(arg: &ShellArg, prefix: &str) -> Option<ShellArg> {
-    let rest = arg.certain_start().strip_prefix(prefix)?.to_owned();
+/// An argument without its first bytes, which are certain: `x` of `with_class=x`.
+fn strip_arg_prefix(arg: &ShellArg, prefix: &str) -> Option<ShellArg> {
+    let rest = arg.known_prefix().strip_prefix(prefix)?.to_owned();
     Some(match arg {
         ShellArg::Known(_) => ShellArg::Known(rest),
         ShellArg::Pattern(pattern) => ShellArg::Pattern(pattern.strip_prefix(prefix)?.to_owned()),
@@ -379,24 +382,24 @@ fn after(arg: &ShellArg, prefix: &str) -> Option<ShellArg> {
 }
 
 /// An argument of which nothing is known but how people write it.
-fn unknown(starts_with: impl Into<String>, written: impl Into<String>) -> ShellArg {
+fn unknown_arg(starts_with: impl Into<String>, written: impl Into<String>) -> ShellArg {
     ShellArg::Unknown { starts_with: starts_with.into(), written: written.into() }
 }
 
 /// The rest of the arguments from `at` on; empty when there are none.
-fn from(args: &[ShellArg], at: usize) -> &[ShellArg] {
+fn args_from(args: &[ShellArg], at: usize) -> &[ShellArg] {
     args.get(at..).unwrap_or_default()
 }
 
 /// What is known of an argument as a word to compare; empty when it is not certain.
-fn word(arg: Option<&ShellArg>) -> &str {
+fn known_text(arg: Option<&ShellArg>) -> &str {
     arg.and_then(ShellArg::as_known).unwrap_or_default()
 }
 
 /// `NAME` and its value, when the argument certainly is `NAME=value`.
-fn assignment(arg: &ShellArg) -> Option<(String, ShellArg)> {
-    let (name, _) = arg.certain_start().split_once('=')?;
-    let value = after(arg, &format!("{name}="))?;
+fn parse_assignment(arg: &ShellArg) -> Option<(String, ShellArg)> {
+    let (name, _) = arg.known_prefix().split_once('=')?;
+    let value = strip_arg_prefix(arg, &format!("{name}="))?;
     (!name.is_empty()).then(|| (name.to_owned(), value))
 }
 

@@ -39,10 +39,10 @@ impl ProtectedPaths {
         state_dir: Option<&Path>,
     ) -> Self {
         Self {
-            roots: roots.iter().map(|root| owned(root)).collect(),
-            home: home.map(owned),
-            config_dir: config_dir.map(owned),
-            state_dir: state_dir.map(owned),
+            roots: roots.iter().map(|root| owned_folded_names(root)).collect(),
+            home: home.map(owned_folded_names),
+            config_dir: config_dir.map(owned_folded_names),
+            state_dir: state_dir.map(owned_folded_names),
             secret_files: Vec::new(),
         }
     }
@@ -50,71 +50,74 @@ impl ProtectedPaths {
     /// The same, where zero keeps secrets in these files.
     pub fn with_secret_files(mut self, files: &[PathBuf]) -> Self {
         // A path without a name would be the whole machine.
-        self.secret_files =
-            files.iter().map(|file| owned(file)).filter(|names| !names.is_empty()).collect();
+        self.secret_files = files
+            .iter()
+            .map(|file| owned_folded_names(file))
+            .filter(|names| !names.is_empty())
+            .collect();
         self
     }
 
     /// What nothing opens, each with what it is.
-    fn closed(&self) -> impl Iterator<Item = (&[String], &'static str)> {
+    fn closed_entries(&self) -> impl Iterator<Item = (&[String], &'static str)> {
         let own = [&self.config_dir, &self.state_dir].into_iter().flatten();
-        let own = own.map(|folder| (folder.as_slice(), OWN));
-        own.chain(self.secret_files.iter().map(|file| (file.as_slice(), SECRET)))
+        let own = own.map(|folder| (folder.as_slice(), OWN_FILES));
+        own.chain(self.secret_files.iter().map(|file| (file.as_slice(), SECRET_FILE)))
     }
 }
 
-const OWN: &str = "zero's own settings and state";
+const OWN_FILES: &str = "zero's own settings and state";
 /// What is said of a process.
 pub const PROCESS_MEMORY: &str = "the memory or environment of a process";
-const SECRET: &str = "a secret of zero's own";
-const FOLDER: &str = "a folder that holds settings which run code";
+const SECRET_FILE: &str = "a secret of zero's own";
+const SECRET_FOLDER: &str = "a folder that holds settings which run code";
 
 /// What a file is that no tool and no command reads, changes or removes, whatever anybody says.
-pub fn closed(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
-    let names = folded(path);
-    places.closed().find(|(own, _)| lies_in(&names, own)).map(|(_, what)| what)
+pub fn closed_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
+    let names = folded_names(path);
+    places.closed_entries().find(|(own, _)| lies_in(&names, own)).map(|(_, what)| what)
 }
 
 /// What a folder is that cannot go without a secret of zero's own.
-pub fn holds_secret(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
-    let names = folded(path);
-    let inside = places.secret_files.iter().any(|file| holds(&names, file));
+pub fn secret_folder_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
+    let names = folded_names(path);
+    let inside = places.secret_files.iter().any(|file| contains_folder(&names, file));
     inside.then_some("a folder that holds a secret of zero's own")
 }
 
 /// Whether something that nothing opens lies in a folder, or the folder in it.
-pub fn meets_closed(folder: &Path, places: &ProtectedPaths) -> bool {
-    let names = folded(folder);
-    places.closed().any(|(own, _)| holds(&names, own) || lies_in(&names, own))
+pub fn overlaps_closed(folder: &Path, places: &ProtectedPaths) -> bool {
+    let names = folded_names(folder);
+    places.closed_entries().any(|(own, _)| contains_folder(&names, own) || lies_in(&names, own))
 }
 
 /// Whether it is the memory or the environment of a process, as the kernel shows them: zero's own
 /// would be among them.
 pub fn is_process_memory(path: &Path) -> bool {
-    let names = folded(path);
+    let names = folded_names(path);
     let shows = |last: &Cow<'_, str>| matches!(last.as_ref(), "environ" | "mem");
     names.first().is_some_and(|first| first == "proc") && names.last().is_some_and(shows)
 }
 
 /// Why a file must not be changed without asking, whatever the rules say.
-pub fn protected(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
-    let names = folded(path);
+pub fn protected_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
+    let names = folded_names(path);
     let own = [&places.config_dir, &places.state_dir];
     if own.into_iter().flatten().any(|folder| lies_in(&names, folder)) {
-        return Some(OWN);
+        return Some(OWN_FILES);
     }
     if holds_protected(&names, places) {
-        return Some(FOLDER);
+        return Some(SECRET_FOLDER);
     }
-    git_internal(&names)
-        .or_else(|| FROM_ROOT.at_start(&names))
-        .or_else(|| ANYWHERE.within(&names))
-        .or_else(|| ANYWHERE.lies_beneath(&names).then_some(FOLDER))
+    git_internal_reason(&names)
+        .or_else(|| FROM_ROOT.find_at_start(&names))
+        .or_else(|| ANYWHERE.find_within(&names))
+        .or_else(|| ANYWHERE.is_parent_of_entry(&names).then_some(SECRET_FOLDER))
 }
 
 /// Which secret a file holds, when a rule for a command alone must not expose it.
-pub fn sensitive(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
-    let names = folded(path);
+pub fn sensitive_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
+    let names = folded_names(path);
     if places.state_dir.iter().any(|folder| lies_in(&names, folder)) {
         return Some("zero's own state");
     }
@@ -123,13 +126,13 @@ pub fn sensitive(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
     }
     let in_home = || {
         let home = places.home.as_deref()?;
-        SECRETS_OF_HOME.at_start(names.get(home.len()..).filter(|_| lies_in(&names, home))?)
+        SECRETS_OF_HOME.find_at_start(names.get(home.len()..).filter(|_| lies_in(&names, home))?)
     };
-    SECRETS.within(&names).or_else(in_home)
+    SECRETS.find_within(&names).or_else(in_home)
 }
 
 /// What must not be changed in a folder that somebody works in, from that folder on. It is the same
-/// list by which [`protected`] judges.
+/// list by which [`protected_reason`] judges.
 pub fn settings_names() -> impl Iterator<Item = ProtectedName> {
     ANYWHERE.names()
 }
@@ -140,30 +143,30 @@ pub fn git_names() -> impl Iterator<Item = ProtectedName> {
 }
 
 /// What holds secrets, from the home folder on, or from the machine's root where it belongs to the
-/// system. It is the same list by which [`sensitive`] judges.
+/// system. It is the same list by which [`sensitive_reason`] judges.
 pub fn secret_names() -> impl Iterator<Item = ProtectedName> {
     SECRETS.names().chain(SECRETS_OF_HOME.names())
 }
 
 /// Whether a path is zero's own: its settings and state, which no rule opens.
-pub fn is_own(path: &Path, places: &ProtectedPaths) -> bool {
-    let names = folded(path);
-    places.closed().any(|(own, _)| lies_in(&names, own) || holds(&names, own))
+pub fn is_own_file(path: &Path, places: &ProtectedPaths) -> bool {
+    let names = folded_names(path);
+    places.closed_entries().any(|(own, _)| lies_in(&names, own) || contains_folder(&names, own))
         || names.iter().any(|name| name == ".zero")
 }
 
 /// Whether the names of a rule, as far as they have no wildcard, name something that is protected:
 /// then the rule was written for it.
-pub(crate) fn is_named_by<'a>(names: impl Iterator<Item = &'a str>) -> bool {
-    let names: Vec<Cow<'_, str>> = names.map(|name| Cow::Owned(fold(name))).collect();
-    ANYWHERE.within(&names).is_some()
+pub(crate) fn names_protected<'a>(names: impl Iterator<Item = &'a str>) -> bool {
+    let names: Vec<Cow<'_, str>> = names.map(|name| Cow::Owned(fold_name(name))).collect();
+    ANYWHERE.find_within(&names).is_some()
 }
 
 /// A folder cannot be replaced without what lies in it.
 fn holds_protected(names: &[Cow<'_, str>], places: &ProtectedPaths) -> bool {
     let inside = [&places.config_dir, &places.state_dir].into_iter().flatten().chain(&places.roots);
-    let above = |folder: &[String]| folder.len() > names.len() && holds(names, folder);
-    places.home.as_deref().is_some_and(|home| holds(names, home))
+    let above = |folder: &[String]| folder.len() > names.len() && contains_folder(names, folder);
+    places.home.as_deref().is_some_and(|home| contains_folder(names, home))
         || inside.into_iter().any(|folder| above(folder))
 }
 
@@ -173,25 +176,25 @@ fn lies_in(names: &[Cow<'_, str>], folder: &[String]) -> bool {
 }
 
 /// Whether a folder is the path or lies in it.
-fn holds(names: &[Cow<'_, str>], folder: &[String]) -> bool {
+fn contains_folder(names: &[Cow<'_, str>], folder: &[String]) -> bool {
     names.len() <= folder.len() && names.iter().zip(folder).all(|(name, own)| name == own)
 }
 
 /// What of a repository makes git run something, or makes it another repository.
-fn git_internal(names: &[Cow<'_, str>]) -> Option<&'static str> {
+fn git_internal_reason(names: &[Cow<'_, str>]) -> Option<&'static str> {
     names.iter().enumerate().filter(|(_, name)| is_git_folder(name)).find_map(|(at, _)| {
         let inside = names.get(at + 1..).unwrap_or_default();
         match inside.first().map(Cow::as_ref) {
             None => Some("the repository itself"),
-            Some("modules" | "worktrees") => nested_git_internal(inside),
-            Some(_) => IN_GIT.at_start(inside),
+            Some("modules" | "worktrees") => nested_git_reason(inside),
+            Some(_) => IN_GIT.find_at_start(inside),
         }
     })
 }
 
 /// `modules/NAME/hooks` and the like. A name may have several parts, so what is known to be
 /// harmless is let through instead.
-fn nested_git_internal(inside: &[Cow<'_, str>]) -> Option<&'static str> {
+fn nested_git_reason(inside: &[Cow<'_, str>]) -> Option<&'static str> {
     const HARMLESS: &[&str] = &[
         "commit_editmsg",
         "fetch_head",
@@ -208,7 +211,7 @@ fn nested_git_internal(inside: &[Cow<'_, str>]) -> Option<&'static str> {
         "index.lock",
     ];
     let names = inside.get(1..).unwrap_or_default();
-    let runs = (0..names.len()).find_map(|at| IN_GIT.at_start(names.get(at..)?));
+    let runs = (0..names.len()).find_map(|at| IN_GIT.find_at_start(names.get(at..)?));
     let harmless = names.iter().skip(1).any(|name| HARMLESS.contains(&name.as_ref()));
     runs.or_else(|| (!harmless).then_some("a repository inside this one"))
 }
@@ -219,12 +222,12 @@ fn is_git_folder(name: &str) -> bool {
 }
 
 /// The names of a path as the most careless file system compares them.
-fn folded(path: &Path) -> Vec<Cow<'_, str>> {
+fn folded_names(path: &Path) -> Vec<Cow<'_, str>> {
     let fold_any = |component| match component {
         Component::Normal(name) => Some(match name.to_str() {
             Some(name) if is_folded(name) => Cow::Borrowed(name),
-            Some(name) => Cow::Owned(fold(name)),
-            None => Cow::Owned(fold(&name.to_string_lossy())),
+            Some(name) => Cow::Owned(fold_name(name)),
+            None => Cow::Owned(fold_name(&name.to_string_lossy())),
         }),
         _ => None,
     };
@@ -233,8 +236,8 @@ fn folded(path: &Path) -> Vec<Cow<'_, str>> {
     names
 }
 
-fn owned(path: &Path) -> Vec<String> {
-    folded(path).into_iter().map(Cow::into_owned).collect()
+fn owned_folded_names(path: &Path) -> Vec<String> {
+    folded_names(path).into_iter().map(Cow::into_owned).collect()
 }
 
 /// Whether folding certainly changes nothing, as with nearly every name.
@@ -243,7 +246,7 @@ fn is_folded(name: &str) -> bool {
     name.bytes().all(stays) && !name.ends_with(['.', ' '])
 }
 
-fn fold(name: &str) -> String {
+fn fold_name(name: &str) -> String {
     let name = name.split("::$").next().filter(|name| !name.is_empty()).unwrap_or(name);
     let trimmed = name.trim_end_matches(['.', ' ']);
     let name = if trimmed.is_empty() { name } else { trimmed };

@@ -19,8 +19,8 @@ pub use rule_error::RuleError;
 pub use tool_names::canonical_tool;
 
 pub(crate) use command_pattern::{CommandPattern, PatternWord, PatternWordPart};
-pub(crate) use domain_pattern::{DomainPattern, labels_match};
-pub(crate) use name_glob::{NameGlob, folded};
+pub(crate) use domain_pattern::{DomainPattern, match_labels};
+pub(crate) use name_glob::{NameGlob, fold_name};
 pub(crate) use path_pattern::{PatternBase, RulePathPattern, literal};
 pub(crate) use rule_target::{RulePattern, RuleTarget};
 
@@ -87,7 +87,7 @@ impl PolicyRule {
     }
 
     /// The paths whose reading it is about, when it names any.
-    fn read_paths(&self) -> Option<&RulePathPattern> {
+    fn read_pattern(&self) -> Option<&RulePathPattern> {
         let RuleTarget::Tool { tool, pattern: Some(RulePattern::Path(pattern)) } = &self.target
         else {
             return None;
@@ -96,13 +96,13 @@ impl PolicyRule {
     }
 
     /// Whether it is about the reading of some paths.
-    pub(crate) fn reads_paths(&self) -> bool {
-        self.read_paths().is_some()
+    pub(crate) fn restricts_reads(&self) -> bool {
+        self.read_pattern().is_some()
     }
 
     /// Where the paths start whose reading it is about, when it says so itself: `//etc/x`, `~/x`.
     pub(crate) fn path_start(&self, home: Option<&Path>) -> Option<PathBuf> {
-        let pattern = self.read_paths()?;
+        let pattern = self.read_pattern()?;
         let base = match pattern.base {
             PatternBase::Machine => Path::new("/"),
             PatternBase::Home => home?,
@@ -115,7 +115,7 @@ impl PolicyRule {
     }
 
     /// Whether it is the person's own rule for exactly one thing, which opens what no other does.
-    pub(crate) fn is_exact_and_own(&self) -> bool {
+    pub(crate) fn is_exact_person_rule(&self) -> bool {
         self.is_exact() && self.source.owner == RuleOwner::Person
     }
 
@@ -126,7 +126,7 @@ impl PolicyRule {
             return false;
         };
         let names: Vec<String> = pattern.parts.iter().map_while(|part| literal(part)).collect();
-        crate::protected_paths::is_named_by(names.iter().map(String::as_str))
+        crate::protected_paths::names_protected(names.iter().map(String::as_str))
     }
 
     /// Whether it names one thing: it has a pattern, and no wildcard is in it.
@@ -157,9 +157,9 @@ impl PolicyRule {
     }
 
     /// Why it is a danger to have it, when it lets nearly anything run.
-    pub fn danger(&self) -> Option<String> {
+    pub fn overbroad_reason(&self) -> Option<String> {
         match self.verdict {
-            Verdict::Allow => overbroad_rule::of(&self.target),
+            Verdict::Allow => overbroad_rule::overbroad_reason(&self.target),
             Verdict::Ask | Verdict::Deny => None,
         }
     }

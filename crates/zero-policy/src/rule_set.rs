@@ -24,7 +24,7 @@ use crate::shell::ShellArg;
 
 use command_index::CommandRuleIndex;
 use host_index::HostRuleIndex;
-use path_index::{PathRuleCoverage, PathRuleIndex, compared_names};
+use path_index::{PathRuleCoverage, PathRuleIndex, comparable_names};
 
 /// Whether names that differ only in case are one file here.
 pub(crate) const IGNORE_CASE: bool = cfg!(any(target_os = "macos", target_os = "windows"));
@@ -40,7 +40,7 @@ pub struct PatternRoots {
 
 impl PatternRoots {
     /// The folder relative paths start in.
-    pub(crate) fn folder(&self) -> &Path {
+    pub(crate) fn primary_root(&self) -> &Path {
         self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }
 
@@ -117,8 +117,8 @@ impl RuleSet {
                 lines.entry(line.to_owned()).or_insert(place);
             }
         }
-        exact.finish();
-        let raising = raising(&rules);
+        exact.build();
+        let raising = index_limit_raising_rules(&rules);
         Self { rules, allow, ask, deny, exact, lines, raising }
     }
 
@@ -128,38 +128,42 @@ impl RuleSet {
     }
 
     /// Allow rules that let nearly anything run, each with the reason.
-    pub fn warnings(&self) -> Vec<(&PolicyRule, String)> {
-        self.rules.iter().filter_map(|rule| Some((rule, rule.danger()?))).collect()
+    pub fn overbroad_rules(&self) -> Vec<(&PolicyRule, String)> {
+        self.rules.iter().filter_map(|rule| Some((rule, rule.overbroad_reason()?))).collect()
     }
 
     /// The rule for a command.
-    pub fn command(&self, verdict: Verdict, words: &CommandWords<'_>) -> Option<&PolicyRule> {
-        let lists = self.lists(verdict);
-        let bare = lists.tool("Bash");
-        self.rule(first(bare, lists.commands.find(words)))
+    pub fn find_command_rule(
+        &self,
+        verdict: Verdict,
+        words: &CommandWords<'_>,
+    ) -> Option<&PolicyRule> {
+        let lists = self.index_for(verdict);
+        let bare = lists.find_tool("Bash");
+        self.rule_at(earlier_rule(bare, lists.commands.find(words)))
     }
 
     /// Limits that the rules with a verdict raise for a command, of each limit the most.
     pub fn raised_limits(&self, verdict: Verdict, words: &CommandWords<'_>) -> CommandLimitChange {
         let mut limits = CommandLimitChange::default();
         for (place, commands) in &self.raising {
-            let rule = self.rule(Some(*place)).filter(|rule| rule.verdict == verdict);
+            let rule = self.rule_at(Some(*place)).filter(|rule| rule.verdict == verdict);
             let Some(rule) = rule else { continue };
             if rule.command().is_none() || commands.find(words).is_some() {
-                limits.join(&rule.limits);
+                limits.merge_larger(&rule.limits);
             }
         }
         limits
     }
 
     /// The allow rule that names a command without a wildcard.
-    pub fn exact_command(&self, words: &CommandWords<'_>) -> Option<&PolicyRule> {
-        self.rule(self.exact.find(words))
+    pub fn find_exact_command_rule(&self, words: &CommandWords<'_>) -> Option<&PolicyRule> {
+        self.rule_at(self.exact.find(words))
     }
 
     /// The allow rule whose command is this line, letter by letter.
-    pub fn whole_line(&self, line: &str) -> Option<&PolicyRule> {
-        self.rule(self.lines.get(line).copied())
+    pub fn find_whole_line_rule(&self, line: &str) -> Option<&PolicyRule> {
+        self.rule_at(self.lines.get(line).copied())
     }
 
     /// Whether a rule may deny some file to somebody, or says to ask about some.
@@ -176,7 +180,7 @@ impl RuleSet {
         let guards = |lists: &VerdictIndex| {
             lists.everything.is_some()
                 || !lists.hosts.is_empty()
-                || lists.tools.keys().any(|tool| is_web(tool))
+                || lists.tools.keys().any(|tool| is_web_tool(tool))
         };
         guards(&self.deny) || guards(&self.ask)
     }
@@ -191,18 +195,18 @@ impl RuleSet {
     /// The rule for a file that `tool` touches.
     ///
     /// A deny or ask rule needs to match one of the views, an allow rule both.
-    pub fn path(
+    pub fn find_path_rule(
         &self,
         verdict: Verdict,
         tool: &str,
         access: FileAccess,
         path: &PathViews,
     ) -> Option<&PolicyRule> {
-        self.path_by_names(verdict, tool, access, &ComparablePath::new(path))
+        self.find_path_rule_by_names(verdict, tool, access, &ComparablePath::new(path))
     }
 
     /// The rule that decides about a file: the first of the strictest list that has one.
-    pub fn strictest_path(
+    pub fn find_strictest_path_rule(
         &self,
         tool: &str,
         access: FileAccess,
@@ -211,99 +215,121 @@ impl RuleSet {
         let path = ComparablePath::new(path);
         let strictest_first = [Verdict::Deny, Verdict::Ask, Verdict::Allow].into_iter();
         strictest_first
-            .filter_map(|verdict| self.path_by_names(verdict, tool, access, &path))
+            .filter_map(|verdict| self.find_path_rule_by_names(verdict, tool, access, &path))
             .next()
     }
 
     /// The rule with a path that denies a file, or else one that says to ask about it. A rule
     /// without a path is about the call, not about each file that the call comes across.
-    pub fn guard(&self, tool: &str, access: FileAccess, path: &PathViews) -> Option<&PolicyRule> {
+    pub fn find_path_guard(
+        &self,
+        tool: &str,
+        access: FileAccess,
+        path: &PathViews,
+    ) -> Option<&PolicyRule> {
         let path = ComparablePath::new(path);
         let guard = |verdict| {
-            let lists = self.lists(verdict);
-            path.either(|path| lists.path(verdict, tool, access, path))
+            let lists = self.index_for(verdict);
+            path.find_in_either(|path| lists.find_path(verdict, tool, access, path))
         };
-        self.rule(guard(Verdict::Deny).or_else(|| guard(Verdict::Ask)))
+        self.rule_at(guard(Verdict::Deny).or_else(|| guard(Verdict::Ask)))
     }
 
     /// Whether a rule denies a file, or one with a path says to ask about it. A rule without a path
     /// that says to ask is about the call, not about each file that the call comes across.
-    pub fn guards(&self, tool: &str, access: FileAccess, path: &PathViews) -> bool {
+    pub fn is_path_guarded(&self, tool: &str, access: FileAccess, path: &PathViews) -> bool {
         let path = ComparablePath::new(path);
-        let asks = |path: &[Cow<'_, str>]| self.ask.path(Verdict::Ask, tool, access, path);
-        self.path_by_names(Verdict::Deny, tool, access, &path).is_some()
-            || path.either(asks).is_some()
+        let asks = |path: &[Cow<'_, str>]| self.ask.find_path(Verdict::Ask, tool, access, path);
+        self.find_path_rule_by_names(Verdict::Deny, tool, access, &path).is_some()
+            || path.find_in_either(asks).is_some()
     }
 
-    fn path_by_names(
+    fn find_path_rule_by_names(
         &self,
         verdict: Verdict,
         tool: &str,
         access: FileAccess,
         path: &ComparablePath<'_>,
     ) -> Option<&PolicyRule> {
-        let lists = self.lists(verdict);
-        let bare = lists.bare(verdict, tool, access);
-        let find = |path: &[Cow<'_, str>]| first(bare, lists.path(verdict, tool, access, path));
-        self.rule(match verdict {
-            Verdict::Allow => path.both(find),
-            Verdict::Ask | Verdict::Deny => path.either(find),
+        let lists = self.index_for(verdict);
+        let bare = lists.find_bare(verdict, tool, access);
+        let find = |path: &[Cow<'_, str>]| {
+            earlier_rule(bare, lists.find_path(verdict, tool, access, path))
+        };
+        self.rule_at(match verdict {
+            Verdict::Allow => path.find_in_both(find),
+            Verdict::Ask | Verdict::Deny => path.find_in_either(find),
         })
     }
 
     /// A deny or ask rule for a file that an absolute shell pattern may stand for, judged by
     /// names alone: `/w/.e*` may be `.env`.
-    pub fn glob_could_name(
+    pub fn find_rule_for_glob(
         &self,
         verdict: Verdict,
         access: FileAccess,
         pattern: &str,
     ) -> Option<&PolicyRule> {
-        let lists = self.lists(verdict);
-        let coverages = PathRuleCoverage::of(verdict, "Bash", access);
-        self.rule(lists.paths.could_be_named_by(coverages, pattern))
+        let lists = self.index_for(verdict);
+        let coverages = PathRuleCoverage::for_access(verdict, "Bash", access);
+        self.rule_at(lists.paths.find_named_by_glob(coverages, pattern))
     }
 
     /// The rule for a host that `tool` talks to.
-    pub fn host(&self, verdict: Verdict, tool: &str, host: &HostName) -> Option<&PolicyRule> {
-        let lists = self.lists(verdict);
+    pub fn find_host_rule(
+        &self,
+        verdict: Verdict,
+        tool: &str,
+        host: &HostName,
+    ) -> Option<&PolicyRule> {
+        let lists = self.index_for(verdict);
         // What may be fetched may be reached in any other way too.
         let found = ["WebFetch", tool].iter().fold(lists.everything, |found, tool| {
-            let bare = is_web(tool).then(|| lists.tools.get(tool).copied()).flatten();
+            let bare = is_web_tool(tool).then(|| lists.tools.get(tool).copied()).flatten();
             let by_host = lists.hosts.get(tool).and_then(|hosts| hosts.find(host));
-            first(first(found, bare), by_host)
+            earlier_rule(earlier_rule(found, bare), by_host)
         });
-        self.rule(found)
+        self.rule_at(found)
     }
 
     /// The rule for a host that is written for `tool` itself, or for everything.
-    pub fn own_host(&self, verdict: Verdict, tool: &str, host: &HostName) -> Option<&PolicyRule> {
-        let lists = self.lists(verdict);
-        let bare = is_web(tool).then(|| lists.tools.get(tool).copied()).flatten();
+    pub fn find_tool_host_rule(
+        &self,
+        verdict: Verdict,
+        tool: &str,
+        host: &HostName,
+    ) -> Option<&PolicyRule> {
+        let lists = self.index_for(verdict);
+        let bare = is_web_tool(tool).then(|| lists.tools.get(tool).copied()).flatten();
         let by_host = lists.hosts.get(tool).and_then(|hosts| hosts.find(host));
-        self.rule(first(first(lists.everything, bare), by_host))
+        self.rule_at(earlier_rule(earlier_rule(lists.everything, bare), by_host))
     }
 
     /// The rule that names a host. A text that may as well be the name of a file, such as
     /// `main.rs`, is not caught by what is said of all hosts.
-    pub fn named_host(&self, verdict: Verdict, tool: &str, host: &HostName) -> Option<&PolicyRule> {
-        let lists = self.lists(verdict);
+    pub fn find_named_host_rule(
+        &self,
+        verdict: Verdict,
+        tool: &str,
+        host: &HostName,
+    ) -> Option<&PolicyRule> {
+        let lists = self.index_for(verdict);
         let named =
             |tool| lists.hosts.get(tool).and_then(|hosts: &HostRuleIndex| hosts.find_named(host));
-        self.rule(first(named("WebFetch"), named(tool)))
+        self.rule_at(earlier_rule(named("WebFetch"), named(tool)))
     }
 
     /// The rule that names a tool, without a pattern.
-    pub fn tool(&self, verdict: Verdict, tool: &str) -> Option<&PolicyRule> {
+    pub fn find_tool_rule(&self, verdict: Verdict, tool: &str) -> Option<&PolicyRule> {
         match tool.strip_prefix("mcp__").unwrap_or(tool).split_once("__") {
-            Some((server, tool)) => self.mcp(verdict, server, tool),
-            None => self.rule(self.lists(verdict).tool(tool)),
+            Some((server, tool)) => self.find_mcp_rule(verdict, server, tool),
+            None => self.rule_at(self.index_for(verdict).find_tool(tool)),
         }
     }
 
     /// The rule for a tool of an MCP server.
-    pub fn mcp(&self, verdict: Verdict, server: &str, tool: &str) -> Option<&PolicyRule> {
-        let lists = self.lists(verdict);
+    pub fn find_mcp_rule(&self, verdict: Verdict, server: &str, tool: &str) -> Option<&PolicyRule> {
+        let lists = self.index_for(verdict);
         // A server may take its names as it likes: what is forbidden is so in every case of letters.
         let (server, name) = match verdict {
             Verdict::Allow => (Cow::Borrowed(server), format!("{server}__{tool}")),
@@ -315,11 +341,11 @@ impl RuleSet {
         };
         let by_tool = lists.mcp_tools.get(&name).copied();
         let by_server = lists.servers.get(server.as_ref()).copied();
-        let of_all = first(lists.everything, lists.every_server);
-        self.rule(first(of_all, first(by_server, by_tool)))
+        let of_all = earlier_rule(lists.everything, lists.every_server);
+        self.rule_at(earlier_rule(of_all, earlier_rule(by_server, by_tool)))
     }
 
-    fn lists(&self, verdict: Verdict) -> &VerdictIndex {
+    fn index_for(&self, verdict: Verdict) -> &VerdictIndex {
         match verdict {
             Verdict::Allow => &self.allow,
             Verdict::Ask => &self.ask,
@@ -327,7 +353,7 @@ impl RuleSet {
         }
     }
 
-    fn rule(&self, place: Option<usize>) -> Option<&PolicyRule> {
+    fn rule_at(&self, place: Option<usize>) -> Option<&PolicyRule> {
         self.rules.get(place?)
     }
 }
@@ -341,8 +367,8 @@ impl VerdictIndex {
         };
         for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.verdict == verdict) {
             match &rule.target {
-                RuleTarget::Everything => keep_first(&mut lists.everything, place),
-                RuleTarget::EveryServer => keep_first(&mut lists.every_server, place),
+                RuleTarget::Everything => set_if_empty(&mut lists.everything, place),
+                RuleTarget::EveryServer => set_if_empty(&mut lists.every_server, place),
                 RuleTarget::Server(server) => {
                     lists.servers.entry(compared(server)).or_insert(place);
                 }
@@ -356,7 +382,7 @@ impl VerdictIndex {
                     RulePattern::Command(command) => lists.commands.add(command, place),
                     RulePattern::Path(path) => {
                         lists.paths.add(
-                            PathRuleCoverage::of_rule(tool),
+                            PathRuleCoverage::for_rule(tool),
                             verdict,
                             path,
                             places,
@@ -369,31 +395,31 @@ impl VerdictIndex {
                 },
             }
         }
-        lists.commands.finish();
-        lists.paths.finish();
+        lists.commands.build();
+        lists.paths.build();
         lists
     }
 
-    fn tool(&self, tool: &str) -> Option<usize> {
-        first(self.everything, self.tools.get(tool).copied())
+    fn find_tool(&self, tool: &str) -> Option<usize> {
+        earlier_rule(self.everything, self.tools.get(tool).copied())
     }
 
     /// The rule without a path that covers a touch.
-    fn bare(&self, verdict: Verdict, tool: &str, access: FileAccess) -> Option<usize> {
-        PathRuleCoverage::of(verdict, tool, access)
+    fn find_bare(&self, verdict: Verdict, tool: &str, access: FileAccess) -> Option<usize> {
+        PathRuleCoverage::for_access(verdict, tool, access)
             .flat_map(PathRuleCoverage::tools)
-            .fold(self.everything, |found, name| first(found, self.tools.get(name).copied()))
+            .fold(self.everything, |found, name| earlier_rule(found, self.tools.get(name).copied()))
     }
 
     /// The rule with a path that covers a touch.
-    fn path(
+    fn find_path(
         &self,
         verdict: Verdict,
         tool: &str,
         access: FileAccess,
         path: &[Cow<'_, str>],
     ) -> Option<usize> {
-        let coverages = PathRuleCoverage::of(verdict, tool, access);
+        let coverages = PathRuleCoverage::for_access(verdict, tool, access);
         coverages.filter_map(|coverage| self.paths.find(coverage, path)).min()
     }
 }
@@ -408,24 +434,24 @@ struct ComparablePath<'a> {
 impl<'a> ComparablePath<'a> {
     fn new(path: &'a PathViews) -> Self {
         let PathViews { written, canonical } = path;
-        let written = (written != canonical).then(|| compared_names(written));
-        Self { canonical: compared_names(canonical), written }
+        let written = (written != canonical).then(|| comparable_names(written));
+        Self { canonical: comparable_names(canonical), written }
     }
 
     /// What is found for one of the views, the earlier of two.
-    fn either(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
-        first(self.written.as_deref().and_then(&find), find(&self.canonical))
+    fn find_in_either(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
+        earlier_rule(self.written.as_deref().and_then(&find), find(&self.canonical))
     }
 
     /// What is found for the file it really is, if something is found for both.
-    fn both(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
+    fn find_in_both(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
         let by_name = self.written.as_deref().is_none_or(|written| find(written).is_some());
         find(&self.canonical).filter(|_| by_name)
     }
 }
 
 /// The rules about commands that raise limits.
-fn raising(rules: &[PolicyRule]) -> Vec<(usize, CommandRuleIndex)> {
+fn index_limit_raising_rules(rules: &[PolicyRule]) -> Vec<(usize, CommandRuleIndex)> {
     let about_commands =
         |rule: &PolicyRule| rule.tool_name() == Some("Bash") && !rule.limits.is_empty();
     let theirs = rules.iter().enumerate().filter(|(_, rule)| about_commands(rule));
@@ -435,22 +461,22 @@ fn raising(rules: &[PolicyRule]) -> Vec<(usize, CommandRuleIndex)> {
             if let Some((command, _)) = rule.command() {
                 commands.add(command, place);
             }
-            commands.finish();
+            commands.build();
             (place, commands)
         })
         .collect()
 }
 
 /// The earlier of two rules.
-fn first(a: Option<usize>, b: Option<usize>) -> Option<usize> {
+fn earlier_rule(a: Option<usize>, b: Option<usize>) -> Option<usize> {
     a.into_iter().chain(b).min()
 }
 
-fn keep_first(slot: &mut Option<usize>, place: usize) {
+fn set_if_empty(slot: &mut Option<usize>, place: usize) {
     slot.get_or_insert(place);
 }
 
-fn is_web(tool: &str) -> bool {
+fn is_web_tool(tool: &str) -> bool {
     matches!(tool, "WebFetch" | "WebSearch" | "WebRequest")
 }
 

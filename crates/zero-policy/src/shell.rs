@@ -14,5 +14,5 @@ mod walk;
 pub use arg::ShellArg;
 pub use parse::{ParsedScript, ShellSyntaxError, parse};
 pub use variables::changes_what_runs;
-pub(crate) use walk::program as analyse_program;
-pub use walk::script as analyse;
+pub(crate) use walk::analyze_program as analyse_program;
+pub use walk::analyze_script as analyse;

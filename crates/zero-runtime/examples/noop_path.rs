@@ -54,7 +54,7 @@ impl Tool for Noop {
     type Plan = NoopArgs;
     const NAME: &'static str = "Noop";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Do nothing",
             category: ToolCategory::Project,
@@ -106,7 +106,7 @@ impl NoopHarness {
         let host =
             ToolHost::new(ToolHostConfig::new(workspace, StateDir::new(folder.join("state"))));
         host.registry().add("example", vec![erase(Noop)])?;
-        let session = host.one_shot()?;
+        let session = host.open_one_shot_session()?;
         Ok(Self { host, session, dialect: Dialect::new(DialectName::Canonical) })
     }
 

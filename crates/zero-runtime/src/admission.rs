@@ -48,7 +48,7 @@ impl AdmissionController {
     /// Places as the limits say.
     pub fn new(limits: &HostLimits) -> Self {
         Self {
-            places: Arc::new(places(limits.host_calls_max)),
+            places: Arc::new(bounded_semaphore(limits.host_calls_max)),
             session_calls_max: limits.session_calls_max,
             queue_calls_max: limits.queue_calls_max,
             waiting: AtomicUsize::new(0),
@@ -57,17 +57,17 @@ impl AdmissionController {
     }
 
     /// A new session's share.
-    pub fn lane(&self) -> SessionQuota {
-        SessionQuota { places: Arc::new(places(self.session_calls_max)) }
+    pub fn new_session_quota(&self) -> SessionQuota {
+        SessionQuota { places: Arc::new(bounded_semaphore(self.session_calls_max)) }
     }
 
     /// Calls waiting for a place.
-    pub fn waiting(&self) -> usize {
+    pub fn waiting_calls(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// Calls that hold a place.
-    pub fn running(&self) -> usize {
+    pub fn running_calls(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 
@@ -89,7 +89,7 @@ impl AdmissionController {
             biased;
             () = cancel.cancelled() => None,
             places = places => places,
-            () = tokio::time::sleep(longest) => return Err(no_place(longest)),
+            () = tokio::time::sleep(longest) => return Err(queue_timeout_error(longest)),
         };
         let (session, host) = places.ok_or_else(ToolError::cancelled)?;
         self.running.fetch_add(1, Ordering::Relaxed);
@@ -104,20 +104,19 @@ impl AdmissionController {
         if before >= self.queue_calls_max {
             let message =
                 format!("{before} calls are waiting already; try again when some have finished");
-            return Err(
-                ToolError::failed(ErrorReason::QueueFull, message).with("queue_depth", before)
-            );
+            return Err(ToolError::failed(ErrorReason::QueueFull, message)
+                .with_detail("queue_depth", before));
         }
         Ok(waiting)
     }
 }
 
 /// So many places, or as many as there can be: more than that are never taken.
-fn places(count: usize) -> Semaphore {
+fn bounded_semaphore(count: usize) -> Semaphore {
     Semaphore::new(count.min(Semaphore::MAX_PERMITS))
 }
 
-fn no_place(waited: Duration) -> ToolError {
+fn queue_timeout_error(waited: Duration) -> ToolError {
     let message = format!(
         "no place became free in {} s; other calls take long, try again when they have finished",
         waited.as_secs()

@@ -75,18 +75,18 @@ impl ApprovalAnswer {
     }
 
     /// Whether the call goes on.
-    pub fn allows(self) -> bool {
+    pub fn is_allow(self) -> bool {
         matches!(self, Self::AllowOnce | Self::AllowSession)
     }
 
     /// The same answer about this one call.
     #[must_use]
-    pub fn once(self) -> Self {
-        if self.allows() { Self::AllowOnce } else { Self::RejectOnce }
+    pub fn to_once(self) -> Self {
+        if self.is_allow() { Self::AllowOnce } else { Self::RejectOnce }
     }
 
     /// Words for the audit log.
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn audit_label(self) -> &'static str {
         match self {
             Self::AllowOnce => "allow once",
             Self::AllowSession => "allow in this session",
@@ -110,13 +110,20 @@ pub struct AnswerOption {
 impl ApprovalQuestion {
     /// The answers that make sense here, each with what exactly it settles.
     pub fn options(&self) -> Vec<AnswerOption> {
-        let option =
-            |kind: ApprovalAnswer| AnswerOption { id: kind.id(), kind, name: self.name(kind) };
-        ApprovalAnswer::ALL.into_iter().filter(|answer| self.offers(*answer)).map(option).collect()
+        let option = |kind: ApprovalAnswer| AnswerOption {
+            id: kind.id(),
+            kind,
+            name: self.option_name(kind),
+        };
+        ApprovalAnswer::ALL
+            .into_iter()
+            .filter(|answer| self.has_option(*answer))
+            .map(option)
+            .collect()
     }
 
     /// Whether this answer is among the options. What can do the greatest harm is asked every time.
-    pub fn offers(&self, answer: ApprovalAnswer) -> bool {
+    pub fn has_option(&self, answer: ApprovalAnswer) -> bool {
         match answer {
             ApprovalAnswer::AllowOnce | ApprovalAnswer::RejectOnce => true,
             ApprovalAnswer::AllowSession => {
@@ -132,7 +139,7 @@ impl ApprovalQuestion {
     }
 
     /// A preview without what it begins with, where that is only the command that was shown.
-    pub fn beside_command<'a>(&self, preview: &'a str) -> &'a str {
+    pub fn strip_command_preview<'a>(&self, preview: &'a str) -> &'a str {
         let mut commands = self.commands();
         let (Some(command), None) = (commands.next(), commands.next()) else { return preview };
         let folder = command.folder.as_ref().map_or(&*self.workspace, |folder| folder.canonical());
@@ -148,23 +155,24 @@ impl ApprovalQuestion {
         }
     }
 
-    fn name(&self, answer: ApprovalAnswer) -> String {
+    fn option_name(&self, answer: ApprovalAnswer) -> String {
         match answer {
             ApprovalAnswer::AllowOnce => "Allow once".to_owned(),
             ApprovalAnswer::AllowSession => {
-                format!("Allow {} in this session", shown(&self.grants))
+                format!("Allow {} in this session", format_grants(&self.grants))
             }
             ApprovalAnswer::RejectOnce => "Reject".to_owned(),
             ApprovalAnswer::RejectSession => {
-                format!("Reject {} in this session", shown(&self.grants))
+                format!("Reject {} in this session", format_grants(&self.grants))
             }
         }
     }
 }
 
 /// Grants as a person reads them: a command by its pattern, anything else by its rule.
-pub(crate) fn shown(grants: &[GrantScope]) -> String {
-    let quoted: Vec<String> = grants.iter().map(|grant| format!("`{}`", pattern(grant))).collect();
+pub(crate) fn format_grants(grants: &[GrantScope]) -> String {
+    let quoted: Vec<String> =
+        grants.iter().map(|grant| format!("`{}`", format_grant_pattern(grant))).collect();
     match quoted.split_last() {
         Some((last, others @ [_, ..])) => format!("{} and {last}", others.join(", ")),
         Some((last, [])) => last.clone(),
@@ -173,7 +181,7 @@ pub(crate) fn shown(grants: &[GrantScope]) -> String {
 }
 
 /// A line break or a control character in a pattern must not look like the end of an option.
-fn pattern(grant: &GrantScope) -> String {
+fn format_grant_pattern(grant: &GrantScope) -> String {
     let rule = grant.rule.as_str();
     let command = rule.strip_prefix("Bash(").and_then(|rest| rest.strip_suffix(')'));
     let mut text = String::with_capacity(rule.len());
@@ -191,7 +199,7 @@ pub trait Approver: Send + Sync {
     /// How a person would allow this, where nobody can be reached who could be asked about this
     /// very call: it is denied with these words. One approver may serve callers some of whom can be
     /// asked and some cannot.
-    fn unreachable(&self, _question: &ApprovalQuestion) -> Option<String> {
+    fn unreachable_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None
     }
 
@@ -228,7 +236,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::grants::rule;
+    use crate::grants::rule_grant;
 
     fn question(risk: RiskLevel, rules: &[&str]) -> ApprovalQuestion {
         ApprovalQuestion {
@@ -239,7 +247,7 @@ mod tests {
             risk,
             effects: vec![],
             judged: vec![],
-            grants: rules.iter().map(|text| rule(text)).collect(),
+            grants: rules.iter().map(|text| rule_grant(text)).collect(),
             preview: None,
             rewritten: None,
             workspace: PathBuf::new(),

@@ -97,13 +97,13 @@ pub struct AuditRow {
 
 impl AuditRow {
     /// The row of something that begins now, in a workspace, and is well until it is not.
-    pub fn begin(time: Timestamp, call: &CallId, workspace: &Workspace, tool: &str) -> Self {
+    pub fn new(time: Timestamp, call: &CallId, workspace: &Workspace, tool: &str) -> Self {
         Self {
             time,
             call: call.to_string(),
             session: None,
-            workspace: redaction::short_text(&workspace.cwd().display().to_string()),
-            tool: redaction::short_text(tool),
+            workspace: redaction::redact_and_shorten(&workspace.cwd().display().to_string()),
+            tool: redaction::redact_and_shorten(tool),
             asked_as: None,
             dialect: DialectName::Canonical.to_string(),
             title: None,
@@ -111,7 +111,7 @@ impl AuditRow {
             effects: Vec::new(),
             decision: None,
             hooks: Vec::new(),
-            status: CallStatus::Ok.word().to_owned(),
+            status: CallStatus::Ok.as_str().to_owned(),
             error_type: None,
             reason: None,
             message: None,
@@ -130,7 +130,7 @@ impl AuditRow {
     }
 
     /// The input as it ran: as hooks rewrote it, if they did.
-    pub fn input_that_ran(&self) -> &Value {
+    pub fn effective_input(&self) -> &Value {
         let rewritten = self.hooks.iter().rev().find_map(|hook| hook.input.as_ref());
         rewritten.unwrap_or(&self.input)
     }
@@ -142,17 +142,17 @@ impl AuditRow {
     }
 
     /// Notes why there is no result.
-    pub fn failed(&mut self, error: &ToolError) {
-        self.error_type = Some(error.error_type.word().to_owned());
+    pub fn record_error(&mut self, error: &ToolError) {
+        self.error_type = Some(error.error_type.as_str().to_owned());
         self.reason = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
         // What stands below the first line may quote the file or the input at length.
         let first = error.message.lines().next().unwrap_or_default();
-        self.message = Some(redaction::short_text(first));
+        self.message = Some(redaction::redact_and_shorten(first));
     }
 }
 
 /// The error of what is not done because its row could not be written.
-pub fn unwritable(error: &io::Error) -> ToolError {
+pub fn unwritable_log_error(error: &io::Error) -> ToolError {
     let advice = "nothing is done without a trace; make room, or set XDG_STATE_HOME to a folder you can write";
     let message = format!("the audit log cannot be written ({error}), and {advice}");
     let reason = match error.kind() {
@@ -203,7 +203,7 @@ pub struct AuditHook {
     pub hook: String,
     /// Where it stands.
     pub source: String,
-    /// `nothing`, `deny`, `ask`, `rewrite`, `remark`, `failed` or `cancelled`.
+    /// `nothing`, `deny`, `ask`, `rewrite`, `remark`, `record_error` or `cancelled`.
     pub said: String,
     /// Why, or what it remarked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,14 +269,14 @@ impl AuditLog {
 
     /// Makes sure that a row can be written: the files are open, nobody keeps them locked, and there
     /// is room on the disk. A call whose trace would be lost is not made.
-    pub fn ready(&self, now: Timestamp) -> io::Result<()> {
-        self.with_writer(|writer| writer.ready(&self.dir, day_of(now)))
+    pub fn ensure_writable(&self, now: Timestamp) -> io::Result<()> {
+        self.with_writer(|writer| writer.ensure_writable(&self.dir, utc_date(now)))
     }
 
     /// Writes a row, tied to the one before it.
     pub fn write(&self, row: &AuditRow) -> io::Result<()> {
         let object = serde_json::to_vec(row)?;
-        self.with_writer(|writer| writer.add(&self.dir, day_of(row.time), &object))
+        self.with_writer(|writer| writer.append(&self.dir, utc_date(row.time), &object))
     }
 
     fn with_writer(
@@ -300,34 +300,34 @@ impl AuditLog {
 
     /// Days that have rows, oldest first.
     pub fn days(&self) -> io::Result<Vec<String>> {
-        Ok(days_in(&self.dir)?.iter().map(ToString::to_string).collect())
+        Ok(list_days(&self.dir)?.iter().map(ToString::to_string).collect())
     }
 
     /// A reader of one day's rows, oldest first.
-    pub fn day(&self, day: &str) -> io::Result<DayReader> {
-        self.day_up_to(day, u64::MAX)
+    pub fn open_day(&self, day: &str) -> io::Result<DayReader> {
+        self.open_day_prefix(day, u64::MAX)
     }
 
-    fn day_up_to(&self, day: &str, bytes_max: u64) -> io::Result<DayReader> {
+    fn open_day_prefix(&self, day: &str, bytes_max: u64) -> io::Result<DayReader> {
         Ok(DayReader::new(day, self.dir.open(&format!("{day}.jsonl"))?, bytes_max))
     }
 }
 
-fn day_of(time: Timestamp) -> Date {
+fn utc_date(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 
-fn file_of(day: Date) -> String {
+fn day_file_name(day: Date) -> String {
     format!("{day}.jsonl")
 }
 
 /// Days that have a file, oldest first.
-fn days_in(dir: &StateDir) -> io::Result<Vec<Date>> {
+fn list_days(dir: &StateDir) -> io::Result<Vec<Date>> {
     let day = |name: &String| {
         let day = name.strip_suffix(".jsonl")?.parse().ok()?;
-        (file_of(day) == *name).then_some(day)
+        (day_file_name(day) == *name).then_some(day)
     };
-    let mut days: Vec<Date> = dir.names()?.iter().filter_map(day).collect();
+    let mut days: Vec<Date> = dir.list_names()?.iter().filter_map(day).collect();
     days.sort();
     Ok(days)
 }

@@ -11,11 +11,11 @@ use zero_core::{
 
 use zero_policy::{HostName, PermissionMode};
 
-use crate::approver::{ApprovalAnswer, ApprovalQuestion, Approver, shown};
+use crate::approver::{ApprovalAnswer, ApprovalQuestion, Approver, format_grants};
 use crate::audit::AuditDecision;
 use crate::call_context::CallContext;
 use crate::call_record::CallRecord;
-use crate::execution::guarded;
+use crate::execution::catch_panics;
 use crate::failed_plan;
 use crate::grants::GrantDecision;
 use crate::hooks::HookVerdict;
@@ -48,7 +48,7 @@ pub(crate) struct CallAuthorization {
 
 impl CallAuthorization {
     /// Of a decision that lets the call pass, by itself or by the answer it led to.
-    fn of(decision: PolicyDecision) -> Self {
+    fn from_decision(decision: PolicyDecision) -> Self {
         let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
         // Only a host that was read with certainty can have been judged as one.
         let hosts = hosts.filter_map(|effect| {
@@ -70,23 +70,28 @@ impl ToolHost {
         cancel: &CancellationToken,
         ledger: &mut CallRecord<'_>,
     ) -> Result<CallAuthorization, ToolError> {
-        let rejected = session.grants.of(GrantDecision::Rejected);
-        let granted = session.grants.of(GrantDecision::Allowed);
-        let judge = |mode: Option<PermissionMode>| self.judge(session, &asked, &granted, mode);
+        let rejected = session.grants.list_grants(GrantDecision::Rejected);
+        let granted = session.grants.list_grants(GrantDecision::Allowed);
+        let judge = |mode: Option<PermissionMode>| self.decide(session, &asked, &granted, mode);
         let mode = session.mode();
-        let decision = asked.say.raise(judge(mode)?);
-        let noted = ledger.judged(&decision);
+        let decision = asked.say.apply_to(judge(mode)?);
+        let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
-            return Err(denied(&decision, ErrorReason::Denied, denied_by_rule(&asked, &decision)));
+            return Err(denial_error(
+                &decision,
+                ErrorReason::Denied,
+                rule_denial_message(&asked, &decision),
+            ));
         }
-        let check = || guarded(|| asked.plan.check(cx));
+        let check = || catch_panics(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
-            return check().map(|()| CallAuthorization::of(decision));
+            return check().map(|()| CallAuthorization::from_decision(decision));
         }
-        let title = titled(&asked, decisive_path(&asked, &decision).map(|(path, _)| path));
+        let title =
+            format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path));
         // That a call can only fail says what stands at its path: only who may look there hears it
         // before the person was asked.
-        let may_look = self.may_look(session, &asked);
+        let may_look = self.can_read_paths(session, &asked);
         if may_look {
             check()?;
         }
@@ -94,26 +99,28 @@ impl ToolHost {
         let refused: Vec<GrantScope> =
             offered.iter().filter(|grant| rejected.contains(grant)).cloned().collect();
         if !refused.is_empty() {
-            noted.answered =
-                Some(format!("{}: reject, earlier in this session", rejecter(session, &refused)));
+            noted.answered = Some(format!(
+                "{}: reject, earlier in this session",
+                find_rejecter(session, &refused)
+            ));
             let message = format!(
                 "{title}: rejected, the person does not want to be asked about {} again in this session; do without it, or ask what they would rather have",
-                shown(&refused)
+                format_grants(&refused)
             );
-            return Err(denied(&decision, ErrorReason::Rejected, message));
+            return Err(denial_error(&decision, ErrorReason::Rejected, message));
         }
         let nobody = |how_to_allow: &str| {
             let message = format!(
                 "{title}: denied, because {} and nobody can be asked here; to allow it, {how_to_allow}",
                 decision.reason
             );
-            denied(&decision, ErrorReason::NoApprover, message)
+            denial_error(&decision, ErrorReason::NoApprover, message)
         };
         let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
-        let can_stand = session.remembers()
+        let can_stand = session.is_persistent()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
-        cx.foresee(asked.effects).await;
+        cx.prefetch_buffers(asked.effects).await;
         let question = ApprovalQuestion {
             call: cx.call().clone(),
             tool: asked.spec.name.clone(),
@@ -123,11 +130,11 @@ impl ToolHost {
             effects: asked.effects.clone(),
             judged: decision.effects.clone(),
             grants: if can_stand { offered.clone() } else { Vec::new() },
-            preview: guarded(|| Ok(asked.plan.preview(cx)))?,
-            rewritten: asked.say.new_input().cloned(),
+            preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
+            rewritten: asked.say.rewritten_input().cloned(),
             workspace: session.workspace().cwd().to_owned(),
         };
-        if let Some(how_to_allow) = approver.unreachable(&question) {
+        if let Some(how_to_allow) = approver.unreachable_hint(&question) {
             return Err(nobody(&how_to_allow));
         }
         let answer = tokio::select! {
@@ -135,23 +142,23 @@ impl ToolHost {
             () = cancel.cancelled() => return Err(ToolError::cancelled()),
             answer = approver.ask(&question) => answer,
         };
-        if settle(session, &question, answer, &**approver, noted).allows() {
+        if record_answer(session, &question, answer, &**approver, noted).is_allow() {
             // The mode may have become a stricter one while the person thought.
             let mode_now = session.mode();
             if mode_now != mode {
                 let again = judge(mode_now)?;
                 if again.verdict == Verdict::Deny {
-                    let message = denied_by_rule(&asked, &again);
-                    return Err(denied(&again, ErrorReason::Denied, message));
+                    let message = rule_denial_message(&asked, &again);
+                    return Err(denial_error(&again, ErrorReason::Denied, message));
                 }
             }
             if !may_look {
                 check()?;
             }
-            return Ok(CallAuthorization::of(decision));
+            return Ok(CallAuthorization::from_decision(decision));
         }
         let message = format!("{title}: rejected by the person; ask what they would rather have");
-        Err(denied(&decision, ErrorReason::Rejected, message))
+        Err(denial_error(&decision, ErrorReason::Rejected, message))
     }
 
     /// The decision on a call by the rules alone. What they deny ends here.
@@ -161,24 +168,28 @@ impl ToolHost {
         asked: &AuthorizationRequest<'_>,
         ledger: &mut CallRecord<'_>,
     ) -> Result<PolicyDecision, ToolError> {
-        let granted = session.grants.of(GrantDecision::Allowed);
-        let decision = self.judge(session, asked, &granted, session.mode())?;
+        let granted = session.grants.list_grants(GrantDecision::Allowed);
+        let decision = self.decide(session, asked, &granted, session.mode())?;
         if decision.verdict == Verdict::Deny {
-            ledger.judged(&decision);
-            return Err(denied(&decision, ErrorReason::Denied, denied_by_rule(asked, &decision)));
+            ledger.record_decision(&decision);
+            return Err(denial_error(
+                &decision,
+                ErrorReason::Denied,
+                rule_denial_message(asked, &decision),
+            ));
         }
         Ok(decision)
     }
 
     /// Rules meet whatever a model writes; a judge that fails has not allowed anything.
-    fn judge(
+    fn decide(
         &self,
         session: &ToolHostSession,
         asked: &AuthorizationRequest<'_>,
         grants: &[GrantScope],
         mode: Option<PermissionMode>,
     ) -> Result<PolicyDecision, ToolError> {
-        guarded(|| {
+        catch_panics(|| {
             Ok(self.policy.decide(PolicyRequest {
                 spec: asked.spec,
                 effects: asked.effects,
@@ -190,18 +201,18 @@ impl ToolHost {
     }
 
     /// Whether a caller may know what stands at the call's paths, whatever becomes of the call.
-    fn may_look(&self, session: &ToolHostSession, asked: &AuthorizationRequest<'_>) -> bool {
+    fn can_read_paths(&self, session: &ToolHostSession, asked: &AuthorizationRequest<'_>) -> bool {
         let tool = asked.spec.name.as_str();
         asked.effects.iter().filter_map(Effect::path).all(|path| {
             let written = session.workspace().cwd().join(path.written());
-            path.whereabouts() != PathZone::Outside
+            path.zone() != PathZone::Outside
                 && self.policy.may_read(tool, &written, path.canonical())
         })
     }
 }
 
 /// The first path that was judged as the whole call was.
-fn decisive_path<'a>(
+fn find_decisive_path<'a>(
     asked: &'a AuthorizationRequest<'_>,
     decision: &'a PolicyDecision,
 ) -> Option<(&'a TargetPath, &'a EffectDecision)> {
@@ -212,16 +223,16 @@ fn decisive_path<'a>(
 }
 
 /// The call in the caller's own words: where a link leads is not for everybody to know.
-fn titled(asked: &AuthorizationRequest<'_>, path: Option<&TargetPath>) -> String {
+fn format_title(asked: &AuthorizationRequest<'_>, path: Option<&TargetPath>) -> String {
     match path {
-        Some(path) => failed_plan::title(asked.spec, path.written()),
+        Some(path) => failed_plan::call_title(asked.spec, path.written()),
         None => asked.title.to_owned(),
     }
 }
 
 /// Notes an answer and, where it stands for the rest of the session, keeps it. Gives back the
 /// answer as it counts: one that was not offered counts for this one call.
-fn settle(
+fn record_answer(
     session: &ToolHostSession,
     question: &ApprovalQuestion,
     answer: ApprovalAnswer,
@@ -229,27 +240,30 @@ fn settle(
     noted: &mut AuditDecision,
 ) -> ApprovalAnswer {
     let by = approver.name();
-    let stands = question.offers(answer)
+    let stands = question.has_option(answer)
         && match answer {
             ApprovalAnswer::AllowSession => {
-                session.grants.settle(GrantDecision::Allowed, &question.grants, by)
+                session.grants.record(GrantDecision::Allowed, &question.grants, by)
             }
             ApprovalAnswer::RejectSession => {
-                session.grants.settle(GrantDecision::Rejected, &question.grants, by)
+                session.grants.record(GrantDecision::Rejected, &question.grants, by)
             }
             ApprovalAnswer::AllowOnce | ApprovalAnswer::RejectOnce => false,
         };
-    let counts = if stands { answer } else { answer.once() };
-    noted.answered = Some(format!("{by}: {}", counts.words()));
+    let counts = if stands { answer } else { answer.to_once() };
+    noted.answered = Some(format!("{by}: {}", counts.audit_label()));
     if stands {
-        noted.grants =
-            question.grants.iter().map(|grant| redaction::short_text(&grant.rule)).collect();
+        noted.grants = question
+            .grants
+            .iter()
+            .map(|grant| redaction::redact_and_shorten(&grant.rule))
+            .collect();
     }
     counts
 }
 
 /// Who said that these are not to be asked about again.
-fn rejecter(session: &ToolHostSession, grants: &[GrantScope]) -> String {
+fn find_rejecter(session: &ToolHostSession, grants: &[GrantScope]) -> String {
     let mut rejections = session.rejections().into_iter();
     let theirs = rejections.find(|rejection| grants.contains(&rejection.grant));
     theirs.map_or_else(|| "person".to_owned(), |rejection| rejection.by)
@@ -257,10 +271,10 @@ fn rejecter(session: &ToolHostSession, grants: &[GrantScope]) -> String {
 
 /// Which rule denied, why, and what would have to change. Of a path it says only what its caller
 /// wrote, and the same whether or not something stands there.
-fn denied_by_rule(asked: &AuthorizationRequest<'_>, decision: &PolicyDecision) -> String {
+fn rule_denial_message(asked: &AuthorizationRequest<'_>, decision: &PolicyDecision) -> String {
     let PolicyDecision { rule, source, .. } = decision;
-    let path = decisive_path(asked, decision);
-    let title = titled(asked, path.map(|(path, _)| path));
+    let path = find_decisive_path(asked, decision);
+    let title = format_title(asked, path.map(|(path, _)| path));
     // A rule's own reason repeats the path it denies.
     let reason = match path {
         Some((_, judged)) => &judged.reason,
@@ -278,25 +292,29 @@ fn denied_by_rule(asked: &AuthorizationRequest<'_>, decision: &PolicyDecision) -
 }
 
 /// The error of a call that a hook denies, in the caller's own words.
-pub(crate) fn denied_by_hook(
+pub(crate) fn hook_denial_error(
     asked: &AuthorizationRequest<'_>,
     decision: &PolicyDecision,
     why: &str,
 ) -> ToolError {
-    let title = titled(asked, asked.effects.iter().find_map(Effect::path));
-    denied(decision, ErrorReason::Denied, format!("{title}: denied by {why}"))
+    let title = format_title(asked, asked.effects.iter().find_map(Effect::path));
+    denial_error(decision, ErrorReason::Denied, format!("{title}: denied by {why}"))
 }
 
 /// The error of a call that may not be made, with what is to be known of the decision.
-pub(crate) fn denied(decision: &PolicyDecision, reason: ErrorReason, message: String) -> ToolError {
+pub(crate) fn denial_error(
+    decision: &PolicyDecision,
+    reason: ErrorReason,
+    message: String,
+) -> ToolError {
     let error = ToolError::new(ErrorType::PermissionDenied, reason, message);
     let facts = [
-        ("risk", Some(decision.risk.word())),
+        ("risk", Some(decision.risk.as_str())),
         ("matched_rule", decision.rule.as_deref()),
         ("rule_source", decision.source.as_deref()),
     ];
     facts.into_iter().fold(error, |error, (key, value)| match value {
-        Some(value) => error.with(key, value),
+        Some(value) => error.with_detail(key, value),
         None => error,
     })
 }

@@ -130,12 +130,12 @@ impl CallContext {
     }
 
     /// What the editor has of the files that a person is about to be shown.
-    pub(crate) fn foreseen(&self) -> &OnceLock<HashMap<PathBuf, EditorBuffer>> {
+    pub(crate) fn prefetched_buffers(&self) -> &OnceLock<HashMap<PathBuf, EditorBuffer>> {
         &self.inner.foreseen
     }
 
     /// What the tools of this host share between calls, of that type.
-    pub fn companion<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.inner.companions.get()
     }
 
@@ -168,7 +168,7 @@ impl CallContext {
         message: String,
         wanted: ElicitationMode,
     ) -> Result<ElicitationAnswer, ToolError> {
-        let reached = |elicitor: &&Arc<dyn Elicitor>| elicitor.reaches_somebody();
+        let reached = |elicitor: &&Arc<dyn Elicitor>| elicitor.is_reachable();
         let Some(elicitor) = self.inner.elicitor.as_ref().filter(reached) else {
             let message = "nobody is here who could be asked; decide by what you know, or end with the question as your answer";
             return Err(ToolError::new(
@@ -201,8 +201,8 @@ impl CallContext {
     /// Whether [`CallContext::may_read`] can say no to something in a folder, by its canonical path.
     /// Results of the session lie in zero's own folder, and are the session's.
     pub fn filters_reads_in(&self, folder: &Path) -> bool {
-        let located = self.inner.workspace.locate_path(folder, FinalLinkMode::Keep);
-        match located.map(|located| located.target().whereabouts()) {
+        let located = self.inner.workspace.resolve_path(folder, FinalLinkMode::Keep);
+        match located.map(|located| located.target().zone()) {
             Ok(PathZone::Spill) => self.filters_reads(),
             _ => self.inner.policy.filters_reads_in(folder),
         }
@@ -229,7 +229,7 @@ impl CallContext {
     }
 
     /// The files this session has seen; `None` for a call without a session.
-    pub fn seen(&self) -> Option<&SeenFiles> {
+    pub fn seen_files(&self) -> Option<&SeenFiles> {
         self.inner.seen.as_deref()
     }
 
@@ -239,7 +239,7 @@ impl CallContext {
     }
 
     /// True when the call should stop because its time is up, and not because nobody wants it.
-    pub(crate) fn is_late(&self) -> bool {
+    pub(crate) fn is_past_deadline(&self) -> bool {
         self.is_cancelled() && !self.inner.caller.is_cancelled()
     }
 
@@ -259,9 +259,9 @@ impl CallContext {
     }
 
     /// Tells whoever watches how far the call is.
-    pub fn progress(&self, message: impl Into<String>) {
+    pub fn report_progress(&self, message: impl Into<String>) {
         if let Some(observer) = &self.inner.observer {
-            observer.event(&CallEvent::Progress {
+            observer.on_event(&CallEvent::Progress {
                 call: self.inner.call.clone(),
                 message: message.into(),
             });
@@ -269,14 +269,14 @@ impl CallContext {
     }
 
     /// Whether somebody wants to know what commands write while they run.
-    pub(crate) fn hears_output(&self) -> bool {
-        self.inner.observer.as_ref().is_some_and(|observer| observer.hears_output())
+    pub(crate) fn wants_output(&self) -> bool {
+        self.inner.observer.as_ref().is_some_and(|observer| observer.wants_output())
     }
 
     /// Tells whoever watches what its command wrote.
-    pub(crate) fn output(&self, text: String) {
+    pub(crate) fn report_output(&self, text: String) {
         if let Some(observer) = &self.inner.observer {
-            observer.event(&CallEvent::Output { call: self.inner.call.clone(), text });
+            observer.on_event(&CallEvent::Output { call: self.inner.call.clone(), text });
         }
     }
 
@@ -284,7 +284,7 @@ impl CallContext {
     ///
     /// The call's place in the queue is held until the work really ends, also when the call was
     /// given up before: otherwise a hanging disk could pile up threads without bound.
-    pub async fn blocking<T: Send + 'static>(
+    pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {

@@ -50,10 +50,10 @@ impl<'a> CallRecord<'a> {
         let row = AuditRow {
             session: session.id().map(ToString::to_string),
             dialect: dialect.name().to_string(),
-            input: redaction::value(&call.input),
+            input: redaction::redact_value(&call.input),
             // Until it is settled: the caller may go away at any moment.
-            status: CallStatus::Cancelled.word().to_owned(),
-            ..AuditRow::begin(Timestamp::now(), &call.id, &host.workspace, &call.tool)
+            status: CallStatus::Cancelled.as_str().to_owned(),
+            ..AuditRow::new(Timestamp::now(), &call.id, &host.workspace, &call.tool)
         };
         let span = tracing::info_span!(
             "tool_call",
@@ -66,7 +66,7 @@ impl<'a> CallRecord<'a> {
         Self { host, observer, call, span, began, row, tool: None, settled: false }
     }
 
-    pub(crate) fn resolved(&mut self, name: &ToolName) {
+    pub(crate) fn record_tool(&mut self, name: &ToolName) {
         tracing::Span::current().record("tool", name.as_str());
         if self.row.tool != name.as_str() {
             self.row.asked_as = Some(std::mem::replace(&mut self.row.tool, name.to_string()));
@@ -74,23 +74,23 @@ impl<'a> CallRecord<'a> {
         self.tool = Some(name.clone());
     }
 
-    pub(crate) fn described(
+    pub(crate) fn record_description(
         &mut self,
         tool: &RegisteredTool,
         description: &CallDescription,
         effects: &[Effect],
     ) {
-        self.row.title = Some(redaction::short_text(&description.title));
+        self.row.title = Some(redaction::redact_and_shorten(&description.title));
         self.row.effects = effects
             .iter()
             .take(EFFECTS_MAX)
             .map(|effect| AuditEffect {
                 kind: effect.kind().to_owned(),
-                target: redaction::short_text(&effect.target()),
+                target: redaction::redact_and_shorten(&effect.target()),
                 ..AuditEffect::default()
             })
             .collect();
-        self.tell(|call| CallEvent::Described {
+        self.send_event(|call| CallEvent::Described {
             call,
             tool: tool.tool.spec().name.clone(),
             title: description.title.clone(),
@@ -101,12 +101,12 @@ impl<'a> CallRecord<'a> {
 
     /// Notes how the call was judged, as a whole and effect by effect. Gives back what is still to
     /// be filled in when a person answers.
-    pub(crate) fn judged(&mut self, decision: &PolicyDecision) -> &mut AuditDecision {
-        judged(&mut self.row, decision)
+    pub(crate) fn record_decision(&mut self, decision: &PolicyDecision) -> &mut AuditDecision {
+        record_decision(&mut self.row, decision)
     }
 
     /// Notes what a hook said. What all of them wrote is bounded, as the rest of a row is.
-    pub(crate) fn heard(&mut self, mut hook: AuditHook) {
+    pub(crate) fn record_hook(&mut self, mut hook: AuditHook) {
         let bytes = |hook: &AuditHook| {
             let reason = hook.reason.as_ref().map_or(0, String::len);
             hook.hook.len() + hook.source.len() + reason + hook.input.as_ref().map_or(0, json_len)
@@ -120,31 +120,31 @@ impl<'a> CallRecord<'a> {
         self.row.hooks.push(hook);
     }
 
-    pub(crate) fn started(&self) {
-        self.tell(|call| CallEvent::Started { call });
+    pub(crate) fn report_started(&self) {
+        self.send_event(|call| CallEvent::Started { call });
     }
 
-    fn tell(&self, event: impl FnOnce(CallId) -> CallEvent) {
+    fn send_event(&self, event: impl FnOnce(CallId) -> CallEvent) {
         if let Some(observer) = &self.observer {
-            observer.event(&event(self.call.clone()));
+            observer.on_event(&event(self.call.clone()));
         }
     }
 
     /// Writes the record. `error` is how the call failed, if it did.
-    pub(crate) fn settle(&mut self, error: Option<&ToolError>) {
+    pub(crate) fn finish(&mut self, error: Option<&ToolError>) {
         if std::mem::replace(&mut self.settled, true) {
             return;
         }
         // Also reached when the call's future is dropped, and then from outside its span.
         let _in_span = self.span.clone().entered();
-        let status = error.map_or(CallStatus::Ok, status_of);
-        self.span.record("status", status.word());
+        let status = error.map_or(CallStatus::Ok, status_from_error);
+        self.span.record("status", status.as_str());
         let duration = self.began.elapsed();
         let row = &mut self.row;
-        status.word().clone_into(&mut row.status);
+        status.as_str().clone_into(&mut row.status);
         row.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         if let Some(error) = error {
-            row.failed(error);
+            row.record_error(error);
         }
         if let Err(error) = self.host.audit.write(&self.row) {
             tracing::error!(%error, "an audit row could not be written");
@@ -153,47 +153,47 @@ impl<'a> CallRecord<'a> {
         let tool = self.tool.as_ref().map_or("(unknown)", ToolName::as_str);
         let error_type = error.map(|error| error.error_type);
         let queue_depth = self.row.queue_depth;
-        self.host.metrics.count(&CallSample { tool, status, error_type, duration, queue_depth });
-        tracing::info!(status = status.word(), duration_us = self.row.duration_us, "call ended");
-        self.tell(|call| CallEvent::Ended { call, status: status.word() });
+        self.host.metrics.record(&CallSample { tool, status, error_type, duration, queue_depth });
+        tracing::info!(status = status.as_str(), duration_us = self.row.duration_us, "call ended");
+        self.send_event(|call| CallEvent::Ended { call, status: status.as_str() });
     }
 }
 
 impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
         // Reached unsettled only when the caller dropped the call's future.
-        self.settle(Some(&ToolError::cancelled()));
+        self.finish(Some(&ToolError::cancelled()));
     }
 }
 
 /// Notes in a row how something was judged.
-pub(crate) fn judged<'a>(
+pub(crate) fn record_decision<'a>(
     row: &'a mut AuditRow,
     decision: &PolicyDecision,
 ) -> &'a mut AuditDecision {
     if !decision.effects.is_empty() {
-        row.effects = noted(&decision.effects);
+        row.effects = audit_effects(&decision.effects);
     }
     row.decision.insert(AuditDecision {
-        verdict: decision.verdict.word().to_owned(),
-        reason: redaction::short_text(&decision.reason),
-        rule: decision.rule.as_deref().map(redaction::short_text),
-        source: decision.source.as_deref().map(redaction::short_text),
-        risk: Some(decision.risk.word().to_owned()),
+        verdict: decision.verdict.as_str().to_owned(),
+        reason: redaction::redact_and_shorten(&decision.reason),
+        rule: decision.rule.as_deref().map(redaction::redact_and_shorten),
+        source: decision.source.as_deref().map(redaction::redact_and_shorten),
+        risk: Some(decision.risk.as_str().to_owned()),
         answered: None,
         grants: Vec::new(),
     })
 }
 
 /// The effects as a row holds them, the strictest verdicts first, for not all may fit.
-fn noted(effects: &[EffectDecision]) -> Vec<AuditEffect> {
+fn audit_effects(effects: &[EffectDecision]) -> Vec<AuditEffect> {
     let mut effects: Vec<&EffectDecision> = effects.iter().collect();
     effects.sort_by_key(|effect| Reverse(effect.decision));
     let note = |effect: &EffectDecision| AuditEffect {
         kind: effect.kind.to_owned(),
-        target: redaction::short_text(&effect.target),
-        decision: Some(effect.decision.word().to_owned()),
-        rule: effect.rule.as_deref().map(redaction::short_text),
+        target: redaction::redact_and_shorten(&effect.target),
+        decision: Some(effect.decision.as_str().to_owned()),
+        rule: effect.rule.as_deref().map(redaction::redact_and_shorten),
     };
     let mut bytes = 0;
     let fits = |effect: &AuditEffect| {
@@ -203,7 +203,7 @@ fn noted(effects: &[EffectDecision]) -> Vec<AuditEffect> {
     effects.into_iter().take(EFFECTS_MAX).map(note).take_while(fits).collect()
 }
 
-pub(crate) fn status_of(error: &ToolError) -> CallStatus {
+pub(crate) fn status_from_error(error: &ToolError) -> CallStatus {
     match (error.error_type, error.reason()) {
         (ErrorType::Timeout, _) => CallStatus::Timeout,
         (_, Some(ErrorReason::Cancelled)) => CallStatus::Cancelled,
@@ -236,13 +236,14 @@ mod tests {
         let mut effects = vec![effect("a", Verdict::Allow), effect("b", Verdict::Allow)];
         effects.extend((0..1_000).map(|_| effect("c", Verdict::Ask)));
         effects.push(effect("d", Verdict::Deny));
-        let rows = noted(&effects);
+        let rows = audit_effects(&effects);
         assert_eq!((rows.len(), rows[0].target.as_str()), (EFFECTS_MAX, "d"));
-        let order: Vec<String> = noted(&effects[..2]).into_iter().map(|row| row.target).collect();
+        let order: Vec<String> =
+            audit_effects(&effects[..2]).into_iter().map(|row| row.target).collect();
         assert_eq!(order, ["a", "b"], "otherwise they stay as they are");
         let long: Vec<EffectDecision> =
             (0..EFFECTS_MAX).map(|_| effect(&"/x y".repeat(1_000), Verdict::Ask)).collect();
-        let bytes: usize = noted(&long).iter().map(|row| row.target.len()).sum();
+        let bytes: usize = audit_effects(&long).iter().map(|row| row.target.len()).sum();
         assert!(bytes > EFFECTS_BYTES_MAX / 2 && bytes <= EFFECTS_BYTES_MAX, "{bytes}");
     }
 }

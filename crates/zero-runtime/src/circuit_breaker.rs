@@ -34,9 +34,9 @@ enum CircuitState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolHealth {
     /// The tool worked.
-    Well,
+    Healthy,
     /// The tool failed by itself.
-    Unwell,
+    Failing,
     /// It says nothing about the tool: bad input, a denial, a cancel.
     Unknown,
 }
@@ -71,22 +71,23 @@ impl CircuitBreakers {
             wait.as_secs().max(1)
         );
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        Err(ToolError::failed(ErrorReason::CircuitOpen, message).with("retry_after_ms", wait_ms))
+        Err(ToolError::failed(ErrorReason::CircuitOpen, message)
+            .with_detail("retry_after_ms", wait_ms))
     }
 
     /// Learns how a call that was let through ended.
-    pub fn learn(&self, tool: &ToolName, health: ToolHealth) {
+    pub fn record_health(&self, tool: &ToolName, health: ToolHealth) {
         let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
         match (health, circuits.get_mut(tool)) {
-            (ToolHealth::Well, Some(_)) => {
+            (ToolHealth::Healthy, Some(_)) => {
                 circuits.remove(tool);
             }
-            (ToolHealth::Unwell, None) => {
-                circuits.insert(tool.clone(), self.after_failures(1));
+            (ToolHealth::Failing, None) => {
+                circuits.insert(tool.clone(), self.state_after_failures(1));
             }
-            (ToolHealth::Unwell, Some(circuit)) => {
+            (ToolHealth::Failing, Some(circuit)) => {
                 *circuit = match circuit {
-                    CircuitState::Closed { failures } => self.after_failures(*failures + 1),
+                    CircuitState::Closed { failures } => self.state_after_failures(*failures + 1),
                     CircuitState::Open { .. } | CircuitState::HalfOpen { .. } => {
                         CircuitState::Open { since: Instant::now() }
                     }
@@ -97,11 +98,11 @@ impl CircuitBreakers {
                 let since = Instant::now().checked_sub(self.pause).unwrap_or_else(Instant::now);
                 *circuit = CircuitState::Open { since };
             }
-            (ToolHealth::Well, None) | (ToolHealth::Unknown, _) => {}
+            (ToolHealth::Healthy, None) | (ToolHealth::Unknown, _) => {}
         }
     }
 
-    fn after_failures(&self, failures: u32) -> CircuitState {
+    fn state_after_failures(&self, failures: u32) -> CircuitState {
         if failures >= self.failures_max {
             CircuitState::Open { since: Instant::now() }
         } else {
@@ -118,21 +119,21 @@ mod tests {
     async fn it_opens_rests_and_probes() {
         let limits = HostLimits { breaker_failures_max: 2, ..HostLimits::default() };
         let (breakers, tool) = (CircuitBreakers::new(&limits), ToolName::new("T").unwrap());
-        breakers.learn(&tool, ToolHealth::Unwell);
-        breakers.learn(&tool, ToolHealth::Unknown);
+        breakers.record_health(&tool, ToolHealth::Failing);
+        breakers.record_health(&tool, ToolHealth::Unknown);
         assert!(breakers.check(&tool).is_ok(), "one failure is not enough");
-        breakers.learn(&tool, ToolHealth::Unwell);
+        breakers.record_health(&tool, ToolHealth::Failing);
         assert_eq!(breakers.check(&tool).unwrap_err().reason(), Some(ErrorReason::CircuitOpen));
 
         tokio::time::advance(limits.breaker_pause).await;
         assert!(breakers.check(&tool).is_ok(), "one probe passes");
         assert!(breakers.check(&tool).is_err(), "and only one");
-        breakers.learn(&tool, ToolHealth::Unwell);
+        breakers.record_health(&tool, ToolHealth::Failing);
         assert!(breakers.check(&tool).is_err(), "a failed probe opens it again");
 
         tokio::time::advance(limits.breaker_pause).await;
         assert!(breakers.check(&tool).is_ok());
-        breakers.learn(&tool, ToolHealth::Well);
+        breakers.record_health(&tool, ToolHealth::Healthy);
         assert!(
             breakers.check(&tool).is_ok() && breakers.check(&tool).is_ok(),
             "a good probe closes it"
@@ -144,8 +145,8 @@ mod tests {
         let limits = HostLimits { breaker_failures_max: 2, ..HostLimits::default() };
         let (breakers, tool) = (CircuitBreakers::new(&limits), ToolName::new("T").unwrap());
         for _ in 0..10 {
-            breakers.learn(&tool, ToolHealth::Unwell);
-            breakers.learn(&tool, ToolHealth::Well);
+            breakers.record_health(&tool, ToolHealth::Failing);
+            breakers.record_health(&tool, ToolHealth::Healthy);
         }
         assert!(breakers.check(&tool).is_ok());
     }

@@ -46,7 +46,7 @@ pub use self::launcher::LaunchAccess;
 pub(crate) use self::launcher::{CommandLauncher, PreparedLaunch};
 use self::output_feed::{FeedRemainder, OutputFeed};
 use self::output_tail::OutputTail;
-pub(crate) use self::profile::{denied, hidden};
+pub(crate) use self::profile::{list_denied_paths, list_hidden_paths};
 pub use self::sandbox_probe::SandboxProbeReport;
 pub(crate) use self::session_commands::{SessionCommands, TMP};
 pub use self::session_network::CommandNetwork;
@@ -121,7 +121,7 @@ pub enum CommandDisposition {
     /// It ran to its end.
     Ended(Box<CommandOutcome>),
     /// It took longer than it may, and goes on as a job.
-    GoesOn(Arc<Job>),
+    ContinuedAsJob(Arc<Job>),
 }
 
 /// What became of a command that ran to its end.
@@ -171,17 +171,17 @@ pub(crate) struct HostCommands {
 impl HostCommands {
     pub(crate) fn new(settings: CommandSettings, state: &StateDir) -> Self {
         let environment =
-            CommandEnvironment::scrubbed(&settings.environment, &settings.environment_allowed);
+            CommandEnvironment::scrub(&settings.environment, &settings.environment_allowed);
         let kept = Quarantine::new(state.child("kept"));
         let (state, live) = (state.path().to_owned(), Arc::default());
         Self { settings, environment, state, kept, live, secrets: Mutex::default() }
     }
 
     /// `PATH` without what calls can write to.
-    pub(crate) fn path_outside(&self, workspace: &Workspace) -> String {
+    pub(crate) fn trusted_search_path(&self, workspace: &Workspace) -> String {
         let roots = workspace.roots().map(Path::to_owned);
         let folders: Vec<PathBuf> = roots.chain(self.settings.writable.iter().cloned()).collect();
-        self.environment.path_outside(&folders)
+        self.environment.trusted_search_path(&folders)
     }
 }
 
@@ -206,40 +206,40 @@ impl CallContext {
         request: CommandRequest,
     ) -> Result<CommandDisposition, ToolError> {
         let live = OutputTail::default();
-        let printed = self.hears_output().then(OutputFeed::default);
+        let printed = self.wants_output().then(OutputFeed::default);
         let heard = (live.clone(), printed.clone());
         let mut command =
-            self.blocking(move |cx| ForegroundCommand::start(cx, &request, heard)).await?;
+            self.run_blocking(move |cx| ForegroundCommand::start(cx, &request, heard)).await?;
         let tell = |rest| {
             if let Some(text) = printed.as_ref().and_then(|printed| printed.take(rest)) {
-                self.output(text);
+                self.report_output(text);
             }
         };
         let mut is_stopped = false;
-        let mut progress = every(output_tail::PAUSE);
-        let mut output = every(output_feed::PAUSE);
+        let mut progress = delayed_interval(output_tail::PAUSE);
+        let mut output = delayed_interval(output_feed::PAUSE);
         loop {
             tokio::select! {
                 biased;
-                () = command.watched.ended() => break,
+                () = command.watched.wait_ended() => break,
                 () = self.cancelled(), if !is_stopped => {
                     if let Some(job) = command.become_job(self) {
                         tell(FeedRemainder::MayCome);
-                        return Ok(CommandDisposition::GoesOn(job));
+                        return Ok(CommandDisposition::ContinuedAsJob(job));
                     }
                     command.watched.kill();
                     is_stopped = true;
                 }
                 _ = output.tick(), if printed.is_some() => tell(FeedRemainder::MayCome),
                 _ = progress.tick() => {
-                    if let Some(lines) = live.news() {
-                        self.progress(lines);
+                    if let Some(lines) = live.take_new_lines() {
+                        self.report_progress(lines);
                     }
                 }
             }
         }
         tell(FeedRemainder::Never);
-        self.blocking(move |cx| command.outcome(cx))
+        self.run_blocking(move |cx| command.into_outcome(cx))
             .await
             .map(|end| CommandDisposition::Ended(Box::new(end)))
     }
@@ -250,11 +250,11 @@ impl CallContext {
         request: CommandRequest,
         timeout: Option<Duration>,
     ) -> Result<Arc<Job>, ToolError> {
-        self.blocking(move |cx| start_job(cx, &request, timeout)).await
+        self.run_blocking(move |cx| start_job(cx, &request, timeout)).await
     }
 
     /// What becomes of a command that outlives its time.
-    pub fn on_timeout(&self) -> TimeoutAction {
+    pub fn timeout_action(&self) -> TimeoutAction {
         self.commands().launcher.host.settings.on_timeout
     }
 
@@ -320,7 +320,7 @@ impl ForegroundCommand {
             network: ready.network,
         };
         let watched = MonitoredCommand::start(running, watching)
-            .map_err(|error| command_errors::unwatched(&error))?;
+            .map_err(|error| command_errors::monitor_error(&error))?;
         cx.commands().launcher.session.add(&watched);
         Ok(Self {
             watched,
@@ -335,71 +335,72 @@ impl ForegroundCommand {
 
     /// Lets it go on as a job, if its time is up and that is what is to become of it.
     fn become_job(&mut self, cx: &CallContext) -> Option<Arc<Job>> {
-        if !(cx.is_late() && may_become_job(cx)) {
+        if !(cx.is_past_deadline() && may_become_job(cx)) {
             return None;
         }
         let place = cx.commands().launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
-        Some(place.fill(JobCandidate {
+        Some(place.add_job(JobCandidate {
             command: std::mem::take(&mut self.command),
-            spill_file: self.spill.as_ref().and_then(SpillFile::make_if_possible),
-            allowed: ToolCommandLimits::of(cx.commands()),
+            spill_file: self.spill.as_ref().and_then(SpillFile::create_if_possible),
+            allowed: ToolCommandLimits::from_call(cx.commands()),
             missing: std::mem::take(&mut self.missing),
             watched: Arc::clone(&self.watched),
         }))
     }
 
     /// What became of it, after its end.
-    fn outcome(mut self, cx: &CallContext) -> Result<CommandOutcome, ToolError> {
+    fn into_outcome(mut self, cx: &CallContext) -> Result<CommandOutcome, ToolError> {
         let commands = cx.commands();
-        let end = self.end_note.take();
+        let end = self.end_note.take_folder();
         let spill = self.spill.take();
-        let (settled, network) = (self.watched.settled(), self.watched.network_notes());
-        let collected = self.watched.take_collected().unwrap_or_else(|| Err(lost()));
+        let (settled, network) = (self.watched.watch_report(), self.watched.network_notes());
+        let collected = self.watched.take_collected().unwrap_or_else(|| Err(output_taken_error()));
         let (mut output, mut ended) =
-            collected.map_err(|error| command_errors::unreadable(&error))?;
-        if ended.why == ExitCause::Killed && cx.is_late() {
+            collected.map_err(|error| command_errors::output_error(&error))?;
+        if ended.why == ExitCause::Killed && cx.is_past_deadline() {
             ended.why = ExitCause::TimedOut;
         }
-        let text = || plain_text::text_of(output.mixed.head().chain(output.mixed.tail()));
-        if let Some(error) = command_errors::of_end(&ended, &ToolCommandLimits::of(commands), text)
+        let text = || plain_text::strip_runs(output.mixed.head().chain(output.mixed.tail()));
+        if let Some(error) =
+            command_errors::end_error(&ended, &ToolCommandLimits::from_call(commands), text)
         {
             let text = text();
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
-            let error = error.with("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
+            let error = error.with_detail("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
-            let error = command_errors::with_network(
-                command_errors::with_settled(error, &settled),
+            let error = command_errors::with_network_notes(
+                command_errors::with_watch_report(error, &settled),
                 &network,
             );
-            let error = command_errors::with_missing(error, &self.missing);
-            return Err(match spill.map(|spill| spill.settle(omitted_bytes)) {
-                Some(Ok(Some(file))) => error.with("spill_file", file),
+            let error = command_errors::with_sandbox_gaps(error, &self.missing);
+            return Err(match spill.map(|spill| spill.finish(omitted_bytes)) {
+                Some(Ok(Some(file))) => error.with_detail("spill_file", file),
                 _ => error,
             });
         }
         let omitted_bytes = output.mixed.omitted_bytes();
-        let spill_file = match spill.map_or(Ok(None), |spill| spill.settle(omitted_bytes)) {
+        let spill_file = match spill.map_or(Ok(None), |spill| spill.finish(omitted_bytes)) {
             Ok(spill_file) => spill_file,
             Err(error) => {
                 output.spill_error.get_or_insert(error);
                 None
             }
         };
-        let folder = commands.launcher.session.learn(&self.folder, end, cx.workspace());
+        let folder = commands.launcher.session.record_end_folder(&self.folder, end, cx.workspace());
         let missing = std::mem::take(&mut self.missing);
         Ok(CommandOutcome { output, ended, folder, spill_file, missing, settled, network })
     }
 }
 
 /// Comes every so often, first after one pause.
-fn every(pause: Duration) -> tokio::time::Interval {
+fn delayed_interval(pause: Duration) -> tokio::time::Interval {
     let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + pause, pause);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     interval
 }
 
-fn lost() -> std::io::Error {
+fn output_taken_error() -> std::io::Error {
     std::io::Error::other("it was taken already")
 }
 
@@ -440,12 +441,12 @@ fn start_job(
         network: ready.network,
     };
     let watched = MonitoredCommand::start(running, watching)
-        .map_err(|error| command_errors::unwatched(&error))?;
+        .map_err(|error| command_errors::monitor_error(&error))?;
     session.add(&watched);
-    Ok(place.fill(JobCandidate {
+    Ok(place.add_job(JobCandidate {
         command: request.execution.to_string(),
-        spill_file: spill.make_if_possible(),
-        allowed: ToolCommandLimits::of(cx.commands()),
+        spill_file: spill.create_if_possible(),
+        allowed: ToolCommandLimits::from_call(cx.commands()),
         missing,
         watched,
     }))
@@ -458,7 +459,7 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<PreparedLaunch,
         return Err(ToolError::failed(ErrorReason::Panic, message));
     }
     check_input(request, cx.limits().input_bytes_max)?;
-    commands.launcher.ready(cx.workspace(), &request.execution, request.streams)
+    commands.launcher.prepare(cx.workspace(), &request.execution, request.streams)
 }
 
 fn check_input(request: &CommandRequest, bytes_max: ByteSize) -> Result<(), ToolError> {

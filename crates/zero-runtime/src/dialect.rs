@@ -29,7 +29,7 @@ pub const BUILTIN: &str = "builtin";
 
 /// Tools of zero's own that have one name everywhere: no platform has them, and without them nobody
 /// could follow or end a command that goes on in the background.
-const FOR_JOBS: &[&str] = &["BashOutput", "BashKill"];
+const JOB_TOOLS: &[&str] = &["BashOutput", "BashKill"];
 
 /// The dialects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +109,9 @@ impl Dialect {
     pub fn new(name: DialectName) -> Self {
         let lines: &'static [ToolMapping] = match name {
             DialectName::Canonical => &[],
-            DialectName::Acp => acp::LINES,
-            DialectName::Qwen => qwen::LINES,
-            DialectName::Opencode => opencode::LINES,
+            DialectName::Acp => acp::TOOLS,
+            DialectName::Qwen => qwen::TOOLS,
+            DialectName::Opencode => opencode::TOOLS,
         };
         let entries = lines
             .iter()
@@ -129,7 +129,7 @@ impl Dialect {
     /// zero's own answer only to the names the dialect gives them, but for those that follow a
     /// command in the background.
     pub fn resolve(&self, registry: &ToolRegistry, name: &str) -> Option<Arc<RegisteredTool>> {
-        match self.entry(name) {
+        match self.find_entry(name) {
             Some(entry) => registry.get(entry.line.canonical),
             None => registry.get(name).filter(|tool| self.keeps_name(tool)),
         }
@@ -137,11 +137,11 @@ impl Dialect {
 
     /// The names it offers, as far as the registry has the tools.
     pub fn names(&self, registry: &ToolRegistry) -> Vec<String> {
-        self.offered(registry).into_iter().map(|tool| tool.name).collect()
+        self.list_tools(registry).into_iter().map(|tool| tool.name).collect()
     }
 
     /// The tools it offers.
-    pub fn offered(&self, registry: &ToolRegistry) -> Vec<DialectTool> {
+    pub fn list_tools(&self, registry: &ToolRegistry) -> Vec<DialectTool> {
         let mapped = self.entries.iter().filter_map(|entry| {
             let registered = registry.get(entry.line.canonical)?;
             Some(DialectTool {
@@ -151,15 +151,16 @@ impl Dialect {
                 registered,
             })
         });
-        let kept = registry.list().into_iter().filter(|tool| self.shows(tool)).map(|registered| {
-            let spec = registered.tool.spec();
-            DialectTool {
-                name: spec.name.to_string(),
-                description: spec.description.clone(),
-                input_schema: spec.input_schema.clone(),
-                registered,
-            }
-        });
+        let kept =
+            registry.list().into_iter().filter(|tool| self.is_shown(tool)).map(|registered| {
+                let spec = registered.tool.spec();
+                DialectTool {
+                    name: spec.name.to_string(),
+                    description: spec.description.clone(),
+                    input_schema: spec.input_schema.clone(),
+                    registered,
+                }
+            });
         mapped.chain(kept).collect()
     }
 
@@ -170,52 +171,53 @@ impl Dialect {
         tool: &RegisteredTool,
         input: Value,
     ) -> Result<Value, Vec<SchemaViolation>> {
-        let Some(entry) = self.entry(name) else { return tool.input.check(input) };
+        let Some(entry) = self.find_entry(name) else { return tool.input.check(input) };
         let Value::Object(fields) = entry.input.check(input)? else {
             return tool.input.check(Value::Null);
         };
         let canonical = entry.line.to_canonical(fields);
         tool.input
             .check(Value::Object(canonical))
-            .map_err(|violations| entry.line.in_their_words(violations))
+            .map_err(|violations| entry.line.to_dialect_violations(violations))
     }
 
     /// Writes a result down as this dialect does.
     pub fn render(&self, name: &str, result: &ToolResult) -> RenderedResult {
-        let done = self.entry(name).and_then(|entry| entry.line.done);
-        result_rendering::render(self.name, done, self.paging(name), result)
+        let done = self.find_entry(name).and_then(|entry| entry.line.done);
+        result_rendering::render(self.name, done, self.paging_hint(name), result)
     }
 
     /// How a caller of `name` asks for the next page of a file.
-    fn paging(&self, name: &str) -> PagingHint<'static> {
+    fn paging_hint(&self, name: &str) -> PagingHint<'static> {
         let reader = self.entries.iter().find(|entry| entry.line.canonical == "Read");
         let (tool, (field, first)) = reader
-            .and_then(|entry| Some((entry.line.name, entry.line.line_number("offset")?)))
+            .and_then(|entry| Some((entry.line.name, entry.line.line_field("offset")?)))
             .unwrap_or(("Read", ("offset", 1)));
         PagingHint { tool: (tool != name).then_some(tool), field, first }
     }
 
-    fn entry(&self, name: &str) -> Option<&DialectEntry> {
+    fn find_entry(&self, name: &str) -> Option<&DialectEntry> {
         self.entries.iter().find(|entry| entry.line.name == name)
     }
 
     /// Whether a tool that keeps its name is shown: those for jobs where one can be started.
-    fn shows(&self, tool: &RegisteredTool) -> bool {
+    fn is_shown(&self, tool: &RegisteredTool) -> bool {
         if tool.shown == ToolVisibility::WhenFound {
             return false;
         }
-        let starts_jobs = || self.entries.iter().any(|entry| entry.line.takes("run_in_background"));
-        let hidden = is_for_jobs(tool) && self.name != DialectName::Canonical && !starts_jobs();
+        let starts_jobs =
+            || self.entries.iter().any(|entry| entry.line.has_field("run_in_background"));
+        let hidden = is_job_tool(tool) && self.name != DialectName::Canonical && !starts_jobs();
         self.keeps_name(tool) && !hidden
     }
 
     fn keeps_name(&self, tool: &RegisteredTool) -> bool {
-        self.name == DialectName::Canonical || tool.source != BUILTIN || is_for_jobs(tool)
+        self.name == DialectName::Canonical || tool.source != BUILTIN || is_job_tool(tool)
     }
 }
 
-fn is_for_jobs(tool: &RegisteredTool) -> bool {
-    tool.source == BUILTIN && FOR_JOBS.contains(&tool.tool.spec().name.as_str())
+fn is_job_tool(tool: &RegisteredTool) -> bool {
+    tool.source == BUILTIN && JOB_TOOLS.contains(&tool.tool.spec().name.as_str())
 }
 
 /// The fields of an object.

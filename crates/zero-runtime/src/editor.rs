@@ -22,9 +22,9 @@ pub trait Editor: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditorWriteOutcome {
     /// It took it.
-    Taken,
+    Written,
     /// It cannot, or has nothing to do with the file: nothing was written, and the file on disk is.
-    NotTaken,
+    NotHandled,
     /// It could, and will not, or its person will not: nothing was written, and nothing is. Why, in
     /// its words.
     Refused(String),

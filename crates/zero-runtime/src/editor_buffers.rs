@@ -29,9 +29,9 @@ const READ_MAX: Duration = Duration::from_secs(10);
 /// How long it may take to write, formatting included.
 const WRITE_MAX: Duration = Duration::from_secs(10);
 /// How long one that did not answer is left alone.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE_PAUSE: Duration = Duration::from_secs(60);
 /// The mark that some UTF-8 files begin with; editors keep it to themselves.
-const MARK: &[u8] = b"\xEF\xBB\xBF";
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The editor of a session.
 pub(crate) struct EditorBuffers {
@@ -45,15 +45,15 @@ impl EditorBuffers {
         Self { editor, silent_until: Mutex::default() }
     }
 
-    fn answers(&self) -> bool {
+    fn is_responsive(&self) -> bool {
         let until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_none_or(|until| Instant::now() >= until)
     }
 
-    fn was_silent(&self) {
+    fn mark_silent(&self) {
         tracing::debug!("the editor did not answer; it is not asked for a while");
         let mut until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *until = Some(Instant::now() + SILENCE);
+        *until = Some(Instant::now() + SILENCE_PAUSE);
     }
 }
 
@@ -96,11 +96,11 @@ pub struct TextChange {
 
 impl TextChange {
     /// Has the session remember the file as it is now.
-    pub fn remember(&self, path: &Path, seen: &SeenFiles) {
+    pub fn record_seen(&self, path: &Path, seen: &SeenFiles) {
         match (self.facts, &self.landed) {
             (None, _) => {}
-            (Some(facts), WriteOutcome::NotYet) => seen.saw_unsaved(path, facts, &self.bytes),
-            (Some(facts), _) => seen.saw(path, facts, Some(&self.bytes)),
+            (Some(facts), WriteOutcome::Pending) => seen.record_unsaved(path, facts, &self.bytes),
+            (Some(facts), _) => seen.record(path, facts, Some(&self.bytes)),
         }
     }
 }
@@ -112,16 +112,16 @@ impl CallContext {
     }
 
     /// All of a file as the editor has it, where that is not what is on disk. Waits: to be called
-    /// where waiting is fine, such as in [`CallContext::blocking`].
-    pub fn unsaved(&self, path: &Path, on_disk: &[u8]) -> Option<Vec<u8>> {
-        let buffer = self.buffer(path, on_disk)?;
+    /// where waiting is fine, such as in [`CallContext::run_blocking`].
+    pub fn unsaved_bytes(&self, path: &Path, on_disk: &[u8]) -> Option<Vec<u8>> {
+        let buffer = self.read_buffer(path, on_disk)?;
         (buffer.bytes != on_disk).then_some(buffer.bytes)
     }
 
     /// What stands at a path, as the person sees it. Waits, but in a preview.
     pub fn snapshot(&self, file: &ResolvedPath) -> Result<FileSnapshot, ToolError> {
         let on_disk = self.journal().read(file)?;
-        Ok(self.seen_by_person(file.path(), on_disk).0)
+        Ok(self.visible_snapshot(file.path(), on_disk).0)
     }
 
     /// Changes the text of a file, through the editor where there is one. `decide` sees what stands
@@ -136,15 +136,15 @@ impl CallContext {
     ) -> Result<TextChange, ToolError> {
         let way = Cell::new(WriteTarget::Disk);
         let settled = RefCell::new(None);
-        let hand = |bytes: &[u8]| self.write_by(way.get(), file, bytes);
-        let applied = self.journal().change_through(
-            self.asks_about(file.path()).then_some(&hand as ExternalWriter<'_>),
+        let hand = |bytes: &[u8]| self.write_through_editor(way.get(), file, bytes);
+        let applied = self.journal().change_with_writer(
+            self.can_ask_editor(file.path()).then_some(&hand as ExternalWriter<'_>),
             file,
             &self.change_note(),
             || self.check_cancelled(),
             |on_disk| {
                 self.refuse_unsaved_new(file, on_disk)?;
-                let (before, found) = self.seen_by_person(file.path(), on_disk.clone());
+                let (before, found) = self.visible_snapshot(file.path(), on_disk.clone());
                 way.set(found);
                 let bytes = decide(&before)?;
                 settled.replace(Some((before, bytes.clone())));
@@ -155,10 +155,10 @@ impl CallContext {
             .into_inner()
             .ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was changed"))?;
         let bytes = match &applied.landed {
-            WriteOutcome::AsAsked => asked,
+            WriteOutcome::AsRequested => asked,
             WriteOutcome::Altered(bytes) => bytes.clone(),
-            WriteOutcome::NotYet => {
-                let buffer = self.buffer(file.path(), &asked);
+            WriteOutcome::Pending => {
+                let buffer = self.read_buffer(file.path(), &asked);
                 buffer.map_or(asked, |buffer| buffer.bytes)
             }
         };
@@ -167,7 +167,7 @@ impl CallContext {
 
     /// Asks the editor about the files that a person is going to be shown changes of: what shows
     /// them cannot wait. Only after the call was judged, and not denied.
-    pub(crate) async fn foresee(&self, effects: &[Effect]) {
+    pub(crate) async fn prefetch_buffers(&self, effects: &[Effect]) {
         if !self.has_editor() {
             return;
         }
@@ -177,35 +177,35 @@ impl CallContext {
         });
         let paths: Vec<PathBuf> = written.collect();
         let buffer = |cx: &Self, path: PathBuf| {
-            let file = cx.workspace().locate_path(&path, FinalLinkMode::Keep).ok()?;
+            let file = cx.workspace().resolve_path(&path, FinalLinkMode::Keep).ok()?;
             let Ok(FileSnapshot::File { bytes, .. }) = cx.journal().read(&file) else {
                 return None;
             };
-            Some((path.clone(), cx.buffer(&path, &bytes)?))
+            Some((path.clone(), cx.read_buffer(&path, &bytes)?))
         };
-        let found = self.blocking(move |cx| {
+        let found = self.run_blocking(move |cx| {
             Ok(paths.into_iter().filter_map(|path| buffer(cx, path)).collect())
         });
-        let _ = self.foreseen().set(found.await.unwrap_or_default());
+        let _ = self.prefetched_buffers().set(found.await.unwrap_or_default());
     }
 
     /// Whether the editor is asked about what lies at a canonical path.
-    fn asks_about(&self, path: &Path) -> bool {
-        self.buffers().is_some_and(|buffers| buffers.answers())
+    fn can_ask_editor(&self, path: &Path) -> bool {
+        self.buffers().is_some_and(|buffers| buffers.is_responsive())
             && self.workspace().roots().any(|root| path.starts_with(root))
             && self.may_read(path, path)
     }
 
     /// A file as the editor has it.
-    fn buffer(&self, path: &Path, on_disk: &[u8]) -> Option<EditorBuffer> {
-        if let Some(foreseen) = self.foreseen().get() {
+    fn read_buffer(&self, path: &Path, on_disk: &[u8]) -> Option<EditorBuffer> {
+        if let Some(foreseen) = self.prefetched_buffers().get() {
             return foreseen.get(path).cloned();
         }
-        if !is_plain_text(on_disk) || !self.asks_about(path) {
+        if !is_plain_text(on_disk) || !self.can_ask_editor(path) {
             return None;
         }
-        let text = self.ask(path)?;
-        let is_bare = all_crlf(on_disk) && text.contains('\n') && !text.contains('\r');
+        let text = self.ask_editor(path)?;
+        let is_bare = is_all_crlf(on_disk) && text.contains('\n') && !text.contains('\r');
         let (text, endings) = match is_bare {
             true => (text.replace('\n', "\r\n"), LineEndings::Bare),
             false => (text, LineEndings::AsOnDisk),
@@ -213,15 +213,16 @@ impl CallContext {
         let bytes = text.into_bytes();
         // A text that was saved, and is not what is on disk now: a command changed the file, and
         // the editor has yet to load it again.
-        let is_outdated =
-            bytes != on_disk && self.seen().is_some_and(|seen| seen.was_on_disk(path, &bytes));
+        let is_outdated = bytes != on_disk
+            && self.seen_files().is_some_and(|seen| seen.was_seen_on_disk(path, &bytes));
         (is_plain_text(&bytes) && !is_outdated).then_some(EditorBuffer { bytes, endings })
     }
 
     /// What stands at a path as the person sees it, and how it is changed.
-    fn seen_by_person(&self, path: &Path, on_disk: FileSnapshot) -> (FileSnapshot, WriteTarget) {
+    fn visible_snapshot(&self, path: &Path, on_disk: FileSnapshot) -> (FileSnapshot, WriteTarget) {
         match on_disk {
-            FileSnapshot::File { bytes, facts, attributes } => match self.buffer(path, &bytes) {
+            FileSnapshot::File { bytes, facts, attributes } => match self.read_buffer(path, &bytes)
+            {
                 Some(EditorBuffer { bytes, endings }) => {
                     (FileSnapshot::File { bytes, facts, attributes }, WriteTarget::Editor(endings))
                 }
@@ -248,30 +249,30 @@ impl CallContext {
         file: &ResolvedPath,
         on_disk: &FileSnapshot,
     ) -> Result<(), ToolError> {
-        let is_new = *on_disk == FileSnapshot::Absent && self.asks_about(file.path());
-        if !is_new || self.ask(file.path()).is_none_or(|text| text.is_empty()) {
+        let is_new = *on_disk == FileSnapshot::Absent && self.can_ask_editor(file.path());
+        if !is_new || self.ask_editor(file.path()).is_none_or(|text| text.is_empty()) {
             return Ok(());
         }
-        let shown = file.shown();
+        let shown = file.display_path();
         let message = format!(
             "`{shown}` is open in the editor with text that was never saved; ask the person to save it, and read it before you change it"
         );
-        Err(ToolError::invalid(ErrorReason::StaleFile, message).with("file", shown))
+        Err(ToolError::invalid(ErrorReason::StaleFile, message).with_detail("file", shown))
     }
 
     /// Whether a canonical path still leads where it did when it was judged. An editor opens it by
     /// name, without our walls: a folder on the way that became a link would lead it elsewhere.
-    fn leads_there(&self, path: &Path) -> bool {
-        let found = self.workspace().locate_path(path, FinalLinkMode::Follow);
+    fn is_path_unchanged(&self, path: &Path) -> bool {
+        let found = self.workspace().resolve_path(path, FinalLinkMode::Follow);
         found.is_ok_and(|found| found.path() == path)
     }
 
     /// The text that the editor has, if it says so in time and before the call is stopped, and if it
     /// was asked about what was judged, before and after.
-    fn ask(&self, path: &Path) -> Option<String> {
+    fn ask_editor(&self, path: &Path) -> Option<String> {
         let buffers = self.buffers()?;
         let runtime = tokio::runtime::Handle::try_current().ok()?;
-        if !self.leads_there(path) {
+        if !self.is_path_unchanged(path) {
             return None;
         }
         let text = runtime.block_on(async {
@@ -279,18 +280,18 @@ impl CallContext {
                 biased;
                 answer = tokio::time::timeout(READ_MAX, buffers.editor.read(path)) => {
                     answer.unwrap_or_else(|_| {
-                        buffers.was_silent();
+                        buffers.mark_silent();
                         None
                     })
                 }
                 () = self.cancelled() => None,
             }
         });
-        text.filter(|_| self.leads_there(path))
+        text.filter(|_| self.is_path_unchanged(path))
     }
 
     /// Lets the editor write. True when it says that it did.
-    fn write_by(
+    fn write_through_editor(
         &self,
         way: WriteTarget,
         file: &ResolvedPath,
@@ -300,7 +301,7 @@ impl CallContext {
         let (WriteTarget::Editor(endings), Some(buffers)) = (way, self.buffers()) else {
             return Ok(false);
         };
-        if !is_plain_text(bytes) || !buffers.answers() || !self.leads_there(path) {
+        if !is_plain_text(bytes) || !buffers.is_responsive() || !self.is_path_unchanged(path) {
             return Ok(false);
         }
         let (Ok(text), Ok(runtime)) =
@@ -317,36 +318,39 @@ impl CallContext {
         let writing =
             async { tokio::time::timeout(WRITE_MAX, buffers.editor.write(path, &text)).await };
         let written = runtime.block_on(writing).unwrap_or_else(|_| {
-            buffers.was_silent();
-            EditorWriteOutcome::NotTaken
+            buffers.mark_silent();
+            EditorWriteOutcome::NotHandled
         });
         match written {
             // What it wrote elsewhere is not taken for the file that was meant, which is written on
             // disk.
-            EditorWriteOutcome::Taken => Ok(self.leads_there(path)),
-            EditorWriteOutcome::NotTaken => Ok(false),
-            EditorWriteOutcome::Refused(why) => Err(refused(file.shown(), &why)),
+            EditorWriteOutcome::Written => Ok(self.is_path_unchanged(path)),
+            EditorWriteOutcome::NotHandled => Ok(false),
+            EditorWriteOutcome::Refused(why) => {
+                Err(editor_refusal_error(file.display_path(), &why))
+            }
         }
     }
 }
 
-fn refused(shown: &str, why: &str) -> ToolError {
+fn editor_refusal_error(shown: &str, why: &str) -> ToolError {
     let message = format!(
         "the editor refused to write `{shown}`: {why}; the file is as it was. Do not write it another way: ask the person, who can allow it in the editor"
     );
-    ToolError::new(ErrorType::PermissionDenied, ErrorReason::Rejected, message).with("file", shown)
+    ToolError::new(ErrorType::PermissionDenied, ErrorReason::Rejected, message)
+        .with_detail("file", shown)
 }
 
 /// Whether an editor and a disk mean the same by these bytes.
 fn is_plain_text(bytes: &[u8]) -> bool {
     bytes.len() <= BUFFER_BYTES_MAX
-        && !bytes.starts_with(MARK)
+        && !bytes.starts_with(BYTE_ORDER_MARK)
         && !bytes.contains(&0)
         && std::str::from_utf8(bytes).is_ok()
 }
 
 /// Whether each line ends with a carriage return and a line feed.
-fn all_crlf(bytes: &[u8]) -> bool {
+fn is_all_crlf(bytes: &[u8]) -> bool {
     let mut ends = 0;
     let mut previous = 0;
     for byte in bytes {
@@ -383,7 +387,7 @@ mod tests {
         for (bytes, expected) in
             [(&b"a\r\nb\r\n"[..], true), (b"a\r\nb", true), (b"a\r\nb\n", false), (b"a", false)]
         {
-            assert_eq!(all_crlf(bytes), expected, "{bytes:?}");
+            assert_eq!(is_all_crlf(bytes), expected, "{bytes:?}");
         }
     }
 }

@@ -38,7 +38,9 @@ use zero_policy::HostName;
 use zero_sandbox::{StateDir, Workspace};
 
 pub(crate) use self::address_pinning::LookupError;
-pub use self::address_pinning::{AddressPinError, HostResolver, SystemResolver, usable_addresses};
+pub use self::address_pinning::{
+    AddressPinError, HostResolver, SystemResolver, validate_addresses,
+};
 pub use self::connection_authorizer::{ConnectionAuthorizer, PolicyAuthorizer};
 use self::refusals::RefusalLog;
 pub use self::refusals::{RefusalCursor, RefusalSummary, RefusedHost};
@@ -47,7 +49,7 @@ use crate::audit::AuditLog;
 /// Threads that look names up and write audit rows.
 const HELPER_THREADS_MAX: usize = 16;
 /// How long a proxy that ends waits for its connections to be written down.
-const FAREWELL_MAX: Duration = Duration::from_secs(20);
+const SHUTDOWN_MAX: Duration = Duration::from_secs(20);
 
 /// What a proxy is made of.
 pub struct EgressConfig {
@@ -97,7 +99,7 @@ impl Default for ResolverConfig {
     fn default() -> Self {
         Self {
             resolver: Arc::new(SystemResolver),
-            inside: |address| HostName::address(address).is_private(),
+            inside: |address| HostName::from_address(address).private_reason(),
         }
     }
 }
@@ -185,7 +187,7 @@ impl EgressProxy {
         let served = shared.clone();
         let thread =
             std::thread::Builder::new().name("zero-egress".to_owned()).spawn(move || {
-                runtime.block_on(proxy_server::serve(&served, listener, FAREWELL_MAX));
+                runtime.block_on(proxy_server::serve(&served, listener, SHUTDOWN_MAX));
                 // A lookup cannot be stopped; nobody waits for it.
                 runtime.shutdown_background();
             })?;
@@ -193,13 +195,13 @@ impl EgressProxy {
     }
 
     /// A place in the list of refused connections, for [`EgressProxy::refusals_since`].
-    pub fn mark(&self) -> RefusalCursor {
-        self.shared.refusals.mark()
+    pub fn refusal_cursor(&self) -> RefusalCursor {
+        self.shared.refusals.cursor()
     }
 
     /// What was refused since, but not what was certainly refused to other calls than this one.
     pub fn refusals_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
-        self.shared.refusals.since(mark, call)
+        self.shared.refusals.summarize_since(mark, call)
     }
 
     /// Notes that processes of a call may be alive, until what is returned is dropped. While there
@@ -210,7 +212,7 @@ impl EgressProxy {
     /// the other commands of the same session too.
     pub fn attribute(&self, call: CallId, judged: &[HostName]) -> AttributionGuard {
         let call = Arc::new(LiveCall { id: call, hosts: judged.to_vec() });
-        self.shared.calls().push(Arc::clone(&call));
+        self.shared.lock_calls().push(Arc::clone(&call));
         AttributionGuard { shared: self.shared.clone(), call }
     }
 
@@ -226,20 +228,20 @@ impl EgressProxy {
 }
 
 impl ProxyState {
-    fn calls(&self) -> MutexGuard<'_, Vec<Arc<LiveCall>>> {
+    fn lock_calls(&self) -> MutexGuard<'_, Vec<Arc<LiveCall>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The call whose connection this must be.
     fn only_call(&self) -> Option<CallId> {
-        let calls = self.calls();
+        let calls = self.lock_calls();
         let (first, others) = calls.split_first()?;
         others.iter().all(|call| call.id == first.id).then(|| first.id.clone())
     }
 
     /// The hosts that were judged for calls whose processes may be alive.
-    fn judged(&self) -> Vec<HostName> {
-        self.calls().iter().flat_map(|call| call.hosts.iter().cloned()).collect()
+    fn allowed_hosts(&self) -> Vec<HostName> {
+        self.lock_calls().iter().flat_map(|call| call.hosts.iter().cloned()).collect()
     }
 }
 
@@ -263,6 +265,6 @@ pub struct AttributionGuard {
 
 impl Drop for AttributionGuard {
     fn drop(&mut self) {
-        self.shared.calls().retain(|call| !Arc::ptr_eq(call, &self.call));
+        self.shared.lock_calls().retain(|call| !Arc::ptr_eq(call, &self.call));
     }
 }

@@ -38,7 +38,7 @@ pub enum ElicitationMode {
     /// Values: a JSON Schema of an object whose fields are texts, numbers, yes or no, and choices.
     Form(Value),
     /// A visit to a page. It is shown in full, and opened by nobody but the person.
-    Visit(String),
+    Url(String),
 }
 
 /// What the person said.
@@ -55,7 +55,7 @@ pub enum ElicitationAnswer {
 /// How such a question reaches the person. Without one it is cancelled, and the asker told.
 pub trait Elicitor: Send + Sync {
     /// Whether somebody may be there. Where nobody is, the asker is told so at once.
-    fn reaches_somebody(&self) -> bool {
+    fn is_reachable(&self) -> bool {
         true
     }
 

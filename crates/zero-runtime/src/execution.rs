@@ -35,7 +35,7 @@ pub(crate) async fn run(
     let deadline = Instant::now() + terms.deadline;
     let mut attempt = 1;
     loop {
-        let outcome = once(plan, cx, caller, stop, deadline, terms).await;
+        let outcome = run_once(plan, cx, caller, stop, deadline, terms).await;
         let transient =
             outcome.as_ref().is_err_and(|error| error.reason() == Some(ErrorReason::Transient));
         if !transient || attempt >= terms.attempts_max {
@@ -53,7 +53,7 @@ pub(crate) async fn run(
     }
 }
 
-async fn once(
+async fn run_once(
     plan: &dyn AnyPlan,
     cx: &CallContext,
     caller: &CancellationToken,
@@ -65,24 +65,24 @@ async fn once(
     let mut work = std::pin::pin!(work);
     let verdict = tokio::select! {
         biased;
-        done = &mut work => return done.unwrap_or_else(|panic| Err(panicked(&*panic))),
+        done = &mut work => return done.unwrap_or_else(|panic| Err(panic_error(&*panic))),
         () = caller.cancelled() => ToolError::cancelled(),
-        () = tokio::time::sleep_until(deadline) => timed_out(terms.deadline),
+        () = tokio::time::sleep_until(deadline) => timeout_error(terms.deadline),
     };
     // The tool is told, and gets a moment to say what became of it: a write that was already past
     // its point of no return is reported as the success it is.
     stop.cancel();
     match tokio::time::timeout(terms.stop_grace, work).await {
         Ok(Ok(Ok(result))) => Ok(result),
-        Ok(Err(panic)) => Err(panicked(&*panic)),
-        Ok(Ok(Err(last_words))) => Err(with_facts_of(verdict, last_words)),
+        Ok(Err(panic)) => Err(panic_error(&*panic)),
+        Ok(Ok(Err(last_words))) => Err(merge_details(verdict, last_words)),
         Err(_) => Err(verdict),
     }
 }
 
 /// A verdict with the facts that the tool gave when it was told to stop, such as its output so far,
 /// and with its words where it says the same: it knows better what would help.
-fn with_facts_of(mut verdict: ToolError, last_words: ToolError) -> ToolError {
+fn merge_details(mut verdict: ToolError, last_words: ToolError) -> ToolError {
     if last_words.error_type == ErrorType::Timeout && verdict.error_type == ErrorType::Timeout {
         verdict.message = last_words.message;
     }
@@ -93,11 +93,12 @@ fn with_facts_of(mut verdict: ToolError, last_words: ToolError) -> ToolError {
 }
 
 /// Calls into a tool's own code that must not take the host down.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+pub(crate) fn catch_panics<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
+    std::panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(panic_error(&*panic)))
 }
 
-fn timed_out(limit: Duration) -> ToolError {
+fn timeout_error(limit: Duration) -> ToolError {
     let shown = if limit.subsec_millis() == 0 {
         format!("{} s", limit.as_secs())
     } else {
@@ -106,17 +107,18 @@ fn timed_out(limit: Duration) -> ToolError {
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let message =
         format!("stopped after {shown} without finishing; ask for less at once or raise the limit");
-    ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message).with("limit_ms", limit_ms)
+    ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message)
+        .with_detail("limit_ms", limit_ms)
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> ToolError {
+fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     let what = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    let what = crate::redaction::short_text(&what);
+    let what = crate::redaction::redact_and_shorten(&what);
     tracing::error!(panic = %what, "a tool panicked");
     ToolError::failed(ErrorReason::Panic, "the tool has a bug and stopped; please report it")
-        .with("panic", what)
+        .with_detail("panic", what)
 }

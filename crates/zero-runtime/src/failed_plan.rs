@@ -21,7 +21,7 @@ pub(crate) struct FailedPlan {
 }
 
 impl FailedPlan {
-    /// The failed plan of a call about `written`, or the error itself where it is about no path.
+    /// The failed plan of a call about `path_argument`, or the error itself where it is about no path.
     pub(crate) fn new(
         tool: &dyn AnyTool,
         written: Option<&str>,
@@ -29,29 +29,30 @@ impl FailedPlan {
         error: ToolError,
     ) -> Result<Self, ToolError> {
         let named = error.details.get("file").and_then(Value::as_str);
-        let path = named.and_then(|named| settle(written.unwrap_or(named), workspace));
+        let path =
+            named.and_then(|named| resolve_partial_path(written.unwrap_or(named), workspace));
         let Some(path) = path else { return Err(error) };
-        let title = title(tool.spec(), path.written());
+        let title = call_title(tool.spec(), path.written());
         let locations = vec![FileLocation { path: path.canonical().to_owned(), line: None }];
-        let effects = tool.touches(path);
+        let effects = tool.path_effects(path);
         Ok(Self { description: CallDescription { title, locations }, effects, error })
     }
 }
 
 /// The path an input is about, where it is about one.
-pub(crate) fn written(input: &Value) -> Option<String> {
+pub(crate) fn path_argument(input: &Value) -> Option<String> {
     let names = ["file_path", "path", "filePath"];
     names.into_iter().find_map(|name| input.get(name)?.as_str()).map(str::to_owned)
 }
 
 /// A call in a few words that say no more than its caller knows.
-pub(crate) fn title(spec: &ToolSpec, written: &str) -> String {
+pub(crate) fn call_title(spec: &ToolSpec, written: &str) -> String {
     format!("{} `{written}`", spec.name)
 }
 
 /// What a path denotes as far as it leads; nothing when it is no path at all. The part that cannot
 /// be looked up is taken as it is written.
-pub fn settle(written: &str, workspace: &Workspace) -> Option<TargetPath> {
+pub fn resolve_partial_path(written: &str, workspace: &Workspace) -> Option<TargetPath> {
     let mut cut = written.len();
     // As many turns as the path has slashes, and no path that is looked up has many.
     loop {
@@ -61,11 +62,11 @@ pub fn settle(written: &str, workspace: &Workspace) -> Option<TargetPath> {
             ("", _) => ".",
             (known, _) => known,
         };
-        if let Ok(found) = workspace.locate(known, FinalLinkMode::Follow) {
+        if let Ok(found) = workspace.resolve(known, FinalLinkMode::Follow) {
             let found = found.target();
             let below = Path::new(rest.trim_start_matches('/'));
-            let canonical = zero_policy::path::lexical(&found.canonical().join(below));
-            let whereabouts = match found.whereabouts() {
+            let canonical = zero_policy::path::normalize_lexically(&found.canonical().join(below));
+            let whereabouts = match found.zone() {
                 PathZone::Spill if canonical.starts_with(found.canonical()) => PathZone::Spill,
                 _ if workspace.roots().any(|root| canonical.starts_with(root)) => {
                     PathZone::Workspace
@@ -130,11 +131,14 @@ mod tests {
             ("../o/key", "o/key"),
             ("~/.ssh/x", "home/.ssh/x"),
         ] {
-            let found = settle(written, &workspace).unwrap();
+            let found = resolve_partial_path(written, &workspace).unwrap();
             assert_eq!(found.canonical(), base.join(expected), "{written}");
             let inside = expected.starts_with("w/");
-            assert_eq!(found.whereabouts() == PathZone::Workspace, inside, "{written}");
+            assert_eq!(found.zone() == PathZone::Workspace, inside, "{written}");
         }
-        assert_eq!(settle("/a/../../b", &workspace).unwrap().canonical(), Path::new("/b"));
+        assert_eq!(
+            resolve_partial_path("/a/../../b", &workspace).unwrap().canonical(),
+            Path::new("/b")
+        );
     }
 }

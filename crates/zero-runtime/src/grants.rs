@@ -12,7 +12,7 @@ use serde::Serialize;
 use zero_policy::GrantScope;
 
 /// Most answers a session keeps; once there is no room for more, none is offered.
-const STANDING_MAX: usize = 1_000;
+const GRANTS_MAX: usize = 1_000;
 
 /// Something a person settled for the rest of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,99 +71,99 @@ struct GrantTableState {
 
 impl GrantTable {
     /// What stood before, for a keeper. Of too much, the newest is kept.
-    pub(crate) fn restored(standing: Vec<SavedGrant>, keeper: Option<GrantStore>) -> Self {
+    pub(crate) fn restore(standing: Vec<SavedGrant>, keeper: Option<GrantStore>) -> Self {
         let mut kept = GrantTableState::default();
         for SavedGrant { stand, grant, time, by } in standing {
-            kept.put(stand, grant, time, by);
+            kept.insert(stand, grant, time, by);
         }
-        let too_many = kept.answers.len().saturating_sub(STANDING_MAX);
+        let too_many = kept.answers.len().saturating_sub(GRANTS_MAX);
         kept.answers.drain(..too_many);
         Self { kept: Mutex::new(kept), keeper, telling: Mutex::default() }
     }
 
     /// Whether so many more can be kept.
     pub(crate) fn has_room(&self, more: usize) -> bool {
-        self.kept().answers.len().saturating_add(more) <= STANDING_MAX
+        self.lock_state().answers.len().saturating_add(more) <= GRANTS_MAX
     }
 
     /// Settles all of `grants`, or, where there is no room for them, none. True when it did.
-    pub(crate) fn settle(&self, stand: GrantDecision, grants: &[GrantScope], by: &str) -> bool {
-        let mut kept = self.kept();
+    pub(crate) fn record(&self, stand: GrantDecision, grants: &[GrantScope], by: &str) -> bool {
+        let mut kept = self.lock_state();
         let others =
             kept.answers.iter().filter(|(_, answer)| !grants.contains(&answer.grant)).count();
-        if others.saturating_add(grants.len()) > STANDING_MAX {
+        if others.saturating_add(grants.len()) > GRANTS_MAX {
             return false;
         }
         let time = Timestamp::now();
         for grant in grants {
-            kept.put(stand, grant.clone(), time, by.to_owned());
+            kept.insert(stand, grant.clone(), time, by.to_owned());
         }
         drop(kept);
-        self.tell();
+        self.notify_store();
         true
     }
 
     /// All that stands, oldest first.
-    pub(crate) fn standing(&self) -> Vec<SavedGrant> {
+    pub(crate) fn saved_grants(&self) -> Vec<SavedGrant> {
         let standing = |(stand, answer): &(GrantDecision, SessionGrant)| {
             let SessionGrant { grant, time, by, .. } = answer.clone();
             SavedGrant { stand: *stand, grant, time, by }
         };
-        self.kept().answers.iter().map(standing).collect()
+        self.lock_state().answers.iter().map(standing).collect()
     }
 
     /// What was settled this way, oldest first.
     pub(crate) fn list(&self, stand: GrantDecision) -> Vec<SessionGrant> {
-        self.each(stand, Clone::clone)
+        self.map_matching(stand, Clone::clone)
     }
 
     /// The same, without when and by whom.
-    pub(crate) fn of(&self, stand: GrantDecision) -> Vec<GrantScope> {
-        self.each(stand, |answer| answer.grant.clone())
+    pub(crate) fn list_grants(&self, stand: GrantDecision) -> Vec<GrantScope> {
+        self.map_matching(stand, |answer| answer.grant.clone())
     }
 
     /// Takes one back; false when there is none of that id.
     pub(crate) fn revoke(&self, id: u64) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.lock_state();
         let before = kept.answers.len();
         kept.answers.retain(|(_, answer)| answer.id != id);
         let is_gone = kept.answers.len() < before;
         drop(kept);
         if is_gone {
-            self.tell();
+            self.notify_store();
         }
         is_gone
     }
 
     /// Takes all back; says how many there were.
     pub(crate) fn revoke_all(&self) -> usize {
-        let revoked = std::mem::take(&mut self.kept().answers).len();
+        let revoked = std::mem::take(&mut self.lock_state().answers).len();
         if revoked > 0 {
-            self.tell();
+            self.notify_store();
         }
         revoked
     }
 
-    fn tell(&self) {
+    fn notify_store(&self) {
         let Some(keeper) = &self.keeper else { return };
         let _in_order = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        keeper(self.standing());
+        keeper(self.saved_grants());
     }
 
-    fn each<T>(&self, stand: GrantDecision, wanted: impl Fn(&SessionGrant) -> T) -> Vec<T> {
-        let kept = self.kept();
+    fn map_matching<T>(&self, stand: GrantDecision, wanted: impl Fn(&SessionGrant) -> T) -> Vec<T> {
+        let kept = self.lock_state();
         let ours = kept.answers.iter().filter(|(other, _)| *other == stand);
         ours.map(|(_, answer)| wanted(answer)).collect()
     }
 
-    fn kept(&self) -> MutexGuard<'_, GrantTableState> {
+    fn lock_state(&self) -> MutexGuard<'_, GrantTableState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl GrantTableState {
     /// Settles one thing, in the place of what was settled about it before.
-    fn put(&mut self, stand: GrantDecision, grant: GrantScope, time: Timestamp, by: String) {
+    fn insert(&mut self, stand: GrantDecision, grant: GrantScope, time: Timestamp, by: String) {
         self.answers.retain(|(_, answer)| answer.grant != grant);
         self.last_id += 1;
         self.answers.push((stand, SessionGrant { id: self.last_id, grant, time, by }));
@@ -178,7 +178,7 @@ impl fmt::Debug for GrantTable {
 
 /// The same text as a grant of nothing but a rule.
 #[cfg(test)]
-pub(crate) fn rule(text: &str) -> GrantScope {
+pub(crate) fn rule_grant(text: &str) -> GrantScope {
     GrantScope { rule: text.to_owned(), folder: None, program: None }
 }
 
@@ -198,19 +198,23 @@ mod tests {
     #[test]
     fn the_later_answer_takes_the_place_of_the_earlier() {
         let grants = GrantTable::default();
-        assert!(grants.settle(
+        assert!(grants.record(
             GrantDecision::Allowed,
-            &[rule("a"), rule("b"), rule("a")],
+            &[rule_grant("a"), rule_grant("b"), rule_grant("a")],
             "person"
         ));
         check(&grants, GrantDecision::Allowed, &[(2, "b"), (3, "a")]);
-        let elsewhere = GrantScope { folder: Some("/x".to_owned()), ..rule("a") };
-        assert!(grants.settle(GrantDecision::Rejected, &[rule("a"), elsewhere.clone()], "person"));
+        let elsewhere = GrantScope { folder: Some("/x".to_owned()), ..rule_grant("a") };
+        assert!(grants.record(
+            GrantDecision::Rejected,
+            &[rule_grant("a"), elsewhere.clone()],
+            "person"
+        ));
         check(&grants, GrantDecision::Allowed, &[(2, "b")]);
         check(&grants, GrantDecision::Rejected, &[(4, "a"), (5, "a")]);
-        assert!(grants.settle(GrantDecision::Allowed, &[rule("a")], "person"));
+        assert!(grants.record(GrantDecision::Allowed, &[rule_grant("a")], "person"));
         assert_eq!(
-            grants.of(GrantDecision::Rejected),
+            grants.list_grants(GrantDecision::Rejected),
             [elsewhere],
             "another folder is another thing"
         );
@@ -219,12 +223,12 @@ mod tests {
     #[test]
     fn what_is_revoked_is_gone_and_its_id_with_it() {
         let grants = GrantTable::default();
-        grants.settle(GrantDecision::Allowed, &[rule("a"), rule("b")], "person");
-        grants.settle(GrantDecision::Rejected, &[rule("c")], "person");
+        grants.record(GrantDecision::Allowed, &[rule_grant("a"), rule_grant("b")], "person");
+        grants.record(GrantDecision::Rejected, &[rule_grant("c")], "person");
         assert!(grants.revoke(2) && !grants.revoke(2) && !grants.revoke(99));
         check(&grants, GrantDecision::Allowed, &[(1, "a")]);
         assert_eq!(grants.revoke_all(), 2);
-        grants.settle(GrantDecision::Allowed, &[rule("b")], "person");
+        grants.record(GrantDecision::Allowed, &[rule_grant("b")], "person");
         check(&grants, GrantDecision::Allowed, &[(4, "b")]);
         check(&grants, GrantDecision::Rejected, &[]);
     }
@@ -237,17 +241,17 @@ mod tests {
             Arc::new(move |standing| heard.lock().unwrap().push(standing))
         };
         let told = || heard.lock().unwrap().len();
-        let grants = GrantTable::restored(Vec::new(), Some(Arc::clone(&keeper)));
-        grants.settle(GrantDecision::Allowed, &[rule("a"), rule("b")], "person");
-        grants.settle(GrantDecision::Rejected, &[rule("b"), rule("c")], "person");
+        let grants = GrantTable::restore(Vec::new(), Some(Arc::clone(&keeper)));
+        grants.record(GrantDecision::Allowed, &[rule_grant("a"), rule_grant("b")], "person");
+        grants.record(GrantDecision::Rejected, &[rule_grant("b"), rule_grant("c")], "person");
         assert_eq!(told(), 2);
         assert!(!grants.revoke(99));
         assert_eq!(told(), 2, "nothing changed");
         let kept = heard.lock().unwrap().pop().unwrap();
-        assert_eq!(kept, grants.standing());
+        assert_eq!(kept, grants.saved_grants());
 
-        let restored = GrantTable::restored(kept.clone(), Some(keeper));
-        assert_eq!(restored.standing(), kept);
+        let restored = GrantTable::restore(kept.clone(), Some(keeper));
+        assert_eq!(restored.saved_grants(), kept);
         check(&restored, GrantDecision::Allowed, &[(1, "a")]);
         check(&restored, GrantDecision::Rejected, &[(2, "b"), (3, "c")]);
         assert!(restored.revoke(2));
@@ -261,17 +265,20 @@ mod tests {
     fn what_is_brought_back_is_bounded_and_never_both() {
         let one = |number: usize, stand| SavedGrant {
             stand,
-            grant: rule(&number.to_string()),
+            grant: rule_grant(&number.to_string()),
             time: Timestamp::UNIX_EPOCH,
             by: "person".to_owned(),
         };
-        let many =
-            (0..STANDING_MAX + 5).map(|number| one(number, GrantDecision::Allowed)).collect();
-        let grants = GrantTable::restored(many, None);
-        assert_eq!(grants.standing().len(), STANDING_MAX);
-        assert_eq!(grants.of(GrantDecision::Allowed)[0], rule("5"), "the newest stay");
+        let many = (0..GRANTS_MAX + 5).map(|number| one(number, GrantDecision::Allowed)).collect();
+        let grants = GrantTable::restore(many, None);
+        assert_eq!(grants.saved_grants().len(), GRANTS_MAX);
+        assert_eq!(
+            grants.list_grants(GrantDecision::Allowed)[0],
+            rule_grant("5"),
+            "the newest stay"
+        );
         let both = vec![one(1, GrantDecision::Allowed), one(1, GrantDecision::Rejected)];
-        let grants = GrantTable::restored(both, None);
+        let grants = GrantTable::restore(both, None);
         check(&grants, GrantDecision::Allowed, &[]);
         check(&grants, GrantDecision::Rejected, &[(2, "1")]);
     }
@@ -279,14 +286,18 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
         let grants = GrantTable::default();
-        let many: Vec<GrantScope> = (0..STANDING_MAX).map(|n| rule(&n.to_string())).collect();
-        assert!(grants.has_room(STANDING_MAX) && !grants.has_room(STANDING_MAX + 1));
-        assert!(grants.settle(GrantDecision::Allowed, &many, "person"));
+        let many: Vec<GrantScope> = (0..GRANTS_MAX).map(|n| rule_grant(&n.to_string())).collect();
+        assert!(grants.has_room(GRANTS_MAX) && !grants.has_room(GRANTS_MAX + 1));
+        assert!(grants.record(GrantDecision::Allowed, &many, "person"));
         assert!(!grants.has_room(1));
-        assert!(!grants.settle(GrantDecision::Rejected, &[rule("0"), rule("new")], "person"));
-        assert_eq!(grants.of(GrantDecision::Allowed).len(), STANDING_MAX, "all or nothing");
+        assert!(!grants.record(
+            GrantDecision::Rejected,
+            &[rule_grant("0"), rule_grant("new")],
+            "person"
+        ));
+        assert_eq!(grants.list_grants(GrantDecision::Allowed).len(), GRANTS_MAX, "all or nothing");
         assert!(
-            grants.settle(GrantDecision::Rejected, &[rule("0")], "person"),
+            grants.record(GrantDecision::Rejected, &[rule_grant("0")], "person"),
             "it takes a place it has"
         );
     }

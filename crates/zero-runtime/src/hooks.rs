@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use zero_core::sanitize::quoted;
+use zero_core::sanitize::to_quoted_line;
 use zero_core::tool_result::ToolResult;
 use zero_core::{ToolCall, ToolError, ToolName};
 
@@ -87,13 +87,13 @@ impl Hook {
 
     /// Its words in one line, for a person, without secrets.
     pub fn command(&self) -> String {
-        redaction::text(&self.words.join(" ")).into_owned()
+        redaction::redact_text(&self.words.join(" ")).into_owned()
     }
 }
 
 impl fmt::Display for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "hook {} ({})", quoted(&self.command()), self.written_at)
+        write!(f, "hook {} ({})", to_quoted_line(&self.command()), self.written_at)
     }
 }
 
@@ -112,16 +112,16 @@ pub enum HookFailureAction {
 /// When a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HookEvent {
-    Before,
-    After,
+    PreToolUse,
+    PostToolUse,
 }
 
 impl HookEvent {
     /// Stable word for hooks and audit rows.
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
-            Self::Before => "PreToolUse",
-            Self::After => "PostToolUse",
+            Self::PreToolUse => "PreToolUse",
+            Self::PostToolUse => "PostToolUse",
         }
     }
 }
@@ -145,10 +145,10 @@ impl HookSet {
         })
     }
 
-    fn of(&self, event: HookEvent, tool: &ToolName) -> Vec<Arc<Hook>> {
+    fn select(&self, event: HookEvent, tool: &ToolName) -> Vec<Arc<Hook>> {
         let all = match event {
-            HookEvent::Before => &self.before,
-            HookEvent::After => &self.after,
+            HookEvent::PreToolUse => &self.before,
+            HookEvent::PostToolUse => &self.after,
         };
         all.iter().filter(|hook| hook.is_for(tool.as_str())).cloned().collect()
     }
@@ -169,13 +169,13 @@ impl HookAttempt<'_> {
     }
 
     /// What every hook is told.
-    fn told(&self, event: HookEvent, input: &Value) -> Value {
+    fn hook_input(&self, event: HookEvent, input: &Value) -> Value {
         let workspace = self.session.workspace();
         // Where a command would start, and relative paths begin.
         let cwd = self.session.commands.folder().unwrap_or_else(|| workspace.cwd().to_owned());
         let roots = workspace.roots().map(|root| root.display().to_string());
         json!({
-            "hook_event_name": event.word(),
+            "hook_event_name": event.as_str(),
             "session_id": self.session.id().map(ToString::to_string),
             "call_id": self.call.id.to_string(),
             "cwd": cwd.display().to_string(),
@@ -188,7 +188,7 @@ impl HookAttempt<'_> {
 
 impl ToolHost {
     /// The hooks of this host, if any of them is for a tool.
-    pub(crate) fn hooks_for(&self, tool: &ToolName) -> Option<&HookSet> {
+    pub(crate) fn find_hooks(&self, tool: &ToolName) -> Option<&HookSet> {
         self.hooks.as_ref().filter(|hooks| {
             hooks.before.iter().chain(&hooks.after).any(|hook| hook.is_for(tool.as_str()))
         })
@@ -196,7 +196,7 @@ impl ToolHost {
 
     /// Lets the hooks have their say before a call that no rule denies, one after the other: each
     /// sees the input as the one before left it. Fails when one denies the call.
-    pub(crate) async fn ask_hooks(
+    pub(crate) async fn run_pre_hooks(
         &self,
         hooks: &HookSet,
         attempt: HookAttempt<'_>,
@@ -204,8 +204,8 @@ impl ToolHost {
         input: Value,
         ledger: &mut CallRecord<'_>,
     ) -> Result<HookVerdict, ToolError> {
-        let mut say = HookVerdict::about(input);
-        let hooks_of_call = hooks.of(HookEvent::Before, attempt.name());
+        let mut say = HookVerdict::new(input);
+        let hooks_of_call = hooks.select(HookEvent::PreToolUse, attempt.name());
         if hooks_of_call.is_empty() {
             return Ok(say);
         }
@@ -213,41 +213,41 @@ impl ToolHost {
         for hook in hooks_of_call {
             let began = Instant::now();
             let time = &mut say.time;
-            let heard = self.heard_before(hooks, attempt, &hook, &say.input, time).await;
+            let heard = self.run_pre_hook(hooks, attempt, &hook, &say.input, time).await;
             let note = |said: &str, reason: Option<&str>| {
-                noted(&hook, HookEvent::Before, said, reason, began)
+                audit_entry(&hook, HookEvent::PreToolUse, said, reason, began)
             };
             let before = match heard {
                 Ok(before) => {
-                    let input = before.input.as_ref().map(redaction::value);
-                    let note = note(before.word(), before.ruling.reason());
-                    ledger.heard(AuditHook { input, ..note });
+                    let input = before.input.as_ref().map(redaction::redact_value);
+                    let note = note(before.audit_label(), before.ruling.reason());
+                    ledger.record_hook(AuditHook { input, ..note });
                     before
                 }
                 Err(HookError::Failed(why)) => {
                     tracing::warn!(%hook, %why, "a hook failed");
-                    ledger.heard(note("failed", Some(&why)));
-                    PreHookOutcome { ruling: ruling_of_failure(&hook, &why), input: None }
+                    ledger.record_hook(note("failed", Some(&why)));
+                    PreHookOutcome { ruling: ruling_for_failure(&hook, &why), input: None }
                 }
                 Err(HookError::Cancelled) => {
-                    ledger.heard(note("cancelled", None));
+                    ledger.record_hook(note("cancelled", None));
                     return Err(ToolError::cancelled());
                 }
             };
             if let HookRuling::Deny(reason) = &before.ruling {
-                return Err(denied(&hook, reason, asked, decision, ledger));
+                return Err(hook_denial_error(&hook, reason, asked, decision, ledger));
             }
             if let Some(input) = before.input {
-                say.rewritten(&hook, input);
+                say.record_rewrite(&hook, input);
             }
             if let HookRuling::Ask(reason) = &before.ruling {
-                say.ask(&hook, reason);
+                say.record_ask(&hook, reason);
             }
         }
         Ok(say)
     }
 
-    async fn heard_before(
+    async fn run_pre_hook(
         &self,
         hooks: &HookSet,
         attempt: HookAttempt<'_>,
@@ -255,18 +255,23 @@ impl ToolHost {
         input: &Value,
         time: &mut HookTimeBudget,
     ) -> Result<PreHookOutcome, HookError> {
-        let told = attempt.told(HookEvent::Before, input);
+        let told = attempt.hook_input(HookEvent::PreToolUse, input);
         let words = self.run_hook(&hooks.turns, attempt, hook, &told, time).await?;
-        let mut before = hook_answer::before(&words).map_err(HookError::Failed)?;
+        let mut before = hook_answer::parse_pre_answer(&words).map_err(HookError::Failed)?;
         if let Some(written) = before.input.take() {
-            let taken = self.taken(attempt.tool, written).map_err(HookError::Failed)?;
+            let taken =
+                self.check_rewritten_input(attempt.tool, written).map_err(HookError::Failed)?;
             before.input = Some(taken).filter(|taken| taken != input);
         }
         Ok(before)
     }
 
     /// The input that a hook wrote, where the tool takes it.
-    fn taken(&self, tool: &RegisteredTool, written: Value) -> Result<Value, String> {
+    fn check_rewritten_input(
+        &self,
+        tool: &RegisteredTool,
+        written: Value,
+    ) -> Result<Value, String> {
         let most = self.limits.input_bytes_max;
         if json_len(&written) > most.as_usize() {
             return Err(format!("the input it wrote has more than {most}"));
@@ -279,7 +284,7 @@ impl ToolHost {
 
     /// Tells the hooks how a call ended that ran, and keeps what they remark. What was done is done:
     /// one that fails is a remark, too.
-    pub(crate) async fn tell_hooks(
+    pub(crate) async fn run_post_hooks(
         &self,
         hooks: &HookSet,
         attempt: HookAttempt<'_>,
@@ -287,37 +292,39 @@ impl ToolHost {
         outcome: &Result<ToolResult, ToolError>,
         ledger: &mut CallRecord<'_>,
     ) -> HookRemarks {
-        let mut remarks = HookRemarks::of(&attempt.call.id);
-        let hooks_of_call = hooks.of(HookEvent::After, attempt.name());
+        let mut remarks = HookRemarks::new(&attempt.call.id);
+        let hooks_of_call = hooks.select(HookEvent::PostToolUse, attempt.name());
         if hooks_of_call.is_empty() || attempt.cancel.is_cancelled() {
             return remarks;
         }
         let mut time = say.time;
-        let mut told = attempt.told(HookEvent::After, &say.input);
-        told["tool_response"] = response(attempt.name(), outcome);
+        let mut told = attempt.hook_input(HookEvent::PostToolUse, &say.input);
+        told["tool_response"] = tool_response(attempt.name(), outcome);
         for hook in hooks_of_call {
             let began = Instant::now();
             let heard = self.run_hook(&hooks.turns, attempt, &hook, &told, &mut time).await;
-            let heard =
-                heard.and_then(|words| hook_answer::after(&words).map_err(HookError::Failed));
+            let heard = heard.and_then(|words| {
+                hook_answer::parse_post_answer(&words).map_err(HookError::Failed)
+            });
             let (said, reason) = match heard {
                 Ok(None) => ("nothing", None),
                 Ok(Some(context)) => {
-                    remarks.said(&hook, &context);
+                    remarks.add_hook_remark(&hook, &context);
                     ("remark", Some(context))
                 }
                 Err(HookError::Failed(why)) => {
                     tracing::warn!(%hook, %why, "a hook failed");
-                    remarks.said(&hook, &format!("(it failed: {why})"));
+                    remarks.add_hook_remark(&hook, &format!("(it failed: {why})"));
                     ("failed", Some(why))
                 }
                 Err(HookError::Cancelled) => {
-                    remarks.said(&hook, "(it was stopped, because the call was cancelled)");
+                    remarks
+                        .add_hook_remark(&hook, "(it was stopped, because the call was cancelled)");
                     ("cancelled", None)
                 }
             };
-            let row = noted(&hook, HookEvent::After, said, reason.as_deref(), began);
-            ledger.heard(row);
+            let row = audit_entry(&hook, HookEvent::PostToolUse, said, reason.as_deref(), began);
+            ledger.record_hook(row);
             if said == "cancelled" {
                 break;
             }
@@ -327,7 +334,7 @@ impl ToolHost {
 }
 
 /// How a call ended, as a hook is told.
-fn response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Value {
+fn tool_response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Value {
     let mut text = match outcome {
         Ok(result) => {
             let rendered = Dialect::new(DialectName::Canonical).render(tool.as_str(), result);
@@ -342,12 +349,12 @@ fn response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Value {
         "text": text,
         "truncated": !is_whole,
         "is_error": outcome.is_err(),
-        "error_type": outcome.as_ref().err().map(|error| error.error_type.word()),
+        "error_type": outcome.as_ref().err().map(|error| error.error_type.as_str()),
     })
 }
 
 /// What a hook that failed amounts to.
-fn ruling_of_failure(hook: &Hook, why: &str) -> HookRuling {
+fn ruling_for_failure(hook: &Hook, why: &str) -> HookRuling {
     let said = format!("it failed: {why}");
     match hook.on_failure {
         HookFailureAction::Deny => HookRuling::Deny(format!(
@@ -359,23 +366,23 @@ fn ruling_of_failure(hook: &Hook, why: &str) -> HookRuling {
 }
 
 /// The error of a call that a hook denies, and its decision in the record.
-fn denied(
+fn hook_denial_error(
     hook: &Hook,
     reason: &str,
     asked: &AuthorizationRequest<'_>,
     decision: PolicyDecision,
     ledger: &mut CallRecord<'_>,
 ) -> ToolError {
-    let decision = hook_verdict::denying(hook, reason, decision);
-    ledger.judged(&decision);
-    authorization::denied_by_hook(
+    let decision = hook_verdict::deny_decision(hook, reason, decision);
+    ledger.record_decision(&decision);
+    authorization::hook_denial_error(
         asked,
         &decision,
-        &format!("{hook}: {}", hook_verdict::text(reason)),
+        &format!("{hook}: {}", hook_verdict::clean_text(reason)),
     )
 }
 
-fn noted(
+fn audit_entry(
     hook: &Hook,
     event: HookEvent,
     said: &str,
@@ -383,11 +390,11 @@ fn noted(
     began: Instant,
 ) -> AuditHook {
     AuditHook {
-        event: event.word().to_owned(),
-        hook: redaction::short_text(&hook.command()),
-        source: redaction::short_text(&hook.written_at),
+        event: event.as_str().to_owned(),
+        hook: redaction::redact_and_shorten(&hook.command()),
+        source: redaction::redact_and_shorten(&hook.written_at),
         said: said.to_owned(),
-        reason: reason.map(redaction::short_text),
+        reason: reason.map(redaction::redact_and_shorten),
         input: None,
         duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
     }

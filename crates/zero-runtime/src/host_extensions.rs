@@ -13,7 +13,7 @@ pub(crate) struct HostExtensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync
 
 impl HostExtensions {
     /// Keeps one, in the place of an earlier one of the same type.
-    pub(crate) fn keep<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.insert(TypeId::of::<T>(), companion);
     }
@@ -33,9 +33,9 @@ mod tests {
     fn there_is_one_of_each_type() {
         let companions = HostExtensions::default();
         assert_eq!(companions.get::<String>(), None);
-        companions.keep(Arc::new("first".to_owned()));
-        companions.keep(Arc::new(7_u8));
-        companions.keep(Arc::new("second".to_owned()));
+        companions.insert(Arc::new("first".to_owned()));
+        companions.insert(Arc::new(7_u8));
+        companions.insert(Arc::new("second".to_owned()));
         assert_eq!(companions.get::<String>().as_deref().map(String::as_str), Some("second"));
         assert_eq!(companions.get::<u8>().as_deref(), Some(&7));
     }

@@ -78,7 +78,7 @@ impl ToolHostSession {
         host: &ToolHost,
         config: ToolHostSessionConfig,
     ) -> Result<Self, ToolError> {
-        let spill = SpillFolder::leased(&host.state, SPILL, id.as_str()).map_err(|error| {
+        let spill = SpillFolder::new_leased(&host.state, SPILL, id.as_str()).map_err(|error| {
             let shown = host.state.child(SPILL).path().display().to_string();
             file_error::from_io("use zero's own folder", &shown, &error)
         })?;
@@ -87,9 +87,9 @@ impl ToolHostSession {
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
-    pub(crate) fn one_shot(host: &ToolHost) -> Result<Self, ToolError> {
+    pub(crate) fn open_one_shot(host: &ToolHost) -> Result<Self, ToolError> {
         let key = sha256(host.workspace.cwd().as_os_str().as_encoded_bytes());
-        let spill = SpillFolder::lasting(host.state.child(ONE_SHOT).child(&key[..16]));
+        let spill = SpillFolder::new_permanent(host.state.child(ONE_SHOT).child(&key[..16]));
         let name = format!("calls-{:016x}", fastrand::u64(..));
         let session = Self::with_spill(None, spill, name, host, ToolHostSessionConfig::default())?;
         session.spill.remove_older(ONE_SHOT_SPILL_AGE_MAX);
@@ -118,7 +118,7 @@ impl ToolHostSession {
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
-        let grants = Arc::new(GrantTable::restored(standing, keeper));
+        let grants = Arc::new(GrantTable::restore(standing, keeper));
         let network = |grants: Arc<GrantTable>| {
             SessionNetwork::new(NetworkPolicy {
                 allowed: host.commands.settings.network.clone(),
@@ -151,7 +151,7 @@ impl ToolHostSession {
             buffers: editor.map(|editor| Arc::new(EditorBuffers::new(editor))),
             readers,
             grants,
-            lane: host.admission.lane(),
+            lane: host.admission.new_session_quota(),
             commands: Arc::new(commands),
             hook_commands,
         })
@@ -181,7 +181,7 @@ impl ToolHostSession {
     }
 
     /// The files it has seen; `None` for single calls.
-    pub fn seen(&self) -> Option<&Arc<SeenFiles>> {
+    pub fn seen_files(&self) -> Option<&Arc<SeenFiles>> {
         self.seen.as_ref()
     }
 
@@ -202,8 +202,8 @@ impl ToolHostSession {
     }
 
     /// All that a person settled for the rest of it, either way, oldest first.
-    pub fn standing(&self) -> Vec<SavedGrant> {
-        self.grants.standing()
+    pub fn saved_grants(&self) -> Vec<SavedGrant> {
+        self.grants.saved_grants()
     }
 
     /// What a person allowed for the rest of it, oldest first.
@@ -228,7 +228,7 @@ impl ToolHostSession {
     }
 
     /// Whether an answer can stand for more than one call.
-    pub(crate) fn remembers(&self) -> bool {
+    pub(crate) fn is_persistent(&self) -> bool {
         self.id.is_some()
     }
 

@@ -16,7 +16,7 @@ pub use self::job::{Job, JobStatus};
 pub(crate) use self::monitored_command::{
     CommandInput, MonitorOptions, MonitoredCommand, UnreadRetention,
 };
-pub(crate) use self::unread_output::begun_character;
+pub(crate) use self::unread_output::incomplete_char_len;
 pub use self::unread_output::{BYTES_MAX as UNREAD_BYTES_MAX, OutputChunk};
 
 /// Jobs of a session, ended ones that were not read yet among them.
@@ -43,7 +43,7 @@ impl JobTable {
                 ids => format!("the jobs are {}", ids.join(", ")),
             };
             ToolError::not_found(ErrorReason::Io, format!("there is no job `{shown}`; {hint}"))
-                .with("job_id", shown)
+                .with_detail("job_id", shown)
         })
     }
 
@@ -56,7 +56,7 @@ impl JobTable {
     pub(crate) fn reserve(&self) -> Result<JobSlot<'_>, ToolError> {
         let mut known = self.lock();
         if known.len() + self.starting.load(Ordering::Relaxed) >= JOBS_MAX
-            && let Some(ended) = most_forgettable(&known)
+            && let Some(ended) = find_evictable(&known)
         {
             known.remove(ended);
         }
@@ -65,9 +65,9 @@ impl JobTable {
                 "{JOBS_MAX} jobs are running, and no more may; end one with BashKill, or wait for one to end"
             );
             return Err(ToolError::failed(ErrorReason::ResourceExhausted, message)
-                .with("limit", "jobs")
-                .with("allowed", JOBS_MAX)
-                .with("used", JOBS_MAX));
+                .with_detail("limit", "jobs")
+                .with_detail("allowed", JOBS_MAX)
+                .with_detail("used", JOBS_MAX));
         }
         self.starting.fetch_add(1, Ordering::Relaxed);
         Ok(JobSlot { jobs: self })
@@ -84,7 +84,7 @@ impl JobTable {
 }
 
 /// An ended job, best one of which everything was read.
-fn most_forgettable(known: &[Arc<Job>]) -> Option<usize> {
+fn find_evictable(known: &[Arc<Job>]) -> Option<usize> {
     let has_ended = |job: &Arc<Job>| job.status() != JobStatus::Running;
     let was_read = |job: &Arc<Job>| has_ended(job) && job.unread_bytes() == 0;
     known.iter().position(was_read).or_else(|| known.iter().position(has_ended))
@@ -97,7 +97,7 @@ pub(crate) struct JobSlot<'a> {
 
 impl JobSlot<'_> {
     /// Lets a command be a job.
-    pub(crate) fn fill(self, candidate: JobCandidate) -> Arc<Job> {
+    pub(crate) fn add_job(self, candidate: JobCandidate) -> Arc<Job> {
         let number = self.jobs.started.fetch_add(1, Ordering::Relaxed) + 1;
         let job = Arc::new(Job::new(format!("job_{number}"), candidate));
         self.jobs.lock().push(Arc::clone(&job));

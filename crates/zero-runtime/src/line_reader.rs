@@ -76,12 +76,12 @@ impl LineReader {
             let part = available.get(..newline.unwrap_or(available.len())).unwrap_or_default();
             let consumed = part.len() + usize::from(newline.is_some());
             match &mut self.state {
-                LineReaderState::Skipping(tail) => keep_end(tail, part),
+                LineReaderState::Skipping(tail) => append_tail(tail, part),
                 _ if self.line.len() + part.len() > self.line_bytes_max => {
                     // The part stays in the stream, and is skipped by the next read.
                     let mut head = std::mem::take(&mut self.line);
                     let mut tail = Vec::new();
-                    keep_end(&mut tail, &head);
+                    append_tail(&mut tail, &head);
                     head.extend_from_slice(part.get(..ENDS_KEPT).unwrap_or(part));
                     head.truncate(ENDS_KEPT);
                     head.shrink_to_fit();
@@ -113,7 +113,7 @@ impl LineReader {
 }
 
 /// Adds to what is known of the end of a line.
-fn keep_end(tail: &mut Vec<u8>, part: &[u8]) {
+fn append_tail(tail: &mut Vec<u8>, part: &[u8]) {
     tail.extend_from_slice(part.get(part.len().saturating_sub(ENDS_KEPT)..).unwrap_or(part));
     let excess = tail.len().saturating_sub(ENDS_KEPT);
     tail.drain(..excess);
@@ -123,7 +123,7 @@ fn keep_end(tail: &mut Vec<u8>, part: &[u8]) {
 mod tests {
     use super::*;
 
-    async fn lines(bytes: &'static [u8], max: usize) -> Vec<LineEvent> {
+    async fn read_lines(bytes: &'static [u8], max: usize) -> Vec<LineEvent> {
         let mut reader = LineReader::new(bytes, max);
         let mut lines = Vec::new();
         loop {
@@ -138,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_told_at_both_ends() {
-        let told = lines(b"ab\n123456\ncd\nef", 4).await;
+        let told = read_lines(b"ab\n123456\ncd\nef", 4).await;
         let expected = [
             LineEvent::Whole(b"ab".into()),
             LineEvent::TooLong(b"123456".into()),
@@ -151,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_long_and_never_ends_ends_with_the_stream() {
-        let told = lines(b"123456", 4).await;
+        let told = read_lines(b"123456", 4).await;
         let expected = [
             LineEvent::TooLong(b"123456".into()),
             LineEvent::TooLongEnd(b"123456".into()),

@@ -15,30 +15,30 @@ use zero_policy::{FileSearchOutcome, Machine};
 use zero_sandbox::{FileType, path_survey};
 
 /// Folders and files looked at when something is sought beneath a folder.
-const SOUGHT_MAX: usize = 100_000;
+const SEARCHED_MAX: usize = 100_000;
 /// Entries of one folder that a pattern is compared with.
 const FOLDER_ENTRIES_MAX: usize = 10_000;
 /// Where looking for something comes to no end, or where it changes while one looks.
-const ENDLESS: &[&str] = &["/", "/proc", "/sys", "/dev"];
+const UNSEARCHABLE_FOLDERS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
 /// What a repository would run of its own, by the folder that git keeps it in.
-pub(crate) fn git_helpers_of(git: &Path) -> Vec<String> {
-    git_helpers::of_git(git)
+pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
+    git_helpers::find_repository_helpers(git)
 }
 
 /// Where git keeps the repository that `folder` is; empty when it is none.
-pub(crate) fn git_folders_of(folder: &Path) -> Vec<PathBuf> {
-    git_helpers::git_folders(folder).unwrap_or_default()
+pub(crate) fn list_git_folders(folder: &Path) -> Vec<PathBuf> {
+    git_helpers::find_git_folders(folder).unwrap_or_default()
 }
 
 /// The last value of a setting in a repository's own configuration.
-pub(crate) fn git_setting(git: &Path, name: &str) -> Option<String> {
-    git_helpers::setting(git, name)
+pub(crate) fn read_git_setting(git: &Path, name: &str) -> Option<String> {
+    git_helpers::read_setting(git, name)
 }
 
 /// The files that a configuration of git takes in, as far down as a bounded look reaches.
-pub(crate) fn git_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
-    git_helpers::includes(config, home)
+pub(crate) fn list_git_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    git_helpers::list_includes(config, home)
 }
 
 /// This machine, seen for the length of one decision: what was looked up once is not looked up
@@ -58,11 +58,11 @@ impl<'a> LocalMachine<'a> {
 }
 
 impl Machine for LocalMachine<'_> {
-    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
-        path_survey::canonical(absolute)
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
+        path_survey::canonicalize(absolute)
     }
 
-    fn expand(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
+    fn expand_glob(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
         glob_expansion::expand(pattern, most)
     }
 
@@ -70,18 +70,20 @@ impl Machine for LocalMachine<'_> {
         if let Some(known) = self.helpers.borrow().get(folder) {
             return known.clone();
         }
-        let found = git_helpers::of(folder);
+        let found = git_helpers::find_helpers(folder);
         self.helpers.borrow_mut().insert(folder.to_owned(), found.clone());
         found
     }
 
-    fn program(&self, name: &str, folder: &Path) -> Option<PathBuf> {
+    fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf> {
         if name.is_empty() {
             return None;
         }
         if name.contains('/') {
             let path = folder.join(name);
-            return path_survey::is_program(&path).then(|| path_survey::canonical(&path)).flatten();
+            return path_survey::is_program(&path)
+                .then(|| path_survey::canonicalize(&path))
+                .flatten();
         }
         if let Some(known) = self.programs.borrow().get(name) {
             return known.clone();
@@ -89,28 +91,28 @@ impl Machine for LocalMachine<'_> {
         let found = self.search_path.iter().map(|folder| folder.join(name));
         let found = found
             .filter(|path| path_survey::is_program(path))
-            .find_map(|path| path_survey::canonical(&path));
+            .find_map(|path| path_survey::canonicalize(&path));
         self.programs.borrow_mut().insert(name.to_owned(), found.clone());
         found
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
-        match ENDLESS.iter().any(|endless| folder == Path::new(endless)) {
-            true => FileSearchOutcome::GaveUp,
-            false => sought(folder, SOUGHT_MAX, wanted),
+    fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+        match UNSEARCHABLE_FOLDERS.iter().any(|endless| folder == Path::new(endless)) {
+            true => FileSearchOutcome::Unfinished,
+            false => search_folder(folder, SEARCHED_MAX, wanted),
         }
     }
 }
 
 /// Looks for a file beneath a folder, at no more than `most` names.
-fn sought(folder: &Path, most: usize, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+fn search_folder(folder: &Path, most: usize, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
     let mut open = vec![folder.to_owned()];
     let mut left = most;
     while let Some(folder) = open.pop() {
-        let Some(names) = path_survey::names(&folder, left) else {
-            match path_survey::kind(&folder) {
+        let Some(names) = path_survey::list_sorted(&folder, left) else {
+            match path_survey::file_type(&folder) {
                 // It has more names than are left to look at, or cannot be listed.
-                Some(FileType::Directory) => return FileSearchOutcome::GaveUp,
+                Some(FileType::Directory) => return FileSearchOutcome::Unfinished,
                 // A file has nothing beneath it, and what is gone neither.
                 _ => continue,
             }
@@ -118,7 +120,7 @@ fn sought(folder: &Path, most: usize, wanted: &dyn Fn(&Path) -> bool) -> FileSea
         left -= names.len();
         for seen in names {
             // Some programs follow a link, and then read what it leads to.
-            let leads_to = seen.is_link.then(|| path_survey::canonical(&seen.path)).flatten();
+            let leads_to = seen.is_link.then(|| path_survey::canonicalize(&seen.path)).flatten();
             if wanted(&seen.path) || leads_to.is_some_and(|path| wanted(&path)) {
                 return FileSearchOutcome::Found(seen.path);
             }
@@ -127,7 +129,7 @@ fn sought(folder: &Path, most: usize, wanted: &dyn Fn(&Path) -> bool) -> FileSea
             }
         }
     }
-    FileSearchOutcome::Nowhere
+    FileSearchOutcome::NotFound
 }
 
 #[cfg(test)]
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     fn find(folder: &Path, name: &str) -> FileSearchOutcome {
-        LocalMachine::new(&[]).find(folder, &|path| path.ends_with(name))
+        LocalMachine::new(&[]).find_file(folder, &|path| path.ends_with(name))
     }
 
     #[test]
@@ -155,12 +157,16 @@ mod tests {
             find(&root.join("a"), ".env"),
             FileSearchOutcome::Found(root.join("a/deep/.env"))
         );
-        assert_eq!(find(&root.join("b"), "other"), FileSearchOutcome::Nowhere);
+        assert_eq!(find(&root.join("b"), "other"), FileSearchOutcome::NotFound);
         // A file has nothing beneath it, and neither has what is not there.
-        assert_eq!(find(&root.join("a/deep/.env"), ".env"), FileSearchOutcome::Nowhere);
-        assert_eq!(find(&root.join("none"), ".env"), FileSearchOutcome::Nowhere);
+        assert_eq!(find(&root.join("a/deep/.env"), ".env"), FileSearchOutcome::NotFound);
+        assert_eq!(find(&root.join("none"), ".env"), FileSearchOutcome::NotFound);
         for endless in ["/", "/proc", "/sys", "/dev"] {
-            assert_eq!(find(Path::new(endless), ".env"), FileSearchOutcome::GaveUp, "{endless}");
+            assert_eq!(
+                find(Path::new(endless), ".env"),
+                FileSearchOutcome::Unfinished,
+                "{endless}"
+            );
         }
     }
 
@@ -172,9 +178,9 @@ mod tests {
             fs::create_dir_all(root.join(name)).unwrap();
         }
         let none = |_: &Path| false;
-        assert_eq!(sought(&root, 5, &none), FileSearchOutcome::Nowhere);
+        assert_eq!(search_folder(&root, 5, &none), FileSearchOutcome::NotFound);
         for most in 0..5 {
-            assert_eq!(sought(&root, most, &none), FileSearchOutcome::GaveUp, "{most}");
+            assert_eq!(search_folder(&root, most, &none), FileSearchOutcome::Unfinished, "{most}");
         }
     }
 }

@@ -35,7 +35,7 @@ pub enum CallStatus {
 
 impl CallStatus {
     /// Stable word for audit rows and metrics.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Error => "error",
@@ -47,10 +47,10 @@ impl CallStatus {
     }
 
     /// Reads the word back.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub fn parse(word: &str) -> Option<Self> {
         [Self::Ok, Self::Error, Self::Denied, Self::Cancelled, Self::Timeout, Self::Panic]
             .into_iter()
-            .find(|status| status.word() == word)
+            .find(|status| status.as_str() == word)
     }
 }
 
@@ -109,7 +109,7 @@ impl Default for DurationBuckets {
 }
 
 /// The bucket of a duration: exact for the first few microseconds, then eight to a power of two.
-fn bucket_of(micros: u64) -> usize {
+fn bucket_index(micros: u64) -> usize {
     if micros < SUB_BUCKETS as u64 {
         return micros as usize;
     }
@@ -119,7 +119,7 @@ fn bucket_of(micros: u64) -> usize {
 }
 
 /// Where a bucket begins, and how wide it is.
-fn bounds_of(bucket: usize) -> (u64, u64) {
+fn bucket_bounds(bucket: usize) -> (u64, u64) {
     if bucket < SUB_BUCKETS {
         return (bucket as u64, 1);
     }
@@ -139,7 +139,7 @@ impl ToolStats {
             CallStatus::Panic => self.panics += 1,
         }
         if let Some(error_type) = sample.error_type {
-            *self.errors.entry(error_type.word()).or_default() += 1;
+            *self.errors.entry(error_type.as_str()).or_default() += 1;
         }
         self.queue_depth_max = self.queue_depth_max.max(sample.queue_depth);
         let micros = u64::try_from(sample.duration.as_micros()).unwrap_or(u64::MAX);
@@ -147,7 +147,7 @@ impl ToolStats {
         let first = self.calls == 1;
         self.duration_us_min = if first { micros } else { self.duration_us_min.min(micros) };
         self.duration_us_max = self.duration_us_max.max(micros);
-        self.buckets.0[bucket_of(micros)] += 1;
+        self.buckets.0[bucket_index(micros)] += 1;
     }
 
     /// Share of calls with a result, from 0 to 1.
@@ -162,10 +162,10 @@ impl ToolStats {
     }
 
     /// Calls that took at most so long; those of a bucket that reaches beyond it are not counted.
-    pub fn within(&self, limit: Duration) -> u64 {
+    pub fn count_within(&self, limit: Duration) -> u64 {
         let limit = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         let whole = |bucket: usize| {
-            let (begin, width) = bounds_of(bucket);
+            let (begin, width) = bucket_bounds(bucket);
             begin.saturating_add(width - 1) <= limit
         };
         let counted = self.buckets.0.iter().enumerate().filter(|(bucket, _)| whole(*bucket));
@@ -180,7 +180,7 @@ impl ToolStats {
         for (bucket, count) in self.buckets.0.iter().enumerate() {
             if before + count >= wanted {
                 // Calls of one bucket count as spread evenly over it.
-                let (begin, width) = bounds_of(bucket);
+                let (begin, width) = bucket_bounds(bucket);
                 let place = ((wanted - before) as f64 - 0.5) / *count as f64;
                 let micros = begin + (width as f64 * place) as u64;
                 let seen = micros.clamp(self.duration_us_min, self.duration_us_max);
@@ -200,7 +200,7 @@ pub struct CallMetrics {
 
 impl CallMetrics {
     /// Counts a finished call.
-    pub fn count(&self, sample: &CallSample<'_>) {
+    pub fn record(&self, sample: &CallSample<'_>) {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stats) = tools.get_mut(sample.tool) {
             return stats.add(sample);
@@ -229,7 +229,7 @@ mod tests {
             (CallStatus::Denied, Some(ErrorType::PermissionDenied), 1),
         ] {
             let duration = Duration::from_micros(micros);
-            metrics.count(&CallSample {
+            metrics.record(&CallSample {
                 tool: "Read",
                 status,
                 error_type,
@@ -252,7 +252,7 @@ mod tests {
         for micros in micros {
             let duration = Duration::from_micros(*micros);
             let (status, error_type, queue_depth) = (CallStatus::Ok, None, 0);
-            metrics.count(&CallSample { tool: "t", status, error_type, duration, queue_depth });
+            metrics.record(&CallSample { tool: "t", status, error_type, duration, queue_depth });
         }
         let said = metrics.tools()["t"].quantile(share).as_micros() as u64;
         assert!(said.abs_diff(expected) <= tolerance, "{said} is not near {expected}");
@@ -277,21 +277,21 @@ mod tests {
         for micros in [3, 900, 30_000_000] {
             let duration = Duration::from_micros(micros);
             let (status, error_type, queue_depth) = (CallStatus::Ok, None, 0);
-            metrics.count(&CallSample { tool: "t", status, error_type, duration, queue_depth });
+            metrics.record(&CallSample { tool: "t", status, error_type, duration, queue_depth });
         }
         let stats = &metrics.tools()["t"];
-        let within = |micros| stats.within(Duration::from_micros(micros));
+        let within = |micros| stats.count_within(Duration::from_micros(micros));
         assert_eq!([within(2), within(3), within(1_000), within(40_000_000)], [0, 1, 2, 3]);
     }
 
     #[test]
     fn buckets_follow_each_other_without_a_gap() {
         for bucket in 0..BUCKETS - 1 {
-            let (begin, width) = bounds_of(bucket);
-            assert_eq!((bucket_of(begin), bucket_of(begin + width - 1)), (bucket, bucket));
-            assert_eq!(bounds_of(bucket + 1).0, begin + width);
+            let (begin, width) = bucket_bounds(bucket);
+            assert_eq!((bucket_index(begin), bucket_index(begin + width - 1)), (bucket, bucket));
+            assert_eq!(bucket_bounds(bucket + 1).0, begin + width);
         }
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert_eq!(bucket_index(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         for n in 0..TOOLS_MAX + 50 {
             let tool = format!("t{n}");
             let duration = Duration::ZERO;
-            metrics.count(&CallSample {
+            metrics.record(&CallSample {
                 tool: &tool,
                 status: CallStatus::Ok,
                 error_type: None,

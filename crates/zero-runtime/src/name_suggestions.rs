@@ -1,12 +1,12 @@
 //! "Did you mean": the known names closest to a wrong one, by spelling or by meaning.
 
 /// Least likeness, between 0 and 1, that is worth a suggestion.
-const LIKENESS_MIN: f64 = 0.75;
+const SIMILARITY_MIN: f64 = 0.75;
 /// Letters up to which a name is too short to be misspelt: any other one is another name.
 const SHORT_CHARS_MAX: usize = 2;
 
 /// Field names that mean the same somewhere. Models carry them from one platform to the next.
-const MEANINGS: &[&[&str]] = &[
+const SYNONYMS: &[&[&str]] = &[
     &["pattern", "query", "regex", "search"],
     &["-i", "ignore_case", "case_insensitive"],
     &["-C", "context", "context_lines"],
@@ -23,31 +23,31 @@ const MEANINGS: &[&[&str]] = &[
 ];
 
 /// The one of `known` that means what `wanted` means elsewhere.
-pub fn meant<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
-    let is = |wanted: &str, name: &str| fold(wanted) == fold(name);
-    let rows = MEANINGS.iter().filter(|row| row.iter().any(|name| is(wanted, name)));
+pub fn find_synonym<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
+    let is = |wanted: &str, name: &str| fold_name(wanted) == fold_name(name);
+    let rows = SYNONYMS.iter().filter(|row| row.iter().any(|name| is(wanted, name)));
     let mut same = rows.flat_map(|row| row.iter());
     same.find_map(|name| known.iter().find(|known| is(name, known)).copied())
 }
 
 /// Up to `max` of `known` that look like `wanted`, closest first; ones that do not are left out.
-pub fn nearest<'a>(
+pub fn suggest_names<'a>(
     wanted: &str,
     known: impl IntoIterator<Item = &'a str>,
     max: usize,
 ) -> Vec<String> {
-    let folded = fold(wanted);
+    let folded = fold_name(wanted);
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
-        .map(|name| (likeness(&folded, &fold(name)), name))
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .map(|name| (similarity(&folded, &fold_name(name)), name))
+        .filter(|(likeness, _)| *likeness >= SIMILARITY_MIN)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     scored.into_iter().take(max).map(|(_, name)| name.to_owned()).collect()
 }
 
 /// How much two folded names look alike: 1 when they are the same, 0 for strangers.
-fn likeness(wanted: &str, name: &str) -> f64 {
+fn similarity(wanted: &str, name: &str) -> f64 {
     let letters = [wanted, name].map(|text| text.chars().count());
     let (shorter, longer) = (letters[0].min(letters[1]), letters[0].max(letters[1]));
     if shorter <= SHORT_CHARS_MAX {
@@ -59,12 +59,12 @@ fn likeness(wanted: &str, name: &str) -> f64 {
     // A part of a name is a hint, and the better the more of the name it is.
     let is_part = name.contains(wanted) || wanted.contains(name);
     #[expect(clippy::cast_precision_loss, reason = "names are short")]
-    let part = f64::from(is_part) * (LIKENESS_MIN + 0.2 * shorter as f64 / longer as f64);
+    let part = f64::from(is_part) * (SIMILARITY_MIN + 0.2 * shorter as f64 / longer as f64);
     spelling.max(part)
 }
 
 /// Case and separators do not count: `filePath` is `file_path`.
-fn fold(name: &str) -> String {
+fn fold_name(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
@@ -93,7 +93,7 @@ mod tests {
     fn the_closest_come_first_and_strangers_not_at_all() {
         #[track_caller]
         fn check(wanted: &str, known: &[&str], expected: &str) {
-            let found = nearest(wanted, known.iter().copied(), 1).pop();
+            let found = suggest_names(wanted, known.iter().copied(), 1).pop();
             assert_eq!(found.as_deref().unwrap_or("nothing"), expected, "{wanted}");
         }
         check("filePath", READ, "file_path");
@@ -120,7 +120,7 @@ mod tests {
     fn a_word_of_another_platform_is_understood() {
         #[track_caller]
         fn check(wanted: &str, known: &[&str], expected: &str) {
-            assert_eq!(meant(wanted, known).unwrap_or("nothing"), expected, "{wanted}");
+            assert_eq!(find_synonym(wanted, known).unwrap_or("nothing"), expected, "{wanted}");
         }
         for (wanted, expected) in [
             ("query", "pattern"),

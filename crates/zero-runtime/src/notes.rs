@@ -20,7 +20,7 @@ use zero_sandbox::{
 
 pub use self::note::{InvalidNoteName, NAME_CHARS_MAX, Note, NoteName, NoteProvenance};
 use self::note_seal::NoteSeal;
-use crate::name_suggestions::nearest;
+use crate::name_suggestions::suggest_names;
 
 /// Most notes of one scope.
 pub const NOTES_MAX: usize = 200;
@@ -48,7 +48,7 @@ impl NoteScope {
     pub const ALL: [Self; 2] = [Self::Project, Self::User];
 
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Project => "project",
             Self::User => "user",
@@ -56,13 +56,13 @@ impl NoteScope {
     }
 
     /// What becomes of a note of it, for whoever judges it, seen from a workspace at `root`.
-    pub fn change(self, name: &NoteName, forgets: bool, root: &Path) -> NoteChange {
+    pub fn note_change(self, name: &NoteName, forgets: bool, root: &Path) -> NoteChange {
         let file = (self == Self::Project).then(|| {
             let written = format!("{PROJECT_FOLDER}/{}", file_name(name));
             let path = root.join(&written);
             TargetPath::new(written, path, PathZone::Workspace)
         });
-        NoteChange { scope: self.word().to_owned(), name: name.to_string(), forgets, file }
+        NoteChange { scope: self.as_str().to_owned(), name: name.to_string(), forgets, file }
     }
 }
 
@@ -81,7 +81,7 @@ impl NoteStoreSet {
     }
 
     /// The notes of a scope, seen from a workspace; `None` where there is no folder for them yet.
-    pub fn shelf(
+    pub fn open_store(
         &self,
         scope: NoteScope,
         workspace: &Workspace,
@@ -91,26 +91,26 @@ impl NoteStoreSet {
             (NoteScope::User, Some(own)) => own,
             (NoteScope::User, None) => return Ok(None),
         };
-        match self.open(scope, root) {
+        match self.open_at(scope, root) {
             Err(error) if error.error_type == ErrorType::NotFound => Ok(None),
             opened => opened.map(Some),
         }
     }
 
     /// The same, where the folder of the person's settings is made if there is none.
-    pub fn made_shelf(
+    pub fn open_or_create_store(
         &self,
         scope: NoteScope,
         workspace: &Workspace,
     ) -> Result<NoteStore, ToolError> {
         match (scope, &self.own) {
-            (NoteScope::Project, _) => self.open(scope, workspace.cwd()),
+            (NoteScope::Project, _) => self.open_at(scope, workspace.cwd()),
             (NoteScope::User, Some(own)) => {
                 StateDir::new(own).create().map_err(|error| {
                     let message = format!("the folder of your settings cannot be made: {error}");
                     ToolError::failed(ErrorReason::Io, message)
                 })?;
-                self.open(scope, own)
+                self.open_at(scope, own)
             }
             (NoteScope::User, None) => {
                 let message = "there is no folder for notes of the person; use scope `project`";
@@ -122,7 +122,7 @@ impl NoteStoreSet {
     /// All notes of one scope or of both, those of the project first, and how many more there are.
     /// `may_read` is asked about each file. Where one scope cannot be read the other still is, unless
     /// it was asked for.
-    pub fn notes(
+    pub fn list_notes(
         &self,
         scope: Option<NoteScope>,
         workspace: &Workspace,
@@ -131,8 +131,8 @@ impl NoteStoreSet {
         let (mut notes, mut more) = (Vec::new(), 0);
         for one in NoteScope::ALL.into_iter().filter(|one| scope.is_none_or(|scope| scope == *one))
         {
-            let found = self.shelf(one, workspace).and_then(|shelf| match shelf {
-                Some(shelf) => shelf.notes(&|path| may_read(one, path)),
+            let found = self.open_store(one, workspace).and_then(|shelf| match shelf {
+                Some(shelf) => shelf.list_notes(&|path| may_read(one, path)),
                 None => Ok((Vec::new(), 0)),
             });
             match found {
@@ -141,7 +141,7 @@ impl NoteStoreSet {
                     more += left;
                 }
                 Err(error) if scope.is_some() => return Err(error),
-                Err(error) => tracing::warn!(scope = one.word(), %error, "notes cannot be read"),
+                Err(error) => tracing::warn!(scope = one.as_str(), %error, "notes cannot be read"),
             }
         }
         Ok((notes, more))
@@ -155,9 +155,9 @@ impl NoteStoreSet {
         workspace: &Workspace,
         may_read: &dyn Fn(NoteScope, &Path) -> bool,
     ) -> Result<Note, ToolError> {
-        let (notes, _) = self.notes(scope, workspace, may_read)?;
+        let (notes, _) = self.list_notes(scope, workspace, may_read)?;
         let names = notes.iter().map(|note| note.name.as_str());
-        let near = nearest(name.as_str(), names, 1).pop();
+        let near = suggest_names(name.as_str(), names, 1).pop();
         notes.into_iter().find(|note| note.name == *name).ok_or_else(|| {
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -168,7 +168,7 @@ impl NoteStoreSet {
         })
     }
 
-    fn open(&self, scope: NoteScope, root: &Path) -> Result<NoteStore, ToolError> {
+    fn open_at(&self, scope: NoteScope, root: &Path) -> Result<NoteStore, ToolError> {
         let workspace = Workspace::open(&[root.to_owned()], None)?;
         let folder = match scope {
             NoteScope::Project => PROJECT_FOLDER,
@@ -193,7 +193,10 @@ pub struct NoteStore {
 impl NoteStore {
     /// All notes that may be read, by name, and how many more there are. `may_read` is asked about
     /// each file by its path.
-    pub fn notes(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<(Vec<Note>, usize), ToolError> {
+    pub fn list_notes(
+        &self,
+        may_read: &dyn Fn(&Path) -> bool,
+    ) -> Result<(Vec<Note>, usize), ToolError> {
         let Some(folder) = self.open_folder()? else { return Ok((Vec::new(), 0)) };
         let mut names: Vec<NoteName> = Vec::new();
         for entry in folder.entries()?.into_iter().take(ENTRIES_MAX) {
@@ -202,10 +205,10 @@ impl NoteStore {
         }
         names.sort();
         let more = names.len().saturating_sub(NOTES_MAX);
-        let seal = NoteSeal::known(&self.state, &self.path());
+        let seal = NoteSeal::load(&self.state, &self.folder_path());
         let readable = |name: NoteName| {
             let path = folder.path().join(file_name(&name));
-            let note = may_read(&path).then(|| self.read_in(&folder, name, seal.as_ref()))?;
+            let note = may_read(&path).then(|| self.read_note(&folder, name, seal.as_ref()))?;
             note.ok().flatten()
         };
         Ok((names.into_iter().take(NOTES_MAX).filter_map(readable).collect(), more))
@@ -220,18 +223,18 @@ impl NoteStore {
     ) -> Result<bool, ToolError> {
         let located = self.locate(&note.name)?;
         let is_new = located.facts()?.is_none();
-        if is_new && self.notes(&|_| true)?.0.len() >= NOTES_MAX {
+        if is_new && self.list_notes(&|_| true)?.0.len() >= NOTES_MAX {
             let message = format!("there are {NOTES_MAX} notes already; forget some of them first");
             return Err(ToolError::failed(ErrorReason::ResourceExhausted, message));
         }
-        let seal = NoteSeal::made(&self.state, &self.path()).map_err(|error| {
+        let seal = NoteSeal::load_or_create(&self.state, &self.folder_path()).map_err(|error| {
             let message = format!("where the note comes from cannot be kept: {error}");
             ToolError::failed(ErrorReason::Io, message)
         })?;
-        let bytes = note.written(&seal).into_bytes();
+        let bytes = note.to_file_text(&seal).into_bytes();
         let applied =
             self.journal.change(&located, signed, still_wanted, |before| match before {
-                FileSnapshot::Symlink { .. } => Err(led_away(located.shown())),
+                FileSnapshot::Symlink { .. } => Err(link_error(located.display_path())),
                 FileSnapshot::Absent | FileSnapshot::File { .. } => Ok(FileChange::Replace(bytes)),
             })?;
         Ok(applied.before != FileSnapshot::Absent)
@@ -253,40 +256,40 @@ impl NoteStore {
     }
 
     /// Where a note lies.
-    pub fn path_of(&self, name: &NoteName) -> PathBuf {
-        self.path().join(file_name(name))
+    pub fn note_path(&self, name: &NoteName) -> PathBuf {
+        self.folder_path().join(file_name(name))
     }
 
-    fn path(&self) -> PathBuf {
+    fn folder_path(&self) -> PathBuf {
         self.workspace.cwd().join(self.folder)
     }
 
     /// Where a note would lie, provided that no link on the way leads elsewhere.
     fn locate(&self, name: &NoteName) -> Result<ResolvedPath, ToolError> {
-        let path = self.path_of(name);
-        let located = self.workspace.locate_path(&path, FinalLinkMode::Keep)?;
+        let path = self.note_path(name);
+        let located = self.workspace.resolve_path(&path, FinalLinkMode::Keep)?;
         match located.path() == path {
             true => Ok(located),
-            false => Err(led_away(&path.display().to_string())),
+            false => Err(link_error(&path.display().to_string())),
         }
     }
 
     fn open_folder(&self) -> Result<Option<FolderHandle>, ToolError> {
-        let path = self.path();
-        let located = self.workspace.locate_path(&path, FinalLinkMode::Keep)?;
+        let path = self.folder_path();
+        let located = self.workspace.resolve_path(&path, FinalLinkMode::Keep)?;
         if located.path() != path {
-            return Err(led_away(&path.display().to_string()));
+            return Err(link_error(&path.display().to_string()));
         }
         match located.facts()? {
             None => Ok(None),
             Some(facts) if facts.file_type == FileType::Symlink => {
-                Err(led_away(&path.display().to_string()))
+                Err(link_error(&path.display().to_string()))
             }
             Some(_) => located.open_folder().map(Some),
         }
     }
 
-    fn read_in(
+    fn read_note(
         &self,
         folder: &FolderHandle,
         name: NoteName,
@@ -306,7 +309,7 @@ impl NoteStore {
         if is_cut {
             text.push_str(&format!("\n[cut here: only the first {FILE_BYTES_MAX} bytes are read]"));
         }
-        Ok(Some(Note::read(self.scope, name, &text, seal)))
+        Ok(Some(Note::parse(self.scope, name, &text, seal)))
     }
 }
 
@@ -314,11 +317,11 @@ fn file_name(name: &NoteName) -> String {
     format!("{name}{EXTENSION}")
 }
 
-fn led_away(shown: &str) -> ToolError {
+fn link_error(shown: &str) -> ToolError {
     let message = format!(
         "`{shown}` is a link or lies behind one; notes are kept in ordinary folders and files only: remove the link"
     );
-    ToolError::invalid(ErrorReason::BadPath, message).with("file", shown)
+    ToolError::invalid(ErrorReason::BadPath, message).with_detail("file", shown)
 }
 
 #[cfg(test)]

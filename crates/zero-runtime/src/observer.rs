@@ -2,7 +2,7 @@
 
 use zero_core::{CallId, FileLocation, ToolKind, ToolName};
 
-/// One thing that happened to a call. `Ended` comes exactly once, and last.
+/// One thing that happened to a call. `ProxyEnded` comes exactly once, and last.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
     /// The call is understood and will be judged.
@@ -50,10 +50,10 @@ pub enum CallEvent {
 /// Watches calls. Must return at once: it is called from the path of the call.
 pub trait CallEventObserver: Send + Sync {
     /// Something happened.
-    fn event(&self, event: &CallEvent);
+    fn on_event(&self, event: &CallEvent);
 
     /// Whether it wants [`CallEvent::SampleOutput`], which is not made for nobody.
-    fn hears_output(&self) -> bool {
+    fn wants_output(&self) -> bool {
         false
     }
 }

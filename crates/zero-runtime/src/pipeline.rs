@@ -3,7 +3,7 @@
 //!
 //! [`ToolHost::call`] is the only way to a tool. Each step can end the call; whatever ends it, and
 //! even if the caller simply goes away, one audit row is written, one sample is counted and one
-//! `Ended` event is sent: [`CallRecord`] does that when it is dropped.
+//! `ProxyEnded` event is sent: [`CallRecord`] does that when it is dropped.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::call_record::CallRecord;
 use crate::circuit_breaker::ToolHealth;
 use crate::commands::{CallCommands, CommandLauncher};
 use crate::dialect::{Dialect, RenderedResult};
-use crate::execution::{self, ExecutionLimits, guarded};
+use crate::execution::{self, ExecutionLimits, catch_panics};
 use crate::failed_plan::{self, FailedPlan};
 use crate::hooks::{HookAttempt, HookVerdict};
 use crate::host_session::ToolHostSession;
 use crate::registry::RegisteredTool;
-use crate::result_truncation::{bound, json_len};
+use crate::result_truncation::{json_len, truncate_result};
 use crate::tool::{AnyPlan, CallDescription};
 use crate::tool_host::ToolHost;
 
@@ -66,20 +66,22 @@ impl ToolHost {
         let mut ledger = CallRecord::new(self, session, dialect, &call);
         let (asked, span) = (call.tool.clone(), ledger.span.clone());
         let outcome = async {
-            self.audit.ready(ledger.row.time).map_err(|error| audit::unwritable(&error))?;
-            let result = self.walk(session, dialect, call, cancel, &mut ledger).await?;
+            self.audit
+                .ensure_writable(ledger.row.time)
+                .map_err(|error| audit::unwritable_log_error(&error))?;
+            let result = self.run_steps(session, dialect, call, cancel, &mut ledger).await?;
             let rendered = dialect.render(&asked, &result);
             Ok(CallOutcome { result, rendered })
         }
         .instrument(span)
         .await
-        .map_err(|error: ToolError| error.for_tool(&asked));
-        ledger.settle(outcome.as_ref().err());
+        .map_err(|error: ToolError| error.with_tool(&asked));
+        ledger.finish(outcome.as_ref().err());
         CallReport { tool: ledger.tool.take(), title: ledger.row.title.take(), outcome }
     }
 
     /// The steps up to a bounded result.
-    async fn walk(
+    async fn run_steps(
         &self,
         session: &ToolHostSession,
         dialect: &Dialect,
@@ -88,7 +90,7 @@ impl ToolHost {
         ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
         let mut tool = self.resolve(dialect, &call.tool)?;
-        ledger.resolved(&tool.tool.spec().name);
+        ledger.record_tool(&tool.tool.spec().name);
         let mut input = self.validate(dialect, &tool, &call)?;
         let mut fallbacks = 0;
         loop {
@@ -97,9 +99,9 @@ impl ToolHost {
             let spare = spare.filter(|_| fallbacks < FALLBACKS_MAX);
             let kept = spare.as_ref().map(|_| input.clone());
             let attempt = HookAttempt { session, tool: &tool, call: &call, cancel };
-            let outcome = self.attempt(attempt, input, ledger).await;
+            let outcome = self.attempt_tool(attempt, input, ledger).await;
             match (outcome, spare, kept) {
-                (Err(error), Some(spare), Some(kept)) if calls_for_fallback(&error) => {
+                (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
                     fallbacks += 1;
                     ledger.row.fallback = Some(spare.tool.spec().name.to_string());
                     // The stand-in takes the same input, by its own schema, and is judged afresh.
@@ -116,7 +118,8 @@ impl ToolHost {
     fn resolve(&self, dialect: &Dialect, name: &str) -> Result<Arc<RegisteredTool>, ToolError> {
         dialect.resolve(&self.registry, name).ok_or_else(|| {
             let names = dialect.names(&self.registry);
-            let near = crate::name_suggestions::nearest(name, names.iter().map(String::as_str), 3);
+            let near =
+                crate::name_suggestions::suggest_names(name, names.iter().map(String::as_str), 3);
             let hint = match &near[..] {
                 [] => format!("known are {}", names.join(", ")),
                 near => format!("did you mean {}?", near.join(", ")),
@@ -127,7 +130,7 @@ impl ToolHost {
                 ErrorReason::UnknownTool,
                 format!("there is no tool `{shown}`; {hint}"),
             )
-            .with("nearest", near)
+            .with_detail("nearest", near)
         })
     }
 
@@ -150,7 +153,7 @@ impl ToolHost {
     }
 
     /// Steps 3 to 8 for one tool, with the hooks that are for it.
-    async fn attempt(
+    async fn attempt_tool(
         &self,
         attempt: HookAttempt<'_>,
         input: Value,
@@ -159,26 +162,28 @@ impl ToolHost {
         let spec = attempt.tool.tool.spec();
         self.breakers.check(&spec.name)?;
         let mut probe = BreakerProbe { host: self, tool: &spec.name, health: ToolHealth::Unknown };
-        let hooks = self.hooks_for(&spec.name).map(|hooks| (hooks, input.clone()));
+        let hooks = self.find_hooks(&spec.name).map(|hooks| (hooks, input.clone()));
         let planned = self.plan(attempt, input, &mut probe, ledger)?;
         let Some((hooks, input)) = hooks else {
             return self
-                .perform(attempt, &planned, &HookVerdict::default(), &mut probe, ledger)
+                .authorize_and_run(attempt, &planned, &HookVerdict::default(), &mut probe, ledger)
                 .await;
         };
         let unsaid = HookVerdict::default();
-        let asked = planned.asked(spec, &unsaid);
-        let say = self.ask_hooks(hooks, attempt, &asked, input, ledger).await?;
+        let asked = planned.authorization_request(spec, &unsaid);
+        let say = self.run_pre_hooks(hooks, attempt, &asked, input, ledger).await?;
         // What a hook wrote is planned and judged like anything else.
         let planned = match say.is_rewritten() {
             true => self.plan(attempt, say.input.clone(), &mut probe, ledger),
             false => Ok(planned),
         };
         let outcome = match planned {
-            Ok(planned) => self.perform(attempt, &planned, &say, &mut probe, ledger).await,
+            Ok(planned) => {
+                self.authorize_and_run(attempt, &planned, &say, &mut probe, ledger).await
+            }
             Err(error) => Err(error),
         };
-        say.told(outcome, &attempt.call.id)
+        say.annotate_outcome(outcome, &attempt.call.id)
     }
 
     /// Steps 3 and 4: what the call will do, said before anybody decides.
@@ -190,23 +195,24 @@ impl ToolHost {
         ledger: &mut CallRecord<'_>,
     ) -> Result<PipelineCall, ToolError> {
         let HookAttempt { session, tool, .. } = attempt;
-        let written = failed_plan::written(&input);
+        let written = failed_plan::path_argument(&input);
         let folder = session.commands.folder();
-        let planned = guarded(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
+        let planned =
+            catch_panics(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
         let plan = planned.or_else(|error| {
-            probe.learn(&error);
+            probe.record_error(&error);
             let written = written.as_deref();
             let failed = FailedPlan::new(&*tool.tool, written, session.workspace(), error)?;
             Ok::<Box<dyn AnyPlan>, ToolError>(Box::new(failed))
         })?;
-        let (description, effects) = guarded(|| Ok((plan.describe(), plan.effects())))
-            .inspect_err(|error| probe.learn(error))?;
-        ledger.described(tool, &description, &effects);
+        let (description, effects) = catch_panics(|| Ok((plan.describe(), plan.effects())))
+            .inspect_err(|error| probe.record_error(error))?;
+        ledger.record_description(tool, &description, &effects);
         Ok(PipelineCall { plan, description, effects })
     }
 
     /// Steps 5 to 8.
-    async fn perform(
+    async fn authorize_and_run(
         &self,
         attempt: HookAttempt<'_>,
         planned: &PipelineCall,
@@ -225,7 +231,7 @@ impl ToolHost {
                 &session.commands,
                 &self.policy,
                 call.id.clone(),
-                self.limits.command_of(&spec.name),
+                self.limits.command_limits_for(&spec.name),
             ),
             judged: executions(effects),
             spill: session.spill().clone(),
@@ -242,7 +248,7 @@ impl ToolHost {
                 limits: Arc::clone(&self.limits),
                 cancel: stop.clone(),
                 caller: cancel.clone(),
-                seen: session.seen().cloned(),
+                seen: session.seen_files().cloned(),
                 observer: session.observer.clone(),
                 elicitor: session.elicitor.clone(),
                 session: session.id().cloned(),
@@ -255,12 +261,14 @@ impl ToolHost {
             })
         };
         let cx = context(None, commands.clone());
-        let leave = self.authorize(session, planned.asked(spec, say), &cx, cancel, ledger).await?;
-        ledger.row.queue_depth = self.admission.waiting();
+        let leave = self
+            .authorize(session, planned.authorization_request(spec, say), &cx, cancel, ledger)
+            .await?;
+        ledger.row.queue_depth = self.admission.waiting_calls();
         let usual = self.limits.timeout(spec.timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
-        ledger.started();
+        ledger.report_started();
         let terms = ExecutionLimits {
             deadline: call.timeout.map_or(longest, |timeout| timeout.min(longest)),
             attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
@@ -269,24 +277,24 @@ impl ToolHost {
         if effects_change_files {
             self.recover();
         }
-        let limits = commands.launcher.limits.raised(&leave.limits);
+        let limits = commands.launcher.limits.with_raised(&leave.limits);
         let launcher = CommandLauncher { limits, hosts: leave.hosts.into(), ..commands.launcher };
         let cx = context(Some(permit), CallCommands { launcher, ..commands });
         let (outcome, attempts) = execution::run(&**plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {
-            Ok(_) => probe.health = ToolHealth::Well,
+            Ok(_) => probe.health = ToolHealth::Healthy,
             // A command that takes long says nothing about the tool.
             Err(error) if is_slow_command(spec, error) => {}
-            Err(error) => probe.learn(error),
+            Err(error) => probe.record_error(error),
         }
         // Its place is for others while hooks are told.
         drop(cx);
-        let outcome =
-            outcome.and_then(|result| bound(result, &call.id, &self.limits, session.spill()));
-        let Some(hooks) = self.hooks_for(&spec.name) else { return outcome };
-        let remarks = self.tell_hooks(hooks, attempt, say, &outcome, ledger).await;
-        remarks.added_to(outcome)
+        let outcome = outcome
+            .and_then(|result| truncate_result(result, &call.id, &self.limits, session.spill()));
+        let Some(hooks) = self.find_hooks(&spec.name) else { return outcome };
+        let remarks = self.run_post_hooks(hooks, attempt, say, &outcome, ledger).await;
+        remarks.append_to(outcome)
     }
 }
 
@@ -298,7 +306,11 @@ struct PipelineCall {
 }
 
 impl PipelineCall {
-    fn asked<'a>(&'a self, spec: &'a ToolSpec, say: &'a HookVerdict) -> AuthorizationRequest<'a> {
+    fn authorization_request<'a>(
+        &'a self,
+        spec: &'a ToolSpec,
+        say: &'a HookVerdict,
+    ) -> AuthorizationRequest<'a> {
         let Self { plan, description, effects } = self;
         AuthorizationRequest { spec, plan: &**plan, title: &description.title, effects, say }
     }
@@ -318,8 +330,8 @@ fn is_slow_command(spec: &ToolSpec, error: &ToolError) -> bool {
 }
 
 /// A stand-in helps when the tool is unwell, not when its input is wrong.
-fn calls_for_fallback(error: &ToolError) -> bool {
-    error.blames_the_tool() || error.reason() == Some(ErrorReason::CircuitOpen)
+fn needs_fallback(error: &ToolError) -> bool {
+    error.is_tool_fault() || error.reason() == Some(ErrorReason::CircuitOpen)
 }
 
 /// Tells the breaker how a call ended, also when the caller goes away in the middle.
@@ -330,14 +342,13 @@ struct BreakerProbe<'a> {
 }
 
 impl BreakerProbe<'_> {
-    fn learn(&mut self, error: &ToolError) {
-        self.health =
-            if error.blames_the_tool() { ToolHealth::Unwell } else { ToolHealth::Unknown };
+    fn record_error(&mut self, error: &ToolError) {
+        self.health = if error.is_tool_fault() { ToolHealth::Failing } else { ToolHealth::Unknown };
     }
 }
 
 impl Drop for BreakerProbe<'_> {
     fn drop(&mut self) {
-        self.host.breakers.learn(self.tool, self.health);
+        self.host.breakers.record_health(self.tool, self.health);
     }
 }

@@ -61,22 +61,22 @@ pub trait Policy: Send + Sync {
     }
 
     /// Whether a confined command may connect to a host, where nobody can be asked.
-    fn may_reach(
+    fn authorize_host(
         &self,
         _reach: ConnectRequest<'_>,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
         Err(ConnectDeniedError::NoRule)
     }
 
-    /// Whether [`Policy::may_reach`] can say yes to anything, with these grants and no hosts that
+    /// Whether [`Policy::authorize_host`] can say yes to anything, with these grants and no hosts that
     /// settings list; lets commands go without a network where it cannot.
-    fn reaches_any(&self, _grants: &[GrantScope]) -> bool {
+    fn can_allow_any_host(&self, _grants: &[GrantScope]) -> bool {
         false
     }
 
     /// Whether it may use an address that such a host turned out to have. `inside` says what is
     /// there when it is not one of the open internet.
-    fn may_pin(
+    fn authorize_address(
         &self,
         _address: IpAddr,
         _inside: Option<&'static str>,
@@ -108,15 +108,15 @@ impl Policy for RiskPolicy {
         let stray = request.effects.iter().find(|effect| !effect.is_contained());
         let only_looks = request.mode == Some(PermissionMode::Plan);
         let (verdict, reason) = match stray {
-            _ if only_looks && risk > RiskLevel::Low => by_plan(),
-            Some(effect) => (Verdict::Ask, strayed(effect)),
-            None => by_risk(risk),
+            _ if only_looks && risk > RiskLevel::Low => deny_in_plan_mode(),
+            Some(effect) => (Verdict::Ask, outside_workspace_reason(effect)),
+            None => decide_by_risk(risk),
         };
         let mut effects: Vec<EffectDecision> =
-            request.effects.iter().map(|effect| judged(effect, risk)).collect();
+            request.effects.iter().map(|effect| decide_effect(effect, risk)).collect();
         if verdict == Verdict::Deny {
             for effect in &mut effects {
-                (effect.decision, effect.reason) = by_plan();
+                (effect.decision, effect.reason) = deny_in_plan_mode();
             }
         }
         PolicyDecision {
@@ -132,26 +132,26 @@ impl Policy for RiskPolicy {
     }
 }
 
-fn judged(effect: &Effect, risk: RiskLevel) -> EffectDecision {
+fn decide_effect(effect: &Effect, risk: RiskLevel) -> EffectDecision {
     let (decision, reason) = match effect.is_contained() {
-        true => by_risk(risk),
-        false => (Verdict::Ask, strayed(effect)),
+        true => decide_by_risk(risk),
+        false => (Verdict::Ask, outside_workspace_reason(effect)),
     };
     let (kind, target) = (effect.kind(), effect.target());
     EffectDecision { kind, target, decision, rule: None, source: None, reason }
 }
 
-fn by_risk(risk: RiskLevel) -> (Verdict, String) {
+fn decide_by_risk(risk: RiskLevel) -> (Verdict, String) {
     match risk {
         RiskLevel::Low => (Verdict::Allow, "low risk inside the workspace".to_owned()),
         risk => (Verdict::Ask, format!("its risk is {risk}")),
     }
 }
 
-fn by_plan() -> (Verdict, String) {
+fn deny_in_plan_mode() -> (Verdict, String) {
     (Verdict::Deny, "plan mode changes and runs nothing".to_owned())
 }
 
-fn strayed(effect: &Effect) -> String {
+fn outside_workspace_reason(effect: &Effect) -> String {
     format!("it would {effect}, which is outside the workspace")
 }

@@ -132,25 +132,25 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// The same text without what looks like a secret.
-pub fn text(text: &str) -> Cow<'_, str> {
+pub fn redact_text(text: &str) -> Cow<'_, str> {
     // Nearly every text ends here: one look for all marks at once.
     if MARKS.as_ref().is_some_and(|marks| !marks.is_match(text)) {
         return Cow::Borrowed(text);
     }
     let lower = text.to_ascii_lowercase();
     let mut clean = Cow::Borrowed(text);
-    for pattern in SHAPES.iter().filter_map(|shape| shape.for_text(&lower)) {
+    for pattern in SHAPES.iter().filter_map(|shape| shape.regex_for(&lower)) {
         if pattern.is_match(&clean) {
-            clean = Cow::Owned(take_out(pattern, &clean));
+            clean = Cow::Owned(replace_matches(pattern, &clean));
         }
     }
-    match named_secrets::take_out(&clean, &lower) {
+    match named_secrets::redact_values(&clean, &lower) {
         Cow::Borrowed(_) => clean,
         Cow::Owned(cleaner) => Cow::Owned(cleaner),
     }
 }
 
-fn take_out(shape: &Regex, text: &str) -> String {
+fn replace_matches(shape: &Regex, text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut end = 0;
     for found in shape.captures_iter(text) {
@@ -164,23 +164,25 @@ fn take_out(shape: &Regex, text: &str) -> String {
 }
 
 /// The same value without secrets, and short enough to be written down.
-pub fn value(value: &Value) -> Value {
+pub fn redact_value(value: &Value) -> Value {
     match value {
-        Value::String(long) => Value::String(short_text(long)),
+        Value::String(long) => Value::String(redact_and_shorten(long)),
         Value::Array(items) => {
-            Value::Array(items.iter().take(ITEMS_MAX).map(self::value).collect())
+            Value::Array(items.iter().take(ITEMS_MAX).map(self::redact_value).collect())
         }
         Value::Object(fields) => {
             let clean = |(name, field): (&String, &Value)| {
                 // Whatever lies under such a name is a secret, however deep.
                 let clean = match field {
                     Value::Null | Value::Bool(_) => field.clone(),
-                    Value::String(text) if CONTENT_FIELDS.contains(&name.as_str()) => counted(text),
-                    Value::Object(headers) if name == HEADERS => self::headers(headers),
+                    Value::String(text) if CONTENT_FIELDS.contains(&name.as_str()) => {
+                        size_placeholder(text)
+                    }
+                    Value::Object(headers) if name == HEADERS => self::redact_headers(headers),
                     field if is_secret_field(name, field) => Value::String(REDACTED.to_owned()),
-                    field => self::value(field),
+                    field => self::redact_value(field),
                 };
-                (name_text(name), clean)
+                (shorten_name(name), clean)
             };
             Value::Object(fields.iter().take(ITEMS_MAX).map(clean).collect::<Map<_, _>>())
         }
@@ -189,58 +191,61 @@ pub fn value(value: &Value) -> Value {
 }
 
 /// The text of a field without secrets: none of it where the name says that it is one.
-pub fn field<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
+pub fn redact_field<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     match is_secret_field(name, &Value::Null) {
         true => Cow::Borrowed(REDACTED),
-        false => text(value),
+        false => redact_text(value),
     }
 }
 
 /// Headers of a request: what is not known to be plain may be a secret, whatever its name.
-fn headers(headers: &Map<String, Value>) -> Value {
+fn redact_headers(headers: &Map<String, Value>) -> Value {
     let clean = |(name, header): (&String, &Value)| {
         let is_plain = PLAIN_HEADERS.iter().any(|plain| name.eq_ignore_ascii_case(plain));
         let clean = match header {
-            Value::String(text) if is_plain => Value::String(short_text(text)),
+            Value::String(text) if is_plain => Value::String(redact_and_shorten(text)),
             Value::String(_) if is_secret_field(name, header) => Value::String(REDACTED.to_owned()),
-            Value::String(text) => counted(text),
+            Value::String(text) => size_placeholder(text),
             Value::Null | Value::Bool(_) => header.clone(),
             _ => Value::String(REDACTED.to_owned()),
         };
-        (name_text(name), clean)
+        (shorten_name(name), clean)
     };
     Value::Object(headers.iter().take(ITEMS_MAX).map(clean).collect::<Map<_, _>>())
 }
 
 /// How much it was, instead of what.
-fn counted(text: &str) -> Value {
+fn size_placeholder(text: &str) -> Value {
     Value::String(format!("[{} bytes]", text.len()))
 }
 
 /// The name of a field as it is written down: whoever makes a call chooses it too.
-fn name_text(name: &str) -> String {
-    cut_text(&zero_core::sanitize::escaped(head(name, TEXT_BYTES_MAX * 4)), NAME_BYTES_MAX)
+fn shorten_name(name: &str) -> String {
+    redact_and_cut(
+        &zero_core::sanitize::escape_unsafe_chars(truncate(name, TEXT_BYTES_MAX * 4)),
+        NAME_BYTES_MAX,
+    )
 }
 
 /// The same text without secrets, cut to what an audit row holds. It is cleaned before it is cut,
 /// on a longer piece than is kept, so that no half of a secret is left at the edge.
-pub fn short_text(long: &str) -> String {
-    cut_text(long, TEXT_BYTES_MAX)
+pub fn redact_and_shorten(long: &str) -> String {
+    redact_and_cut(long, TEXT_BYTES_MAX)
 }
 
-fn cut_text(long: &str, bytes_max: usize) -> String {
-    let window = head(long, TEXT_BYTES_MAX * 4);
-    let clean = text(window);
+fn redact_and_cut(long: &str, bytes_max: usize) -> String {
+    let window = truncate(long, TEXT_BYTES_MAX * 4);
+    let clean = redact_text(window);
     // What was taken out may bring the edge of the piece into what is kept.
     let edge = if window.len() < long.len() { EDGE_BYTES } else { 0 };
-    let kept = head(&clean, bytes_max.min(clean.len().saturating_sub(edge)));
+    let kept = truncate(&clean, bytes_max.min(clean.len().saturating_sub(edge)));
     if kept.len() == clean.len() && window.len() == long.len() {
         return clean.into_owned();
     }
     format!("{kept}… ({} bytes in all)", long.len())
 }
 
-fn head(text: &str, bytes_max: usize) -> &str {
+fn truncate(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
@@ -251,14 +256,14 @@ mod tests {
 
     #[track_caller]
     fn check(dirty: &str, clean: &str) {
-        assert_eq!(text(dirty), clean);
+        assert_eq!(redact_text(dirty), clean);
     }
 
     #[test]
     fn a_field_is_a_secret_by_its_name_or_by_its_shape() {
-        assert_eq!(field("X-Api-Key", "k-93"), REDACTED);
-        assert_eq!(field("X-Mine", "own words"), "own words");
-        assert_eq!(field("X-Mine", "ghp_0123456789abcdefghij0123"), REDACTED);
+        assert_eq!(redact_field("X-Api-Key", "k-93"), REDACTED);
+        assert_eq!(redact_field("X-Mine", "own words"), "own words");
+        assert_eq!(redact_field("X-Mine", "ghp_0123456789abcdefghij0123"), REDACTED);
     }
 
     #[test]
@@ -338,7 +343,7 @@ mod tests {
             "passwort=LEAKpw",
             "otp=LEAK123",
         ] {
-            assert!(!text(dirty).contains("LEAK"), "{dirty} -> {}", text(dirty));
+            assert!(!redact_text(dirty).contains("LEAK"), "{dirty} -> {}", redact_text(dirty));
         }
     }
 
@@ -348,7 +353,7 @@ mod tests {
             json!({"file_path": "a", "content": "x = 1", "edits": [{"newText": "secret stuff"}]});
         let clean =
             json!({"file_path": "a", "content": "[5 bytes]", "edits": [{"newText": "[12 bytes]"}]});
-        assert_eq!(value(&input), clean);
+        assert_eq!(redact_value(&input), clean);
     }
 
     #[test]
@@ -448,7 +453,7 @@ mod tests {
     fn fields_named_after_secrets_lose_their_value() {
         let input = json!({"url": "x", "headers": {"Authorization": "zzz", "X-Api-Key": 12345}, "tokens": 3});
         assert_eq!(
-            value(&input),
+            redact_value(&input),
             json!({"url": "x", "headers": {"Authorization": "[redacted]", "X-Api-Key": "[redacted]"}, "tokens": 3})
         );
     }
@@ -462,7 +467,7 @@ mod tests {
             "X-Numbers": [1, "LEAK"],
             "X-\u{1b}[2J\u{202e}\n": "LEAK",
         }});
-        let clean = value(&input);
+        let clean = redact_value(&input);
         assert_eq!(
             clean["headers"],
             json!({
@@ -475,7 +480,7 @@ mod tests {
         );
         let secret = "ghp_0123456789abcdefghij0123";
         let long = "n".repeat(10_000);
-        let clean = value(&json!({"headers": {secret: "x", long: "y"}})).to_string();
+        let clean = redact_value(&json!({"headers": {secret: "x", long: "y"}})).to_string();
         assert!(!clean.contains(secret) && clean.len() < 500, "{clean}");
     }
 
@@ -485,19 +490,19 @@ mod tests {
             ["password", "accessToken", "APIKey", "X-Api-Key", "db_pwd", "dbPass", "secrets"]
         {
             for leak in [json!("LEAK"), json!(["LEAK"]), json!({"a": {"b": ["LEAK"]}})] {
-                let clean = value(&json!({"in": {field: leak}}));
+                let clean = redact_value(&json!({"in": {field: leak}}));
                 assert_eq!(clean, json!({"in": {field: "[redacted]"}}));
             }
         }
         for field in ["tokenizer", "compass", "secretary", "passes", "keyboard"] {
             let plain = json!({field: "kept"});
-            assert_eq!(value(&plain), plain);
+            assert_eq!(redact_value(&plain), plain);
         }
         assert_eq!(
-            value(&json!({"sk-ant-api03-abcdefghijklmnopqrstuv": 1, "password=LEAK": 2})),
+            redact_value(&json!({"sk-ant-api03-abcdefghijklmnopqrstuv": 1, "password=LEAK": 2})),
             json!({"[redacted]": 1, "password=[redacted]": 2})
         );
-        let long = value(&json!({"x".repeat(5_000): 1}));
+        let long = redact_value(&json!({"x".repeat(5_000): 1}));
         assert!(long.as_object().unwrap().keys().all(|name| name.len() < 200));
     }
 
@@ -508,13 +513,13 @@ mod tests {
             "x".repeat(TEXT_BYTES_MAX - 10),
             " sk-abcdefghijklmnopqrstuvwxyz0123456789"
         );
-        let short = short_text(&long);
+        let short = redact_and_shorten(&long);
         assert!(!short.contains("sk-"), "{short}");
         let pem =
             format!("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "x".repeat(3_500));
         let filler = " ".repeat(TEXT_BYTES_MAX * 4 - pem.len() - 10);
-        let short = short_text(&format!("{pem}{filler}AKIAIOSFODNN7EXAMPLE and more"));
+        let short = redact_and_shorten(&format!("{pem}{filler}AKIAIOSFODNN7EXAMPLE and more"));
         assert!(!short.contains("AKIA"), "{short}");
-        assert!(short_text(&"é".repeat(5_000)).ends_with("… (10000 bytes in all)"));
+        assert!(redact_and_shorten(&"é".repeat(5_000)).ends_with("… (10000 bytes in all)"));
     }
 }

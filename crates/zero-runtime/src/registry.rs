@@ -220,7 +220,7 @@ impl ToolRegistry {
     }
 
     /// Tells of every change from now on. A listener that lags is told so and lists again.
-    pub fn changes(&self) -> broadcast::Receiver<RegistryChange> {
+    pub fn subscribe(&self) -> broadcast::Receiver<RegistryChange> {
         self.changes.subscribe()
     }
 

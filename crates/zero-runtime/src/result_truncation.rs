@@ -16,7 +16,7 @@ use zero_core::{ByteSize, CallId, ErrorReason, HostLimits, ToolError, ToolResult
 use crate::spill_folder::SpillFolder;
 
 /// Brings a result within `limits`.
-pub(crate) fn bound(
+pub(crate) fn truncate_result(
     mut result: ToolResult,
     call: &CallId,
     limits: &HostLimits,
@@ -27,7 +27,7 @@ pub(crate) fn bound(
     for (index, piece) in pieces.into_iter().enumerate() {
         let save =
             |text: &str| SpillLocation::write(spill, call, index, text, limits.result_bytes_max);
-        result.content.extend(for_model(piece, cap, save));
+        result.content.extend(truncate_content(piece, cap, save));
     }
     let most = limits.result_bytes_max;
     if result_len(&result) > most.as_usize() {
@@ -46,7 +46,7 @@ pub(crate) fn bound(
 }
 
 /// Brings one piece within what a model takes. Hits become two pieces with a mark between them.
-fn for_model(
+fn truncate_content(
     piece: ToolResultPart,
     cap: usize,
     save: impl Fn(&str) -> SpillLocation,
@@ -56,7 +56,7 @@ fn for_model(
             vec![ToolResultPart::Text(cut_text(&text, cap, Some(&save(&text))))]
         }
         ToolResultPart::Matches { hits, numbered, note } if hits_len(&hits) > cap => {
-            let spilled = save(&write_hits(&hits, numbered));
+            let spilled = save(&format_hits(&hits, numbered));
             cut_hits(hits, numbered, note, cap, &spilled)
         }
         ToolResultPart::Diff { summary, mut diff } if diff.unified.len() > cap => {
@@ -109,7 +109,7 @@ impl SpillLocation {
     }
 
     /// Where all `total` lines or bytes are to be found.
-    fn whereabouts(&self, total: usize) -> String {
+    fn describe_location(&self, total: usize) -> String {
         match &self.0 {
             Some((path, false)) => format!("all {total} are in {path}, read it page by page"),
             Some((path, true)) => {
@@ -125,7 +125,7 @@ fn cut_text(text: &str, cap: usize, spilled: Option<&SpillLocation>) -> String {
     let head = &text[..text.floor_char_boundary(cap * 2 / 3)];
     let tail = &text[text.ceil_char_boundary(text.len() - cap / 3)..];
     let (total, missing) = (text.len(), text.len() - head.len() - tail.len());
-    let rest = spilled.map_or_else(String::new, |s| format!("; {}", s.whereabouts(total)));
+    let rest = spilled.map_or_else(String::new, |s| format!("; {}", s.describe_location(total)));
     format!("{head}\n\n[… {missing} of {total} bytes left out{rest} …]\n\n{tail}")
 }
 
@@ -159,7 +159,7 @@ fn cut_hits(
     let last = hits.split_off(total - tail);
     hits.truncate(head);
     let missing = total - head - tail;
-    let rest = spilled.whereabouts(total);
+    let rest = spilled.describe_location(total);
     let mut pieces = vec![
         ToolResultPart::Matches { hits, numbered, note: None },
         ToolResultPart::Text(format!("[… {missing} of {total} lines left out; {rest} …]")),
@@ -171,7 +171,7 @@ fn cut_hits(
 }
 
 /// Hits as text, the way `grep` writes them: with context, `--` stands where lines are left out.
-pub fn write_hits(hits: &[SearchHit], numbered: bool) -> String {
+pub fn format_hits(hits: &[SearchHit], numbered: bool) -> String {
     let mut text = String::with_capacity(hits_len(hits));
     let grouped = hits.iter().any(|hit| !hit.is_match);
     for (index, hit) in hits.iter().enumerate() {
@@ -244,15 +244,15 @@ mod tests {
         }
     }
 
-    fn bounded(content: ToolResultPart) -> (Result<ToolResult, ToolError>, tempfile::TempDir) {
+    fn truncate(content: ToolResultPart) -> (Result<ToolResult, ToolError>, tempfile::TempDir) {
         let temp = tempfile::tempdir().unwrap();
         let call = CallId::new("c1").unwrap();
         (
-            bound(
+            truncate_result(
                 result(content),
                 &call,
                 &limits(),
-                &SpillFolder::lasting(StateDir::new(temp.path())),
+                &SpillFolder::new_permanent(StateDir::new(temp.path())),
             ),
             temp,
         )
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_long_text_keeps_head_and_tail_and_names_the_rest() {
         let long = format!("START{}END", "é".repeat(1_000));
-        let (result, temp) = bounded(ToolResultPart::Text(long.clone()));
+        let (result, temp) = truncate(ToolResultPart::Text(long.clone()));
         let ToolResultPart::Text(text) = &result.unwrap().content[0] else { panic!("a text") };
         assert!(text.starts_with("START") && text.ends_with("END"), "{text}");
         assert!(text.contains("of 2008 bytes left out"), "{text}");
@@ -289,7 +289,7 @@ mod tests {
         let note = Some("showing 50 of 90".to_owned());
         let hits = (1..=50).map(hit).collect();
         let (result, temp) =
-            bounded(ToolResultPart::Matches { hits, numbered: true, note: note.clone() });
+            truncate(ToolResultPart::Matches { hits, numbered: true, note: note.clone() });
         let content = result.unwrap().content;
         let [
             ToolResultPart::Matches { hits: head, note: None, .. },
@@ -329,9 +329,13 @@ mod tests {
                 ..result(ToolResultPart::Diff { summary: "Wrote a".into(), diff: diff(bytes) })
             };
             let call = CallId::new("c1").unwrap();
-            let bounded =
-                bound(change, &call, &limits(), &SpillFolder::lasting(StateDir::new(temp.path())))
-                    .unwrap();
+            let bounded = truncate_result(
+                change,
+                &call,
+                &limits(),
+                &SpillFolder::new_permanent(StateDir::new(temp.path())),
+            )
+            .unwrap();
             assert!(result_len(&bounded) <= limits().result_bytes_max.as_usize());
             let ResultDisplay::Diff(shown) = bounded.display else { panic!("a diff") };
             let ToolResultPart::Diff { diff, .. } = bounded.content[0].clone() else {
@@ -355,9 +359,13 @@ mod tests {
             ..result(ToolResultPart::Text("short".into()))
         };
         let call = CallId::new("c1").unwrap();
-        let bounded =
-            bound(long, &call, &limits(), &SpillFolder::lasting(StateDir::new(temp.path())))
-                .unwrap();
+        let bounded = truncate_result(
+            long,
+            &call,
+            &limits(),
+            &SpillFolder::new_permanent(StateDir::new(temp.path())),
+        )
+        .unwrap();
         let ResultDisplay::Markdown { text } = bounded.display else { panic!("a text") };
         assert!(text.len() < 500 && text.contains("[… 5700 of 6000 bytes left out …]"), "{text}");
     }
@@ -365,7 +373,7 @@ mod tests {
     #[test]
     fn nothing_passes_the_hard_cap() {
         let image = ToolResultPart::Image { mime: "image/png".into(), data: "A".repeat(6_000) };
-        let error = bounded(image).0.unwrap_err();
+        let error = truncate(image).0.unwrap_err();
         assert_eq!(error.reason(), Some(ErrorReason::TooLarge));
     }
 }

@@ -15,7 +15,7 @@ use crate::local_machine::LocalMachine;
 use crate::policy::{DeniedFiles, Policy, PolicyRequest};
 
 /// The tool that runs commands.
-const COMMANDS: &str = "Bash";
+const COMMAND_TOOL: &str = "Bash";
 
 /// Judges by rules, mode and risk, on this machine.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Policy for RulePolicy {
     }
 
     fn filters_reads_in(&self, folder: &Path) -> bool {
-        self.engine.filters_reads() || self.engine.meets_own(folder)
+        self.engine.filters_reads() || self.engine.contains_own_files(folder)
     }
 
     fn may_change(&self, canonical: &Path) -> bool {
@@ -62,35 +62,35 @@ impl Policy for RulePolicy {
 
     fn denied_files(&self, workspace: &Workspace, most: usize) -> DeniedFiles {
         // What is zero's own is hidden from commands without being looked for.
-        if !self.engine.guards_reads() {
+        if !self.engine.has_read_guards() {
             return DeniedFiles::All(Vec::new());
         }
         let roots = workspace.roots().map(Path::to_owned);
-        let starts: Vec<PathBuf> = roots.chain(self.engine.denied_starts()).collect();
-        let may_read = |path: &Path, denotes: &Path| self.may_read(COMMANDS, path, denotes);
+        let starts: Vec<PathBuf> = roots.chain(self.engine.denied_read_roots()).collect();
+        let may_read = |path: &Path, denotes: &Path| self.may_read(COMMAND_TOOL, path, denotes);
         denied_files::find(starts, most, &may_read).map_or_else(
-            || DeniedFiles::TooMany { rules: self.engine.read_guards() },
+            || DeniedFiles::TooMany { rules: self.engine.count_read_guards() },
             DeniedFiles::All,
         )
     }
 
-    fn may_reach(
+    fn authorize_host(
         &self,
         reach: ConnectRequest<'_>,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
-        self.engine.may_reach(reach)
+        self.engine.may_connect(reach)
     }
 
-    fn reaches_any(&self, grants: &[GrantScope]) -> bool {
-        self.engine.reaches_any(grants)
+    fn can_allow_any_host(&self, grants: &[GrantScope]) -> bool {
+        self.engine.can_connect_anywhere(grants)
     }
 
-    fn may_pin(
+    fn authorize_address(
         &self,
         address: IpAddr,
         inside: Option<&'static str>,
     ) -> Result<(), ConnectDeniedError> {
-        self.engine.may_pin(address, inside)
+        self.engine.may_connect_to_address(address, inside)
     }
 }
 

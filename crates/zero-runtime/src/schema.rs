@@ -13,7 +13,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use zero_core::SchemaViolation;
 
-use crate::name_suggestions::{meant, nearest};
+use crate::name_suggestions::{find_synonym, suggest_names};
 
 /// Most violations reported of one input.
 const VIOLATIONS_MAX: usize = 20;
@@ -26,13 +26,13 @@ pub(crate) const WHOLE_MAX: u64 = 9_007_199_254_740_991;
 
 /// The JSON Schema 2020-12 of what a type is read from, as small as it can be: models pay for every
 /// word of it.
-pub fn of<T: JsonSchema + 'static>() -> Value {
-    known::<T>(NullHandling::Dropped)
+pub fn derive_input_schema<T: JsonSchema + 'static>() -> Value {
+    cached_schema::<T>(NullHandling::Dropped)
 }
 
 /// The same of what a type is written as: a field that is left out when empty is not promised.
-pub fn of_output<T: JsonSchema + 'static>() -> Value {
-    known::<T>(NullHandling::OfAbsent)
+pub fn derive_output_schema<T: JsonSchema + 'static>() -> Value {
+    cached_schema::<T>(NullHandling::DroppedWhenAbsent)
 }
 
 /// What becomes of the `null` that an optional field may be.
@@ -41,27 +41,27 @@ enum NullHandling {
     /// It goes: to leave the field out says the same.
     Dropped,
     /// It goes where the field is left out instead, and stays where it comes.
-    OfAbsent,
+    DroppedWhenAbsent,
 }
 
 /// Made once for each type: to make one takes longer than to copy it, and every host has its own.
-fn known<T: JsonSchema + 'static>(nulls: NullHandling) -> Value {
-    static KNOWN: Mutex<BTreeMap<(TypeId, NullHandling), Value>> = Mutex::new(BTreeMap::new());
-    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+fn cached_schema<T: JsonSchema + 'static>(nulls: NullHandling) -> Value {
+    static CACHE: Mutex<BTreeMap<(TypeId, NullHandling), Value>> = Mutex::new(BTreeMap::new());
+    let lock = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let name = (TypeId::of::<T>(), nulls);
     if let Some(schema) = lock().get(&name) {
         return schema.clone();
     }
     // Not under the lock: whoever makes another one need not wait.
-    let schema = generated::<T>(nulls);
+    let schema = generate_schema::<T>(nulls);
     lock().insert(name, schema.clone());
     schema
 }
 
-fn generated<T: JsonSchema>(nulls: NullHandling) -> Value {
+fn generate_schema<T: JsonSchema>(nulls: NullHandling) -> Value {
     let mut settings = match nulls {
         NullHandling::Dropped => SchemaSettings::draft2020_12(),
-        NullHandling::OfAbsent => SchemaSettings::draft2020_12().for_serialize(),
+        NullHandling::DroppedWhenAbsent => SchemaSettings::draft2020_12().for_serialize(),
     };
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -90,7 +90,7 @@ fn trim(schema: &mut Value, nulls: NullHandling) {
             }
             match nulls {
                 NullHandling::Dropped => drop_null(object),
-                NullHandling::OfAbsent => drop_null_of_absent(object),
+                NullHandling::DroppedWhenAbsent => drop_null_of_absent(object),
             }
             list_constants(object);
             object.values_mut().for_each(|value| trim(value, nulls));
@@ -189,8 +189,8 @@ impl InputSchema {
     /// Says what is wrong with the schema itself: one that means nothing, points elsewhere, or takes
     /// too much to check.
     /// Nothing outside of it is ever fetched.
-    pub fn is_sound(&self) -> Result<(), String> {
-        pattern_cost::check(&self.schema)?;
+    pub fn check_schema(&self) -> Result<(), String> {
+        pattern_cost::check_patterns(&self.schema)?;
         self.validator().as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
@@ -252,9 +252,9 @@ impl InputSchema {
                 let field = property.as_str().unwrap_or_default();
                 let wanted = schema_at(&self.schema, pointer)
                     .and_then(|schema| schema.get("properties")?.get(field))
-                    .map_or_else(|| "a value".to_owned(), expectation);
+                    .map_or_else(|| "a value".to_owned(), describe_expected);
                 vec![SchemaViolation::new(
-                    join(pointer, field),
+                    join_pointer(pointer, field),
                     wanted,
                     "nothing (the field is required)",
                 )]
@@ -262,13 +262,13 @@ impl InputSchema {
             kind => {
                 let wanted = match kind {
                     ValidationErrorKind::Type { kind: TypeKind::Single(name) } => {
-                        article(&name.to_string())
+                        describe_type(&name.to_string())
                     }
                     ValidationErrorKind::Maximum { limit } => {
                         format!("a number of at most {limit}")
                     }
                     _ => schema_at(&self.schema, pointer)
-                        .map_or_else(|| error.to_string(), expectation),
+                        .map_or_else(|| error.to_string(), describe_expected),
                 };
                 let found = match (kind, &**error.instance()) {
                     (
@@ -287,9 +287,9 @@ impl InputSchema {
 }
 
 fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> SchemaViolation {
-    let nearest = match meant(field, known) {
+    let nearest = match find_synonym(field, known) {
         Some(name) => Some(name.to_owned()),
-        None => nearest(field, known.iter().copied(), 1).pop(),
+        None => suggest_names(field, known.iter().copied(), 1).pop(),
     };
     let expected = match known {
         [] => "no fields".to_owned(),
@@ -299,11 +299,11 @@ fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> SchemaViolation 
         ),
     };
     let found = format!("unknown field `{}`", shorten(field));
-    SchemaViolation { pointer: join(pointer, field), expected, found, nearest }
+    SchemaViolation { pointer: join_pointer(pointer, field), expected, found, nearest }
 }
 
 /// Appends a field to a JSON pointer.
-fn join(pointer: &str, field: &str) -> String {
+fn join_pointer(pointer: &str, field: &str) -> String {
     format!("{pointer}/{}", field.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -319,7 +319,7 @@ fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
 }
 
 /// What a schema wants, in words.
-fn expectation(schema: &Value) -> String {
+fn describe_expected(schema: &Value) -> String {
     if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
         return format!("one of {}", choices.join(", "));
@@ -327,7 +327,7 @@ fn expectation(schema: &Value) -> String {
     if let Some(choices) =
         schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array)
     {
-        let mut words: Vec<String> = choices.iter().map(expectation).collect();
+        let mut words: Vec<String> = choices.iter().map(describe_expected).collect();
         words.dedup();
         return words.join(" or ");
     }
@@ -337,7 +337,7 @@ fn expectation(schema: &Value) -> String {
     let mut words = schema
         .get("type")
         .and_then(Value::as_str)
-        .map_or_else(|| "another value".to_owned(), article);
+        .map_or_else(|| "another value".to_owned(), describe_type);
     let bounds = [
         ("minimum", "at least"),
         ("maximum", "at most"),
@@ -358,7 +358,7 @@ fn expectation(schema: &Value) -> String {
     words
 }
 
-fn article(type_name: &str) -> String {
+fn describe_type(type_name: &str) -> String {
     match type_name {
         "integer" => "a whole number".to_owned(),
         "boolean" => "true or false".to_owned(),
@@ -393,7 +393,7 @@ pub fn depth_exceeds(value: &Value, left: usize) -> bool {
     }
 }
 
-/// Brings an input into the form tools take; see [`InputSchema::check`].
+/// Brings an input into the form tools take; see [`InputSchema::check_patterns`].
 fn normalise(value: &mut Value, schema: &Value) {
     if schema.get("type").is_some_and(|name| name == "integer" || name == "number")
         && let Some(float) = value.as_f64().filter(|_| value.is_f64())
@@ -498,7 +498,7 @@ mod tests {
         }
         let output = SampleOutput { notes: vec![], code: None, next: None, text: String::new() };
         let (schema, written) =
-            (of_output::<SampleOutput>(), serde_json::to_value(output).unwrap());
+            (derive_output_schema::<SampleOutput>(), serde_json::to_value(output).unwrap());
         assert!(jsonschema::is_valid(&schema, &written), "{schema} {written}");
         assert_eq!(schema["required"], json!(["next", "text"]));
         assert_eq!(schema["properties"]["code"], json!({"type": "string"}));
@@ -529,8 +529,10 @@ mod tests {
         #[track_caller]
         fn check(input: &str, expected: &[&str]) {
             let input = serde_json::from_str(input).unwrap();
-            let violations =
-                InputSchema::new(of::<NumberArgs>()).check(input).err().unwrap_or_default();
+            let violations = InputSchema::new(derive_input_schema::<NumberArgs>())
+                .check(input)
+                .err()
+                .unwrap_or_default();
             let shown: Vec<String> = violations.iter().map(ToString::to_string).collect();
             assert_eq!(shown, expected);
         }
@@ -567,7 +569,7 @@ mod tests {
             size: Option<u64>,
             text: String,
         }
-        let mut schema = of::<NumberArgs>();
+        let mut schema = derive_input_schema::<NumberArgs>();
         assert_eq!(take_description(&mut schema), "Says something.");
         assert_eq!(
             schema,

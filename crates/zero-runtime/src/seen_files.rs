@@ -47,23 +47,23 @@ pub enum FileFreshness {
 
 impl SeenFiles {
     /// Remembers a file as it is now. `bytes` is all of it, where all of it was seen.
-    pub fn saw(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>) {
-        self.remember(path, facts, bytes, true);
+    pub fn record(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>) {
+        self.insert(path, facts, bytes, true);
     }
 
     /// The same of a file whose bytes are in an editor and not on disk.
-    pub fn saw_unsaved(&self, path: &Path, facts: FileFacts, bytes: &[u8]) {
-        self.remember(path, facts, Some(bytes), false);
+    pub fn record_unsaved(&self, path: &Path, facts: FileFacts, bytes: &[u8]) {
+        self.insert(path, facts, Some(bytes), false);
     }
 
     /// Whether these bytes were on disk when the file was last seen.
-    pub(crate) fn was_on_disk(&self, path: &Path, bytes: &[u8]) -> bool {
+    pub(crate) fn was_seen_on_disk(&self, path: &Path, bytes: &[u8]) -> bool {
         let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let sight = seen.by_path.get(path).filter(|sight| sight.on_disk);
         sight.and_then(|sight| sight.sha256.as_ref()).is_some_and(|hash| *hash == sha256(bytes))
     }
 
-    fn remember(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>, on_disk: bool) {
+    fn insert(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>, on_disk: bool) {
         let mut seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clock += 1;
         let sight = SeenFile { facts, sha256: bytes.map(sha256), on_disk, at: seen.clock };
@@ -94,7 +94,7 @@ impl SeenFiles {
 }
 
 /// The error for a file that must be read first.
-pub fn stale_file(shown: &str, freshness: FileFreshness) -> ToolError {
+pub fn stale_file_error(shown: &str, freshness: FileFreshness) -> ToolError {
     let message = match freshness {
         FileFreshness::Unseen => format!(
             "`{shown}` exists but was not read in this session; read it before you change it"
@@ -103,5 +103,5 @@ pub fn stale_file(shown: &str, freshness: FileFreshness) -> ToolError {
             format!("`{shown}` changed since it was last read; read it again before you change it")
         }
     };
-    ToolError::invalid(ErrorReason::StaleFile, message).with("file", shown)
+    ToolError::invalid(ErrorReason::StaleFile, message).with_detail("file", shown)
 }

@@ -94,8 +94,8 @@ impl ServiceHandle {
     }
 
     /// How it ended; waits for it. Any number may wait.
-    pub async fn ended(&self) -> CommandExit {
-        self.attended.ended().await
+    pub async fn wait(&self) -> CommandExit {
+        self.attended.wait_ended().await
     }
 
     /// Whether it can see a file or folder that may not be read: one that was made or replaced since
@@ -159,7 +159,7 @@ struct StartedService {
 }
 
 impl ServiceLauncher {
-    pub(crate) fn of(host: &ToolHost) -> Self {
+    pub(crate) fn new(host: &ToolHost) -> Self {
         let host = ServiceHost {
             commands: Arc::clone(&host.commands),
             policy: Arc::clone(&host.policy),
@@ -175,14 +175,16 @@ impl ServiceLauncher {
     /// Starts a program. Blocks for as long as its walls take to be put up.
     pub fn start(&self, request: &ServiceRequest) -> Result<ServiceHandle, ToolError> {
         let host = &self.host;
-        request_validation::check(request)?;
+        request_validation::check_request(request)?;
         // Nothing runs without a trace.
-        host.audit.ready(Timestamp::now()).map_err(|error| audit::unwritable(&error))?;
-        let mut record = ServiceRecord::begin(request, &host.workspace);
+        host.audit
+            .ensure_writable(Timestamp::now())
+            .map_err(|error| audit::unwritable_log_error(&error))?;
+        let mut record = ServiceRecord::new(request, &host.workspace);
         match host.start(request, &mut record) {
-            Ok(begun) => self.attend(begun, record),
+            Ok(begun) => self.monitor(begun, record),
             Err(error) => {
-                record.failed(&host.audit, &error);
+                record.write_failure(&host.audit, &error);
                 Err(error)
             }
         }
@@ -190,13 +192,13 @@ impl ServiceLauncher {
 
     /// What settings and rules deny a program to read that starts now; secrets come on top. Fails where
     /// that cannot be listed: then none starts either. Blocks.
-    pub fn denied(&self) -> Result<Vec<PathBuf>, ToolError> {
+    pub fn list_denied_paths(&self) -> Result<Vec<PathBuf>, ToolError> {
         let ServiceHost { commands, policy, workspace, .. } = &*self.host;
-        commands::denied(&commands.settings, &**policy, workspace)
+        commands::list_denied_paths(&commands.settings, &**policy, workspace)
     }
 
     /// Sees to it that its end is noticed, and what it left settled.
-    fn attend(
+    fn monitor(
         &self,
         StartedService { mut running, ready, home, sight }: StartedService,
         record: ServiceRecord,
@@ -206,7 +208,7 @@ impl ServiceLauncher {
         let pid = running.pid;
         let host = Arc::clone(&self.host);
         let attended = ServiceMonitor::start(running, ready, move |ended, is_asked| {
-            record.ended(&host.audit, ended, is_asked);
+            record.write_end(&host.audit, ended, is_asked);
             drop(home);
         });
         let attended = attended.map_err(|error| {
@@ -224,19 +226,19 @@ impl ServiceHost {
     ) -> Result<StartedService, ToolError> {
         let execution = CommandExecution {
             command: CommandLine::Program(request.words.clone()),
-            folder: request_validation::folder(request, &self.workspace)?,
+            folder: request_validation::resolve_folder(request, &self.workspace)?,
             variables: request.variables.clone(),
         };
-        let decision = judge(&*self.policy, &self.workspace, &execution, None)?;
-        record.judged(&decision);
+        let decision = decide_configured_command(&*self.policy, &self.workspace, &execution, None)?;
+        record.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
-            return Err(denied(&format!("start `{}`", request.name), &decision));
+            return Err(denial_error(&format!("start `{}`", request.name), &decision));
         }
         let settings = &self.commands.settings;
         let writable =
-            request_validation::writable(request, &self.workspace, settings, &self.state)?;
-        let home = self.home(request);
-        let limits = self.limits.changed(&request.limits);
+            request_validation::resolve_writable(request, &self.workspace, settings, &self.state)?;
+        let home = self.create_resources(request);
+        let limits = self.limits.with_change(&request.limits);
         let launcher = CommandLauncher::new(
             &self.commands,
             &home.0,
@@ -244,14 +246,14 @@ impl ServiceHost {
             record.call().clone(),
             limits,
         );
-        let launcher = launcher.limited_to(request.access, writable);
-        let ready = launcher.ready(&self.workspace, &execution, StreamMode::Pipes)?;
-        let sight = HiddenFiles::new(Arc::clone(self), ready.masked());
+        let launcher = launcher.with_access(request.access, writable);
+        let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
+        let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
         let running = ready.spawn_single()?;
         Ok(StartedService { running, ready, home, sight })
     }
 
-    fn home(&self, request: &ServiceRequest) -> ServiceResources {
+    fn create_resources(&self, request: &ServiceRequest) -> ServiceResources {
         let CommandNetwork { hosts, localhost } = self.commands.settings.network.clone();
         let hosts = [hosts, request.network.clone()].concat();
         let network = SessionNetwork::new(NetworkPolicy {
@@ -271,14 +273,14 @@ impl ServiceHost {
 
 /// Judges something that settings name, by the rules for commands. Only what they deny counts: that
 /// settings name it is as good as being asked. Without a mode, that of the settings holds.
-pub(crate) fn judge(
+pub(crate) fn decide_configured_command(
     policy: &dyn Policy,
     workspace: &Workspace,
     execution: &CommandExecution,
     mode: Option<PermissionMode>,
 ) -> Result<PolicyDecision, ToolError> {
     Ok(policy.decide(PolicyRequest {
-        spec: &request_validation::spec()?,
+        spec: &request_validation::command_spec()?,
         effects: &[Effect::Exec(execution.clone())],
         workspace,
         grants: &[],
@@ -287,7 +289,7 @@ pub(crate) fn judge(
 }
 
 /// The error of something that a rule denies.
-pub(crate) fn denied(what: &str, decision: &PolicyDecision) -> ToolError {
+pub(crate) fn denial_error(what: &str, decision: &PolicyDecision) -> ToolError {
     let why = match (&decision.rule, &decision.source) {
         (Some(rule), Some(source)) => {
             format!("denied by rule `{rule}`; to allow it, remove or narrow that rule in {source}")
@@ -295,5 +297,5 @@ pub(crate) fn denied(what: &str, decision: &PolicyDecision) -> ToolError {
         (Some(rule), None) => format!("denied by rule `{rule}`"),
         (None, _) => format!("denied, {}", decision.reason),
     };
-    authorization::denied(decision, ErrorReason::Denied, format!("{what}: {why}"))
+    authorization::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"))
 }

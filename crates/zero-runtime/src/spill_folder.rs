@@ -22,28 +22,34 @@ pub(crate) struct SpillFolder {
 #[derive(Debug)]
 enum SpillRetention {
     /// It stays, whoever leaves.
-    Lasting,
+    Permanent,
     /// Nothing yet: a lease on the folder of that name, once there is something in it.
-    Unmade { state: StateDir, shelf: &'static str, name: String },
+    Uncreated { state: StateDir, shelf: &'static str, name: String },
     /// It goes with whoever uses it last.
     Leased { _lease: FolderLease },
     /// The session is over.
-    Over,
+    Ended,
 }
 
 impl SpillFolder {
     /// A folder that outlasts those who use it.
-    pub(crate) fn lasting(folder: StateDir) -> Self {
-        Self { folder, hold: Mutex::new(SpillRetention::Lasting) }
+    pub(crate) fn new_permanent(folder: StateDir) -> Self {
+        Self { folder, hold: Mutex::new(SpillRetention::Permanent) }
     }
 
     /// The folder of that name on a shelf of zero's own folder, which goes when it is not used any
     /// more. One that is there already is used at once: its session goes on here.
-    pub(crate) fn leased(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
+    pub(crate) fn new_leased(
+        state: &StateDir,
+        shelf: &'static str,
+        name: &str,
+    ) -> io::Result<Self> {
         let folder = state.child(shelf).child(name);
         let hold = match path_survey::exists(folder.path()) {
-            true => SpillRetention::Leased { _lease: FolderLease::take(state, shelf, name)? },
-            false => SpillRetention::Unmade { state: state.clone(), shelf, name: name.to_owned() },
+            true => SpillRetention::Leased { _lease: FolderLease::acquire(state, shelf, name)? },
+            false => {
+                SpillRetention::Uncreated { state: state.clone(), shelf, name: name.to_owned() }
+            }
         };
         Ok(Self { folder, hold: Mutex::new(hold) })
     }
@@ -55,14 +61,14 @@ impl SpillFolder {
 
     /// Makes a new file in it.
     pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
-        let mut hold = self.hold();
+        let mut hold = self.lock_retention();
         match &*hold {
-            SpillRetention::Lasting | SpillRetention::Leased { .. } => {}
-            SpillRetention::Unmade { state, shelf, name } => {
-                let lease = FolderLease::take(state, shelf, name)?;
+            SpillRetention::Permanent | SpillRetention::Leased { .. } => {}
+            SpillRetention::Uncreated { state, shelf, name } => {
+                let lease = FolderLease::acquire(state, shelf, name)?;
                 *hold = SpillRetention::Leased { _lease: lease };
             }
-            SpillRetention::Over => {
+            SpillRetention::Ended => {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
             }
         }
@@ -77,7 +83,7 @@ impl SpillFolder {
 
     /// Takes away the files that are older than that.
     pub(crate) fn remove_older(&self, age_max: Duration) {
-        for name in self.folder.names().unwrap_or_default() {
+        for name in self.folder.list_names().unwrap_or_default() {
             if self.folder.age(&name).is_ok_and(|age| age > age_max) {
                 let _ = self.folder.remove(&name);
             }
@@ -86,13 +92,13 @@ impl SpillFolder {
 
     /// The session is over: what is in it goes, unless somebody else uses it.
     pub(crate) fn end(&self) {
-        let mut hold = self.hold();
-        if !matches!(*hold, SpillRetention::Lasting) {
-            *hold = SpillRetention::Over;
+        let mut hold = self.lock_retention();
+        if !matches!(*hold, SpillRetention::Permanent) {
+            *hold = SpillRetention::Ended;
         }
     }
 
-    fn hold(&self) -> MutexGuard<'_, SpillRetention> {
+    fn lock_retention(&self) -> MutexGuard<'_, SpillRetention> {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,10 +118,10 @@ mod tests {
     #[test]
     fn it_is_made_for_the_first_file_and_goes_with_the_session() {
         let (temp, state) = state();
-        let folder = SpillFolder::leased(&state, "spill", "sess_1").unwrap();
+        let folder = SpillFolder::new_leased(&state, "spill", "sess_1").unwrap();
         assert!(!temp.path().join("state").exists(), "nothing is made beforehand");
         folder.create_new("a.txt").unwrap().write_all(b"a").unwrap();
-        let other = SpillFolder::leased(&state, "spill", "sess_1").unwrap();
+        let other = SpillFolder::new_leased(&state, "spill", "sess_1").unwrap();
         folder.end();
         assert!(folder.path().join("a.txt").exists(), "another uses it still");
         assert_eq!(folder.create_new("c.txt").unwrap_err().to_string(), "the session is over");
@@ -123,13 +129,13 @@ mod tests {
         assert!(other.create_new("a.txt").is_err(), "nothing is written over");
         other.end();
         assert!(!folder.path().exists());
-        SpillFolder::leased(&state, "spill", "sess_2").unwrap().end();
+        SpillFolder::new_leased(&state, "spill", "sess_2").unwrap().end();
     }
 
     #[test]
     fn what_lasts_is_there_after_the_end() {
         let (_temp, state) = state();
-        let folder = SpillFolder::lasting(state.child("spill-calls").child("x"));
+        let folder = SpillFolder::new_permanent(state.child("spill-calls").child("x"));
         folder.create_new("a.txt").unwrap();
         folder.end();
         folder.create_new("b.txt").unwrap();

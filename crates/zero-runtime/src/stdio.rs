@@ -21,36 +21,36 @@ pub type StdioInput = Box<dyn AsyncRead + Send + Unpin>;
 pub type StdioOutput = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Our own input and output. Must be called within a runtime, and once.
-pub fn stdio() -> io::Result<(StdioInput, StdioOutput)> {
+pub fn open_stdio() -> io::Result<(StdioInput, StdioOutput)> {
     let output = io::stdout().as_fd().try_clone_to_owned()?;
-    let output: StdioOutput = match kind(&output)? {
+    let output: StdioOutput = match fd_kind(&output)? {
         StdioKind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
-        StdioKind::Socket(fd) => Box::new(socket(fd)?),
+        StdioKind::Socket(fd) => Box::new(open_socket(fd)?),
         StdioKind::Other => Box::new(tokio::io::stdout()),
     };
-    Ok((input()?, output))
+    Ok((open_input()?, output))
 }
 
 /// Our own input, and an output that was kept apart from stdout. The input ends when `stop` says so,
 /// as it does when whoever writes to it goes away.
-pub fn stdio_over(
+pub fn open_stdio_with(
     output: OwnedFd,
     stop: CancellationToken,
 ) -> io::Result<(StdioInput, StdioOutput)> {
-    let output: StdioOutput = match kind(&output)? {
+    let output: StdioOutput = match fd_kind(&output)? {
         StdioKind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
-        StdioKind::Socket(fd) => Box::new(socket(fd)?),
+        StdioKind::Socket(fd) => Box::new(open_socket(fd)?),
         StdioKind::Other => Box::new(tokio::fs::File::from_std(File::from(output))),
     };
     let stopped = Box::pin(stop.cancelled_owned());
-    Ok((Box::new(CancellableInput { input: input()?, stopped }), output))
+    Ok((Box::new(CancellableInput { input: open_input()?, stopped }), output))
 }
 
-fn input() -> io::Result<StdioInput> {
+fn open_input() -> io::Result<StdioInput> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
-    Ok(match kind(&input)? {
+    Ok(match fd_kind(&input)? {
         StdioKind::Pipe(fd) => Box::new(pipe::Receiver::from_owned_fd(fd)?),
-        StdioKind::Socket(fd) => Box::new(socket(fd)?),
+        StdioKind::Socket(fd) => Box::new(open_socket(fd)?),
         StdioKind::Other => Box::new(tokio::io::stdin()),
     })
 }
@@ -80,7 +80,7 @@ enum StdioKind {
     Other,
 }
 
-fn kind(fd: &OwnedFd) -> io::Result<StdioKind> {
+fn fd_kind(fd: &OwnedFd) -> io::Result<StdioKind> {
     let file = File::from(fd.try_clone()?);
     let kind = file.metadata()?.file_type();
     Ok(if kind.is_fifo() {
@@ -92,7 +92,7 @@ fn kind(fd: &OwnedFd) -> io::Result<StdioKind> {
     })
 }
 
-fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
+fn open_socket(fd: OwnedFd) -> io::Result<UnixStream> {
     let socket = std::os::unix::net::UnixStream::from(fd);
     socket.set_nonblocking(true)?;
     UnixStream::from_std(socket)

@@ -86,7 +86,7 @@ pub struct ToolReply<O> {
 
 impl<O> ToolReply<O> {
     /// The same text for the model and the person.
-    pub fn text(text: impl Into<String>, output: O) -> Self {
+    pub fn from_text(text: impl Into<String>, output: O) -> Self {
         let text = text.into();
         let display = ResultDisplay::markdown(text.clone());
         Self { content: vec![ToolResultPart::Text(text)], display, output, locations: Vec::new() }
@@ -107,10 +107,10 @@ pub trait Tool: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// What it says about itself.
-    fn about(&self) -> ToolInfo;
+    fn info(&self) -> ToolInfo;
 
     /// What is to be known of it beside its description, for people.
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         ToolNotes::default()
     }
 
@@ -130,7 +130,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What the call will do, for a person; what the tool is called when nobody says more.
     fn describe(&self, _plan: &Self::Plan) -> CallDescription {
-        CallDescription { title: self.about().display_name.to_owned(), locations: Vec::new() }
+        CallDescription { title: self.info().display_name.to_owned(), locations: Vec::new() }
     }
 
     /// What the call will touch. Policy, sandbox and audit see this.
@@ -138,7 +138,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What a call about this one path touches. It is judged where [`Tool::plan`] failed, before
     /// anybody is told why: that says what stands there.
-    fn touches(&self, path: TargetPath) -> Effects {
+    fn path_effects(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path)]
     }
 
@@ -176,7 +176,7 @@ pub trait AnyTool: Send + Sync {
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError>;
 
     /// What is to be known of it beside its description, for people.
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         ToolNotes::default()
     }
 
@@ -187,7 +187,7 @@ pub trait AnyTool: Send + Sync {
     }
 
     /// What a call about this one path touches; judged where it could not be planned.
-    fn touches(&self, path: TargetPath) -> Effects {
+    fn path_effects(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path)]
     }
 
@@ -235,15 +235,15 @@ pub trait AnyPlan: Send + Sync {
     reason = "a tool's name is a constant; a wrong one cannot reach a user"
 )]
 pub fn erase<T: Tool>(tool: T) -> Arc<dyn AnyTool> {
-    let about = tool.about();
-    let mut input_schema = schema::of::<T::Args>();
+    let about = tool.info();
+    let mut input_schema = schema::derive_input_schema::<T::Args>();
     let description = schema::take_description(&mut input_schema);
     let spec = ToolSpec {
         name: ToolName::new(T::NAME).expect("a valid tool name"),
         display_name: about.display_name.to_owned(),
         description,
         input_schema,
-        output_schema: schema::of_output::<T::Output>(),
+        output_schema: schema::derive_output_schema::<T::Output>(),
         category: about.category,
         kind: about.kind,
         risk: about.risk,
@@ -269,8 +269,8 @@ impl<T: Tool> AnyTool for ErasedTool<T> {
         &self.spec
     }
 
-    fn particulars(&self) -> ToolNotes {
-        self.tool.particulars()
+    fn notes(&self) -> ToolNotes {
+        self.tool.notes()
     }
 
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
@@ -293,8 +293,8 @@ impl<T: Tool> AnyTool for ErasedTool<T> {
         Ok(Box::new(ErasedPlan { tool: Arc::clone(&self.tool), plan }))
     }
 
-    fn touches(&self, path: TargetPath) -> Effects {
-        self.tool.touches(path)
+    fn path_effects(&self, path: TargetPath) -> Effects {
+        self.tool.path_effects(path)
     }
 }
 

@@ -131,7 +131,8 @@ impl ToolHost {
             commands: Arc::new(HostCommands::new(commands, &state)),
             hooks: HookSet::new(hooks),
             limits: Arc::new(limits),
-            guard: NetworkGuard::new(Arc::clone(&policy), internet.clone()).trusting(extra_roots),
+            guard: NetworkGuard::new(Arc::clone(&policy), internet.clone())
+                .with_extra_roots(extra_roots),
             workspace,
             state,
             policy,
@@ -165,16 +166,16 @@ impl ToolHost {
 
     /// What starts programs that run beside its calls.
     pub fn services(&self) -> ServiceLauncher {
-        ServiceLauncher::of(self)
+        ServiceLauncher::new(self)
     }
 
     /// Keeps something that its tools share between calls: one of each type, as long as the host.
-    pub fn keep<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
-        self.companions.keep(companion);
+    pub fn insert_extension<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
+        self.companions.insert(companion);
     }
 
     /// What was kept of that type.
-    pub fn companion<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.companions.get()
     }
 
@@ -184,12 +185,12 @@ impl ToolHost {
     }
 
     /// Judges where zero itself connects to, by its policy.
-    pub fn guard(&self) -> &NetworkGuard {
+    pub fn network_guard(&self) -> &NetworkGuard {
         &self.guard
     }
 
     /// What lies outside of this machine, as it sees it.
-    pub fn internet(&self) -> &ResolverConfig {
+    pub fn resolver_config(&self) -> &ResolverConfig {
         &self.internet
     }
 
@@ -200,12 +201,12 @@ impl ToolHost {
 
     /// Calls waiting for a place.
     pub fn queue_depth(&self) -> usize {
-        self.admission.waiting()
+        self.admission.waiting_calls()
     }
 
     /// Calls that hold a place.
     pub fn in_flight(&self) -> usize {
-        self.admission.running()
+        self.admission.running_calls()
     }
 
     /// The recorded changes of its workspace.
@@ -250,9 +251,9 @@ impl ToolHost {
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
-    pub fn one_shot(&self) -> Result<ToolHostSession, ToolError> {
+    pub fn open_one_shot_session(&self) -> Result<ToolHostSession, ToolError> {
         self.sweep();
-        ToolHostSession::one_shot(self)
+        ToolHostSession::open_one_shot(self)
     }
 }
 

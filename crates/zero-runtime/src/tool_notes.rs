@@ -21,28 +21,28 @@ pub struct ToolNotes {
 
 impl ToolNotes {
     /// What its calls do to the world; nothing else is to be known.
-    pub fn of(effects: &'static str) -> Self {
+    pub fn new(effects: &'static str) -> Self {
         Self { effects, other_risks: None, bounds: Vec::new() }
     }
 
     /// The same of a tool that changes files: some of them are not like others.
-    pub fn of_change(effects: &'static str) -> Self {
+    pub fn for_file_changes(effects: &'static str) -> Self {
         let other_risks = Some(
             "high for files that decide what runs later, such as hooks of git and start files of shells",
         );
-        Self { other_risks, ..Self::of(effects) }
+        Self { other_risks, ..Self::new(effects) }
     }
 
     /// The same with bounds of its own.
     #[must_use]
-    pub fn within(self, bounds: impl IntoIterator<Item = ToolBound>) -> Self {
+    pub fn with_bounds(self, bounds: impl IntoIterator<Item = ToolBound>) -> Self {
         Self { bounds: self.bounds.into_iter().chain(bounds).collect(), ..self }
     }
 }
 
 impl Default for ToolNotes {
     fn default() -> Self {
-        Self::of("see its description")
+        Self::new("see its description")
     }
 }
 
@@ -58,22 +58,22 @@ pub struct ToolBound {
 impl ToolBound {
     /// So many at the most.
     pub fn count(what: &'static str, most: usize) -> Self {
-        Self { what, most: grouped(most) }
+        Self { what, most: group_digits(most) }
     }
 
     /// From so many to so many.
     pub fn range(what: &'static str, least: usize, most: usize) -> Self {
-        Self { what, most: format!("{} to {}", grouped(least), grouped(most)) }
+        Self { what, most: format!("{} to {}", group_digits(least), group_digits(most)) }
     }
 
     /// So many lines at the most.
     pub fn lines(what: &'static str, most: usize) -> Self {
-        Self { what, most: format!("{} lines", grouped(most)) }
+        Self { what, most: format!("{} lines", group_digits(most)) }
     }
 
     /// So many characters at the most.
     pub fn characters(what: &'static str, most: usize) -> Self {
-        Self { what, most: format!("{} characters", grouped(most)) }
+        Self { what, most: format!("{} characters", group_digits(most)) }
     }
 
     /// So many bytes at the most.
@@ -82,7 +82,7 @@ impl ToolBound {
             bytes if bytes % 1_000 == 0 => ByteSize::bytes(bytes as u64).to_string(),
             bytes if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
             bytes if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
-            bytes => format!("{} bytes", grouped(bytes)),
+            bytes => format!("{} bytes", group_digits(bytes)),
         };
         Self { what, most }
     }
@@ -101,7 +101,7 @@ impl ToolBound {
 }
 
 /// `12,345`.
-fn grouped(number: usize) -> String {
+fn group_digits(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -20,11 +20,11 @@ use url::Url;
 use zero_policy::HostName;
 
 pub use self::network_guard::{
-    ConnectionGate, NetworkGuard, UnreachableError, is_outside, shown_origin,
+    ConnectionGate, NetworkGuard, UnreachableError, format_origin, is_public_url,
 };
 pub use self::response_body::{BodyLimits, BodyRemainder, read, read_start};
 pub use self::web_client::{OutgoingRequest, RedirectPolicy, WebClient, WebResponse};
-pub use self::web_error::{WebError, of_reqwest, shortened};
+pub use self::web_error::{WebError, from_reqwest_error, shorten_untrusted};
 
 /// The web, as far as one call may reach it.
 #[derive(Clone, Debug)]
@@ -41,17 +41,21 @@ impl CallWebAccess {
 
     /// A client that reaches the hosts the call was judged on, and nobody else.
     pub fn client(&self, connect_time: Duration) -> Result<WebClient, WebError> {
-        WebClient::new(self.guard.gate_for(Arc::clone(&self.hosts)), connect_time)
+        WebClient::new(self.guard.gate_for_hosts(Arc::clone(&self.hosts)), connect_time)
     }
 
-    /// A client for a server that the person's settings place at `endpoint`.
-    pub fn endpoint(&self, endpoint: &Url, connect_time: Duration) -> Result<WebClient, WebError> {
-        WebClient::new(self.guard.gate(endpoint)?, connect_time)
+    /// A client for a server that the person's settings place at `client_for_endpoint`.
+    pub fn client_for_endpoint(
+        &self,
+        endpoint: &Url,
+        connect_time: Duration,
+    ) -> Result<WebClient, WebError> {
+        WebClient::new(self.guard.gate_for_endpoint(endpoint)?, connect_time)
     }
 
     /// Tells the web of one policy from that of another: what was fetched under one must not be
     /// given to somebody who is judged by another.
     pub fn policy_number(&self) -> u64 {
-        self.guard.number()
+        self.guard.policy_number()
     }
 }

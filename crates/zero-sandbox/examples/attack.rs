@@ -1,6 +1,6 @@
 //! Tries to do what a confined command must not, and says what the kernel answered.
 //!
-//! `attack confine PLAN` runs a command under a profile; `attack try NAME ARGS…` is such a command.
+//! `attack confine PLAN` runs a command under a profile; `attack try NAME GATEWAY_ARGS…` is such a command.
 //! The tests start both; the second also without the first, to see that it does harm then.
 
 #![expect(
@@ -49,13 +49,13 @@ struct AttackPlan {
 }
 
 fn main() -> ExitCode {
-    zero_sandbox::helper_process::from_argv0();
+    zero_sandbox::helper_process::dispatch_helper();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["confine", plan] => confine(plan),
         ["try", name, rest @ ..] => {
-            let answer = attempt(name, rest).unwrap_or_else(|error| word(&error));
+            let answer = attempt(name, rest).unwrap_or_else(|error| errno_name(&error));
             println!("{answer}");
             ExitCode::SUCCESS
         }
@@ -67,8 +67,9 @@ fn confine(plan: &str) -> ExitCode {
     let AttackPlan { profile, command, layers, server, meanwhile } =
         serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
     let warden =
-        Spawner::start_with(SpawnerSettings { layers, ..SpawnerSettings::default() }).unwrap();
-    let net = server.as_ref().map(|_| Arc::new(SharedNetwork::alone(&warden).unwrap()));
+        Spawner::start_with_settings(SpawnerSettings { layers, ..SpawnerSettings::default() })
+            .unwrap();
+    let net = server.as_ref().map(|_| Arc::new(SharedNetwork::create(&warden).unwrap()));
     let order = |command| {
         let (profile, net) = (profile.clone(), net.clone());
         SpawnSpec { command, profile, stdio: CommandStdio::Pipes, timeout: None, net }
@@ -85,8 +86,8 @@ fn confine(plan: &str) -> ExitCode {
         assert_eq!(line, "ready\n");
     }
     if let Some(meanwhile) = &meanwhile {
-        stand_ready(&warden, order(CommandSpec { program: "true".into(), ..command.clone() }));
-        happen(meanwhile);
+        prewarm(&warden, order(CommandSpec { program: "true".into(), ..command.clone() }));
+        perform_host_action(meanwhile);
     }
     let mut running = match warden.spawn(order(command)) {
         Ok(running) => {
@@ -111,7 +112,7 @@ fn confine(plan: &str) -> ExitCode {
 
 /// Runs something harmless, and waits until walls like those it had stand ready. Putting them up ahead
 /// may come to nothing; the next command brings the next try.
-fn stand_ready(warden: &Spawner, harmless: SpawnSpec) {
+fn prewarm(warden: &Spawner, harmless: SpawnSpec) {
     const TRIES: usize = 4;
     const PATIENCE: Duration = Duration::from_secs(30);
     let ready = (0..TRIES).any(|_| {
@@ -119,10 +120,10 @@ fn stand_ready(warden: &Spawner, harmless: SpawnSpec) {
         running.wait(PATIENCE).unwrap();
         drop(running);
         let until = std::time::Instant::now() + PATIENCE;
-        while !stands(warden) && std::time::Instant::now() < until {
+        while !is_prewarmed(warden) && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
-        stands(warden)
+        is_prewarmed(warden)
     });
     assert!(ready, "no walls stand ready");
     // It is looked at once more before it is relied on.
@@ -130,7 +131,7 @@ fn stand_ready(warden: &Spawner, harmless: SpawnSpec) {
 }
 
 /// Whether there are a keeper, bubblewrap, and our last step, one below the other, and nobody else.
-fn stands(warden: &Spawner) -> bool {
+fn is_prewarmed(warden: &Spawner) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let list = list.unwrap_or_default();
@@ -147,17 +148,17 @@ fn stands(warden: &Spawner) -> bool {
 }
 
 /// Something happens on the host: a program runs, or a socket is made.
-fn happen(what: &[String]) {
+fn perform_host_action(what: &[String]) {
     let words: Vec<&str> = what.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => {}
         // Open until this process ends.
         ["bind", path] => std::mem::forget(UnixListener::bind(path).unwrap()),
         ["churn", folder] => {
-            happen(&["bind".to_owned(), format!("{folder}/stays")]);
+            perform_host_action(&["bind".to_owned(), format!("{folder}/stays")]);
             for thread in 0..2 {
                 let folder = (*folder).to_owned();
-                std::thread::spawn(move || churn(&folder, thread));
+                std::thread::spawn(move || churn_sockets(&folder, thread));
             }
         }
         [program, args @ ..] => {
@@ -167,7 +168,7 @@ fn happen(what: &[String]) {
 }
 
 /// Makes sockets that are there for a moment each, until this process ends.
-fn churn(folder: &str, thread: u32) {
+fn churn_sockets(folder: &str, thread: u32) {
     for number in 0..u64::MAX {
         let path = format!("{folder}/{thread}-{number}");
         let door = UnixListener::bind(&path).unwrap();
@@ -197,7 +198,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
         ("append", [path]) => OpenOptions::new().append(true).open(path).map(drop).map(ok),
         ("truncate", [path]) => {
             let path = std::ffi::CString::new(*path)?;
-            number(unsafe { libc::truncate(path.as_ptr(), 0) }.into())
+            check_syscall(unsafe { libc::truncate(path.as_ptr(), 0) }.into())
         }
         ("chmod", [path]) => {
             fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).map(ok)
@@ -257,11 +258,11 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
         ("bind", [address]) => TcpListener::bind(address).map(drop).map(ok),
         ("raw-icmp", []) => {
             let (kind, protocol) = (libc::SOCK_RAW, libc::IPPROTO_ICMP);
-            number(unsafe { libc::socket(libc::AF_INET, kind, protocol) }.into())
+            check_syscall(unsafe { libc::socket(libc::AF_INET, kind, protocol) }.into())
         }
-        ("lo-flags", []) => change_lo(libc::SIOCSIFFLAGS),
-        ("lo-address", []) => change_lo(libc::SIOCSIFADDR),
-        ("lo-mtu", []) => change_lo(libc::SIOCSIFMTU),
+        ("lo-flags", []) => request_loopback_change(libc::SIOCSIFFLAGS),
+        ("lo-address", []) => request_loopback_change(libc::SIOCSIFADDR),
+        ("lo-mtu", []) => request_loopback_change(libc::SIOCSIFMTU),
         ("own-loopback", []) => {
             let port = TcpListener::bind("127.0.0.1:0")?;
             TcpStream::connect(port.local_addr()?).map(drop).map(ok)
@@ -270,7 +271,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
         ("socket", [family, kind]) => {
             let family = family.parse().map_err(io::Error::other)?;
             let kind = kind.parse().map_err(io::Error::other)?;
-            number(unsafe { libc::socket(family, kind, 0) }.into())
+            check_syscall(unsafe { libc::socket(family, kind, 0) }.into())
         }
         ("pair", []) => UnixStream::pair().map(drop).map(ok),
         ("own-unix", [path]) => {
@@ -284,11 +285,11 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
         }
         ("kill", [pid]) => {
             let pid = pid.parse().map_err(io::Error::other)?;
-            number(unsafe { libc::kill(pid, libc::SIGCONT) }.into())
+            check_syscall(unsafe { libc::kill(pid, libc::SIGCONT) }.into())
         }
         ("ptrace", [pid]) => {
             let pid: libc::pid_t = pid.parse().map_err(io::Error::other)?;
-            number(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })
+            check_syscall(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })
         }
         ("threads", []) => {
             let answer = std::thread::spawn(|| "ok".to_owned()).join();
@@ -318,7 +319,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
             while open.len() < most {
                 match File::open("/dev/null") {
                     Ok(file) => open.push(file),
-                    Err(error) => return Ok(word(&error)),
+                    Err(error) => return Ok(errno_name(&error)),
                 }
             }
             Ok("ok".to_owned())
@@ -345,7 +346,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
 
 /// Asks for a change of the loopback device. Everything in the request is zero but its name and the
 /// family of an address, which stops the device, gives it another address, or makes it useless.
-fn change_lo(request: libc::Ioctl) -> io::Result<String> {
+fn request_loopback_change(request: libc::Ioctl) -> io::Result<String> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let mut asked: libc::ifreq = unsafe { std::mem::zeroed() };
     asked.ifr_name[0] = b'l'.cast_signed();
@@ -356,14 +357,14 @@ fn change_lo(request: libc::Ioctl) -> io::Result<String> {
     if request == libc::SIOCSIFMTU {
         asked.ifr_ifru.ifru_mtu = 1000;
     }
-    number(unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut asked) }.into())
+    check_syscall(unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut asked) }.into())
 }
 
-fn number(answer: libc::c_long) -> io::Result<String> {
+fn check_syscall(answer: libc::c_long) -> io::Result<String> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok("ok".to_owned()) }
 }
 
-fn word(error: &io::Error) -> String {
+fn errno_name(error: &io::Error) -> String {
     let known = [
         (libc::EPERM, "EPERM"),
         (libc::ENOENT, "ENOENT"),

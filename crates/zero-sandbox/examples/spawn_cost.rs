@@ -1,7 +1,7 @@
 //! What it costs to start a command behind walls and to read what it writes, in nanoseconds.
 //!
 //! Prints one line of JSON, after one with the fastest of each when `fastest` is the second argument.
-//! With `series` it prints only what commands cost that follow one another. `cargo xtask bench` runs
+//! With `measure_series` it prints only what commands cost that follow one another. `cargo xtask bench` runs
 //! it. What is compared takes turns, so that a busy machine slows all of it.
 
 #![expect(
@@ -30,7 +30,7 @@ const LONG_PAUSE: Duration = Duration::from_millis(20);
 /// Agents that work side by side, each with a workspace of its own.
 const AGENTS: usize = 20;
 /// How long what a command left may take to go after its end was told.
-const SETTLE: Duration = Duration::from_millis(500);
+const SETTLE_MAX: Duration = Duration::from_millis(500);
 
 /// What a person's workspace holds and a command must not change.
 const PROTECTED: &[&str] =
@@ -44,7 +44,7 @@ const SECRET_FILES: &[&str] =
     &["home/.netrc", "home/.npmrc", "home/.git-credentials", "home/.cargo/credentials.toml"];
 
 fn main() -> ExitCode {
-    zero_sandbox::helper_process::from_argv0();
+    zero_sandbox::helper_process::dispatch_helper();
     let rounds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(101);
     let Some(bwrap) =
         ["/usr/bin/bwrap", "/usr/local/bin/bwrap"].iter().find(|p| Path::new(p).exists())
@@ -53,45 +53,46 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     if std::env::args().nth(2).is_some_and(|word| word == "series") {
-        println!("{}", series(rounds));
+        println!("{}", measure_series(rounds));
         return ExitCode::SUCCESS;
     }
     let place = CostFixture::new();
     let wardens = [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
-        Spawner::start_with(SpawnerSettings { layers, ..SpawnerSettings::default() }).unwrap()
+        Spawner::start_with_settings(SpawnerSettings { layers, ..SpawnerSettings::default() })
+            .unwrap()
     });
     let [full, direct] = &wardens;
     let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..rounds {
         let [plain, bare_bwrap, landlock, walls, at_once] = &mut times;
-        plain.push(timed(|| succeed(Command::new("/bin/true"))));
-        landlock.push(timed(|| {
-            run(direct, place.order(LayerSelection::WithoutBubblewrap, "/bin/true", &[]))
+        plain.push(measure_after_pause(|| run_successfully(Command::new("/bin/true"))));
+        landlock.push(measure_after_pause(|| {
+            run(direct, place.spawn_spec(LayerSelection::WithoutBubblewrap, "/bin/true", &[]))
         }));
-        bare_bwrap.push(timed(|| succeed(plain_bwrap(bwrap))));
-        let confined = || run(full, place.order(LayerSelection::All, "/bin/true", &[]));
-        walls.push(timed(confined));
+        bare_bwrap.push(measure_after_pause(|| run_successfully(plain_bwrap_command(bwrap))));
+        let confined = || run(full, place.spawn_spec(LayerSelection::All, "/bin/true", &[]));
+        walls.push(measure_after_pause(confined));
         // Right after the one before, when nothing stands ready yet.
-        at_once.push(measured(confined));
+        at_once.push(measure(confined));
     }
     if std::env::args().nth(2).is_some_and(|word| word == "fastest") {
         println!("{:?}", times.clone().map(|times| times.into_iter().min()));
     }
     let [plain, bwrap, landlock, walls, at_once] = times.map(median);
     let (mut drained, mut piped) = (Vec::new(), Vec::new());
-    let before = peak_kb();
+    let before = read_peak_kb();
     for _ in 0..rounds.min(5) {
-        drained.push(timed(|| drain(full, &place)));
-        piped.push(timed(|| {
+        drained.push(measure_after_pause(|| drain_output(full, &place)));
+        piped.push(measure_after_pause(|| {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("head -c {GIGABYTE} /dev/zero | cat > /dev/null")]);
-            succeed(shell);
+            run_successfully(shell);
         }));
     }
-    let drain_kb = peak_kb().saturating_sub(before);
+    let drain_kb = read_peak_kb().saturating_sub(before);
     let [drained, piped] = [drained, piped].map(median);
     drop(wardens);
-    let left = left_by(&place, 1000);
+    let left = find_residue(&place, 1000);
     println!(
         "{{\"plain_ns\":{plain},\"bwrap_ns\":{bwrap},\"landlock_ns\":{landlock},\
          \"walls_ns\":{walls},\"at_once_ns\":{at_once},\"drained_ns\":{drained},\"piped_ns\":{piped},\
@@ -102,7 +103,7 @@ fn main() -> ExitCode {
 
 /// What commands cost that follow one another: at once, after a moment, and those of several agents
 /// in turn.
-fn series(rounds: usize) -> String {
+fn measure_series(rounds: usize) -> String {
     let warden = Spawner::start().unwrap();
     let places: Vec<CostFixture> = (0..AGENTS).map(|_| CostFixture::new()).collect();
     let [at_once, paused, in_turn] = [(SHORT_PAUSE, 1), (LONG_PAUSE, 1), (SHORT_PAUSE, AGENTS)]
@@ -110,9 +111,9 @@ fn series(rounds: usize) -> String {
             let places: Vec<&CostFixture> = places.iter().take(agents).collect();
             let each = |place: &&CostFixture| {
                 std::thread::sleep(pause);
-                let mut order = place.order(LayerSelection::All, "/bin/bash", &["-c", "true"]);
+                let mut order = place.spawn_spec(LayerSelection::All, "/bin/bash", &["-c", "true"]);
                 order.profile.limits = ProcessLimits::default();
-                measured(|| run(&warden, order))
+                measure(|| run(&warden, order))
             };
             // The first of each finds nothing that stands.
             places.iter().for_each(|place| assert!(each(place) > Duration::ZERO));
@@ -143,7 +144,7 @@ impl CostFixture {
         Self(place)
     }
 
-    fn order(&self, layers: LayerSelection, program: &str, args: &[&str]) -> SpawnSpec {
+    fn spawn_spec(&self, layers: LayerSelection, program: &str, args: &[&str]) -> SpawnSpec {
         let path = |name: &str| self.0.path().join(name);
         let paths = |names: [&[&str]; 2]| names.concat().into_iter().map(path).collect();
         let inside = layers == LayerSelection::All;
@@ -176,7 +177,7 @@ impl CostFixture {
     }
 
     /// Every file and folder in it.
-    fn files(&self) -> BTreeSet<String> {
+    fn list_files(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let mut open: Vec<PathBuf> = vec![self.0.path().to_owned()];
         while let Some(folder) = open.pop() {
@@ -192,7 +193,7 @@ impl CostFixture {
 }
 
 /// The same namespaces and a root like ours, by bubblewrap alone.
-fn plain_bwrap(bwrap: &str) -> Command {
+fn plain_bwrap_command(bwrap: &str) -> Command {
     let mut command = Command::new(bwrap);
     let users = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try";
     let rest = "--unshare-net --die-with-parent --cap-drop ALL --ro-bind / /";
@@ -207,19 +208,19 @@ fn run(warden: &Spawner, order: SpawnSpec) {
     assert_eq!(ended.exit_code, Some(0), "{ended:?}");
 }
 
-fn succeed(mut command: Command) {
+fn run_successfully(mut command: Command) {
     assert!(command.stdin(StdStdio::null()).status().unwrap().success(), "{command:?}");
 }
 
-fn drain(warden: &Spawner, place: &CostFixture) {
-    let order = place.order(LayerSelection::All, "head", &["-c", GIGABYTE, "/dev/zero"]);
+fn drain_output(warden: &Spawner, place: &CostFixture) {
+    let order = place.spawn_spec(LayerSelection::All, "head", &["-c", GIGABYTE, "/dev/zero"]);
     let mut running = warden.spawn(order).unwrap();
     let collected = OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(()));
     assert_eq!(collected.unwrap().0.stdout.total_bytes(), 1 << 30);
 }
 
 /// The most memory this process has held, in kilobytes.
-fn peak_kb() -> u64 {
+fn read_peak_kb() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
@@ -227,25 +228,25 @@ fn peak_kb() -> u64 {
 
 /// What so many commands leave, one name a thing: processes and zombies, handles, mounts, control
 /// groups, and files.
-fn left_by(place: &CostFixture, commands: usize) -> Vec<String> {
+fn find_residue(place: &CostFixture, commands: usize) -> Vec<String> {
     let both = [LayerSelection::All, LayerSelection::WithoutBubblewrap];
     // Walls that stand ready for the next command are gone at the look after the last one.
     let wardens = both.map(|layers| {
         let settings =
-            SpawnerSettings { layers, ready_for: SETTLE / 2, ..SpawnerSettings::default() };
-        Spawner::start_with(settings).unwrap()
+            SpawnerSettings { layers, ready_for: SETTLE_MAX / 2, ..SpawnerSettings::default() };
+        Spawner::start_with_settings(settings).unwrap()
     });
     let run_each = || {
         for (warden, layers) in wardens.iter().zip(both) {
-            run(warden, place.order(layers, "/bin/true", &[]));
+            run(warden, place.spawn_spec(layers, "/bin/true", &[]));
         }
     };
     run_each();
-    let before = HostResidue::of(&wardens, place);
+    let before = HostResidue::collect(&wardens, place);
     for _ in 0..commands / 2 {
         run_each();
     }
-    HostResidue::of(&wardens, place).more_than(&before)
+    HostResidue::collect(&wardens, place).list_added_since(&before)
 }
 
 /// What can be seen of commands from outside.
@@ -257,23 +258,23 @@ struct HostResidue {
 }
 
 impl HostResidue {
-    fn of(wardens: &[Spawner; 2], place: &CostFixture) -> Self {
+    fn collect(wardens: &[Spawner; 2], place: &CostFixture) -> Self {
         // Ends that were told may still be on their way out.
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(SETTLE_MAX);
         let own = std::process::id();
         let pids = || wardens.iter().filter_map(Spawner::pid).chain([own]);
         let lines = |path: &str| fs::read_to_string(path).unwrap_or_default().lines().count();
         Self {
             counts: [
-                ("processes", pids().map(below).sum()),
-                ("handles", pids().map(handles).sum()),
+                ("processes", pids().map(count_descendants).sum()),
+                ("handles", pids().map(count_handles).sum()),
                 ("mounts", lines("/proc/self/mountinfo")),
             ],
-            files: place.files().into_iter().chain(stale_groups()).collect(),
+            files: place.list_files().into_iter().chain(find_stale_cgroups()).collect(),
         }
     }
 
-    fn more_than(&self, before: &Self) -> Vec<String> {
+    fn list_added_since(&self, before: &Self) -> Vec<String> {
         let counts = self.counts.iter().zip(&before.counts).filter(|(now, then)| now.1 > then.1);
         let counts = counts.map(|(now, then)| format!("{} {}", now.1 - then.1, now.0));
         counts.chain(self.files.difference(&before.files).cloned()).collect()
@@ -281,19 +282,19 @@ impl HostResidue {
 }
 
 /// Processes below one, ended ones among them.
-fn below(pid: u32) -> usize {
+fn count_descendants(pid: u32) -> usize {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children = list.split_whitespace().filter_map(|pid| pid.parse().ok());
-    children.map(|child| 1 + below(child)).sum()
+    children.map(|child| 1 + count_descendants(child)).sum()
 }
 
-fn handles(pid: u32) -> usize {
+fn count_handles(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
 /// Control groups whose keeper is gone. Others run commands here too, so one that is only about to
 /// be removed does not count: it is not there at the second look.
-fn stale_groups() -> BTreeSet<String> {
+fn find_stale_cgroups() -> BTreeSet<String> {
     fn search(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -307,7 +308,7 @@ fn stale_groups() -> BTreeSet<String> {
             }
         }
     }
-    let looks = [Duration::ZERO, SETTLE].map(|pause| {
+    let looks = [Duration::ZERO, SETTLE_MAX].map(|pause| {
         std::thread::sleep(pause);
         let mut found = BTreeSet::new();
         search(Path::new("/sys/fs/cgroup"), &mut found);
@@ -317,13 +318,13 @@ fn stale_groups() -> BTreeSet<String> {
     first.intersection(&second).cloned().collect()
 }
 
-fn timed(work: impl FnOnce()) -> Duration {
+fn measure_after_pause(work: impl FnOnce()) -> Duration {
     // What the one before set off in the background is over then.
     std::thread::sleep(PAUSE);
-    measured(work)
+    measure(work)
 }
 
-fn measured(work: impl FnOnce()) -> Duration {
+fn measure(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()

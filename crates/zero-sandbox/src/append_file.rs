@@ -57,7 +57,7 @@ impl AppendFile {
     }
 
     /// Adds a line, which must not hold a line break, and says by how many bytes the file grew.
-    pub fn line(&mut self, start: LineStart, line: &[u8]) -> io::Result<u64> {
+    pub fn append_line(&mut self, start: LineStart, line: &[u8]) -> io::Result<u64> {
         use std::io::Write as _;
         let start: &[u8] = match start {
             LineStart::Fresh => b"",
@@ -72,15 +72,15 @@ impl AppendFile {
 
     /// The last line of the first `size` bytes that `pick` takes for one, whether it has its end or
     /// not, and what the next line has to start with. At most `bytes_max` are looked at, from the end.
-    pub fn last<T>(
+    pub fn find_last_line<T>(
         &self,
         size: u64,
         bytes_max: u64,
         pick: impl Fn(&[u8]) -> Option<T>,
     ) -> io::Result<(Option<T>, LineStart)> {
         /// Bytes looked at first: several usual lines.
-        const FIRST_LOOK: u64 = 16 * 1024;
-        let mut look = FIRST_LOOK.min(bytes_max);
+        const FIRST_READ_BYTES: u64 = 16 * 1024;
+        let mut look = FIRST_READ_BYTES.min(bytes_max);
         loop {
             let from = size.saturating_sub(look);
             let mut bytes = vec![0; usize::try_from(size - from).unwrap_or(usize::MAX)];
@@ -105,20 +105,20 @@ mod tests {
     use super::*;
     use crate::StateDir;
 
-    fn file_with(text: &str) -> (tempfile::TempDir, AppendFile) {
+    fn create_file_with(text: &str) -> (tempfile::TempDir, AppendFile) {
         let temp = tempfile::tempdir().unwrap();
         std::fs::write(temp.path().join("log"), text).unwrap();
-        let file = StateDir::new(temp.path()).append_lines("log").unwrap();
+        let file = StateDir::new(temp.path()).open_append("log").unwrap();
         (temp, file)
     }
 
     #[test]
     fn a_line_never_continues_a_torn_one() {
-        let (temp, mut file) = file_with("whole\ntor");
+        let (temp, mut file) = create_file_with("whole\ntor");
         file.reserve(1_000).unwrap();
-        let (_, start) = file.last(9, 1_000, |_| Some(())).unwrap();
-        assert_eq!(file.line(start, b"next").unwrap(), 6);
-        assert_eq!(file.line(LineStart::Fresh, b"last").unwrap(), 5);
+        let (_, start) = file.find_last_line(9, 1_000, |_| Some(())).unwrap();
+        assert_eq!(file.append_line(start, b"next").unwrap(), 6);
+        assert_eq!(file.append_line(LineStart::Fresh, b"last").unwrap(), 5);
         assert_eq!(
             std::fs::read_to_string(temp.path().join("log")).unwrap(),
             "whole\ntor\nnext\nlast\n"
@@ -130,11 +130,11 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, bytes_max: u64, expected: Option<&str>, start: LineStart) {
-        let (_temp, file) = file_with(text);
+        let (_temp, file) = create_file_with(text);
         let row = |line: &[u8]| {
             line.starts_with(b"row").then(|| String::from_utf8(line.to_vec()).unwrap())
         };
-        let (found, found_start) = file.last(text.len() as u64, bytes_max, row).unwrap();
+        let (found, found_start) = file.find_last_line(text.len() as u64, bytes_max, row).unwrap();
         assert_eq!((found.as_deref(), found_start), (expected, start), "{:.40}", text);
     }
 

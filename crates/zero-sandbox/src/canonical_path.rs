@@ -55,23 +55,23 @@ pub enum FinalLinkMode {
 }
 
 /// Resolves `below` starting in `start`, which is canonical already. `below` may be absolute.
-pub fn canonicalise(
+pub fn canonicalize(
     start: &Path,
     below: &Path,
     last: FinalLinkMode,
 ) -> Result<CanonicalPath, CanonicalPathError> {
     let mut here = start.to_path_buf();
     let mut todo: VecDeque<OsString> = VecDeque::new();
-    push_front(&mut here, &mut todo, below);
+    prepend_components(&mut here, &mut todo, below);
     let mut links = 0;
     while let Some(name) = todo.pop_front() {
         if name == ".." {
             here.pop();
             continue;
         }
-        let (name, stat) = match look(&here, &name) {
+        let (name, stat) = match find_entry(&here, &name) {
             Ok(found) => found,
-            Err(Errno::NOENT) => return missing(here, name, todo),
+            Err(Errno::NOENT) => return with_missing_tail(here, name, todo),
             Err(errno) => return Err(CanonicalPathError::System(errno)),
         };
         let next = here.join(&name);
@@ -82,7 +82,7 @@ pub fn canonicalise(
                     return Err(CanonicalPathError::TooManyLinks);
                 }
                 let target = read_link(&here, &next)?;
-                push_front(&mut here, &mut todo, &target);
+                prepend_components(&mut here, &mut todo, &target);
             }
             FileType::Directory => here = next,
             _ if todo.is_empty() => here = next,
@@ -92,7 +92,7 @@ pub fn canonicalise(
     Ok(CanonicalPath { existing: here, missing: Vec::new() })
 }
 
-fn missing(
+fn with_missing_tail(
     here: PathBuf,
     name: OsString,
     todo: VecDeque<OsString>,
@@ -105,7 +105,7 @@ fn missing(
 }
 
 /// Puts the components of `path` in front of what is left to do; an absolute one starts afresh.
-fn push_front(here: &mut PathBuf, todo: &mut VecDeque<OsString>, path: &Path) {
+fn prepend_components(here: &mut PathBuf, todo: &mut VecDeque<OsString>, path: &Path) {
     for component in path.components().rev() {
         match component {
             Component::Normal(name) => todo.push_front(name.to_owned()),
@@ -117,11 +117,11 @@ fn push_front(here: &mut PathBuf, todo: &mut VecDeque<OsString>, path: &Path) {
 }
 
 /// Finds `name` in `folder` and the name it really has there.
-fn look(folder: &Path, name: &OsStr) -> Result<(OsString, Stat), Errno> {
+fn find_entry(folder: &Path, name: &OsStr) -> Result<(OsString, Stat), Errno> {
     match rustix::fs::lstat(folder.join(name)) {
-        Ok(stat) => Ok((name_on_disk(folder, name, &stat), stat)),
+        Ok(stat) => Ok((find_name_on_disk(folder, name, &stat), stat)),
         Err(Errno::NOENT) => {
-            let twin = unicode_twin(folder, name).ok_or(Errno::NOENT)?;
+            let twin = find_unicode_equivalent(folder, name).ok_or(Errno::NOENT)?;
             let stat = rustix::fs::lstat(folder.join(&twin))?;
             Ok((twin, stat))
         }
@@ -154,7 +154,7 @@ fn is_procfs(path: &Path) -> bool {
 ///
 /// Asking for the name with its case swapped tells: on a case-sensitive folder it is either absent
 /// or another file, and nothing more has to be looked at.
-fn name_on_disk(folder: &Path, name: &OsStr, stat: &Stat) -> OsString {
+fn find_name_on_disk(folder: &Path, name: &OsStr, stat: &Stat) -> OsString {
     let swapped: Vec<u8> = name.as_bytes().iter().map(|b| swap_case(*b)).collect();
     let same_file = swapped != name.as_bytes()
         && rustix::fs::lstat(folder.join(OsStr::from_bytes(&swapped)))
@@ -163,7 +163,7 @@ fn name_on_disk(folder: &Path, name: &OsStr, stat: &Stat) -> OsString {
         return name.to_owned();
     }
     let mut found = None;
-    for (entry, inode) in entries(folder) {
+    for (entry, inode) in list_entries(folder) {
         if entry == name {
             return entry;
         }
@@ -180,21 +180,21 @@ fn swap_case(byte: u8) -> u8 {
 
 /// The one entry that differs from `name` only in how its characters are composed. Unicode calls
 /// them the same, and nobody can tell them apart.
-fn unicode_twin(folder: &Path, name: &OsStr) -> Option<OsString> {
+fn find_unicode_equivalent(folder: &Path, name: &OsStr) -> Option<OsString> {
     let wanted = name.to_str().filter(|name| !name.is_ascii())?;
-    let wanted = folded(wanted);
-    let mut twins = entries(folder)
+    let wanted = fold_unicode(wanted);
+    let mut twins = list_entries(folder)
         .map(|(entry, _)| entry)
-        .filter(|entry| entry.to_str().is_some_and(|e| folded(e) == wanted));
+        .filter(|entry| entry.to_str().is_some_and(|e| fold_unicode(e) == wanted));
     let twin = twins.next()?;
     twins.next().is_none().then_some(twin)
 }
 
-fn folded(name: &str) -> String {
+fn fold_unicode(name: &str) -> String {
     name.nfc().collect()
 }
 
-fn entries(folder: &Path) -> impl Iterator<Item = (OsString, u64)> {
+fn list_entries(folder: &Path) -> impl Iterator<Item = (OsString, u64)> {
     let opened = rustix::fs::open(
         folder,
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
@@ -236,7 +236,7 @@ mod tests {
         #[track_caller]
         fn check(&self, path: &str, expected: &str) {
             let root = self.temp.path().canonicalize().unwrap();
-            let shown = match canonicalise(&root, Path::new(path), FinalLinkMode::Follow) {
+            let shown = match canonicalize(&root, Path::new(path), FinalLinkMode::Follow) {
                 Ok(found) => {
                     let mut path = found.existing.display().to_string();
                     path = path.replace(&root.display().to_string(), "ROOT");
@@ -281,7 +281,7 @@ mod tests {
     fn a_last_link_can_be_kept() {
         let tree = LinkTreeFixture::new();
         let root = tree.temp.path().canonicalize().unwrap();
-        let kept = canonicalise(&root, Path::new("short"), FinalLinkMode::Keep).unwrap();
+        let kept = canonicalize(&root, Path::new("short"), FinalLinkMode::Keep).unwrap();
         assert_eq!(kept.existing, root.join("short"));
     }
 
@@ -313,7 +313,7 @@ mod tests {
         ) {
             let tree = LinkTreeFixture::new();
             let root = tree.temp.path().canonicalize().unwrap();
-            if let Ok(found) = canonicalise(&root, &parts.iter().collect::<PathBuf>(), FinalLinkMode::Follow) {
+            if let Ok(found) = canonicalize(&root, &parts.iter().collect::<PathBuf>(), FinalLinkMode::Follow) {
                 proptest::prop_assert_eq!(&found.existing.canonicalize().unwrap(), &found.existing);
                 proptest::prop_assert!(found.missing.iter().all(|name| name != ".." && name != "."));
             }

@@ -31,7 +31,7 @@ const CPU_PERIOD_US: u64 = 100_000;
 
 /// Memory that a command may leave to the next one in the same groups: what the walls themselves hold,
 /// and what the kernel keeps for them.
-const LEFT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const REUSE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// The kernel counts threads like processes, and a build may have many of them. It gets a bound
 /// that stops a bomb, and processes alone are counted every now and then.
@@ -85,19 +85,19 @@ struct ControlGroup {
 
 impl CommandCgroups {
     /// Makes groups for a command this process keeps. What cannot be had is not there.
-    pub(crate) fn make(places: &CgroupParents, limits: &ProcessLimits) -> Self {
+    pub(crate) fn create(places: &CgroupParents, limits: &ProcessLimits) -> Self {
         let mut groups = Self::default();
-        groups.limit(places, limits);
+        groups.set_limits(places, limits);
         groups
     }
 
     /// Goes into groups of version 1, without limits yet, ahead of a command that this process
     /// will start.
-    pub(crate) fn ahead(places: &CgroupParents) -> Self {
+    pub(crate) fn join_ahead(places: &CgroupParents) -> Self {
         let mut groups = Self::default();
-        let Some(name) = CgroupName::own().map(|name| name.to_string()) else { return groups };
-        for folder in places.version_1().map(|parent| parent.join(&name)) {
-            if !groups.has_made(&folder) {
+        let Some(name) = CgroupName::for_self().map(|name| name.to_string()) else { return groups };
+        for folder in places.v1_parents().map(|parent| parent.join(&name)) {
+            if !groups.create_folder(&folder) {
                 continue;
             }
             if kernel_file::write(&folder.join("cgroup.procs"), "0").is_ok() {
@@ -109,14 +109,17 @@ impl CommandCgroups {
     }
 
     /// Sets limits, on groups made ahead or now.
-    pub(crate) fn limit(&mut self, places: &CgroupParents, limits: &ProcessLimits) {
+    pub(crate) fn set_limits(&mut self, places: &CgroupParents, limits: &ProcessLimits) {
         self.limits = Some(*limits);
-        let Some(name) = CgroupName::own().map(|name| name.to_string()) else { return };
-        self.memory = self.one(places.memory(limits), &name, |group| group.limit_memory(limits));
-        self.cpu = self.one(places.cpu(limits), &name, |group| group.limit_cpu(limits));
-        self.processes =
-            self.one(places.processes(limits), &name, |group| group.limit_processes(limits));
-        self.before = self.counts();
+        let Some(name) = CgroupName::for_self().map(|name| name.to_string()) else { return };
+        self.memory = self
+            .create_group(places.memory_parent(limits), &name, |group| group.limit_memory(limits));
+        self.cpu =
+            self.create_group(places.cpu_parent(limits), &name, |group| group.limit_cpu(limits));
+        self.processes = self.create_group(places.processes_parent(limits), &name, |group| {
+            group.limit_processes(limits)
+        });
+        self.before = self.read_counters();
     }
 
     /// Whether this process is in groups itself, and could leave.
@@ -145,17 +148,17 @@ impl CommandCgroups {
     ///
     /// What the kernel gives back when somebody needs it does not count, but for a bound: to give it
     /// back takes time.
-    pub(crate) fn are_as_new(&self) -> bool {
+    pub(crate) fn is_reusable(&self) -> bool {
         let (Some(group), Some(limits)) = (&self.memory, &self.limits) else { return true };
-        let held = group.memory_held();
+        let held = group.read_memory();
         held.is_some_and(|held| {
-            held.all <= limits.memory_bytes / 2 && held.not_given_back <= LEFT_BYTES_MAX
+            held.all <= limits.memory_bytes / 2 && held.not_given_back <= REUSE_BYTES_MAX
         })
     }
 
     /// Begins to count for another command under the same limits.
-    pub(crate) fn begin_again(&mut self) {
-        self.before = self.counts();
+    pub(crate) fn reset_counters(&mut self) {
+        self.before = self.read_counters();
         if let (Some(group), Some(limits)) = (&self.cpu, &self.limits) {
             // A share that is set anew is whole again. Should it not be, the one that is set holds.
             let set = group.limit_cpu(limits);
@@ -164,16 +167,20 @@ impl CommandCgroups {
     }
 
     /// What cannot be read was not counted.
-    fn counts(&self) -> CgroupCounters {
+    fn read_counters(&self) -> CgroupCounters {
         let (killed, peak) = match &self.memory {
-            Some(group) => (group.killed().unwrap_or_default(), group.peak().unwrap_or_default()),
+            Some(group) => (
+                group.oom_kill_count().unwrap_or_default(),
+                group.peak_memory().unwrap_or_default(),
+            ),
             None => (0, 0),
         };
-        let refused = self.processes.as_ref().and_then(ControlGroup::refused).unwrap_or_default();
+        let refused =
+            self.processes.as_ref().and_then(ControlGroup::refused_fork_count).unwrap_or_default();
         CgroupCounters { killed, refused, peak }
     }
 
-    fn has_made(&mut self, folder: &Path) -> bool {
+    fn create_folder(&mut self, folder: &Path) -> bool {
         if self.made.iter().any(|made| made == folder) {
             return true;
         }
@@ -187,7 +194,7 @@ impl CommandCgroups {
         }
     }
 
-    fn one(
+    fn create_group(
         &mut self,
         place: Option<(CgroupVersion, &Path)>,
         name: &str,
@@ -195,7 +202,7 @@ impl CommandCgroups {
     ) -> Option<ControlGroup> {
         let (version, parent) = place?;
         let group = ControlGroup { version, folder: parent.join(name) };
-        (self.has_made(&group.folder) && limit(&group).is_ok()).then_some(group)
+        (self.create_folder(&group.folder) && limit(&group).is_ok()).then_some(group)
     }
 
     /// What enforces which limit.
@@ -213,7 +220,7 @@ impl CommandCgroups {
     }
 
     /// How a process gets into the groups.
-    pub(crate) fn entries(&self) -> io::Result<CgroupEntryHandles> {
+    pub(crate) fn open_entries(&self) -> io::Result<CgroupEntryHandles> {
         let in_use = |folder: &&PathBuf| {
             !self.joined.contains(folder)
                 && [&self.memory, &self.cpu, &self.processes]
@@ -238,21 +245,22 @@ impl CommandCgroups {
     }
 
     /// The limit the command went over, if it did.
-    pub(crate) fn exceeded(&self) -> Option<ExitCause> {
+    pub(crate) fn find_exceeded_limit(&self) -> Option<ExitCause> {
         let limits = self.limits.as_ref()?;
         if let Some(group) = &self.memory
-            && group.killed() > Some(self.before.killed)
+            && group.oom_kill_count() > Some(self.before.killed)
         {
             let limit = limits.memory_bytes;
             // One that is no higher than before may be another command's.
-            let peak = group.peak().filter(|peak| *peak > self.before.peak).unwrap_or_default();
+            let peak =
+                group.peak_memory().filter(|peak| *peak > self.before.peak).unwrap_or_default();
             return Some(ExitCause::MemoryLimit { limit, used: peak.max(limit) });
         }
         let group = self.processes.as_ref()?;
         // What cannot be read now says nothing: it was within the limit when it last could be, and
         // what the kernel refused counts all the same.
         let members = kernel_file::read(&group.folder.join("cgroup.procs")).unwrap_or_default();
-        let refused = group.refused() > Some(self.before.refused);
+        let refused = group.refused_fork_count() > Some(self.before.refused);
         let own = u64::from(self.inside.contains(&group.folder));
         let count = (members.lines().count() as u64).saturating_sub(own);
         let limit = limits.processes;
@@ -261,7 +269,7 @@ impl CommandCgroups {
     }
 
     /// Whether anything has to be asked now and then.
-    pub(crate) fn is_any(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.memory.is_some() || self.processes.is_some()
     }
 
@@ -288,13 +296,13 @@ impl Drop for CommandCgroups {
 }
 
 /// The name of the groups that a process keeps, to remove them when it is gone.
-pub(crate) fn name_of(keeper: i32) -> Option<String> {
-    CgroupName::of(keeper).map(|name| name.to_string())
+pub(crate) fn name_for_process(keeper: i32) -> Option<String> {
+    CgroupName::for_process(keeper).map(|name| name.to_string())
 }
 
 /// Removes the groups that a process went into and did not leave before it ended.
 pub(crate) fn remove_named(places: &CgroupParents, name: &str) {
-    for parent in places.version_1() {
+    for parent in places.v1_parents() {
         remove(&parent.join(name));
     }
 }
@@ -308,35 +316,35 @@ struct CgroupMemory {
 
 impl ControlGroup {
     /// How many of its processes were killed for want of memory.
-    fn killed(&self) -> Option<u64> {
+    fn oom_kill_count(&self) -> Option<u64> {
         let events = match self.version {
             CgroupVersion::V2 => "memory.events",
             CgroupVersion::V1 => "memory.oom_control",
         };
-        kernel_file::counter(&self.folder.join(events), "oom_kill")
+        kernel_file::read_counter(&self.folder.join(events), "oom_kill")
     }
 
     /// The most memory that it held.
-    fn peak(&self) -> Option<u64> {
+    fn peak_memory(&self) -> Option<u64> {
         let peak = match self.version {
             CgroupVersion::V2 => "memory.peak",
             CgroupVersion::V1 => "memory.max_usage_in_bytes",
         };
-        kernel_file::number(&self.folder.join(peak))
+        kernel_file::read_number(&self.folder.join(peak))
     }
 
     /// How many of its processes were not let come into being.
-    fn refused(&self) -> Option<u64> {
-        kernel_file::counter(&self.folder.join("pids.events"), "max")
+    fn refused_fork_count(&self) -> Option<u64> {
+        kernel_file::read_counter(&self.folder.join("pids.events"), "max")
     }
 
-    fn memory_held(&self) -> Option<CgroupMemory> {
+    fn read_memory(&self) -> Option<CgroupMemory> {
         let (usage, in_files) = match self.version {
             CgroupVersion::V2 => ("memory.current", "file"),
             CgroupVersion::V1 => ("memory.usage_in_bytes", "cache"),
         };
-        let all = kernel_file::number(&self.folder.join(usage))?;
-        if all <= LEFT_BYTES_MAX {
+        let all = kernel_file::read_number(&self.folder.join(usage))?;
+        if all <= REUSE_BYTES_MAX {
             return Some(CgroupMemory { all, not_given_back: all });
         }
         // The kernel takes long to add this up.
@@ -351,7 +359,7 @@ impl ControlGroup {
         Some(CgroupMemory { all, not_given_back: all.saturating_sub(given_back) })
     }
 
-    fn set(&self, file: &str, value: &str) -> io::Result<()> {
+    fn write_value(&self, file: &str, value: &str) -> io::Result<()> {
         kernel_file::write(&self.folder.join(file), value)
     }
 
@@ -359,18 +367,18 @@ impl ControlGroup {
         let bytes = limits.memory_bytes.to_string();
         match self.version {
             CgroupVersion::V2 => {
-                self.set("memory.max", &bytes)?;
+                self.write_value("memory.max", &bytes)?;
                 // Not there without swap.
-                let _ = self.set("memory.swap.max", "0");
-                let _ = self.set("memory.oom.group", "1");
+                let _ = self.write_value("memory.swap.max", "0");
+                let _ = self.write_value("memory.oom.group", "1");
             }
             CgroupVersion::V1 => {
                 // Set before, for another command: memory alone may never have more than both.
-                let _ = self.set("memory.memsw.limit_in_bytes", "-1");
-                self.set("memory.limit_in_bytes", &bytes)?;
+                let _ = self.write_value("memory.memsw.limit_in_bytes", "-1");
+                self.write_value("memory.limit_in_bytes", &bytes)?;
                 // Memory and swap together, where swap is counted; otherwise avoid swap.
-                if self.set("memory.memsw.limit_in_bytes", &bytes).is_err() {
-                    let _ = self.set("memory.swappiness", "0");
+                if self.write_value("memory.memsw.limit_in_bytes", &bytes).is_err() {
+                    let _ = self.write_value("memory.swappiness", "0");
                 }
             }
         }
@@ -380,10 +388,10 @@ impl ControlGroup {
     fn limit_cpu(&self, limits: &ProcessLimits) -> io::Result<()> {
         let quota = CPU_PERIOD_US * u64::from(limits.cpu_percent.max(1)) / 100;
         match self.version {
-            CgroupVersion::V2 => self.set("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
+            CgroupVersion::V2 => self.write_value("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
             CgroupVersion::V1 => {
-                self.set("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
-                self.set("cpu.cfs_quota_us", &quota.to_string())
+                self.write_value("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
+                self.write_value("cpu.cfs_quota_us", &quota.to_string())
             }
         }
     }
@@ -391,18 +399,18 @@ impl ControlGroup {
     fn limit_processes(&self, limits: &ProcessLimits) -> io::Result<()> {
         let tasks = limits.processes.saturating_mul(TASKS_PER_PROCESS);
         let tasks = if tasks < TASKS_MAX { tasks.to_string() } else { "max".to_owned() };
-        self.set("pids.max", &tasks)
+        self.write_value("pids.max", &tasks)
     }
 }
 
 /// Removes groups whose keepers are gone, and kills what is still in them.
 pub(crate) fn sweep(places: &CgroupParents) {
-    let Some(own) = CgroupName::own() else { return };
+    let Some(own) = CgroupName::for_self() else { return };
     for parent in places.parents() {
-        for name in kernel_file::names(parent).unwrap_or_default() {
+        for name in kernel_file::list_names(parent).unwrap_or_default() {
             let Some(found) = CgroupName::parse(&name) else { continue };
             // Numbers mean something only among those who count alike.
-            if found.namespace != own.namespace || found.is_kept() {
+            if found.namespace != own.namespace || found.is_owner_alive() {
                 continue;
             }
             let folder = parent.join(&name);
@@ -436,11 +444,11 @@ struct CgroupName {
 }
 
 impl CgroupName {
-    fn own() -> Option<Self> {
-        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    fn for_self() -> Option<Self> {
+        Self::for_process(rustix::process::getpid().as_raw_nonzero().get())
     }
 
-    fn of(pid: i32) -> Option<Self> {
+    fn for_process(pid: i32) -> Option<Self> {
         let namespace = rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino;
         Some(Self { namespace, pid, started: ProcessInfo::read(pid)?.started })
     }
@@ -456,7 +464,7 @@ impl CgroupName {
     }
 
     /// Whether its keeper is alive.
-    fn is_kept(&self) -> bool {
+    fn is_owner_alive(&self) -> bool {
         ProcessInfo::read(self.pid)
             .is_some_and(|now| now.started == self.started && !now.is_zombie())
     }
@@ -477,8 +485,8 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a process to be left behind")]
     fn only_what_nobody_keeps_is_swept() {
         let places = CgroupParents::find();
-        let kept = CommandCgroups::make(&places, &ProcessLimits::default());
-        let own = CgroupName::own().unwrap();
+        let kept = CommandCgroups::create(&places, &ProcessLimits::default());
+        let own = CgroupName::for_self().unwrap();
         let stale = CgroupName { started: own.started + 1, ..own }.to_string();
         let mut left = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         for parent in places.parents() {
@@ -513,15 +521,15 @@ mod tests {
         groups.processes = Some(group);
         groups.limits = Some(ProcessLimits::default());
         groups.inside = vec![folder];
-        assert_eq!(groups.exceeded(), None);
+        assert_eq!(groups.find_exceeded_limit(), None);
     }
 
     #[test]
     fn a_name_tells_who_keeps_the_group() {
-        let own = CgroupName::own().unwrap();
-        assert_eq!(CgroupName::parse(&own.to_string()), Some(CgroupName::own().unwrap()));
-        assert!(own.is_kept());
-        assert!(!CgroupName { started: own.started + 1, ..own }.is_kept());
+        let own = CgroupName::for_self().unwrap();
+        assert_eq!(CgroupName::parse(&own.to_string()), Some(CgroupName::for_self().unwrap()));
+        assert!(own.is_owner_alive());
+        assert!(!CgroupName { started: own.started + 1, ..own }.is_owner_alive());
         for other in ["zero-1-2", "zero-1-2-3-4", "user.slice", "zero-a-b-c", ""] {
             assert_eq!(CgroupName::parse(other), None, "{other}");
         }

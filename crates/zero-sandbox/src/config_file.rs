@@ -85,10 +85,10 @@ impl ConfigFile {
         }
     }
 
-    /// What it holds; `None` when there is no such file.
+    /// What it holds; `Absent` when there is no such file.
     pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, ConfigFileError> {
-        let Some(place) = self.find()? else { return self.absent() };
-        let Some(stat) = place.stat()? else { return self.absent() };
+        let Some(place) = self.open_location()? else { return self.check_absent() };
+        let Some(stat) = place.stat()? else { return self.check_absent() };
         refuse_special(&stat)?;
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -106,11 +106,11 @@ impl ConfigFile {
 
     /// That there is no file; but a link that leads nowhere stands for one that cannot be had now,
     /// as when its disk is not there.
-    fn absent(&self) -> Result<Option<Vec<u8>>, ConfigFileError> {
+    fn check_absent(&self) -> Result<Option<Vec<u8>>, ConfigFileError> {
         let Self::Own(path) = self else { return Ok(None) };
         let leads_nowhere = |path: &Path| {
             let is_link = rustix::fs::lstat(path)
-                .is_ok_and(|stat| FileFacts::of(&stat).file_type == FileType::Symlink);
+                .is_ok_and(|stat| FileFacts::from_stat(&stat).file_type == FileType::Symlink);
             is_link && matches!(rustix::fs::stat(path), Err(Errno::NOENT))
         };
         if path.ancestors().any(leads_nowhere) {
@@ -122,11 +122,11 @@ impl ConfigFile {
     /// Puts `bytes` in its place, making the folders above it when needed. An old file's mode and
     /// owner stay; a new one of the person's own is private.
     pub fn write(&self, bytes: &[u8]) -> Result<(), ConfigFileError> {
-        let place = self.make()?;
+        let place = self.create_location()?;
         let old = place.stat()?;
         if let Some(stat) = &old {
             refuse_special(stat)?;
-            may_write(&place)?;
+            check_writable(&place)?;
         }
         let temp = temporary_name(&place.name);
         let written = place.replace(&temp, bytes, old.as_ref(), self.new_mode());
@@ -144,16 +144,16 @@ impl ConfigFile {
         }
     }
 
-    /// The folder it lies in, held open; `None` when that does not exist.
-    fn find(&self) -> Result<Option<ConfigFileLocation>, ConfigFileError> {
+    /// The folder it lies in, held open; `Absent` when that does not exist.
+    fn open_location(&self) -> Result<Option<ConfigFileLocation>, ConfigFileError> {
         let opened = match self {
             Self::Own(path) => {
-                let path = settled(path)?;
-                let (above, name) = split(&path)?;
+                let path = resolve_links(path)?;
+                let (above, name) = split_name(&path)?;
                 (rustix::fs::open(above, folder_flags(), Mode::empty()), name.to_owned())
             }
             Self::Beneath { root, relative } => {
-                let (above, name) = split(relative)?;
+                let (above, name) = split_name(relative)?;
                 // A workspace that is not there has no files.
                 let opened = rustix::fs::open(root, folder_flags(), Mode::empty())
                     .and_then(|root| open_beneath::open(&root, above, folder_flags()));
@@ -168,17 +168,17 @@ impl ConfigFile {
     }
 
     /// The same, with missing folders made.
-    fn make(&self) -> Result<ConfigFileLocation, ConfigFileError> {
+    fn create_location(&self) -> Result<ConfigFileLocation, ConfigFileError> {
         match self {
             Self::Own(path) => {
-                let path = settled(path)?;
-                let (above, name) = split(&path)?;
+                let path = resolve_links(path)?;
+                let (above, name) = split_name(&path)?;
                 StateDir::new(above).create()?;
                 let folder = rustix::fs::open(above, folder_flags(), Mode::empty())?;
                 Ok(ConfigFileLocation { folder, name: name.to_owned() })
             }
             Self::Beneath { root, relative } => {
-                let (above, name) = split(relative)?;
+                let (above, name) = split_name(relative)?;
                 let mut folder = rustix::fs::open(root, folder_flags(), Mode::empty())?;
                 for step in above.components() {
                     let step = Path::new(step.as_os_str());
@@ -196,10 +196,10 @@ impl ConfigFile {
 
 /// Waits for the lock that keeps two zeros from changing the same file at once.
 pub fn lock(state: &StateDir, name: &str) -> Result<File, ConfigFileError> {
-    file_lock::wait(state.lock_file(name)?, || Ok(())).map_err(|failure| match failure {
+    file_lock::wait_for_lock(state.lock_file(name)?, || Ok(())).map_err(|failure| match failure {
         LockError::System(error) => ConfigFileError::System(error),
         // Nobody calls the waiting off.
-        LockError::Held | LockError::NotWanted(_) => ConfigFileError::Locked,
+        LockError::Held | LockError::Cancelled(_) => ConfigFileError::Locked,
     })
 }
 
@@ -233,8 +233,8 @@ impl ConfigFileLocation {
         let mut file = File::from(rustix::fs::openat(&self.folder, temp, flags, mode)?);
         file.write_all(bytes)?;
         if let Some(old) = old {
-            keep_xattrs(self.folder.as_fd(), &self.name, &file);
-            FileAttributes::of(old).apply(&file)?;
+            copy_xattrs_from(self.folder.as_fd(), &self.name, &file);
+            FileAttributes::from_stat(old).apply(&file)?;
         }
         file.sync_all()?;
         rustix::fs::renameat(&self.folder, temp, &self.folder, &self.name)?;
@@ -245,18 +245,18 @@ impl ConfigFileLocation {
 }
 
 /// The path with its links followed, as far as it exists.
-fn settled(path: &Path) -> Result<PathBuf, ConfigFileError> {
-    let found = canonical_path::canonicalise(Path::new("/"), path, FinalLinkMode::Follow)
+fn resolve_links(path: &Path) -> Result<PathBuf, ConfigFileError> {
+    let found = canonical_path::canonicalize(Path::new("/"), path, FinalLinkMode::Follow)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
     Ok(found.missing.iter().fold(found.existing, |path, name| path.join(name)))
 }
 
-fn split(path: &Path) -> Result<(&Path, &OsStr), ConfigFileError> {
+fn split_name(path: &Path) -> Result<(&Path, &OsStr), ConfigFileError> {
     path.parent().zip(path.file_name()).ok_or(ConfigFileError::NotAFile)
 }
 
 fn refuse_special(stat: &Stat) -> Result<(), ConfigFileError> {
-    match FileFacts::of(stat).file_type {
+    match FileFacts::from_stat(stat).file_type {
         FileType::File => Ok(()),
         FileType::Symlink => Err(ConfigFileError::Link),
         FileType::Directory | FileType::Special => Err(ConfigFileError::NotAFile),
@@ -264,7 +264,7 @@ fn refuse_special(stat: &Stat) -> Result<(), ConfigFileError> {
 }
 
 /// That its folder lets us replace a file is no leave to change it.
-fn may_write(place: &ConfigFileLocation) -> Result<(), ConfigFileError> {
+fn check_writable(place: &ConfigFileLocation) -> Result<(), ConfigFileError> {
     let write = rustix::fs::Access::WRITE_OK;
     match rustix::fs::accessat(&place.folder, &place.name, write, AtFlags::EACCESS) {
         Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(errno.into()),
@@ -273,7 +273,7 @@ fn may_write(place: &ConfigFileLocation) -> Result<(), ConfigFileError> {
     }
 }
 
-fn keep_xattrs(folder: BorrowedFd<'_>, name: &OsStr, file: &File) {
+fn copy_xattrs_from(folder: BorrowedFd<'_>, name: &OsStr, file: &File) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     if let Ok(original) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
         file_attributes::copy_xattrs(original, file);
@@ -313,8 +313,8 @@ mod tests {
         assert_eq!(seen, expected, "{file:?}");
     }
 
-    fn names(folder: &Path) -> Vec<String> {
-        StateDir::new(folder).names().unwrap()
+    fn list_names(folder: &Path) -> Vec<String> {
+        StateDir::new(folder).list_names().unwrap()
     }
 
     #[test]
@@ -377,7 +377,11 @@ mod tests {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
         file.write(b"{ }").unwrap();
         assert_eq!((mode(), file.read(MAX).unwrap().unwrap()), (0o644, b"{ }".to_vec()));
-        assert_eq!(names(path.parent().unwrap()), ["settings.json"], "nothing is left beside it");
+        assert_eq!(
+            list_names(path.parent().unwrap()),
+            ["settings.json"],
+            "nothing is left beside it"
+        );
     }
 
     #[test]
@@ -426,6 +430,6 @@ mod tests {
         std::fs::remove_dir_all(root.join(".zero")).unwrap();
         symlink("../outside", root.join(".zero")).unwrap();
         assert!(matches!(file.write(b"x"), Err(ConfigFileError::NoFolder)));
-        assert!(names(&temp.path().join("outside")).is_empty());
+        assert!(list_names(&temp.path().join("outside")).is_empty());
     }
 }

@@ -7,7 +7,7 @@
 //! stand before there is a command: see [`bubblewrap_sandbox`].
 //!
 //! What no layer can enforce is an error that names it. A profile may say that it can do without;
-//! then [`ConfinementReport::missing`] says that it does.
+//! then [`ConfinementReport::missing_paths`] says that it does.
 //!
 //! What cannot be had at all, and is true of every such confinement: another name for a masked file
 //! that exists already (a hard link) reads it; and a file of the host that somebody outside replaces
@@ -72,7 +72,7 @@ pub(crate) enum NetworkOwner {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfineError {
     /// This machine cannot enforce part of the profile.
-    #[error("{}", gaps::listed(.0))]
+    #[error("{}", gaps::describe_gaps(.0))]
     Unenforceable(Vec<ConfinementGap>),
     /// A path depends on where somebody stands.
     #[error("`{}` is not an absolute path", path.display())]
@@ -136,7 +136,7 @@ enum ConfinementMethod {
 }
 
 impl PreparedCommand {
-    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`,
+    /// Prepares `command` to run under `profile` by means of `layers`, with these `program_streams`,
     /// with the network it is started in where that is not its own, and without the `sockets` that
     /// were there when it was ordered.
     pub(crate) fn new(
@@ -150,15 +150,15 @@ impl PreparedCommand {
         let intent = ConfinementPlan::new(profile, layers, &command.folder, &|_| false)?;
         let way = match &layers.bubblewrap {
             Ok(bubblewrap) => {
-                let terminal = bubblewrap_sandbox::terminal_name(streams[0]);
+                let terminal = bubblewrap_sandbox::find_terminal_name(streams[0]);
                 let (layout, folder) = (&intent.layout, command.folder.as_path());
                 let terminal = terminal.as_deref();
                 let purpose =
                     SandboxSpec { bubblewrap, profile, layout, folder, terminal, whose, sockets };
                 let mut inside = BubblewrapSandbox::new(&purpose)?;
-                let restrictions = intent.with_filter()?;
+                let restrictions = intent.to_filtered_restrictions()?;
                 let command = with_tmp(command, Path::new(mount_plan::TMP));
-                inside.give(command, restrictions, streams).map_err(ConfineError::HandOver)?;
+                inside.send_plan(command, restrictions, streams).map_err(ConfineError::HandOver)?;
                 ConfinementMethod::Bubblewrap(Box::new(inside))
             }
             Err(_) => {
@@ -176,7 +176,7 @@ impl PreparedCommand {
     /// start. None where a command needs nothing that could be prepared, and where something empty
     /// would have to stand in for more than `may_stand_in` says: a path that was there for the last
     /// command and is gone may be one that the next one may make.
-    pub(crate) fn ahead(
+    pub(crate) fn prewarm(
         profile: &SandboxProfile,
         layers: &SandboxLayers,
         folder: &Path,
@@ -184,11 +184,13 @@ impl PreparedCommand {
     ) -> Result<Option<Self>, ConfineError> {
         let Ok(bubblewrap) = &layers.bubblewrap else { return Ok(None) };
         let intent = ConfinementPlan::new(profile, layers, folder, &|_| false)?;
-        if mount_plan::missing(&intent.layout).any(|(path, ..)| !is_among(path, may_stand_in)) {
+        if mount_plan::missing_paths(&intent.layout)
+            .any(|(path, ..)| !is_covered_by(path, may_stand_in))
+        {
             return Ok(None);
         }
         let (layout, terminal, whose) = (&intent.layout, None, NetworkOwner::Own);
-        let sockets = &HostSockets::near(profile, folder);
+        let sockets = &HostSockets::for_command(profile, folder);
         let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, whose, sockets };
         let inside = BubblewrapSandbox::new(&purpose)?;
         let way = ConfinementMethod::Bubblewrap(Box::new(inside));
@@ -197,47 +199,47 @@ impl PreparedCommand {
 
     /// After walls were put up [ahead](Self::ahead): where there is news once they [stand](Self::is_up),
     /// or will not.
-    pub(crate) fn door(&self) -> Option<&OwnedFd> {
+    pub(crate) fn init_channel(&self) -> Option<&OwnedFd> {
         match &self.way {
-            ConfinementMethod::Bubblewrap(inside) => inside.door(),
+            ConfinementMethod::Bubblewrap(inside) => inside.init_channel(),
             ConfinementMethod::Direct(..) => None,
         }
     }
 
     /// Whether they stand, when there is news at their [door](Self::door).
-    pub(crate) fn is_up(&mut self) -> bool {
+    pub(crate) fn is_ready(&mut self) -> bool {
         match &mut self.way {
-            ConfinementMethod::Bubblewrap(inside) => inside.is_up(),
+            ConfinementMethod::Bubblewrap(inside) => inside.is_ready(),
             ConfinementMethod::Direct(..) => false,
         }
     }
 
     /// Gives walls that stand ready a command, if they are those that it would get now, with a
     /// network of its own. Where they are not, or it fails, they are of no more use.
-    pub(crate) fn take(
+    pub(crate) fn assign_command(
         &mut self,
         profile: &SandboxProfile,
         layers: &SandboxLayers,
         command: &CommandSpec,
         streams: [&OwnedFd; 3],
     ) -> bool {
-        let terminal = bubblewrap_sandbox::terminal_name(streams[0]);
+        let terminal = bubblewrap_sandbox::find_terminal_name(streams[0]);
         let folder = command.folder.as_path();
-        let intent = self.intent_if_standing(profile, layers, folder, terminal.as_deref());
+        let intent = self.plan_if_valid(profile, layers, folder, terminal.as_deref());
         let (Some(intent), ConfinementMethod::Bubblewrap(inside)) = (intent, &mut self.way) else {
             return false;
         };
-        let Ok(restrictions) = intent.with_filter() else { return false };
+        let Ok(restrictions) = intent.to_filtered_restrictions() else { return false };
         self.confinement = intent.confinement;
         let command = with_tmp(command, Path::new(mount_plan::TMP));
-        inside.give(command, restrictions, streams).is_ok()
+        inside.send_plan(command, restrictions, streams).is_ok()
     }
 
     /// After a command of which no process is left: whether nothing else of it is left in its walls,
     /// and another one may [take](Self::take) them.
-    pub(crate) fn is_as_new(&mut self) -> bool {
+    pub(crate) fn is_reusable(&mut self) -> bool {
         match &mut self.way {
-            ConfinementMethod::Bubblewrap(inside) => inside.is_as_new(),
+            ConfinementMethod::Bubblewrap(inside) => inside.is_reusable(),
             ConfinementMethod::Direct(..) => false,
         }
     }
@@ -249,7 +251,7 @@ impl PreparedCommand {
         }
     }
 
-    fn intent_if_standing(
+    fn plan_if_valid(
         &mut self,
         profile: &SandboxProfile,
         layers: &SandboxLayers,
@@ -262,11 +264,12 @@ impl PreparedCommand {
             return None;
         };
         let intent =
-            ConfinementPlan::new(profile, layers, folder, &|path| inside.stands_in(path)).ok()?;
+            ConfinementPlan::new(profile, layers, folder, &|path| inside.is_placeholder(path))
+                .ok()?;
         let (layout, whose, sockets) =
-            (&intent.layout, NetworkOwner::Own, &HostSockets::near(profile, folder));
+            (&intent.layout, NetworkOwner::Own, &HostSockets::for_command(profile, folder));
         let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, whose, sockets };
-        inside.still_stands(&purpose).then_some(intent)
+        inside.is_still_valid(&purpose).then_some(intent)
     }
 
     fn image(&self) -> &ExecImage {
@@ -292,15 +295,15 @@ impl PreparedCommand {
     }
 
     /// The streams of the program, where they are not those of the command.
-    pub(crate) fn own_streams(&self) -> Option<[RawFd; 3]> {
+    pub(crate) fn program_streams(&self) -> Option<[RawFd; 3]> {
         match &self.way {
-            ConfinementMethod::Bubblewrap(inside) => Some(inside.streams()),
+            ConfinementMethod::Bubblewrap(inside) => Some(inside.program_streams()),
             ConfinementMethod::Direct(..) => None,
         }
     }
 
     /// Gives up what the profile does not grant. Afterwards this process can do nothing sensible
-    /// but execute [`PreparedCommand::program`].
+    /// but execute [`PreparedCommand::filter_program`].
     ///
     /// Every open handle but the first three is closed by that, but for those it needs.
     ///
@@ -311,11 +314,11 @@ impl PreparedCommand {
     /// allocates nothing.
     #[expect(unsafe_code, reason = "a promise only the caller can make")]
     pub(crate) unsafe fn restrict_self(&self) -> Result<(), Errno> {
-        restrictions::lead_session();
+        restrictions::become_session_leader();
         match &self.way {
             ConfinementMethod::Bubblewrap(inside) => {
-                restrictions::take_defaults()?;
-                restrictions::close_on_exec(inside.kept_numbers())
+                restrictions::reset_inherited_state()?;
+                restrictions::close_on_exec(inside.kept_fds())
             }
             ConfinementMethod::Direct(_, ready) => Ok(ready.apply()?),
         }
@@ -323,39 +326,39 @@ impl PreparedCommand {
 
     /// Lets go of what only the program needs. To be called when it runs: what is said inside has
     /// an end only when nobody out here could say anything.
-    pub(crate) fn launched(&mut self) {
+    pub(crate) fn release_launch_handles(&mut self) {
         if let ConfinementMethod::Bubblewrap(inside) = &mut self.way {
-            inside.launched();
+            inside.release_launch_handles();
         }
     }
 
-    /// Where the last step says what becomes of the command: see [`init_report::InitReport`]. None where the
+    /// Where the last step says what becomes of the command: see [`word::InitReport`]. None where the
     /// program is the command itself.
-    pub(crate) fn word(&self) -> Option<&OwnedFd> {
+    pub(crate) fn report_fd(&self) -> Option<&OwnedFd> {
         match &self.way {
-            ConfinementMethod::Bubblewrap(inside) => inside.word(),
+            ConfinementMethod::Bubblewrap(inside) => inside.report_fd(),
             ConfinementMethod::Direct(..) => None,
         }
     }
 
     /// What was said about walls that could not be put up.
-    pub(crate) fn complaints(&self) -> String {
+    pub(crate) fn read_error_output(&self) -> String {
         match &self.way {
-            ConfinementMethod::Bubblewrap(inside) => inside.complaints(),
+            ConfinementMethod::Bubblewrap(inside) => inside.read_error_output(),
             ConfinementMethod::Direct(..) => String::new(),
         }
     }
 
     /// Whether something of the host is gone on which the walls were to stand.
-    pub(crate) fn lacks_something(&self) -> bool {
+    pub(crate) fn is_mount_source_missing(&self) -> bool {
         match &self.way {
-            ConfinementMethod::Bubblewrap(inside) => inside.lacks_something(),
+            ConfinementMethod::Bubblewrap(inside) => inside.is_mount_source_missing(),
             ConfinementMethod::Direct(..) => false,
         }
     }
 
     /// Processes of the tree that belong to the walls and not to the command.
-    pub(crate) fn own_processes(&self) -> u64 {
+    pub(crate) fn sandbox_process_count(&self) -> u64 {
         match &self.way {
             // Bubblewrap and the last step.
             ConfinementMethod::Bubblewrap(_) => 2,
@@ -364,9 +367,9 @@ impl PreparedCommand {
     }
 
     /// The paths at which something stands that is empty and was made for commands.
-    pub(crate) fn stood_in(&self) -> Vec<PathBuf> {
+    pub(crate) fn placeholder_paths(&self) -> Vec<PathBuf> {
         match &self.way {
-            ConfinementMethod::Bubblewrap(inside) => inside.stood_in(),
+            ConfinementMethod::Bubblewrap(inside) => inside.placeholder_paths(),
             ConfinementMethod::Direct(..) => Vec::new(),
         }
     }
@@ -393,7 +396,7 @@ struct ConfinementPlan {
 }
 
 impl ConfinementPlan {
-    /// Changes nothing. What `stands_in` for something missing is taken for missing.
+    /// Changes nothing. What `is_placeholder` for something missing is taken for missing.
     fn new(
         profile: &SandboxProfile,
         layers: &SandboxLayers,
@@ -411,7 +414,7 @@ impl ConfinementPlan {
             return Err(ConfineError::NoTmp { path: profile.tmp.clone() });
         }
         let layout = PathLayout::new(profile, stands_in);
-        if layout.of(PathAccess::Writable).any(|path| path == Path::new("/")) {
+        if layout.paths_with(PathAccess::Writable).any(|path| path == Path::new("/")) {
             return Err(ConfineError::WritableRoot);
         }
         if let Some(path) = layout.linked_writable.first() {
@@ -419,9 +422,9 @@ impl ConfinementPlan {
         }
         let readable = match &layers.bubblewrap {
             Ok(_) => Some(vec![LandlockRule::new("/", LandlockAccess::Read)]),
-            Err(_) => landlock::readable_except(&hidden_without_mounts(&layout), RULES_MAX),
+            Err(_) => landlock::read_rules_except(&list_unreadable_paths(&layout), RULES_MAX),
         };
-        let gaps = gaps::find(profile, layers, &layout, readable.is_some());
+        let gaps = gaps::find_gaps(profile, layers, &layout, readable.is_some());
         if gaps.iter().any(|gap| !profile.weaknesses.contains(&gap.property)) {
             let not_allowed = |gap: &ConfinementGap| !profile.weaknesses.contains(&gap.property);
             return Err(ConfineError::Unenforceable(
@@ -430,19 +433,19 @@ impl ConfinementPlan {
         }
         let readable =
             readable.unwrap_or_else(|| vec![LandlockRule::new("/", LandlockAccess::Read)]);
-        let restrictions = restrictions(profile, layers, &layout, readable);
+        let restrictions = build_restrictions(profile, layers, &layout, readable);
         let holds =
-            SandboxProperty::ALL.into_iter().filter(|property| !gaps::has(&gaps, *property));
+            SandboxProperty::ALL.into_iter().filter(|property| !gaps::has_gap(&gaps, *property));
         let confinement = ConfinementReport { holds: holds.collect(), missing: gaps };
         Ok(Self { layout, restrictions, confinement })
     }
 
     /// What the last step inside has to give up.
-    fn with_filter(&self) -> Result<ProcessRestrictions, ConfineError> {
+    fn to_filtered_restrictions(&self) -> Result<ProcessRestrictions, ConfineError> {
         let mut restrictions = self.restrictions.clone();
         if let Some(sockets) = restrictions.sockets {
             // Made here, where it was made before; the last step would begin from nothing.
-            let filter = syscall_filter::program(sockets).map_err(RestrictionError::from)?;
+            let filter = syscall_filter::filter_program(sockets).map_err(RestrictionError::from)?;
             restrictions.filter = syscall_filter::to_numbers(&filter);
         }
         Ok(restrictions)
@@ -451,18 +454,20 @@ impl ConfinementPlan {
 
 /// Takes away what commands with a private `/tmp` in the same folder as `tmp` left behind when
 /// their process was killed. Returns how many empty folders and files there were.
-pub fn sweep(tmp: &Path) -> usize {
+pub fn sweep_placeholders(tmp: &Path) -> usize {
     placeholders::sweep(tmp)
 }
 
 /// What must not be read when there are no mounts to hide it: what is masked, but for what lies in
 /// writable folders, and every device that is not harmless. Root owns the disks.
-fn hidden_without_mounts(layout: &PathLayout) -> Vec<PathBuf> {
-    let masked = layout.of(PathAccess::Masked).filter(|path| layout.writable_above(path).is_none());
+fn list_unreadable_paths(layout: &PathLayout) -> Vec<PathBuf> {
+    let masked = layout
+        .paths_with(PathAccess::Masked)
+        .filter(|path| layout.writable_folder_above(path).is_none());
     masked.map(Path::to_owned).chain([PathBuf::from("/dev")]).collect()
 }
 
-fn restrictions(
+fn build_restrictions(
     profile: &SandboxProfile,
     layers: &SandboxLayers,
     layout: &PathLayout,
@@ -478,9 +483,9 @@ fn restrictions(
         rules.extend(DEVICES.iter().map(|device| LandlockRule::new(device, LandlockAccess::Use)));
         rules.push(LandlockRule::new(&profile.tmp, LandlockAccess::Change));
     }
-    for path in layout.of(PathAccess::Writable) {
+    for path in layout.paths_with(PathAccess::Writable) {
         // Inside, what has to be there is known by what has to be mounted.
-        let exactly = if inside { None } else { expected_mounts::identity(path) };
+        let exactly = if inside { None } else { expected_mounts::read_identity(path) };
         if inside || exactly.is_some() {
             rules.push(LandlockRule { exactly, ..LandlockRule::new(path, LandlockAccess::Change) });
         }
@@ -504,7 +509,7 @@ fn restrictions(
 
 /// Whether a path is one of them, or lies where one of them would: what is missing beneath a folder
 /// that is missing.
-fn is_among(path: &Path, paths: &[PathBuf]) -> bool {
+fn is_covered_by(path: &Path, paths: &[PathBuf]) -> bool {
     paths.iter().any(|one| path.starts_with(one) || one.starts_with(path))
 }
 

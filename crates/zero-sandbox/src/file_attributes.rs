@@ -22,7 +22,7 @@ pub struct FileAttributes {
 
 impl FileAttributes {
     /// Takes them from a stat.
-    pub fn of(stat: &Stat) -> Self {
+    pub fn from_stat(stat: &Stat) -> Self {
         Self { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
     }
 

@@ -9,8 +9,8 @@ use zero_core::{ErrorReason, ErrorType, ToolError};
 pub fn from_io(verb: &str, path: &str, source: &io::Error) -> ToolError {
     let errno = source.raw_os_error().map(Errno::from_raw_os_error);
     let (error_type, reason, advice) = classify(errno, source.kind());
-    let message = format!("could not {verb} `{path}`: {}{advice}", plain(source));
-    ToolError::new(error_type, reason, message).with("file", path)
+    let message = format!("could not {verb} `{path}`: {}{advice}", plain_message(source));
+    ToolError::new(error_type, reason, message).with_detail("file", path)
 }
 
 /// The same for an errno that rustix handed back.
@@ -19,7 +19,7 @@ pub fn from_errno(verb: &str, path: &str, source: Errno) -> ToolError {
 }
 
 /// The system's own words without Rust's "(os error 2)".
-fn plain(source: &io::Error) -> String {
+fn plain_message(source: &io::Error) -> String {
     let text = source.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();

@@ -18,7 +18,7 @@ pub enum FileType {
 }
 
 impl FileType {
-    fn of(kind: rustix::fs::FileType) -> Self {
+    fn from_rustix(kind: rustix::fs::FileType) -> Self {
         match kind {
             rustix::fs::FileType::RegularFile => Self::File,
             rustix::fs::FileType::Directory => Self::Directory,
@@ -42,9 +42,9 @@ pub struct FileFacts {
 }
 
 impl FileFacts {
-    pub(crate) fn of(stat: &Stat) -> Self {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
         Self {
-            file_type: FileType::of(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
+            file_type: FileType::from_rustix(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
             size: u64::try_from(stat.st_size).unwrap_or(0),
             modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + stat.st_mtime_nsec as i128,
             device: stat.st_dev,
@@ -53,7 +53,7 @@ impl FileFacts {
     }
 
     /// The facts of a file held open.
-    pub fn of_file(file: &File) -> std::io::Result<Self> {
-        Ok(Self::of(&rustix::fs::fstat(file)?))
+    pub fn from_file(file: &File) -> std::io::Result<Self> {
+        Ok(Self::from_stat(&rustix::fs::fstat(file)?))
     }
 }

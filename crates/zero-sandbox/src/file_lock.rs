@@ -19,13 +19,13 @@ pub(crate) enum LockError {
     /// Somebody else holds it, and held it all the time.
     Held,
     /// The waiting was called off.
-    NotWanted(ToolError),
+    Cancelled(ToolError),
     /// The system would not lock.
     System(io::Error),
 }
 
 /// Waits for the lock on a file; dropping the file frees it.
-pub(crate) fn wait(
+pub(crate) fn wait_for_lock(
     file: File,
     still_wanted: impl Fn() -> Result<(), ToolError>,
 ) -> Result<File, LockError> {
@@ -34,7 +34,7 @@ pub(crate) fn wait(
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if waited < WAIT_MAX => {
-                still_wanted().map_err(LockError::NotWanted)?;
+                still_wanted().map_err(LockError::Cancelled)?;
                 std::thread::sleep(POLL);
                 waited += POLL;
             }

@@ -36,19 +36,19 @@ impl FileReplacement<'_> {
         let folder = if self.target.missing_folders.is_empty() {
             self.target.folder()
         } else {
-            made = make_folders(self.target).map_err(|errno| self.failed(errno))?;
+            made = create_folders(self.target).map_err(|errno| self.write_error(errno))?;
             made.as_fd()
         };
         let result = self.write_in(folder, bytes);
         if result.is_err() {
             let _ = rustix::fs::unlinkat(folder, self.temp, AtFlags::empty());
-            remove_made_folders(self.target);
+            remove_created_folders(self.target);
         }
         result
     }
 
     fn write_in(&self, folder: BorrowedFd<'_>, bytes: &[u8]) -> Result<FileFacts, ToolError> {
-        let attributes = self.attributes.or_else(|| self.old.map(FileAttributes::of));
+        let attributes = self.attributes.or_else(|| self.old.map(FileAttributes::from_stat));
         // Without attributes to keep, the person's umask decides. With them, nobody else may look
         // before they are in force.
         let mode = if attributes.is_some() { 0o600 } else { 0o666 };
@@ -56,55 +56,55 @@ impl FileReplacement<'_> {
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file: File =
             rustix::fs::openat(folder, self.temp, flags, Mode::from_raw_mode(mode))
-                .map_err(|errno| self.failed(errno))?
+                .map_err(|errno| self.write_error(errno))?
                 .into();
-        file.write_all(bytes).map_err(|error| self.failed_io(&error))?;
+        file.write_all(bytes).map_err(|error| self.write_io_error(&error))?;
         if self.old.is_some() {
-            self.keep_xattrs(folder, &file);
+            self.copy_xattrs_from_old(folder, &file);
         }
         if let Some(attributes) = attributes {
-            attributes.apply(&file).map_err(|errno| self.failed(errno))?;
+            attributes.apply(&file).map_err(|errno| self.write_error(errno))?;
         }
         file.sync_all()
             .and_then(|()| verify(&mut file, bytes))
-            .map_err(|error| self.failed_io(&error))?;
-        let facts = FileFacts::of_file(&file).map_err(|error| self.failed_io(&error))?;
+            .map_err(|error| self.write_io_error(&error))?;
+        let facts = FileFacts::from_file(&file).map_err(|error| self.write_io_error(&error))?;
         let flush = FolderFlush::prepare(folder);
-        still_there(self.target, self.old)?;
+        check_unchanged(self.target, self.old)?;
         // A new file never replaces one that somebody else made meanwhile.
-        let rename = if self.old.is_some() { rename_over } else { rename_to_free };
-        rename(folder, self.temp, &self.target.name).map_err(|errno| self.failed(errno))?;
+        let rename = if self.old.is_some() { rename_over } else { rename_without_replace };
+        rename(folder, self.temp, &self.target.name).map_err(|errno| self.write_error(errno))?;
         flush.run();
         Ok(facts)
     }
 
     /// Puts a link in the place.
-    pub(crate) fn link(&self, points_at: &Path) -> Result<(), ToolError> {
+    pub(crate) fn write_link(&self, points_at: &Path) -> Result<(), ToolError> {
         let folder = self.target.folder();
         let flush = FolderFlush::prepare(folder);
         rustix::fs::symlinkat(points_at, folder, self.temp)
             .and_then(|()| rename_over(folder, self.temp, &self.target.name))
             .map_err(|errno| {
                 let _ = rustix::fs::unlinkat(folder, self.temp, AtFlags::empty());
-                file_error::from_errno("restore the link", self.target.shown(), errno)
+                file_error::from_errno("restore the link", self.target.display_path(), errno)
             })?;
         flush.run();
         Ok(())
     }
 
-    fn keep_xattrs(&self, folder: BorrowedFd<'_>, file: &File) {
+    fn copy_xattrs_from_old(&self, folder: BorrowedFd<'_>, file: &File) {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         if let Ok(original) = rustix::fs::openat(folder, &self.target.name, flags, Mode::empty()) {
             file_attributes::copy_xattrs(original, file);
         }
     }
 
-    fn failed(&self, errno: Errno) -> ToolError {
-        file_error::from_errno("write", self.target.shown(), errno)
+    fn write_error(&self, errno: Errno) -> ToolError {
+        file_error::from_errno("write", self.target.display_path(), errno)
     }
 
-    fn failed_io(&self, error: &io::Error) -> ToolError {
-        file_error::from_io("write", self.target.shown(), error)
+    fn write_io_error(&self, error: &io::Error) -> ToolError {
+        file_error::from_io("write", self.target.display_path(), error)
     }
 }
 
@@ -112,13 +112,13 @@ impl FileReplacement<'_> {
 pub(crate) fn remove(target: &ResolvedPath) -> Result<(), ToolError> {
     let flush = FolderFlush::prepare(target.folder());
     rustix::fs::unlinkat(target.folder(), &target.name, AtFlags::empty())
-        .map_err(|errno| file_error::from_errno("remove", target.shown(), errno))?;
+        .map_err(|errno| file_error::from_errno("remove", target.display_path(), errno))?;
     flush.run();
     Ok(())
 }
 
 /// Refuses a file that the person may not write: that its folder lets us replace it is no leave.
-pub(crate) fn may_write(target: &ResolvedPath) -> Result<(), ToolError> {
+pub(crate) fn check_writable(target: &ResolvedPath) -> Result<(), ToolError> {
     let access = rustix::fs::accessat(
         target.folder(),
         &target.name,
@@ -127,7 +127,7 @@ pub(crate) fn may_write(target: &ResolvedPath) -> Result<(), ToolError> {
     );
     match access {
         Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
-            Err(file_error::from_errno("write", target.shown(), errno))
+            Err(file_error::from_errno("write", target.display_path(), errno))
         }
         // Any other answer says nothing about leave; the write itself will tell.
         _ => Ok(()),
@@ -140,14 +140,17 @@ pub(crate) fn remove_empty_folder(target: &ResolvedPath) {
 }
 
 /// Fails when what stands there is not what was decided about.
-pub(crate) fn still_there(target: &ResolvedPath, seen: Option<&Stat>) -> Result<(), ToolError> {
+pub(crate) fn check_unchanged(target: &ResolvedPath, seen: Option<&Stat>) -> Result<(), ToolError> {
     let now = target.stat()?;
-    if now.as_ref().map(FileFacts::of) == seen.map(FileFacts::of) {
+    if now.as_ref().map(FileFacts::from_stat) == seen.map(FileFacts::from_stat) {
         return Ok(());
     }
-    let message =
-        format!("`{}` was changed by somebody else in this moment; read it again", target.shown());
-    Err(ToolError::failed(ErrorReason::StaleFile, message).with("file", target.shown()))
+    let message = format!(
+        "`{}` was changed by somebody else in this moment; read it again",
+        target.display_path()
+    );
+    Err(ToolError::failed(ErrorReason::StaleFile, message)
+        .with_detail("file", target.display_path()))
 }
 
 /// Reads back what was written: a disk that lies is noticed before the old file is given up.
@@ -174,7 +177,7 @@ fn rename_over(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), Err
 
 /// Renames within a folder to a name that nobody has. A file system that cannot do that in one
 /// step gets a second name for the file instead, which fails in the same way when the name is taken.
-fn rename_to_free(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), Errno> {
+fn rename_without_replace(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), Errno> {
     match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::linkat(folder, from, folder, to, AtFlags::empty())?;
@@ -185,7 +188,7 @@ fn rename_to_free(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), 
 }
 
 /// Makes the folders a new file needs, each beneath the one before, and returns the innermost.
-fn make_folders(target: &ResolvedPath) -> Result<OwnedFd, Errno> {
+fn create_folders(target: &ResolvedPath) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut here = rustix::fs::openat(target.folder(), ".", flags, Mode::empty())?;
     for name in &target.missing_folders {
@@ -199,7 +202,7 @@ fn make_folders(target: &ResolvedPath) -> Result<OwnedFd, Errno> {
 }
 
 /// Takes back the folders of a write that failed; one that is in use by now stays.
-fn remove_made_folders(target: &ResolvedPath) {
+fn remove_created_folders(target: &ResolvedPath) {
     for depth in (1..=target.missing_folders.len()).rev() {
         let folder: PathBuf = target.missing_folders[..depth].iter().collect();
         let _ = rustix::fs::unlinkat(target.folder(), folder, AtFlags::REMOVEDIR);

@@ -13,7 +13,7 @@ use zero_core::ToolError;
 use crate::file_error;
 use crate::file_facts::{FileFacts, FileType};
 use crate::open_beneath;
-use crate::resolved_path::{folder_flags, refuse_procfs, wrong_type};
+use crate::resolved_path::{folder_flags, refuse_procfs, wrong_type_error};
 
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl FolderHandle {
             }
             // An entry that vanished between the listing and the look is simply gone.
             if let Ok(stat) = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-                let facts = FileFacts::of(&stat);
+                let facts = FileFacts::from_stat(&stat);
                 let size = if facts.file_type == FileType::File { facts.size } else { 0 };
                 entries.push(FolderEntry {
                     name: name.to_owned(),
@@ -69,11 +69,11 @@ impl FolderHandle {
     }
 
     /// Opens an ordinary file somewhere beneath this folder for reading, without following a link
-    /// at any step. `None` when it is not an ordinary file, is gone, or may not be read.
+    /// at any step. `Absent` when it is not an ordinary file, is gone, or may not be read.
     pub fn open_beneath(&self, relative: &Path) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(open_beneath::open(&self.dir, relative, flags).ok()?);
-        (FileFacts::of_file(&file).ok()?.file_type == FileType::File).then_some(file)
+        (FileFacts::from_file(&file).ok()?.file_type == FileType::File).then_some(file)
     }
 
     /// What is known of something beneath this folder, found without following a link at any step.
@@ -81,7 +81,7 @@ impl FolderHandle {
         let (above, name) = (relative.parent()?, relative.file_name()?);
         let dir = open_beneath::open(&self.dir, above, folder_flags()).ok()?;
         let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(FileFacts::of(&stat))
+        Some(FileFacts::from_stat(&stat))
     }
 
     /// Opens the ordinary file that a name leads to, links followed, as a library will that takes
@@ -92,10 +92,10 @@ impl FolderHandle {
             return Ok(OpenedEntry::Nothing);
         };
         let shown = name.display().to_string();
-        match FileFacts::of(&stat).file_type {
+        match FileFacts::from_stat(&stat).file_type {
             FileType::File => {}
             FileType::Directory => return Ok(OpenedEntry::Folder),
-            other => return Err(wrong_type(&shown, other)),
+            other => return Err(wrong_type_error(&shown, other)),
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let Ok(file) = rustix::fs::openat(&self.dir, name, flags, Mode::empty()) else {
@@ -103,9 +103,9 @@ impl FolderHandle {
         };
         refuse_procfs(&file, &shown)?;
         let file = File::from(file);
-        match FileFacts::of_file(&file).map(|facts| facts.file_type) {
+        match FileFacts::from_file(&file).map(|facts| facts.file_type) {
             Ok(FileType::File) => Ok(OpenedEntry::File(file)),
-            Ok(other) => Err(wrong_type(&shown, other)),
+            Ok(other) => Err(wrong_type_error(&shown, other)),
             Err(_) => Ok(OpenedEntry::Nothing),
         }
     }
@@ -131,7 +131,7 @@ mod tests {
     use zero_core::ErrorReason;
 
     /// A folder `base` with one of everything, beside a folder with a secret.
-    fn folder(temp: &Path) -> FolderHandle {
+    fn open_fixture(temp: &Path) -> FolderHandle {
         std::fs::create_dir_all(temp.join("base/sub")).unwrap();
         std::fs::create_dir(temp.join("outside")).unwrap();
         for file in ["base/file", "base/sub/file", "base/sub/other", "outside/secret"] {
@@ -146,13 +146,13 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(temp.join("base/pipe")).status();
         assert!(made.unwrap().success());
         let workspace = Workspace::open(&[temp.join("base")], None).unwrap();
-        workspace.locate(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap()
+        workspace.resolve(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap()
     }
 
     #[test]
     fn only_an_ordinary_file_is_opened_and_no_link_is_followed_on_the_way() {
         let temp = tempfile::tempdir().unwrap();
-        let folder = folder(temp.path());
+        let folder = open_fixture(temp.path());
         for (path, opens, looks_like) in [
             ("file", true, Some(FileType::File)),
             ("sub/file", true, Some(FileType::File)),
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_name_is_opened_when_it_leads_to_an_ordinary_file() {
         let temp = tempfile::tempdir().unwrap();
-        let folder = folder(temp.path());
+        let folder = open_fixture(temp.path());
         for (name, expected) in [
             ("file", Ok("file")),
             ("link", Ok("file")),

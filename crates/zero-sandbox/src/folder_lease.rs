@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Folders that one sweep takes away; the next one goes on.
 const SWEPT_MAX: usize = 64;
 /// Names that one sweep looks at.
-const LOOKED_AT_MAX: usize = 4_096;
+const SCANNED_MAX: usize = 4_096;
 
 /// A folder in use. Dropping it takes the folder away, unless somebody else uses it too.
 #[derive(Debug)]
@@ -37,14 +37,14 @@ pub struct FolderLease {
 
 impl FolderLease {
     /// Takes the folder `name` on a shelf of zero's own folder, and makes it.
-    pub fn take(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
+    pub fn acquire(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
         let locks = state.child(LOCKS);
         let lock_name = lock_name(shelf, name);
         for _ in 0..TRIES_MAX {
             let lock = locks.lock_file(&lock_name)?;
             // Whoever holds it alone is about to remove it.
             lock.lock_shared()?;
-            if is_still_there(&locks, &lock_name, &lock) {
+            if is_current_lock(&locks, &lock_name, &lock) {
                 let lease = Self { state: state.clone(), shelf, name: name.to_owned(), lock };
                 lease.folder().create()?;
                 return Ok(lease);
@@ -65,7 +65,7 @@ impl Drop for FolderLease {
     fn drop(&mut self) {
         // To hold it alone, one lets go first; whoever comes in between keeps the folder.
         let _ = self.lock.unlock();
-        remove(&self.state, self.shelf, &self.name, &self.lock);
+        remove_unused(&self.state, self.shelf, &self.name, &self.lock);
     }
 }
 
@@ -74,8 +74,8 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
     let locks = state.child(LOCKS);
     let mut swept = 0;
     for shelf in shelves {
-        let names = state.child(shelf).names().unwrap_or_default();
-        for name in names.iter().take(LOOKED_AT_MAX) {
+        let names = state.child(shelf).list_names().unwrap_or_default();
+        for name in names.iter().take(SCANNED_MAX) {
             if swept >= SWEPT_MAX {
                 return swept;
             }
@@ -84,7 +84,7 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
                 continue;
             }
             let Ok(lock) = locks.lock_file(&lock_name(shelf, name)) else { continue };
-            swept += usize::from(remove(state, shelf, name, &lock));
+            swept += usize::from(remove_unused(state, shelf, name, &lock));
         }
     }
     swept
@@ -92,9 +92,9 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
 
 /// Removes a folder and its lock if nobody holds it. Whatever cannot be removed now stays with its
 /// lock, private in zero's own folder, for the next sweep.
-fn remove(state: &StateDir, shelf: &str, name: &str, lock: &File) -> bool {
+fn remove_unused(state: &StateDir, shelf: &str, name: &str, lock: &File) -> bool {
     let (locks, lock_name) = (state.child(LOCKS), lock_name(shelf, name));
-    if lock.try_lock().is_err() || !is_still_there(&locks, &lock_name, lock) {
+    if lock.try_lock().is_err() || !is_current_lock(&locks, &lock_name, lock) {
         return false;
     }
     let removed = state.child(shelf).child(name).remove_all().is_ok();
@@ -109,7 +109,7 @@ fn lock_name(shelf: &str, name: &str) -> String {
 }
 
 /// Whether a lock is the one that others find under its name.
-fn is_still_there(locks: &StateDir, name: &str, lock: &File) -> bool {
+fn is_current_lock(locks: &StateDir, name: &str, lock: &File) -> bool {
     let here = lock.metadata().map(|facts| (facts.dev(), facts.ino()));
     let there = locks.path().join(name).symlink_metadata();
     let there = there.map(|facts| (facts.dev(), facts.ino()));
@@ -131,18 +131,18 @@ mod tests {
 
     #[track_caller]
     fn check(state: &StateDir, folders: &[&str]) {
-        assert_eq!(state.child(SHELF).names().unwrap(), folders);
+        assert_eq!(state.child(SHELF).list_names().unwrap(), folders);
         let locks: Vec<String> = folders.iter().map(|name| lock_name(SHELF, name)).collect();
-        assert_eq!(state.child(LOCKS).names().unwrap(), locks);
+        assert_eq!(state.child(LOCKS).list_names().unwrap(), locks);
     }
 
     #[test]
     fn the_last_to_leave_takes_the_folder_away() {
         let (_temp, state) = state();
-        let one = FolderLease::take(&state, SHELF, "a").unwrap();
+        let one = FolderLease::acquire(&state, SHELF, "a").unwrap();
         std::fs::write(one.folder().path().join("file"), "x").unwrap();
-        let two = FolderLease::take(&state, SHELF, "a").unwrap();
-        let other = FolderLease::take(&state, SHELF, "b").unwrap();
+        let two = FolderLease::acquire(&state, SHELF, "a").unwrap();
+        let other = FolderLease::acquire(&state, SHELF, "b").unwrap();
         drop(one);
         check(&state, &["a", "b"]);
         assert_eq!(sweep(&state, &[SHELF]), 0, "all are in use");
@@ -155,25 +155,25 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_swept() {
         let (_temp, state) = state();
-        let lease = FolderLease::take(&state, SHELF, "killed").unwrap();
+        let lease = FolderLease::acquire(&state, SHELF, "killed").unwrap();
         std::fs::write(lease.folder().path().join("file"), "x").unwrap();
         // As the kernel does it for a process that is killed.
         lease.lock.unlock().unwrap();
         std::mem::forget(lease);
         // One from before there were locks.
         state.child(SHELF).child("old").create().unwrap();
-        let used = FolderLease::take(&state, SHELF, "used").unwrap();
+        let used = FolderLease::acquire(&state, SHELF, "used").unwrap();
         std::fs::write(state.child(SHELF).path().join("killed.record"), "theirs").unwrap();
         assert_eq!(sweep(&state, &[SHELF, "none"]), 2);
-        assert_eq!(state.child(SHELF).names().unwrap(), ["killed.record", "used"]);
-        assert_eq!(state.child(LOCKS).names().unwrap(), [lock_name(SHELF, "used")]);
+        assert_eq!(state.child(SHELF).list_names().unwrap(), ["killed.record", "used"]);
+        assert_eq!(state.child(LOCKS).list_names().unwrap(), [lock_name(SHELF, "used")]);
         drop(used);
     }
 
     #[test]
     fn what_could_not_be_removed_keeps_its_lock() {
         let (_temp, state) = state();
-        let lease = FolderLease::take(&state, SHELF, "a").unwrap();
+        let lease = FolderLease::acquire(&state, SHELF, "a").unwrap();
         let path = lease.folder().path().to_owned();
         std::fs::remove_dir(&path).unwrap();
         std::fs::write(&path, "in the way").unwrap();
@@ -202,7 +202,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let lease = FolderLease::take(&state, SHELF, "a").unwrap();
+                        let lease = FolderLease::acquire(&state, SHELF, "a").unwrap();
                         assert!(lease.folder().path().is_dir());
                         sweep(&state, &[SHELF]);
                         assert!(lease.folder().path().is_dir());

@@ -10,26 +10,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::{confinement, shared_network, spawner};
 
 /// The name of the last step before a confined command.
-const CONFINED: &str = "zero-confined";
+const SANDBOX_INIT_ARGV0: &str = "zero-confined";
 
 /// Whether this program looks at its name first, and so can be started as a helper.
-static LOOKED: AtomicBool = AtomicBool::new(false);
+static DISPATCHES_HELPERS: AtomicBool = AtomicBool::new(false);
 
 /// Does a helper's work and ends the process, if the process was started as one. Must come before
 /// anything else in `main`: the command's start waits for it, and it counts on one thread.
-pub fn from_argv0() {
-    LOOKED.store(true, Ordering::Relaxed);
+pub fn dispatch_helper() {
+    DISPATCHES_HELPERS.store(true, Ordering::Relaxed);
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
-    if let Some(code) = helper(&name, args) {
+    if let Some(code) = run_helper(&name, args) {
         std::process::exit(code);
     }
 }
 
-fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32> {
+fn run_helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32> {
     match Path::new(name).file_name()?.to_str()? {
-        CONFINED => Some(confinement::sandbox_init::run(args.next())),
-        shared_network::ARGV0 => Some(shared_network::help(args.next())),
+        SANDBOX_INIT_ARGV0 => Some(confinement::sandbox_init::run(args.next())),
+        shared_network::ARGV0 => Some(shared_network::run_helper(args.next())),
         spawner::ARGV0 => Some(spawner::main(0)),
         _ => None,
     }
@@ -37,8 +37,8 @@ fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32>
 
 /// Whether this program can be started again as a helper.
 #[must_use]
-pub fn can_be_helper() -> bool {
-    LOOKED.load(Ordering::Relaxed)
+pub fn can_run_helper() -> bool {
+    DISPATCHES_HELPERS.load(Ordering::Relaxed)
 }
 
 /// Has a test program look at its name before its tests run, as `main` of the binary does first of
@@ -52,7 +52,7 @@ macro_rules! dispatch_helper_before_main {
         #[unsafe(link_section = ".init_array")]
         static LOOK_AT_NAME_BEFORE_MAIN: extern "C" fn() = {
             extern "C" fn look() {
-                $crate::helper_process::from_argv0();
+                $crate::helper_process::dispatch_helper();
             }
             look
         };

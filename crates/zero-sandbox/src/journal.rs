@@ -30,7 +30,7 @@ use crate::file_error;
 use crate::file_facts::{FileFacts, FileType};
 use crate::file_lock::{self, LockError};
 use crate::file_replacement::{
-    FileReplacement, may_write, remove, remove_empty_folder, still_there,
+    FileReplacement, check_unchanged, check_writable, remove, remove_empty_folder,
 };
 use crate::resolved_path::ResolvedPath;
 use crate::state_dir::StateDir;
@@ -41,9 +41,9 @@ pub use self::change_record::sha256;
 /// Lock files; files whose names fall together only wait for each other now and then.
 const LOCK_SHARDS: usize = 64;
 /// How long somebody who took a new state may take to have it on disk.
-const LANDING_MAX: Duration = Duration::from_millis(500);
+const EXTERNAL_WRITE_MAX: Duration = Duration::from_millis(500);
 /// Time between two looks at what they made of it.
-const LANDING_PAUSE: Duration = Duration::from_millis(20);
+const EXTERNAL_WRITE_PAUSE: Duration = Duration::from_millis(20);
 
 /// What stands, or stood, at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub struct AppliedChange {
     pub id: u64,
     /// What stood there before.
     pub before: FileSnapshot,
-    /// What is known of the file now; `None` when there is none.
+    /// What is known of the file now; `Absent` when there is none.
     pub after: Option<FileFacts>,
     /// What has become of what was asked for.
     pub landed: WriteOutcome,
@@ -117,11 +117,11 @@ pub struct AppliedChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// It is there, as it was asked for.
-    AsAsked,
+    AsRequested,
     /// Whoever put it there changed it on the way: these bytes stand there now.
     Altered(Vec<u8>),
     /// Somebody took it, and it is not on disk yet.
-    NotYet,
+    Pending,
 }
 
 /// Somebody who puts bytes in the place of a file. Says whether they took them: if not, nothing was
@@ -207,7 +207,7 @@ impl Journal {
 
     /// Reads a file whole, within the size limit.
     pub fn read(&self, target: &ResolvedPath) -> Result<FileSnapshot, ToolError> {
-        self.snapshot(target).map(|(snapshot, _)| snapshot)
+        self.take_snapshot(target).map(|(snapshot, _)| snapshot)
     }
 
     /// Changes a file. `decide` sees what stands there now and says what should; nobody else
@@ -220,12 +220,12 @@ impl Journal {
         still_wanted: impl Fn() -> Result<(), ToolError>,
         decide: impl FnOnce(&FileSnapshot) -> Result<FileChange, ToolError>,
     ) -> Result<AppliedChange, ToolError> {
-        self.change_through(None, target, note, still_wanted, decide)
+        self.change_with_writer(None, target, note, still_wanted, decide)
     }
 
     /// The same, where somebody else puts the new bytes there. What they do not take is written as
     /// ever, and so is a file whose folder is not there yet; what they refuse is not.
-    pub fn change_through(
+    pub fn change_with_writer(
         &self,
         hand: Option<ExternalWriter<'_>>,
         target: &ResolvedPath,
@@ -234,7 +234,7 @@ impl Journal {
         decide: impl FnOnce(&FileSnapshot) -> Result<FileChange, ToolError>,
     ) -> Result<AppliedChange, ToolError> {
         let _lock = self.lock(target.path(), &still_wanted)?;
-        let (before, stat) = self.snapshot(target)?;
+        let (before, stat) = self.take_snapshot(target)?;
         let new = match decide(&before)? {
             FileChange::Replace(bytes) => NewFileState::File { bytes, attributes: None },
             FileChange::Copy { bytes, attributes } => {
@@ -252,31 +252,31 @@ impl Journal {
 
     /// Takes change `id` back.
     pub fn undo(&self, id: u64, conflicts: UndoConflictPolicy) -> Result<AppliedChange, ToolError> {
-        let record = self.shelf.record(id)?;
-        let target = self.target_of(&record.path.to_path())?;
+        let record = self.shelf.read_record(id)?;
+        let target = self.resolve_target(&record.path.to_path())?;
         let always = || Ok(());
         let _lock = self.lock(target.path(), always)?;
-        let (before, stat) = self.snapshot(&target)?;
-        may_undo(self.state_of(&record, &before), conflicts, id, target.shown())?;
+        let (before, stat) = self.take_snapshot(&target)?;
+        check_undoable(self.change_state(&record, &before), conflicts, id, target.display_path())?;
         let new = match &record.before {
             RecordedState::Absent => NewFileState::Nothing,
             RecordedState::Symlink { target } => NewFileState::Link { points_at: target.to_path() },
             RecordedState::File { sha256, attributes, .. } => {
                 // A file that is still there keeps the mode it has: somebody may have made it private.
                 let attributes = if stat.is_some() { None } else { *attributes };
-                NewFileState::File { bytes: self.shelf.before(id, sha256)?, attributes }
+                NewFileState::File { bytes: self.shelf.read_before(id, sha256)?, attributes }
             }
         };
         let note = ChangeOrigin { tool: "undo".to_owned(), call: record.call.clone() };
         let site = PendingChange { target: &target, note: &note, undoes: Some(id), before, stat };
         let applied = self.apply(site, new, None, always)?;
-        self.remove_made_folders(&record);
+        self.remove_created_folders(&record);
         self.shelf.mark_undone(&record)?;
         Ok(applied)
     }
 
     /// The newest change that can be undone.
-    pub fn newest(&self) -> Result<Option<JournalEntry>, ToolError> {
+    pub fn newest_undoable(&self) -> Result<Option<JournalEntry>, ToolError> {
         for id in self.shelf.ids()?.into_iter().rev() {
             let entry = self.entry(id)?;
             let standing = matches!(entry.state, ChangeState::Applied | ChangeState::ChangedSince);
@@ -294,10 +294,11 @@ impl Journal {
 
     /// One recorded change.
     pub fn entry(&self, id: u64) -> Result<JournalEntry, ToolError> {
-        let record = self.shelf.record(id)?;
+        let record = self.shelf.read_record(id)?;
         let path = record.path.to_path();
-        let state = match self.target_of(&path).and_then(|target| self.snapshot(&target)) {
-            Ok((now, _)) => self.state_of(&record, &now),
+        let state = match self.resolve_target(&path).and_then(|target| self.take_snapshot(&target))
+        {
+            Ok((now, _)) => self.change_state(&record, &now),
             Err(_) => ChangeState::ChangedSince,
         };
         let action = match (&record.before, &record.after) {
@@ -310,7 +311,7 @@ impl Journal {
             time: record.time,
             tool: record.tool,
             call: record.call,
-            path: self.workspace.shown(&path),
+            path: self.workspace.display_path(&path),
             action,
             state,
             undoes: record.undoes,
@@ -321,34 +322,34 @@ impl Journal {
     /// a change that never came to pass is forgotten. Returns how many there were.
     pub fn recover(&self) -> Result<usize, ToolError> {
         let mut settled = 0;
-        for id in self.shelf.pending()? {
-            let Ok(record) = self.shelf.record(id) else {
+        for id in self.shelf.pending_ids()? {
+            let Ok(record) = self.shelf.read_record(id) else {
                 // No record: the crash came before the file was touched.
-                if self.shelf.is_left_over(id) {
-                    self.shelf.forget(id);
+                if self.shelf.is_stale_claim(id) {
+                    self.shelf.remove(id);
                     settled += 1;
                 }
                 continue;
             };
-            let Some(_lock) = self.lock_of_the_dead(&record.path.to_path()) else { continue };
+            let Some(_lock) = self.try_lock_abandoned(&record.path.to_path()) else { continue };
             // It may have settled, and its number may mean another change, before the lock was ours.
             // Whoever works on this file holds the lock from before the claim until it settles.
             let is_left_over = || {
                 self.shelf
-                    .record(id)
+                    .read_record(id)
                     .is_ok_and(|now| now.path == record.path && now.call == record.call)
             };
             if !self.shelf.is_pending(id) || !is_left_over() {
                 continue;
             }
             // What cannot be read now is not given up: it may be all there is of what stood there.
-            let Ok(is_whole) = self.is_whole(&record) else { continue };
-            self.shelf.drop_draft(id);
-            if is_whole && self.came_to_pass(&record) {
-                self.shelf.settle(id);
+            let Ok(is_whole) = self.has_complete_backup(&record) else { continue };
+            self.shelf.remove_draft(id);
+            if is_whole && self.was_applied(&record) {
+                self.shelf.commit(id);
             } else {
-                self.remove_made_folders(&record);
-                self.shelf.forget(id);
+                self.remove_created_folders(&record);
+                self.shelf.remove(id);
             }
             settled += 1;
         }
@@ -356,10 +357,10 @@ impl Journal {
     }
 
     /// Whether all was kept that stood there before; the file is not touched until then.
-    fn is_whole(&self, record: &ChangeRecord) -> Result<bool, ToolError> {
+    fn has_complete_backup(&self, record: &ChangeRecord) -> Result<bool, ToolError> {
         match &record.before {
             RecordedState::File { sha256, .. } => {
-                Ok(self.shelf.whole_before(record.id, sha256)?.is_some())
+                Ok(self.shelf.read_before_if_complete(record.id, sha256)?.is_some())
             }
             RecordedState::Absent | RecordedState::Symlink { .. } => Ok(true),
         }
@@ -367,17 +368,18 @@ impl Journal {
 
     /// Whether a change that was cut off by a crash took place; removes what it left beside the
     /// file. A temporary file that is still there was never renamed.
-    fn came_to_pass(&self, record: &ChangeRecord) -> bool {
-        let Ok(target) = self.target_of(&record.path.to_path()) else { return true };
+    fn was_applied(&self, record: &ChangeRecord) -> bool {
+        let Ok(target) = self.resolve_target(&record.path.to_path()) else { return true };
         let temp = temp_name(record.pid, record.id);
         let was_pending = rustix::fs::unlinkat(target.folder(), temp, AtFlags::empty()).is_ok();
-        let is_as_before = || self.snapshot(&target).is_ok_and(|(now, _)| record.before.is(&now));
+        let is_as_before =
+            || self.take_snapshot(&target).is_ok_and(|(now, _)| record.before.matches(&now));
         !was_pending && !is_as_before()
     }
 
-    fn remove_made_folders(&self, record: &ChangeRecord) {
+    fn remove_created_folders(&self, record: &ChangeRecord) {
         for folder in record.created_folders.iter().rev() {
-            if let Ok(folder) = self.target_of(&folder.to_path()) {
+            if let Ok(folder) = self.resolve_target(&folder.to_path()) {
                 remove_empty_folder(&folder);
             }
         }
@@ -392,8 +394,8 @@ impl Journal {
     ) -> Result<AppliedChange, ToolError> {
         let after = match &new {
             NewFileState::File { bytes, .. } => {
-                check_size(site.target.shown(), bytes.len() as u64, self.file_bytes_max)?;
-                RecordedState::of_bytes(bytes)
+                check_size(site.target.display_path(), bytes.len() as u64, self.file_bytes_max)?;
+                RecordedState::from_bytes(bytes)
             }
             NewFileState::Link { points_at } => {
                 RecordedState::Symlink { target: points_at.as_path().into() }
@@ -401,27 +403,29 @@ impl Journal {
             NewFileState::Nothing => RecordedState::Absent,
         };
         if site.stat.is_some() && !matches!(new, NewFileState::Nothing) {
-            may_write(site.target)?;
+            check_writable(site.target)?;
         }
-        let record = self.begin(&site, after)?;
+        let record = self.write_record(&site, after)?;
         let id = record.id;
         let done = still_wanted()
-            .and_then(|()| still_there(site.target, site.stat.as_ref()))
+            .and_then(|()| check_unchanged(site.target, site.stat.as_ref()))
             .and_then(|()| match (hand, &new) {
                 (Some(hand), NewFileState::File { bytes, .. })
                     if site.target.missing_folders.is_empty() && hand(bytes)? =>
                 {
-                    Ok(self.landed(&site, record, bytes))
+                    Ok(self.await_external_write(&site, record, bytes))
                 }
-                _ => put(&site, id, &new).map(|after| (after, WriteOutcome::AsAsked)),
+                _ => {
+                    write_new_state(&site, id, &new).map(|after| (after, WriteOutcome::AsRequested))
+                }
             });
         match done {
             Ok((after, landed)) => {
-                self.shelf.settle(id);
+                self.shelf.commit(id);
                 Ok(AppliedChange { id, before: site.before, after, landed })
             }
             Err(error) => {
-                self.shelf.forget(id);
+                self.shelf.remove(id);
                 Err(error)
             }
         }
@@ -429,42 +433,42 @@ impl Journal {
 
     /// What somebody made of bytes that they took. It is done, whatever is found: nothing here can
     /// fail.
-    fn landed(
+    fn await_external_write(
         &self,
         site: &PendingChange<'_>,
         mut record: ChangeRecord,
         asked: &[u8],
     ) -> (Option<FileFacts>, WriteOutcome) {
-        let until = Instant::now() + LANDING_MAX;
+        let until = Instant::now() + EXTERNAL_WRITE_MAX;
         let mut last = None;
         loop {
             let now = self.read(site.target).ok();
             let is_last = Instant::now() >= until;
             match &now {
                 Some(FileSnapshot::File { bytes, facts, .. }) if bytes == asked => {
-                    return (Some(*facts), WriteOutcome::AsAsked);
+                    return (Some(*facts), WriteOutcome::AsRequested);
                 }
                 // Seen twice, it is not half of what is being written.
                 Some(FileSnapshot::File { bytes, facts, .. })
                     if now.as_ref() != Some(&site.before) && (is_last || now == last) =>
                 {
-                    record.after = RecordedState::of_bytes(bytes);
+                    record.after = RecordedState::from_bytes(bytes);
                     self.shelf.amend(&record, site.before.bytes());
                     return (Some(*facts), WriteOutcome::Altered(bytes.clone()));
                 }
                 Some(FileSnapshot::File { facts, .. }) if is_last => {
-                    return (Some(*facts), WriteOutcome::NotYet);
+                    return (Some(*facts), WriteOutcome::Pending);
                 }
-                _ if is_last => return (None, WriteOutcome::NotYet),
+                _ if is_last => return (None, WriteOutcome::Pending),
                 _ => {}
             }
             last = now;
-            std::thread::sleep(LANDING_PAUSE);
+            std::thread::sleep(EXTERNAL_WRITE_PAUSE);
         }
     }
 
     /// Puts what stands there now, and what is about to, safely on disk.
-    fn begin(
+    fn write_record(
         &self,
         site: &PendingChange<'_>,
         after: RecordedState,
@@ -481,18 +485,18 @@ impl Journal {
             tool: site.note.tool.clone(),
             call: site.note.call.clone(),
             path: path.into(),
-            before: RecordedState::of(&site.before, site.stat.as_ref()),
+            before: RecordedState::from_snapshot(&site.before, site.stat.as_ref()),
             after,
             created_folders: created,
             undoes: site.undoes,
             pid: std::process::id(),
         };
-        self.shelf.keep(claim, &record, before)?;
+        self.shelf.store(claim, &record, before)?;
         Ok(record)
     }
 
-    fn target_of(&self, path: &Path) -> Result<ResolvedPath, ToolError> {
-        let target = self.workspace.locate_path(path, FinalLinkMode::Keep)?;
+    fn resolve_target(&self, path: &Path) -> Result<ResolvedPath, ToolError> {
+        let target = self.workspace.resolve_path(path, FinalLinkMode::Keep)?;
         // The journal speaks of canonical paths. One that now leads elsewhere is not that file.
         if target.path() != path {
             let message = format!(
@@ -506,16 +510,22 @@ impl Journal {
     }
 
     /// What stands at a target now, and its stat.
-    fn snapshot(&self, target: &ResolvedPath) -> Result<(FileSnapshot, Option<Stat>), ToolError> {
+    fn take_snapshot(
+        &self,
+        target: &ResolvedPath,
+    ) -> Result<(FileSnapshot, Option<Stat>), ToolError> {
         let Some(stat) = target.stat()? else { return Ok((FileSnapshot::Absent, None)) };
-        let facts = FileFacts::of(&stat);
+        let facts = FileFacts::from_stat(&stat);
         let snapshot = if facts.file_type == FileType::Symlink {
             let points_at = rustix::fs::readlinkat(target.folder(), &target.name, Vec::new())
-                .map_err(|errno| file_error::from_errno("read the link", target.shown(), errno))?;
+                .map_err(|errno| {
+                    file_error::from_errno("read the link", target.display_path(), errno)
+                })?;
             FileSnapshot::Symlink { target: PathBuf::from(OsStr::from_bytes(points_at.as_bytes())) }
         } else {
-            let bytes = read_whole(target.open_file()?, target.shown(), self.file_bytes_max)?;
-            FileSnapshot::File { bytes, facts, attributes: FileAttributes::of(&stat) }
+            let bytes =
+                read_whole(target.open_file()?, target.display_path(), self.file_bytes_max)?;
+            FileSnapshot::File { bytes, facts, attributes: FileAttributes::from_stat(&stat) }
         };
         Ok((snapshot, Some(stat)))
     }
@@ -529,8 +539,8 @@ impl Journal {
         let shown = path.display().to_string();
         let failed = |error: &io::Error| file_error::from_io("lock", &shown, error);
         let file = self.lock_file(path).map_err(|error| failed(&error))?;
-        file_lock::wait(file, still_wanted).map_err(|failure| match failure {
-            LockError::NotWanted(error) => error,
+        file_lock::wait_for_lock(file, still_wanted).map_err(|failure| match failure {
+            LockError::Cancelled(error) => error,
             LockError::System(error) => failed(&error),
             LockError::Held => {
                 let message = format!("`{shown}` is being changed by somebody else; try again");
@@ -548,17 +558,17 @@ impl Journal {
     }
 
     /// The lock on `path` if nobody holds it: whoever began a change of it is gone.
-    fn lock_of_the_dead(&self, path: &Path) -> Option<File> {
+    fn try_lock_abandoned(&self, path: &Path) -> Option<File> {
         let file = self.lock_file(path).ok()?;
         file.try_lock().is_ok().then_some(file)
     }
 
-    fn state_of(&self, record: &ChangeRecord, now: &FileSnapshot) -> ChangeState {
+    fn change_state(&self, record: &ChangeRecord, now: &FileSnapshot) -> ChangeState {
         if self.shelf.is_undone(record.id) {
             ChangeState::Undone
-        } else if record.after.is(now) {
+        } else if record.after.matches(now) {
             ChangeState::Applied
-        } else if record.before.is(now) {
+        } else if record.before.matches(now) {
             ChangeState::NotApplied
         } else {
             ChangeState::ChangedSince
@@ -567,7 +577,7 @@ impl Journal {
 }
 
 /// Makes the new state visible, in one step.
-fn put(
+fn write_new_state(
     site: &PendingChange<'_>,
     id: u64,
     new: &NewFileState,
@@ -584,12 +594,12 @@ fn put(
             replacement.attributes = *attributes;
             replacement.write(bytes).map(Some)
         }
-        NewFileState::Link { points_at } => replacement.link(points_at).map(|()| None),
+        NewFileState::Link { points_at } => replacement.write_link(points_at).map(|()| None),
         NewFileState::Nothing => remove(site.target).map(|()| None),
     }
 }
 
-fn may_undo(
+fn check_undoable(
     state: ChangeState,
     conflicts: UndoConflictPolicy,
     id: u64,
@@ -604,12 +614,12 @@ fn may_undo(
                 "`{shown}` was changed again after change {id}; undo the later changes first, or restore it all the same"
             );
             Err(ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
-                .with("id", id))
+                .with_detail("id", id))
         }
         (ChangeState::NotApplied | ChangeState::Undone, _) => {
             let message =
                 format!("change {id} of `{shown}` is not in force any more; nothing was done");
-            Err(ToolError::invalid(ErrorReason::NoChange, message).with("id", id))
+            Err(ToolError::invalid(ErrorReason::NoChange, message).with_detail("id", id))
         }
     }
 }
@@ -626,12 +636,12 @@ fn check_size(shown: &str, size: u64, max: ByteSize) -> Result<(), ToolError> {
     }
     let message =
         format!("`{shown}` has {}; files over {max} are not changed", ByteSize::bytes(size));
-    Err(ToolError::invalid(ErrorReason::TooLarge, message).with("file", shown))
+    Err(ToolError::invalid(ErrorReason::TooLarge, message).with_detail("file", shown))
 }
 
 fn read_whole(file: File, shown: &str, max: ByteSize) -> Result<Vec<u8>, ToolError> {
     let failed = |error: io::Error| file_error::from_io("read", shown, &error);
-    let size = FileFacts::of_file(&file).map_err(failed)?.size;
+    let size = FileFacts::from_file(&file).map_err(failed)?.size;
     check_size(shown, size, max)?;
     let mut bytes = Vec::new();
     let room = bytes.try_reserve_exact(usize::try_from(size + 1).unwrap_or(usize::MAX));

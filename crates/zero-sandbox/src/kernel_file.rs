@@ -59,7 +59,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// What a folder holds.
-pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn list_names(path: &Path) -> io::Result<Vec<String>> {
     let folder = open_folder(path)?;
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::new(folder)?.take(NAMES_MAX) {
@@ -74,12 +74,12 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
 }
 
 /// The number after a word, in a file of lines like `oom_kill 3`.
-pub(crate) fn counter(path: &Path, word: &str) -> Option<u64> {
+pub(crate) fn read_counter(path: &Path, word: &str) -> Option<u64> {
     let text = read(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 /// The number a file holds.
-pub(crate) fn number(path: &Path) -> Option<u64> {
+pub(crate) fn read_number(path: &Path) -> Option<u64> {
     read(path).ok()?.trim().parse().ok()
 }

@@ -47,11 +47,15 @@ impl SandboxLayers {
     /// Tries each layer; what was found the first time is kept.
     pub fn probe() -> Self {
         static FOUND: OnceLock<SandboxLayers> = OnceLock::new();
-        FOUND.get_or_init(Self::look).clone()
+        FOUND.get_or_init(Self::detect).clone()
     }
 
-    fn look() -> Self {
-        Self { bubblewrap: bubblewrap::probe(), landlock: landlock_here(), seccomp: seccomp_here() }
+    fn detect() -> Self {
+        Self {
+            bubblewrap: bubblewrap::probe(),
+            landlock: probe_landlock(),
+            seccomp: probe_seccomp(),
+        }
     }
 
     /// The same machine, as if bubblewrap were not to be used.
@@ -72,14 +76,18 @@ impl SandboxLayers {
     /// Each layer, for people.
     pub fn report(&self) -> Vec<LayerReport> {
         vec![
-            report("bubblewrap", &self.bubblewrap, BubblewrapProgram::found),
-            report("landlock", &self.landlock, |abi| format!("the kernel speaks version {abi}")),
-            report("seccomp", &self.seccomp, |()| "the kernel filters system calls".to_owned()),
+            layer_report("bubblewrap", &self.bubblewrap, BubblewrapProgram::describe),
+            layer_report("landlock", &self.landlock, |abi| {
+                format!("the kernel speaks version {abi}")
+            }),
+            layer_report("seccomp", &self.seccomp, |()| {
+                "the kernel filters system calls".to_owned()
+            }),
         ]
     }
 }
 
-fn report<T>(
+fn layer_report<T>(
     name: &'static str,
     layer: &Result<T, MissingLayer>,
     found: impl Fn(&T) -> String,
@@ -92,15 +100,15 @@ fn report<T>(
     }
 }
 
-fn landlock_here() -> Result<i32, MissingLayer> {
-    landlock::abi().ok_or_else(|| MissingLayer {
+fn probe_landlock() -> Result<i32, MissingLayer> {
+    landlock::detect_abi().ok_or_else(|| MissingLayer {
         why: "the kernel has no Landlock, or it is switched off".to_owned(),
         fix: Some("use Linux 6.2 or later, with `landlock` in the boot option `lsm=`".to_owned()),
     })
 }
 
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
-fn seccomp_here() -> Result<(), MissingLayer> {
+fn probe_seccomp() -> Result<(), MissingLayer> {
     let action: u32 = libc::SECCOMP_RET_ERRNO;
     // SAFETY: `action` is live and only read; nothing is installed.
     let answer = unsafe {

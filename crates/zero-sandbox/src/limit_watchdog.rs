@@ -66,15 +66,15 @@ impl LimitWatchdog {
     }
 
     /// Looks at the tree, and says which limit it is over.
-    pub(crate) fn look(&mut self) -> Option<ExitCause> {
-        let tree = process_tree::below(self.root, &BTreeSet::new());
+    pub(crate) fn inspect(&mut self) -> Option<ExitCause> {
+        let tree = process_tree::descendants(self.root, &BTreeSet::new());
         let count = tree.iter().filter(|process| !process.is_zombie()).count() as u64;
         if self.by.processes == LimitEnforcer::Watchdog && count > self.limits.processes {
             return Some(ExitCause::ProcessLimit { limit: self.limits.processes, used: count });
         }
         if self.by.memory == LimitEnforcer::Watchdog {
             let limit = self.limits.memory_bytes;
-            let used = memory_of(&tree, limit);
+            let used = measure_memory(&tree, limit);
             self.peak_bytes = self.peak_bytes.max(used);
             if used > limit {
                 return Some(ExitCause::MemoryLimit { limit, used });
@@ -87,7 +87,7 @@ impl LimitWatchdog {
     }
 
     fn throttle(&mut self, tree: &[ProcessInfo]) {
-        match self.budget.at(Instant::now(), cpu_time(tree)) {
+        match self.budget.update(Instant::now(), cpu_time(tree)) {
             CpuBudgetState::Over => {
                 // One that somebody else stopped is not ours to continue.
                 let to_stop: Vec<&ProcessInfo> = tree
@@ -95,7 +95,7 @@ impl LimitWatchdog {
                     .filter(|process| !process.is_stopped() && !process.is_zombie())
                     .collect();
                 let pids: BTreeSet<i32> = to_stop.iter().map(|process| process.pid).collect();
-                process_tree::signal(self.root, tree, Signal::STOP, |process| {
+                process_tree::send_signal(self.root, tree, Signal::STOP, |process| {
                     pids.contains(&process.pid)
                 });
                 self.stopped.extend(to_stop.iter().map(|process| (process.pid, process.started)));
@@ -103,7 +103,7 @@ impl LimitWatchdog {
             CpuBudgetState::Within if self.stopped.is_empty() => {}
             CpuBudgetState::Within => {
                 let stopped = std::mem::take(&mut self.stopped);
-                process_tree::signal(self.root, tree, Signal::CONT, |process| {
+                process_tree::send_signal(self.root, tree, Signal::CONT, |process| {
                     stopped.get(&process.pid) == Some(&process.started)
                 });
             }
@@ -116,7 +116,7 @@ pub(crate) fn cpu_time(tree: &[ProcessInfo]) -> Duration {
     let ticks: u64 = tree.iter().map(|process| process.cpu_ticks).sum();
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     let running = Duration::from_millis(ticks.saturating_mul(1000) / per_second);
-    running + syscalls::used_by_children().cpu_time
+    running + syscalls::children_usage().cpu_time
 }
 
 /// How much memory a tree holds, in bytes.
@@ -124,14 +124,14 @@ pub(crate) fn cpu_time(tree: &[ProcessInfo]) -> Duration {
 /// Processes share pages, and each counts them. When the sum is over the limit, it is made again
 /// with each page counted once, which takes longer. So does looking for files in memory, which is
 /// left out while all those of the machine together would not be too much.
-fn memory_of(tree: &[ProcessInfo], limit: u64) -> u64 {
+fn measure_memory(tree: &[ProcessInfo], limit: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     let resident = |process: &ProcessInfo| process.resident_pages.saturating_mul(page);
     let sum: u64 = tree.iter().map(resident).sum();
-    if in_files_of_all().is_some_and(|more| sum.saturating_add(more) <= limit) {
+    if read_shmem_bytes().is_some_and(|more| sum.saturating_add(more) <= limit) {
         return sum;
     }
-    let held = UnmappedMemory::by(tree);
+    let held = UnmappedMemory::measure(tree);
     let more = held.bytes();
     if sum.saturating_add(more) <= limit {
         return sum.saturating_add(more);
@@ -148,11 +148,11 @@ fn memory_of(tree: &[ProcessInfo], limit: u64) -> u64 {
     if more == 0 || shares <= limit {
         return shares;
     }
-    shares.saturating_sub(tree.iter().map(|process| held.mapped_by(process.pid)).sum())
+    shares.saturating_sub(tree.iter().map(|process| held.mapped_bytes(process.pid)).sum())
 }
 
 /// How much memory the files in memory of the whole machine take, in bytes.
-fn in_files_of_all() -> Option<u64> {
+fn read_shmem_bytes() -> Option<u64> {
     let text = kernel_file::read(Path::new("/proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Shmem:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
@@ -186,7 +186,7 @@ impl CpuBudget {
         }
     }
 
-    fn at(&mut self, now: Instant, used: Duration) -> CpuBudgetState {
+    fn update(&mut self, now: Instant, used: Duration) -> CpuBudgetState {
         let share = f64::from(self.percent) / 100.0;
         let income = now.saturating_duration_since(self.at).as_secs_f64() * share;
         let spent = used.saturating_sub(self.used).as_secs_f64();
@@ -211,7 +211,7 @@ mod tests {
             if state == CpuBudgetState::Within {
                 used += TICK * cores;
             }
-            state = budget.at(start + TICK * tick, used);
+            state = budget.update(start + TICK * tick, used);
         }
         let got = used.as_secs_f64() / (TICK * 1000).as_secs_f64();
         assert!((got - expected).abs() < 0.02, "{percent} % with {cores} cores: {got}");
@@ -231,10 +231,10 @@ mod tests {
     fn shared_pages_count_once_when_it_matters() {
         let own = ProcessInfo::read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
         let resident = own.resident_pages * rustix::param::page_size() as u64;
-        assert_eq!(memory_of(std::slice::from_ref(&own), u64::MAX), resident);
-        let share = memory_of(std::slice::from_ref(&own), 0);
+        assert_eq!(measure_memory(std::slice::from_ref(&own), u64::MAX), resident);
+        let share = measure_memory(std::slice::from_ref(&own), 0);
         assert!(share > 0 && share <= resident * 2, "{share} of {resident}");
         let gone = ProcessInfo { pid: i32::MAX, ..own };
-        assert_eq!(memory_of(&[gone], 0), resident);
+        assert_eq!(measure_memory(&[gone], 0), resident);
     }
 }

@@ -49,15 +49,15 @@ impl LockedLine {
 
     /// Waits until nobody else holds the line.
     pub fn lock(&self) -> io::Result<LockedLineGuard<'_>> {
-        self.wait(File::try_lock)
+        self.wait_for_lock(File::try_lock)
     }
 
     /// Waits until nobody changes the line; others may read it too.
     pub fn lock_shared(&self) -> io::Result<LockedLineGuard<'_>> {
-        self.wait(File::try_lock_shared)
+        self.wait_for_lock(File::try_lock_shared)
     }
 
-    fn wait(
+    fn wait_for_lock(
         &self,
         try_lock: impl Fn(&File) -> Result<(), TryLockError>,
     ) -> io::Result<LockedLineGuard<'_>> {

@@ -17,18 +17,24 @@ pub fn open(root: impl AsFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, 
         use rustix::fs::ResolveFlags;
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(root.as_fd(), or_dot(relative), flags, Mode::empty(), resolve) {
+        match rustix::fs::openat2(
+            root.as_fd(),
+            path_or_dot(relative),
+            flags,
+            Mode::empty(),
+            resolve,
+        ) {
             // ENOSYS: the kernel is older than 5.6. EPERM: a container's filter does not know it.
-            Err(Errno::NOSYS | Errno::PERM) => open_by_steps(root, relative, flags),
+            Err(Errno::NOSYS | Errno::PERM) => open_stepwise(root, relative, flags),
             opened => opened,
         }
     }
     #[cfg(not(target_os = "linux"))]
-    open_by_steps(root, relative, flags)
+    open_stepwise(root, relative, flags)
 }
 
 /// The portable way: one component at a time, none of them a link.
-fn open_by_steps(root: impl AsFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn open_stepwise(root: impl AsFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let step = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | step_access();
     let mut here = rustix::fs::openat(root, ".", step, Mode::empty())?;
     let mut components = relative.components().peekable();
@@ -52,7 +58,7 @@ fn step_access() -> OFlags {
     OFlags::RDONLY
 }
 
-fn or_dot(relative: &Path) -> &Path {
+fn path_or_dot(relative: &Path) -> &Path {
     if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
 }
 
@@ -67,7 +73,7 @@ mod tests {
         let dir = rustix::fs::open(root, OFlags::DIRECTORY, Mode::empty()).unwrap();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let kernel = open(&dir, Path::new(relative), flags).map(drop);
-        let steps = open_by_steps(&dir, Path::new(relative), flags).map(drop);
+        let steps = open_stepwise(&dir, Path::new(relative), flags).map(drop);
         assert_eq!(kernel, expected, "openat2 of {relative}");
         match expected {
             Ok(()) => assert_eq!(steps, Ok(()), "steps to {relative}"),

@@ -12,35 +12,37 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const RAISED_MAX: u64 = 1024 * 1024;
 
 /// The limit from before it was raised.
-static BEFORE: OnceLock<Rlimit> = OnceLock::new();
+static LIMIT_BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
 /// Lets this process have as many files open as it may at all. Gives how many that are.
 pub fn raise() -> u64 {
-    let before = *BEFORE.get_or_init(|| getrlimit(Resource::Nofile));
-    let raised = Rlimit { current: Some(most()), maximum: before.maximum };
+    let before = *LIMIT_BEFORE.get_or_init(|| getrlimit(Resource::Nofile));
+    let raised = Rlimit { current: Some(max_open_files()), maximum: before.maximum };
     match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => most(),
+        Ok(()) => max_open_files(),
         // What was allowed before still is.
-        Err(_) => now(),
+        Err(_) => current_limit(),
     }
 }
 
 /// How many files this process may have open once it [raised](raise) that.
 #[must_use]
-pub fn most() -> u64 {
+pub fn max_open_files() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let current = current.unwrap_or(u64::MAX);
     maximum.unwrap_or(u64::MAX).min(RAISED_MAX).max(current)
 }
 
-fn now() -> u64 {
+fn current_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Gives a child the limit from before it was raised here.
 #[cfg(target_os = "linux")]
-pub(crate) fn keep_from(child: u32) -> std::io::Result<()> {
-    let (Some(before), Ok(child)) = (BEFORE.get(), i32::try_from(child)) else { return Ok(()) };
+pub(crate) fn restore_for_child(child: u32) -> std::io::Result<()> {
+    let (Some(before), Ok(child)) = (LIMIT_BEFORE.get(), i32::try_from(child)) else {
+        return Ok(());
+    };
     rustix::process::prlimit(rustix::process::Pid::from_raw(child), Resource::Nofile, *before)?;
     Ok(())
 }

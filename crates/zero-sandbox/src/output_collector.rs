@@ -122,7 +122,8 @@ impl OutputCollector {
             {
                 return Ok((collected, ended.clone()));
             }
-            let ready = wait(&streams, end.is_none().then(|| running.ended_fd()), end.as_ref())?;
+            let ready =
+                wait_readable(&streams, end.is_none().then(|| running.exit_fd()), end.as_ref())?;
             // What the command wrote is there, however late we come to read it.
             if let Some((ended, _)) = &end
                 && is_late
@@ -132,7 +133,7 @@ impl OutputCollector {
             }
             for ((stream, fd), is_ready) in streams.iter_mut().zip(ready.streams) {
                 let Some(open) = fd.as_ref().filter(|_| is_ready) else { continue };
-                let Some(bytes) = read(open, &mut buffer)? else {
+                let Some(bytes) = read_available(open, &mut buffer)? else {
                     *fd = None;
                     continue;
                 };
@@ -148,7 +149,7 @@ impl OutputCollector {
                 }
             }
             if end.is_none() && ready.ended {
-                end = running.try_ended().map(|ended| (ended, Instant::now() + drain_grace));
+                end = running.try_wait().map(|ended| (ended, Instant::now() + drain_grace));
             }
         }
     }
@@ -183,7 +184,7 @@ struct PollReadiness {
 }
 
 /// Waits until something can be read, or the command ended, or there is no more waiting.
-fn wait(
+fn wait_readable(
     streams: &[(OutputStream, Option<OwnedFd>); 2],
     ended_fd: Option<BorrowedFd<'_>>,
     end: Option<&(CommandExit, Instant)>,
@@ -208,7 +209,7 @@ fn wait(
 }
 
 /// What can be read now; nothing when the stream is closed.
-fn read<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+fn read_available<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     match rustix::io::read(from, &mut *buffer) {
         // A terminal whose programs are gone gives this error.
         Ok(0) | Err(rustix::io::Errno::IO) => Ok(None),

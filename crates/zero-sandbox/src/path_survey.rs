@@ -43,7 +43,7 @@ pub struct ChangeStamp {
 }
 
 impl ChangeStamp {
-    fn of(stat: &rustix::fs::Stat) -> Self {
+    fn from_stat(stat: &rustix::fs::Stat) -> Self {
         let seconds = u64::try_from(stat.st_ctime).unwrap_or(0);
         let nanos = u32::try_from(stat.st_ctime_nsec).unwrap_or(0);
         Self {
@@ -55,21 +55,21 @@ impl ChangeStamp {
 
     /// Whether any later change shows: clocks of file systems are coarse, so a change right after
     /// another may not.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_stable(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.changed + CLOCK_STEP_MAX < now
     }
 
     /// Whether it changed after a moment, or might have.
-    pub fn is_since(&self, moment: SystemTime) -> bool {
+    pub fn is_changed_since(&self, moment: SystemTime) -> bool {
         let moment = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.changed + CLOCK_STEP_MAX >= moment
     }
 }
 
 /// The stamp of what lies at a path, links not followed.
-pub fn stamp(path: &Path) -> Option<ChangeStamp> {
-    rustix::fs::lstat(path).ok().map(|stat| ChangeStamp::of(&stat))
+pub fn read_stamp(path: &Path) -> Option<ChangeStamp> {
+    rustix::fs::lstat(path).ok().map(|stat| ChangeStamp::from_stat(&stat))
 }
 
 /// What tells a file or folder from every other, also from one that gets its number when it is gone.
@@ -82,7 +82,7 @@ pub struct FileIdentity {
 
 /// The identity of what lies at a path, links not followed. Where the file system does not say when
 /// something was made, a file that is written to counts as another one.
-pub fn identity(path: &Path) -> Option<FileIdentity> {
+pub fn read_identity(path: &Path) -> Option<FileIdentity> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
     let is_file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
@@ -110,7 +110,7 @@ pub enum ScanOutcome {
 }
 
 /// Shows each name in a folder, at most `most`, in no order, and whether it is a folder.
-pub fn scan(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool)) -> ScanOutcome {
+pub fn scan_folder(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool)) -> ScanOutcome {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
         Ok(dir) => dir,
@@ -134,35 +134,35 @@ pub fn scan(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool)) -> S
             return ScanOutcome::Part;
         }
         count += 1;
-        show(name, kind_of(&dir, &entry) == FileType::Directory);
+        show(name, entry_file_type(&dir, &entry) == FileType::Directory);
     }
-    ScanOutcome::Whole(ChangeStamp::of(&stat))
+    ScanOutcome::Whole(ChangeStamp::from_stat(&stat))
 }
 
 /// Whether a path lies in none of these folders, neither as it is written nor where its links lead.
 /// One that is relative may lie anywhere.
 pub fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
     let is_in = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
-    path.is_absolute() && !is_in(path) && canonical(path).is_some_and(|real| !is_in(&real))
+    path.is_absolute() && !is_in(path) && canonicalize(path).is_some_and(|real| !is_in(&real))
 }
 
-/// What an absolute path denotes, links settled as far as it exists. `None` when that cannot be
+/// What an absolute path denotes, links settled as far as it exists. `Absent` when that cannot be
 /// said: a loop of links, a link of the kernel's, no access.
-pub fn canonical(absolute: &Path) -> Option<PathBuf> {
-    match canonical_path::canonicalise(Path::new("/"), absolute, FinalLinkMode::Follow) {
+pub fn canonicalize(absolute: &Path) -> Option<PathBuf> {
+    match canonical_path::canonicalize(Path::new("/"), absolute, FinalLinkMode::Follow) {
         Ok(found) => {
             let mut path = found.existing;
             path.extend(found.missing);
             Some(path)
         }
-        Err(CanonicalPathError::DotsBelowMissing) => Some(without_dots(absolute)),
+        Err(CanonicalPathError::DotsBelowMissing) => Some(normalize_dots(absolute)),
         Err(_) => None,
     }
 }
 
-/// The names in a folder, sorted, at most `most`; `None` when there are more or it cannot be listed.
-pub fn names(folder: &Path, most: usize) -> Option<Vec<ScanEntry>> {
-    let FolderListing::Names(names) = list(folder, most) else { return None };
+/// The names in a folder, sorted, at most `most`; `Absent` when there are more or it cannot be listed.
+pub fn list_sorted(folder: &Path, most: usize) -> Option<Vec<ScanEntry>> {
+    let FolderListing::Names(names) = list_folder(folder, most) else { return None };
     let seen = |name: ListingEntry| ScanEntry {
         path: folder.join(name.name),
         is_folder: name.is_folder,
@@ -198,7 +198,7 @@ pub enum FolderListing {
 }
 
 /// Lists a folder, at most `most` names of it.
-pub fn list(folder: &Path, most: usize) -> FolderListing {
+pub fn list_folder(folder: &Path, most: usize) -> FolderListing {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
         Ok(dir) => dir,
@@ -220,7 +220,7 @@ pub fn list(folder: &Path, most: usize) -> FolderListing {
         if names.len() >= most {
             return FolderListing::TooMany;
         }
-        let kind = kind_of(&dir, &entry);
+        let kind = entry_file_type(&dir, &entry);
         let (is_folder, is_link) = (kind == FileType::Directory, kind == FileType::Symlink);
         names.push(ListingEntry { name: name.to_owned(), is_folder, is_link });
     }
@@ -239,16 +239,16 @@ pub enum PathReachability {
 }
 
 /// Follows a path.
-pub fn way(path: &Path) -> PathReachability {
+pub fn check_reachability(path: &Path) -> PathReachability {
     match rustix::fs::lstat(path) {
         Ok(_) => PathReachability::Open,
         Err(Errno::NOENT | Errno::NOTDIR) => PathReachability::Missing,
-        Err(_) => PathReachability::Closed(closed_folder(path, LINKS_MAX)),
+        Err(_) => PathReachability::Closed(find_closed_folder(path, LINKS_MAX)),
     }
 }
 
 /// The first folder on the way that cannot be entered, links followed.
-fn closed_folder(path: &Path, links_left: usize) -> PathBuf {
+fn find_closed_folder(path: &Path, links_left: usize) -> PathBuf {
     let mut from_root: Vec<&Path> = path.ancestors().collect();
     from_root.reverse();
     let is_closed = |folder: &&&Path| rustix::fs::access(**folder, Access::EXEC_OK).is_err();
@@ -256,7 +256,7 @@ fn closed_folder(path: &Path, links_left: usize) -> PathBuf {
     match std::fs::read_link(closed) {
         Ok(target) if links_left > 0 => {
             let target = closed.parent().unwrap_or(Path::new("/")).join(target);
-            closed_folder(&without_dots(&target), links_left - 1)
+            find_closed_folder(&normalize_dots(&target), links_left - 1)
         }
         _ => closed.to_path_buf(),
     }
@@ -264,7 +264,7 @@ fn closed_folder(path: &Path, links_left: usize) -> PathBuf {
 
 /// Whether the person could open a folder that is closed now, or get at what is in it all the same:
 /// modes are their owner's to change, and a folder that can be entered needs no list.
-pub fn may_open(folder: &Path) -> bool {
+pub fn can_open(folder: &Path) -> bool {
     let euid = rustix::process::geteuid();
     let is_own = |stat: rustix::fs::Stat| euid.is_root() || stat.st_uid == euid.as_raw();
     rustix::fs::access(folder, Access::EXEC_OK).is_ok()
@@ -278,12 +278,12 @@ pub fn can_add_to(folder: &Path) -> bool {
 
 /// The home folder of the user of this process as the machine knows it, whatever the environment
 /// says. Only from the machine's own list: where users come from elsewhere, it is not known.
-pub fn home_of_user() -> Option<PathBuf> {
-    let users = small_file(Path::new("/etc/passwd"), USERS_BYTES_MAX)?;
-    home_in(&String::from_utf8_lossy(&users), rustix::process::geteuid().as_raw())
+pub fn find_user_home() -> Option<PathBuf> {
+    let users = read_small_file(Path::new("/etc/passwd"), USERS_BYTES_MAX)?;
+    parse_home(&String::from_utf8_lossy(&users), rustix::process::geteuid().as_raw())
 }
 
-fn home_in(users: &str, uid: u32) -> Option<PathBuf> {
+fn parse_home(users: &str, uid: u32) -> Option<PathBuf> {
     let home = users.lines().find_map(|line| {
         let mut fields = line.split(':').skip(2);
         let of_user = fields.next()?.parse() == Ok(uid);
@@ -293,8 +293,8 @@ fn home_in(users: &str, uid: u32) -> Option<PathBuf> {
     Some(PathBuf::from(home)).filter(|home| home.is_absolute() && home.parent().is_some())
 }
 
-/// The content of a regular file of at most `bytes_max`; `None` when there is none or it is larger.
-pub fn small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+/// The content of a regular file of at most `bytes_max`; `Absent` when there is none or it is larger.
+pub fn read_small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
@@ -307,9 +307,9 @@ pub fn small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
 }
 
 /// What lies at a path, links followed.
-pub fn kind(path: &Path) -> Option<crate::FileType> {
+pub fn file_type(path: &Path) -> Option<crate::FileType> {
     let stat = rustix::fs::stat(path).ok()?;
-    Some(crate::FileFacts::of(&stat).file_type)
+    Some(crate::FileFacts::from_stat(&stat).file_type)
 }
 
 /// Whether there is such a name, be it a link that leads nowhere.
@@ -319,10 +319,11 @@ pub fn exists(path: &Path) -> bool {
 
 /// Whether a path leads to a file that may be run.
 pub fn is_program(path: &Path) -> bool {
-    kind(path) == Some(crate::FileType::File) && rustix::fs::access(path, Access::EXEC_OK).is_ok()
+    file_type(path) == Some(crate::FileType::File)
+        && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-fn kind_of(dir: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileType {
+fn entry_file_type(dir: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileType {
     match entry.file_type() {
         // Not every file system says; then it takes a look.
         FileType::Unknown => rustix::fs::statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
@@ -331,7 +332,7 @@ fn kind_of(dir: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileType {
     }
 }
 
-fn without_dots(absolute: &Path) -> PathBuf {
+fn normalize_dots(absolute: &Path) -> PathBuf {
     let mut settled = PathBuf::from("/");
     for component in absolute.components() {
         match component {
@@ -358,20 +359,20 @@ mod tests {
         std::fs::create_dir(root.join("folder")).unwrap();
         std::fs::write(root.join("program"), "#!/bin/sh\n").unwrap();
         symlink("folder", root.join("link")).unwrap();
-        let seen = names(&root, 10).unwrap();
+        let seen = list_sorted(&root, 10).unwrap();
         let shown: Vec<(bool, bool)> = seen.iter().map(|s| (s.is_folder, s.is_link)).collect();
         assert_eq!(shown, [(true, false), (false, true), (false, false)]);
-        assert_eq!(names(&root, 2), None, "more than asked for");
-        assert_eq!(small_file(&root.join("program"), 100).unwrap(), b"#!/bin/sh\n");
-        assert_eq!(small_file(&root.join("program"), 3), None);
-        assert_eq!(small_file(Path::new("/dev/zero"), 3), None);
+        assert_eq!(list_sorted(&root, 2), None, "more than asked for");
+        assert_eq!(read_small_file(&root.join("program"), 100).unwrap(), b"#!/bin/sh\n");
+        assert_eq!(read_small_file(&root.join("program"), 3), None);
+        assert_eq!(read_small_file(Path::new("/dev/zero"), 3), None);
         assert!(!is_program(&root.join("program")));
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(root.join("program"), mode).unwrap();
         assert!(is_program(&root.join("program")));
-        assert_eq!(canonical(&root.join("link/x")), Some(root.join("folder/x")));
-        assert_eq!(canonical(&root.join("none/../x")), Some(root.join("x")));
-        assert_eq!(canonical(Path::new("/proc/self/root/etc")), None);
+        assert_eq!(canonicalize(&root.join("link/x")), Some(root.join("folder/x")));
+        assert_eq!(canonicalize(&root.join("none/../x")), Some(root.join("x")));
+        assert_eq!(canonicalize(Path::new("/proc/self/root/etc")), None);
     }
 
     #[test]
@@ -381,20 +382,21 @@ mod tests {
         std::fs::create_dir(root.join("folder")).unwrap();
         std::fs::write(root.join("file"), "").unwrap();
         let mut seen = Vec::new();
-        let whole = scan(&root, 2, |name, is_folder| seen.push((name.to_owned(), is_folder)));
+        let whole =
+            scan_folder(&root, 2, |name, is_folder| seen.push((name.to_owned(), is_folder)));
         seen.sort();
         assert_eq!(seen, [("file".into(), false), ("folder".into(), true)]);
-        let before = stamp(&root).unwrap();
+        let before = read_stamp(&root).unwrap();
         assert_eq!(whole, ScanOutcome::Whole(before));
-        assert!(!before.is_settled() && before.is_since(SystemTime::now()));
-        assert!(!before.is_since(SystemTime::now() + Duration::from_secs(60)));
+        assert!(!before.is_stable() && before.is_changed_since(SystemTime::now()));
+        assert!(!before.is_changed_since(SystemTime::now() + Duration::from_secs(60)));
         std::thread::sleep(Duration::from_millis(20));
         std::fs::write(root.join("new"), "").unwrap();
-        assert_ne!(stamp(&root), Some(before));
-        assert_eq!(scan(&root, 2, |_, _| {}), ScanOutcome::Part, "there are three");
-        assert_eq!(scan(&root.join("file"), 2, |_, _| {}), ScanOutcome::Nothing);
+        assert_ne!(read_stamp(&root), Some(before));
+        assert_eq!(scan_folder(&root, 2, |_, _| {}), ScanOutcome::Part, "there are three");
+        assert_eq!(scan_folder(&root.join("file"), 2, |_, _| {}), ScanOutcome::Nothing);
         symlink("folder", root.join("link")).unwrap();
-        assert_eq!(scan(&root.join("link"), 2, |_, _| {}), ScanOutcome::Nothing);
+        assert_eq!(scan_folder(&root.join("link"), 2, |_, _| {}), ScanOutcome::Nothing);
     }
 
     #[test]
@@ -403,26 +405,27 @@ mod tests {
         let (file, other) = (temp.path().join("file"), temp.path().join("other"));
         let make = |path: &Path| {
             std::fs::write(path, "text").unwrap();
-            identity(path).unwrap()
+            read_identity(path).unwrap()
         };
         let first = make(&file);
-        assert_eq!(identity(&file), Some(first));
+        assert_eq!(read_identity(&file), Some(first));
         let second = make(&other);
         std::fs::rename(&other, &file).unwrap();
-        assert_eq!(identity(&file), Some(second));
+        assert_eq!(read_identity(&file), Some(second));
         assert_ne!(first, second);
         // Its number may be given away again.
         std::fs::remove_file(&file).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         assert_ne!(make(&file), second);
-        assert_eq!(identity(&other), None);
+        assert_eq!(read_identity(&other), None);
     }
 
     #[test]
     fn a_home_is_found_by_its_user() {
         let users = "root:x:0:0:root:/root:/bin/sh\nodd\n_apt:x:42:65534::/nonexistent:/bin/false\n\
              me:x:1000:1000:Me,,:/home/me:/bin/zsh\nsvc:x:7:7::/:/bin/false\n";
-        let check = |uid, home: Option<&str>| assert_eq!(home_in(users, uid), home.map(Into::into));
+        let check =
+            |uid, home: Option<&str>| assert_eq!(parse_home(users, uid), home.map(Into::into));
         check(0, Some("/root"));
         check(1000, Some("/home/me"));
         check(7, None);
@@ -434,11 +437,11 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         std::fs::write(temp.path().join("file"), "").unwrap();
         symlink("none", temp.path().join("dangling")).unwrap();
-        assert_eq!(list(&temp.path().join("none"), 9), FolderListing::NoFolder);
-        assert_eq!(list(&temp.path().join("file"), 9), FolderListing::NoFolder);
-        assert_eq!(list(temp.path(), 1), FolderListing::TooMany);
-        assert_eq!(way(&temp.path().join("dangling")), PathReachability::Open);
-        assert_eq!(way(&temp.path().join("file/x")), PathReachability::Missing);
-        assert_eq!(way(&temp.path().join("none/x")), PathReachability::Missing);
+        assert_eq!(list_folder(&temp.path().join("none"), 9), FolderListing::NoFolder);
+        assert_eq!(list_folder(&temp.path().join("file"), 9), FolderListing::NoFolder);
+        assert_eq!(list_folder(temp.path(), 1), FolderListing::TooMany);
+        assert_eq!(check_reachability(&temp.path().join("dangling")), PathReachability::Open);
+        assert_eq!(check_reachability(&temp.path().join("file/x")), PathReachability::Missing);
+        assert_eq!(check_reachability(&temp.path().join("none/x")), PathReachability::Missing);
     }
 }

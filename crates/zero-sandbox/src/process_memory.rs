@@ -10,7 +10,7 @@ mod heap_allocator;
 
 use std::time::Duration;
 
-pub use self::heap_allocator::{HeapAllocator, prefer_speed};
+pub use self::heap_allocator::{HeapAllocator, use_mimalloc};
 #[cfg(target_os = "linux")]
 use crate::kernel_file;
 
@@ -21,30 +21,31 @@ const LARGE_BYTES: i32 = 128 * 1024;
 /// Parts of the C library's heap. Each thread would get one of its own, and keep what it once needed;
 /// threads that share one wait for each other. Where speed is preferred, only SQLite uses it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const PARTS: i32 = 2;
+const ARENAS_MAX: i32 = 2;
 
 /// Has the C library's heap kept in few parts. To be called before there are threads.
-pub fn keep_together() {
+pub fn limit_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: sets numbers of the allocator; it takes any, and says no to those it does not like.
         unsafe {
-            libc::mallopt(libc::M_ARENA_MAX, PARTS);
+            libc::mallopt(libc::M_ARENA_MAX, ARENAS_MAX);
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
         }
     }
 }
 
 /// Gives back what is not in use.
-pub fn give_back() {
-    heap_allocator::give_back();
+pub fn trim() {
+    heap_allocator::trim();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: gives free pieces of the heap to the system; nothing refers to them.
         unsafe { libc::malloc_trim(0) };
     }
     #[cfg(target_os = "linux")]
-    for program in program_text(&kernel_file::read("/proc/self/maps".as_ref()).unwrap_or_default())
+    for program in
+        parse_program_text(&kernel_file::read("/proc/self/maps".as_ref()).unwrap_or_default())
     {
         // SAFETY: pages of code that nobody has written to: they are read from the file again when
         // they are used next. Nothing is unmapped.
@@ -59,7 +60,7 @@ pub fn give_back() {
 }
 
 /// The time that all threads of this process have worked.
-pub fn worked() -> Duration {
+pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
@@ -67,17 +68,17 @@ pub fn worked() -> Duration {
 /// Where the code of this program lies, in the words of the kernel: that of the file that the first
 /// mapping is of. Only what can be run and not written to, since the rest was changed at the start.
 #[cfg(target_os = "linux")]
-fn program_text(maps: &str) -> Vec<std::ops::Range<usize>> {
+fn parse_program_text(maps: &str) -> Vec<std::ops::Range<usize>> {
     let file_of = |line: &str| line.split_ascii_whitespace().nth(4).map(str::to_owned);
     let program = maps.lines().next().and_then(file_of);
     let is_code = |line: &&str| {
         line.split_ascii_whitespace().nth(1) == Some("r-xp") && file_of(line) == program
     };
-    maps.lines().filter(is_code).filter_map(range).collect()
+    maps.lines().filter(is_code).filter_map(parse_range).collect()
 }
 
 #[cfg(target_os = "linux")]
-fn range(line: &str) -> Option<std::ops::Range<usize>> {
+fn parse_range(line: &str) -> Option<std::ops::Range<usize>> {
     let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
     let number = |text: &str| usize::from_str_radix(text, 16).ok();
     let range = number(start)?..number(end)?;
@@ -99,19 +100,19 @@ mod tests {
 a000-b000 r-xp 00001000 fe:00 9 /lib/libc.so
 c000-d000 r-xp 00000000 00:00 0 [vdso]
 ";
-        assert_eq!(program_text(maps), Vec::from_iter(Some(0x2000..0x5000)));
-        assert!(program_text("").is_empty());
-        assert!(program_text("x r-xp 0 fe:00 7 /a\n9-1 r-xp 0 fe:00 7 /a\n").is_empty());
+        assert_eq!(parse_program_text(maps), Vec::from_iter(Some(0x2000..0x5000)));
+        assert!(parse_program_text("").is_empty());
+        assert!(parse_program_text("x r-xp 0 fe:00 7 /a\n9-1 r-xp 0 fe:00 7 /a\n").is_empty());
     }
 
     #[test]
     fn the_program_goes_on_when_its_pages_were_given_back() {
         let held = vec![7_u8; 4 * 1024 * 1024];
         for _ in 0..3 {
-            give_back();
+            trim();
             assert!(held.iter().all(|byte| *byte == 7));
             assert!(
-                std::thread::spawn(|| format!("{:?}", worked())).join().unwrap().ends_with('s')
+                std::thread::spawn(|| format!("{:?}", cpu_time())).join().unwrap().ends_with('s')
             );
         }
     }

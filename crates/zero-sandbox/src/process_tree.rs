@@ -68,7 +68,7 @@ impl ProcessInfo {
 }
 
 /// Every process below `root`, except those in `skipped` and below them. Ended ones are there too.
-pub(crate) fn below(root: i32, skipped: &BTreeSet<i32>) -> Vec<ProcessInfo> {
+pub(crate) fn descendants(root: i32, skipped: &BTreeSet<i32>) -> Vec<ProcessInfo> {
     let children_of = ChildLookup::new();
     let mut seen = BTreeSet::from([root]);
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ pub(crate) fn below(root: i32, skipped: &BTreeSet<i32>) -> Vec<ProcessInfo> {
 /// Sends a signal to processes of a tree and says how many got it.
 ///
 /// `may_get` chooses among those that have not ended.
-pub(crate) fn signal(
+pub(crate) fn send_signal(
     root: i32,
     tree: &[ProcessInfo],
     signal: Signal,
@@ -128,7 +128,7 @@ pub(crate) fn signal(
 ///
 /// The kernel does that in one step for each: a process which forks and ends all the time, and has
 /// another number whenever it is looked for, gets it too.
-pub(crate) fn signal_groups(tree: &[ProcessInfo], signal: Signal) {
+pub(crate) fn send_signal_to_groups(tree: &[ProcessInfo], signal: Signal) {
     let own = rustix::process::getpgrp().as_raw_nonzero().get();
     // A session begins within the tree and nobody joins it from outside, nor a group within it.
     // Groups of sessions the tree was not yet cut off from are those of the caller.
@@ -144,33 +144,33 @@ pub(crate) fn signal_groups(tree: &[ProcessInfo], signal: Signal) {
 /// How the children of a process are found.
 enum ChildLookup {
     /// The kernel lists them.
-    Listed,
+    KernelList,
     /// It does not: the parents of all processes were read once.
-    Searched(BTreeMap<i32, Vec<i32>>),
+    ParentScan(BTreeMap<i32, Vec<i32>>),
 }
 
 impl ChildLookup {
     fn new() -> Self {
         if kernel_file::read(Path::new("/proc/thread-self/children")).is_ok() {
-            return Self::Listed;
+            return Self::KernelList;
         }
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-        for name in kernel_file::names(Path::new("/proc")).unwrap_or_default() {
+        for name in kernel_file::list_names(Path::new("/proc")).unwrap_or_default() {
             if let Some(process) = name.parse().ok().and_then(ProcessInfo::read) {
                 children.entry(process.parent).or_default().push(process.pid);
             }
         }
-        Self::Searched(children)
+        Self::ParentScan(children)
     }
 
     fn pids(&self, parent: i32) -> Vec<i32> {
         match self {
-            Self::Searched(children) => children.get(&parent).cloned().unwrap_or_default(),
-            Self::Listed => {
+            Self::ParentScan(children) => children.get(&parent).cloned().unwrap_or_default(),
+            Self::KernelList => {
                 let tasks = format!("/proc/{parent}/task");
                 let mut pids = Vec::new();
                 // Each thread has the children it forked.
-                for task in kernel_file::names(Path::new(&tasks)).unwrap_or_default() {
+                for task in kernel_file::list_names(Path::new(&tasks)).unwrap_or_default() {
                     let path = format!("{tasks}/{task}/children");
                     let text = kernel_file::read(Path::new(&path)).unwrap_or_default();
                     pids.extend(text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
@@ -212,16 +212,16 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "a child to find")]
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        assert!(ChildLookup::Listed.pids(own).contains(&pid));
+        assert!(ChildLookup::KernelList.pids(own).contains(&pid));
         let process = ProcessInfo::read(pid).unwrap();
-        let searched = ChildLookup::Searched(BTreeMap::from([(process.parent, vec![pid])]));
+        let searched = ChildLookup::ParentScan(BTreeMap::from([(process.parent, vec![pid])]));
         assert_eq!(searched.pids(own), [pid]);
-        assert!(below(own, &BTreeSet::new()).iter().any(|process| process.pid == pid));
-        assert!(!below(own, &BTreeSet::from([pid])).iter().any(|process| process.pid == pid));
+        assert!(descendants(own, &BTreeSet::new()).iter().any(|process| process.pid == pid));
+        assert!(!descendants(own, &BTreeSet::from([pid])).iter().any(|process| process.pid == pid));
         // Somebody who uses the number later does not get the signal.
         let other = ProcessInfo { started: process.started + 1, ..process.clone() };
-        assert_eq!(signal(own, &[other], Signal::KILL, |_| true), 0);
-        assert_eq!(signal(own, &[process], Signal::KILL, |_| true), 1);
+        assert_eq!(send_signal(own, &[other], Signal::KILL, |_| true), 0);
+        assert_eq!(send_signal(own, &[process], Signal::KILL, |_| true), 1);
         child.wait().unwrap();
     }
 }

@@ -143,7 +143,7 @@ impl SandboxProperty {
     ];
 
     /// Its stable word, for settings and records.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Writes => "writes",
             Self::Attributes => "attributes",
@@ -161,7 +161,7 @@ impl SandboxProperty {
 
 impl fmt::Display for SandboxProperty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -169,7 +169,7 @@ impl fmt::Display for SandboxProperty {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    /// A path, or a name to be found along `PATH` of `environment`.
+    /// A path, or a name to be found along `SYSTEM_PATH` of `environment`.
     #[serde(with = "wire::text")]
     pub program: OsString,
     /// Its arguments, without its name.

@@ -31,7 +31,7 @@ pub enum EntryKind {
     /// Nothing.
     Missing,
     /// A file, a folder or something else that is no link.
-    There,
+    Present,
     /// A link, there or on the way.
     Link {
         /// The link, beneath the folder.
@@ -43,7 +43,7 @@ pub enum EntryKind {
 
 /// Looks at `path`, which lies beneath `root`. That is done for more than a hundred paths around each
 /// command, so nothing is built to ask.
-pub fn look(root: &Path, path: &Path) -> EntryKind {
+pub fn inspect(root: &Path, path: &Path) -> EntryKind {
     debug_assert!(path.starts_with(root), "{} lies elsewhere", path.display());
     let below = |path: &Path| path.strip_prefix(root).map(Path::to_owned).unwrap_or_default();
     let steps = path.ancestors().take_while(|step| *step != root).count();
@@ -56,7 +56,7 @@ pub fn look(root: &Path, path: &Path) -> EntryKind {
             };
         }
     }
-    EntryKind::There
+    EntryKind::Present
 }
 
 /// Whether a path is a folder or a file with nothing in it: what stands in for something is.
@@ -65,7 +65,10 @@ pub fn is_empty(path: &Path) -> bool {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => stat.st_size == 0,
         FileType::Directory => {
-            matches!(path_survey::scan(path, 0, |_, _| {}), path_survey::ScanOutcome::Whole(_))
+            matches!(
+                path_survey::scan_folder(path, 0, |_, _| {}),
+                path_survey::ScanOutcome::Whole(_)
+            )
         }
         _ => false,
     }
@@ -85,14 +88,14 @@ impl Quarantine {
 
     /// Moves what lies at `relative` beneath `root` here, and says where it lies now. On another
     /// disk it is copied first; where that cannot be done it gets another name beside the old one.
-    pub fn take(&self, root: &Path, relative: &Path) -> io::Result<PathBuf> {
-        let (parent, name) = parent_of(root, relative)?;
-        let (number, place) = self.new_place()?;
+    pub fn move_in(&self, root: &Path, relative: &Path) -> io::Result<PathBuf> {
+        let (parent, name) = open_parent(root, relative)?;
+        let (number, place) = self.create_slot()?;
         let target = rustix::fs::open(&place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let mut moved = rustix::fs::renameat(&parent, name, &target, name);
         if moved == Err(Errno::ACCESS) {
             // A folder that nobody may write to cannot be moved, and whoever made it knows.
-            moved = open_up(&parent, name)
+            moved = make_writable(&parent, name)
                 .and_then(|()| rustix::fs::renameat(&parent, name, &target, name));
         }
         match moved {
@@ -107,14 +110,14 @@ impl Quarantine {
         rustix::fs::renameat_with(&parent, name, &parent, &aside, no_replace)?;
         let aside = root.join(relative.with_file_name(aside));
         let mut budget = QuarantineBudget { bytes: COPY_BYTES_MAX, entries: COPY_ENTRIES_MAX };
-        match copy(&aside, &place.join(name), &mut budget).and_then(|()| remove(&aside)) {
+        match copy_tree(&aside, &place.join(name), &mut budget).and_then(|()| remove_copy(&aside)) {
             Ok(()) => Ok(place.join(name)),
             // Nothing is lost: all of it still lies there.
             Err(_) => Ok(aside),
         }
     }
 
-    fn new_place(&self) -> io::Result<(String, PathBuf)> {
+    fn create_slot(&self) -> io::Result<(String, PathBuf)> {
         self.folder.create()?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now = now.unwrap_or_default().as_micros();
@@ -132,7 +135,7 @@ impl Quarantine {
 }
 
 /// Lets its owner write to a folder and to what lies in it under this name, unless that is a link.
-fn open_up(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+fn make_writable(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     let with_owner = |stat: &rustix::fs::Stat| Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
     rustix::fs::fchmod(parent, with_owner(&rustix::fs::fstat(parent)?))?;
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -145,13 +148,13 @@ fn open_up(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
 }
 
 /// Makes a link at `relative` beneath `root`, where nothing is.
-pub fn put_link(root: &Path, relative: &Path, target: &Path) -> io::Result<()> {
-    let (parent, name) = parent_of(root, relative)?;
+pub fn create_link(root: &Path, relative: &Path, target: &Path) -> io::Result<()> {
+    let (parent, name) = open_parent(root, relative)?;
     Ok(rustix::fs::symlinkat(target, parent, name)?)
 }
 
 /// Opens the folder in which something lies, by a way without links.
-fn parent_of<'a>(root: &Path, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+fn open_parent<'a>(root: &Path, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
     let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(root, flags | OFlags::PATH, Mode::empty())?;
@@ -165,7 +168,7 @@ struct QuarantineBudget {
 }
 
 #[expect(clippy::disallowed_methods, reason = "what a command made, on its way to zero's folder")]
-fn copy(from: &Path, to: &Path, budget: &mut QuarantineBudget) -> io::Result<()> {
+fn copy_tree(from: &Path, to: &Path, budget: &mut QuarantineBudget) -> io::Result<()> {
     let mut open = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = open.pop() {
         let too_much = || io::Error::new(io::ErrorKind::FileTooLarge, "more than is copied");
@@ -198,7 +201,7 @@ fn copy(from: &Path, to: &Path, budget: &mut QuarantineBudget) -> io::Result<()>
 
 /// Removes what was copied. Its name is one that was just made up, so nothing else has it.
 #[expect(clippy::disallowed_methods, reason = "what was copied a moment ago")]
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_copy(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
@@ -228,8 +231,8 @@ mod tests {
             self.temp.path().join(name)
         }
 
-        fn take(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
-            Quarantine::new(StateDir::new(folder)).take(&self.path("work"), Path::new(name))
+        fn quarantine(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
+            Quarantine::new(StateDir::new(folder)).move_in(&self.path("work"), Path::new(name))
         }
     }
 
@@ -248,7 +251,7 @@ mod tests {
     #[test]
     fn it_is_moved_with_all_it_holds() {
         let place = QuarantineFixture::new();
-        let kept = place.take(&place.path("kept"), ".vscode").unwrap();
+        let kept = place.quarantine(&place.path("kept"), ".vscode").unwrap();
         assert!(kept.starts_with(place.path("kept")));
         assert_eq!(fs::read_to_string(kept.join("tasks.json")).unwrap(), "made");
         assert!(!place.path("work/.vscode").exists());
@@ -259,7 +262,7 @@ mod tests {
         let place = QuarantineFixture::new();
         symlink("/etc/passwd", place.path("work/.vscode/link")).unwrap();
         let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-        let kept = place.take(elsewhere.path(), ".vscode").unwrap();
+        let kept = place.quarantine(elsewhere.path(), ".vscode").unwrap();
         assert!(kept.starts_with(elsewhere.path()));
         assert_eq!(fs::read_to_string(kept.join("tasks.json")).unwrap(), "made");
         assert_eq!(fs::read_link(kept.join("link")).unwrap(), Path::new("/etc/passwd"));
@@ -272,7 +275,7 @@ mod tests {
         let large = File::create(place.path("work/.vscode/large")).unwrap();
         large.set_len(COPY_BYTES_MAX + 1).unwrap();
         let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-        let kept = place.take(elsewhere.path(), ".vscode").unwrap();
+        let kept = place.quarantine(elsewhere.path(), ".vscode").unwrap();
         assert!(kept.starts_with(place.path("work")) && kept.join("large").exists(), "{kept:?}");
         assert!(!place.path("work/.vscode").exists());
     }
@@ -282,16 +285,16 @@ mod tests {
         let place = QuarantineFixture::new();
         symlink(place.path("outside"), place.path("work/.github")).unwrap();
         let work = place.path("work");
-        let standing = look(&work, &work.join(".github/workflows"));
+        let standing = inspect(&work, &work.join(".github/workflows"));
         let target = place.path("outside");
         assert_eq!(standing, EntryKind::Link { at: ".github".into(), target });
-        place.take(&place.path("kept"), ".github/workflows").unwrap_err();
+        place.quarantine(&place.path("kept"), ".github/workflows").unwrap_err();
         assert!(place.path("outside/workflows/mine").exists());
-        let kept = place.take(&place.path("kept"), ".github").unwrap();
+        let kept = place.quarantine(&place.path("kept"), ".github").unwrap();
         assert!(kept.is_symlink() && place.path("outside/workflows/mine").exists());
-        assert_eq!(look(&work, &work.join(".github/workflows")), EntryKind::Missing);
-        put_link(&work, Path::new("new"), Path::new("there")).unwrap();
-        put_link(&work, Path::new("new"), Path::new("there")).unwrap_err();
-        assert_eq!(look(&work, &work.join(".vscode/tasks.json")), EntryKind::There);
+        assert_eq!(inspect(&work, &work.join(".github/workflows")), EntryKind::Missing);
+        create_link(&work, Path::new("new"), Path::new("there")).unwrap();
+        create_link(&work, Path::new("new"), Path::new("there")).unwrap_err();
+        assert_eq!(inspect(&work, &work.join(".vscode/tasks.json")), EntryKind::Present);
     }
 }

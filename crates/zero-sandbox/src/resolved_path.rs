@@ -65,13 +65,13 @@ impl ResolvedPath {
     }
 
     /// The path as it is shown to people and models.
-    pub fn shown(&self) -> &str {
+    pub fn display_path(&self) -> &str {
         &self.shown
     }
 
-    /// What stands there now; `None` when nothing does.
+    /// What stands there now; `Absent` when nothing does.
     pub fn facts(&self) -> Result<Option<FileFacts>, ToolError> {
-        Ok(self.stat()?.map(|stat| FileFacts::of(&stat)))
+        Ok(self.stat()?.map(|stat| FileFacts::from_stat(&stat)))
     }
 
     pub(crate) fn stat(&self) -> Result<Option<Stat>, ToolError> {
@@ -90,19 +90,19 @@ impl ResolvedPath {
     pub fn open_file(&self) -> Result<File, ToolError> {
         match self.facts()?.map(|facts| facts.file_type) {
             Some(FileType::File) => {}
-            Some(other) => return Err(wrong_type(&self.shown, other)),
-            None => return Err(self.not_found()),
+            Some(other) => return Err(wrong_type_error(&self.shown, other)),
+            None => return Err(self.not_found_error()),
         }
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file: File = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
             .map_err(|errno| file_error::from_errno("open", &self.shown, errno))?
             .into();
-        let facts = FileFacts::of_file(&file)
+        let facts = FileFacts::from_file(&file)
             .map_err(|e| file_error::from_io("look up", &self.shown, &e))?;
         match facts.file_type {
             FileType::File => Ok(file),
-            other => Err(wrong_type(&self.shown, other)),
+            other => Err(wrong_type_error(&self.shown, other)),
         }
     }
 
@@ -113,10 +113,12 @@ impl ResolvedPath {
             Some(FileType::File | FileType::Symlink) => {
                 let message = format!("`{}` is a file; name a folder", self.shown);
                 return Err(ToolError::invalid(ErrorReason::NotDirectory, message)
-                    .with("file", self.shown.as_str()));
+                    .with_detail("file", self.shown.as_str()));
             }
-            Some(FileType::Special) => return Err(wrong_type(&self.shown, FileType::Special)),
-            None => return Err(self.not_found()),
+            Some(FileType::Special) => {
+                return Err(wrong_type_error(&self.shown, FileType::Special));
+            }
+            None => return Err(self.not_found_error()),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
@@ -141,7 +143,7 @@ impl ResolvedPath {
     /// The innermost folder that exists, as it is shown, and the name looked for in it.
     pub fn first_missing(&self) -> (String, String) {
         let name = self.missing_folders.first().unwrap_or(&self.name);
-        let folder = match self.shown_folder().to_string_lossy() {
+        let folder = match self.folder_display_path().to_string_lossy() {
             folder if folder.is_empty() => ".".to_owned(),
             folder => folder.into_owned(),
         };
@@ -149,20 +151,20 @@ impl ResolvedPath {
     }
 
     /// The path shown for one of [`ResolvedPath::siblings`].
-    pub fn shown_sibling(&self, name: &str) -> String {
-        self.shown_folder().join(name).display().to_string()
+    pub fn sibling_display_path(&self, name: &str) -> String {
+        self.folder_display_path().join(name).display().to_string()
     }
 
     /// The innermost folder that exists, as it is shown.
-    fn shown_folder(&self) -> &Path {
+    fn folder_display_path(&self) -> &Path {
         let above = self.missing_folders.len() + 1;
         Path::new(&self.shown).ancestors().nth(above).unwrap_or(Path::new(""))
     }
 
     /// The error for a path at which nothing stands.
-    pub fn not_found(&self) -> ToolError {
+    pub fn not_found_error(&self) -> ToolError {
         let message = format!("`{}` does not exist", self.shown);
-        ToolError::not_found(ErrorReason::Io, message).with("file", self.shown.as_str())
+        ToolError::not_found(ErrorReason::Io, message).with_detail("file", self.shown.as_str())
     }
 
     pub(crate) fn folder(&self) -> BorrowedFd<'_> {
@@ -186,13 +188,15 @@ pub(crate) fn refuse_procfs(folder: &OwnedFd, shown: &str) -> Result<(), ToolErr
         let message = format!(
             "`{shown}` is the kernel's view of processes, not a file; use a command to look at it"
         );
-        return Err(ToolError::invalid(ErrorReason::SpecialFile, message).with("file", shown));
+        return Err(
+            ToolError::invalid(ErrorReason::SpecialFile, message).with_detail("file", shown)
+        );
     }
     let _ = (folder, shown);
     Ok(())
 }
 
-pub(crate) fn wrong_type(shown: &str, found: FileType) -> ToolError {
+pub(crate) fn wrong_type_error(shown: &str, found: FileType) -> ToolError {
     let (reason, message) = match found {
         FileType::Directory => (
             ErrorReason::IsDirectory,
@@ -204,5 +208,5 @@ pub(crate) fn wrong_type(shown: &str, found: FileType) -> ToolError {
             format!("`{shown}` is a pipe, socket or device, not a file; it was not opened"),
         ),
     };
-    ToolError::invalid(reason, message).with("file", shown)
+    ToolError::invalid(reason, message).with_detail("file", shown)
 }

@@ -220,18 +220,18 @@ impl RunningCommand {
     }
 
     /// Readable as soon as the command has ended, and from then on.
-    pub fn ended_fd(&self) -> BorrowedFd<'_> {
+    pub fn exit_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
 
     /// How it ended, if it did.
-    pub fn try_ended(&self) -> Option<CommandExit> {
+    pub fn try_wait(&self) -> Option<CommandExit> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.is_none() {
-            *ended = match message::receive_now::<SpawnerReply>(&*self.channel) {
+            *ended = match message::try_receive::<SpawnerReply>(&*self.channel) {
                 Ok(Some(SpawnerReply::Ended(how))) => Some(how),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-                Ok(_) | Err(_) => Some(CommandExit::lost()),
+                Ok(_) | Err(_) => Some(CommandExit::new_lost()),
             };
         }
         ended.clone()
@@ -241,7 +241,7 @@ impl RunningCommand {
     pub fn wait(&self, limit: Duration) -> Option<CommandExit> {
         let deadline = Instant::now().checked_add(limit);
         loop {
-            if let Some(ended) = self.try_ended() {
+            if let Some(ended) = self.try_wait() {
                 return Some(ended);
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -257,7 +257,7 @@ impl RunningCommand {
         }
     }
 
-    /// Asks for its end. Every process of it is gone soon after, and [`Self::try_ended`] says why.
+    /// Asks for its end. Every process of it is gone soon after, and [`Self::try_wait`] says why.
     /// Nothing happens when it has ended already.
     pub fn kill(&self, reason: KillReason) {
         // A channel that is closed on the other side belongs to a command that has ended.
@@ -271,7 +271,7 @@ impl RunningCommand {
 
     /// A way to ask for its end from elsewhere, while somebody reads its output.
     #[must_use]
-    pub fn killer(&self) -> KillHandle {
+    pub fn kill_handle(&self) -> KillHandle {
         KillHandle { channel: Arc::downgrade(&self.channel) }
     }
 }
@@ -279,7 +279,7 @@ impl RunningCommand {
 impl CommandExit {
     /// That nobody knows how.
     #[must_use]
-    pub fn lost() -> Self {
+    pub fn new_lost() -> Self {
         Self {
             exit_code: None,
             signal: None,

@@ -20,14 +20,17 @@ const BACKSPACES: [u8; 2] = [0x08, 0x7f];
 /// What Ctrl-U types.
 const ERASE_LINE: u8 = 0x15;
 
-/// Reads a line of at most so many bytes from the terminal on stdin, without its end; `None` when the
+/// Reads a line of at most so many bytes from the terminal on stdin, without its end; `Absent` when the
 /// person gave up by Ctrl-C, or by Ctrl-D on an empty line. It is asked for once nothing is seen any
 /// more, so that not even the first letter is.
-pub fn line(ask: impl FnOnce() -> io::Result<()>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+pub fn read_hidden_line(
+    ask: impl FnOnce() -> io::Result<()>,
+    bytes_max: u64,
+) -> io::Result<Option<Vec<u8>>> {
     let stdin = rustix::stdio::stdin();
-    let _shown_again = HiddenInputGuard::begin(stdin)?;
+    let _shown_again = HiddenInputGuard::new(stdin)?;
     ask()?;
-    read(bytes_max, || {
+    read_line(bytes_max, || {
         let mut byte = [0];
         match rustix::io::retry_on_intr(|| rustix::io::read(stdin, &mut byte))? {
             0 => Ok(None),
@@ -36,8 +39,8 @@ pub fn line(ask: impl FnOnce() -> io::Result<()>, bytes_max: u64) -> io::Result<
     })
 }
 
-/// Puts a line together from what is typed, byte by byte; `None` is the end of all input.
-fn read(
+/// Puts a line together from what is typed, byte by byte; `Absent` is the end of all input.
+fn read_line(
     bytes_max: u64,
     mut next: impl FnMut() -> io::Result<Option<u8>>,
 ) -> io::Result<Option<Vec<u8>>> {
@@ -68,7 +71,7 @@ struct HiddenInputGuard<'a> {
 }
 
 impl<'a> HiddenInputGuard<'a> {
-    fn begin(terminal: BorrowedFd<'a>) -> io::Result<Self> {
+    fn new(terminal: BorrowedFd<'a>) -> io::Result<Self> {
         let before = tcgetattr(terminal)?;
         let mut unseen = before.clone();
         unseen.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
@@ -94,7 +97,7 @@ mod tests {
     #[track_caller]
     fn check(typed: &[u8], expected: Option<&[u8]>, left: usize) {
         let mut bytes = typed.iter().copied();
-        let line = read(8, || Ok(bytes.next())).unwrap();
+        let line = read_line(8, || Ok(bytes.next())).unwrap();
         assert_eq!((line.as_deref(), bytes.len()), (expected, left), "{typed:?}");
     }
 

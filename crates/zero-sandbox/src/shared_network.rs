@@ -42,11 +42,11 @@ pub const PROXY_PORT: u16 = 3128;
 pub(crate) const ARGV0: &str = "zero-net";
 
 /// Where bubblewrap finds the helper.
-const DOOR: &str = "/dev/zero-net";
+const HELPER_PATH: &str = "/dev/zero-net";
 /// How long the helper may take.
 const HELP_MAX: Duration = Duration::from_secs(30);
 /// How much of what is said about a failure is read.
-const WORDS_BYTES_MAX: u64 = 4096;
+const ERROR_BYTES_MAX: u64 = 4096;
 
 /// Gives the namespace of a socket.
 const SIOCGSKNS: libc::Ioctl = 0x894c;
@@ -71,13 +71,13 @@ enum HelperSocketRequest {
 
 impl SharedNetwork {
     /// Makes one in which nobody listens.
-    pub fn alone(warden: &Spawner) -> Result<Self, SpawnError> {
-        Ok(made(warden, HelperSocketRequest::Any)?.0)
+    pub fn create(warden: &Spawner) -> Result<Self, SpawnError> {
+        Ok(create_network(warden, HelperSocketRequest::Any)?.0)
     }
 
     /// Makes one with a proxy's port, and gives the listener to whoever answers there.
-    pub fn with_proxy(warden: &Spawner) -> Result<(Self, TcpListener), SpawnError> {
-        let (net, socket) = made(warden, HelperSocketRequest::ProxyPort)?;
+    pub fn create_with_proxy(warden: &Spawner) -> Result<(Self, TcpListener), SpawnError> {
+        let (net, socket) = create_network(warden, HelperSocketRequest::ProxyPort)?;
         Ok((net, socket.into()))
     }
 }
@@ -88,7 +88,7 @@ impl AsFd for SharedNetwork {
     }
 }
 
-fn made(
+fn create_network(
     warden: &Spawner,
     what: HelperSocketRequest,
 ) -> Result<(SharedNetwork, OwnedFd), SpawnError> {
@@ -101,20 +101,20 @@ fn made(
     };
     let system = |error: io::Error| refused(&error);
     let bubblewrap = warden.layers().bubblewrap.map_err(|absent| {
-        let gaps = vec![gaps::no_network(&absent)];
-        SpawnError::Refused { why: gaps::listed(&gaps), gaps }
+        let gaps = vec![gaps::network_gap(&absent)];
+        SpawnError::Refused { why: gaps::describe_gaps(&gaps), gaps }
     })?;
-    if !helper_process::can_be_helper() {
+    if !helper_process::can_run_helper() {
         return Err(refused(&"this program does not begin as zero does"));
     }
-    let (channel, given) = message::channel().map_err(system)?;
-    let mut helper = NetworkHelper(start(&bubblewrap, what, given).map_err(system)?);
-    let Some(socket) = handed_out(&channel).map_err(system)? else {
-        return Err(refused(&helper.words()));
+    let (channel, given) = message::create_channel().map_err(system)?;
+    let mut helper = NetworkHelper(start_helper(&bubblewrap, what, given).map_err(system)?);
+    let Some(socket) = receive_socket(&channel).map_err(system)? else {
+        return Err(refused(&helper.read_error_output()));
     };
-    helper.end();
-    let net = of_socket(&socket).map_err(system)?;
-    if is_the_same(&net, "/proc/self/ns/net").map_err(system)? {
+    helper.wait();
+    let net = socket_namespace(&socket).map_err(system)?;
+    if is_same_namespace(&net, "/proc/self/ns/net").map_err(system)? {
         return Err(refused(&"it would be the host's"));
     }
     Ok((SharedNetwork { net }, socket))
@@ -124,7 +124,7 @@ fn made(
 /// given nothing, and ends at once. Without devices of its own there is one level of users, in which
 /// a person is the same person as outside.
 #[expect(clippy::disallowed_methods, reason = "the helper is this program, and confined as it is")]
-fn start(
+fn start_helper(
     bubblewrap: &BubblewrapProgram,
     what: HelperSocketRequest,
     channel: OwnedFd,
@@ -135,10 +135,10 @@ fn start(
     };
     // Our binary comes as its output, which it does not need: it may have no path any more.
     Command::new(bubblewrap.path())
-        .args(bubblewrap.users())
+        .args(bubblewrap.user_namespace_args())
         .args(["--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"])
-        .args(["--tmpfs", "/dev", "--symlink", "/proc/self/fd/1", DOOR, "--chdir", "/"])
-        .args(["--", DOOR, what])
+        .args(["--tmpfs", "/dev", "--symlink", "/proc/self/fd/1", HELPER_PATH, "--chdir", "/"])
+        .args(["--", HELPER_PATH, what])
         .env_clear()
         .current_dir("/")
         .stdin(channel)
@@ -148,7 +148,7 @@ fn start(
 }
 
 /// The socket that the helper hands out; nothing when it ends without.
-fn handed_out(channel: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+fn receive_socket(channel: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let until = Instant::now() + HELP_MAX;
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -172,7 +172,7 @@ struct NetworkHelper(Child);
 
 impl NetworkHelper {
     /// Waits for its end, which is near.
-    fn end(&mut self) {
+    fn wait(&mut self) {
         let until = Instant::now() + HELP_MAX;
         while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -180,11 +180,11 @@ impl NetworkHelper {
     }
 
     /// What was said about a failure.
-    fn words(&mut self) -> String {
-        self.end();
+    fn read_error_output(&mut self) -> String {
+        self.wait();
         let mut bytes = Vec::new();
         if let Some(stderr) = self.0.stderr.take() {
-            let read = stderr.take(WORDS_BYTES_MAX).read_to_end(&mut bytes);
+            let read = stderr.take(ERROR_BYTES_MAX).read_to_end(&mut bytes);
             drop(read);
         }
         String::from_utf8_lossy(&bytes).trim().to_owned()
@@ -201,7 +201,7 @@ impl Drop for NetworkHelper {
 
 /// The helper itself: opens a socket and hands it to whoever holds the other end of its input.
 /// Gives the code to exit with.
-pub(crate) fn help(what: Option<std::ffi::OsString>) -> i32 {
+pub(crate) fn run_helper(what: Option<std::ffi::OsString>) -> i32 {
     let socket = match what.as_ref().and_then(|what| what.to_str()) {
         Some("proxy") => TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT)).map(OwnedFd::from),
         _ => UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map(OwnedFd::from),
@@ -228,8 +228,8 @@ pub(crate) struct NetworkEntryHandles {
 
 impl NetworkEntryHandles {
     pub(crate) fn new(net: OwnedFd) -> io::Result<Self> {
-        let users = ioctl(&net, NS_GET_USERNS)?;
-        let users = (!is_the_same(&users, "/proc/self/ns/user")?).then_some(users);
+        let users = namespace_ioctl(&net, NS_GET_USERNS)?;
+        let users = (!is_same_namespace(&users, "/proc/self/ns/user")?).then_some(users);
         Ok(Self { users, net })
     }
 
@@ -249,12 +249,12 @@ impl NetworkEntryHandles {
     }
 }
 
-fn of_socket(socket: &OwnedFd) -> io::Result<OwnedFd> {
-    ioctl(socket, SIOCGSKNS)
+fn socket_namespace(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    namespace_ioctl(socket, SIOCGSKNS)
 }
 
 /// Asks for a namespace.
-fn ioctl(of: &OwnedFd, request: libc::Ioctl) -> io::Result<OwnedFd> {
+fn namespace_ioctl(of: &OwnedFd, request: libc::Ioctl) -> io::Result<OwnedFd> {
     // SAFETY: neither request has an argument. Both answer with a new handle, closed on exec, that
     // nobody else owns, or with an error.
     match unsafe { libc::ioctl(of.as_raw_fd(), request) } {
@@ -265,7 +265,7 @@ fn ioctl(of: &OwnedFd, request: libc::Ioctl) -> io::Result<OwnedFd> {
 }
 
 /// Whether a namespace is the one that a file of the kernel names.
-fn is_the_same(namespace: &OwnedFd, name: &str) -> io::Result<bool> {
+fn is_same_namespace(namespace: &OwnedFd, name: &str) -> io::Result<bool> {
     let (one, other) = (rustix::fs::fstat(namespace)?, rustix::fs::stat(name)?);
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }

@@ -47,13 +47,13 @@ pub const ARGV0: &str = "zero-warden";
 /// What is left of a command may take this long to end after its main process.
 pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 /// How long walls stand ready after a command: as long as an agent thinks as a rule.
-const READY_FOR: Duration = Duration::from_secs(20);
+const PREWARM_FOR: Duration = Duration::from_secs(20);
 /// How long the end of walls that stand ready is waited for.
-const REST_MAX: Duration = Duration::from_secs(10);
+const RELEASE_MAX: Duration = Duration::from_secs(10);
 /// How long a command may take to start.
 const START_MAX: Duration = Duration::from_secs(60);
 /// How long the end of a warden is waited for: longer than it waits itself for what it ends.
-const WARDEN_END_MAX: Duration = Duration::from_secs(10);
+const SPAWNER_EXIT_MAX: Duration = Duration::from_secs(10);
 
 /// The warden of this process.
 static SHARED: OnceLock<Spawner> = OnceLock::new();
@@ -122,7 +122,7 @@ pub enum LayerSelection {
 
 impl LayerSelection {
     /// What is left of the layers of a machine.
-    fn of(self, layers: SandboxLayers) -> SandboxLayers {
+    fn apply(self, layers: SandboxLayers) -> SandboxLayers {
         match self {
             Self::All => layers,
             Self::WithoutBubblewrap => layers.without_bubblewrap(),
@@ -146,7 +146,7 @@ pub struct SpawnerSettings {
 impl Default for SpawnerSettings {
     fn default() -> Self {
         let (limits_by, layers) = (LimitEnforcerChoice::default(), LayerSelection::default());
-        Self { limits_by, layers, ready_for: READY_FOR }
+        Self { limits_by, layers, ready_for: PREWARM_FOR }
     }
 }
 
@@ -155,7 +155,7 @@ impl Default for SpawnerSettings {
 #[non_exhaustive]
 pub enum SpawnError {
     /// There is no such program.
-    #[error("program `{program}` was not found{}", searched_in(searched))]
+    #[error("program `{program}` was not found{}", describe_searched_folders(searched))]
     NotFound {
         /// What was asked for.
         program: String,
@@ -205,7 +205,7 @@ pub enum SpawnError {
     },
     /// The helper process went away while it started the command.
     #[error("the process that starts commands ended unexpectedly")]
-    WardenLost,
+    SpawnerLost,
 }
 
 impl SpawnError {
@@ -216,7 +216,7 @@ impl SpawnError {
             Self::NotFound { .. } => Some("install it, or give its full path"),
             Self::NotExecutable { .. } => Some("run it through its interpreter"),
             Self::TooLarge => Some("give long text through standard input or a file"),
-            Self::WardenLost => Some("try again"),
+            Self::SpawnerLost => Some("try again"),
             _ => None,
         }
     }
@@ -234,50 +234,55 @@ impl Spawner {
     }
 
     /// Has the warden of this process [rest](Self::rest), if it was started.
-    pub fn rest_shared() {
+    pub fn release_shared_prewarmed() {
         if let Some(warden) = SHARED.get() {
-            warden.rest();
+            warden.release_prewarmed();
         }
     }
 
     /// Takes down walls that stand ready for a command, and waits until nothing of them is left on
     /// the host. To be called before what they stand on goes. The next command has its own again.
-    pub fn rest(&self) {
+    pub fn release_prewarmed(&self) {
         use rustix::event::{PollFd, PollFlags, Timespec};
-        let (Some(process), Ok((ours, given))) = (self.lock().clone(), message::channel()) else {
+        let (Some(process), Ok((ours, given))) = (self.lock().clone(), message::create_channel())
+        else {
             return;
         };
         // A warden that is gone has taken them along.
         if message::send(&process.orders, &SpawnerRequest::Rest, &[given.as_fd()]).is_ok() {
             drop(given);
             let mut fds = [PollFd::new(&ours, PollFlags::IN)];
-            let _ = rustix::event::poll(&mut fds, Timespec::try_from(REST_MAX).ok().as_ref());
+            let _ = rustix::event::poll(&mut fds, Timespec::try_from(RELEASE_MAX).ok().as_ref());
         }
     }
 
     /// Starts a warden. When it dies, the next command starts another.
     pub fn start() -> io::Result<Self> {
-        Self::start_with(SpawnerSettings::default())
+        Self::start_with_settings(SpawnerSettings::default())
     }
 
     /// Starts a warden that works in a certain way.
-    pub fn start_with(settings: SpawnerSettings) -> io::Result<Self> {
+    pub fn start_with_settings(settings: SpawnerSettings) -> io::Result<Self> {
         let process = Mutex::new(Some(Arc::new(SpawnerProcess::start()?)));
         Ok(Self { settings, process })
     }
 
     /// Starts a command.
     pub fn spawn(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
-        self.spawn_as(|like| SpawnerRequest::Command { like }, self.settings.ready_for, order)
+        self.spawn_with_request(
+            |like| SpawnerRequest::Command { like },
+            self.settings.ready_for,
+            order,
+        )
     }
 
     /// Starts a command that is the only one of its kind: walls that are put up ahead stay those of
     /// the commands before it.
-    pub fn spawn_single(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
-        self.spawn_as(|like| SpawnerRequest::Single { like }, Duration::ZERO, order)
+    pub fn spawn_one_off(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
+        self.spawn_with_request(|like| SpawnerRequest::Single { like }, Duration::ZERO, order)
     }
 
-    fn spawn_as(
+    fn spawn_with_request(
         &self,
         wanted: impl FnOnce(u64) -> SpawnerRequest,
         ready_for: Duration,
@@ -285,9 +290,9 @@ impl Spawner {
     ) -> Result<RunningCommand, SpawnError> {
         let SpawnSpec { command, profile, stdio, timeout, net } = order;
         let net = net.filter(|_| profile.network == NetworkAccess::Loopback);
-        let command = program_lookup::checked(command)?;
+        let command = program_lookup::resolve_program(command)?;
         let SpawnerSettings { limits_by, layers, .. } = self.settings;
-        let wanted = &wanted(alike(&profile, limits_by, layers));
+        let wanted = &wanted(sandbox_key(&profile, limits_by, layers));
         let joins = net.is_some();
         let stood_in = Vec::new();
         let text = SpawnSpecMessage {
@@ -300,19 +305,19 @@ impl Spawner {
             joins,
             stood_in,
         };
-        match self.give_out(wanted, &text, stdio, net.as_deref()) {
+        match self.dispatch(wanted, &text, stdio, net.as_deref()) {
             // The warden died before it got to it: there is another by now, or will be.
-            Err(DispatchError::Untaken) => self.give_out(wanted, &text, stdio, net.as_deref()),
+            Err(DispatchError::NotAccepted) => self.dispatch(wanted, &text, stdio, net.as_deref()),
             given => given,
         }
         .map_err(|lost| match lost {
-            DispatchError::Untaken | DispatchError::Taken => SpawnError::WardenLost,
+            DispatchError::NotAccepted | DispatchError::LostAfterAccept => SpawnError::SpawnerLost,
             DispatchError::Failed(error) => error,
         })
     }
 
     /// Gives an order to the warden and waits until its command runs.
-    fn give_out(
+    fn dispatch(
         &self,
         wanted: &SpawnerRequest,
         text: &SpawnSpecMessage,
@@ -322,9 +327,10 @@ impl Spawner {
         let system = |step: &'static str| {
             move |source: io::Error| DispatchError::Failed(SpawnError::System { step, source })
         };
-        let (ends, child_ends) = stdio::open(stdio).map_err(system("opening its streams"))?;
-        let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
-        let memory = text.to_memory().map_err(|error| match error.kind() {
+        let (ends, child_ends) = stdio::open_stdio(stdio).map_err(system("opening its streams"))?;
+        let (channel, keeper_channel) =
+            message::create_channel().map_err(system("a channel to it"))?;
+        let memory = text.to_memfd().map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => DispatchError::Failed(SpawnError::TooLarge),
             _ => system("writing the order")(error),
         })?;
@@ -334,7 +340,7 @@ impl Spawner {
         self.send(wanted, &fds).map_err(system("reaching the warden"))?;
         // Only the keeper holds the other ends now, so that its end is seen here.
         drop((child_ends, keeper_channel, memory));
-        started(channel, ends, &text.command)
+        wait_until_started(channel, ends, &text.command)
     }
 
     /// What enforces limits here, for commands like those with this profile.
@@ -344,14 +350,14 @@ impl Spawner {
             LimitEnforcerChoice::Watchdog => CommandCgroups::default().report(),
             // The groups are made, which proves that they can be, and go away again.
             LimitEnforcerChoice::Best => {
-                CommandCgroups::make(&CgroupParents::find(), limits).report()
+                CommandCgroups::create(&CgroupParents::find(), limits).report()
             }
         }
     }
 
     /// The layers of confinement that its commands get.
     pub(crate) fn layers(&self) -> SandboxLayers {
-        self.settings.layers.of(SandboxLayers::probe())
+        self.settings.layers.apply(SandboxLayers::probe())
     }
 
     /// The number of the helper process, if it runs.
@@ -365,7 +371,7 @@ impl Spawner {
         let current = self.lock().clone();
         if let Some(process) = current {
             match message::send(&process.orders, wanted, fds) {
-                Err(error) if is_gone(&error) => self.forget(&process),
+                Err(error) if is_disconnected(&error) => self.discard_process(&process),
                 sent => return sent,
             }
         }
@@ -385,7 +391,7 @@ impl Spawner {
     }
 
     /// Forgets a warden that is gone, unless there is another one already.
-    fn forget(&self, gone: &Arc<SpawnerProcess>) {
+    fn discard_process(&self, gone: &Arc<SpawnerProcess>) {
         let mut process = self.lock();
         if process.as_ref().is_some_and(|process| Arc::ptr_eq(process, gone)) {
             *process = None;
@@ -407,7 +413,7 @@ struct SpawnerProcess {
 
 impl SpawnerProcess {
     fn start() -> io::Result<Self> {
-        let (orders, given) = message::channel()?;
+        let (orders, given) = message::create_channel()?;
         #[expect(clippy::disallowed_methods, reason = "this is who starts children")]
         let child = std::process::Command::new("/proc/self/exe")
             .arg0(ARGV0)
@@ -420,7 +426,7 @@ impl SpawnerProcess {
             .spawn()?;
         let process = Self { pid: child.id(), child: Mutex::new(child), orders };
         // Before it gets an order: what it starts has what it has.
-        crate::open_file_limit::keep_from(process.pid)?;
+        crate::open_file_limit::restore_for_child(process.pid)?;
         Ok(process)
     }
 }
@@ -430,7 +436,7 @@ impl Drop for SpawnerProcess {
         // It ends when nobody can send it orders any more.
         let _ = rustix::net::shutdown(&self.orders, rustix::net::Shutdown::Both);
         let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let until = Instant::now() + WARDEN_END_MAX;
+        let until = Instant::now() + SPAWNER_EXIT_MAX;
         while Instant::now() < until {
             if !matches!(child.try_wait(), Ok(None)) {
                 return;
@@ -442,14 +448,18 @@ impl Drop for SpawnerProcess {
     }
 }
 
-fn is_gone(error: &io::Error) -> bool {
+fn is_disconnected(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
 /// A number that is the same for orders that want the same walls, and as good as never otherwise.
 /// Whether they are the same is looked at where they stand.
-fn alike(profile: &SandboxProfile, limits_by: LimitEnforcerChoice, layers: LayerSelection) -> u64 {
+fn sandbox_key(
+    profile: &SandboxProfile,
+    limits_by: LimitEnforcerChoice,
+    layers: LayerSelection,
+) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     (profile, limits_by, layers).hash(&mut hasher);
     hasher.finish()
@@ -459,38 +469,40 @@ fn alike(profile: &SandboxProfile, limits_by: LimitEnforcerChoice, layers: Layer
 #[derive(Debug)]
 enum DispatchError {
     /// Nobody took it before the other side was gone: nothing of it was started.
-    Untaken,
+    NotAccepted,
     /// Whoever took it is gone, and may have started it.
-    Taken,
+    LostAfterAccept,
     /// It failed.
     Failed(SpawnError),
 }
 
 /// Waits until a command runs.
-fn started(
+fn wait_until_started(
     channel: OwnedFd,
     ends: ParentStdio,
     command: &CommandSpec,
 ) -> Result<RunningCommand, DispatchError> {
     use rustix::event::{PollFd, PollFlags, Timespec};
     let until = Instant::now() + START_MAX;
-    let mut lost = DispatchError::Untaken;
+    let mut lost = DispatchError::NotAccepted;
     loop {
-        match message::receive_now::<SpawnerReply>(&channel) {
+        match message::try_receive::<SpawnerReply>(&channel) {
             Ok(Some(SpawnerReply::Taken)) => {
-                lost = DispatchError::Taken;
+                lost = DispatchError::LostAfterAccept;
                 continue;
             }
             Ok(Some(SpawnerReply::Started { pid, limits, confinement, walls })) => {
                 return Ok(RunningCommand::new(pid, limits, confinement, walls, channel, ends));
             }
             Ok(Some(SpawnerReply::Failed(failure))) => {
-                return Err(DispatchError::Failed(explained(failure, command)));
+                return Err(DispatchError::Failed(explain_failure(failure, command)));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Ok(None) => return Err(lost),
-            Err(error) if is_gone(&error) => return Err(lost),
-            Ok(Some(SpawnerReply::Ended(_))) | Err(_) => return Err(DispatchError::Taken),
+            Err(error) if is_disconnected(&error) => return Err(lost),
+            Ok(Some(SpawnerReply::Ended(_))) | Err(_) => {
+                return Err(DispatchError::LostAfterAccept);
+            }
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -504,7 +516,7 @@ fn started(
 }
 
 /// What a failure on the other side means here.
-fn explained(failure: LaunchFailure, command: &CommandSpec) -> SpawnError {
+fn explain_failure(failure: LaunchFailure, command: &CommandSpec) -> SpawnError {
     let LaunchFailure { step, errno, text, gaps } = failure;
     let source = errno.map_or_else(|| io::Error::other(text.clone()), io::Error::from_raw_os_error);
     let path = || PathBuf::from(&command.program);
@@ -533,7 +545,7 @@ fn explained(failure: LaunchFailure, command: &CommandSpec) -> SpawnError {
     }
 }
 
-fn searched_in(folders: &[PathBuf]) -> String {
+fn describe_searched_folders(folders: &[PathBuf]) -> String {
     let folders: Vec<String> = folders.iter().map(|path| format!("`{}`", path.display())).collect();
     if folders.is_empty() { String::new() } else { format!(" in {}", folders.join(", ")) }
 }
@@ -546,21 +558,21 @@ mod tests {
     fn an_order_is_given_out_again_only_if_nobody_took_it() {
         #[track_caller]
         fn check(told: &[SpawnerReply], is_untaken: bool) {
-            let (ours, theirs) = message::channel().unwrap();
+            let (ours, theirs) = message::create_channel().unwrap();
             for told in told {
                 message::send(&theirs, told, &[]).unwrap();
             }
             drop(theirs);
-            let (ends, _) = stdio::open(CommandStdio::Pipes).unwrap();
+            let (ends, _) = stdio::open_stdio(CommandStdio::Pipes).unwrap();
             let command = CommandSpec {
                 program: "x".into(),
                 args: Vec::new(),
                 folder: "/".into(),
                 environment: Vec::new(),
             };
-            let lost = started(ours, ends, &command).unwrap_err();
-            assert_eq!(matches!(lost, DispatchError::Untaken), is_untaken, "{lost:?}");
-            assert_eq!(matches!(lost, DispatchError::Taken), !is_untaken, "{lost:?}");
+            let lost = wait_until_started(ours, ends, &command).unwrap_err();
+            assert_eq!(matches!(lost, DispatchError::NotAccepted), is_untaken, "{lost:?}");
+            assert_eq!(matches!(lost, DispatchError::LostAfterAccept), !is_untaken, "{lost:?}");
         }
         check(&[], true);
         check(&[SpawnerReply::Taken], false);

@@ -43,7 +43,7 @@ impl StateDir {
     }
 
     /// Opens a file of lines for adding to it, making it and the folder when needed.
-    pub fn append_lines(&self, name: &str) -> io::Result<AppendFile> {
+    pub fn open_append(&self, name: &str) -> io::Result<AppendFile> {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600).custom_flags(NO_LINK);
         Ok(AppendFile::new(self.open_to_write(name, &options)?))
@@ -73,8 +73,8 @@ impl StateDir {
         }
     }
 
-    /// 32 bytes that nobody else knows; `None` where none were made yet.
-    pub fn known_secret(&self, name: &str) -> io::Result<Option<[u8; 32]>> {
+    /// 32 bytes that nobody else knows; `Absent` where none were made yet.
+    pub fn read_secret(&self, name: &str) -> io::Result<Option<[u8; 32]>> {
         let mut secret = [0; 32];
         let read = self.open(name).and_then(|mut file| file.read_exact(&mut secret));
         match read {
@@ -93,13 +93,13 @@ impl StateDir {
     }
 
     /// The same, made when they are first needed.
-    pub fn secret(&self, name: &str) -> io::Result<[u8; 32]> {
-        if let Some(secret) = self.known_secret(name)? {
+    pub fn read_or_create_secret(&self, name: &str) -> io::Result<[u8; 32]> {
+        if let Some(secret) = self.read_secret(name)? {
             return Ok(secret);
         }
         let one_at_a_time = self.lock_file(&format!("{name}.lock"))?;
         one_at_a_time.lock()?;
-        if let Some(secret) = self.known_secret(name)? {
+        if let Some(secret) = self.read_secret(name)? {
             return Ok(secret);
         }
         let mut secret = [0; 32];
@@ -146,7 +146,7 @@ impl StateDir {
     }
 
     /// Names of what the folder holds, sorted; empty when there is no folder.
-    pub fn names(&self) -> io::Result<Vec<String>> {
+    pub fn list_names(&self) -> io::Result<Vec<String>> {
         let listing = match std::fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             listing => listing?,
@@ -180,15 +180,15 @@ mod tests {
     fn a_secret_is_made_once_and_is_its_folders_own() {
         let temp = tempfile::tempdir().unwrap();
         let [one, other] = ["one", "other"].map(|name| StateDir::new(temp.path().join(name)));
-        assert_eq!(one.known_secret("key").unwrap(), None);
+        assert_eq!(one.read_secret("key").unwrap(), None);
         assert!(!one.path().exists(), "a look makes nothing");
-        let secret = one.secret("key").unwrap();
-        assert_eq!(one.known_secret("key").unwrap(), Some(secret));
-        assert_eq!(one.secret("key").unwrap(), secret);
-        assert_ne!(other.secret("key").unwrap(), secret);
+        let secret = one.read_or_create_secret("key").unwrap();
+        assert_eq!(one.read_secret("key").unwrap(), Some(secret));
+        assert_eq!(one.read_or_create_secret("key").unwrap(), secret);
+        assert_ne!(other.read_or_create_secret("key").unwrap(), secret);
         std::fs::write(one.path().join("key"), b"cut").unwrap();
-        assert_eq!(one.known_secret("key").unwrap(), None);
-        assert_ne!(one.secret("key").unwrap(), secret);
+        assert_eq!(one.read_secret("key").unwrap(), None);
+        assert_ne!(one.read_or_create_secret("key").unwrap(), secret);
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
         dir.create().unwrap();
         let victim = temp.path().join("victim");
         std::os::unix::fs::symlink(&victim, dir.path().join("link")).unwrap();
-        assert!(dir.append_lines("link").is_err());
+        assert!(dir.open_append("link").is_err());
         assert!(dir.lock_file("link").is_err());
         assert!(crate::locked_line::LockedLine::open(&dir, "link").is_err());
         assert!(!victim.exists(), "nothing was made through the link");

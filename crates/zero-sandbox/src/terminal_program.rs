@@ -25,8 +25,8 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
     // As everybody else who starts an editor does it: the words are a shell's.
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(format!("{program} \"$@\"")).arg("sh").arg(file);
-    let keyboard = IgnoredSignalsGuard::new(KEYBOARD);
-    let wanted = keyboard.wanted();
+    let keyboard = IgnoredSignalsGuard::new(KEYBOARD_SIGNALS);
+    let wanted = keyboard.signals_not_ignored_before();
     #[expect(unsafe_code, reason = "what is ignored here is inherited, and the editor wants it")]
     // SAFETY: between fork and exec, only system calls are made.
     unsafe {
@@ -37,7 +37,7 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
             Ok(())
         });
     }
-    let terminal = TerminalState::now(rustix::stdio::stdin());
+    let terminal = TerminalState::capture(rustix::stdio::stdin());
     let ended = shell.status();
     if let Some(terminal) = terminal {
         terminal.restore();
@@ -47,20 +47,20 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
 }
 
 /// What keys send to stop a program: for the editor while it has the terminal, not for us.
-const KEYBOARD: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
+const KEYBOARD_SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
 /// The terminal of this process as it was.
 struct TerminalState<'a> {
     keyboard: BorrowedFd<'a>,
     /// How it takes keys and shows them.
     attributes: Termios,
-    /// Who had it: we; `None` for one that nobody takes turns at, as it is not that of our session.
+    /// Who had it: we; `Absent` for one that nobody takes turns at, as it is not that of our session.
     group: Option<Pid>,
 }
 
 impl<'a> TerminalState<'a> {
-    /// `None` where there is none, or it is another's: in the background, it is the shell's.
-    fn now(keyboard: BorrowedFd<'a>) -> Option<Self> {
+    /// `Absent` where there is none, or it is another's: in the background, it is the shell's.
+    fn capture(keyboard: BorrowedFd<'a>) -> Option<Self> {
         let attributes = tcgetattr(keyboard).ok()?;
         let group = match tcgetpgrp(keyboard) {
             Ok(group) if group == getpgrp() => Some(group),
@@ -96,7 +96,7 @@ impl<const COUNT: usize> IgnoredSignalsGuard<COUNT> {
     }
 
     /// Those that were not ignored before, as they are not for whoever starts zero with `nohup`.
-    fn wanted(&self) -> [Option<libc::c_int>; COUNT] {
+    fn signals_not_ignored_before(&self) -> [Option<libc::c_int>; COUNT] {
         self.0.map(|(signal, before)| (before != libc::SIG_IGN).then_some(signal))
     }
 }

@@ -24,12 +24,14 @@ pub(crate) struct WorkspaceRoot {
 impl WorkspaceRoot {
     fn open(path: &Path) -> Result<Self, ToolError> {
         let shown = path.display().to_string();
-        let found = canonical_path::canonicalise(Path::new("/"), path, FinalLinkMode::Follow)
-            .map_err(|error| bad_path(&shown, &error))?;
+        let found = canonical_path::canonicalize(Path::new("/"), path, FinalLinkMode::Follow)
+            .map_err(|error| bad_path_error(&shown, &error))?;
         if !found.missing.is_empty() {
             let message =
                 format!("workspace folder `{shown}` does not exist; create it or name another");
-            return Err(ToolError::not_found(ErrorReason::BadPath, message).with("file", shown));
+            return Err(
+                ToolError::not_found(ErrorReason::BadPath, message).with_detail("file", shown)
+            );
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // Without links, so that it is the folder of that path, whoever puts another one there now.
@@ -43,8 +45,8 @@ impl WorkspaceRoot {
 
 /// A root that is held for longer, or was opened for this once.
 enum RootRef<'a> {
-    Kept(&'a WorkspaceRoot),
-    Opened(WorkspaceRoot),
+    Borrowed(&'a WorkspaceRoot),
+    Owned(WorkspaceRoot),
 }
 
 impl Deref for RootRef<'_> {
@@ -52,8 +54,8 @@ impl Deref for RootRef<'_> {
 
     fn deref(&self) -> &WorkspaceRoot {
         match self {
-            Self::Kept(root) => root,
-            Self::Opened(root) => root,
+            Self::Borrowed(root) => root,
+            Self::Owned(root) => root,
         }
     }
 }
@@ -86,7 +88,7 @@ impl Workspace {
 
     /// The same workspace for a session whose oversized results lie in `folder`, once there are any.
     pub fn with_spill(&self, folder: &Path) -> Result<Self, ToolError> {
-        let Some(folder) = path_survey::canonical(folder) else {
+        let Some(folder) = path_survey::canonicalize(folder) else {
             let message = format!("`{}` cannot be looked up", folder.display());
             return Err(ToolError::invalid(ErrorReason::BadPath, message));
         };
@@ -105,7 +107,7 @@ impl Workspace {
 
     /// A canonical path as it is shown to people and models, and as they can pass it back:
     /// relative to the first folder when it lies there, absolute otherwise.
-    pub fn shown(&self, canonical: &Path) -> String {
+    pub fn display_path(&self, canonical: &Path) -> String {
         match canonical.strip_prefix(self.cwd()) {
             Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
             Ok(relative) => relative.to_string_lossy().into_owned(),
@@ -117,16 +119,20 @@ impl Workspace {
     ///
     /// Everything that can make a path lie happens here, once: `~`, `..`, links, upper and lower
     /// case, composed characters. What comes back cannot change its meaning any more.
-    pub fn locate(&self, written: &str, last: FinalLinkMode) -> Result<ResolvedPath, ToolError> {
-        self.settle(written, &self.expand(written)?, last)
+    pub fn resolve(&self, written: &str, last: FinalLinkMode) -> Result<ResolvedPath, ToolError> {
+        self.resolve_written(written, &self.expand(written)?, last)
     }
 
     /// The same for an absolute path that need not be text.
-    pub fn locate_path(&self, path: &Path, last: FinalLinkMode) -> Result<ResolvedPath, ToolError> {
-        self.settle(&path.to_string_lossy(), path, last)
+    pub fn resolve_path(
+        &self,
+        path: &Path,
+        last: FinalLinkMode,
+    ) -> Result<ResolvedPath, ToolError> {
+        self.resolve_written(&path.to_string_lossy(), path, last)
     }
 
-    fn settle(
+    fn resolve_written(
         &self,
         written: &str,
         path: &Path,
@@ -139,20 +145,21 @@ impl Workspace {
             Some(found) => found,
             None => (Path::new("/"), path),
         };
-        let found = canonical_path::canonicalise(start, below, last)
-            .map_err(|error| bad_path(written, &error))?;
+        let found = canonical_path::canonicalize(start, below, last)
+            .map_err(|error| bad_path_error(written, &error))?;
         let mut canonical = found.existing.clone();
         canonical.extend(&found.missing);
-        let (root, whereabouts) = self.root_of(&canonical);
+        let (root, whereabouts) = self.root_for(&canonical);
         let target = TargetPath::new(written, canonical, whereabouts);
-        let shown = self.shown(target.canonical());
+        let shown = self.display_path(target.canonical());
         ResolvedPath::open(&root, target, shown, &found.existing, found.missing)
     }
 
     /// Turns what was written into an absolute path; links are not looked at yet.
     fn expand(&self, written: &str) -> Result<PathBuf, ToolError> {
-        let refuse =
-            |why: String| Err(ToolError::invalid(ErrorReason::BadPath, why).with("file", written));
+        let refuse = |why: String| {
+            Err(ToolError::invalid(ErrorReason::BadPath, why).with_detail("file", written))
+        };
         if written.is_empty() {
             return refuse("the path is empty; name a file or folder".to_owned());
         }
@@ -178,13 +185,13 @@ impl Workspace {
         Ok(self.cwd().join(written))
     }
 
-    fn root_of(&self, canonical: &Path) -> (RootRef<'_>, PathZone) {
+    fn root_for(&self, canonical: &Path) -> (RootRef<'_>, PathZone) {
         // First, because zero's own folder may lie in the workspace, as when that is the home folder.
         if let Some(spill) = self.spill.as_deref().filter(|spill| canonical.starts_with(spill)) {
             // Opened each time, since it comes and goes. Where the way to it leads elsewhere by now,
             // it is not the folder that was meant.
             let opened = WorkspaceRoot::open(spill).ok().filter(|root| root.path == *spill);
-            let root = opened.map_or(RootRef::Kept(&self.system), RootRef::Opened);
+            let root = opened.map_or(RootRef::Borrowed(&self.system), RootRef::Owned);
             return (root, PathZone::Spill);
         }
         let innermost = self
@@ -193,23 +200,23 @@ impl Workspace {
             .filter(|root| canonical.starts_with(&root.path))
             .max_by_key(|root| root.path.as_os_str().len());
         match innermost {
-            Some(root) => (RootRef::Kept(root), PathZone::Workspace),
-            None => (RootRef::Kept(&self.system), PathZone::Outside),
+            Some(root) => (RootRef::Borrowed(root), PathZone::Workspace),
+            None => (RootRef::Borrowed(&self.system), PathZone::Outside),
         }
     }
 }
 
-fn bad_path(written: &str, error: &CanonicalPathError) -> ToolError {
+fn bad_path_error(written: &str, error: &CanonicalPathError) -> ToolError {
     match error {
         CanonicalPathError::System(errno) => file_error::from_errno("look up", written, *errno),
         CanonicalPathError::MagicLink => ToolError::invalid(
             ErrorReason::SpecialFile,
             format!("`{written}`: {error}; name the real path"),
         )
-        .with("file", written),
+        .with_detail("file", written),
         CanonicalPathError::TooManyLinks | CanonicalPathError::DotsBelowMissing => {
             ToolError::invalid(ErrorReason::BadPath, format!("`{written}` has no meaning: {error}"))
-                .with("file", written)
+                .with_detail("file", written)
         }
     }
 }
@@ -242,11 +249,11 @@ mod tests {
         #[track_caller]
         fn check(&self, written: &str, expected: &str) {
             let base = self.temp.path().canonicalize().unwrap();
-            let shown = match self.workspace.locate(written, FinalLinkMode::Follow) {
+            let shown = match self.workspace.resolve(written, FinalLinkMode::Follow) {
                 Ok(located) => {
                     let target = located.target();
                     let path = target.canonical().strip_prefix(&base).unwrap_or(target.canonical());
-                    format!("{:?} {}", target.whereabouts(), path.display())
+                    format!("{:?} {}", target.zone(), path.display())
                 }
                 Err(error) => format!("{:?}", error.reason().unwrap()),
             };
@@ -284,9 +291,9 @@ mod tests {
         let spill = f.temp.path().join("elsewhere");
         let workspace = f.workspace.with_spill(&spill).unwrap();
         let located = workspace
-            .locate(spill.join("secret").to_str().unwrap(), FinalLinkMode::Follow)
+            .resolve(spill.join("secret").to_str().unwrap(), FinalLinkMode::Follow)
             .unwrap();
-        assert_eq!(located.target().whereabouts(), PathZone::Spill);
+        assert_eq!(located.target().zone(), PathZone::Spill);
     }
 
     #[test]
@@ -295,13 +302,14 @@ mod tests {
         let spill = f.temp.path().canonicalize().unwrap().join("state/spill/x");
         let workspace = f.workspace.with_spill(&spill).unwrap();
         let written = spill.join("a.txt");
-        let locate = || workspace.locate(written.to_str().unwrap(), FinalLinkMode::Follow).unwrap();
-        assert_eq!(locate().target().whereabouts(), PathZone::Spill);
+        let locate =
+            || workspace.resolve(written.to_str().unwrap(), FinalLinkMode::Follow).unwrap();
+        assert_eq!(locate().target().zone(), PathZone::Spill);
         assert!(locate().open_file().is_err());
         std::fs::create_dir_all(&spill).unwrap();
         std::fs::write(&written, "all of it").unwrap();
         let located = locate();
-        assert_eq!(located.target().whereabouts(), PathZone::Spill);
+        assert_eq!(located.target().zone(), PathZone::Spill);
         assert_eq!(std::io::read_to_string(located.open_file().unwrap()).unwrap(), "all of it");
         // It went with whoever had it, and was made again.
         std::fs::rename(&spill, spill.with_file_name("gone")).unwrap();
@@ -312,8 +320,8 @@ mod tests {
         let moved = f.workspace.with_spill(&spill.with_file_name("y")).unwrap();
         symlink(&spill, spill.with_file_name("y")).unwrap();
         let behind = spill.with_file_name("y").join("a.txt");
-        let behind = moved.locate(behind.to_str().unwrap(), FinalLinkMode::Follow).unwrap();
-        assert_eq!(behind.target().whereabouts(), PathZone::Outside);
+        let behind = moved.resolve(behind.to_str().unwrap(), FinalLinkMode::Follow).unwrap();
+        assert_eq!(behind.target().zone(), PathZone::Outside);
     }
 
     #[test]

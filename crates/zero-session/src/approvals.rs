@@ -15,14 +15,14 @@ use tokio::sync::watch;
 use zero_core::{RunId, SessionId};
 use zero_runtime::ApprovalAnswer;
 
-pub use self::interaction_broker::request_of;
+pub use self::interaction_broker::approval_request;
 pub(crate) use self::interaction_broker::{InteractionBroker, RequestingRun};
 use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionRequest};
 use crate::event::{ApprovalRequest, EventKind, UserQuestion};
 use crate::sessions::ledger_recorder::LedgerRecorder;
 
 /// Who speaks where nobody did.
-const NOBODY: &str = "zero";
+const SYSTEM_ACTOR: &str = "zero";
 
 /// Questions whether calls may run. Cheap to clone.
 #[derive(Clone, Default)]
@@ -46,17 +46,17 @@ pub struct PendingApproval {
 impl ApprovalQueue {
     /// The question of that id, while it waits.
     pub fn get(&self, id: &str) -> Option<PendingApproval> {
-        self.waiting.get(id, pending_approval)
+        self.waiting.get(id, to_pending_approval)
     }
 
     /// All that wait.
     pub fn list(&self) -> Vec<PendingApproval> {
-        self.waiting.list(pending_approval)
+        self.waiting.list(to_pending_approval)
     }
 
     /// Changes whenever one more is asked: for who hears of all of them, and not of one session.
-    pub fn asked(&self) -> watch::Receiver<u64> {
-        self.waiting.asked()
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.waiting.subscribe()
     }
 
     /// Answers. False when nobody waits for it any more. The first answer counts. One that was not
@@ -64,8 +64,11 @@ impl ApprovalQueue {
     pub fn resolve(&self, id: &str, answer: ApprovalAnswer, by: &str) -> bool {
         let Some(pending) = self.get(id) else { return false };
         let offered = pending.request.options.iter().any(|option| option.id == answer.id());
-        let answer = if offered { answer } else { answer.once() };
-        self.waiting.close(id, InteractionOutcome { answer, shown: resolved(id, answer.id(), by) })
+        let answer = if offered { answer } else { answer.to_once() };
+        self.waiting.resolve(
+            id,
+            InteractionOutcome { answer, shown: resolution_event(id, answer.id(), by) },
+        )
     }
 
     /// Asks, and waits for the answer.
@@ -78,7 +81,7 @@ impl ApprovalQueue {
     ) -> ApprovalAnswer {
         let no = |word: &str| InteractionOutcome {
             answer: ApprovalAnswer::RejectOnce,
-            shown: resolved(&asked.id, word, NOBODY),
+            shown: resolution_event(&asked.id, word, SYSTEM_ACTOR),
         };
         let asking = InteractionRequest {
             id: asked.id.clone(),
@@ -99,7 +102,7 @@ impl ApprovalQueue {
     }
 }
 
-fn pending_approval(
+fn to_pending_approval(
     session: &SessionId,
     run: Option<&RunId>,
     created_ms: i64,
@@ -109,7 +112,7 @@ fn pending_approval(
     PendingApproval { session, run, created_ms, request: request.clone() }
 }
 
-fn resolved(id: &str, answer: &str, by: &str) -> EventKind {
+fn resolution_event(id: &str, answer: &str, by: &str) -> EventKind {
     EventKind::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by: by.to_owned() }
 }
 
@@ -155,17 +158,17 @@ impl QuestionAnswer {
 impl QuestionQueue {
     /// The question of that id, while it waits.
     pub fn get(&self, id: &str) -> Option<PendingQuestion> {
-        self.waiting.get(id, pending_question)
+        self.waiting.get(id, to_pending_question)
     }
 
     /// All that wait.
     pub fn list(&self) -> Vec<PendingQuestion> {
-        self.waiting.list(pending_question)
+        self.waiting.list(to_pending_question)
     }
 
     /// Answers. False when nobody waits for it any more.
     pub fn resolve(&self, id: &str, answer: QuestionAnswer) -> bool {
-        self.waiting.close(id, outcome(id, answer))
+        self.waiting.resolve(id, question_outcome(id, answer))
     }
 
     /// Asks, and waits for the answer.
@@ -182,8 +185,8 @@ impl QuestionQueue {
             recorder,
             run,
             most,
-            expired: outcome(&asked.id, QuestionAnswer::Cancel),
-            cancelled: outcome(&asked.id, QuestionAnswer::Cancel),
+            expired: question_outcome(&asked.id, QuestionAnswer::Cancel),
+            cancelled: question_outcome(&asked.id, QuestionAnswer::Cancel),
             asked,
         };
         self.waiting.ask(asking).await
@@ -195,7 +198,7 @@ impl QuestionQueue {
     }
 }
 
-fn pending_question(
+fn to_pending_question(
     session: &SessionId,
     run: Option<&RunId>,
     _created_ms: i64,
@@ -205,7 +208,7 @@ fn pending_question(
     PendingQuestion { session, run, question: question.clone() }
 }
 
-fn outcome(id: &str, answer: QuestionAnswer) -> InteractionOutcome<QuestionAnswer> {
+fn question_outcome(id: &str, answer: QuestionAnswer) -> InteractionOutcome<QuestionAnswer> {
     let action = answer.action().to_owned();
     InteractionOutcome { answer, shown: EventKind::QuestionAnswered { id: id.to_owned(), action } }
 }

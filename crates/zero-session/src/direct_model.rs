@@ -1,6 +1,6 @@
 //! The agent without a model: it does what it is told, one tool a prompt.
 //!
-//! It is what a fresh machine has. `/read README.md` or `/bash cargo test` goes through the whole
+//! It is what a fresh machine has. `/parse README.md` or `/bash cargo test` goes through the whole
 //! life of a call, with its questions, its record and its sandbox; only nobody thinks in between. It
 //! remembers nothing: what it says follows from the last message alone.
 
@@ -19,11 +19,11 @@ use crate::model::{
 };
 
 /// How a model is attached, for people.
-pub const HOW_TO_ATTACH: &str = "to attach one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
+pub const ATTACH_MODEL_HINT: &str = "to attach one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
 or OLLAMA_HOST, or name one under `models` in the settings, and start again";
 
 /// Whether the agent without a model reads this command itself, rather than any tool's name.
-pub(crate) fn reads(command: &str) -> bool {
+pub(crate) fn is_direct_command(command: &str) -> bool {
     direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == command)
 }
 
@@ -33,10 +33,10 @@ pub(crate) fn is_direct(model: &dyn ModelClient) -> bool {
 }
 
 /// What is said of a prompt that must not be read as a command, where nothing else is read.
-pub(crate) fn unread() -> String {
+pub(crate) fn verbatim_refusal() -> String {
     format!(
         "this was not to be read as a command, and no model answers in this session; `/model` lists \
-         those there are and chooses one; {HOW_TO_ATTACH}"
+         those there are and chooses one; {ATTACH_MODEL_HINT}"
     )
 }
 
@@ -80,8 +80,8 @@ impl ModelClient for DirectModel {
     }
 
     fn stream(&self, request: ModelRequest, _cancel: CancellationToken) -> ModelStream {
-        let (said, block, stop) = match answer(&request) {
-            DirectAction::Say(text) => {
+        let (said, block, stop) = match next_action(&request) {
+            DirectAction::Reply(text) => {
                 (ModelEvent::Text(text.clone()), MessageBlock::Text { text }, ModelStopReason::End)
             }
             DirectAction::Call { name, input } => {
@@ -99,23 +99,23 @@ impl ModelClient for DirectModel {
 }
 
 /// What it does next.
-fn answer(request: &ModelRequest) -> DirectAction {
+fn next_action(request: &ModelRequest) -> DirectAction {
     let Some(message) = request.messages.last() else {
-        return DirectAction::Say(direct_command::no_model());
+        return DirectAction::Reply(direct_command::no_model_message());
     };
-    if let Some(results) = results(message) {
-        return DirectAction::Say(results);
+    if let Some(results) = result_text(message) {
+        return DirectAction::Reply(results);
     }
     // What comes with a prompt is no part of the command.
     let text = message.blocks.iter().find_map(|block| match block {
         MessageBlock::Text { text } => Some(text.as_str()),
         _ => None,
     });
-    direct_command::read(text.unwrap_or_default(), &request.tools)
+    direct_command::parse(text.unwrap_or_default(), &request.tools)
 }
 
 /// What the tools said, as it is; `None` where the message holds no result.
-fn results(message: &ModelMessage) -> Option<String> {
+fn result_text(message: &ModelMessage) -> Option<String> {
     let mut texts: Option<Vec<String>> = None;
     for block in &message.blocks {
         let MessageBlock::ToolResult { content, .. } = block else { continue };
@@ -135,7 +135,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::message::{MessageRole, shared};
+    use crate::message::{MessageRole, share_messages};
     use crate::model::ModelToolDefinition;
 
     fn request(last: ModelMessage) -> ModelRequest {
@@ -146,7 +146,7 @@ mod tests {
         };
         let earlier = [ModelMessage::user("/bash rm -rf /"), ModelMessage::assistant(vec![])];
         ModelRequest {
-            messages: shared(earlier.into_iter().chain([last]).collect()),
+            messages: share_messages(earlier.into_iter().chain([last]).collect()),
             tools: [tool("Read", json!({}))].into(),
             ..ModelRequest::default()
         }

@@ -53,7 +53,7 @@ impl Subscription {
 }
 
 /// An ear that holds so many entries before it is deaf, and its other end.
-pub fn listen(entries_max: usize) -> (DeliverySender, DeliveryReceiver) {
+pub fn delivery_channel(entries_max: usize) -> (DeliverySender, DeliveryReceiver) {
     let (sender, receiver) = mpsc::channel(entries_max);
     (DeliverySender { sender }, DeliveryReceiver { receiver })
 }
@@ -61,7 +61,7 @@ pub fn listen(entries_max: usize) -> (DeliverySender, DeliveryReceiver) {
 impl DeliverySender {
     /// Tells it. False when it does not keep up or is gone; it then misses entries, which its owner
     /// sees by their numbers.
-    pub fn tell(&self, heard: Delivery) -> bool {
+    pub fn send(&self, heard: Delivery) -> bool {
         self.sender.try_send(heard).is_ok()
     }
 }

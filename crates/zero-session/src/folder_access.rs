@@ -19,33 +19,35 @@ pub enum FolderAccess {
     /// Anywhere: it is their machine.
     Anywhere,
     /// In these folders and beneath them, links settled.
-    In(Arc<[PathBuf]>),
+    Folders(Arc<[PathBuf]>),
 }
 
 /// Nowhere: whoever is not said to reach a folder does not.
 impl Default for FolderAccess {
     fn default() -> Self {
-        Self::In(Arc::default())
+        Self::Folders(Arc::default())
     }
 }
 
 impl FolderAccess {
     /// Whether a folder may be worked in, by its path without links.
-    pub fn check(&self, real: &Path) -> Result<(), FolderAccessError> {
+    pub fn check_folder(&self, real: &Path) -> Result<(), FolderAccessError> {
         match self {
             Self::Anywhere => Ok(()),
-            Self::In(folders) if folders.iter().any(|folder| real.starts_with(folder)) => Ok(()),
-            Self::In(folders) => Err(FolderAccessError::new(real, folders)),
+            Self::Folders(folders) if folders.iter().any(|folder| real.starts_with(folder)) => {
+                Ok(())
+            }
+            Self::Folders(folders) => Err(FolderAccessError::new(real, folders)),
         }
     }
 
     /// The same for a path as it is written: what counts is where it leads now.
-    pub fn check_written(&self, absolute: &Path) -> Result<(), FolderAccessError> {
-        match (self, path_survey::canonical(absolute)) {
+    pub fn check_unresolved(&self, absolute: &Path) -> Result<(), FolderAccessError> {
+        match (self, path_survey::canonicalize(absolute)) {
             (Self::Anywhere, _) => Ok(()),
-            (Self::In(folders), None) => Err(FolderAccessError::new(absolute, folders)),
-            (Self::In(folders), Some(real)) => {
-                self.check(&real).map_err(|_| FolderAccessError::new(absolute, folders))
+            (Self::Folders(folders), None) => Err(FolderAccessError::new(absolute, folders)),
+            (Self::Folders(folders), Some(real)) => {
+                self.check_folder(&real).map_err(|_| FolderAccessError::new(absolute, folders))
             }
         }
     }
@@ -96,7 +98,7 @@ mod tests {
         symlink("mine/deep", base.join("in")).unwrap();
         symlink("loop", base.join("mine/loop")).unwrap();
         symlink("../../mine2", base.join("mine/deep/away")).unwrap();
-        let reach = FolderAccess::In([base.join("mine")].into());
+        let reach = FolderAccess::Folders([base.join("mine")].into());
         for (path, expected) in [
             ("mine", true),
             ("mine/deep", true),
@@ -120,12 +122,12 @@ mod tests {
             ("nowhere", false),
             ("MINE", false),
         ] {
-            let found = reach.check_written(&base.join(path));
+            let found = reach.check_unresolved(&base.join(path));
             assert_eq!(found.is_ok(), expected, "{path}: {found:?}");
-            assert_eq!(FolderAccess::Anywhere.check_written(&base.join(path)), Ok(()));
+            assert_eq!(FolderAccess::Anywhere.check_unresolved(&base.join(path)), Ok(()));
         }
-        assert!(reach.check_written(Path::new("/")).is_err());
-        assert!(FolderAccess::default().check_written(&base.join("mine")).is_err());
+        assert!(reach.check_unresolved(Path::new("/")).is_err());
+        assert!(FolderAccess::default().check_unresolved(&base.join("mine")).is_err());
     }
 
     #[test]
@@ -133,7 +135,7 @@ mod tests {
         #[track_caller]
         fn check(allowed: &[&str], expected: &str) {
             let folders = allowed.iter().map(PathBuf::from).collect();
-            let error = FolderAccess::In(folders).check(Path::new("/etc")).unwrap_err();
+            let error = FolderAccess::Folders(folders).check_folder(Path::new("/etc")).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
         check(

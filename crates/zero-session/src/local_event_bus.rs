@@ -51,7 +51,7 @@ impl EventBus for LocalEventBus {
         for SubscriberEntry { ear, .. } in topics.ears.get(session).into_iter().flatten() {
             for event in events {
                 // An ear that is full misses this; its owner sees the gap and reads the ledger.
-                ear.tell(Delivery { session: session.clone(), event: Arc::clone(event) });
+                ear.send(Delivery { session: session.clone(), event: Arc::clone(event) });
             }
         }
     }
@@ -90,7 +90,7 @@ impl Drop for UnsubscribeGuard {
 mod tests {
     use super::*;
     use crate::event::EventKind;
-    use crate::event_bus::{DeliveryReceiver, listen};
+    use crate::event_bus::{DeliveryReceiver, delivery_channel};
 
     fn session(name: &str) -> SessionId {
         SessionId::new(name).unwrap()
@@ -107,7 +107,7 @@ mod tests {
     }
 
     /// What a listener has heard by the time that every ear of its is gone.
-    async fn heard(mut listener: DeliveryReceiver) -> Vec<String> {
+    async fn collect_deliveries(mut listener: DeliveryReceiver) -> Vec<String> {
         let mut heard = Vec::new();
         while let Some(Delivery { session, event }) = listener.next().await {
             heard.push(format!("{session} {}", event.seq));
@@ -118,8 +118,8 @@ mod tests {
     #[tokio::test]
     async fn whoever_listens_hears_everything_in_order() {
         let bus = LocalEventBus::new();
-        let (ear, one) = listen(100);
-        let (other_ear, other) = listen(100);
+        let (ear, one) = delivery_channel(100);
+        let (other_ear, other) = delivery_channel(100);
         let (a, b) = (session("a"), session("b"));
         bus.publish(&a, &entries(1..=1));
         let subscriptions =
@@ -129,14 +129,14 @@ mod tests {
         bus.publish(&session("c"), &entries(1..=9));
         bus.publish(&a, &entries(4..=4));
         drop((subscriptions, ear, other_ear));
-        assert_eq!(heard(one).await, ["a 2", "a 3", "b 1", "b 2", "a 4"]);
-        assert_eq!(heard(other).await, ["b 1", "b 2"]);
+        assert_eq!(collect_deliveries(one).await, ["a 2", "a 3", "b 1", "b 2", "a 4"]);
+        assert_eq!(collect_deliveries(other).await, ["b 1", "b 2"]);
     }
 
     #[tokio::test]
     async fn a_subscription_ends_when_it_is_dropped_and_leaves_nothing() {
         let bus = LocalEventBus::new();
-        let (ear, listener) = listen(100);
+        let (ear, listener) = delivery_channel(100);
         let a = session("a");
         let (first, second) = (bus.subscribe(&a, &ear), bus.subscribe(&a, &ear));
         bus.publish(&a, &entries(1..=1));
@@ -146,23 +146,23 @@ mod tests {
         bus.publish(&a, &entries(3..=3));
         assert!(bus.topics.lock().ears.is_empty());
         drop(ear);
-        assert_eq!(heard(listener).await, ["a 1", "a 1", "a 2"]);
+        assert_eq!(collect_deliveries(listener).await, ["a 1", "a 1", "a 2"]);
     }
 
     #[tokio::test]
     async fn an_ear_that_is_full_or_gone_does_not_hurt_others() {
         let bus = LocalEventBus::new();
         let a = session("a");
-        let (narrow, slow) = listen(2);
-        let (wide, quick) = listen(100);
-        let (gone, nobody) = listen(1);
+        let (narrow, slow) = delivery_channel(2);
+        let (wide, quick) = delivery_channel(100);
+        let (gone, nobody) = delivery_channel(1);
         let subscriptions =
             [bus.subscribe(&a, &gone), bus.subscribe(&a, &narrow), bus.subscribe(&a, &wide)];
         drop(nobody);
         bus.publish(&a, &entries(1..=5));
         drop((subscriptions, narrow, wide));
-        assert_eq!(heard(slow).await, ["a 1", "a 2"]);
-        assert_eq!(heard(quick).await, ["a 1", "a 2", "a 3", "a 4", "a 5"]);
+        assert_eq!(collect_deliveries(slow).await, ["a 1", "a 2"]);
+        assert_eq!(collect_deliveries(quick).await, ["a 1", "a 2", "a 3", "a 4", "a 5"]);
     }
 
     #[test]
@@ -170,18 +170,18 @@ mod tests {
         const ENTRIES: u64 = 2_000;
         let bus = LocalEventBus::new();
         let a = session("a");
-        let (steady_ear, mut steady) = listen(usize::try_from(ENTRIES).unwrap());
+        let (steady_ear, mut steady) = delivery_channel(usize::try_from(ENTRIES).unwrap());
         let steady_subscription = bus.subscribe(&a, &steady_ear);
         std::thread::scope(|scope| {
             scope.spawn(|| (1..=ENTRIES).for_each(|seq| bus.publish(&a, &entries(seq..=seq))));
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let (ear, listener) = listen(10_000);
+                        let (ear, listener) = delivery_channel(10_000);
                         let subscription = bus.subscribe(&a, &ear);
                         std::thread::yield_now();
                         drop((subscription, ear));
-                        let heard = block_on(heard(listener));
+                        let heard = block_on(collect_deliveries(listener));
                         // From wherever it began to wherever it ended, without a gap.
                         let first = heard.first().map_or(0, |first| seq(first));
                         let seqs: Vec<u64> = heard.iter().map(|heard| seq(heard)).collect();

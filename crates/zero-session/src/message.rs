@@ -44,7 +44,7 @@ impl ModelMessage {
 
     /// Gives back what a reader took that did not know how much there would be: a transcript has
     /// thousands of messages.
-    pub(crate) fn take_no_spare_room(&mut self) {
+    pub(crate) fn shrink_to_fit(&mut self) {
         self.blocks.shrink_to_fit();
         for block in &mut self.blocks {
             if let MessageBlock::ToolResult { content, .. } = block {
@@ -55,25 +55,25 @@ impl ModelMessage {
 
     /// Its text blocks, joined by line breaks.
     pub fn text(&self) -> String {
-        text_of(&self.blocks).into_owned()
+        join_text(&self.blocks).into_owned()
     }
 }
 
 /// Messages that several hold: a transcript goes into request after request.
-pub(crate) fn shared(messages: Vec<ModelMessage>) -> Vec<Arc<ModelMessage>> {
+pub(crate) fn share_messages(messages: Vec<ModelMessage>) -> Vec<Arc<ModelMessage>> {
     messages.into_iter().map(Arc::new).collect()
 }
 
 /// The text blocks among these, joined by line breaks.
-pub(crate) fn text_of(blocks: &[MessageBlock]) -> Cow<'_, str> {
-    joined(blocks.iter().filter_map(|block| match block {
+pub(crate) fn join_text(blocks: &[MessageBlock]) -> Cow<'_, str> {
+    join_lines(blocks.iter().filter_map(|block| match block {
         MessageBlock::Text { text } => Some(text.as_str()),
         _ => None,
     }))
 }
 
 /// Texts, joined by line breaks. Most often there is one at most, which is left where it is.
-pub(crate) fn joined<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
+pub(crate) fn join_lines<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
     let mut joined = Cow::Borrowed(texts.next().unwrap_or_default());
     for text in texts {
         let joined = joined.to_mut();
@@ -157,7 +157,7 @@ mod tests {
         ]});
         let message: ModelMessage = serde_json::from_value(written.clone()).unwrap();
         let mut same = message.clone();
-        same.take_no_spare_room();
+        same.shrink_to_fit();
         assert_eq!(same, message);
         assert_eq!(serde_json::to_value(&same).unwrap(), written, "fields stay in their order");
     }

@@ -139,7 +139,7 @@ impl ThinkingEffort {
     pub const ALL: [Self; 5] = [Self::Default, Self::Off, Self::Low, Self::Medium, Self::High];
 
     /// Stable word.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::Off => "off",
@@ -237,7 +237,7 @@ pub enum ModelErrorKind {
 
 impl ModelErrorKind {
     /// Stable word for clients.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Auth => "auth",
             Self::RateLimit => "rate_limit",
@@ -252,7 +252,7 @@ impl ModelErrorKind {
     }
 
     /// Whether the same request may succeed a little later.
-    pub fn is_passing(self) -> bool {
+    pub fn is_transient(self) -> bool {
         matches!(self, Self::RateLimit | Self::Network | Self::Timeout | Self::Server)
     }
 }

@@ -6,7 +6,7 @@
 /// The processes that share a store.
 pub trait NodeMembership: Send + Sync {
     /// This one. No process ever has the name of another.
-    fn name(&self) -> &str;
+    fn local_name(&self) -> &str;
 
     /// Whether the process of that name is still there.
     fn is_alive(&self, node: &str) -> bool;
@@ -24,7 +24,7 @@ impl SingleNode {
 }
 
 impl NodeMembership for SingleNode {
-    fn name(&self) -> &str {
+    fn local_name(&self) -> &str {
         &self.0
     }
 

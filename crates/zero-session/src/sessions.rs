@@ -204,9 +204,9 @@ pub struct Prompt {
 pub enum PromptAuthority {
     /// Nothing that would be done without asking then.
     #[default]
-    Talk,
+    PromptOnly,
     /// That, too: they may answer permissions themselves.
-    Permit,
+    CanApprove,
 }
 
 /// How a prompt that begins with `/` is read.
@@ -261,7 +261,7 @@ impl Drop for AttachmentGuard {
     fn drop(&mut self) {
         self.desk.detach(&self.gone);
         if let Some(inner) = self.inner.upgrade() {
-            inner.forget(&self.desk);
+            inner.evict_state(&self.desk);
         }
     }
 }
@@ -281,9 +281,14 @@ impl SessionManager {
         });
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
-        let unsettled = store.unsettled_runs(None).await?;
+        let unsettled = store.unfinished_runs(None).await?;
         for run in unsettled.into_iter().filter(|run| !nodes.is_alive(&run.node)) {
-            interrupted_runs::interrupted(&**store, &inner.recorder(&run.session), &run).await?;
+            interrupted_runs::finish_interrupted_run(
+                &**store,
+                &inner.new_recorder(&run.session),
+                &run,
+            )
+            .await?;
         }
         Ok(Self { inner })
     }
@@ -309,7 +314,7 @@ impl SessionManager {
     }
 
     /// The key that `written` means.
-    pub fn key(&self, written: &str) -> Result<SessionKey, SessionError> {
+    pub fn resolve_key(&self, written: &str) -> Result<SessionKey, SessionError> {
         Ok(SessionKey::resolve(written, self.agents().default_id())?)
     }
 
@@ -321,7 +326,7 @@ impl SessionManager {
     /// Opens a session: finds or makes it, and sets what was asked for.
     pub async fn open(&self, wanted: OpenSessionOptions) -> Result<SessionRecord, SessionError> {
         let inner = Arc::clone(&self.inner);
-        whole(async move { inner.open(wanted).await }).await
+        run_detached(async move { inner.open(wanted).await }).await
     }
 
     /// Whether a session can have that agent.
@@ -330,7 +335,7 @@ impl SessionManager {
     }
 
     /// The one session with that label.
-    pub async fn by_label(&self, label: &str) -> Result<Option<SessionRecord>, SessionError> {
+    pub async fn find_by_label(&self, label: &str) -> Result<Option<SessionRecord>, SessionError> {
         let query = SessionQuery {
             label: Some(label.to_owned()),
             limit: Some(1),
@@ -351,25 +356,25 @@ impl SessionManager {
         patch: SessionPatch,
     ) -> Result<SessionRecord, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        whole(async move { inner.patch(&key, patch).await }).await
+        run_detached(async move { inner.patch(&key, patch).await }).await
     }
 
     /// Stops what runs and begins a new transcript; the old one stays reachable.
     pub async fn reset(&self, key: &SessionKey) -> Result<SessionRecord, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        whole(async move { inner.reset(&key).await }).await
+        run_detached(async move { inner.reset(&key).await }).await
     }
 
     /// Stops what runs and removes the session.
     pub async fn delete(&self, key: &SessionKey) -> Result<bool, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        whole(async move { inner.delete(&key).await }).await
+        run_detached(async move { inner.delete(&key).await }).await
     }
 
     /// Whether a session that is made for this prompt would take it. Asked first, so that a prompt
     /// that is refused leaves no empty session.
-    pub fn would_take(&self, key: &SessionKey, prompt: &Prompt) -> Result<(), SessionError> {
-        self.inner.would_take(key, prompt)
+    pub fn check_prompt(&self, key: &SessionKey, prompt: &Prompt) -> Result<(), SessionError> {
+        self.inner.check_prompt(key, prompt)
     }
 
     /// Says something to a session. Runs of one session take turns; the id of the run makes a
@@ -381,7 +386,7 @@ impl SessionManager {
         prompt: Prompt,
     ) -> Result<SendOutcome, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        whole(async move { inner.send(&key, run, prompt).await }).await
+        run_detached(async move { inner.send(&key, run, prompt).await }).await
     }
 
     /// Stops a run, or all of a session; says which were stopped. Returns at once.
@@ -393,20 +398,20 @@ impl SessionManager {
     ) -> Result<Vec<RunId>, SessionError> {
         let Some(record) = self.store().session(key).await? else { return Ok(Vec::new()) };
         let end = RunOutcome::Aborted { by: by.to_owned() };
-        let stopped = match self.inner.known_desk(&record.id) {
-            Some(desk) => self.inner.stop(&desk, run, &end),
+        let stopped = match self.inner.existing_state(&record.id) {
+            Some(desk) => self.inner.stop_runs(&desk, run, &end),
             None => Vec::new(),
         };
         Ok(stopped.into_iter().map(|active| active.run.clone()).collect())
     }
 
     /// Waits until a run is over, but not longer than so; `None` for one that nobody knows.
-    pub async fn wait(
+    pub async fn wait_for_run(
         &self,
         run: &RunId,
         most: Duration,
     ) -> Result<Option<RunRecord>, SessionError> {
-        self.inner.wait(run, most).await
+        self.inner.wait_for_run(run, most).await
     }
 
     /// Entries of the ledger after a number.
@@ -416,7 +421,7 @@ impl SessionManager {
         after: u64,
         most: LedgerReadLimit,
     ) -> Result<Vec<Event>, SessionError> {
-        let record = self.inner.found(key).await?;
+        let record = self.inner.require_session(key).await?;
         Ok(self.store().events(&record.id, after, most).await?)
     }
 
@@ -426,31 +431,31 @@ impl SessionManager {
         key: &SessionKey,
         number: Option<u64>,
     ) -> Result<Transcript, SessionError> {
-        let record = self.inner.found(key).await?;
+        let record = self.inner.require_session(key).await?;
         Ok(self.store().transcript(&record.id, number).await?)
     }
 
     /// Lets a client's hands do the work of a session from now on. The gateway then never runs
     /// anything for it, not even when they are gone.
-    pub async fn attach_hands(
+    pub async fn attach_backend(
         &self,
         key: &SessionKey,
         name: &str,
         hands: Arc<dyn ToolBackend>,
     ) -> Result<AttachmentGuard, SessionError> {
         let (inner, key, name) = (Arc::clone(&self.inner), key.clone(), name.to_owned());
-        whole(async move { inner.attach(&key, name, hands).await }).await
+        run_detached(async move { inner.attach_backend(&key, name, hands).await }).await
     }
 
     /// The commands that a prompt of a session can be: zero's own, then those that people keep where
     /// its tools are. Hands that are not there, or out of reach, bring none.
-    pub async fn commands(
+    pub async fn list_commands(
         &self,
         session: SessionRecord,
         reach: FolderAccess,
     ) -> Result<Vec<PromptCommand>, SessionError> {
         let inner = Arc::clone(&self.inner);
-        whole(async move { inner.commands(&session, &reach).await }).await
+        run_detached(async move { inner.list_commands(&session, &reach).await }).await
     }
 
     /// Questions whether calls may run.
@@ -464,8 +469,8 @@ impl SessionManager {
     }
 
     /// Runs that are at work or wait, with their sessions.
-    pub fn active(&self) -> Vec<(SessionId, RunId)> {
-        let active = self.inner.active();
+    pub fn active_runs(&self) -> Vec<(SessionId, RunId)> {
+        let active = self.inner.lock_active_runs();
         active.values().map(|active| (active.session.clone(), active.run.clone())).collect()
     }
 
@@ -476,9 +481,9 @@ impl SessionManager {
         let counted = &self.inner.counted;
         let running = count(&counted.running);
         SessionStats {
-            active_sessions: all(self.inner.desks().len()),
+            active_sessions: all(self.inner.lock_states().len()),
             running,
-            queued: all(self.inner.active().len()).saturating_sub(running),
+            queued: all(self.inner.lock_active_runs().len()).saturating_sub(running),
             ended: count(&counted.ended),
             failed: count(&counted.failed),
             input_tokens: count(&counted.input_tokens),
@@ -493,18 +498,18 @@ impl SessionManager {
 }
 
 impl SessionManagerInner {
-    async fn found(&self, key: &SessionKey) -> Result<SessionRecord, SessionError> {
+    async fn require_session(&self, key: &SessionKey) -> Result<SessionRecord, SessionError> {
         let record = self.config.store.session(key).await?;
         record.ok_or_else(|| SessionError::NotFound(key.to_string()))
     }
 
     /// What the session holds in memory.
-    fn desk(&self, session: &SessionId) -> Arc<SessionState> {
-        let mut desks = self.desks();
+    fn session_state(&self, session: &SessionId) -> Arc<SessionState> {
+        let mut desks = self.lock_states();
         if let Some(desk) = desks.get(session) {
             return Arc::clone(desk);
         }
-        let recorder = self.recorder(session);
+        let recorder = self.new_recorder(session);
         let asker = InteractionBroker::new(
             self.approvals.clone(),
             self.questions.clone(),
@@ -517,30 +522,30 @@ impl SessionManagerInner {
         desk
     }
 
-    fn known_desk(&self, session: &SessionId) -> Option<Arc<SessionState>> {
-        self.desks().get(session).cloned()
+    fn existing_state(&self, session: &SessionId) -> Option<Arc<SessionState>> {
+        self.lock_states().get(session).cloned()
     }
 
     /// Forgets what a session held in memory, unless somebody else uses it. All who do got it from
     /// the map, so that their number cannot grow meanwhile.
-    fn forget(&self, desk: &Arc<SessionState>) {
+    fn evict_state(&self, desk: &Arc<SessionState>) {
         const MAP_AND_CALLER: usize = 2;
-        let mut desks = self.desks();
+        let mut desks = self.lock_states();
         if desk.is_empty() && Arc::strong_count(desk) <= MAP_AND_CALLER {
             desks.remove(desk.recorder.session());
         }
     }
 
-    fn recorder(&self, session: &SessionId) -> LedgerRecorder {
+    fn new_recorder(&self, session: &SessionId) -> LedgerRecorder {
         let (store, bus) = (Arc::clone(&self.config.store), Arc::clone(&self.config.bus));
         LedgerRecorder::new(store, bus, session.clone())
     }
 
-    fn desks(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<SessionState>>> {
+    fn lock_states(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<SessionState>>> {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn active(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
+    fn lock_active_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -554,7 +559,7 @@ impl Drop for SessionManagerInner {
 
 /// Does it to its end, whether or not whoever asked is still there: what is half begun would leave a
 /// run that nobody works on.
-async fn whole<T: Send + 'static>(
+async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, SessionError>> + Send + 'static,
 ) -> Result<T, SessionError> {
     match tokio::spawn(work).await {
@@ -603,7 +608,7 @@ pub enum SessionError {
     Store(#[from] StoreError),
     /// The hands.
     #[error(transparent)]
-    Hands(#[from] ToolBackendError),
+    ToolBackend(#[from] ToolBackendError),
     /// The model.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 
 use crate::direct_model;
 use crate::tool_backend::PromptCommand;
@@ -42,7 +42,7 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     BUILT_IN.iter().any(|(own, ..)| own.eq_ignore_ascii_case(name))
 }
 
-/// What `/init` asks the model to do.
+/// What `/init_prompt` asks the model to do.
 pub const INIT_PROMPT: &str = "\
 Look round in this workspace and write `AGENTS.md` in its root: what a coding agent that comes here \
 for the first time has to know, and would not guess.
@@ -108,9 +108,9 @@ pub fn parse(
     let arguments = arguments.trim();
     let folded = name.to_ascii_lowercase();
     if direct {
-        return without_model(&folded, name, arguments, user);
+        return parse_without_model(&folded, name, arguments, user);
     }
-    if let Some(built_in) = built_in(&folded, arguments) {
+    if let Some(built_in) = parse_built_in(&folded, arguments) {
         return Some(built_in);
     }
     if user.iter().any(|command| command.name == name) {
@@ -123,7 +123,7 @@ pub fn parse(
     let known = BUILT_IN.iter().map(|(name, ..)| *name);
     let known = known.chain(user.iter().map(|command| command.name.as_str()));
     let near: Vec<String> =
-        nearest(name, known, 3).into_iter().map(|near| format!("`/{near}`")).collect();
+        suggest_names(name, known, 3).into_iter().map(|near| format!("`/{near}`")).collect();
     let hint = match &near[..] {
         [] => "`/help` lists them".to_owned(),
         near => format!("did you mean {}? `/help` lists them all", near.join(", ")),
@@ -134,7 +134,7 @@ pub fn parse(
 }
 
 /// Of an agent without a model: what is left of the commands. Everything else is for it to read.
-fn without_model(
+fn parse_without_model(
     folded: &str,
     name: &str,
     arguments: &str,
@@ -143,21 +143,21 @@ fn without_model(
     let needs_model = || {
         let message = format!(
             "`/{name}` needs a model, and there is none here; {}",
-            direct_model::HOW_TO_ATTACH
+            direct_model::ATTACH_MODEL_HINT
         );
         Some(Err(message))
     };
     match folded {
         "help" => None,
         "compact" | "init" => needs_model(),
-        _ if direct_model::reads(folded) => None,
+        _ if direct_model::is_direct_command(folded) => None,
         // A prompt that a project brings must not become a command line here.
         _ if user.iter().any(|command| command.name == name) => needs_model(),
-        _ => built_in(folded, arguments),
+        _ => parse_built_in(folded, arguments),
     }
 }
 
-fn built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, String>> {
+fn parse_built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, String>> {
     let alone = |slash: SlashCommand| match arguments {
         "" => Ok(slash),
         _ => Err(format!(
@@ -197,7 +197,7 @@ pub fn expand(command: &PromptCommand, arguments: &str) -> String {
     let mut rest = command.prompt.as_str();
     while let Some((before, after)) = rest.split_once('$') {
         filled.push_str(before);
-        let Some((value, after)) = place(after, arguments, &words) else {
+        let Some((value, after)) = expand_placeholder(after, arguments, &words) else {
             filled.push('$');
             rest = after;
             continue;
@@ -224,7 +224,7 @@ pub fn expand(command: &PromptCommand, arguments: &str) -> String {
 
 /// What a `$` stands for, by what follows it, and what comes after that. `$10` is no place: it is
 /// ten dollars more often than a tenth word.
-fn place<'a, 'b>(
+fn expand_placeholder<'a, 'b>(
     after: &'a str,
     arguments: &'b str,
     words: &'b [String],
@@ -242,8 +242,8 @@ fn place<'a, 'b>(
     Some((word.map_or("", String::as_str), after))
 }
 
-/// What `/init` sends to the model.
-pub fn init(arguments: &str) -> String {
+/// What `/init_prompt` sends to the model.
+pub fn init_prompt(arguments: &str) -> String {
     match arguments {
         "" => INIT_PROMPT.to_owned(),
         more => format!("{INIT_PROMPT}\n\nThe person adds: {more}"),
@@ -251,7 +251,7 @@ pub fn init(arguments: &str) -> String {
 }
 
 /// All commands, for people.
-pub fn help(user: &[PromptCommand]) -> String {
+pub fn help_text(user: &[PromptCommand]) -> String {
     let mut text = String::from("Commands:\n");
     let mut line = |name: &str, hint: Option<&str>, about: &str| {
         let hint = hint.map_or_else(String::new, |hint| format!(" {hint}"));
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    fn user(name: &str, arguments: &str) -> Option<Result<SlashCommand, &'static str>> {
+    fn user_command(name: &str, arguments: &str) -> Option<Result<SlashCommand, &'static str>> {
         Some(Ok(SlashCommand::User { name: name.to_owned(), arguments: arguments.to_owned() }))
     }
 
@@ -321,8 +321,8 @@ mod tests {
         check("/mode", Some(Ok(SlashCommand::Mode(None))));
         check("/mode plan", Some(Ok(SlashCommand::Mode(Some("plan".to_owned())))));
         check("/model\topenai/x", Some(Ok(SlashCommand::Model(Some("openai/x".to_owned())))));
-        check("/review a b\nc", user("review", "a b\nc"));
-        check("/git:tidy", user("git:tidy", ""));
+        check("/review a b\nc", user_command("review", "a b\nc"));
+        check("/git:tidy", user_command("git:tidy", ""));
     }
 
     #[test]
@@ -370,20 +370,20 @@ mod tests {
     }
 
     #[track_caller]
-    fn expands(prompt: &str, arguments: &str, expected: &str) {
+    fn check_expansion(prompt: &str, arguments: &str, expected: &str) {
         assert_eq!(expand(&command("x", prompt), arguments), expected, "{prompt:?} {arguments:?}");
     }
 
     #[test]
     fn a_prompt_is_filled_in_once() {
-        expands("Look at $ARGUMENTS.", "a 'b c'", "Look at a 'b c'.");
-        expands("$1, $2, $9.", "a 'b c'", "a, b c, .");
-        expands("$1 and $ARGUMENTS", "$2 $ARGUMENTS", "$2 and $2 $ARGUMENTS");
-        expands("costs $100, $0, $x, $", "", "costs $100, $0, $x, $");
-        expands("$1$1", "ü", "üü");
-        expands("$1", "it's", "it's");
-        expands("no place", "for this", "no place\n\nfor this");
-        expands("no place", "", "no place");
+        check_expansion("Look at $ARGUMENTS.", "a 'b c'", "Look at a 'b c'.");
+        check_expansion("$1, $2, $9.", "a 'b c'", "a, b c, .");
+        check_expansion("$1 and $ARGUMENTS", "$2 $ARGUMENTS", "$2 and $2 $ARGUMENTS");
+        check_expansion("costs $100, $0, $x, $", "", "costs $100, $0, $x, $");
+        check_expansion("$1$1", "ü", "üü");
+        check_expansion("$1", "it's", "it's");
+        check_expansion("no place", "for this", "no place\n\nfor this");
+        check_expansion("no place", "", "no place");
     }
 
     #[test]
@@ -396,12 +396,12 @@ mod tests {
 
     #[test]
     fn help_names_every_command() {
-        let text = help(&[command("review", "x")]);
+        let text = help_text(&[command("review", "x")]);
         for (name, ..) in BUILT_IN {
             assert!(text.contains(&format!("`/{name}")), "{text}");
         }
         assert!(text.contains("- `/review`: Does it"), "{text}");
         assert!(text.contains("- `/model [name]`: Show"), "{text}");
-        assert!(init("mind x").ends_with("The person adds: mind x"));
+        assert!(init_prompt("mind x").ends_with("The person adds: mind x"));
     }
 }

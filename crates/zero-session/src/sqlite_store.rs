@@ -61,13 +61,17 @@ impl SqliteStore {
     }
 
     /// What was made to be written, or why it could not be.
-    fn made<T>(&self, verb: &'static str, made: Result<T, DatabaseError>) -> Result<T, StoreError> {
-        made.map_err(|failure| failure.told(verb, &self.path))
+    fn into_store_result<T>(
+        &self,
+        verb: &'static str,
+        made: Result<T, DatabaseError>,
+    ) -> Result<T, StoreError> {
+        made.map_err(|failure| failure.into_store_error(verb, &self.path))
     }
 }
 
 /// What a small change weighs in the queue, in bytes, beside its texts.
-const SMALL: usize = 1024;
+const SMALL_CHANGE_BYTES: usize = 1024;
 
 impl Store for SqliteStore {
     fn session(
@@ -75,7 +79,7 @@ impl Store for SqliteStore {
         key: &SessionKey,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
         let key = key.clone();
-        Box::pin(self.readers.read("look up a session", move |db| sessions::by_key(db, &key)))
+        Box::pin(self.readers.read("look up a session", move |db| sessions::find_by_key(db, &key)))
     }
 
     fn session_by_id(
@@ -83,12 +87,12 @@ impl Store for SqliteStore {
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
         let id = id.clone();
-        Box::pin(self.readers.read("look up a session", move |db| sessions::by_id(db, &id)))
+        Box::pin(self.readers.read("look up a session", move |db| sessions::find_by_id(db, &id)))
     }
 
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
         let id = SessionId::from_bits(fastrand::u128(..));
-        Box::pin(self.writer.write("make a session", SMALL, move |db| {
+        Box::pin(self.writer.write("make a session", SMALL_CHANGE_BYTES, move |db| {
             sessions::create(db, &id, &session, now_ms())
         }))
     }
@@ -103,15 +107,18 @@ impl Store for SqliteStore {
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
         let key = key.clone();
-        Box::pin(
-            self.writer
-                .write("change a session", SMALL, move |db| sessions::patch(db, &key, &patch)),
-        )
+        Box::pin(self.writer.write("change a session", SMALL_CHANGE_BYTES, move |db| {
+            sessions::patch(db, &key, &patch)
+        }))
     }
 
     fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
         let key = key.clone();
-        Box::pin(self.writer.write("remove a session", SMALL, move |db| sessions::delete(db, &key)))
+        Box::pin(
+            self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
+                sessions::delete(db, &key)
+            }),
+        )
     }
 
     fn append(
@@ -122,11 +129,11 @@ impl Store for SqliteStore {
         const VERB: &str = "write down what happened";
         let session = session.clone();
         Box::pin(async move {
-            let rows = self.made(VERB, EncodedEvents::of(&entries))?;
+            let rows = self.into_store_result(VERB, EncodedEvents::from_events(&entries))?;
             let bytes = rows.bytes;
             let append = move |db: &_| ledger::append(db, &session, &rows);
             let first = self.writer.write(VERB, bytes, append).await?;
-            Ok(ledger::numbered(first, entries))
+            Ok(ledger::assign_seqs(first, entries))
         })
     }
 
@@ -137,8 +144,8 @@ impl Store for SqliteStore {
         most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
-        let read = move |db: &_| ledger::after(db, &session, after, most);
-        Box::pin(self.readers.read_much("read what happened", read))
+        let read = move |db: &_| ledger::read_after(db, &session, after, most);
+        Box::pin(self.readers.read_long("read what happened", read))
     }
 
     fn last_events(
@@ -148,8 +155,8 @@ impl Store for SqliteStore {
         most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
-        let read = move |db: &_| ledger::newest(db, &session, before, most);
-        Box::pin(self.readers.read_much("read what happened", read))
+        let read = move |db: &_| ledger::read_before(db, &session, before, most);
+        Box::pin(self.readers.read_long("read what happened", read))
     }
 
     fn last_seq(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
@@ -177,13 +184,14 @@ impl Store for SqliteStore {
         const VERB: &str = "add to a transcript";
         let session = session.clone();
         Box::pin(async move {
-            let (bodies, bytes) = self.made(VERB, transcripts::bodies(&messages))?;
-            let add = move |db: &_| transcripts::add(db, &session, &bodies);
+            let (bodies, bytes) =
+                self.into_store_result(VERB, transcripts::encode_messages(&messages))?;
+            let add = move |db: &_| transcripts::append(db, &session, &bodies);
             self.writer.write(VERB, bytes, add).await
         })
     }
 
-    fn new_transcript(
+    fn start_transcript(
         &self,
         session: &SessionId,
         why: TranscriptStart,
@@ -192,8 +200,10 @@ impl Store for SqliteStore {
         const VERB: &str = "begin a transcript";
         let session = session.clone();
         Box::pin(async move {
-            let (bodies, bytes) = self.made(VERB, transcripts::bodies(&messages))?;
-            let begin = move |db: &_| transcripts::begin(db, &session, why, &bodies, now_ms());
+            let (bodies, bytes) =
+                self.into_store_result(VERB, transcripts::encode_messages(&messages))?;
+            let begin =
+                move |db: &_| transcripts::start_transcript(db, &session, why, &bodies, now_ms());
             self.writer.write(VERB, bytes, begin).await
         })
     }
@@ -202,15 +212,15 @@ impl Store for SqliteStore {
         const VERB: &str = "begin a run";
         Box::pin(async move {
             let NewRun { id, session, node, started_ms, first } = run;
-            let rows = self.made(VERB, EncodedEvents::of(&first))?;
+            let rows = self.into_store_result(VERB, EncodedEvents::from_events(&first))?;
             let bytes = rows.bytes;
             let run = runs::RunRow { id, session, node, started_ms };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
             Ok(match self.writer.write(VERB, bytes, begin).await? {
-                runs::RunInsertion::Now { first_seq } => {
-                    BeginRunOutcome::Now(ledger::numbered(first_seq, first))
+                runs::RunInsertion::Inserted { first_seq } => {
+                    BeginRunOutcome::Started(ledger::assign_seqs(first_seq, first))
                 }
-                runs::RunInsertion::Before(record) => BeginRunOutcome::Before(record),
+                runs::RunInsertion::Existing(record) => BeginRunOutcome::AlreadyStarted(record),
             })
         })
     }
@@ -225,28 +235,29 @@ impl Store for SqliteStore {
         const VERB: &str = "settle a run";
         let run = run.clone();
         Box::pin(async move {
-            let rows = self.made(VERB, EncodedEvents::of(&last))?;
+            let rows = self.into_store_result(VERB, EncodedEvents::from_events(&last))?;
             let bytes = rows.bytes;
             let ended_ms = last.last().map_or_else(now_ms, |event| event.time_ms);
             let settle = move |db: &_| runs::end(db, &run, &end, usage, ended_ms, &rows);
             let first = self.writer.write(VERB, bytes, settle).await?;
-            Ok(first.map(|first| ledger::numbered(first, last)))
+            Ok(first.map(|first| ledger::assign_seqs(first, last)))
         })
     }
 
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
         let run = run.clone();
-        Box::pin(self.readers.read("look up a run", move |db| runs::by_id(db, &run)))
+        Box::pin(self.readers.read("look up a run", move |db| runs::find_by_id(db, &run)))
     }
 
-    fn unsettled_runs(
+    fn unfinished_runs(
         &self,
         session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         let session = session.cloned();
         Box::pin(
-            self.readers
-                .read("look for unsettled runs", move |db| runs::unsettled(db, session.as_ref())),
+            self.readers.read("look for unsettled runs", move |db| {
+                runs::list_unfinished(db, session.as_ref())
+            }),
         )
     }
 
@@ -261,12 +272,12 @@ impl Store for SqliteStore {
         grants: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
-        Box::pin(self.writer.write("write down grants", SMALL, move |db| {
+        Box::pin(self.writer.write("write down grants", SMALL_CHANGE_BYTES, move |db| {
             sessions::set_grants(db, &session, &grants)
         }))
     }
 
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             self.readers.read("read", |db| sessions::count(db).map(drop)).await?;
             // An empty transaction: the writer is there and gets the lock.

@@ -79,7 +79,7 @@ pub trait Store: Send + Sync {
         let session = session.clone();
         Box::pin(async move {
             Ok(self
-                .last_events(&session, u64::MAX, LedgerReadLimit::entries(1))
+                .last_events(&session, u64::MAX, LedgerReadLimit::with_entries(1))
                 .await?
                 .last()
                 .map_or(0, |event| event.seq))
@@ -102,7 +102,7 @@ pub trait Store: Send + Sync {
 
     /// Begins a new transcript with these messages and gives its number; the old one stays. What
     /// the next request would send is not known any more.
-    fn new_transcript(
+    fn start_transcript(
         &self,
         session: &SessionId,
         why: TranscriptStart,
@@ -127,7 +127,7 @@ pub trait Store: Send + Sync {
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
 
     /// Runs that were begun and not settled, of this session or of all; oldest first.
-    fn unsettled_runs(
+    fn unfinished_runs(
         &self,
         session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
@@ -143,7 +143,7 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Whether it answers.
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// How many sessions it has.
     fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
@@ -224,7 +224,7 @@ pub struct NewSession {
     pub tool_host: ToolHostLocation,
 }
 
-/// Changes of a session: `None` leaves a field, `Some(None)` clears it.
+/// Changes of a session: `None` leaves a field, `Present(None)` clears it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPatch {
     /// The label.
@@ -298,12 +298,12 @@ pub struct LedgerReadLimit {
 
 impl LedgerReadLimit {
     /// So many entries, whatever they weigh.
-    pub const fn entries(entries: usize) -> Self {
+    pub const fn with_entries(entries: usize) -> Self {
         Self { entries, bytes: usize::MAX }
     }
 
     /// How many of these weights fit, in their order.
-    pub fn fitting(self, weights: impl IntoIterator<Item = usize>) -> usize {
+    pub fn count_fitting(self, weights: impl IntoIterator<Item = usize>) -> usize {
         let mut bytes = 0_usize;
         let fits = |(at, weight): &(usize, usize)| {
             bytes = bytes.saturating_add(*weight);
@@ -364,9 +364,9 @@ pub struct NewRun {
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeginRunOutcome {
     /// It was; these are its first entries.
-    Now(Vec<Event>),
+    Started(Vec<Event>),
     /// It was begun before.
-    Before(RunRecord),
+    AlreadyStarted(RunRecord),
 }
 
 /// A run as it is kept.

@@ -29,7 +29,10 @@ use crate::folder_access::{FolderAccess, FolderAccessError};
 pub trait ToolBackend: Send + Sync {
     /// What there is to work with. It may differ from one request to the next, since servers that
     /// bring tools come and go.
-    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>>;
+    fn load_catalog(
+        &self,
+        dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>>;
 
     /// Makes a call. `watch` hears of it until the future ends; when `cancel` is cancelled it ends
     /// soon, with [`ToolCallStatus::Cancelled`].
@@ -44,14 +47,14 @@ pub trait ToolBackend: Send + Sync {
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>>;
 
     /// Where they are, for people: `this machine`, or a client's name.
-    fn whereabouts(&self) -> String;
+    fn location(&self) -> String;
 
     /// The folder they work in, links settled, where that is one of this machine.
     fn folder(&self) -> Option<PathBuf>;
 
     /// How long a run waits for them when they are lost in the middle of it. Not at all, unless they
     /// say that they come back.
-    fn comes_back_within(&self) -> Duration {
+    fn reconnect_grace(&self) -> Duration {
         Duration::ZERO
     }
 }
@@ -126,16 +129,16 @@ pub struct BackendCall {
 /// Hears of a call while it runs. Must return at once.
 pub trait CallObserver: Send + Sync {
     /// What it will do is known.
-    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>);
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>);
 
     /// It has something to say before it ends.
-    fn progress(&self, message: String);
+    fn on_progress(&self, message: String);
 
     /// It was allowed, has a place, and runs.
-    fn begun(&self) {}
+    fn on_started(&self) {}
 
     /// Its command printed this. What is shown while it runs is not kept: the result has everything.
-    fn printed(&self, _text: &str) {}
+    fn on_output(&self, _text: &str) {}
 
     /// What reads long texts for the call, where a model does.
     fn reader(&self) -> Option<Arc<dyn TextReader>> {
@@ -160,7 +163,7 @@ pub struct BackendResult {
 
 impl BackendResult {
     /// A call that gave only words.
-    pub fn words(status: ToolCallStatus, text: impl Into<String>) -> Self {
+    pub fn from_text(status: ToolCallStatus, text: impl Into<String>) -> Self {
         Self {
             status,
             content: vec![ResultContent::Text { text: text.into() }],
@@ -179,12 +182,12 @@ pub enum ToolBackendError {
     Workspace(String),
     /// Whoever wants the work done may not have it done there.
     #[error(transparent)]
-    OutOfReach(#[from] FolderAccessError),
+    FolderNotAllowed(#[from] FolderAccessError),
     /// The client that hosts the tools of this session is not connected.
     #[error(
         "the tools of this session are with {host}, which is not connected; start it again, or start a new session"
     )]
-    Away {
+    ClientDisconnected {
         /// The client.
         host: String,
     },
@@ -225,7 +228,7 @@ pub trait CallApprover: Send + Sync {
     }
 
     /// How a person would allow this, where nobody can be asked: the call is denied with these words.
-    fn unreachable(&self, _question: &zero_runtime::ApprovalQuestion) -> Option<String> {
+    fn unattended_hint(&self, _question: &zero_runtime::ApprovalQuestion) -> Option<String> {
         None
     }
 
@@ -237,5 +240,5 @@ pub trait CallApprover: Send + Sync {
     ) -> BoxFuture<'a, zero_runtime::ApprovalAnswer>;
 
     /// What stands now, after an answer that counts for the rest of the session.
-    fn stands(&self, standing: Vec<crate::store::GrantRecord>);
+    fn store_grants(&self, standing: Vec<crate::store::GrantRecord>);
 }

@@ -22,7 +22,7 @@ pub use self::turn_io::{
     TurnGoal, TurnInput,
 };
 use crate::event::{EventKind, RunOutcome, TokenUsage};
-use crate::message::{MessageBlock, ModelMessage, shared, text_of};
+use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStopReason, UNBOUNDED,
 };
@@ -53,13 +53,13 @@ pub struct Turn {
 #[derive(Clone, Debug)]
 enum TurnPhase {
     New,
-    Looking,
-    Asking,
-    Calling(CallBatch),
-    Guarding,
+    LoadingContext,
+    AwaitingModel,
+    RunningCalls(CallBatch),
+    AwaitingUser,
     Compacting { why: CompactionReason, kept: Vec<ModelMessage> },
     Stopping { batch: CallBatch, end: RunOutcome },
-    Over,
+    Finished,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ enum CompactionReason {
     /// The provider says that it is too much.
     Overflow,
     /// The person wants it.
-    Wanted,
+    Requested,
 }
 
 impl Turn {
@@ -79,7 +79,7 @@ impl Turn {
         let guard = LoopGuard::new(config.repeats_before_asking, config.repeats_max);
         Self {
             config,
-            transcript: shared(transcript),
+            transcript: share_messages(transcript),
             goal,
             bench: RequestContext::default(),
             phase: TurnPhase::New,
@@ -99,15 +99,15 @@ impl Turn {
         let mut actions = Vec::new();
         match input {
             TurnInput::Begin => self.begin(&mut actions),
-            TurnInput::Bench(bench) => self.looked(bench, &mut actions),
-            TurnInput::Model(event) => self.heard(event, &mut actions),
-            TurnInput::ModelFailed(error) => self.model_failed(error, &mut actions),
-            TurnInput::Described { call, title, kind, locations } if self.runs(&call) => {
+            TurnInput::Context(bench) => self.handle_context(bench, &mut actions),
+            TurnInput::Model(event) => self.handle_model_event(event, &mut actions),
+            TurnInput::ModelFailed(error) => self.handle_model_failure(error, &mut actions),
+            TurnInput::Described { call, title, kind, locations } if self.is_running(&call) => {
                 let (title, kind) = (Some(title), Some(kind));
                 let told = EventKind::ToolUpdated { call, title, kind, locations, progress: None };
                 actions.push(TurnAction::Show(told));
             }
-            TurnInput::Progress { call, message } if self.runs(&call) => {
+            TurnInput::Progress { call, message } if self.is_running(&call) => {
                 actions.push(TurnAction::Show(EventKind::ToolUpdated {
                     call,
                     title: None,
@@ -117,9 +117,9 @@ impl Turn {
                 }));
             }
             TurnInput::Described { .. } | TurnInput::Progress { .. } => {}
-            TurnInput::CallEnded { call, end } => self.call_ended(&call, end, &mut actions),
-            TurnInput::Guard(answer) => self.guard_answered(answer, &mut actions),
-            TurnInput::Summary(summary) => self.summed_up(summary, &mut actions),
+            TurnInput::CallEnded { call, end } => self.handle_call_end(&call, end, &mut actions),
+            TurnInput::Guard(answer) => self.handle_guard_answer(answer, &mut actions),
+            TurnInput::Summary(summary) => self.handle_summary(summary, &mut actions),
             TurnInput::Stop(end) => self.stop(end, &mut actions),
         }
         actions
@@ -141,10 +141,10 @@ impl Turn {
         }
         match self.goal.clone() {
             TurnGoal::Answer(prompt) => {
-                self.add(prompt, actions);
+                self.add_message(prompt, actions);
                 self.next_request(actions);
             }
-            TurnGoal::Compact => self.compact(CompactionReason::Wanted, actions),
+            TurnGoal::Compact => self.compact(CompactionReason::Requested, actions),
         }
     }
 
@@ -154,55 +154,58 @@ impl Turn {
             return self.finish(RunOutcome::MaxTurns { turns: self.turns }, actions);
         }
         self.summed_up = false;
-        self.phase = TurnPhase::Looking;
-        actions.push(TurnAction::LookAround);
+        self.phase = TurnPhase::LoadingContext;
+        actions.push(TurnAction::LoadContext);
     }
 
-    fn looked(
+    fn handle_context(
         &mut self,
         bench: Result<RequestContext, ToolBackendError>,
         actions: &mut Vec<TurnAction>,
     ) {
-        if !matches!(self.phase, TurnPhase::Looking) {
+        if !matches!(self.phase, TurnPhase::LoadingContext) {
             return;
         }
         match bench {
             Ok(bench) => {
                 self.bench = bench;
-                if self.is_too_full() {
+                if self.needs_compaction() {
                     self.compact(CompactionReason::Budget, actions);
                 } else {
-                    self.ask(actions);
+                    self.ask_model(actions);
                 }
             }
-            Err(error) => self.finish(failed("tool_host", error.to_string()), actions),
+            Err(error) => self.finish(failed_end("tool_host", error.to_string()), actions),
         }
     }
 
-    fn is_too_full(&self) -> bool {
+    fn needs_compaction(&self) -> bool {
         let tokens = self.context_tokens();
-        self.meter.wants_compaction(
+        self.meter.needs_compaction(
             tokens,
             self.config.context_window,
             self.config.compact_at_percent,
         )
     }
 
-    fn ask(&mut self, actions: &mut Vec<TurnAction>) {
+    fn ask_model(&mut self, actions: &mut Vec<TurnAction>) {
         self.turns = self.turns.saturating_add(1);
         self.streamed.clear();
-        self.phase = TurnPhase::Asking;
+        self.phase = TurnPhase::AwaitingModel;
         actions.push(TurnAction::AskModel(ModelRequest {
             system: self.bench.system.clone(),
-            messages: transcript_repair::seen_by(&self.transcript, self.config.takes_images),
+            messages: transcript_repair::adapt_for_model(
+                &self.transcript,
+                self.config.takes_images,
+            ),
             tools: self.bench.tools.definitions(),
             output_tokens_max: None,
             thinking: self.config.thinking,
         }));
     }
 
-    fn heard(&mut self, event: ModelEvent, actions: &mut Vec<TurnAction>) {
-        if !matches!(self.phase, TurnPhase::Asking) {
+    fn handle_model_event(&mut self, event: ModelEvent, actions: &mut Vec<TurnAction>) {
+        if !matches!(self.phase, TurnPhase::AwaitingModel) {
             return;
         }
         match event {
@@ -216,20 +219,20 @@ impl Turn {
             ModelEvent::Retrying { error, after, attempts } => {
                 let text = format!(
                     "{error}; trying again in {} (attempt {})",
-                    seconds(after),
+                    format_seconds(after),
                     attempts.saturating_add(1)
                 );
-                actions.push(notice("retry", text));
+                actions.push(notice_action("retry", text));
             }
-            ModelEvent::Done(reply) => self.replied(reply, actions),
+            ModelEvent::Done(reply) => self.handle_reply(reply, actions),
             ModelEvent::Text(_) | ModelEvent::Thought(_) | ModelEvent::ToolUse { .. } => {}
         }
     }
 
-    fn replied(&mut self, reply: ModelReply, actions: &mut Vec<TurnAction>) {
-        self.count(reply.usage);
-        let blocks = transcript_repair::worth_keeping(reply.blocks);
-        let text = text_of(&blocks);
+    fn handle_reply(&mut self, reply: ModelReply, actions: &mut Vec<TurnAction>) {
+        self.add_usage(reply.usage);
+        let blocks = transcript_repair::drop_blank_text(reply.blocks);
+        let text = join_text(&blocks);
         let says_nothing = text.trim().is_empty() && self.streamed.trim().is_empty();
         if self.streamed.is_empty() && !text.is_empty() {
             actions.push(TurnAction::Show(EventKind::Text { text: text.into_owned() }));
@@ -238,14 +241,14 @@ impl Turn {
         let cut = reply.stop == ModelStopReason::MaxTokens && blocks.last().is_some_and(is_call);
         if let ModelStopReason::Refusal(message) = reply.stop {
             let said = blocks.into_iter().filter(|block| !is_call(block)).collect();
-            self.add_said(said, actions);
-            self.meter.answered(reply.usage, &self.bench, &self.transcript);
+            self.add_assistant_message(said, actions);
+            self.meter.record_usage(reply.usage, &self.bench, &self.transcript);
             self.report_usage(actions);
-            return self.finish(refused(message), actions);
+            return self.finish(refused_end(message), actions);
         }
         if !blocks.iter().any(is_call) {
-            self.add_said(blocks, actions);
-            self.meter.answered(reply.usage, &self.bench, &self.transcript);
+            self.add_assistant_message(blocks, actions);
+            self.meter.record_usage(reply.usage, &self.bench, &self.transcript);
             self.report_usage(actions);
             let end = match reply.stop {
                 ModelStopReason::MaxTokens => RunOutcome::MaxTokens,
@@ -253,20 +256,20 @@ impl Turn {
             };
             if says_nothing && end == RunOutcome::Completed {
                 let text = "the model gave an empty answer; send the prompt again, or say more";
-                actions.push(notice("empty_answer", text.to_owned()));
+                actions.push(notice_action("empty_answer", text.to_owned()));
             }
             return self.finish(end, actions);
         }
-        let (blocks, plans) = self.plan(blocks, cut);
-        self.add_said(blocks, actions);
-        self.meter.answered(reply.usage, &self.bench, &self.transcript);
+        let (blocks, plans) = self.plan_calls(blocks, cut);
+        self.add_assistant_message(blocks, actions);
+        self.meter.record_usage(reply.usage, &self.bench, &self.transcript);
         self.report_usage(actions);
-        self.phase = TurnPhase::Calling(CallBatch::new(plans));
+        self.phase = TurnPhase::RunningCalls(CallBatch::new(plans));
         self.advance(actions);
     }
 
     /// Gives each call its own id, and the transcript ids that are there and unlike each other.
-    fn plan(
+    fn plan_calls(
         &mut self,
         blocks: Vec<MessageBlock>,
         cut: bool,
@@ -286,12 +289,12 @@ impl Turn {
             self.calls_made = self.calls_made.saturating_add(1);
             let own = String::from(own);
             let is_used =
-                used.contains(id.as_str()) || plans.iter().any(|plan| plan.is_known_as(&id));
+                used.contains(id.as_str()) || plans.iter().any(|plan| plan.has_transcript_id(&id));
             let id = if id.is_empty() || is_used { own.clone() } else { id };
             let cut = if cut && at == last {
-                call_batch::CallCompleteness::Half
+                call_batch::CallCompleteness::Truncated
             } else {
-                call_batch::CallCompleteness::Whole
+                call_batch::CallCompleteness::Complete
             };
             plans.push(BatchedCall::new(
                 own,
@@ -308,18 +311,18 @@ impl Turn {
 
     /// Starts the calls whose turn it is; goes on when there is none left.
     fn advance(&mut self, actions: &mut Vec<TurnAction>) {
-        let TurnPhase::Calling(batch) = &mut self.phase else { return };
-        batch.start_some(self.config.parallel_calls_max, actions);
-        if !batch.is_over() {
+        let TurnPhase::RunningCalls(batch) = &mut self.phase else { return };
+        batch.start_ready(self.config.parallel_calls_max, actions);
+        if !batch.is_finished() {
             return;
         }
-        let (results, fingerprint) = (batch.results(), batch.fingerprint());
-        self.add(results, actions);
+        let (results, fingerprint) = (batch.to_results_message(), batch.fingerprint());
+        self.add_message(results, actions);
         match self.guard.judge(fingerprint) {
-            LoopVerdict::GoOn => self.next_request(actions),
+            LoopVerdict::Continue => self.next_request(actions),
             LoopVerdict::Ask(repeats) => {
-                self.phase = TurnPhase::Guarding;
-                actions.push(TurnAction::AskPerson(format!(
+                self.phase = TurnPhase::AwaitingUser;
+                actions.push(TurnAction::AskUser(format!(
                     "The agent did the same {repeats} times in a row, with the same outcome. Let it go on?"
                 )));
             }
@@ -327,49 +330,51 @@ impl Turn {
                 let text = format!(
                     "stopped: the agent did the same {repeats} times in a row, with the same outcome; tell it what to do differently"
                 );
-                actions.push(notice("loop_guard", text));
-                self.finish(aborted("loop_guard"), actions);
+                actions.push(notice_action("loop_guard", text));
+                self.finish(aborted_end("loop_guard"), actions);
             }
         }
     }
 
-    fn call_ended(&mut self, call: &str, end: BackendResult, actions: &mut Vec<TurnAction>) {
-        let (TurnPhase::Calling(batch) | TurnPhase::Stopping { batch, .. }) = &mut self.phase
+    fn handle_call_end(&mut self, call: &str, end: BackendResult, actions: &mut Vec<TurnAction>) {
+        let (TurnPhase::RunningCalls(batch) | TurnPhase::Stopping { batch, .. }) = &mut self.phase
         else {
             return;
         };
-        if !batch.end(call, end, actions) {
+        if !batch.finish_call(call, end, actions) {
             return;
         }
         match self.phase {
-            TurnPhase::Stopping { .. } => self.stop_when_quiet(actions),
+            TurnPhase::Stopping { .. } => self.finish_when_idle(actions),
             _ => self.advance(actions),
         }
     }
 
-    fn runs(&self, call: &str) -> bool {
+    fn is_running(&self, call: &str) -> bool {
         match &self.phase {
-            TurnPhase::Calling(batch) | TurnPhase::Stopping { batch, .. } => batch.runs(call),
+            TurnPhase::RunningCalls(batch) | TurnPhase::Stopping { batch, .. } => {
+                batch.is_running(call)
+            }
             _ => false,
         }
     }
 
-    fn guard_answered(&mut self, answer: LoopGuardAnswer, actions: &mut Vec<TurnAction>) {
-        if !matches!(self.phase, TurnPhase::Guarding) {
+    fn handle_guard_answer(&mut self, answer: LoopGuardAnswer, actions: &mut Vec<TurnAction>) {
+        if !matches!(self.phase, TurnPhase::AwaitingUser) {
             return;
         }
         match answer {
-            LoopGuardAnswer::GoOn => self.next_request(actions),
+            LoopGuardAnswer::Continue => self.next_request(actions),
             LoopGuardAnswer::Stop => {
                 let text = "stopped: the agent did the same over and over, and nobody let it go on";
-                actions.push(notice("loop_guard", text.to_owned()));
-                self.finish(aborted("loop_guard"), actions);
+                actions.push(notice_action("loop_guard", text.to_owned()));
+                self.finish(aborted_end("loop_guard"), actions);
             }
         }
     }
 
-    fn model_failed(&mut self, error: ModelError, actions: &mut Vec<TurnAction>) {
-        if !matches!(self.phase, TurnPhase::Asking) {
+    fn handle_model_failure(&mut self, error: ModelError, actions: &mut Vec<TurnAction>) {
+        if !matches!(self.phase, TurnPhase::AwaitingModel) {
             return;
         }
         if error.kind == ModelErrorKind::ContextLength
@@ -378,12 +383,12 @@ impl Turn {
         {
             return self.compact(CompactionReason::Overflow, actions);
         }
-        self.keep_streamed(actions);
+        self.save_streamed_text(actions);
         let end = match error.kind {
-            ModelErrorKind::Refusal => refused(error.message),
-            ModelErrorKind::Cancelled => aborted("model"),
-            ModelErrorKind::ContextLength => too_long(&error.message),
-            kind => failed(kind.word(), error.message),
+            ModelErrorKind::Refusal => refused_end(error.message),
+            ModelErrorKind::Cancelled => aborted_end("model"),
+            ModelErrorKind::ContextLength => context_overflow_end(&error.message),
+            kind => failed_end(kind.as_str(), error.message),
         };
         self.finish(end, actions);
     }
@@ -392,7 +397,7 @@ impl Turn {
         let window = self.config.context_window;
         let TranscriptSplit { summed_up, kept } = compaction::split(&self.transcript, window);
         if summed_up.is_empty() {
-            return self.nothing_to_sum_up(why, actions);
+            return self.skip_compaction(why, actions);
         }
         let text = match why {
             CompactionReason::Budget => {
@@ -401,14 +406,14 @@ impl Turn {
             CompactionReason::Overflow => {
                 "the conversation is too long for the model; summing it up"
             }
-            CompactionReason::Wanted => "summing up the conversation",
+            CompactionReason::Requested => "summing up the conversation",
         };
-        actions.push(notice("compaction", text.to_owned()));
-        actions.push(TurnAction::Summarise(compaction::request(&summed_up, window)));
+        actions.push(notice_action("compaction", text.to_owned()));
+        actions.push(TurnAction::Summarise(compaction::build_request(&summed_up, window)));
         self.phase = TurnPhase::Compacting { why, kept };
     }
 
-    fn summed_up(
+    fn handle_summary(
         &mut self,
         summary: Result<TranscriptSummary, ModelError>,
         actions: &mut Vec<TurnAction>,
@@ -417,22 +422,22 @@ impl Turn {
         let (why, kept) = (*why, std::mem::take(kept));
         let (summary, plan) = match summary {
             Ok(summary) => {
-                self.count(summary.usage);
+                self.add_usage(summary.usage);
                 (summary.text.trim().to_owned(), summary.plan)
             }
-            Err(error) => return self.not_compacted(why, &error, actions),
+            Err(error) => return self.handle_compaction_failure(why, &error, actions),
         };
         if summary.is_empty() {
             let error = ModelError::new(ModelErrorKind::Server, "the model wrote an empty summary");
-            return self.not_compacted(why, &error, actions);
+            return self.handle_compaction_failure(why, &error, actions);
         }
         let tokens_before = self.context_tokens();
         let window = self.config.context_window;
-        let plan = compaction::plan(&plan, window);
-        self.transcript = vec![compaction::message(&summary, plan, kept).into()];
-        self.meter.restarted(&self.bench, &self.transcript);
+        let plan = compaction::format_plan(&plan, window);
+        self.transcript = vec![compaction::build_message(&summary, plan, kept).into()];
+        self.meter.reset(&self.bench, &self.transcript);
         self.summed_up = true;
-        actions.push(TurnAction::Restart(self.transcript.clone()));
+        actions.push(TurnAction::StartTranscript(self.transcript.clone()));
         let tokens_after = self.context_tokens();
         actions.push(TurnAction::Show(EventKind::Compacted {
             summary,
@@ -440,29 +445,29 @@ impl Turn {
             tokens_after,
         }));
         match why {
-            CompactionReason::Wanted => self.finish(RunOutcome::Completed, actions),
-            CompactionReason::Budget => self.ask(actions),
+            CompactionReason::Requested => self.finish(RunOutcome::Completed, actions),
+            CompactionReason::Budget => self.ask_model(actions),
             CompactionReason::Overflow => {
                 // The same request again, only shorter: it was counted before.
                 self.turns = self.turns.saturating_sub(1);
-                self.ask(actions);
+                self.ask_model(actions);
             }
         }
     }
 
-    fn nothing_to_sum_up(&mut self, why: CompactionReason, actions: &mut Vec<TurnAction>) {
-        if why == CompactionReason::Wanted {
+    fn skip_compaction(&mut self, why: CompactionReason, actions: &mut Vec<TurnAction>) {
+        if why == CompactionReason::Requested {
             let text = "There is nothing to sum up yet.".to_owned();
             actions.push(TurnAction::Show(EventKind::Text { text }));
             return self.finish(RunOutcome::Completed, actions);
         }
         let text = "there is nothing before the last message";
         let error = ModelError::new(ModelErrorKind::ContextLength, text);
-        self.not_compacted(why, &error, actions);
+        self.handle_compaction_failure(why, &error, actions);
     }
 
     /// Goes on without a summary where there is room, and ends where there is none.
-    fn not_compacted(
+    fn handle_compaction_failure(
         &mut self,
         why: CompactionReason,
         error: &ModelError,
@@ -470,75 +475,83 @@ impl Turn {
     ) {
         let text = format!("the conversation could not be summed up: {error}");
         match why {
-            CompactionReason::Wanted => self.finish(failed(error.kind.word(), text), actions),
+            CompactionReason::Requested => {
+                self.finish(failed_end(error.kind.as_str(), text), actions)
+            }
             CompactionReason::Budget if self.context_tokens() < self.config.context_window => {
-                actions.push(notice("compaction", format!("{text}; going on while there is room")));
-                self.ask(actions);
+                actions.push(notice_action(
+                    "compaction",
+                    format!("{text}; going on while there is room"),
+                ));
+                self.ask_model(actions);
             }
             CompactionReason::Budget | CompactionReason::Overflow => {
-                actions.push(notice("compaction", text.clone()));
-                self.finish(too_long(&text), actions);
+                actions.push(notice_action("compaction", text.clone()));
+                self.finish(context_overflow_end(&text), actions);
             }
         }
     }
 
     fn stop(&mut self, end: RunOutcome, actions: &mut Vec<TurnAction>) {
-        match std::mem::replace(&mut self.phase, TurnPhase::Over) {
-            TurnPhase::Calling(batch) => {
+        match std::mem::replace(&mut self.phase, TurnPhase::Finished) {
+            TurnPhase::RunningCalls(batch) => {
                 self.phase = TurnPhase::Stopping { batch, end };
                 actions.push(TurnAction::CancelCalls);
-                self.stop_when_quiet(actions);
+                self.finish_when_idle(actions);
             }
-            TurnPhase::Asking => {
-                self.keep_streamed(actions);
+            TurnPhase::AwaitingModel => {
+                self.save_streamed_text(actions);
                 self.finish(end, actions);
             }
-            phase @ (TurnPhase::Stopping { .. } | TurnPhase::Over) => self.phase = phase,
+            phase @ (TurnPhase::Stopping { .. } | TurnPhase::Finished) => self.phase = phase,
             TurnPhase::New
-            | TurnPhase::Looking
-            | TurnPhase::Guarding
+            | TurnPhase::LoadingContext
+            | TurnPhase::AwaitingUser
             | TurnPhase::Compacting { .. } => {
                 self.finish(end, actions);
             }
         }
     }
 
-    fn stop_when_quiet(&mut self, actions: &mut Vec<TurnAction>) {
+    fn finish_when_idle(&mut self, actions: &mut Vec<TurnAction>) {
         let TurnPhase::Stopping { batch, end } = &self.phase else { return };
-        if batch.is_quiet() {
-            let (results, end) = (batch.results(), end.clone());
-            self.add(results, actions);
+        if batch.is_idle() {
+            let (results, end) = (batch.to_results_message(), end.clone());
+            self.add_message(results, actions);
             self.finish(end, actions);
         }
     }
 
     fn finish(&mut self, end: RunOutcome, actions: &mut Vec<TurnAction>) {
-        self.phase = TurnPhase::Over;
+        self.phase = TurnPhase::Finished;
         actions.push(TurnAction::Finish(end));
     }
 
     /// What was shown of an answer that never came to its end is what the model is told it said.
-    fn keep_streamed(&mut self, actions: &mut Vec<TurnAction>) {
+    fn save_streamed_text(&mut self, actions: &mut Vec<TurnAction>) {
         let text = std::mem::take(&mut self.streamed);
-        self.add_said(transcript_repair::worth_keeping(vec![MessageBlock::text(text)]), actions);
+        self.add_assistant_message(
+            transcript_repair::drop_blank_text(vec![MessageBlock::text(text)]),
+            actions,
+        );
     }
 
-    fn add_said(&mut self, blocks: Vec<MessageBlock>, actions: &mut Vec<TurnAction>) {
+    fn add_assistant_message(&mut self, blocks: Vec<MessageBlock>, actions: &mut Vec<TurnAction>) {
         let says = |block: &MessageBlock| !matches!(block, MessageBlock::Thinking { .. });
         if blocks.iter().any(says) {
-            self.add(ModelMessage::assistant(blocks), actions);
+            self.add_message(ModelMessage::assistant(blocks), actions);
         }
     }
 
-    fn add(&mut self, message: ModelMessage, actions: &mut Vec<TurnAction>) {
+    fn add_message(&mut self, message: ModelMessage, actions: &mut Vec<TurnAction>) {
         self.meter.add(&message);
         let message = Arc::new(message);
         self.transcript.push(Arc::clone(&message));
         actions.push(TurnAction::Save(vec![message]));
     }
 
-    fn count(&mut self, usage: TokenUsage) {
-        self.usage += context_meter::priced(usage, self.config.prices);
+    fn add_usage(&mut self, usage: TokenUsage) {
+        self.usage += context_meter::add_cost(usage, self.config.prices);
     }
 
     fn report_usage(&self, actions: &mut Vec<TurnAction>) {
@@ -554,30 +567,30 @@ impl Turn {
     }
 }
 
-fn notice(topic: &str, text: String) -> TurnAction {
+fn notice_action(topic: &str, text: String) -> TurnAction {
     TurnAction::Show(EventKind::Notice { topic: topic.to_owned(), text })
 }
 
-fn aborted(by: &str) -> RunOutcome {
+fn aborted_end(by: &str) -> RunOutcome {
     RunOutcome::Aborted { by: by.to_owned() }
 }
 
-fn failed(kind: &str, message: String) -> RunOutcome {
+fn failed_end(kind: &str, message: String) -> RunOutcome {
     RunOutcome::Failed { kind: kind.to_owned(), message }
 }
 
-fn too_long(why: &str) -> RunOutcome {
-    failed("context_length", format!("{why}; {TOO_LONG}"))
+fn context_overflow_end(why: &str) -> RunOutcome {
+    failed_end("context_length", format!("{why}; {TOO_LONG}"))
 }
 
-fn refused(message: String) -> RunOutcome {
+fn refused_end(message: String) -> RunOutcome {
     let empty = message.trim().is_empty();
     let message = if empty { "the model declined to answer".to_owned() } else { message };
     RunOutcome::Refused { message }
 }
 
 /// A time to wait, as people read it.
-fn seconds(time: std::time::Duration) -> String {
+fn format_seconds(time: std::time::Duration) -> String {
     match time.as_millis() {
         0 => "a moment".to_owned(),
         millis if millis < 1000 => format!("{millis} ms"),

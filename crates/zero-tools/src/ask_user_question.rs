@@ -22,12 +22,12 @@ use zero_runtime::{
 use zero_sandbox::Workspace;
 
 use self::question_form::{QuestionForm, UserQuestionAnswer};
-use crate::text_format::one_line;
+use crate::text_format::to_single_line;
 
 /// How long a person may think. Whoever carries the question may give up before that.
-const ANSWER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Calls of a session that wait for an answer at a time.
-const OPEN_MAX: usize = 4;
+const PENDING_CALLS_MAX: usize = 4;
 /// Questions of a call.
 const QUESTIONS_MAX: usize = 4;
 /// Options of a question.
@@ -116,12 +116,12 @@ struct OpenQuestionGuard {
 
 impl AskUserQuestionTool {
     /// One call more that waits, if there may be.
-    fn wait(&self, session: Option<SessionId>) -> Result<OpenQuestionGuard, ToolError> {
+    fn register_call(&self, session: Option<SessionId>) -> Result<OpenQuestionGuard, ToolError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(session.clone()).or_default();
-        if *count >= OPEN_MAX {
+        if *count >= PENDING_CALLS_MAX {
             let message = format!(
-                "{OPEN_MAX} questions of yours wait for the person already, and nobody answers more at a time; wait for their answers, and put what belongs together into one call"
+                "{PENDING_CALLS_MAX} questions of yours wait for the person already, and nobody answers more at a time; wait for their answers, and put what belongs together into one call"
             );
             return Err(ToolError::failed(ErrorReason::QueueFull, message));
         }
@@ -148,7 +148,7 @@ impl Tool for AskUserQuestionTool {
     type Plan = QuestionForm;
     const NAME: &'static str = "AskUserQuestion";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Ask the person",
             category: ToolCategory::Ui,
@@ -160,8 +160,8 @@ impl Tool for AskUserQuestionTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("asks the person, and changes nothing").within([
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("asks the person, and changes nothing").with_bounds([
             ToolBound::range("questions in a call", 1, QUESTIONS_MAX),
             ToolBound::range("options of a question", OPTIONS_MIN, OPTIONS_MAX),
             ToolBound::characters("`header`", HEADER_CHARS_MAX),
@@ -170,9 +170,9 @@ impl Tool for AskUserQuestionTool {
             ToolBound::characters("`description`", DESCRIPTION_CHARS_MAX),
             ToolBound::characters(
                 "an answer in words of the person's own",
-                question_form::OWN_CHARS_MAX,
+                question_form::FREE_TEXT_CHARS_MAX,
             ),
-            ToolBound::count("calls of a session that wait for an answer", OPEN_MAX),
+            ToolBound::count("calls of a session that wait for an answer", PENDING_CALLS_MAX),
         ])
     }
 
@@ -181,7 +181,7 @@ impl Tool for AskUserQuestionTool {
         args: AskUserQuestionArgs,
         _workspace: &Workspace,
     ) -> Result<QuestionForm, ToolError> {
-        let wrong = violations(&args.questions);
+        let wrong = find_violations(&args.questions);
         match wrong.is_empty() {
             true => Ok(QuestionForm::new(args.questions)),
             false => Err(ToolError::from_violations(&wrong)),
@@ -197,7 +197,7 @@ impl Tool for AskUserQuestionTool {
     }
 
     fn deadline(&self, _form: &QuestionForm) -> Option<Duration> {
-        Some(ANSWER_MAX)
+        Some(ANSWER_WAIT_MAX)
     }
 
     async fn run(
@@ -205,41 +205,45 @@ impl Tool for AskUserQuestionTool {
         form: Arc<QuestionForm>,
         cx: CallContext,
     ) -> Result<ToolReply<AskUserQuestionOutput>, ToolError> {
-        let _waiting = self.wait(cx.session().cloned())?;
+        let _waiting = self.register_call(cx.session().cloned())?;
         let wanted = ElicitationMode::Form(form.schema());
         let values = match cx.elicit(ORIGIN, form.message(), wanted).await? {
             ElicitationAnswer::Accept(values) => values,
-            ElicitationAnswer::Decline => return Err(unanswered(ErrorReason::Rejected, DECLINED)),
+            ElicitationAnswer::Decline => {
+                return Err(unanswered_error(ErrorReason::Rejected, DECLINED));
+            }
             ElicitationAnswer::Cancel => {
-                return Err(unanswered(ErrorReason::NoApprover, NO_ANSWER));
+                return Err(unanswered_error(ErrorReason::NoApprover, NO_ANSWER));
             }
         };
-        let said = form.said(values)?;
-        if said.iter().all(|(_, said)| *said == UserQuestionAnswer::Nothing) {
-            return Err(unanswered(ErrorReason::Rejected, DECLINED));
+        let said = form.parse_answers(values)?;
+        if said.iter().all(|(_, said)| *said == UserQuestionAnswer::Unanswered) {
+            return Err(unanswered_error(ErrorReason::Rejected, DECLINED));
         }
-        Ok(told(said))
+        Ok(render_answers(said))
     }
 }
 
 /// What the person said, for the model.
-fn told(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQuestionOutput> {
+fn render_answers(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQuestionOutput> {
     let mut text = String::from("The person answered:");
     let (mut answers, mut in_own_words) = (BTreeMap::new(), Vec::new());
     for (question, said) in said {
         let line = match &said {
-            UserQuestionAnswer::Answer(answer) => one_line(answer),
-            UserQuestionAnswer::Nothing => "(no answer)".to_owned(),
-            UserQuestionAnswer::WillSay(chosen) => {
-                let chosen = chosen.as_ref().map(|chosen| format!("{}, and ", one_line(chosen)));
+            UserQuestionAnswer::Answer(answer) => to_single_line(answer),
+            UserQuestionAnswer::Unanswered => "(no answer)".to_owned(),
+            UserQuestionAnswer::FreeTextPending(chosen) => {
+                let chosen =
+                    chosen.as_ref().map(|chosen| format!("{}, and ", to_single_line(chosen)));
                 format!("{}(something else, in their own words)", chosen.unwrap_or_default())
             }
         };
-        text.push_str(&format!("\n- {}\n  {line}", one_line(&question)));
-        if let UserQuestionAnswer::WillSay(_) = said {
+        text.push_str(&format!("\n- {}\n  {line}", to_single_line(&question)));
+        if let UserQuestionAnswer::FreeTextPending(_) = said {
             in_own_words.push(question.clone());
         }
-        if let UserQuestionAnswer::Answer(answer) | UserQuestionAnswer::WillSay(Some(answer)) = said
+        if let UserQuestionAnswer::Answer(answer)
+        | UserQuestionAnswer::FreeTextPending(Some(answer)) = said
         {
             answers.insert(question, answer);
         }
@@ -247,7 +251,7 @@ fn told(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQuestionOut
     if !in_own_words.is_empty() {
         text.push_str(IN_OWN_WORDS);
     }
-    ToolReply::text(text, AskUserQuestionOutput { answers, in_own_words })
+    ToolReply::from_text(text, AskUserQuestionOutput { answers, in_own_words })
 }
 
 const IN_OWN_WORDS: &str = "\nThey could not write a text where they were asked. Ask for it in your reply, in plain words, and end your turn: they answer with their next message. Do not guess it, and do not ask it with this tool again.";
@@ -255,12 +259,12 @@ const IN_OWN_WORDS: &str = "\nThey could not write a text where they were asked.
 const DECLINED: &str = "the person chose not to answer; do not ask the same again: go on without it where you can, or say in your own words what you need";
 const NO_ANSWER: &str = "no answer came: nobody is there, or the question cannot be shown where they are; nothing was chosen. Put the question into your reply instead, or go on with what you know and say what you assumed";
 
-fn unanswered(reason: ErrorReason, message: &'static str) -> ToolError {
+fn unanswered_error(reason: ErrorReason, message: &'static str) -> ToolError {
     ToolError::new(ErrorType::PermissionDenied, reason, message)
 }
 
 /// What a schema cannot say.
-fn violations(questions: &[ChoiceQuestion]) -> Vec<SchemaViolation> {
+fn find_violations(questions: &[ChoiceQuestion]) -> Vec<SchemaViolation> {
     let mut wrong = Vec::new();
     for (at, question) in questions.iter().enumerate() {
         let at_question = format!("/questions/{at}");

@@ -24,9 +24,9 @@ use zero_sandbox::output_collector::OutputStream;
 use zero_sandbox::{FileType, FinalLinkMode, ResolvedPath, Workspace};
 
 use crate::path_not_found;
-use crate::text_format::one_line;
+use crate::text_format::to_single_line;
 use command_report::CommandReport;
-pub(crate) use command_report::{stream_text, text_of, weaker};
+pub(crate) use command_report::{output_text, render_stream, weaker_sandbox_note};
 pub use quarantine_notice::QuarantineNotice;
 pub(crate) use signal::signal_name;
 
@@ -115,7 +115,7 @@ pub struct BashPlan {
 
 impl BashPlan {
     fn title(&self) -> String {
-        let title = title(self.description.as_deref(), &self.execution.to_string());
+        let title = command_title(self.description.as_deref(), &self.execution.to_string());
         if self.run_in_background { format!("{title} in the background") } else { title }
     }
 
@@ -133,7 +133,7 @@ impl Tool for BashTool {
     type Plan = BashPlan;
     const NAME: &'static str = "Bash";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Run command",
             category: ToolCategory::Development,
@@ -145,15 +145,15 @@ impl Tool for BashTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "runs a command, confined: it may read the machine's files without its secrets, change the workspace, and reach hosts that are allowed; what its words say it touches is judged file by file and host by host";
         ToolNotes {
             other_risks: Some(
                 "low for commands that only read; critical where one destroys or gives away what cannot be taken back, such as removing recursively, rewriting what others have, or publishing",
             ),
-            ..ToolNotes::of(effects)
+            ..ToolNotes::new(effects)
         }
-        .within([ToolBound::count("jobs of a session that run or are not read", JOBS_MAX)])
+        .with_bounds([ToolBound::count("jobs of a session that run or are not read", JOBS_MAX)])
     }
 
     fn plan(&self, args: BashArgs, workspace: &Workspace) -> Result<BashPlan, ToolError> {
@@ -176,8 +176,8 @@ impl Tool for BashTool {
             Some(rest) => CommandLine::Program([vec![args.command], rest].concat()),
         };
         let folder = match (args.cwd, folder) {
-            (Some(cwd), _) => Some(workspace.locate(&cwd, FinalLinkMode::Follow)?),
-            (None, Some(folder)) => Some(workspace.locate_path(folder, FinalLinkMode::Follow)?),
+            (Some(cwd), _) => Some(workspace.resolve(&cwd, FinalLinkMode::Follow)?),
+            (None, Some(folder)) => Some(workspace.resolve_path(folder, FinalLinkMode::Follow)?),
             (None, None) => None,
         };
         let execution = CommandExecution {
@@ -245,13 +245,13 @@ impl Tool for BashTool {
     ) -> Result<ToolReply<BashOutput>, ToolError> {
         if plan.run_in_background {
             let job = cx.start_job(plan.request(), plan.timeout).await?;
-            return Ok(started(&job));
+            return Ok(reply_started(&job));
         }
         match cx.run_command(plan.request()).await? {
             CommandDisposition::Ended(outcome) => {
-                Ok(CommandReport::of(&outcome, cx.workspace()).reply())
+                Ok(CommandReport::from_outcome(&outcome, cx.workspace()).into_reply())
             }
-            CommandDisposition::GoesOn(job) => Ok(went_on(&job)),
+            CommandDisposition::ContinuedAsJob(job) => Ok(reply_continued(&job)),
         }
     }
 }
@@ -260,7 +260,7 @@ impl Tool for BashTool {
 fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
     let refused = |field: String, what: &str| {
         let message = format!("`{field}` {what}");
-        Err(ToolError::invalid(ErrorReason::SchemaViolation, message).with("field", field))
+        Err(ToolError::invalid(ErrorReason::SchemaViolation, message).with_detail("field", field))
     };
     const NUL: &str = "holds a NUL character, which no program can be given; leave it out";
     if args.command.contains('\0') {
@@ -271,7 +271,7 @@ fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
         return refused(format!("args/{at}"), NUL);
     }
     for (name, value) in &args.env {
-        let field = || format!("env/{}", one_line(name));
+        let field = || format!("env/{}", to_single_line(name));
         if name.is_empty() || name.contains(['=', '\0']) {
             return refused(field(), "is no name of a variable: it is empty, or holds `=` or NUL");
         }
@@ -282,34 +282,34 @@ fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn started(job: &Job) -> ToolReply<BashOutput> {
+fn reply_started(job: &Job) -> ToolReply<BashOutput> {
     let id = job.id();
     let text = format!(
         "Started in the background as `{id}`; BashOutput tells what it writes, BashKill ends it"
     );
-    as_job(job, text, format!("Started `{id}`"))
+    reply_with_job(job, text, format!("Started `{id}`"))
 }
 
 /// A command that took longer than it may, and is a job now.
-pub(crate) fn went_on(job: &Job) -> ToolReply<BashOutput> {
+pub(crate) fn reply_continued(job: &Job) -> ToolReply<BashOutput> {
     let id = job.id();
     let (pieces, _) = job.take_output();
-    let mut text = text_of(&pieces, None);
+    let mut text = output_text(&pieces, None);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     text.push_str(&format!(
         "(it takes longer than its `timeout` and goes on as `{id}`; BashOutput tells what else it writes, BashKill ends it)"
     ));
-    let mut reply = as_job(job, text, format!("Goes on as `{id}`"));
-    reply.output.stdout = text_of(&pieces, Some(OutputStream::Stdout));
-    reply.output.stderr = text_of(&pieces, Some(OutputStream::Stderr));
+    let mut reply = reply_with_job(job, text, format!("Goes on as `{id}`"));
+    reply.output.stdout = output_text(&pieces, Some(OutputStream::Stdout));
+    reply.output.stderr = output_text(&pieces, Some(OutputStream::Stderr));
     reply.output.spill_file = job.spill_file().map(str::to_owned);
     reply
 }
 
-fn as_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashOutput> {
-    let mut notes: Vec<String> = job.missing().iter().map(weaker).collect();
+fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashOutput> {
+    let mut notes: Vec<String> = job.sandbox_gaps().iter().map(weaker_sandbox_note).collect();
     notes.extend(job.network_notes());
     for note in &notes {
         text.push_str(&format!("\n({note})"));
@@ -334,9 +334,9 @@ fn as_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashOutput> {
 }
 
 /// What a person reads first: what the model says it does, or the command's first line.
-pub(crate) fn title(description: Option<&str>, command: &str) -> String {
+pub(crate) fn command_title(description: Option<&str>, command: &str) -> String {
     let said = description.map(str::trim).filter(|text| !text.is_empty());
-    let line = |text: &str| text.trim().lines().next().map(one_line).unwrap_or_default();
+    let line = |text: &str| text.trim().lines().next().map(to_single_line).unwrap_or_default();
     let full = said.map_or_else(|| format!("Run `{}`", line(command)), line);
     match full.char_indices().nth(TITLE_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &full[..at]),
@@ -352,7 +352,7 @@ mod tests {
     fn a_title_is_one_short_line() {
         #[track_caller]
         fn check(description: Option<&str>, command: &str, expected: &str) {
-            assert_eq!(title(description, command), expected);
+            assert_eq!(command_title(description, command), expected);
         }
         check(None, "ls -l", "Run `ls -l`");
         check(None, "\n  cd x\nmake", "Run `cd x`");
@@ -360,7 +360,7 @@ mod tests {
         check(Some("  "), "make", "Run `make`");
         check(Some("a\nb"), "make", "a");
         check(None, "echo \u{1b}[31m", "Run `echo \\u{1b}[31m`");
-        let long = title(None, &"x".repeat(500));
+        let long = command_title(None, &"x".repeat(500));
         assert_eq!(long.chars().count(), TITLE_CHARS_MAX + 1);
     }
 }

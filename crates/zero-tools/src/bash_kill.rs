@@ -14,10 +14,10 @@ use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, Tool
 use zero_sandbox::Workspace;
 
 use crate::bash::quarantine_notice;
-use crate::text_format::one_line;
+use crate::text_format::to_single_line;
 
 /// How long the end of a job is waited for.
-const END_MAX: Duration = Duration::from_secs(5);
+const EXIT_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Ends a background job that Bash started, with every process that came of it. What it wrote can
 /// still be read with BashOutput.
@@ -46,7 +46,7 @@ impl Tool for BashKillTool {
     type Plan = String;
     const NAME: &'static str = "BashKill";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "End job",
             category: ToolCategory::Development,
@@ -58,9 +58,9 @@ impl Tool for BashKillTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("ends one job of the session, with every process of it")
-            .within([ToolBound::time("waiting for its end", END_MAX)])
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("ends one job of the session, with every process of it")
+            .with_bounds([ToolBound::time("waiting for its end", EXIT_WAIT_MAX)])
     }
 
     fn plan(&self, args: BashKillArgs, _workspace: &Workspace) -> Result<String, ToolError> {
@@ -68,7 +68,10 @@ impl Tool for BashKillTool {
     }
 
     fn describe(&self, job_id: &String) -> CallDescription {
-        CallDescription { title: format!("End `{}`", one_line(job_id)), locations: Vec::new() }
+        CallDescription {
+            title: format!("End `{}`", to_single_line(job_id)),
+            locations: Vec::new(),
+        }
     }
 
     fn effects(&self, _job_id: &String) -> Effects {
@@ -84,11 +87,11 @@ impl Tool for BashKillTool {
         job_id: Arc<String>,
         cx: CallContext,
     ) -> Result<ToolReply<BashKillOutput>, ToolError> {
-        cx.blocking(move |cx| {
+        cx.run_blocking(move |cx| {
             let job = cx.jobs().get(&job_id)?;
             let killed = job.status() == JobStatus::Running;
             job.kill();
-            if !job.wait(END_MAX) {
+            if !job.wait(EXIT_WAIT_MAX) {
                 let message = format!("job `{job_id}` was told to end and has not yet; try again");
                 return Err(ToolError::failed(ErrorReason::Busy, message));
             }
@@ -96,7 +99,7 @@ impl Tool for BashKillTool {
                 true => format!("Ended `{job_id}`"),
                 false => format!("`{job_id}` had ended already"),
             };
-            for note in quarantine_notice::notes(&job.settled(), cx.workspace()) {
+            for note in quarantine_notice::quarantine_notes(&job.watch_report(), cx.workspace()) {
                 text.push_str(&format!("\n({note})"));
             }
             Ok(ToolReply {

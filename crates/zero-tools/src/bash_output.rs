@@ -15,8 +15,10 @@ use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, Tool
 use zero_sandbox::Workspace;
 use zero_sandbox::output_collector::OutputStream;
 
-use crate::bash::{QuarantineNotice, quarantine_notice, signal_name, text_of, weaker};
-use crate::text_format::{counted, one_line};
+use crate::bash::{
+    QuarantineNotice, output_text, quarantine_notice, signal_name, weaker_sandbox_note,
+};
+use crate::text_format::{pluralize, to_single_line};
 
 /// Bytes of a text for a job.
 const STDIN_BYTES_MAX: usize = 64 * 1024;
@@ -91,13 +93,13 @@ pub enum BashJobState {
 }
 
 impl BashJobReport {
-    fn of(job: &Job, workspace: &Workspace) -> Self {
+    fn from_job(job: &Job, workspace: &Workspace) -> Self {
         let (status, end) = match job.status() {
             JobStatus::Running => (BashJobState::Running, None),
             JobStatus::Ended(end) => (BashJobState::Exited, end),
         };
-        let settled = job.settled();
-        let stopped = job.stopped();
+        let settled = job.watch_report();
+        let stopped = job.stop_error();
         let reason = stopped.as_ref().and_then(|error| error.details.get("reason"));
         let signal = end.as_ref().and_then(|end| end.signal);
         Self {
@@ -108,19 +110,19 @@ impl BashJobReport {
             signal: signal.map(signal_name),
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
-            taken_away: quarantine_notice::taken_away(&settled, workspace),
+            taken_away: quarantine_notice::quarantine_notices(&settled, workspace),
             reason: reason.and_then(|reason| reason.as_str()).map(str::to_owned),
             notes: [
                 stopped.iter().map(|error| error.message.clone()).collect(),
-                job.missing().iter().map(weaker).collect(),
-                quarantine_notice::notes(&settled, workspace),
+                job.sandbox_gaps().iter().map(weaker_sandbox_note).collect(),
+                quarantine_notice::quarantine_notes(&settled, workspace),
                 job.network_notes(),
             ]
             .concat(),
         }
     }
 
-    fn shown(&self) -> String {
+    fn describe_status(&self) -> String {
         match (self.status, &self.signal, self.exit_code) {
             (BashJobState::Running, ..) => "running".to_owned(),
             (_, Some(signal), _) => format!("ended by {signal}"),
@@ -147,7 +149,7 @@ impl Tool for BashOutputTool {
     type Plan = BashOutputPlan;
     const NAME: &'static str = "BashOutput";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Read job",
             category: ToolCategory::Development,
@@ -159,13 +161,13 @@ impl Tool for BashOutputTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "tells what a job of the session wrote; with `stdin`, has the job read a text, which is judged as a command";
         ToolNotes {
             other_risks: Some("as Bash with `stdin`, since the text may be a command"),
-            ..ToolNotes::of(effects)
+            ..ToolNotes::new(effects)
         }
-        .within([
+        .with_bounds([
             ToolBound::bytes("`stdin`", STDIN_BYTES_MAX),
             ToolBound::bytes("output that waits to be read; the newest is kept", UNREAD_BYTES_MAX),
         ])
@@ -197,8 +199,8 @@ impl Tool for BashOutputTool {
     fn describe(&self, plan: &BashOutputPlan) -> CallDescription {
         let title = match (&plan.job_id, &plan.stdin) {
             (None, _) => "List jobs".to_owned(),
-            (Some(id), None) => format!("Read output of `{}`", one_line(id)),
-            (Some(id), Some(_)) => format!("Send text to `{}`", one_line(id)),
+            (Some(id), None) => format!("Read output of `{}`", to_single_line(id)),
+            (Some(id), Some(_)) => format!("Send text to `{}`", to_single_line(id)),
         };
         CallDescription { title, locations: Vec::new() }
     }
@@ -212,7 +214,8 @@ impl Tool for BashOutputTool {
             folder: None,
             variables: Vec::new(),
         };
-        let sent = plan.stdin.iter().flat_map(|text| [CommandExecution::shell(text), reader()]);
+        let sent =
+            plan.stdin.iter().flat_map(|text| [CommandExecution::from_shell(text), reader()]);
         let sent = sent.map(Effect::Exec);
         std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
     }
@@ -226,28 +229,35 @@ impl Tool for BashOutputTool {
         plan: Arc<BashOutputPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<BashJobOutput>, ToolError> {
-        let Some(id) = &plan.job_id else { return Ok(listed(&cx.jobs().list(), cx.workspace())) };
+        let Some(id) = &plan.job_id else {
+            return Ok(reply_job_list(&cx.jobs().list(), cx.workspace()));
+        };
         let job = cx.jobs().get(id)?;
         if let Some(text) = &plan.stdin {
             job.send(text)?;
         }
         // Asked before its output is taken: of a job that has ended, nothing is left to come.
-        let facts = BashJobReport::of(&job, cx.workspace());
+        let facts = BashJobReport::from_job(&job, cx.workspace());
         let (pieces, lost) = job.take_output();
-        Ok(told(&pieces, lost, plan.filter.as_ref(), BashJobReport { unread_bytes: 0, ..facts }))
+        Ok(reply_output(
+            &pieces,
+            lost,
+            plan.filter.as_ref(),
+            BashJobReport { unread_bytes: 0, ..facts },
+        ))
     }
 }
 
-fn listed(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashJobOutput> {
+fn reply_job_list(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashJobOutput> {
     let facts: Vec<BashJobReport> =
-        jobs.iter().map(|job| BashJobReport::of(job, workspace)).collect();
+        jobs.iter().map(|job| BashJobReport::from_job(job, workspace)).collect();
     let lines = facts.iter().map(|job| {
         format!(
             "{}: {}, {} unread: {}",
             job.job_id,
-            job.shown(),
-            counted(job.unread_bytes, "byte", "bytes"),
-            one_line(&job.command)
+            job.describe_status(),
+            pluralize(job.unread_bytes, "byte", "bytes"),
+            to_single_line(&job.command)
         )
     });
     let lines: Vec<String> = lines.collect();
@@ -260,13 +270,13 @@ fn listed(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashJobOutput> 
     }
 }
 
-fn told(
+fn reply_output(
     pieces: &[OutputChunk],
     lost: u64,
     filter: Option<&RegexMatcher>,
     facts: BashJobReport,
 ) -> ToolReply<BashJobOutput> {
-    let of = |stream: Option<OutputStream>| matching(&text_of(pieces, stream), filter);
+    let of = |stream: Option<OutputStream>| filter_lines(&output_text(pieces, stream), filter);
     let mut text = of(None);
     if lost > 0 {
         let all = facts
@@ -281,7 +291,7 @@ fn told(
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let last = format!("({} {})", facts.job_id, facts.shown());
+    let last = format!("({} {})", facts.job_id, facts.describe_status());
     text.push_str(&last);
     for note in &facts.notes {
         text.push_str(&format!("\n({note})"));
@@ -298,7 +308,7 @@ fn told(
     }
 }
 
-fn matching(text: &str, filter: Option<&RegexMatcher>) -> String {
+fn filter_lines(text: &str, filter: Option<&RegexMatcher>) -> String {
     let Some(filter) = filter else { return text.to_owned() };
     let matches =
         |line: &&str| filter.is_match(line.trim_end_matches('\n').as_bytes()).unwrap_or(false);
@@ -312,7 +322,7 @@ mod tests {
     #[test]
     fn a_filter_keeps_whole_lines() {
         let filter = RegexMatcher::new("^err").unwrap();
-        assert_eq!(matching("err 1\nok\nerr 2", Some(&filter)), "err 1\nerr 2");
-        assert_eq!(matching("a\nb", None), "a\nb");
+        assert_eq!(filter_lines("err 1\nok\nerr 2", Some(&filter)), "err 1\nerr 2");
+        assert_eq!(filter_lines("a\nb", None), "a\nb");
     }
 }

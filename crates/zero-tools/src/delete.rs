@@ -49,7 +49,7 @@ impl Tool for DeleteTool {
     type Plan = DeletePlan;
     const NAME: &'static str = "Delete";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Delete file",
             category: ToolCategory::File,
@@ -61,8 +61,8 @@ impl Tool for DeleteTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("removes one file or link; `zero undo` brings it back")
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("removes one file or link; `zero undo` brings it back")
     }
 
     fn plan(&self, args: DeleteArgs, workspace: &Workspace) -> Result<DeletePlan, ToolError> {
@@ -72,19 +72,19 @@ impl Tool for DeleteTool {
 
     fn describe(&self, plan: &DeletePlan) -> CallDescription {
         let locations = vec![FileLocation { path: plan.file.path().to_owned(), line: None }];
-        CallDescription { title: format!("Delete `{}`", plan.file.shown()), locations }
+        CallDescription { title: format!("Delete `{}`", plan.file.display_path()), locations }
     }
 
     fn effects(&self, plan: &DeletePlan) -> Effects {
         vec![Effect::Delete(plan.file.target().clone())]
     }
 
-    fn touches(&self, path: TargetPath) -> Effects {
+    fn path_effects(&self, path: TargetPath) -> Effects {
         vec![Effect::Delete(path)]
     }
 
     fn check(&self, plan: &DeletePlan, cx: &CallContext) -> Result<(), ToolError> {
-        let shown = plan.file.shown();
+        let shown = plan.file.display_path();
         let (reason, message) = match plan.file.facts()?.map(|facts| facts.file_type) {
             Some(FileType::File | FileType::Symlink) => return Ok(()),
             Some(FileType::Directory) => (
@@ -95,17 +95,17 @@ impl Tool for DeleteTool {
                 let message = format!("`{shown}` is a pipe, socket or device; it was left alone");
                 (ErrorReason::SpecialFile, message)
             }
-            None => return Err(path_not_found::not_found(&plan.file, cx)),
+            None => return Err(path_not_found::not_found_error(&plan.file, cx)),
         };
-        Err(ToolError::invalid(reason, message).with("file", shown))
+        Err(ToolError::invalid(reason, message).with_detail("file", shown))
     }
 
     fn preview(&self, plan: &DeletePlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.journal().read(&plan.file).ok()?;
-        plan.previewed.remember(&before);
+        plan.previewed.record(&before);
         let FileSnapshot::File { bytes, .. } = before else { return None };
-        let text = TextEncoding::of_file(&bytes)?.decode(&bytes);
-        Some(ResultDisplay::Diff(file_diff(plan.file.shown(), Some(&text), None)))
+        let text = TextEncoding::detect_in_file(&bytes)?.decode(&bytes);
+        Some(ResultDisplay::Diff(file_diff(plan.file.display_path(), Some(&text), None)))
     }
 
     async fn run(
@@ -113,25 +113,25 @@ impl Tool for DeleteTool {
         plan: Arc<DeletePlan>,
         cx: CallContext,
     ) -> Result<ToolReply<DeleteOutput>, ToolError> {
-        cx.blocking(move |cx| delete(&plan, cx)).await
+        cx.run_blocking(move |cx| delete_file(&plan, cx)).await
     }
 }
 
-fn delete(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOutput>, ToolError> {
-    let shown = plan.file.shown();
+fn delete_file(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOutput>, ToolError> {
+    let shown = plan.file.display_path();
     let applied = cx.journal().change(
         &plan.file,
         &cx.change_note(),
         || cx.check_cancelled(),
         |before| {
-            plan.previewed.check(before, shown)?;
+            plan.previewed.check_unchanged(before, shown)?;
             match before {
-                FileSnapshot::Absent => Err(path_not_found::not_found(&plan.file, cx)),
+                FileSnapshot::Absent => Err(path_not_found::not_found_error(&plan.file, cx)),
                 FileSnapshot::File { .. } | FileSnapshot::Symlink { .. } => Ok(FileChange::Remove),
             }
         },
     )?;
-    if let Some(seen) = cx.seen() {
+    if let Some(seen) = cx.seen_files() {
         seen.forget(plan.file.path());
     }
     let what = match &applied.before {

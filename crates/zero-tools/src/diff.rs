@@ -21,13 +21,13 @@ pub fn file_diff(path: &str, old: Option<&str>, new: Option<&str>) -> FileDiff {
     let (before, after) = (old.unwrap_or_default(), new.unwrap_or_default());
     // Most changes to a large file touch little of it: only the part that differs is compared.
     let (start, old_end, new_end) = changed_lines(before, after);
-    let unified = unified(before, after, start, old_end, new_end);
+    let unified = unified_diff(before, after, start, old_end, new_end);
     let partial = before.len() + after.len() > WHOLE_TEXT_BYTES_MAX;
     let (old_text, new_text) = match partial {
         false => (old, new),
         true => (
-            old.map(|_| head(&before[start..old_end], PART_BYTES_MAX)),
-            new.map(|_| head(&after[start..new_end], PART_BYTES_MAX)),
+            old.map(|_| truncate(&before[start..old_end], PART_BYTES_MAX)),
+            new.map(|_| truncate(&after[start..new_end], PART_BYTES_MAX)),
         ),
     };
     FileDiff {
@@ -50,10 +50,10 @@ fn changed_lines(old: &str, new: &str) -> (usize, usize, usize) {
 }
 
 /// Hunks of the changed part with their context, numbered as in the whole files.
-fn unified(old: &str, new: &str, start: usize, old_end: usize, new_end: usize) -> String {
-    let context_start = lines_back(old, start, CONTEXT_LINES);
+fn unified_diff(old: &str, new: &str, start: usize, old_end: usize, new_end: usize) -> String {
+    let context_start = line_start_above(old, start, CONTEXT_LINES);
     let (old_stop, new_stop) =
-        (lines_on(old, old_end, CONTEXT_LINES), lines_on(new, new_end, CONTEXT_LINES));
+        (line_end_below(old, old_end, CONTEXT_LINES), line_end_below(new, new_end, CONTEXT_LINES));
     let first_line = old[..context_start].bytes().filter(|byte| *byte == b'\n').count();
     let (old_part, new_part) = (&old[context_start..old_stop], &new[context_start..new_stop]);
     let diff = TextDiff::configure().timeout(DIFF_TIME_MAX).diff_lines(old_part, new_part);
@@ -70,14 +70,14 @@ fn unified(old: &str, new: &str, start: usize, old_end: usize, new_end: usize) -
     }
     text.truncate(text.trim_end_matches('\n').len());
     if text.len() > HUNKS_BYTES_MAX {
-        text.truncate(head(&text, HUNKS_BYTES_MAX).trim_end_matches('\n').len());
+        text.truncate(truncate(&text, HUNKS_BYTES_MAX).trim_end_matches('\n').len());
         text.push_str("\n\\ The rest of this diff is left out: the change is too large to show");
     }
     text
 }
 
 /// The beginning of a text, cut after a line where there is one.
-fn head(text: &str, bytes_max: usize) -> &str {
+fn truncate(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
     }
@@ -110,7 +110,7 @@ fn shift_header(header: &str, lines: usize) -> String {
 }
 
 /// The start of the line `lines` lines above the one that starts at `at`.
-fn lines_back(text: &str, at: usize, lines: usize) -> usize {
+fn line_start_above(text: &str, at: usize, lines: usize) -> usize {
     let mut at = at;
     for _ in 0..lines {
         if at == 0 {
@@ -122,7 +122,7 @@ fn lines_back(text: &str, at: usize, lines: usize) -> usize {
 }
 
 /// The end of the line `lines` lines below `at`.
-fn lines_on(text: &str, at: usize, lines: usize) -> usize {
+fn line_end_below(text: &str, at: usize, lines: usize) -> usize {
     let mut at = at;
     for _ in 0..lines {
         at = text[at..].find('\n').map_or(text.len(), |end| at + end + 1);

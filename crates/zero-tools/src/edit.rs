@@ -14,15 +14,15 @@ use zero_core::{
     Effect, Effects, ErrorReason, FileDiff, FileLocation, ResultDisplay, RiskLevel,
     SchemaViolation, TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
 };
-use zero_runtime::seen_files::{FileFreshness, stale_file};
+use zero_runtime::seen_files::{FileFreshness, stale_file_error};
 use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
-use self::apply::{EditApplyError, EditOperation, EditResult, PLACES_MAX};
+use self::apply::{EditApplyError, EditOperation, EditResult, MATCHES_MAX};
 use crate::diff::file_diff;
 use crate::editor_change_note;
 use crate::file_path::locate_file;
-use crate::lsp::{ChangedText, aftermath_bounds, with_new_problems};
+use crate::lsp::{ChangedText, aftermath_bounds, append_new_diagnostics};
 use crate::path_not_found;
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
@@ -104,7 +104,7 @@ impl Tool for EditTool {
     type Plan = EditPlan;
     const NAME: &'static str = "Edit";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Edit file",
             category: ToolCategory::File,
@@ -116,24 +116,24 @@ impl Tool for EditTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "changes one file; `zero undo` takes it back";
-        ToolNotes::of_change(effects)
-            .within([ToolBound::count("edits in a call", EDITS_MAX)])
-            .within(aftermath_bounds())
+        ToolNotes::for_file_changes(effects)
+            .with_bounds([ToolBound::count("edits in a call", EDITS_MAX)])
+            .with_bounds(aftermath_bounds())
     }
 
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {
         let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
-        let edits = operations(args).map_err(|wrong| ToolError::from_violations(&wrong))?;
+        let edits = parse_operations(args).map_err(|wrong| ToolError::from_violations(&wrong))?;
         Ok(EditPlan { file, edits, previewed: PreviewFingerprint::default() })
     }
 
     fn describe(&self, plan: &EditPlan) -> CallDescription {
         let locations = vec![FileLocation { path: plan.file.path().to_owned(), line: None }];
         let title = match plan.edits.len() {
-            1 => format!("Edit `{}`", plan.file.shown()),
-            count => format!("Edit `{}` in {count} places", plan.file.shown()),
+            1 => format!("Edit `{}`", plan.file.display_path()),
+            count => format!("Edit `{}` in {count} places", plan.file.display_path()),
         };
         CallDescription { title, locations }
     }
@@ -143,22 +143,22 @@ impl Tool for EditTool {
         vec![Effect::Read(target.clone()), Effect::Write(target.clone())]
     }
 
-    fn touches(&self, path: TargetPath) -> Effects {
+    fn path_effects(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path.clone()), Effect::Write(path)]
     }
 
     fn check(&self, plan: &EditPlan, cx: &CallContext) -> Result<(), ToolError> {
         match plan.file.facts()? {
             Some(_) => Ok(()),
-            None => Err(path_not_found::not_found(&plan.file, cx)),
+            None => Err(path_not_found::not_found_error(&plan.file, cx)),
         }
     }
 
     fn preview(&self, plan: &EditPlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.snapshot(&plan.file).ok()?;
-        plan.previewed.remember(&before);
+        plan.previewed.record(&before);
         let FileSnapshot::File { bytes, .. } = before else { return None };
-        let text = EditableText::read(&bytes, plan.file.shown()).ok()?;
+        let text = EditableText::read(&bytes, plan.file.display_path()).ok()?;
         let edited = text.edit(plan).ok()?;
         Some(ResultDisplay::Diff(text.diff(plan, &edited)))
     }
@@ -168,13 +168,13 @@ impl Tool for EditTool {
         plan: Arc<EditPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<EditOutput>, ToolError> {
-        let (reply, changed) = cx.blocking(move |cx| edit(&plan, cx)).await?;
-        Ok(with_new_problems(reply, changed, &cx).await)
+        let (reply, changed) = cx.run_blocking(move |cx| edit_file(&plan, cx)).await?;
+        Ok(append_new_diagnostics(reply, changed, &cx).await)
     }
 }
 
 /// The edits asked for, in one form; or everything that keeps them from being edits.
-fn operations(args: EditArgs) -> Result<Vec<EditOperation>, Vec<SchemaViolation>> {
+fn parse_operations(args: EditArgs) -> Result<Vec<EditOperation>, Vec<SchemaViolation>> {
     match args {
         EditArgs { edits: Some(edits), old_string, new_string, replace_all, .. } => {
             let beside = [
@@ -185,7 +185,7 @@ fn operations(args: EditArgs) -> Result<Vec<EditOperation>, Vec<SchemaViolation>
             let beside = beside.into_iter().filter_map(|(pointer, found)| {
                 Some(SchemaViolation::new(pointer, "nothing beside `edits`", found?))
             });
-            several(edits, beside.collect())
+            parse_edit_list(edits, beside.collect())
         }
         EditArgs { old_string: Some(old), new_string: Some(new), replace_all, .. } => {
             Ok(vec![EditOperation::Replace { old, new, all: replace_all }])
@@ -208,7 +208,7 @@ fn operations(args: EditArgs) -> Result<Vec<EditOperation>, Vec<SchemaViolation>
     }
 }
 
-fn several(
+fn parse_edit_list(
     edits: Vec<EditItem>,
     mut wrong: Vec<SchemaViolation>,
 ) -> Result<Vec<EditOperation>, Vec<SchemaViolation>> {
@@ -222,7 +222,7 @@ fn several(
     }
     let mut operations = Vec::with_capacity(edits.len());
     for (index, edit) in edits.into_iter().take(EDITS_MAX).enumerate() {
-        match operation(&format!("/edits/{index}"), edit) {
+        match parse_operation(&format!("/edits/{index}"), edit) {
             Ok(operation) => operations.push(operation),
             Err(more) => wrong.extend(more),
         }
@@ -230,7 +230,7 @@ fn several(
     if wrong.is_empty() { Ok(operations) } else { Err(wrong) }
 }
 
-fn operation(pointer: &str, edit: EditItem) -> Result<EditOperation, Vec<SchemaViolation>> {
+fn parse_operation(pointer: &str, edit: EditItem) -> Result<EditOperation, Vec<SchemaViolation>> {
     let (old_text, line) = (format!("{pointer}/oldText"), format!("{pointer}/line"));
     let mut wrong = Vec::new();
     match (edit.kind, edit.old_text, edit.line) {
@@ -264,41 +264,47 @@ fn operation(pointer: &str, edit: EditItem) -> Result<EditOperation, Vec<SchemaV
     Err(wrong)
 }
 
-fn edit(
+fn edit_file(
     plan: &EditPlan,
     cx: &CallContext,
 ) -> Result<(ToolReply<EditOutput>, Option<ChangedText>), ToolError> {
-    let shown = plan.file.shown();
+    let shown = plan.file.display_path();
     let mut done = None;
     let mut freshness = None;
     let changed = cx.change_text(&plan.file, |before| {
-        if by_line(plan) {
-            plan.previewed.check(before, shown)?;
+        if edits_by_line(plan) {
+            plan.previewed.check_unchanged(before, shown)?;
         }
-        freshness = known(plan, cx, before)?;
+        freshness = check_freshness(plan, cx, before)?;
         let FileSnapshot::File { bytes, .. } = before else {
-            return Err(path_not_found::not_found(&plan.file, cx));
+            return Err(path_not_found::not_found_error(&plan.file, cx));
         };
         let text = EditableText::read(bytes, shown)?;
         let edited = text.edit(plan)?;
         let new = text.encode(&edited, shown)?;
         if new == *bytes {
             let message = format!("the edits leave `{shown}` as it is; nothing was changed");
-            return Err(ToolError::invalid(ErrorReason::NoChange, message).with("file", shown));
+            return Err(
+                ToolError::invalid(ErrorReason::NoChange, message).with_detail("file", shown)
+            );
         }
         done = Some((text, edited));
         Ok(new)
     })?;
     let (text, mut edited) =
         done.ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was changed"))?;
-    let said = editor_change_note::note(&changed, &String::from_utf8_lossy(&edited.text), shown);
+    let said = editor_change_note::editor_change_note(
+        &changed,
+        &String::from_utf8_lossy(&edited.text),
+        shown,
+    );
     if said.is_some() {
         edited.text.clone_from(&changed.bytes);
     }
     let diff = text.diff(plan, &edited);
     // A file of which only the replaced text was known is still one that was never read.
-    if let (Some(seen), Some(FileFreshness::Fresh)) = (cx.seen(), freshness) {
-        changed.remember(plan.file.path(), seen);
+    if let (Some(seen), Some(FileFreshness::Fresh)) = (cx.seen_files(), freshness) {
+        changed.record_seen(plan.file.path(), seen);
     }
     let places = if edited.replacements == 1 { "place" } else { "places" };
     let note = edited.tolerance.note().map(|note| format!("; {note}")).unwrap_or_default();
@@ -311,27 +317,27 @@ fn edit(
         output: EditOutput { success: true, replacements: edited.replacements },
         locations: vec![FileLocation { path: plan.file.path().to_owned(), line }],
     };
-    Ok((reply, ChangedText::of(&plan.file, &changed)))
+    Ok((reply, ChangedText::from_change(&plan.file, &changed)))
 }
 
 /// A text that is there once proves that whoever named it knows it, and replacing it is the same
 /// change whatever happened elsewhere in the file. A line number proves nothing.
-fn by_line(plan: &EditPlan) -> bool {
+fn edits_by_line(plan: &EditPlan) -> bool {
     plan.edits.iter().any(|edit| matches!(edit, EditOperation::Insert { .. }))
 }
 
 /// What the session knows of the file; `None` outside of one. A file that was read and has changed
 /// since is refused, whichever way it is edited.
-fn known(
+fn check_freshness(
     plan: &EditPlan,
     cx: &CallContext,
     before: &FileSnapshot,
 ) -> Result<Option<FileFreshness>, ToolError> {
-    let Some(seen) = cx.seen() else { return Ok(None) };
+    let Some(seen) = cx.seen_files() else { return Ok(None) };
     match seen.freshness(plan.file.path(), before) {
         FileFreshness::Fresh => Ok(Some(FileFreshness::Fresh)),
-        FileFreshness::Unseen if !by_line(plan) => Ok(Some(FileFreshness::Unseen)),
-        other => Err(stale_file(plan.file.shown(), other)),
+        FileFreshness::Unseen if !edits_by_line(plan) => Ok(Some(FileFreshness::Unseen)),
+        other => Err(stale_file_error(plan.file.display_path(), other)),
     }
 }
 
@@ -346,12 +352,12 @@ struct EditableText {
 
 impl EditableText {
     fn read(bytes: &[u8], shown: &str) -> Result<Self, ToolError> {
-        let Some(encoding) = TextEncoding::of_file(bytes) else {
+        let Some(encoding) = TextEncoding::detect_in_file(bytes) else {
             let message = format!("`{shown}` is not a text file; Edit changes text only");
-            return Err(ToolError::invalid(ErrorReason::Binary, message).with("file", shown));
+            return Err(ToolError::invalid(ErrorReason::Binary, message).with_detail("file", shown));
         };
         if encoding.is_utf8() {
-            let body = bytes.strip_prefix(encoding.mark()).unwrap_or(bytes).to_vec();
+            let body = bytes.strip_prefix(encoding.byte_order_mark()).unwrap_or(bytes).to_vec();
             return Ok(Self { encoding, body });
         }
         let text = encoding.decode(bytes);
@@ -360,37 +366,44 @@ impl EditableText {
                 "`{shown}` is not clean {}; editing it would change other parts of it",
                 encoding.name()
             );
-            return Err(ToolError::invalid(ErrorReason::Encoding, message).with("file", shown));
+            return Err(
+                ToolError::invalid(ErrorReason::Encoding, message).with_detail("file", shown)
+            );
         }
         Ok(Self { encoding, body: text.into_bytes() })
     }
 
     fn edit(&self, plan: &EditPlan) -> Result<EditResult, ToolError> {
         apply::apply(&self.body, &plan.edits)
-            .map_err(|(index, problem)| explain(plan, index, &problem, &self.body))
+            .map_err(|(index, problem)| explain_error(plan, index, &problem, &self.body))
     }
 
     fn encode(&self, edited: &EditResult, shown: &str) -> Result<Vec<u8>, ToolError> {
         if self.encoding.is_utf8() {
-            return Ok([self.encoding.mark(), &edited.text].concat());
+            return Ok([self.encoding.byte_order_mark(), &edited.text].concat());
         }
         self.encoding.encode(&String::from_utf8_lossy(&edited.text)).map_err(|error| {
             let message = format!(
                 "`{shown}`: {error}, which is the file's encoding; leave the character out"
             );
-            ToolError::invalid(ErrorReason::Encoding, message).with("file", shown)
+            ToolError::invalid(ErrorReason::Encoding, message).with_detail("file", shown)
         })
     }
 
     fn diff(&self, plan: &EditPlan, edited: &EditResult) -> FileDiff {
         let (old, new) =
             (String::from_utf8_lossy(&self.body), String::from_utf8_lossy(&edited.text));
-        file_diff(plan.file.shown(), Some(&old), Some(&new))
+        file_diff(plan.file.display_path(), Some(&old), Some(&new))
     }
 }
 
-fn explain(plan: &EditPlan, index: usize, problem: &EditApplyError, text: &[u8]) -> ToolError {
-    let shown = plan.file.shown();
+fn explain_error(
+    plan: &EditPlan,
+    index: usize,
+    problem: &EditApplyError,
+    text: &[u8],
+) -> ToolError {
+    let shown = plan.file.display_path();
     let which = if plan.edits.len() > 1 { format!("edit {}: ", index + 1) } else { String::new() };
     let error = match problem {
         EditApplyError::EmptyOld => ToolError::invalid(
@@ -404,7 +417,7 @@ fn explain(plan: &EditPlan, index: usize, problem: &EditApplyError, text: &[u8])
             format!("{which}the new text is the same as the old; nothing was changed"),
         ),
         EditApplyError::Ambiguous { lines, count } => {
-            let more = if *count > PLACES_MAX { ", …" } else { "" };
+            let more = if *count > MATCHES_MAX { ", …" } else { "" };
             let word = if lines.len() == 1 { "line" } else { "lines" };
             let places: Vec<String> = lines.iter().map(usize::to_string).collect();
             let message = format!(
@@ -412,8 +425,8 @@ fn explain(plan: &EditPlan, index: usize, problem: &EditApplyError, text: &[u8])
                 places.join(", ")
             );
             ToolError::invalid(ErrorReason::AmbiguousMatch, message)
-                .with("lines", lines.clone())
-                .with("count", *count)
+                .with_detail("lines", lines.clone())
+                .with_detail("count", *count)
         }
         EditApplyError::NoSuchLine { line, highest } => {
             let message = format!(
@@ -421,19 +434,19 @@ fn explain(plan: &EditPlan, index: usize, problem: &EditApplyError, text: &[u8])
             );
             ToolError::invalid(ErrorReason::OutOfRange, message)
         }
-        EditApplyError::NoMatch => not_found(plan, index, &which, text),
+        EditApplyError::NoMatch => no_match_error(plan, index, &which, text),
     };
-    error.with("file", shown).with("edit", index + 1)
+    error.with_detail("file", shown).with_detail("edit", index + 1)
 }
 
-fn not_found(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> ToolError {
-    let shown = plan.file.shown();
+fn no_match_error(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> ToolError {
+    let shown = plan.file.display_path();
     let message = format!("{which}the text to replace is not in `{shown}`");
     let old = match &plan.edits[index] {
         EditOperation::Replace { old, .. } => old.as_str(),
         EditOperation::Insert { .. } => "",
     };
-    match closest_match::closest(&String::from_utf8_lossy(text), old) {
+    match closest_match::find_closest(&String::from_utf8_lossy(text), old) {
         Some(place) => ToolError::invalid(
             ErrorReason::NoMatch,
             format!(
@@ -441,7 +454,7 @@ fn not_found(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> ToolErr
                 place.excerpt
             ),
         )
-        .with("closest_line", place.line),
+        .with_detail("closest_line", place.line),
         None => ToolError::invalid(
             ErrorReason::NoMatch,
             format!("{message}, nor anything like it; read the file again"),

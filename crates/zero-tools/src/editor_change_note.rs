@@ -8,19 +8,19 @@ use crate::diff::file_diff;
 
 /// What became of a text besides what was asked for, to be added to a sentence. `asked` is the text
 /// that should have been written; what stands there instead is [`TextChange::bytes`].
-pub(crate) fn note(changed: &TextChange, asked: &str, shown: &str) -> Option<String> {
+pub(crate) fn editor_change_note(changed: &TextChange, asked: &str, shown: &str) -> Option<String> {
     let now = String::from_utf8_lossy(&changed.bytes);
     let difference = || file_diff(shown, Some(asked), Some(&now)).unified;
     match &changed.landed {
-        WriteOutcome::AsAsked => None,
+        WriteOutcome::AsRequested => None,
         WriteOutcome::Altered(_) => {
             Some(format!("; the editor changed it on saving:\n{}", difference()))
         }
-        WriteOutcome::NotYet if now == asked => Some(
+        WriteOutcome::Pending if now == asked => Some(
             "; the editor has it and has not saved it yet: on disk, and for commands, the file is as before"
                 .to_owned(),
         ),
-        WriteOutcome::NotYet => Some(format!(
+        WriteOutcome::Pending => Some(format!(
             "; the editor has not saved it yet: on disk, and for commands, the file is as before; the editor changed it:\n{}",
             difference()
         )),

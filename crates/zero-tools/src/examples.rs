@@ -34,19 +34,19 @@ pub struct BackgroundJobSetup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobReadiness {
     /// As soon as the job runs.
-    AtOnce,
+    WhenStarted,
     /// Once it ended by itself.
     WhenEnded,
 }
 
 impl ToolExample {
     /// The call under its canonical name.
-    pub fn canonical(&self) -> Option<&'static str> {
-        self.input(Canonical, self.tool)
+    pub fn canonical_input(&self) -> Option<&'static str> {
+        self.input_for(Canonical, self.tool)
     }
 
     /// The input under a name of a dialect. One that keeps its canonical name keeps its input.
-    pub fn input(&self, dialect: DialectName, name: &str) -> Option<&'static str> {
+    pub fn input_for(&self, dialect: DialectName, name: &str) -> Option<&'static str> {
         let is_meant = |(of, called, _): &&(DialectName, &str, &str)| {
             *called == name && (*of == dialect || name == self.tool)
         };
@@ -57,18 +57,18 @@ impl ToolExample {
 /// What an example needs beside its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExampleRequirement {
-    /// A web server in the folder, at [`WEB`].
+    /// A web server in the folder, at [`WEB_URL`].
     WebServer,
     /// A language server for the file.
     LanguageServer,
     /// Somebody who answers.
-    Person,
+    User,
     /// A session that goes on after a call.
     Session,
 }
 
 /// Where the web server of the examples is.
-pub const WEB: &str = "127.0.0.1:8080";
+pub const WEB_URL: &str = "127.0.0.1:8080";
 
 /// Settings with which that server may be reached: nothing on this machine is without.
 pub const SETTINGS: &str = "local.json";
@@ -91,11 +91,11 @@ pub const FILES: &[(&str, &str)] = &[
 ];
 
 /// The example of a tool, by its canonical name; none for tools from elsewhere.
-pub fn of(tool: &str) -> Option<&'static ToolExample> {
+pub fn find_example(tool: &str) -> Option<&'static ToolExample> {
     EXAMPLES.iter().find(|example| example.tool == tool)
 }
 
-const fn example(
+const fn simple_example(
     tool: &'static str,
     files: &'static [&'static str],
     calls: &'static [(DialectName, &'static str, &'static str)],
@@ -113,7 +113,7 @@ const REQUEST: &str = r#"{"url": "http://127.0.0.1:8080/notes.txt", "method": "G
 
 /// The examples, in the order of the tools.
 pub const EXAMPLES: &[ToolExample] = &[
-    example(
+    simple_example(
         "Read",
         NOTES,
         &[
@@ -123,7 +123,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Opencode, "read", r#"{"path": "notes.txt"}"#),
         ],
     ),
-    example(
+    simple_example(
         "ReadMany",
         NOTES,
         &[
@@ -131,7 +131,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Qwen, "read_many_files", r#"{"paths": ["*.txt"]}"#),
         ],
     ),
-    example(
+    simple_example(
         "Write",
         NOTES,
         &[
@@ -141,7 +141,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Opencode, "write", r#"{"path": "notes.txt", "content": "buy bread\n"}"#),
         ],
     ),
-    example(
+    simple_example(
         "Edit",
         NOTES,
         &[
@@ -167,7 +167,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             ),
         ],
     ),
-    example(
+    simple_example(
         "Delete",
         NOTES,
         &[
@@ -175,7 +175,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Acp, "delete_file", r#"{"path": "notes.txt"}"#),
         ],
     ),
-    example(
+    simple_example(
         "LS",
         NOTES,
         &[
@@ -185,7 +185,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Opencode, "list", r#"{"path": "."}"#),
         ],
     ),
-    example(
+    simple_example(
         "Glob",
         NOTES,
         &[
@@ -194,7 +194,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Opencode, "glob", r#"{"pattern": "**/*.txt"}"#),
         ],
     ),
-    example(
+    simple_example(
         "Grep",
         NOTES,
         &[
@@ -208,7 +208,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Opencode, "grep", r#"{"pattern": "milk", "include": "*.txt"}"#),
         ],
     ),
-    example(
+    simple_example(
         "Bash",
         NOTES,
         &[
@@ -225,19 +225,19 @@ pub const EXAMPLES: &[ToolExample] = &[
             input: r#"{"command": "echo mixed; exit 3", "run_in_background": true}"#,
             then: JobReadiness::WhenEnded,
         }),
-        ..example("BashOutput", &[], &[(Canonical, "BashOutput", r#"{"job_id": "job_1"}"#)])
+        ..simple_example("BashOutput", &[], &[(Canonical, "BashOutput", r#"{"job_id": "job_1"}"#)])
     },
     ToolExample {
         needs: Some(ExampleRequirement::Session),
         earlier: Some(BackgroundJobSetup {
             input: r#"{"command": "sleep 600", "run_in_background": true}"#,
-            then: JobReadiness::AtOnce,
+            then: JobReadiness::WhenStarted,
         }),
-        ..example("BashKill", &[], &[(Canonical, "BashKill", r#"{"job_id": "job_1"}"#)])
+        ..simple_example("BashKill", &[], &[(Canonical, "BashKill", r#"{"job_id": "job_1"}"#)])
     },
     ToolExample {
         needs: Some(ExampleRequirement::LanguageServer),
-        ..example(
+        ..simple_example(
             "LSP",
             CODE,
             &[
@@ -253,7 +253,7 @@ pub const EXAMPLES: &[ToolExample] = &[
     },
     ToolExample {
         needs: Some(ExampleRequirement::WebServer),
-        ..example(
+        ..simple_example(
             "WebFetch",
             &["page.html", SETTINGS],
             &[
@@ -265,7 +265,7 @@ pub const EXAMPLES: &[ToolExample] = &[
     },
     ToolExample {
         needs: Some(ExampleRequirement::WebServer),
-        ..example(
+        ..simple_example(
             "WebSearch",
             &["search", SETTINGS],
             &[
@@ -278,13 +278,13 @@ pub const EXAMPLES: &[ToolExample] = &[
     },
     ToolExample {
         needs: Some(ExampleRequirement::WebServer),
-        ..example(
+        ..simple_example(
             "WebRequest",
             &["notes.txt", SETTINGS],
             &[(Canonical, "WebRequest", REQUEST), (Acp, "web_request", REQUEST)],
         )
     },
-    example(
+    simple_example(
         "TodoWrite",
         &[],
         &[
@@ -301,7 +301,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Opencode, "todo", r#"{"todos": [{"content": "Buy milk", "status": "in_progress"}]}"#),
         ],
     ),
-    example(
+    simple_example(
         "Plan",
         &[],
         &[
@@ -309,7 +309,7 @@ pub const EXAMPLES: &[ToolExample] = &[
             (Opencode, "plan", r#"{"plan": [{"step": "Buy milk", "status": "pending"}]}"#),
         ],
     ),
-    example(
+    simple_example(
         "Memory",
         &[],
         &[
@@ -322,8 +322,8 @@ pub const EXAMPLES: &[ToolExample] = &[
         ],
     ),
     ToolExample {
-        needs: Some(ExampleRequirement::Person),
-        ..example(
+        needs: Some(ExampleRequirement::User),
+        ..simple_example(
             "AskUserQuestion",
             &[],
             &[
@@ -348,14 +348,14 @@ mod tests {
     #[test]
     fn every_name_of_every_tool_has_a_call_that_fits() {
         let registry = ToolRegistry::default();
-        registry.add(BUILTIN, crate::builtin()).unwrap();
+        registry.add(BUILTIN, crate::builtin_tools()).unwrap();
         let mut called = BTreeSet::new();
         for name in DialectName::ALL {
             let dialect = Dialect::new(name);
-            for offered in dialect.offered(&registry) {
+            for offered in dialect.list_tools(&registry) {
                 let tool = offered.registered.tool.spec().name.as_str();
-                let example = of(tool).unwrap_or_else(|| panic!("no example of {tool}"));
-                let input = example.input(name, &offered.name);
+                let example = find_example(tool).unwrap_or_else(|| panic!("no example of {tool}"));
+                let input = example.input_for(name, &offered.name);
                 let input = input.unwrap_or_else(|| panic!("{name} has no call of {tool}"));
                 let value: Value = serde_json::from_str(input).unwrap();
                 let fits = dialect.to_canonical(&offered.name, &offered.registered, value);
@@ -368,7 +368,7 @@ mod tests {
             assert!(called.contains(input), "{dialect} has no tool {name}");
         }
         let order: Vec<String> =
-            crate::builtin().iter().map(|tool| tool.spec().name.to_string()).collect();
+            crate::builtin_tools().iter().map(|tool| tool.spec().name.to_string()).collect();
         let examples: Vec<&str> = EXAMPLES.iter().map(|example| example.tool).collect();
         assert_eq!(examples, order);
     }

@@ -41,24 +41,24 @@ pub(crate) struct GlobMatches {
 
 impl FileGlob {
     /// Whether a name can only be meant as a glob, unless a file has that very name.
-    pub(crate) fn looks_like_one(name: &str) -> bool {
+    pub(crate) fn is_glob(name: &str) -> bool {
         name.contains(['*', '?', '[', '{'])
     }
 
     /// Settles which root a glob is about and compiles it.
     pub(crate) fn new(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
-        let (root, below) = below_root(written, workspace).ok_or_else(|| {
+        let (root, below) = split_root(written, workspace).ok_or_else(|| {
             let message =
                 format!("`{written}` does not lie in the workspace; name its files one by one");
-            ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", written)
+            ToolError::invalid(ErrorReason::BadPattern, message).with_detail("pattern", written)
         })?;
-        let pattern = PathGlobSet::of_paths(&below)?;
-        let root = workspace.locate(&root.to_string_lossy(), FinalLinkMode::Follow)?;
+        let pattern = PathGlobSet::from_path_glob(&below)?;
+        let root = workspace.resolve(&root.to_string_lossy(), FinalLinkMode::Follow)?;
         Ok(Self { written: written.to_owned(), root, pattern })
     }
 
     /// The glob as the caller wrote it.
-    pub(crate) fn written(&self) -> &str {
+    pub(crate) fn pattern(&self) -> &str {
         &self.written
     }
 
@@ -97,7 +97,7 @@ struct FileGlobVisitor<'a> {
 }
 
 impl FileVisitor for FileGlobVisitor<'_> {
-    fn file(&mut self, relative: &Path) {
+    fn visit_file(&mut self, relative: &Path) {
         if !self.pattern.is_match(relative) {
             return;
         }
@@ -110,7 +110,7 @@ impl FileVisitor for FileGlobVisitor<'_> {
 }
 
 /// The root a glob is about, and the rest of it.
-fn below_root<'a>(written: &str, workspace: &'a Workspace) -> Option<(&'a Path, String)> {
+fn split_root<'a>(written: &str, workspace: &'a Workspace) -> Option<(&'a Path, String)> {
     if written.starts_with('~') {
         return None;
     }

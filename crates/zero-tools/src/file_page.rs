@@ -7,12 +7,12 @@ use crate::paging::TextPage;
 use crate::text_encoding::TextEncoding;
 
 /// The lines with their numbers; nothing where there is no line.
-pub(crate) fn numbered(page: &TextPage, first: u64) -> String {
+pub(crate) fn number_page_lines(page: &TextPage, first: u64) -> String {
     if page.lines == 0 { String::new() } else { number_lines(first, &page.text) }
 }
 
 /// A page for the model. An empty file has no line that could be numbered, only the note.
-pub(crate) fn model_content(
+pub(crate) fn to_model_content(
     page: TextPage,
     first: u64,
     rest: Option<RemainingLines>,
@@ -25,13 +25,13 @@ pub(crate) fn model_content(
 }
 
 /// The lines that follow a page.
-pub(crate) fn rest(page: &TextPage, first: u64) -> Option<RemainingLines> {
+pub(crate) fn remaining_lines(page: &TextPage, first: u64) -> Option<RemainingLines> {
     let rest = RemainingLines { next: first + page.lines, total_lines: page.total_lines };
     (rest.next <= rest.total_lines).then_some(rest)
 }
 
 /// What the model must know about a page besides where it ends, if anything.
-pub(crate) fn note(page: &TextPage, encoding: TextEncoding) -> Option<String> {
+pub(crate) fn page_note(page: &TextPage, encoding: TextEncoding) -> Option<String> {
     let mut notes = Vec::new();
     if page.total_lines == 0 {
         notes.push("the file is empty".to_owned());

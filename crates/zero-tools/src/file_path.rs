@@ -12,9 +12,11 @@ pub(crate) fn locate_file(
 ) -> Result<ResolvedPath, ToolError> {
     if written.ends_with('/') || written.ends_with("/.") || written.ends_with("/..") {
         let message = format!("`{written}` names a folder; name a file in it");
-        return Err(ToolError::invalid(ErrorReason::IsDirectory, message).with("file", written));
+        return Err(
+            ToolError::invalid(ErrorReason::IsDirectory, message).with_detail("file", written)
+        );
     }
-    workspace.locate(written, last)
+    workspace.resolve(written, last)
 }
 
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_not_a_file_however_it_is_written() {
-        let host = TestHost::new().files(&[("a", ""), ("d/b", "")]);
+        let host = TestHost::new().with_files(&[("a", ""), ("d/b", "")]);
         for (written, is_file) in [
             ("a", true),
             ("d/b", true),

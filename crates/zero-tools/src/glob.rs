@@ -14,7 +14,7 @@ use zero_sandbox::Workspace;
 
 use crate::path_glob_set::{PATTERN_BYTES_MAX, PathGlobSet};
 use crate::path_not_found;
-use crate::text_format::{counted, one_line};
+use crate::text_format::{pluralize, to_single_line};
 use crate::walk::denied_entries::DeniedEntries;
 use crate::walk::ignore_files::SkippedFolders;
 use crate::walk::search_roots::SearchRoots;
@@ -65,7 +65,7 @@ impl Tool for GlobTool {
     type Plan = GlobPlan;
     const NAME: &'static str = "Glob";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Find files",
             category: ToolCategory::Search,
@@ -77,28 +77,28 @@ impl Tool for GlobTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("reads names and ignore files of everything beneath a folder").within([
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("reads names and ignore files of everything beneath a folder").with_bounds([
             ToolBound::count("files that are listed", FILES_MAX),
             ToolBound::bytes("the glob", PATTERN_BYTES_MAX),
         ])
     }
 
     fn plan(&self, args: GlobArgs, workspace: &Workspace) -> Result<GlobPlan, ToolError> {
-        let pattern = PathGlobSet::of_paths(&args.pattern)?;
-        let bases = SearchRoots::of(args.path.as_deref(), workspace)?;
+        let pattern = PathGlobSet::from_path_glob(&args.pattern)?;
+        let bases = SearchRoots::resolve(args.path.as_deref(), workspace)?;
         Ok(GlobPlan { bases, written: args.pattern, pattern })
     }
 
     fn describe(&self, plan: &GlobPlan) -> CallDescription {
         CallDescription {
-            title: format!("Glob `{}`{}", plan.written, plan.bases.place()),
+            title: format!("Glob `{}`{}", plan.written, plan.bases.describe_location()),
             locations: vec![],
         }
     }
 
     fn effects(&self, plan: &GlobPlan) -> Effects {
-        plan.bases.effects()
+        plan.bases.read_effects()
     }
 
     async fn run(
@@ -106,16 +106,16 @@ impl Tool for GlobTool {
         plan: Arc<GlobPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<GlobOutput>, ToolError> {
-        cx.blocking(move |cx| find(&plan, cx)).await
+        cx.run_blocking(move |cx| find_files(&plan, cx)).await
     }
 }
 
-fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
+fn find_files(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
     let mut first = FirstMatches::default();
     let (mut left_out, mut denied) = (SkippedFolders::default(), DeniedEntries::default());
-    for (index, base) in plan.bases.searched().iter().enumerate() {
+    for (index, base) in plan.bases.folders().iter().enumerate() {
         let folder = path_not_found::open_folder(base, cx)?;
-        let without = plan.bases.inside(base);
+        let without = plan.bases.nested_root(base);
         let walk = FileWalk { without, ..FileWalk::for_pattern(&plan.pattern) };
         let walked = walk.run(&folder, base.target().written(), cx, || GlobVisitor {
             base: index,
@@ -124,13 +124,13 @@ fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, Tool
         })?;
         first =
             walked.visitors.into_iter().map(|finder| finder.first).fold(first, FirstMatches::merge);
-        left_out = left_out.plus(walked.left_out);
-        denied = denied.plus(walked.denied);
+        left_out = left_out.merge(walked.left_out);
+        denied = denied.merge(walked.denied);
     }
-    Ok(reply(plan, first, &left_out, &denied, cx.workspace()))
+    Ok(build_reply(plan, first, &left_out, &denied, cx.workspace()))
 }
 
-fn reply(
+fn build_reply(
     plan: &GlobPlan,
     first: FirstMatches,
     left_out: &SkippedFolders,
@@ -138,19 +138,19 @@ fn reply(
     workspace: &Workspace,
 ) -> ToolReply<GlobOutput> {
     let count = first.count;
-    let bases = plan.bases.searched();
+    let bases = plan.bases.folders();
     let files: Vec<String> = first
         .into_paths()
         .into_iter()
-        .map(|(base, path)| workspace.shown(&bases[base].path().join(path)))
+        .map(|(base, path)| workspace.display_path(&bases[base].path().join(path)))
         .collect();
     let mut text = match files.is_empty() {
         true => format!(
             "No files match `{}`{}; files that .gitignore leaves out and hidden ones are not looked at",
             plan.written,
-            plan.bases.place()
+            plan.bases.describe_location()
         ),
-        false => files.iter().map(|file| one_line(file)).collect::<Vec<_>>().join("\n"),
+        false => files.iter().map(|file| to_single_line(file)).collect::<Vec<_>>().join("\n"),
     };
     let shown = files.len() as u64;
     let cut = (shown < count)
@@ -162,7 +162,7 @@ fn reply(
     }
     ToolReply {
         content: vec![ToolResultPart::Text(text)],
-        display: ResultDisplay::markdown(format!("Found {}", counted(count, "file", "files"))),
+        display: ResultDisplay::markdown(format!("Found {}", pluralize(count, "file", "files"))),
         output: GlobOutput { files, count, left_out: denied.count() },
         locations: vec![],
     }
@@ -177,7 +177,7 @@ struct GlobVisitor<'a> {
 }
 
 impl FileVisitor for GlobVisitor<'_> {
-    fn file(&mut self, relative: &Path) {
+    fn visit_file(&mut self, relative: &Path) {
         if self.pattern.is_match(relative) {
             self.first.add(self.base, relative);
         }
@@ -196,10 +196,10 @@ struct FirstMatches {
 impl FirstMatches {
     fn add(&mut self, base: usize, path: &Path) {
         self.count += 1;
-        self.keep(base, path.as_os_str());
+        self.insert_bounded(base, path.as_os_str());
     }
 
-    fn keep(&mut self, base: usize, path: &OsStr) {
+    fn insert_bounded(&mut self, base: usize, path: &OsStr) {
         if self.kept.len() < FILES_MAX {
             self.kept.push((base, path.to_owned()));
         } else if let Some(mut last) = self.kept.peek_mut()
@@ -212,7 +212,7 @@ impl FirstMatches {
     fn merge(mut self, other: Self) -> Self {
         self.count += other.count;
         for (base, path) in other.kept {
-            self.keep(base, &path);
+            self.insert_bounded(base, &path);
         }
         self
     }
@@ -231,8 +231,8 @@ mod tests {
     use serde_json::{Value, json};
     use zero_core::{ErrorReason, ErrorType};
 
-    fn tree() -> TestHost {
-        TestHost::new().files(&[
+    fn sample_tree() -> TestHost {
+        TestHost::new().with_files(&[
             (".gitignore", "*.log\n/out/\n!keep.log\n"),
             (".github/workflows/ci.yml", ""),
             (".git/config.md", ""),
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn patterns_match_below_the_base_and_never_what_is_ignored() {
-        let host = tree();
+        let host = sample_tree();
         check(&host, json!({"pattern": "*.md"}), &["README.md"]);
         check(
             &host,
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn links_are_not_followed() {
-        let host = tree();
+        let host = sample_tree();
         std::fs::write(host.outside().join("secret.md"), "").unwrap();
         std::os::unix::fs::symlink(host.outside(), host.path("leak")).unwrap();
         std::os::unix::fs::symlink(host.path("README.md"), host.path("link.md")).unwrap();
@@ -310,7 +310,7 @@ mod tests {
     /// One name is one line, whatever it holds; the structured name stays what it is.
     #[test]
     fn a_name_with_control_characters_stays_on_its_line() {
-        let host = TestHost::new().files(&[("a\nREADME.md", ""), ("b\u{1b}[2J", "")]);
+        let host = TestHost::new().with_files(&[("a\nREADME.md", ""), ("b\u{1b}[2J", "")]);
         let mut lines: Vec<String> =
             host.text("Glob", json!({"pattern": "*"})).lines().map(str::to_owned).collect();
         lines.sort();
@@ -323,7 +323,7 @@ mod tests {
         let host = TestHost::new();
         let total = FILES_MAX + 5;
         for n in (0..total).rev() {
-            host.write(&format!("f{n:04}"), b"");
+            host.write_file(&format!("f{n:04}"), b"");
         }
         let result = host.ok("Glob", json!({"pattern": "*"}));
         let files: Vec<String> =
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn nothing_found_is_said_and_wrong_input_is_explained() {
-        let host = tree();
+        let host = sample_tree();
         let text = host.text("Glob", json!({"pattern": "*.py", "path": "src"}));
         assert!(text.starts_with("No files match `*.py` in src;"), "{text}");
         for (input, error_type, reason, why) in [
@@ -380,7 +380,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_title_names_the_pattern_and_the_place() {
-        let host = tree();
+        let host = sample_tree();
         let title = async |input| host.call("Glob", input).await.title.unwrap();
         assert_eq!(title(json!({"pattern": "**/*.rs"})).await, "Glob `**/*.rs`");
         assert_eq!(title(json!({"pattern": "*", "path": "src/app/"})).await, "Glob `*` in src/app");

@@ -149,7 +149,7 @@ impl Tool for GrepTool {
     type Plan = GrepPlan;
     const NAME: &'static str = "Grep";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Search file contents",
             category: ToolCategory::Search,
@@ -161,9 +161,9 @@ impl Tool for GrepTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("reads every file beneath a folder that its globs and ignore files leave")
-            .within([
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("reads every file beneath a folder that its globs and ignore files leave")
+            .with_bounds([
                 ToolBound::count(
                     "hits, where `head_limit` does not say otherwise",
                     HEAD_LIMIT as usize,
@@ -178,13 +178,13 @@ impl Tool for GrepTool {
 
     fn plan(&self, args: GrepArgs, workspace: &Workspace) -> Result<GrepPlan, ToolError> {
         let multiline = args.multiline.unwrap_or(false);
-        let matcher = compile(&args.pattern, args.ignore_case.unwrap_or(false), multiline)?;
+        let matcher = compile_pattern(&args.pattern, args.ignore_case.unwrap_or(false), multiline)?;
         let filter = GrepFileFilter::parse(
             args.glob.as_deref(),
             args.exclude.as_deref(),
             args.r#type.as_deref(),
         )?;
-        let bases = SearchRoots::of(args.path.as_deref(), workspace)?;
+        let bases = SearchRoots::resolve(args.path.as_deref(), workspace)?;
         let mode = args.output_mode.unwrap_or_default();
         let context = |side: Option<u32>| match mode {
             GrepOutputMode::Content => side.or(args.around).unwrap_or(0) as usize,
@@ -209,12 +209,12 @@ impl Tool for GrepTool {
         if pattern.len() < plan.pattern.len() {
             pattern.push('…');
         }
-        let title = format!("Grep `{pattern}`{}", plan.bases.place());
+        let title = format!("Grep `{pattern}`{}", plan.bases.describe_location());
         CallDescription { title, locations: vec![] }
     }
 
     fn effects(&self, plan: &GrepPlan) -> Effects {
-        plan.bases.effects()
+        plan.bases.read_effects()
     }
 
     async fn run(
@@ -222,12 +222,16 @@ impl Tool for GrepTool {
         plan: Arc<GrepPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<GrepOutput>, ToolError> {
-        cx.blocking(move |cx| grep(&plan, cx)).await
+        cx.run_blocking(move |cx| run_grep(&plan, cx)).await
     }
 }
 
 /// Compiles a pattern the way `rg` does, so that it means and costs the same.
-fn compile(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMatcher, ToolError> {
+fn compile_pattern(
+    pattern: &str,
+    ignore_case: bool,
+    multiline: bool,
+) -> Result<RegexMatcher, ToolError> {
     let mut builder = RegexMatcherBuilder::new();
     builder.multi_line(true).case_insensitive(ignore_case).size_limit(REGEX_BYTES_MAX);
     match multiline {
@@ -235,10 +239,10 @@ fn compile(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMat
         // Promising that no match spans lines is what lets the searcher skip from hit to hit.
         false => builder.line_terminator(Some(b'\n')),
     };
-    builder.build(pattern).map_err(|error| bad_regex(pattern, error.kind()))
+    builder.build(pattern).map_err(|error| bad_regex_error(pattern, error.kind()))
 }
 
-fn bad_regex(pattern: &str, kind: &ErrorKind) -> ToolError {
+fn bad_regex_error(pattern: &str, kind: &ErrorKind) -> ToolError {
     let message = match kind {
         ErrorKind::NotAllowed(_) => {
             "the pattern contains a newline, but lines are searched one by one; let matches span lines, or search for one of its lines".to_owned()
@@ -250,15 +254,15 @@ fn bad_regex(pattern: &str, kind: &ErrorKind) -> ToolError {
             format!("{why}\nsearch for a simpler pattern and look at the lines around its matches")
         }
         ErrorKind::Regex(why) => {
-            format!("{why}\nto search for exactly this text, use the pattern `{}`", escaped(pattern))
+            format!("{why}\nto search for exactly this text, use the pattern `{}`", escape_pattern(pattern))
         }
         other => format!("the pattern is not valid: {other:?}"),
     };
-    ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", pattern)
+    ToolError::invalid(ErrorReason::BadPattern, message).with_detail("pattern", pattern)
 }
 
-/// The pattern that matches `text` itself.
-fn escaped(text: &str) -> String {
+/// The pattern that matches `model_text` itself.
+fn escape_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         if r"\.+*?()|[]{}^$".contains(c) {
@@ -269,22 +273,22 @@ fn escaped(text: &str) -> String {
     pattern
 }
 
-fn grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
+fn run_grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
     let kept = HitCollector::new(GrepBudget {
         entries: plan.head_limit,
         bytes: hits_bytes_max(cx.limits()),
     });
-    let query = query(plan, cx);
+    let query = build_query(plan, cx);
     let mut totals = GrepTotals::default();
     let (mut left_out, mut denied) = (SkippedFolders::default(), DeniedEntries::default());
-    for (index, base) in plan.bases.searched().iter().enumerate() {
+    for (index, base) in plan.bases.folders().iter().enumerate() {
         let search = || FileSearcher::new(&query, index, &kept, cx);
         totals = totals.plus(match base.facts()?.map(|facts| facts.file_type) {
-            None => return Err(path_not_found::not_found(base, cx)),
+            None => return Err(path_not_found::not_found_error(base, cx)),
             Some(FileType::Directory) => {
                 let walked = search_folder(plan, base, search, cx)?;
-                left_out = left_out.plus(walked.left_out);
-                denied = denied.plus(walked.denied);
+                left_out = left_out.merge(walked.left_out);
+                denied = denied.merge(walked.denied);
                 walked.visitors.into_iter().fold(GrepTotals::default(), GrepTotals::plus)
             }
             Some(_) => search_file(base, search(), cx)?,
@@ -302,7 +306,7 @@ fn hits_bytes_max(limits: &HostLimits) -> usize {
     HITS_BYTES_MAX.min(result.saturating_sub(model) / 5 * 4)
 }
 
-fn query(plan: &GrepPlan, cx: &CallContext) -> GrepQuery {
+fn build_query(plan: &GrepPlan, cx: &CallContext) -> GrepQuery {
     GrepQuery {
         matcher: plan.matcher.clone(),
         multiline: plan.multiline,
@@ -323,10 +327,10 @@ fn search_folder<'a>(
     cx: &CallContext,
 ) -> Result<WalkResult<GrepTotals>, ToolError> {
     let folder = base.open_folder()?;
-    let walk = FileWalk { without: plan.bases.inside(base), ..plan.filter.walk() };
+    let walk = FileWalk { without: plan.bases.nested_root(base), ..plan.filter.build_walk() };
     let walked = walk.run(&folder, base.target().written(), cx, || FolderSearchVisitor {
         folder: &folder,
-        wanted: |relative: &Path| plan.filter.wants(relative),
+        wanted: |relative: &Path| plan.filter.accepts(relative),
         search: search(),
     })?;
     let WalkResult { visitors, left_out, denied } = walked;
@@ -357,8 +361,8 @@ mod tests {
     use zero_core::{FileLocation, ResultDisplay};
     use zero_sandbox::FinalLinkMode;
 
-    fn tree() -> TestHost {
-        let host = TestHost::new().files(&[
+    fn sample_tree() -> TestHost {
+        let host = TestHost::new().with_files(&[
             (".gitignore", "*.log\n/out/\n!keep.log\n"),
             (".env", "needle\n"),
             (".git/x", "needle\n"),
@@ -372,9 +376,9 @@ mod tests {
             ("keep.log", "needle\n"),
             ("run.log", "needle\n"),
         ]);
-        host.write("bin.dat", b"needle\n\0\x01needle\n");
-        host.write("latin.txt", b"needle \xe9\n");
-        host.write("wide.txt", b"\xff\xfen\0e\0e\0d\0l\0e\0\n\0");
+        host.write_file("bin.dat", b"needle\n\0\x01needle\n");
+        host.write_file("latin.txt", b"needle \xe9\n");
+        host.write_file("wide.txt", b"\xff\xfen\0e\0e\0d\0l\0e\0\n\0");
         host
     }
 
@@ -418,7 +422,7 @@ mod tests {
     }
 
     /// What the model reads.
-    fn text(host: &TestHost, input: Value) -> String {
+    fn model_text(host: &TestHost, input: Value) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let rendered = runtime.block_on(host.call("Grep", input)).outcome.unwrap().rendered;
         rendered.content.iter().filter_map(|piece| piece["text"].as_str()).collect()
@@ -426,7 +430,7 @@ mod tests {
 
     #[test]
     fn each_mode_lists_its_own_and_all_count_the_same() {
-        let host = tree();
+        let host = sample_tree();
         check(
             &host,
             json!({"pattern": "needle", "path": "a.rs", "output_mode": "content"}),
@@ -454,14 +458,14 @@ mod tests {
             5,
         );
         assert_eq!(
-            text(&host, json!({"pattern": "needle", "glob": "lib/**"})),
+            model_text(&host, json!({"pattern": "needle", "glob": "lib/**"})),
             "lib/b.rs\nlib/c.py\nlib/skip-not.md"
         );
         assert_eq!(
-            text(&host, json!({"pattern": "needle", "type": "rust", "output_mode": "count"})),
+            model_text(&host, json!({"pattern": "needle", "type": "rust", "output_mode": "count"})),
             "a.rs:2\nlib/b.rs:1"
         );
-        let nothing = text(&host, json!({"pattern": "absent"}));
+        let nothing = model_text(&host, json!({"pattern": "absent"}));
         assert_eq!(
             nothing,
             "No matches found for `absent` (7 files searched, 1 binary file skipped)"
@@ -470,7 +474,7 @@ mod tests {
 
     #[test]
     fn filters_narrow_and_never_bring_back_what_is_ignored() {
-        let host = tree();
+        let host = sample_tree();
         let all = |key: &str, value: Value| json!({"pattern": "needle", key: value});
         check_files(&host, all("glob", json!("*.rs")), &["a.rs", "lib/b.rs"]);
         check_files(&host, all("glob", json!("lib/*.rs")), &["lib/b.rs"]);
@@ -504,22 +508,22 @@ mod tests {
     /// One name is one line, whatever it holds; the structured name stays what it is.
     #[test]
     fn a_name_with_control_characters_stays_on_its_line() {
-        let host = TestHost::new().files(&[("a\nb.rs", "needle\n")]);
+        let host = TestHost::new().with_files(&[("a\nb.rs", "needle\n")]);
         for (mode, expected) in [
             ("files_with_matches", r"a\nb.rs"),
             ("count", r"a\nb.rs:1"),
             ("content", r"a\nb.rs:1:needle"),
         ] {
             let input = json!({"pattern": "needle", "output_mode": mode});
-            assert_eq!(text(&host, input.clone()), expected);
+            assert_eq!(model_text(&host, input.clone()), expected);
             assert_eq!(host.ok("Grep", input).structured["matches"][0]["file"], "a\nb.rs");
         }
     }
 
     #[test]
     fn context_is_shown_around_but_not_counted() {
-        let host = tree();
-        let shown = text(
+        let host = sample_tree();
+        let shown = model_text(
             &host,
             json!({"pattern": "one|six", "path": "a.rs", "output_mode": "content", "-A": 1, "-B": 1}),
         );
@@ -528,7 +532,7 @@ mod tests {
             "a.rs:1:one needle\na.rs-2-two\n--\na.rs-5-Needle five\na.rs:6:six needle needle"
         );
         let around = json!({"pattern": "three", "path": "a.rs", "output_mode": "content", "-C": 1, "-A": 0, "-n": false});
-        assert_eq!(text(&host, around), "a.rs-two\na.rs:three");
+        assert_eq!(model_text(&host, around), "a.rs-two\na.rs:three");
         check(
             &host,
             json!({"pattern": "one", "path": "a.rs", "output_mode": "content", "-C": 9}),
@@ -537,7 +541,7 @@ mod tests {
         );
         let cut = json!({"pattern": "needle", "path": "a.rs", "output_mode": "content", "-C": 1, "head_limit": 1});
         assert_eq!(
-            text(&host, cut),
+            model_text(&host, cut),
             "a.rs:1:one needle\na.rs-2-two\n\n(showing 1 of 2 matches in 1 file; narrow the search or raise its limit)"
         );
     }
@@ -545,7 +549,7 @@ mod tests {
     #[test]
     fn multiline_counts_matches_and_shows_each_line_once() {
         let host = TestHost::new()
-            .files(&[("m.txt", "start a\nend b\nx start c end start d\ne end\nlast\n")]);
+            .with_files(&[("m.txt", "start a\nend b\nx start c end start d\ne end\nlast\n")]);
         let input = json!({"pattern": "start.*?end", "multiline": true, "output_mode": "content"});
         check(
             &host,
@@ -558,7 +562,7 @@ mod tests {
             3,
         );
         assert_eq!(
-            text(&host, input),
+            model_text(&host, input),
             "m.txt:1:start a\nm.txt:2:end b\nm.txt:3:x start c end start d\nm.txt:4:e end"
         );
         check(
@@ -581,7 +585,7 @@ mod tests {
     fn what_is_shown_is_the_first_in_path_order_and_totals_stay_true() {
         let host = TestHost::new();
         for n in 0..300 {
-            host.write(&format!("d{}/f{n:03}", n % 7), "hit\nmiss\n".repeat(n % 5).as_bytes());
+            host.write_file(&format!("d{}/f{n:03}", n % 7), "hit\nmiss\n".repeat(n % 5).as_bytes());
         }
         for (mode, first) in [
             ("content", "d0/f007:1:hit"),
@@ -599,7 +603,7 @@ mod tests {
                 assert_eq!(hits(&host, input(17)), (all[..17].to_vec(), 600), "{mode}");
             }
         }
-        let files = text(&host, json!({"pattern": "hit", "head_limit": 2}));
+        let files = model_text(&host, json!({"pattern": "hit", "head_limit": 2}));
         assert!(
             files.ends_with(
                 "(showing 2 of 240 files with 600 matches; narrow the search or raise its limit)"
@@ -611,9 +615,9 @@ mod tests {
     #[test]
     fn an_answer_has_a_bound_in_bytes_too() {
         let line = format!("hit {}\n", "x".repeat(1_900));
-        let host = TestHost::new().result_bytes_max(100_000);
+        let host = TestHost::new().with_result_max(100_000);
         for n in 0..4 {
-            host.write(&format!("f{n}"), line.repeat(20).as_bytes());
+            host.write_file(&format!("f{n}"), line.repeat(20).as_bytes());
         }
         let (shown, total) = hits(&host, json!({"pattern": "hit", "output_mode": "content"}));
         assert_eq!(total, 80);
@@ -623,7 +627,8 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut() {
-        let host = TestHost::new().files(&[("min.js", &format!("hit{}", "y".repeat(200_000)))]);
+        let host =
+            TestHost::new().with_files(&[("min.js", &format!("hit{}", "y".repeat(200_000)))]);
         let (shown, _) = hits(&host, json!({"pattern": "hit", "output_mode": "content"}));
         assert!(shown[0].ends_with("y… (198003 more characters)"), "{}", shown[0]);
     }
@@ -632,8 +637,8 @@ mod tests {
     fn a_file_longer_than_one_read_is_searched_to_its_end() {
         let host = TestHost::new();
         let filler = "nothing here\n".repeat(20_000);
-        host.write("long.txt", format!("{filler}hit\n").as_bytes());
-        host.write("late.bin", format!("hit\n{filler}\0").as_bytes());
+        host.write_file("long.txt", format!("{filler}hit\n").as_bytes());
+        host.write_file("late.bin", format!("hit\n{filler}\0").as_bytes());
         check(&host, json!({"pattern": "hit"}), &["long.txt:20001:hit"], 1);
         let both = json!({"pattern": "hit|nothing$", "multiline": true});
         check(&host, both, &["late.bin:1:hit", "long.txt:20001:hit"], 2);
@@ -641,7 +646,7 @@ mod tests {
 
     #[test]
     fn links_are_not_followed() {
-        let host = tree();
+        let host = sample_tree();
         std::fs::write(host.outside().join("secret.txt"), "password\n").unwrap();
         std::os::unix::fs::symlink(host.outside(), host.path("leak")).unwrap();
         std::os::unix::fs::symlink(host.outside().join("secret.txt"), host.path("link.txt"))
@@ -652,12 +657,12 @@ mod tests {
     /// What a walk shows may be gone, or something else, by the time it is opened.
     #[test]
     fn a_file_swapped_for_a_link_is_not_opened() {
-        let host = tree();
+        let host = sample_tree();
         std::fs::write(host.outside().join("secret"), "password\n").unwrap();
         std::os::unix::fs::symlink(host.outside(), host.path("folder")).unwrap();
         std::os::unix::fs::symlink(host.outside().join("secret"), host.path("file")).unwrap();
         let folder =
-            host.workspace().locate(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap();
+            host.workspace().resolve(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap();
         assert!(folder.open_beneath(Path::new("a.rs")).is_some());
         assert!(folder.open_beneath(Path::new("file")).is_none());
         assert!(folder.open_beneath(Path::new("folder/secret")).is_none());
@@ -665,7 +670,7 @@ mod tests {
 
     #[test]
     fn a_wrong_input_is_explained() {
-        let host = tree();
+        let host = sample_tree();
         for (input, error_type, why) in [
             (
                 json!({"pattern": "fn main("}),
@@ -707,7 +712,7 @@ mod tests {
     async fn a_search_stops_when_told_to() {
         let host = TestHost::new();
         for n in 0..3_000 {
-            host.write(&format!("d{}/{n}", n % 10), &b"some text to look at\n".repeat(400));
+            host.write_file(&format!("d{}/{n}", n % 10), &b"some text to look at\n".repeat(400));
         }
         // On a busy machine it may be over before it is told, but not every time.
         let mut stopped = None;
@@ -731,7 +736,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_says_what_it_does_and_where_it_found_it() {
-        let host = tree();
+        let host = sample_tree();
         let input = json!({"pattern": "needle", "path": "lib", "output_mode": "content"});
         let report = host.call("Grep", input).await;
         assert_eq!(report.title.as_deref(), Some("Grep `needle` in lib"));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zero_runtime::{AnyTool, erase};
 
-pub use self::readable_file::picture_type;
+pub use self::readable_file::image_media_type;
 
 pub mod ask_user_question;
 pub mod bash;
@@ -51,7 +51,7 @@ pub mod web_search;
 pub mod write;
 
 /// The tools that come with zero.
-pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
+pub fn builtin_tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase(read::ReadTool),
         erase(read_many::ReadManyTool),
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn every_input_schema_is_fit_to_be_offered() {
-        for tool in super::builtin() {
+        for tool in super::builtin_tools() {
             let spec = tool.spec();
             let mut schema = spec.input_schema.clone();
             assert_eq!(foreign_schema::vet_input(&mut schema), Ok(()), "{}", spec.name);
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn every_tool_says_what_it_does_to_the_world() {
-        for tool in super::builtin() {
-            let (name, said) = (&tool.spec().name, tool.particulars());
+        for tool in super::builtin_tools() {
+            let (name, said) = (&tool.spec().name, tool.notes());
             assert_ne!(said.effects, ToolNotes::default().effects, "{name}");
             let mut whats: Vec<&str> = said.bounds.iter().map(|bound| bound.what).collect();
             whats.sort_unstable();

@@ -14,7 +14,7 @@ use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, Tool
 use zero_sandbox::{FileType, FinalLinkMode, FolderEntry, FolderHandle, ResolvedPath, Workspace};
 
 use crate::path_not_found;
-use crate::text_format::one_line;
+use crate::text_format::to_single_line;
 use crate::walk::WalkEntryKind;
 use crate::walk::denied_entries::{DeniedEntries, ReadFilter};
 
@@ -76,7 +76,7 @@ pub enum LsEntryType {
 }
 
 impl LsEntry {
-    fn of(entry: &FolderEntry) -> Self {
+    fn from_entry(entry: &FolderEntry) -> Self {
         let entry_type = match entry.file_type {
             FileType::File => LsEntryType::File,
             FileType::Directory => LsEntryType::Directory,
@@ -87,8 +87,8 @@ impl LsEntry {
     }
 
     /// The name on a line of its own. A line break within a name must not look like two names.
-    fn line(&self) -> String {
-        let mut line = one_line(&self.name);
+    fn render_line(&self) -> String {
+        let mut line = to_single_line(&self.name);
         match self.entry_type {
             LsEntryType::Directory => line.push('/'),
             LsEntryType::Symlink => line.push('@'),
@@ -120,7 +120,7 @@ impl Tool for LsTool {
     type Plan = LsPlan;
     const NAME: &'static str = "LS";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "List folder",
             category: ToolCategory::File,
@@ -132,20 +132,20 @@ impl Tool for LsTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("reads what lies in one folder, by name")
-            .within([ToolBound::count("entries that are listed", ENTRIES_MAX)])
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("reads what lies in one folder, by name")
+            .with_bounds([ToolBound::count("entries that are listed", ENTRIES_MAX)])
     }
 
     fn plan(&self, args: LsArgs, workspace: &Workspace) -> Result<LsPlan, ToolError> {
         let folder =
-            workspace.locate(args.path.as_deref().unwrap_or("."), FinalLinkMode::Follow)?;
-        Ok(LsPlan { folder, ignore: name_globs(&args.ignore)? })
+            workspace.resolve(args.path.as_deref().unwrap_or("."), FinalLinkMode::Follow)?;
+        Ok(LsPlan { folder, ignore: compile_name_globs(&args.ignore)? })
     }
 
     fn describe(&self, plan: &LsPlan) -> CallDescription {
         CallDescription {
-            title: format!("List `{}`", plan.folder.shown()),
+            title: format!("List `{}`", plan.folder.display_path()),
             locations: vec![plan.location()],
         }
     }
@@ -159,20 +159,20 @@ impl Tool for LsTool {
         plan: Arc<LsPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<LsOutput>, ToolError> {
-        cx.blocking(move |cx| {
+        cx.run_blocking(move |cx| {
             let folder = path_not_found::open_folder(&plan.folder, cx)?;
             let mut entries = folder.entries()?;
-            let denied = keep_readable(&mut entries, &folder, &plan, cx);
+            let denied = retain_readable(&mut entries, &folder, &plan, cx);
             entries.retain(|entry| !plan.ignore.is_match(&entry.name));
             entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            Ok(reply(&entries, &denied, &plan))
+            Ok(build_reply(&entries, &denied, &plan))
         })
         .await
     }
 }
 
 /// Takes out what may not be read, whatever `ignore` says of it.
-fn keep_readable(
+fn retain_readable(
     entries: &mut Vec<FolderEntry>,
     folder: &FolderHandle,
     plan: &LsPlan,
@@ -184,17 +184,21 @@ fn keep_readable(
     entries.retain(|entry| {
         let (name, path) = (Path::new(&entry.name), folder.path().join(&entry.name));
         match entry.file_type {
-            FileType::Symlink => reads.lets_link_in(name, &path),
-            FileType::Directory => reads.lets_in(name, &path, WalkEntryKind::Folder),
-            FileType::File | FileType::Special => reads.lets_in(name, &path, WalkEntryKind::File),
+            FileType::Symlink => reads.allows_link(name, &path),
+            FileType::Directory => reads.allows(name, &path, WalkEntryKind::Folder),
+            FileType::File | FileType::Special => reads.allows(name, &path, WalkEntryKind::File),
         }
     });
     reads.take_denied()
 }
 
-fn reply(entries: &[FolderEntry], denied: &DeniedEntries, plan: &LsPlan) -> ToolReply<LsOutput> {
-    let listed: Vec<LsEntry> = entries.iter().take(ENTRIES_MAX).map(LsEntry::of).collect();
-    let lines: Vec<String> = listed.iter().map(LsEntry::line).collect();
+fn build_reply(
+    entries: &[FolderEntry],
+    denied: &DeniedEntries,
+    plan: &LsPlan,
+) -> ToolReply<LsOutput> {
+    let listed: Vec<LsEntry> = entries.iter().take(ENTRIES_MAX).map(LsEntry::from_entry).collect();
+    let lines: Vec<String> = listed.iter().map(LsEntry::render_line).collect();
     let text = if lines.is_empty() { "(empty folder)".to_owned() } else { lines.join("\n") };
     let mut content = vec![ToolResultPart::Text(text)];
     let unlisted = entries.len() - listed.len();
@@ -206,7 +210,7 @@ fn reply(entries: &[FolderEntry], denied: &DeniedEntries, plan: &LsPlan) -> Tool
     }
     content.extend(denied.note().map(|note| ToolResultPart::Text(format!("({note})"))));
     let entries_word = if entries.len() == 1 { "entry" } else { "entries" };
-    let summary = format!("`{}` has {} {entries_word}", plan.folder.shown(), entries.len());
+    let summary = format!("`{}` has {} {entries_word}", plan.folder.display_path(), entries.len());
     ToolReply {
         content,
         display: ResultDisplay::markdown(summary),
@@ -216,10 +220,10 @@ fn reply(entries: &[FolderEntry], denied: &DeniedEntries, plan: &LsPlan) -> Tool
 }
 
 /// Globs over names. A trailing slash says "folder" elsewhere and is not needed here.
-fn name_globs(patterns: &[String]) -> Result<GlobSet, ToolError> {
+fn compile_name_globs(patterns: &[String]) -> Result<GlobSet, ToolError> {
     let bad = |pattern: &str, error: &globset::Error| {
         let message = format!("`{pattern}` in `ignore` is not a glob: {}", error.kind());
-        ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", pattern)
+        ToolError::invalid(ErrorReason::BadPattern, message).with_detail("pattern", pattern)
     };
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -235,8 +239,8 @@ mod tests {
     use crate::test_host::TestHost;
     use serde_json::json;
 
-    fn host() -> TestHost {
-        let host = TestHost::new().files(&[
+    fn sample_host() -> TestHost {
+        let host = TestHost::new().with_files(&[
             ("src/main.rs", "fn main() {}"),
             ("src/deep/er.rs", ""),
             ("b.txt", "12345"),
@@ -251,7 +255,7 @@ mod tests {
 
     #[track_caller]
     fn check(input: serde_json::Value, expected: &str) {
-        assert_eq!(host().text("LS", input), expected);
+        assert_eq!(sample_host().text("LS", input), expected);
     }
 
     #[test]
@@ -265,7 +269,7 @@ mod tests {
 
     #[test]
     fn programs_get_types_and_sizes() {
-        let result = host().ok("LS", json!({"ignore": [".*", "A.o"]}));
+        let result = sample_host().ok("LS", json!({"ignore": [".*", "A.o"]}));
         assert_eq!(
             result.structured,
             json!({
@@ -283,7 +287,7 @@ mod tests {
     fn a_huge_folder_is_listed_in_part_and_counted_in_full() {
         let host = TestHost::new();
         for number in 0..ENTRIES_MAX + 7 {
-            host.write(&format!("f{number:05}"), b"");
+            host.write_file(&format!("f{number:05}"), b"");
         }
         let result = host.ok("LS", json!({}));
         assert_eq!(result.structured["count"], 1_007);
@@ -297,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_name_cannot_pretend_to_be_two() {
-        let host = TestHost::new().files(&[("a\nb", "")]);
+        let host = TestHost::new().with_files(&[("a\nb", "")]);
         assert_eq!(host.text("LS", json!({})), "a\\nb");
     }
 
@@ -305,7 +309,7 @@ mod tests {
     fn what_cannot_be_listed_is_explained() {
         #[track_caller]
         fn check(input: serde_json::Value, reason: ErrorReason, message: &str) {
-            let error = host().err("LS", input);
+            let error = sample_host().err("LS", input);
             assert_eq!((error.reason(), &*error.message), (Some(reason), message));
         }
         check(

@@ -18,7 +18,7 @@ use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, Tool
 use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
 pub(crate) use self::new_diagnostics::{
-    ChangedText, bounds as aftermath_bounds, with_new_problems,
+    ChangedText, append_new_diagnostics, bounds as aftermath_bounds,
 };
 pub use self::output::{LspItem, LspOutput};
 use crate::file_path::locate_file;
@@ -102,7 +102,7 @@ impl LspOperation {
     ];
 
     /// Whether it is about a place in the file.
-    fn needs_place(self) -> bool {
+    fn needs_position(self) -> bool {
         !matches!(self, Self::DocumentSymbol | Self::WorkspaceSymbol | Self::Diagnostics)
     }
 
@@ -148,7 +148,7 @@ impl Tool for LspTool {
     type Plan = LspPlan;
     const NAME: &'static str = "LSP";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Ask a language server",
             category: ToolCategory::Code,
@@ -160,10 +160,10 @@ impl Tool for LspTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "reads the file, and starts a language server that reads the workspace, changes nothing of it and reaches nobody; only in folders that are trusted";
         let servers = LanguageServerLimits::default();
-        ToolNotes::of(effects).within([
+        ToolNotes::new(effects).with_bounds([
             ToolBound::count("items that are shown", query::ITEMS_MAX),
             ToolBound::count("symbols of a file that are shown", query::SYMBOLS_MAX),
             ToolBound::bytes("a file that is asked about", FILE_BYTES_MAX as usize),
@@ -181,7 +181,7 @@ impl Tool for LspTool {
 
     fn plan(&self, args: LspArgs, workspace: &Workspace) -> Result<LspPlan, ToolError> {
         let LspArgs { operation, file_path, line, character, query } = args;
-        let wrong = violations(operation, line, character, query.as_deref());
+        let wrong = find_violations(operation, line, character, query.as_deref());
         if !wrong.is_empty() {
             return Err(ToolError::from_violations(&wrong));
         }
@@ -192,10 +192,10 @@ impl Tool for LspTool {
 
     fn describe(&self, plan: &LspPlan) -> CallDescription {
         let line = plan.point.map(|point| point.line);
-        let shown = plan.file.shown();
+        let shown = plan.file.display_path();
         let title = match (plan.operation, &plan.query, line) {
             (LspOperation::WorkspaceSymbol, Some(query), _) => {
-                format!("Find symbols like {}", zero_core::sanitize::quoted(query))
+                format!("Find symbols like {}", zero_core::sanitize::to_quoted_line(query))
             }
             (operation, _, Some(line)) => format!("{} at `{shown}:{line}`", operation.title()),
             (operation, _, None) => format!("{} `{shown}`", operation.title()),
@@ -211,7 +211,7 @@ impl Tool for LspTool {
     fn check(&self, plan: &LspPlan, cx: &CallContext) -> Result<(), ToolError> {
         match plan.file.facts()? {
             Some(_) => Ok(()),
-            None => Err(path_not_found::not_found(&plan.file, cx)),
+            None => Err(path_not_found::not_found_error(&plan.file, cx)),
         }
     }
 
@@ -220,34 +220,36 @@ impl Tool for LspTool {
         plan: Arc<LspPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<LspOutput>, ToolError> {
-        let shown = plan.file.shown();
-        if plan.file.target().whereabouts() != PathZone::Workspace {
+        let shown = plan.file.display_path();
+        if plan.file.target().zone() != PathZone::Workspace {
             let message = format!(
                 "`{shown}` lies outside the workspace, where no language server looks; use Read and Grep"
             );
-            return Err(ToolError::invalid(ErrorReason::BadPath, message).with("file", shown));
+            return Err(
+                ToolError::invalid(ErrorReason::BadPath, message).with_detail("file", shown)
+            );
         }
-        let Some(servers) = cx.companion::<LanguageServers>() else {
+        let Some(servers) = cx.extension::<LanguageServers>() else {
             let message = "there are no language servers here; use Grep and Read";
             return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
         };
         tokio::select! {
             biased;
-            done = query::ask(&servers, &plan, &cx) => done,
+            done = query::run_query(&servers, &plan, &cx) => done,
             () = cx.cancelled() => Err(ToolError::cancelled()),
         }
     }
 }
 
 /// What an operation lacks, or has too much of.
-fn violations(
+fn find_violations(
     operation: LspOperation,
     line: Option<u64>,
     character: Option<u64>,
     query: Option<&str>,
 ) -> Vec<SchemaViolation> {
     let mut wrong = Vec::new();
-    if operation.needs_place() {
+    if operation.needs_position() {
         for (pointer, value) in [("/line", line), ("/character", character)] {
             if value.is_none() {
                 let found = "nothing (this operation is about a name at a place)";
@@ -287,25 +289,25 @@ fn violations(
 }
 
 /// A file's text as the person sees it, and whether that is not what is on disk. Waits.
-fn text_of(file: &ResolvedPath, cx: &CallContext) -> Result<(String, bool), ToolError> {
-    let shown = file.shown();
-    let facts = file.facts()?.ok_or_else(|| path_not_found::not_found(file, cx))?;
+fn read_text(file: &ResolvedPath, cx: &CallContext) -> Result<(String, bool), ToolError> {
+    let shown = file.display_path();
+    let facts = file.facts()?.ok_or_else(|| path_not_found::not_found_error(file, cx))?;
     if facts.size > FILE_BYTES_MAX {
         let message = format!(
             "`{shown}` has {} bytes; language servers are asked about files of up to {FILE_BYTES_MAX}",
             facts.size
         );
-        return Err(ToolError::invalid(ErrorReason::TooLarge, message).with("file", shown));
+        return Err(ToolError::invalid(ErrorReason::TooLarge, message).with_detail("file", shown));
     }
     let FileSnapshot::File { bytes, .. } = cx.journal().read(file)? else {
-        return Err(path_not_found::not_found(file, cx));
+        return Err(path_not_found::not_found_error(file, cx));
     };
-    let unsaved = cx.unsaved(file.path(), &bytes);
+    let unsaved = cx.unsaved_bytes(file.path(), &bytes);
     let is_unsaved = unsaved.is_some();
     let bytes = unsaved.unwrap_or(bytes);
-    let Some(encoding) = TextEncoding::of_file(&bytes) else {
+    let Some(encoding) = TextEncoding::detect_in_file(&bytes) else {
         let message = format!("`{shown}` is not a text file");
-        return Err(ToolError::invalid(ErrorReason::Binary, message).with("file", shown));
+        return Err(ToolError::invalid(ErrorReason::Binary, message).with_detail("file", shown));
     };
     Ok((encoding.decode(&bytes), is_unsaved))
 }

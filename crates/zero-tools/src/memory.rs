@@ -20,7 +20,7 @@ use zero_sandbox::Workspace;
 
 pub use self::args::{MemoryAction, MemoryArgs, MemoryScopeName};
 use self::args::{MemoryPlan, MemoryRequest};
-use crate::text_format::counted;
+use crate::text_format::pluralize;
 
 /// Most of a note's first line that a list shows, in characters.
 const SUMMARY_CHARS_MAX: usize = 120;
@@ -57,7 +57,7 @@ impl Tool for MemoryTool {
     type Plan = MemoryPlan;
     const NAME: &'static str = "Memory";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Remember",
             category: ToolCategory::Project,
@@ -69,9 +69,9 @@ impl Tool for MemoryTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "keeps, changes or removes a note, which later sessions are told; reading notes changes nothing";
-        ToolNotes::of(effects).within([
+        ToolNotes::new(effects).with_bounds([
             ToolBound::bytes("a note", TEXT_BYTES_MAX),
             ToolBound::count("notes of a scope", NOTES_MAX),
             ToolBound::characters("a name", NAME_CHARS_MAX),
@@ -82,8 +82,8 @@ impl Tool for MemoryTool {
     }
 
     fn plan(&self, args: MemoryArgs, workspace: &Workspace) -> Result<MemoryPlan, ToolError> {
-        let wish = args.settled()?;
-        let changes = changes(&wish, workspace.cwd());
+        let wish = args.into_request()?;
+        let changes = note_effects(&wish, workspace.cwd());
         Ok(MemoryPlan { wish, changes })
     }
 
@@ -103,7 +103,7 @@ impl Tool for MemoryTool {
             MemoryRequest::Read { name, .. } => format!("Recall `{name}`"),
             MemoryRequest::List { .. } => "List what is remembered".to_owned(),
             MemoryRequest::Search { words, .. } => {
-                format!("Recall {}", sanitize::quoted(&words.join(" ")))
+                format!("Recall {}", sanitize::to_quoted_line(&words.join(" ")))
             }
         };
         CallDescription { title, locations: Vec::new() }
@@ -124,7 +124,7 @@ impl Tool for MemoryTool {
     fn preview(&self, plan: &MemoryPlan, _cx: &CallContext) -> Option<ResultDisplay> {
         match &plan.wish {
             MemoryRequest::Save { text, .. } => {
-                Some(ResultDisplay::markdown(sanitize::block(text, "markdown")))
+                Some(ResultDisplay::markdown(sanitize::to_code_block(text, "markdown")))
             }
             _ => None,
         }
@@ -135,12 +135,12 @@ impl Tool for MemoryTool {
         plan: Arc<MemoryPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<MemoryOutput>, ToolError> {
-        cx.blocking(move |cx| {
-            let Some(memories) = cx.companion::<NoteStoreSet>() else {
+        cx.run_blocking(move |cx| {
+            let Some(memories) = cx.extension::<NoteStoreSet>() else {
                 let message = "nothing is remembered here; put what matters into your reply";
                 return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
             };
-            MemoryCall { memories: &memories, cx }.make(&plan.wish)
+            MemoryCall { memories: &memories, cx }.execute(&plan.wish)
         })
         .await
     }
@@ -148,7 +148,7 @@ impl Tool for MemoryTool {
 
 /// What becomes of notes, seen from a workspace. Where nobody says whose a note is that goes, it may be
 /// either's.
-fn changes(wish: &MemoryRequest, root: &Path) -> Effects {
+fn note_effects(wish: &MemoryRequest, root: &Path) -> Effects {
     let (scope, name, forgets) = match wish {
         MemoryRequest::Save { scope, name, .. } => (Some(*scope), name, false),
         MemoryRequest::Forget { scope, name } => (*scope, name, true),
@@ -157,7 +157,7 @@ fn changes(wish: &MemoryRequest, root: &Path) -> Effects {
         }
     };
     let scopes = NoteScope::ALL.into_iter().filter(|one| scope.is_none_or(|scope| scope == *one));
-    scopes.map(|scope| Effect::Note(scope.change(name, forgets, root))).collect()
+    scopes.map(|scope| Effect::Note(scope.note_change(name, forgets, root))).collect()
 }
 
 /// What a call works with.
@@ -167,35 +167,38 @@ struct MemoryCall<'a> {
 }
 
 impl MemoryCall<'_> {
-    fn make(&self, wish: &MemoryRequest) -> Result<ToolReply<MemoryOutput>, ToolError> {
+    fn execute(&self, wish: &MemoryRequest) -> Result<ToolReply<MemoryOutput>, ToolError> {
         match wish {
             MemoryRequest::Save { scope, name, text } => {
                 let session = self.cx.session().map(ToString::to_string);
-                let provenance = NoteProvenance::agent(session);
+                let provenance = NoteProvenance::from_agent(session);
                 let (scope, name, text) = (*scope, name.clone(), text.clone());
                 let note = Note { scope, name, text, provenance };
                 let signed = self.cx.change_note();
-                let shelf = self.shelf(scope)?;
+                let shelf = self.note_store(scope)?;
                 let replaced = shelf.put(&note, &signed, || self.cx.check_cancelled())?;
                 let what = if replaced { "Replaced the note" } else { "Remembered as" };
-                let said = format!("{what} `{}` ({}).", note.name, scope.word());
-                Ok(ToolReply::text(said, MemoryOutput { notes: vec![told(&note)] }))
+                let said = format!("{what} `{}` ({}).", note.name, scope.as_str());
+                Ok(ToolReply::from_text(said, MemoryOutput { notes: vec![to_memory_note(&note)] }))
             }
             MemoryRequest::Forget { scope, name } => {
-                let note = self.find(*scope, name)?;
-                let shelf = self.shelf(note.scope)?;
+                let note = self.find_note(*scope, name)?;
+                let shelf = self.note_store(note.scope)?;
                 shelf.forget(name, &self.cx.change_note(), || self.cx.check_cancelled())?;
-                let said = format!("Forgot `{name}` ({}).", note.scope.word());
-                Ok(ToolReply::text(said, MemoryOutput { notes: vec![told(&note)] }))
+                let said = format!("Forgot `{name}` ({}).", note.scope.as_str());
+                Ok(ToolReply::from_text(said, MemoryOutput { notes: vec![to_memory_note(&note)] }))
             }
             MemoryRequest::Read { scope, name } => {
-                let note = self.find(*scope, name)?;
-                Ok(ToolReply::text(in_full(&note), MemoryOutput { notes: vec![told(&note)] }))
+                let note = self.find_note(*scope, name)?;
+                Ok(ToolReply::from_text(
+                    render_note(&note),
+                    MemoryOutput { notes: vec![to_memory_note(&note)] },
+                ))
             }
             MemoryRequest::List { scope } => {
-                let (notes, more) = self.notes(*scope)?;
+                let (notes, more) = self.readable_notes(*scope)?;
                 let line = |note: &Note| {
-                    let (name, scope) = (&note.name, note.scope.word());
+                    let (name, scope) = (&note.name, note.scope.as_str());
                     format!("- {name} ({scope}): {}", note.first_line(SUMMARY_CHARS_MAX))
                 };
                 let mut lines: Vec<String> = notes.iter().map(line).collect();
@@ -206,39 +209,39 @@ impl MemoryCall<'_> {
                 };
                 let short = |note: &Note| MemoryNote {
                     text: note.first_line(SUMMARY_CHARS_MAX),
-                    ..told(note)
+                    ..to_memory_note(note)
                 };
                 let notes = notes.iter().map(short).collect();
-                Ok(ToolReply::text(text, MemoryOutput { notes }))
+                Ok(ToolReply::from_text(text, MemoryOutput { notes }))
             }
             MemoryRequest::Search { scope, words } => {
-                let (mut notes, _) = self.notes(*scope)?;
-                notes.retain(|note| note.holds(words));
-                let found = counted(notes.len() as u64, "note", "notes");
+                let (mut notes, _) = self.readable_notes(*scope)?;
+                notes.retain(|note| note.contains_words(words));
+                let found = pluralize(notes.len() as u64, "note", "notes");
                 let mut parts = match notes.is_empty() {
                     true => vec!["No note holds these words.".to_owned()],
                     false => vec![format!("{found} found:")],
                 };
-                parts.extend(notes.iter().take(FOUND_MAX).map(in_full));
+                parts.extend(notes.iter().take(FOUND_MAX).map(render_note));
                 if notes.len() > FOUND_MAX {
                     parts.push(format!("({} more: use more words)", notes.len() - FOUND_MAX));
                 }
-                let notes = notes.iter().take(FOUND_MAX).map(told).collect();
-                Ok(ToolReply::text(parts.join("\n\n"), MemoryOutput { notes }))
+                let notes = notes.iter().take(FOUND_MAX).map(to_memory_note).collect();
+                Ok(ToolReply::from_text(parts.join("\n\n"), MemoryOutput { notes }))
             }
         }
     }
 
-    fn shelf(&self, scope: NoteScope) -> Result<NoteStore, ToolError> {
-        self.memories.made_shelf(scope, self.cx.workspace())
+    fn note_store(&self, scope: NoteScope) -> Result<NoteStore, ToolError> {
+        self.memories.open_or_create_store(scope, self.cx.workspace())
     }
 
-    fn notes(&self, scope: Option<NoteScope>) -> Result<(Vec<Note>, usize), ToolError> {
+    fn readable_notes(&self, scope: Option<NoteScope>) -> Result<(Vec<Note>, usize), ToolError> {
         let may_read = |scope: NoteScope, path: &Path| self.may_read(scope, path);
-        self.memories.notes(scope, self.cx.workspace(), &may_read)
+        self.memories.list_notes(scope, self.cx.workspace(), &may_read)
     }
 
-    fn find(&self, scope: Option<NoteScope>, name: &NoteName) -> Result<Note, ToolError> {
+    fn find_note(&self, scope: Option<NoteScope>, name: &NoteName) -> Result<Note, ToolError> {
         let may_read = |scope: NoteScope, path: &Path| self.may_read(scope, path);
         self.memories.find(scope, name, self.cx.workspace(), &may_read)
     }
@@ -250,14 +253,18 @@ impl MemoryCall<'_> {
 }
 
 /// A note with where it comes from. What it says is set off: it is information, and no order.
-fn in_full(note: &Note) -> String {
+fn render_note(note: &Note) -> String {
     let Note { scope, name, text, provenance } = note;
-    format!("{name} ({}, {provenance})\n{}", scope.word(), sanitize::block(text, "markdown"))
+    format!(
+        "{name} ({}, {provenance})\n{}",
+        scope.as_str(),
+        sanitize::to_code_block(text, "markdown")
+    )
 }
 
-fn told(note: &Note) -> MemoryNote {
+fn to_memory_note(note: &Note) -> MemoryNote {
     MemoryNote {
-        scope: note.scope.word().to_owned(),
+        scope: note.scope.as_str().to_owned(),
         name: note.name.to_string(),
         text: note.text.clone(),
         origin: note.provenance.to_string(),

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use memchr::{memchr, memchr_iter};
 
 use crate::text_encoding::TextEncoding;
-use crate::text_format::more_characters;
+use crate::text_format::describe_omitted_chars;
 
 /// Lines of a page when nobody says how many.
 pub const LINES_DEFAULT: u64 = 2_000;
@@ -21,7 +21,7 @@ pub const NUMBERING_BYTES: usize = 8;
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// The same at first: most files are shorter.
-const FIRST_BYTES: usize = 16 * 1024;
+const FIRST_BUFFER_BYTES: usize = 16 * 1024;
 /// Bytes kept of a line: enough for the longest characters, and a carriage return.
 const LINE_BYTES_MAX: usize = LINE_CHARS_MAX * 4 + 1;
 
@@ -78,7 +78,7 @@ pub fn read_page(
     let mut cutter = PageCutter::new(request);
     // UTF-8 is cut as it is: only the lines that are shown are ever looked at as characters.
     let mut transcoder = (!encoding.is_utf8()).then(|| Transcoder::new(encoding));
-    let mut buffer = vec![0; FIRST_BYTES];
+    let mut buffer = vec![0; FIRST_BUFFER_BYTES];
     loop {
         if stopped() {
             return Err(TextPageError::Stopped);
@@ -92,7 +92,7 @@ pub fn read_page(
             Some(transcoder) => transcoder.feed(&buffer[..length], &mut cutter),
             None => cutter.feed(&buffer[..length]),
         }
-        if length == FIRST_BYTES && buffer.len() == FIRST_BYTES {
+        if length == FIRST_BUFFER_BYTES && buffer.len() == FIRST_BUFFER_BYTES {
             buffer = vec![0; BUFFER_BYTES];
         }
         if length == 0 {
@@ -206,10 +206,10 @@ impl PageCutter {
 
     fn end_line(&mut self) {
         let DisplayLine { text, chars_left_out, bad_bytes } =
-            std::mem::take(&mut self.line).shown();
+            std::mem::take(&mut self.line).into_display_line();
         let cut = match chars_left_out {
             0 => String::new(),
-            more => more_characters(more),
+            more => describe_omitted_chars(more),
         };
         let line_bytes = text.len() + cut.len() + NUMBERING_BYTES;
         if self.page.lines > 0 && self.page_bytes + line_bytes > self.request.bytes_max {
@@ -263,7 +263,7 @@ impl LineHead {
         self.more_last = more.last().copied().or(self.more_last);
     }
 
-    fn shown(mut self) -> DisplayLine {
+    fn into_display_line(mut self) -> DisplayLine {
         // The carriage return belongs to the line's ending, wherever it came to lie.
         match self.more_last {
             Some(b'\r') => self.more_chars -= 1,
@@ -307,23 +307,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: TextPageRequest =
+    const WHOLE_FILE: TextPageRequest =
         TextPageRequest { first: 1, lines_max: u64::MAX, bytes_max: usize::MAX };
 
-    fn page(bytes: &[u8], request: TextPageRequest) -> TextPage {
+    fn read_utf8_page(bytes: &[u8], request: TextPageRequest) -> TextPage {
         let encoding = TextEncoding::detect(bytes, true).unwrap();
-        page_as(encoding, bytes, request)
+        read_page_as(encoding, bytes, request)
     }
 
-    fn page_as(encoding: TextEncoding, bytes: &[u8], request: TextPageRequest) -> TextPage {
-        let body = bytes.strip_prefix(encoding.mark()).unwrap();
+    fn read_page_as(encoding: TextEncoding, bytes: &[u8], request: TextPageRequest) -> TextPage {
+        let body = bytes.strip_prefix(encoding.byte_order_mark()).unwrap();
         read_page(body, encoding, request, || false).unwrap()
     }
 
     /// `text_encoding` with `|` between lines, then how many lines there are in all.
     #[track_caller]
     fn check(bytes: &[u8], first: u64, lines_max: u64, expected: &str) {
-        let page = page(bytes, TextPageRequest { first, lines_max, ..ALL });
+        let page = read_utf8_page(bytes, TextPageRequest { first, lines_max, ..WHOLE_FILE });
         let shown = format!("{} of {}", page.text.replace('\n', "|"), page.total_lines);
         assert_eq!(shown, expected, "{bytes:?} from {first}, {lines_max} lines");
     }
@@ -366,12 +366,13 @@ mod tests {
 
     #[test]
     fn what_is_no_character_is_shown_and_counted() {
-        let found = page_as(TextEncoding::UTF_8, b"ok\nbad \xFF\xFE and \xE2\x82 cut\n", ALL);
+        let found =
+            read_page_as(TextEncoding::UTF_8, b"ok\nbad \xFF\xFE and \xE2\x82 cut\n", WHOLE_FILE);
         assert_eq!(found.text, "ok\nbad \u{fffd}\u{fffd} and \u{fffd} cut");
         assert_eq!(found.bad_bytes, 4);
         let utf16 = TextEncoding::detect(b"\xFF\xFEa\0", true).unwrap();
-        assert!(page_as(utf16, b"\xFF\xFEa\0\0\xD8", ALL).is_malformed);
-        assert!(!page_as(utf16, b"\xFF\xFEa\0", ALL).is_malformed);
+        assert!(read_page_as(utf16, b"\xFF\xFEa\0\0\xD8", WHOLE_FILE).is_malformed);
+        assert!(!read_page_as(utf16, b"\xFF\xFEa\0", WHOLE_FILE).is_malformed);
     }
 
     #[test]
@@ -384,7 +385,7 @@ mod tests {
                 (max * 3, format!("{}… ({} more characters)", character.repeat(max), max * 2)),
             ] {
                 let text = format!("{}{ending}", character.repeat(length));
-                let found = page_as(TextEncoding::UTF_8, text.as_bytes(), ALL);
+                let found = read_page_as(TextEncoding::UTF_8, text.as_bytes(), WHOLE_FILE);
                 assert_eq!(found.text, expected, "{length} times {character}");
                 assert_eq!(found.cut_lines, u64::from(length > max));
                 assert_eq!(found.bad_bytes, 0);
@@ -395,18 +396,18 @@ mod tests {
     #[test]
     fn a_full_page_ends_before_the_line_that_does_not_fit() {
         let text = "1234567890\n".repeat(100);
-        let request = TextPageRequest { bytes_max: 50, ..ALL };
-        let found = page(text.as_bytes(), request);
+        let request = TextPageRequest { bytes_max: 50, ..WHOLE_FILE };
+        let found = read_utf8_page(text.as_bytes(), request);
         assert_eq!((found.lines, found.total_lines, found.is_full), (2, 100, true));
-        let found = page(text.as_bytes(), TextPageRequest { bytes_max: 1, ..request });
+        let found = read_utf8_page(text.as_bytes(), TextPageRequest { bytes_max: 1, ..request });
         assert_eq!((found.lines, found.is_full), (1, true), "there is always progress");
-        let found = page(b"1234567890", TextPageRequest { bytes_max: 1, ..request });
+        let found = read_utf8_page(b"1234567890", TextPageRequest { bytes_max: 1, ..request });
         assert_eq!((found.lines, found.is_full), (1, false));
     }
 
     #[test]
     fn a_stop_is_heard() {
-        let stopped = read_page(&b"a"[..], TextEncoding::UTF_8, ALL, || true);
+        let stopped = read_page(&b"a"[..], TextEncoding::UTF_8, WHOLE_FILE, || true);
         assert!(matches!(stopped, Err(TextPageError::Stopped)));
     }
 
@@ -424,7 +425,7 @@ mod tests {
     }
 
     /// What a page is, said in the simplest way.
-    fn naive(text: &str, first: u64, lines_max: u64) -> (String, u64) {
+    fn naive_page(text: &str, first: u64, lines_max: u64) -> (String, u64) {
         let skipped = usize::try_from(first - 1).unwrap();
         let taken = usize::try_from(lines_max).unwrap();
         let lines: Vec<&str> = text.split_terminator('\n').collect();
@@ -446,11 +447,11 @@ mod tests {
             step in 1_usize..9,
         ) {
             let request = TextPageRequest { first, lines_max, bytes_max: usize::MAX };
-            let (expected, total_lines) = naive(&text, first, lines_max);
+            let (expected, total_lines) = naive_page(&text, first, lines_max);
             for mark in [&b""[..], b"\xEF\xBB\xBFx", b"\xFF\xFEx\0", b"\xFE\xFF\0x"] {
                 let encoding = TextEncoding::detect(mark, true).unwrap();
                 let bytes = encoding.encode(&text).unwrap();
-                let source = TrickleReader(&bytes[encoding.mark().len()..], step);
+                let source = TrickleReader(&bytes[encoding.byte_order_mark().len()..], step);
                 let found = read_page(source, encoding, request, || false).unwrap();
                 prop_assert_eq!(&found.text, &expected);
                 prop_assert_eq!(found.total_lines, total_lines);
@@ -463,12 +464,12 @@ mod tests {
             text in "[a-c\n é]{0,200}",
             bytes_max in 1_usize..80,
         ) {
-            let (expected, total_lines) = naive(&text, 1, 1_000);
+            let (expected, total_lines) = naive_page(&text, 1, 1_000);
             let mut shown = Vec::new();
             let mut first = 1;
             while first <= total_lines {
                 let request = TextPageRequest { first, lines_max: 5, bytes_max };
-                let found = page_as(TextEncoding::UTF_8, text.as_bytes(), request);
+                let found = read_page_as(TextEncoding::UTF_8, text.as_bytes(), request);
                 prop_assert!(found.lines > 0);
                 shown.push(found.text);
                 first += found.lines;
@@ -482,7 +483,7 @@ mod tests {
             first in 1_u64..5,
         ) {
             let request = TextPageRequest { first, lines_max: 3, bytes_max: 100 };
-            let found = page_as(TextEncoding::UTF_8, &bytes, request);
+            let found = read_page_as(TextEncoding::UTF_8, &bytes, request);
             prop_assert!(found.lines <= 3);
         }
     }

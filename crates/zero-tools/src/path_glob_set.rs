@@ -21,18 +21,20 @@ pub(crate) struct PathGlobSet {
 
 impl PathGlobSet {
     /// A glob over whole paths: `*.md` is top level only, `**/*.md` any depth.
-    pub(crate) fn of_paths(text: &str) -> Result<Self, ToolError> {
-        Self::compile(vec![clean(text)?.to_owned()])
+    pub(crate) fn from_path_glob(text: &str) -> Result<Self, ToolError> {
+        Self::compile(vec![normalize(text)?.to_owned()])
     }
 
     /// Globs over names at any depth, or over whole paths where they have a slash.
-    pub(crate) fn of_names<'a>(
+    pub(crate) fn from_name_globs<'a>(
         texts: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, ToolError> {
         let anywhere =
             |text: &str| if text.contains('/') { text.to_owned() } else { format!("**/{text}") };
-        let texts =
-            texts.into_iter().map(|text| clean(text).map(anywhere)).collect::<Result<_, _>>()?;
+        let texts = texts
+            .into_iter()
+            .map(|text| normalize(text).map(anywhere))
+            .collect::<Result<_, _>>()?;
         Self::compile(texts)
     }
 
@@ -41,9 +43,9 @@ impl PathGlobSet {
         for text in &texts {
             let shown = text.strip_prefix("**/").unwrap_or(text);
             let glob = GlobBuilder::new(text).literal_separator(true).build();
-            set.add(glob.map_err(|error| bad_glob(shown, error.kind()))?);
+            set.add(glob.map_err(|error| bad_glob_error(shown, error.kind()))?);
         }
-        let set = set.build().map_err(|error| bad_glob(&texts.join(", "), error.kind()))?;
+        let set = set.build().map_err(|error| bad_glob_error(&texts.join(", "), error.kind()))?;
         Ok(Self { set, texts })
     }
 
@@ -53,7 +55,7 @@ impl PathGlobSet {
     }
 
     /// Whether it asks for hidden files by name: a component of it starts with a dot.
-    pub(crate) fn names_hidden(&self) -> bool {
+    pub(crate) fn matches_hidden(&self) -> bool {
         let hidden = |part: &str| part.strip_prefix('.').is_some_and(|rest| !rest.is_empty());
         self.texts.iter().any(|text| text.split(['/', '{', ',']).any(hidden))
     }
@@ -84,9 +86,10 @@ fn is_glob(part: &str) -> bool {
 }
 
 /// Takes off what means nothing, and refuses what means something elsewhere.
-fn clean(text: &str) -> Result<&str, ToolError> {
-    let refuse =
-        |why: String| Err(ToolError::invalid(ErrorReason::BadPattern, why).with("pattern", text));
+fn normalize(text: &str) -> Result<&str, ToolError> {
+    let refuse = |why: String| {
+        Err(ToolError::invalid(ErrorReason::BadPattern, why).with_detail("pattern", text))
+    };
     if text.len() > PATTERN_BYTES_MAX {
         return refuse(format!(
             "the glob is longer than {PATTERN_BYTES_MAX} bytes; use a shorter one"
@@ -113,12 +116,12 @@ fn clean(text: &str) -> Result<&str, ToolError> {
     Ok(cleaned)
 }
 
-fn bad_glob(text: &str, kind: &ErrorKind) -> ToolError {
+fn bad_glob_error(text: &str, kind: &ErrorKind) -> ToolError {
     let message = format!(
         "`{text}` is not a glob: {kind}; write one such as `src/**/*.{{ts,tsx}}`, and put a \
          backslash before a `[`, `{{`, `*` or `?` that stands for itself"
     );
-    ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", text)
+    ToolError::invalid(ErrorReason::BadPattern, message).with_detail("pattern", text)
 }
 
 #[cfg(test)]
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_star_stays_within_a_component() {
-        let path = |text| PathGlobSet::of_paths(text).unwrap();
+        let path = |text| PathGlobSet::from_path_glob(text).unwrap();
         check(&path("*.md"), &["a.md"], &["d/a.md"]);
         check(&path("**/*.md"), &["a.md", "d/e/a.md"], &["a.mdx"]);
         check(&path("./src/*.rs"), &["src/a.rs"], &["a.rs", "src/x/a.rs"]);
@@ -147,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_name_matches_at_any_depth_and_a_path_from_the_base() {
-        let names = |texts: &[&'static str]| PathGlobSet::of_names(texts.iter().copied()).unwrap();
+        let names =
+            |texts: &[&'static str]| PathGlobSet::from_name_globs(texts.iter().copied()).unwrap();
         check(&names(&["*.rs"]), &["a.rs", "x/y/a.rs"], &["a.rst"]);
         check(&names(&["src/*.rs"]), &["src/a.rs"], &["x/src/a.rs"]);
         check(&names(&["*.a", "b"]), &["x.a", "d/b"], &["b/c"]);
@@ -165,8 +169,8 @@ mod tests {
             ("**/{.env,x}", "", None, true),
             ("a.b/.", "a.b", Some(2), false),
         ] {
-            let pattern = PathGlobSet::of_paths(text).unwrap();
-            let found = (pattern.common_folder(), pattern.depth_max(), pattern.names_hidden());
+            let pattern = PathGlobSet::from_path_glob(text).unwrap();
+            let found = (pattern.common_folder(), pattern.depth_max(), pattern.matches_hidden());
             assert_eq!(found, (PathBuf::from(folder), depth, hidden), "{text}");
         }
     }
@@ -181,11 +185,11 @@ mod tests {
             ("../*", "leads out of the searched folder"),
             ("src/", "write `src/**`"),
         ] {
-            let error = PathGlobSet::of_paths(text).unwrap_err();
+            let error = PathGlobSet::from_path_glob(text).unwrap_err();
             assert_eq!(error.reason(), Some(ErrorReason::BadPattern));
             assert!(error.message.contains(why), "{error}");
         }
-        assert!(PathGlobSet::of_paths(&"{".repeat(PATTERN_BYTES_MAX)).is_err());
-        assert!(PathGlobSet::of_paths(&"a".repeat(PATTERN_BYTES_MAX + 1)).is_err());
+        assert!(PathGlobSet::from_path_glob(&"{".repeat(PATTERN_BYTES_MAX)).is_err());
+        assert!(PathGlobSet::from_path_glob(&"a".repeat(PATTERN_BYTES_MAX + 1)).is_err());
     }
 }

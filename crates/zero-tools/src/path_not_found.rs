@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zero_core::{ErrorType, ToolError};
 use zero_runtime::CallContext;
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 use zero_sandbox::{FinalLinkMode, FolderHandle, ResolvedPath};
 
 /// Names in the folder that are compared with the missing one.
@@ -17,43 +17,43 @@ const CANDIDATES_MAX: usize = 16;
 
 /// Opens a file for reading; one that is missing is answered with the nearest names.
 pub fn open_file(located: &ResolvedPath, cx: &CallContext) -> Result<File, ToolError> {
-    located.open_file().map_err(|error| explain(located, error, cx))
+    located.open_file().map_err(|error| explain_missing(located, error, cx))
 }
 
 /// Opens a folder; one that is missing is answered with the nearest names.
 pub fn open_folder(located: &ResolvedPath, cx: &CallContext) -> Result<FolderHandle, ToolError> {
-    located.open_folder().map_err(|error| explain(located, error, cx))
+    located.open_folder().map_err(|error| explain_missing(located, error, cx))
 }
 
-fn explain(located: &ResolvedPath, error: ToolError, cx: &CallContext) -> ToolError {
-    if error.error_type == ErrorType::NotFound { not_found(located, cx) } else { error }
+fn explain_missing(located: &ResolvedPath, error: ToolError, cx: &CallContext) -> ToolError {
+    if error.error_type == ErrorType::NotFound { not_found_error(located, cx) } else { error }
 }
 
 /// The error for a path at which nothing stands. It says which part of the path exists and names
-/// what lies there and looks alike, in `details.name_suggestions` too; but not what may not be read.
-pub fn not_found(located: &ResolvedPath, cx: &CallContext) -> ToolError {
+/// what lies there and looks alike, in `details.nearest` too; but not what may not be read.
+pub fn not_found_error(located: &ResolvedPath, cx: &CallContext) -> ToolError {
     let (folder, name) = located.first_missing();
     let beside = located.siblings(COMPARED_MAX);
-    let near: Vec<String> = nearest(&name, beside.iter().map(String::as_str), CANDIDATES_MAX)
+    let near: Vec<String> = suggest_names(&name, beside.iter().map(String::as_str), CANDIDATES_MAX)
         .iter()
-        .map(|name| located.shown_sibling(name))
-        .filter(|shown| may_be_told(shown, cx))
+        .map(|name| located.sibling_display_path(name))
+        .filter(|shown| may_suggest(shown, cx))
         .take(SUGGESTED_MAX)
         .collect();
-    let mut error = located.not_found();
-    if located.shown_sibling(&name) != located.shown() {
+    let mut error = located.not_found_error();
+    if located.sibling_display_path(&name) != located.display_path() {
         error.message.push_str(&format!(": there is no `{name}` in `{folder}`"));
     }
     error.message.push_str(&match &near[..] {
         [] => format!("; list `{folder}`, or look for it by its name"),
-        near => format!("; did you mean {}?", either(near)),
+        near => format!("; did you mean {}?", join_alternatives(near)),
     });
-    error.with("nearest", near)
+    error.with_detail("nearest", near)
 }
 
-fn may_be_told(shown: &str, cx: &CallContext) -> bool {
+fn may_suggest(shown: &str, cx: &CallContext) -> bool {
     let written = Path::new(shown);
-    let ends_at = |last| cx.workspace().locate(shown, last);
+    let ends_at = |last| cx.workspace().resolve(shown, last);
     !cx.filters_reads()
         || [FinalLinkMode::Keep, FinalLinkMode::Follow]
             .into_iter()
@@ -61,7 +61,7 @@ fn may_be_told(shown: &str, cx: &CallContext) -> bool {
 }
 
 /// `a`, `b` or `c`.
-fn either(names: &[String]) -> String {
+fn join_alternatives(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_missing_path_says_how_far_it_exists_and_what_it_may_mean() {
-        let host = TestHost::new().files(&[
+        let host = TestHost::new().with_files(&[
             ("src/main.rs", ""),
             ("src/parser/lexer.rs", ""),
             ("src/parser/token.rs", ""),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn programs_get_the_names_too() {
-        let host = TestHost::new().files(&[("notes.txt", ""), ("notes.md", "")]);
+        let host = TestHost::new().with_files(&[("notes.txt", ""), ("notes.md", "")]);
         let error = host.err("Read", json!({"file_path": "notes.tx"}));
         assert_eq!(error.details["file"], "notes.tx");
         assert_eq!(error.details["nearest"], json!(["notes.txt", "notes.md"]));
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn what_may_not_be_read_is_not_suggested() {
         let files = [("secret.txt", ""), ("secrets.txt", ""), ("vault/secret.md", "")];
-        let host = TestHost::new().files(&files).denying(&["secret.txt", "vault"]);
+        let host = TestHost::new().with_files(&files).with_denied(&["secret.txt", "vault"]);
         std::os::unix::fs::symlink("secret.txt", host.path("secret.tx")).unwrap();
         for (tool, input) in [
             ("Read", json!({"file_path": "secre.txt"})),

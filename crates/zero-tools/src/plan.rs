@@ -9,7 +9,7 @@ use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, Tool
 use zero_sandbox::Workspace;
 
 use crate::task_list::{self, StepPriority, StepStatus, TaskList, TaskListOutput, TaskStep};
-use crate::text_format::one_line;
+use crate::text_format::to_single_line;
 
 /// Longest explanation, in characters.
 const EXPLANATION_CHARS_MAX: usize = 2_000;
@@ -56,14 +56,14 @@ impl Tool for PlanTool {
     type Plan = PlanUpdate;
     const NAME: &'static str = "Plan";
 
-    fn about(&self) -> ToolInfo {
-        task_list::about("Update the plan")
+    fn info(&self) -> ToolInfo {
+        task_list::tool_info("Update the plan")
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("replaces the plan of the session")
-            .within(task_list::bounds())
-            .within([ToolBound::characters("`explanation`", EXPLANATION_CHARS_MAX)])
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("replaces the plan of the session")
+            .with_bounds(task_list::bounds())
+            .with_bounds([ToolBound::characters("`explanation`", EXPLANATION_CHARS_MAX)])
     }
 
     fn plan(&self, args: PlanArgs, _workspace: &Workspace) -> Result<PlanUpdate, ToolError> {
@@ -84,11 +84,11 @@ impl Tool for PlanTool {
     }
 
     fn describe(&self, plan: &PlanUpdate) -> CallDescription {
-        plan.list.described("plan")
+        plan.list.describe("plan")
     }
 
     fn effects(&self, _plan: &PlanUpdate) -> Effects {
-        task_list::effects("plan")
+        task_list::state_effects("plan")
     }
 
     async fn run(
@@ -96,11 +96,11 @@ impl Tool for PlanTool {
         plan: Arc<PlanUpdate>,
         _cx: CallContext,
     ) -> Result<ToolReply<TaskListOutput>, ToolError> {
-        let mut reply = plan.list.reply("plan");
+        let mut reply = plan.list.build_reply("plan");
         if let Some(explanation) = &plan.explanation {
             reply
                 .content
-                .push(ToolResultPart::Text(format!("Why: {}", one_line(explanation.trim()))));
+                .push(ToolResultPart::Text(format!("Why: {}", to_single_line(explanation.trim()))));
         }
         Ok(reply)
     }

@@ -15,19 +15,19 @@ pub struct PreviewFingerprint {
 
 impl PreviewFingerprint {
     /// Remembers what was shown.
-    pub fn remember(&self, state: &FileSnapshot) {
+    pub fn record(&self, state: &FileSnapshot) {
         // Only the first showing counts; there is one question per call.
         let _ = self.shown.set(fingerprint(state));
     }
 
     /// Fails when the file is no longer what was shown. Fine when nothing was.
-    pub fn check(&self, now: &FileSnapshot, shown: &str) -> Result<(), ToolError> {
+    pub fn check_unchanged(&self, now: &FileSnapshot, shown: &str) -> Result<(), ToolError> {
         match self.shown.get() {
             Some(seen) if *seen != fingerprint(now) => {
                 let message = format!(
                     "`{shown}` changed after the change was shown; nothing was done, try again"
                 );
-                Err(ToolError::failed(ErrorReason::StaleFile, message).with("file", shown))
+                Err(ToolError::failed(ErrorReason::StaleFile, message).with_detail("file", shown))
             }
             _ => Ok(()),
         }

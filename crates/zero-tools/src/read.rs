@@ -14,11 +14,13 @@ use zero_core::{
 use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
-use crate::file_page::{model_content, note, numbered, rest};
+use crate::file_page::{number_page_lines, page_note, remaining_lines, to_model_content};
 use crate::file_path::locate_file;
 use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, TextPageRequest};
 use crate::path_not_found;
-use crate::readable_file::{FileContentKind, MediaFormat, MediaKind, ReadableFile, binary};
+use crate::readable_file::{
+    FileContentKind, MediaFormat, MediaKind, ReadableFile, binary_file_error,
+};
 use crate::text_encoding::TextEncoding;
 
 /// Reads a file. Text comes with line numbers, up to 2,000 lines at a time; when a file is longer,
@@ -56,7 +58,7 @@ pub struct ReadPlan {
 }
 
 impl ReadPlan {
-    fn first(&self) -> u64 {
+    fn first_line(&self) -> u64 {
         self.offset.unwrap_or(1)
     }
 
@@ -65,14 +67,14 @@ impl ReadPlan {
     }
 
     /// ` (lines 10-14)` where only some are asked for.
-    fn range(&self) -> String {
+    fn describe_range(&self) -> String {
         match (self.offset, self.limit) {
             (None, None) => String::new(),
-            (_, None) => format!(" (from line {})", self.first()),
-            (_, Some(1)) => format!(" (line {})", self.first()),
+            (_, None) => format!(" (from line {})", self.first_line()),
+            (_, Some(1)) => format!(" (line {})", self.first_line()),
             (_, Some(limit)) => {
-                let last = self.first().saturating_add(limit - 1);
-                format!(" (lines {}-{last})", self.first())
+                let last = self.first_line().saturating_add(limit - 1);
+                format!(" (lines {}-{last})", self.first_line())
             }
         }
     }
@@ -87,7 +89,7 @@ impl Tool for ReadTool {
     type Plan = ReadPlan;
     const NAME: &'static str = "Read";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Read file",
             category: ToolCategory::File,
@@ -99,8 +101,8 @@ impl Tool for ReadTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("reads one file").within([
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("reads one file").with_bounds([
             ToolBound::lines(
                 "a call, where `limit` does not say otherwise",
                 LINES_DEFAULT as usize,
@@ -118,7 +120,7 @@ impl Tool for ReadTool {
 
     fn describe(&self, plan: &ReadPlan) -> CallDescription {
         CallDescription {
-            title: format!("Read `{}`{}", plan.file.shown(), plan.range()),
+            title: format!("Read `{}`{}", plan.file.display_path(), plan.describe_range()),
             locations: vec![plan.location()],
         }
     }
@@ -132,13 +134,17 @@ impl Tool for ReadTool {
         plan: Arc<ReadPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<ReadOutput>, ToolError> {
-        cx.blocking(move |cx| {
-            let document =
-                ReadableFile::new(path_not_found::open_file(&plan.file, cx)?, plan.file.shown())?;
-            match document.nature() {
+        cx.run_blocking(move |cx| {
+            let document = ReadableFile::new(
+                path_not_found::open_file(&plan.file, cx)?,
+                plan.file.display_path(),
+            )?;
+            match document.content_kind() {
                 FileContentKind::Text(encoding) => read_text(document, encoding, &plan, cx),
                 FileContentKind::Media(media) => read_media(document, media, &plan, cx),
-                FileContentKind::Binary(mime) => Err(binary(plan.file.shown(), mime)),
+                FileContentKind::Binary(mime) => {
+                    Err(binary_file_error(plan.file.display_path(), mime))
+                }
             }
         })
         .await
@@ -151,21 +157,21 @@ fn read_text(
     plan: &ReadPlan,
     cx: &CallContext,
 ) -> Result<ToolReply<ReadOutput>, ToolError> {
-    let first = plan.first();
+    let first = plan.first_line();
     let request = TextPageRequest {
         first,
         lines_max: plan.limit.unwrap_or(LINES_DEFAULT),
         bytes_max: cx.limits().model_output_bytes_max.as_usize(),
     };
-    let page = document.page(plan.file.path(), encoding, request, cx)?;
+    let page = document.read_page(plan.file.path(), encoding, request, cx)?;
     if first > page.total_lines.max(1) {
-        return Err(past_the_end(plan, page.total_lines));
+        return Err(past_end_error(plan, page.total_lines));
     }
     // Whoever says how many lines they want knows that there may be more.
     let is_cut = page.is_full || plan.limit.is_none();
-    let rest = rest(&page, first).filter(|_| is_cut);
-    let note = note(&page, encoding);
-    let shown = plan.file.shown();
+    let rest = remaining_lines(&page, first).filter(|_| is_cut);
+    let note = page_note(&page, encoding);
+    let shown = plan.file.display_path();
     let summary = match page.lines {
         0 => format!("`{shown}` is empty"),
         1 if page.total_lines == 1 => format!("Read the one line of `{shown}`"),
@@ -175,24 +181,27 @@ fn read_text(
         }
     };
     Ok(ToolReply {
-        output: ReadOutput { content: numbered(&page, first), total_lines: page.total_lines },
-        content: vec![model_content(page, first, rest, note)],
+        output: ReadOutput {
+            content: number_page_lines(&page, first),
+            total_lines: page.total_lines,
+        },
+        content: vec![to_model_content(page, first, rest, note)],
         display: ResultDisplay::markdown(summary),
         locations: vec![plan.location()],
     })
 }
 
-fn past_the_end(plan: &ReadPlan, total_lines: u64) -> ToolError {
-    let shown = plan.file.shown();
+fn past_end_error(plan: &ReadPlan, total_lines: u64) -> ToolError {
+    let shown = plan.file.display_path();
     let lines = match total_lines {
         0 => "is empty".to_owned(),
         1 => "has 1 line".to_owned(),
         lines => format!("has {lines} lines"),
     };
-    let message = format!("`{shown}` {lines}; line {} is past its end", plan.first());
+    let message = format!("`{shown}` {lines}; line {} is past its end", plan.first_line());
     ToolError::invalid(ErrorReason::OutOfRange, message)
-        .with("file", shown)
-        .with("total_lines", total_lines)
+        .with_detail("file", shown)
+        .with_detail("total_lines", total_lines)
 }
 
 fn read_media(
@@ -201,7 +210,7 @@ fn read_media(
     plan: &ReadPlan,
     cx: &CallContext,
 ) -> Result<ToolReply<ReadOutput>, ToolError> {
-    let encoded = document.encoded(plan.file.path(), cx)?;
+    let encoded = document.encode(plan.file.path(), cx)?;
     let (mime, data) = (media.mime.to_owned(), encoded.data);
     let label = format!("[{mime}, {} bytes]", encoded.bytes);
     let content = match media.kind {
@@ -213,7 +222,7 @@ fn read_media(
     };
     Ok(ToolReply {
         content: vec![content],
-        display: ResultDisplay::markdown(format!("Read `{}` {label}", plan.file.shown())),
+        display: ResultDisplay::markdown(format!("Read `{}` {label}", plan.file.display_path())),
         output: ReadOutput { content: label, total_lines: 0 },
         locations: vec![plan.location()],
     })
@@ -246,7 +255,7 @@ mod tests {
     #[track_caller]
     fn check(bytes: &[u8], mut input: Value, expected: &str) {
         let host = TestHost::new();
-        host.write("f", bytes);
+        host.write_file("f", bytes);
         input["file_path"] = json!("f");
         assert_eq!(host.text("Read", input), expected, "{bytes:?}");
     }
@@ -259,7 +268,7 @@ mod tests {
 
     #[test]
     fn programs_get_numbered_lines_and_their_total() {
-        let host = TestHost::new().files(&[("a.go", "func main() {\n\t// Hello\n}\n")]);
+        let host = TestHost::new().with_files(&[("a.go", "func main() {\n\t// Hello\n}\n")]);
         let result = host.ok("Read", json!({"file_path": "a.go"}));
         assert_eq!(
             result.structured,
@@ -277,7 +286,7 @@ mod tests {
     #[test]
     fn a_page_says_where_to_go_on() {
         let long: String = (1..=2_500).map(|n| format!("{n}\n")).collect();
-        let host = TestHost::new().files(&[("f", &long)]);
+        let host = TestHost::new().with_files(&[("f", &long)]);
         let text = host.text("Read", json!({"file_path": "f"}));
         assert!(text.ends_with("\n2000 (lines 1-2000 of 2500)"));
         let text = host.text("Read", json!({"file_path": "f", "offset": 2_001}));
@@ -287,8 +296,8 @@ mod tests {
 
     #[test]
     fn a_page_fits_what_the_model_may_get() {
-        let host = TestHost::new().model_output_bytes_max(100);
-        host.write("f", "0123456789\n".repeat(20).as_bytes());
+        let host = TestHost::new().with_model_output_max(100);
+        host.write_file("f", "0123456789\n".repeat(20).as_bytes());
         let text = host.text("Read", json!({"file_path": "f", "limit": 10}));
         assert!(text.ends_with("(lines 1-5 of 20)"), "{text}");
     }
@@ -338,7 +347,7 @@ mod tests {
 
     #[test]
     fn an_offset_past_the_end_says_how_long_the_file_is() {
-        let host = TestHost::new().files(&[("f", "a\nb\n"), ("one", "a"), ("empty", "")]);
+        let host = TestHost::new().with_files(&[("f", "a\nb\n"), ("one", "a"), ("empty", "")]);
         let at = |file: &str, offset: u64| json!({"file_path": file, "offset": offset});
         let out = ErrorReason::OutOfRange;
         check_error(&host, at("f", 3), out, "`f` has 2 lines; line 3 is past its end");
@@ -353,7 +362,7 @@ mod tests {
         #[track_caller]
         fn check(name: &str, bytes: &[u8], mime: &str) {
             let host = TestHost::new();
-            host.write(name, bytes);
+            host.write_file(name, bytes);
             let result = host.ok("Read", json!({"file_path": name}));
             let found = match &result.content[0] {
                 ToolResultPart::Image { mime, .. } => format!("image {mime}"),
@@ -381,11 +390,11 @@ mod tests {
 
     #[test]
     fn media_that_fit_in_no_result_are_refused_with_their_size() {
-        let host = TestHost::new().result_bytes_max(10_000);
+        let host = TestHost::new().with_result_max(10_000);
         let png = |size: usize| [b"\x89PNG\r\n\x1A\n".to_vec(), vec![0; size - 8]].concat();
-        host.write("fits.png", &png(4_428));
+        host.write_file("fits.png", &png(4_428));
         host.ok("Read", json!({"file_path": "fits.png"}));
-        host.write("large.png", &png(4_500));
+        host.write_file("large.png", &png(4_500));
         let error = host.err("Read", json!({"file_path": "large.png"}));
         assert_eq!(error.reason(), Some(ErrorReason::TooLarge));
         assert_eq!(error.details["size"], 4_500);
@@ -395,8 +404,8 @@ mod tests {
     #[test]
     fn other_binaries_are_refused_by_content() {
         let host = TestHost::new();
-        host.write("a.txt", b"PK\x03\x04\x14\0\0\0\x08\0");
-        host.write("b.txt", b"a\0\x01\x02");
+        host.write_file("a.txt", b"PK\x03\x04\x14\0\0\0\x08\0");
+        host.write_file("b.txt", b"a\0\x01\x02");
         check_error(
             &host,
             json!({"file_path": "a.txt"}),
@@ -413,7 +422,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_is_refused_at_once() {
-        let host = TestHost::new().files(&[("dir/a", "")]);
+        let host = TestHost::new().with_files(&[("dir/a", "")]);
         #[expect(clippy::disallowed_methods, reason = "nothing else makes a pipe")]
         let made = std::process::Command::new("mkfifo").arg(host.path("pipe")).status().unwrap();
         assert!(made.success());
@@ -440,7 +449,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stopped_call_reads_nothing() {
-        let host = TestHost::new().files(&[("a", "1")]);
+        let host = TestHost::new().with_files(&[("a", "1")]);
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();
         let report = host.call_until("Read", json!({"file_path": "a"}), &stop).await;
@@ -449,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_answered_with_the_nearest_names() {
-        let host = TestHost::new().files(&[("src/main.rs", "")]);
+        let host = TestHost::new().with_files(&[("src/main.rs", "")]);
         let error = host.err("Read", json!({"file_path": "src/mian.rs"}));
         assert_eq!(error.error_type, ErrorType::NotFound);
         assert_eq!(error.details["nearest"], json!(["src/main.rs"]));
@@ -473,13 +482,13 @@ mod tests {
 
     #[test]
     fn a_session_remembers_what_it_saw() {
-        let host = TestHost::with_session().files(&[("whole", "a\nb\n"), ("part", "a\nb\n")]);
+        let host = TestHost::with_session().with_files(&[("whole", "a\nb\n"), ("part", "a\nb\n")]);
         host.ok("Read", json!({"file_path": "whole"}));
         host.ok("Read", json!({"file_path": "part", "limit": 1}));
         let freshness = |name: &str| {
-            let located = host.workspace().locate(name, FinalLinkMode::Follow).unwrap();
+            let located = host.workspace().resolve(name, FinalLinkMode::Follow).unwrap();
             let now = host.snapshot(&located);
-            host.session().seen().unwrap().freshness(located.path(), &now)
+            host.session().seen_files().unwrap().freshness(located.path(), &now)
         };
         assert_eq!(
             (freshness("whole"), freshness("part")),
@@ -487,20 +496,20 @@ mod tests {
         );
         // The same bytes written again: known to be the same only where all of them were seen.
         std::thread::sleep(Duration::from_millis(20));
-        host.write("whole", b"a\nb\n");
-        host.write("part", b"a\nb\n");
+        host.write_file("whole", b"a\nb\n");
+        host.write_file("part", b"a\nb\n");
         assert_eq!(
             (freshness("whole"), freshness("part")),
             (FileFreshness::Fresh, FileFreshness::Stale)
         );
-        assert_eq!(TestHost::new().session().seen().map(|_| ()), None);
+        assert_eq!(TestHost::new().session().seen_files().map(|_| ()), None);
     }
 
     #[test]
     fn a_page_in_the_middle_of_a_huge_file_is_read_by_passing_over_the_rest() {
         let host = TestHost::new();
         let block: String = (0..5_000).map(|n| format!("{:>99}\n", n)).collect();
-        host.write("huge", block.repeat(100).as_bytes());
+        host.write_file("huge", block.repeat(100).as_bytes());
         let started = Instant::now();
         let result = host.ok("Read", json!({"file_path": "huge", "offset": 250_001, "limit": 2}));
         assert_eq!(result.structured["total_lines"], 500_000);
@@ -512,7 +521,7 @@ mod tests {
     #[test]
     fn a_line_that_never_ends_is_cut() {
         let host = TestHost::new();
-        host.write("endless", &vec![b'x'; 20_000_000]);
+        host.write_file("endless", &vec![b'x'; 20_000_000]);
         let text = host.text("Read", json!({"file_path": "endless"}));
         assert!(text.ends_with("xx… (19998000 more characters)"), "{}", text.len());
         assert!(text.len() < 3_000);

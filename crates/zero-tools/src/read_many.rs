@@ -18,7 +18,7 @@ use zero_sandbox::FolderHandle;
 use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
 use crate::file_glob::FileGlob;
-use crate::file_page::{model_content, note, numbered, rest};
+use crate::file_page::{number_page_lines, page_note, remaining_lines, to_model_content};
 use crate::file_path::locate_file;
 use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, TextPage, TextPageRequest};
 use crate::path_glob_set::PATTERN_BYTES_MAX;
@@ -31,7 +31,7 @@ const FILES_MAX: usize = 100;
 /// Below this many bytes a file's share of the answer is not worth having.
 const SHARE_BYTES_MIN: usize = 200;
 /// What a dialect takes to say how to read on.
-const REST_BYTES: usize = 64;
+const REST_NOTE_BYTES: usize = 64;
 /// Names that a title spells out.
 const TITLE_NAMES_MAX: usize = 3;
 
@@ -90,13 +90,13 @@ enum ReadTarget {
     Glob(FileGlob),
     /// A path without a meaning: the others are read all the same. How far it leads is judged, for
     /// what is said of it tells what stands there.
-    Nothing(UnreadFile, Option<TargetPath>),
+    Unresolved(UnreadFile, Option<TargetPath>),
 }
 
 impl ReadTarget {
-    fn settle(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
+    fn resolve(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
         let located = locate_file(written, workspace, FinalLinkMode::Follow);
-        if FileGlob::looks_like_one(written) {
+        if FileGlob::is_glob(written) {
             // `pages/[id].tsx` is a file where there is one.
             return match located {
                 Ok(file) if matches!(file.facts(), Ok(Some(_))) => Ok(Self::File(file)),
@@ -107,16 +107,16 @@ impl ReadTarget {
             Ok(file) => Self::File(file),
             Err(error) => {
                 let skipped = UnreadFile { file_path: written.to_owned(), reason: error.message };
-                Self::Nothing(skipped, failed_plan::settle(written, workspace))
+                Self::Unresolved(skipped, failed_plan::resolve_partial_path(written, workspace))
             }
         })
     }
 
     fn name(&self) -> &str {
         match self {
-            Self::File(file) => file.shown(),
-            Self::Glob(glob) => glob.written(),
-            Self::Nothing(skipped, _) => &skipped.file_path,
+            Self::File(file) => file.display_path(),
+            Self::Glob(glob) => glob.pattern(),
+            Self::Unresolved(skipped, _) => &skipped.file_path,
         }
     }
 }
@@ -136,7 +136,7 @@ impl Tool for ReadManyTool {
     type Plan = ReadManyPlan;
     const NAME: &'static str = "ReadMany";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Read several files",
             category: ToolCategory::File,
@@ -148,8 +148,8 @@ impl Tool for ReadManyTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("reads the files it names and those that its globs match").within([
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("reads the files it names and those that its globs match").with_bounds([
             ToolBound::count("files in a call", FILES_MAX),
             ToolBound::lines("of each file", LINES_DEFAULT as usize),
             ToolBound::characters("a line that is shown", LINE_CHARS_MAX),
@@ -158,7 +158,7 @@ impl Tool for ReadManyTool {
     }
 
     fn plan(&self, args: ReadManyArgs, workspace: &Workspace) -> Result<ReadManyPlan, ToolError> {
-        let settle = |written: &String| ReadTarget::settle(written, workspace);
+        let settle = |written: &String| ReadTarget::resolve(written, workspace);
         Ok(ReadManyPlan { wanted: args.paths.iter().map(settle).collect::<Result<_, _>>()? })
     }
 
@@ -173,7 +173,7 @@ impl Tool for ReadManyTool {
             ReadTarget::File(file) => {
                 Some(FileLocation { path: file.path().to_owned(), line: None })
             }
-            ReadTarget::Glob(_) | ReadTarget::Nothing(..) => None,
+            ReadTarget::Glob(_) | ReadTarget::Unresolved(..) => None,
         };
         CallDescription { title, locations: plan.wanted.iter().filter_map(location).collect() }
     }
@@ -184,8 +184,8 @@ impl Tool for ReadManyTool {
             let effect = match wanted {
                 ReadTarget::File(file) => Effect::Read(file.target().clone()),
                 ReadTarget::Glob(glob) => Effect::Read(glob.root().target().clone()),
-                ReadTarget::Nothing(_, Some(path)) => Effect::Read(path.clone()),
-                ReadTarget::Nothing(_, None) => continue,
+                ReadTarget::Unresolved(_, Some(path)) => Effect::Read(path.clone()),
+                ReadTarget::Unresolved(_, None) => continue,
             };
             if !effects.contains(&effect) {
                 effects.push(effect);
@@ -199,16 +199,16 @@ impl Tool for ReadManyTool {
         plan: Arc<ReadManyPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<ReadManyOutput>, ToolError> {
-        cx.blocking(move |cx| {
+        cx.run_blocking(move |cx| {
             let mut gathered = ReadCandidates::default();
             for wanted in &plan.wanted {
                 gathered.add(wanted, cx)?;
             }
             let ReadCandidates { files, mut skipped, denied, .. } = gathered;
-            let pages = read_all(&files, &mut skipped, cx)?;
+            let pages = read_candidates(&files, &mut skipped, cx)?;
             match pages.is_empty() {
-                true => Err(nothing_read(&skipped, &denied)),
-                false => Ok(reply(pages, skipped, &denied)),
+                true => Err(nothing_read_error(&skipped, &denied)),
+                false => Ok(build_reply(pages, skipped, &denied)),
             }
         })
         .await
@@ -244,7 +244,7 @@ impl ReadCandidates {
         match wanted {
             ReadTarget::File(file) => self.add_file(file),
             ReadTarget::Glob(glob) => self.add_matches(glob, cx)?,
-            ReadTarget::Nothing(skipped, _) => self.skip(&skipped.file_path, &skipped.reason),
+            ReadTarget::Unresolved(skipped, _) => self.skip(&skipped.file_path, &skipped.reason),
         }
         Ok(())
     }
@@ -259,11 +259,13 @@ impl ReadCandidates {
             return;
         }
         if self.files.len() == FILES_MAX {
-            return self
-                .skip(file.shown(), &format!("more than {FILES_MAX} files; read it by itself"));
+            return self.skip(
+                file.display_path(),
+                &format!("more than {FILES_MAX} files; read it by itself"),
+            );
         }
         self.files.push(ReadCandidate {
-            shown: file.shown().to_owned(),
+            shown: file.display_path().to_owned(),
             path: file.path().to_owned(),
             size: file.facts().ok().flatten().map_or(0, |facts| facts.size),
             handle: CandidateHandle::Located(file.clone()),
@@ -272,12 +274,12 @@ impl ReadCandidates {
 
     fn add_matches(&mut self, glob: &FileGlob, cx: &CallContext) -> Result<(), ToolError> {
         let found = glob.find(FILES_MAX, cx)?;
-        self.denied = std::mem::take(&mut self.denied).plus(found.denied);
+        self.denied = std::mem::take(&mut self.denied).merge(found.denied);
         if let Some(left_out) = &found.left_out {
-            self.skip(glob.written(), left_out);
+            self.skip(glob.pattern(), left_out);
         }
         if found.count == 0 {
-            self.skip(glob.written(), "no file matches");
+            self.skip(glob.pattern(), "no file matches");
             return Ok(());
         }
         let mut left_out = found.count - found.paths.len() as u64;
@@ -293,7 +295,7 @@ impl ReadCandidates {
             }
             self.known.insert(path.clone());
             self.files.push(ReadCandidate {
-                shown: cx.workspace().shown(&path),
+                shown: cx.workspace().display_path(&path),
                 size: folder.facts_beneath(&below).map_or(0, |facts| facts.size),
                 path,
                 handle: CandidateHandle::Beneath(Arc::clone(&folder), below),
@@ -303,7 +305,7 @@ impl ReadCandidates {
             let reason = format!(
                 "{left_out} more files match; at most {FILES_MAX} are read at once, narrow the glob"
             );
-            self.skip(glob.written(), &reason);
+            self.skip(glob.pattern(), &reason);
         }
         Ok(())
     }
@@ -327,18 +329,18 @@ impl ReadCandidate {
     }
 
     /// The beginning of it, as much as fits in its share of the answer.
-    fn read(&self, share: usize, cx: &CallContext) -> Result<FilePage, ToolError> {
+    fn read_page(&self, share: usize, cx: &CallContext) -> Result<FilePage, ToolError> {
         if share < SHARE_BYTES_MIN {
             let message = "no room is left in this answer; read it by itself";
             return Err(ToolError::failed(ErrorReason::TooLarge, message));
         }
         let bytes_max = share.saturating_sub(self.header().len());
         let document = self.open(cx)?;
-        match document.nature() {
+        match document.content_kind() {
             FileContentKind::Text(encoding) => {
                 let request = TextPageRequest { first: 1, lines_max: LINES_DEFAULT, bytes_max };
-                let page = document.page(&self.path, encoding, request, cx)?;
-                let (rest, note) = (rest(&page, 1), note(&page, encoding));
+                let page = document.read_page(&self.path, encoding, request, cx)?;
+                let (rest, note) = (remaining_lines(&page, 1), page_note(&page, encoding));
                 let (file, header) = (self.shown.clone(), self.header());
                 Ok(FilePage { file, path: self.path.clone(), header, page, rest, note })
             }
@@ -366,17 +368,17 @@ struct FilePage {
 
 impl FilePage {
     /// What it takes of the answer.
-    fn bytes(&self) -> usize {
-        numbered(&self.page, 1).len()
+    fn rendered_bytes(&self) -> usize {
+        number_page_lines(&self.page, 1).len()
             + self.header.len()
-            + self.rest.map_or(0, |_| REST_BYTES)
+            + self.rest.map_or(0, |_| REST_NOTE_BYTES)
             + self.note.as_ref().map_or(0, String::len)
     }
 }
 
 /// Reads the files, smallest first: what those leave of their share goes to the larger ones. Pages
 /// and reasons come back in the order of the files.
-fn read_all(
+fn read_candidates(
     files: &[ReadCandidate],
     skipped: &mut Vec<UnreadFile>,
     cx: &CallContext,
@@ -388,8 +390,8 @@ fn read_all(
     for (position, index) in by_size.into_iter().enumerate() {
         let share = room / (files.len() - position);
         cx.check_cancelled()?;
-        let outcome = files[index].read(share, cx);
-        room = room.saturating_sub(outcome.as_ref().map_or(0, FilePage::bytes));
+        let outcome = files[index].read_page(share, cx);
+        room = room.saturating_sub(outcome.as_ref().map_or(0, FilePage::rendered_bytes));
         outcomes.push((index, outcome));
     }
     // Reads that were stopped half way are no reasons to list.
@@ -406,7 +408,7 @@ fn read_all(
     Ok(pages)
 }
 
-fn reply(
+fn build_reply(
     pages: Vec<FilePage>,
     skipped: Vec<UnreadFile>,
     denied: &DeniedEntries,
@@ -417,15 +419,15 @@ fn reply(
     for FilePage { file, path, header, page, rest, note } in pages {
         files.push(ReadManyFile {
             file_path: file,
-            content: numbered(&page, 1),
+            content: number_page_lines(&page, 1),
             total_lines: page.total_lines,
         });
         locations.push(FileLocation { path, line: None });
         content.push(ToolResultPart::Text(header));
-        content.push(model_content(page, 1, rest, note));
+        content.push(to_model_content(page, 1, rest, note));
     }
     if !skipped.is_empty() {
-        content.push(ToolResultPart::Text(format!("Skipped:\n{}", list(&skipped))));
+        content.push(ToolResultPart::Text(format!("Skipped:\n{}", render_skipped(&skipped))));
     }
     content.extend(denied.note().map(|note| ToolResultPart::Text(format!("({note})"))));
     let count = files.len() as u64;
@@ -442,7 +444,7 @@ fn reply(
 }
 
 /// One line each; a reason that names its file needs no other beginning.
-fn list(skipped: &[UnreadFile]) -> String {
+fn render_skipped(skipped: &[UnreadFile]) -> String {
     let line = |UnreadFile { file_path, reason }: &UnreadFile| {
         let name = format!("`{file_path}`");
         if reason.starts_with(&name) {
@@ -454,13 +456,13 @@ fn list(skipped: &[UnreadFile]) -> String {
     skipped.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn nothing_read(skipped: &[UnreadFile], denied: &DeniedEntries) -> ToolError {
-    let mut message = format!("none of the files could be read:\n{}", list(skipped));
+fn nothing_read_error(skipped: &[UnreadFile], denied: &DeniedEntries) -> ToolError {
+    let mut message = format!("none of the files could be read:\n{}", render_skipped(skipped));
     message.extend(denied.note().map(|note| format!("\n({note})")));
     let error = ToolError::not_found(ErrorReason::Io, message)
-        .with("skipped", serde_json::to_value(skipped).unwrap_or_default());
+        .with_detail("skipped", serde_json::to_value(skipped).unwrap_or_default());
     match denied.count() {
-        Some(count) => error.with("left_out", count),
+        Some(count) => error.with_detail("left_out", count),
         None => error,
     }
 }
@@ -473,8 +475,8 @@ mod tests {
     use zero_core::ErrorType;
     use zero_sandbox::FinalLinkMode;
 
-    fn host() -> TestHost {
-        let host = TestHost::new().files(&[
+    fn sample_host() -> TestHost {
+        let host = TestHost::new().with_files(&[
             ("src/main.rs", "fn main() {\n}\n"),
             ("src/deep/lib.rs", "mod a;\n"),
             ("pages/[id].tsx", "page"),
@@ -484,15 +486,15 @@ mod tests {
             (".gitignore", "target"),
             (".github/ci.yml", "on: push"),
         ]);
-        host.write("src/logo.png", b"\x89PNG\r\n\x1A\n\0\0");
-        host.write("src/data.bin", b"\0\x01\x02");
+        host.write_file("src/logo.png", b"\x89PNG\r\n\x1A\n\0\0");
+        host.write_file("src/data.bin", b"\0\x01\x02");
         std::os::unix::fs::symlink("main.rs", host.path("src/link.rs")).unwrap();
         host
     }
 
     #[track_caller]
     fn check(paths: Value, expected: &str) {
-        assert_eq!(host().text("ReadMany", json!({"paths": paths})), expected);
+        assert_eq!(sample_host().text("ReadMany", json!({"paths": paths})), expected);
     }
 
     #[test]
@@ -530,7 +532,7 @@ mod tests {
 
     #[test]
     fn programs_get_files_skipped_and_count() {
-        let result = host().ok("ReadMany", json!({"paths": ["notes.md", "none*"]}));
+        let result = sample_host().ok("ReadMany", json!({"paths": ["notes.md", "none*"]}));
         assert_eq!(
             result.structured,
             json!({
@@ -543,24 +545,24 @@ mod tests {
 
     #[test]
     fn it_fails_when_nothing_could_be_read() {
-        let error = host().err("ReadMany", json!({"paths": ["none*", "src/data.bin"]}));
+        let error = sample_host().err("ReadMany", json!({"paths": ["none*", "src/data.bin"]}));
         assert_eq!(error.error_type, ErrorType::NotFound);
         assert_eq!(
             error.message,
             "none of the files could be read:\n- `none*`: no file matches\n- `src/data.bin`: binary"
         );
-        let error = host().err("ReadMany", json!({"paths": ["notes.md", "src/[a"]}));
+        let error = sample_host().err("ReadMany", json!({"paths": ["notes.md", "src/[a"]}));
         assert_eq!(error.reason(), Some(ErrorReason::BadPattern));
-        let error = host().err("ReadMany", json!({"paths": []}));
+        let error = sample_host().err("ReadMany", json!({"paths": []}));
         assert_eq!(error.reason(), Some(ErrorReason::SchemaViolation));
     }
 
     #[test]
     fn the_files_share_the_room_of_one_answer() {
-        let host = TestHost::new().model_output_bytes_max(3_000);
-        host.write("big1", "0123456789\n".repeat(1_000).as_bytes());
-        host.write("small", b"all of it");
-        host.write("big2", "0123456789\n".repeat(2_000).as_bytes());
+        let host = TestHost::new().with_model_output_max(3_000);
+        host.write_file("big1", "0123456789\n".repeat(1_000).as_bytes());
+        host.write_file("small", b"all of it");
+        host.write_file("big2", "0123456789\n".repeat(2_000).as_bytes());
         let result = host.ok("ReadMany", json!({"paths": ["big1", "small", "big2"]}));
         let rests: Vec<Option<u64>> = result
             .content
@@ -575,7 +577,8 @@ mod tests {
 
     #[test]
     fn a_glob_follows_no_link_out_of_the_workspace() {
-        let host = TestHost::new().files(&[("a/b.txt", "inside"), ("../secret/c.txt", "outside")]);
+        let host =
+            TestHost::new().with_files(&[("a/b.txt", "inside"), ("../secret/c.txt", "outside")]);
         std::os::unix::fs::symlink(host.outside().join("secret"), host.path("a/link")).unwrap();
         std::os::unix::fs::symlink("../../secret/c.txt", host.path("a/c.txt")).unwrap();
         let read = |glob: &str| host.ok("ReadMany", json!({"paths": ["a/b.txt", glob]}));
@@ -591,7 +594,7 @@ mod tests {
     fn no_more_files_are_read_than_may_be() {
         let host = TestHost::new();
         for number in 0..150 {
-            host.write(&format!("f{number:03}"), b"x");
+            host.write_file(&format!("f{number:03}"), b"x");
         }
         let result = host.ok("ReadMany", json!({"paths": ["f149", "f*"]}));
         assert_eq!(result.structured["count"], 100);
@@ -605,9 +608,9 @@ mod tests {
 
     #[test]
     fn long_lines_do_not_break_the_bound() {
-        let host = TestHost::new().model_output_bytes_max(5_000);
+        let host = TestHost::new().with_model_output_max(5_000);
         for number in 0..50 {
-            host.write(&format!("f{number}"), "x".repeat(3_000).as_bytes());
+            host.write_file(&format!("f{number}"), "x".repeat(3_000).as_bytes());
         }
         let result = host.ok("ReadMany", json!({"paths": ["*"]}));
         let count = result.structured["count"].as_u64().unwrap();
@@ -618,19 +621,19 @@ mod tests {
 
     #[test]
     fn a_session_remembers_what_it_saw() {
-        let host = TestHost::with_session().files(&[("a", "1"), ("d/b", "2")]);
+        let host = TestHost::with_session().with_files(&[("a", "1"), ("d/b", "2")]);
         host.ok("ReadMany", json!({"paths": ["a", "d/*"]}));
         for name in ["a", "d/b"] {
-            let located = host.workspace().locate(name, FinalLinkMode::Follow).unwrap();
+            let located = host.workspace().resolve(name, FinalLinkMode::Follow).unwrap();
             let now = host.snapshot(&located);
-            let freshness = host.session().seen().unwrap().freshness(located.path(), &now);
+            let freshness = host.session().seen_files().unwrap().freshness(located.path(), &now);
             assert_eq!(freshness, zero_runtime::seen_files::FileFreshness::Fresh, "{name}");
         }
     }
 
     #[test]
     fn the_title_and_the_effects_say_what_will_be_read() {
-        let host = host();
+        let host = sample_host();
         let args =
             ReadManyArgs { paths: ["a", "b", "src/*.rs", "d", "*.md"].map(str::to_owned).to_vec() };
         let plan = ReadManyTool.plan(args, host.workspace()).unwrap();
@@ -638,7 +641,7 @@ mod tests {
         let written: Vec<String> = ReadManyTool
             .effects(&plan)
             .iter()
-            .map(|effect| host.workspace().shown(effect.path().unwrap().canonical()))
+            .map(|effect| host.workspace().display_path(effect.path().unwrap().canonical()))
             .collect();
         assert_eq!(written, ["a", "b", ".", "d"]);
     }

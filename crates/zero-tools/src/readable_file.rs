@@ -20,10 +20,10 @@ use crate::text_encoding::{SAMPLE_BYTES_MAX, TextEncoding};
 /// Files up to this size are read at once, so that a session can remember exactly what it saw.
 const WHOLE_BYTES_MAX: u64 = 8_000_000;
 /// Room left in a result for what stands around a picture.
-const RESULT_ROOM_BYTES: u64 = 4_096;
+const RESULT_OVERHEAD_BYTES: u64 = 4_096;
 /// How the media look that nothing else can look like. The signs of the others (`BM`, `GIF`, `ID3`)
 /// are words that a text may begin with: those are believed only of what is not text.
-const CERTAIN_SIGNS: &[(&[u8], MediaFormat)] = &[
+const UNAMBIGUOUS_SIGNATURES: &[(&[u8], MediaFormat)] = &[
     (b"\x89PNG\r\n\x1A\n", MediaFormat::new(MediaKind::Image, "image/png")),
     (b"\xFF\xD8\xFF", MediaFormat::new(MediaKind::Image, "image/jpeg")),
     (b"%PDF-", MediaFormat::new(MediaKind::Document, "application/pdf")),
@@ -71,7 +71,7 @@ impl MediaFormat {
     }
 
     /// By the media type it was recognised as; `None` for what models cannot take in.
-    fn of_mime(mime: &str) -> Option<Self> {
+    fn from_mime(mime: &str) -> Option<Self> {
         Some(match mime {
             "image/png" => Self::new(MediaKind::Image, "image/png"),
             "image/jpeg" => Self::new(MediaKind::Image, "image/jpeg"),
@@ -89,9 +89,9 @@ impl MediaFormat {
 }
 
 /// The media type of a picture that models take in, by its first bytes.
-pub fn picture_type(bytes: &[u8]) -> Option<&'static str> {
+pub fn image_media_type(bytes: &[u8]) -> Option<&'static str> {
     let sample = bytes.get(..bytes.len().min(SAMPLE_BYTES_MAX)).unwrap_or_default();
-    let media = infer::get(sample).and_then(|found| MediaFormat::of_mime(found.mime_type()))?;
+    let media = infer::get(sample).and_then(|found| MediaFormat::from_mime(found.mime_type()))?;
     (media.kind == MediaKind::Image).then_some(media.mime)
 }
 
@@ -108,10 +108,12 @@ impl ReadableFile {
     pub(crate) fn new(mut file: File, shown: &str) -> Result<Self, ToolError> {
         let fail = |error| file_error::from_io("read", shown, &error);
         // The facts come first: a change while it is being read makes what was seen stale.
-        let facts = FileFacts::of_file(&file).map_err(fail)?;
+        let facts = FileFacts::from_file(&file).map_err(fail)?;
         if facts.file_type != FileType::File {
             let message = format!("`{shown}` is not an ordinary file");
-            return Err(ToolError::invalid(ErrorReason::SpecialFile, message).with("file", shown));
+            return Err(
+                ToolError::invalid(ErrorReason::SpecialFile, message).with_detail("file", shown)
+            );
         }
         let head_max =
             if facts.size <= WHOLE_BYTES_MAX { WHOLE_BYTES_MAX } else { SAMPLE_BYTES_MAX as u64 };
@@ -123,8 +125,8 @@ impl ReadableFile {
     }
 
     /// What it is.
-    pub(crate) fn nature(&self) -> FileContentKind {
-        let certain = CERTAIN_SIGNS.iter().find(|(sign, _)| self.head.starts_with(sign));
+    pub(crate) fn content_kind(&self) -> FileContentKind {
+        let certain = UNAMBIGUOUS_SIGNATURES.iter().find(|(sign, _)| self.head.starts_with(sign));
         if let Some((_, media)) = certain {
             return FileContentKind::Media(*media);
         }
@@ -135,23 +137,23 @@ impl ReadableFile {
             return FileContentKind::Text(encoding);
         }
         let mime = infer::get(sample).map(|found| found.mime_type());
-        mime.and_then(MediaFormat::of_mime)
+        mime.and_then(MediaFormat::from_mime)
             .map_or(FileContentKind::Binary(mime), FileContentKind::Media)
     }
 
     /// One page of it as text, as the person's editor has it where that has it. The session
     /// remembers what was seen of `path`.
-    pub(crate) fn page(
+    pub(crate) fn read_page(
         mut self,
         path: &Path,
         encoding: TextEncoding,
         request: TextPageRequest,
         cx: &CallContext,
     ) -> Result<TextPage, ToolError> {
-        let unsaved = self.is_whole.then(|| cx.unsaved(path, &self.head)).flatten();
+        let unsaved = self.is_whole.then(|| cx.unsaved_bytes(path, &self.head)).flatten();
         let is_unsaved = unsaved.is_some();
         self.head = unsaved.unwrap_or(self.head);
-        let body = self.head.strip_prefix(encoding.mark()).unwrap_or(&self.head);
+        let body = self.head.strip_prefix(encoding.byte_order_mark()).unwrap_or(&self.head);
         let source = body.chain(&self.file);
         let mut page = read_page(source, encoding, request, || cx.is_cancelled()).map_err(
             |error| match error {
@@ -163,21 +165,21 @@ impl ReadableFile {
         let saw_all = page.lines == page.total_lines && page.cut_lines == 0;
         // What an editor has can change without the file: only its bytes tell.
         let is_known = self.is_whole && (saw_all || cx.has_editor());
-        match cx.seen() {
-            Some(seen) if is_unsaved => seen.saw_unsaved(path, self.facts, &self.head),
-            _ => self.remember(path, is_known.then_some(&self.head), cx),
+        match cx.seen_files() {
+            Some(seen) if is_unsaved => seen.record_unsaved(path, self.facts, &self.head),
+            _ => self.record_read(path, is_known.then_some(&self.head), cx),
         }
         Ok(page)
     }
 
     /// All of it, encoded. The session remembers what was seen of `path`.
-    pub(crate) fn encoded(
+    pub(crate) fn encode(
         mut self,
         path: &Path,
         cx: &CallContext,
     ) -> Result<EncodedMedia, ToolError> {
         let result_max = cx.limits().result_bytes_max;
-        let bytes_max = result_max.get().saturating_sub(RESULT_ROOM_BYTES) / 4 * 3;
+        let bytes_max = result_max.get().saturating_sub(RESULT_OVERHEAD_BYTES) / 4 * 3;
         if self.facts.size <= bytes_max && !self.is_whole {
             let rest = bytes_max.saturating_sub(self.head.len() as u64) + 1;
             (&self.file)
@@ -194,29 +196,29 @@ impl ReadableFile {
                 ByteSize::bytes(bytes_max)
             );
             return Err(ToolError::invalid(ErrorReason::TooLarge, message)
-                .with("file", self.shown.as_str())
-                .with("size", bytes));
+                .with_detail("file", self.shown.as_str())
+                .with_detail("size", bytes));
         }
-        self.remember(path, Some(&self.head), cx);
+        self.record_read(path, Some(&self.head), cx);
         Ok(EncodedMedia { data: BASE64.encode(&self.head), bytes })
     }
 
-    fn remember(&self, path: &Path, bytes: Option<&Vec<u8>>, cx: &CallContext) {
-        if let Some(seen) = cx.seen() {
-            seen.saw(path, self.facts, bytes.map(Vec::as_slice));
+    fn record_read(&self, path: &Path, bytes: Option<&Vec<u8>>, cx: &CallContext) {
+        if let Some(seen) = cx.seen_files() {
+            seen.record(path, self.facts, bytes.map(Vec::as_slice));
         }
     }
 }
 
 /// The error for a file that is neither text nor media.
-pub(crate) fn binary(shown: &str, mime: Option<&str>) -> ToolError {
+pub(crate) fn binary_file_error(shown: &str, mime: Option<&str>) -> ToolError {
     let what = mime.map_or_else(|| "a binary file".to_owned(), |mime| format!("binary ({mime})"));
     let message = format!(
         "`{shown}` is {what}, not text; look at it with a command such as `file`, `strings` or `xxd`"
     );
-    let error = ToolError::invalid(ErrorReason::Binary, message).with("file", shown);
+    let error = ToolError::invalid(ErrorReason::Binary, message).with_detail("file", shown);
     match mime {
-        Some(mime) => error.with("mime", mime),
+        Some(mime) => error.with_detail("mime", mime),
         None => error,
     }
 }

@@ -9,7 +9,7 @@ use zero_core::{
 };
 use zero_runtime::{CallDescription, ToolBound, ToolInfo, ToolReply};
 
-use crate::text_format::{counted, one_line};
+use crate::text_format::{pluralize, to_single_line};
 
 /// Most steps of one list. Whoever has more has not yet found the steps.
 pub(crate) const STEPS_MAX: usize = 100;
@@ -69,7 +69,7 @@ pub struct TaskListOutput {
 }
 
 /// What a tool says of itself that keeps such a list.
-pub(crate) fn about(display_name: &'static str) -> ToolInfo {
+pub(crate) fn tool_info(display_name: &'static str) -> ToolInfo {
     ToolInfo {
         display_name,
         category: ToolCategory::Project,
@@ -82,7 +82,7 @@ pub(crate) fn about(display_name: &'static str) -> ToolInfo {
 }
 
 /// What keeping one touches.
-pub(crate) fn effects(what: &str) -> Effects {
+pub(crate) fn state_effects(what: &str) -> Effects {
     vec![Effect::State(format!("the {what}"))]
 }
 
@@ -99,36 +99,36 @@ impl TaskList {
     /// The list in the field `field` of an input. The first text of a step says what it is, the last
     /// what is said while it is worked on. An error names every entry that is wrong.
     pub(crate) fn new(field: &str, steps: Vec<TaskStep>) -> Result<Self, ToolError> {
-        let wrong = violations(field, &steps);
+        let wrong = find_violations(field, &steps);
         if !wrong.is_empty() {
             return Err(ToolError::from_violations(&wrong));
         }
         let done = steps.iter().filter(|step| step.status == StepStatus::Completed).count();
         let current = steps.iter().find(|step| step.status == StepStatus::InProgress);
-        let now = current.and_then(|step| step.texts.last()).map(|(_, text)| one_line(text));
-        let entries = steps.iter().map(entry).collect();
+        let now = current.and_then(|step| step.texts.last()).map(|(_, text)| to_single_line(text));
+        let entries = steps.iter().map(to_plan_entry).collect();
         Ok(Self { entries, now, done })
     }
 
     /// `1 of 3 steps done`.
-    fn progress(&self) -> String {
+    fn describe_progress(&self) -> String {
         match self.entries.len() {
             0 => "empty".to_owned(),
-            all => format!("{} of {} done", self.done, counted(all as u64, "step", "steps")),
+            all => format!("{} of {} done", self.done, pluralize(all as u64, "step", "steps")),
         }
     }
 
     /// What keeping it does, for a person.
-    pub(crate) fn described(&self, what: &str) -> CallDescription {
-        let title = format!("Update the {what} ({})", self.progress());
+    pub(crate) fn describe(&self, what: &str) -> CallDescription {
+        let title = format!("Update the {what} ({})", self.describe_progress());
         CallDescription { title, locations: Vec::new() }
     }
 
     /// What is said of the list that stands now.
-    pub(crate) fn reply(&self, what: &str) -> ToolReply<TaskListOutput> {
+    pub(crate) fn build_reply(&self, what: &str) -> ToolReply<TaskListOutput> {
         let mut text = match self.entries.is_empty() {
             true => format!("The {what} is empty now."),
-            false => format!("The {what} is kept: {}.", self.progress()),
+            false => format!("The {what} is kept: {}.", self.describe_progress()),
         };
         match &self.now {
             Some(now) => text.push_str(&format!(" Now: {now}.")),
@@ -146,7 +146,7 @@ impl TaskList {
     }
 }
 
-fn entry(step: &TaskStep) -> PlanEntry {
+fn to_plan_entry(step: &TaskStep) -> PlanEntry {
     let priority = match step.priority {
         StepPriority::High => "high",
         StepPriority::Medium => "medium",
@@ -158,17 +158,17 @@ fn entry(step: &TaskStep) -> PlanEntry {
         StepStatus::Completed => "completed",
     };
     PlanEntry {
-        content: one_line(what(step)),
+        content: to_single_line(step_text(step)),
         priority: priority.to_owned(),
         status: status.to_owned(),
     }
 }
 
-fn what(step: &TaskStep) -> &str {
+fn step_text(step: &TaskStep) -> &str {
     step.texts.first().map_or("", |(_, text)| text.trim())
 }
 
-fn violations(field: &str, steps: &[TaskStep]) -> Vec<SchemaViolation> {
+fn find_violations(field: &str, steps: &[TaskStep]) -> Vec<SchemaViolation> {
     let mut wrong = Vec::new();
     if steps.len() > STEPS_MAX {
         let expected = format!("at most {STEPS_MAX} entries");
@@ -181,7 +181,7 @@ fn violations(field: &str, steps: &[TaskStep]) -> Vec<SchemaViolation> {
             let chars = text.chars().count();
             let found = match () {
                 () if text.trim().is_empty() => "an empty text".to_owned(),
-                () if chars > STEP_CHARS_MAX => counted(chars as u64, "character", "characters"),
+                () if chars > STEP_CHARS_MAX => pluralize(chars as u64, "character", "characters"),
                 () => continue,
             };
             let expected = format!("a text of 1 to {STEP_CHARS_MAX} characters");
@@ -189,10 +189,10 @@ fn violations(field: &str, steps: &[TaskStep]) -> Vec<SchemaViolation> {
         }
         match current {
             Some((first, other)) if step.status == StepStatus::InProgress => {
-                let shown: String = what(other).chars().take(SHOWN_CHARS_MAX).collect();
+                let shown: String = step_text(other).chars().take(SHOWN_CHARS_MAX).collect();
                 let expected = format!(
                     "`pending` or `completed`, since entry {first} ({}) is in progress and only one may be",
-                    zero_core::sanitize::quoted(&shown)
+                    zero_core::sanitize::to_quoted_line(&shown)
                 );
                 let pointer = format!("/{field}/{at}/status");
                 wrong.push(SchemaViolation::new(pointer, expected, "`in_progress`"));

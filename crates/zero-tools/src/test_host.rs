@@ -86,21 +86,21 @@ impl TestHost {
     }
 
     /// The same with another bound on what the model gets.
-    pub(crate) fn model_output_bytes_max(mut self, bytes: u64) -> Self {
+    pub(crate) fn with_model_output_max(mut self, bytes: u64) -> Self {
         self.limits.model_output_bytes_max = ByteSize::bytes(bytes);
         self.start();
         self
     }
 
     /// The same with another bound on a whole result.
-    pub(crate) fn result_bytes_max(mut self, bytes: u64) -> Self {
+    pub(crate) fn with_result_max(mut self, bytes: u64) -> Self {
         self.limits.result_bytes_max = ByteSize::bytes(bytes);
         self.start();
         self
     }
 
     /// The same with these roots, which must exist, named as seen from the first folder.
-    pub(crate) fn roots(mut self, roots: &[&'static str]) -> Self {
+    pub(crate) fn with_roots(mut self, roots: &[&'static str]) -> Self {
         self.roots = roots.to_vec();
         self.start();
         self
@@ -108,7 +108,7 @@ impl TestHost {
 
     /// The same where what has one of these names, or lies in a folder of that name, may not be
     /// read. A name may have several parts.
-    pub(crate) fn denying(mut self, names: &[&'static str]) -> Self {
+    pub(crate) fn with_denied(mut self, names: &[&'static str]) -> Self {
         self.denied = names.to_vec();
         self.start();
         self
@@ -122,21 +122,21 @@ impl TestHost {
     }
 
     /// The same where notes are kept, those of the person beside the workspace.
-    pub(crate) fn remembering(self) -> Self {
+    pub(crate) fn with_notes(self) -> Self {
         let state = StateDir::new(self.temp.path().join("state"));
         let own = self.temp.path().canonicalize().unwrap().join("own");
         let memories = zero_runtime::notes::NoteStoreSet::new(Some(own), state);
-        self.running.as_ref().unwrap().0.keep(Arc::new(memories));
+        self.running.as_ref().unwrap().0.insert_extension(Arc::new(memories));
         self
     }
 
     /// Brings one more tool, until it is started anew.
-    pub(crate) fn add(&self, tool: Arc<dyn AnyTool>) {
+    pub(crate) fn add_tool(&self, tool: Arc<dyn AnyTool>) {
         self.running.as_ref().unwrap().0.registry().add("test", vec![tool]).unwrap();
     }
 
     /// Calls that hold a place.
-    pub(crate) fn in_flight(&self) -> usize {
+    pub(crate) fn calls_in_flight(&self) -> usize {
         self.running.as_ref().unwrap().0.in_flight()
     }
 
@@ -150,24 +150,24 @@ impl TestHost {
             elicitor: self.elicitor.clone(),
             ..ToolHostConfig::new(workspace, state)
         });
-        host.registry().add(zero_runtime::dialect::BUILTIN, crate::builtin()).unwrap();
+        host.registry().add(zero_runtime::dialect::BUILTIN, crate::builtin_tools()).unwrap();
         let session = match self.has_session {
             true => host.open_session(SessionId::new("test").unwrap()).unwrap(),
-            false => host.one_shot().unwrap(),
+            false => host.open_one_shot_session().unwrap(),
         };
         self.running = Some((host, session));
     }
 
     /// Writes text files, with the folders they need.
-    pub(crate) fn files(self, files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_files(self, files: &[(&str, &str)]) -> Self {
         for (name, text) in files {
-            self.write(name, text.as_bytes());
+            self.write_file(name, text.as_bytes());
         }
         self
     }
 
     /// Writes a file of any bytes, with the folders it needs.
-    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn write_file(&self, name: &str, bytes: &[u8]) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
@@ -229,7 +229,7 @@ impl TestHost {
     #[track_caller]
     pub(crate) fn ok(&self, tool: &str, input: Value) -> ToolResult {
         let shown = format!("{tool} {input}");
-        match self.wait(self.call(tool, input)).outcome {
+        match self.block_on(self.call(tool, input)).outcome {
             Ok(outcome) => outcome.result,
             Err(error) => panic!("{shown}: {error}"),
         }
@@ -239,7 +239,7 @@ impl TestHost {
     #[track_caller]
     pub(crate) fn err(&self, tool: &str, input: Value) -> ToolError {
         let shown = format!("{tool} {input}");
-        match self.wait(self.call(tool, input)).outcome {
+        match self.block_on(self.call(tool, input)).outcome {
             Ok(outcome) => panic!("{shown}: {:?}", outcome.result),
             Err(error) => error,
         }
@@ -267,7 +267,7 @@ impl TestHost {
         pieces.join("\n")
     }
 
-    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 }

@@ -51,16 +51,16 @@ impl TextEncoding {
             return Some(Self { encoding, bom: true });
         }
         if sample.contains(&0) {
-            return utf16_without_mark(sample, complete);
+            return detect_utf16_without_mark(sample, complete);
         }
-        if too_many_controls(sample) {
+        if has_too_many_controls(sample) {
             return None;
         }
         let encoding = match std::str::from_utf8(sample) {
             Ok(_) => UTF_8,
             // The sample may end in the middle of a character.
             Err(error) if error.error_len().is_none() && !complete => UTF_8,
-            Err(_) if mostly_utf8(sample) => UTF_8,
+            Err(_) if is_mostly_utf8(sample) => UTF_8,
             Err(_) => {
                 let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
                 detector.feed(sample, complete);
@@ -72,7 +72,7 @@ impl TextEncoding {
 
     /// Tells the encoding of a file that is there whole, by the part of it that Read looks at: what
     /// is read in one encoding must not be changed in another.
-    pub fn of_file(bytes: &[u8]) -> Option<Self> {
+    pub fn detect_in_file(bytes: &[u8]) -> Option<Self> {
         let sample = &bytes[..bytes.len().min(SAMPLE_BYTES_MAX)];
         Self::detect(sample, sample.len() == bytes.len())
     }
@@ -91,7 +91,7 @@ impl TextEncoding {
     }
 
     /// The mark a file in this encoding starts with; empty when it has none.
-    pub fn mark(self) -> &'static [u8] {
+    pub fn byte_order_mark(self) -> &'static [u8] {
         match (self.bom, self.encoding) {
             (false, _) => b"",
             (true, encoding) if encoding == UTF_16LE => b"\xFF\xFE",
@@ -107,32 +107,32 @@ impl TextEncoding {
 
     /// All of a file as text, without its mark; what is no character becomes U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> String {
-        let body = bytes.strip_prefix(self.mark()).unwrap_or(bytes);
+        let body = bytes.strip_prefix(self.byte_order_mark()).unwrap_or(bytes);
         self.encoding.decode_without_bom_handling(body).0.into_owned()
     }
 
     /// True when files in it start with a byte order mark.
-    pub fn has_mark(self) -> bool {
+    pub fn has_byte_order_mark(self) -> bool {
         self.bom
     }
 
     /// A text as this encoding writes it, mark included. What would read back as anything else is
     /// refused: some encodings write `¥` as a backslash.
     pub fn encode(self, text: &str) -> Result<Vec<u8>, UnencodableChar> {
-        let mut bytes = self.mark().to_vec();
+        let mut bytes = self.byte_order_mark().to_vec();
         if self.encoding == UTF_16LE {
             bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
         } else if self.encoding == UTF_16BE {
             bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes));
         } else {
-            let encoded = self.faithful(text).ok_or_else(|| self.first_unencodable(text))?;
+            let encoded = self.encode_lossless(text).ok_or_else(|| self.first_unencodable(text))?;
             bytes.extend_from_slice(&encoded);
         }
         Ok(bytes)
     }
 
     /// A text in the encoding's own bytes, if they say the same.
-    fn faithful(self, text: &str) -> Option<Cow<'_, [u8]>> {
+    fn encode_lossless(self, text: &str) -> Option<Cow<'_, [u8]>> {
         let (encoded, _, failed) = self.encoding.encode(text);
         let is_same = || self.encoding.decode_without_bom_handling(&encoded).0 == text;
         (!failed && is_same()).then_some(encoded)
@@ -141,7 +141,7 @@ impl TextEncoding {
     fn first_unencodable(self, text: &str) -> UnencodableChar {
         let mut line = 1;
         for character in text.chars() {
-            if self.faithful(character.encode_utf8(&mut [0; 4])).is_none() {
+            if self.encode_lossless(character.encode_utf8(&mut [0; 4])).is_none() {
                 return UnencodableChar { character, line, encoding: self.encoding.name() };
             }
             line += usize::from(character == '\n');
@@ -156,7 +156,7 @@ impl TextEncoding {
 
 /// Text in UTF-16 without a mark has a zero in nearly every second byte, always on the same side. So
 /// have small numbers: only what is text beyond doubt is taken for it.
-fn utf16_without_mark(sample: &[u8], complete: bool) -> Option<TextEncoding> {
+fn detect_utf16_without_mark(sample: &[u8], complete: bool) -> Option<TextEncoding> {
     let pairs = sample.chunks_exact(2);
     if complete && !pairs.remainder().is_empty() {
         return None;
@@ -190,7 +190,7 @@ fn is_wide_text(sample: &[u8], encoding: &'static Encoding, complete: bool) -> b
     controls as f64 <= text.chars().count() as f64 * WIDE_CONTROL_SHARE_MAX
 }
 
-fn too_many_controls(sample: &[u8]) -> bool {
+fn has_too_many_controls(sample: &[u8]) -> bool {
     // Tab to carriage return, escape and backspace occur in honest text.
     let is_control =
         |byte: &&u8| (**byte < 0x20 && !matches!(**byte, 8..=13 | 27)) || **byte == 0x7F;
@@ -200,7 +200,7 @@ fn too_many_controls(sample: &[u8]) -> bool {
 
 /// UTF-8 with a few bytes gone bad is still UTF-8: reading it as anything else would garble all of
 /// the characters that are right.
-fn mostly_utf8(sample: &[u8]) -> bool {
+fn is_mostly_utf8(sample: &[u8]) -> bool {
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in sample.utf8_chunks() {
         good += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(found.as_deref(), expected, "{bytes:?}");
     }
 
-    fn utf16(text: &str) -> Vec<u8> {
+    fn encode_utf16(text: &str) -> Vec<u8> {
         text.encode_utf16().flat_map(u16::to_le_bytes).collect()
     }
 
@@ -230,8 +230,8 @@ mod tests {
         check(b"\xEF\xBB\xBFmarked", Some("UTF-8 with a byte order mark"));
         check(b"\xFF\xFEa\0b\0", Some("UTF-16LE with a byte order mark"));
         check(b"\xFE\xFF\0a\0b", Some("UTF-16BE with a byte order mark"));
-        check(&utf16("plain text without a mark\r\n"), Some("UTF-16LE"));
-        check(&utf16("one character, Ā, has its zero on the other side"), Some("UTF-16LE"));
+        check(&encode_utf16("plain text without a mark\r\n"), Some("UTF-16LE"));
+        check(&encode_utf16("one character, Ā, has its zero on the other side"), Some("UTF-16LE"));
         check(b"caf\xE9 cr\xE8me br\xFBl\xE9e", Some("windows-1252"));
         check(
             "日本語のテキストです。"
@@ -255,7 +255,7 @@ mod tests {
         check(b"a\0b\0c", None);
         check(b"a\0b\0", None);
         check(b"a\0b\0c\0d\0e", None);
-        check(&utf16("half of one \u{1F600}")[..26], None);
+        check(&encode_utf16("half of one \u{1F600}")[..26], None);
         let numbers = (0..500_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u16);
         check(&numbers.flat_map(u16::to_le_bytes).collect::<Vec<_>>(), None);
         check(&[1, 2, 3, 4, 5, 6, 7, 1, 2, 3], None);
@@ -266,7 +266,7 @@ mod tests {
     fn a_sample_may_end_within_a_character() {
         let cut = &"aé".as_bytes()[..2];
         assert_eq!(TextEncoding::detect(cut, false), Some(TextEncoding::UTF_8));
-        let wide = utf16("a smile \u{1F600}");
+        let wide = encode_utf16("a smile \u{1F600}");
         for cut in [1, 2, 3] {
             let found = TextEncoding::detect(&wide[..wide.len() - cut], false);
             assert_eq!(found.map(TextEncoding::name).as_deref(), Some("UTF-16LE"), "{cut}");
@@ -277,8 +277,8 @@ mod tests {
     fn what_lies_beyond_the_sample_does_not_count() {
         let mut bytes = b"plain\n".repeat(SAMPLE_BYTES_MAX / 6 + 1);
         bytes.extend_from_slice(b"caf\xE9 cr\xE8me br\xFBl\xE9e");
-        assert_eq!(TextEncoding::of_file(&bytes), Some(TextEncoding::UTF_8));
-        let found = TextEncoding::of_file(&bytes[bytes.len() - 20..]);
+        assert_eq!(TextEncoding::detect_in_file(&bytes), Some(TextEncoding::UTF_8));
+        let found = TextEncoding::detect_in_file(&bytes[bytes.len() - 20..]);
         assert_eq!(found.map(TextEncoding::name).as_deref(), Some("windows-1252"));
     }
 

@@ -47,12 +47,12 @@ impl Tool for TodoWriteTool {
     type Plan = TaskList;
     const NAME: &'static str = "TodoWrite";
 
-    fn about(&self) -> ToolInfo {
-        task_list::about("Update the task list")
+    fn info(&self) -> ToolInfo {
+        task_list::tool_info("Update the task list")
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("replaces the task list of the session").within(task_list::bounds())
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("replaces the task list of the session").with_bounds(task_list::bounds())
     }
 
     fn plan(&self, args: TodoWriteArgs, _workspace: &Workspace) -> Result<TaskList, ToolError> {
@@ -65,11 +65,11 @@ impl Tool for TodoWriteTool {
     }
 
     fn describe(&self, list: &TaskList) -> CallDescription {
-        list.described("task list")
+        list.describe("task list")
     }
 
     fn effects(&self, _list: &TaskList) -> Effects {
-        task_list::effects("task list")
+        task_list::state_effects("task list")
     }
 
     async fn run(
@@ -77,7 +77,7 @@ impl Tool for TodoWriteTool {
         list: Arc<TaskList>,
         _cx: CallContext,
     ) -> Result<ToolReply<TaskListOutput>, ToolError> {
-        Ok(list.reply("task list"))
+        Ok(list.build_reply("task list"))
     }
 }
 
@@ -88,12 +88,12 @@ mod tests {
 
     use crate::test_host::TestHost;
 
-    fn todo(content: &str, status: &str) -> Value {
+    fn todo_json(content: &str, status: &str) -> Value {
         json!({"content": content, "status": status, "activeForm": format!("Doing {content}")})
     }
 
     #[track_caller]
-    fn refuses(todos: Value, expected: &[&str]) {
+    fn check_rejected(todos: Value, expected: &[&str]) {
         let error = TestHost::new().err("TodoWrite", json!({ "todos": todos }));
         for part in expected {
             assert!(error.message.contains(part), "{part}\n{}", error.message);
@@ -104,8 +104,8 @@ mod tests {
     fn the_list_is_replaced_and_shown_as_a_plan() {
         let host = TestHost::new();
         let todos = json!([
-            todo("a", "completed"),
-            todo("b\nc", "in_progress"),
+            todo_json("a", "completed"),
+            todo_json("b\nc", "in_progress"),
             {"content": "d", "status": "pending", "activeForm": "Doing d", "priority": "high"},
         ]);
         let result = host.ok("TodoWrite", json!({ "todos": todos }));
@@ -123,26 +123,30 @@ mod tests {
         assert_eq!(said, "The task list is kept: 1 of 3 steps done. Now: Doing b\\nc.");
         assert_eq!(host.text("TodoWrite", json!({"todos": []})), "The task list is empty now.");
         assert_eq!(
-            host.text("TodoWrite", json!({"todos": [todo("a", "pending")]})),
+            host.text("TodoWrite", json!({"todos": [todo_json("a", "pending")]})),
             "The task list is kept: 0 of 1 step done. Nothing is in progress: mark what you begin."
         );
     }
 
     #[test]
     fn what_is_wrong_is_said_of_each_entry() {
-        refuses(
-            json!([todo("first", "in_progress"), todo("b", "pending"), todo("c", "in_progress")]),
+        check_rejected(
+            json!([
+                todo_json("first", "in_progress"),
+                todo_json("b", "pending"),
+                todo_json("c", "in_progress")
+            ]),
             &["/todos/2/status", "entry 0 (`first`) is in progress and only one may be"],
         );
-        refuses(
-            json!([todo(" ", "pending"), todo(&"x".repeat(501), "pending")]),
+        check_rejected(
+            json!([todo_json(" ", "pending"), todo_json(&"x".repeat(501), "pending")]),
             &["/todos/0/content", "an empty text", "/todos/1/content", "501 characters"],
         );
-        refuses(
+        check_rejected(
             json!([{"content": "a", "status": "done"}]),
             &["/todos/0/activeForm", "/todos/0/status", "\"in_progress\""],
         );
-        let many: Vec<Value> = (0..101).map(|_| todo("a", "pending")).collect();
-        refuses(json!(many), &["/todos", "at most 100 entries", "101"]);
+        let many: Vec<Value> = (0..101).map(|_| todo_json("a", "pending")).collect();
+        check_rejected(json!(many), &["/todos", "at most 100 entries", "101"]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The first prints function declarations, as JSON. It runs beside calls, confined, when somebody
 //! asks for it ([`ToolDiscovery::refresh`]); what it said last is kept, so that the tools are there at
-//! once the next time ([`ToolDiscovery::known`]) and stay when it fails. The second gets the name of a
+//! once the next time ([`ToolDiscovery::known_tools`]) and stay when it fails. The second gets the name of a
 //! tool as its last word and the arguments as JSON on its input; each run of it is a call like any
 //! other, judged as the command that it is.
 //!
@@ -32,7 +32,9 @@ use zero_sandbox::StateDir;
 use declaration_store::DeclarationStore;
 pub use discovered_tool::DiscoveredTool;
 pub use list_command::ToolDiscoveryError;
-pub use tool_declaration::{CommandToolDeclaration, RejectedDeclaration, ToolListError, parse};
+pub use tool_declaration::{
+    CommandToolDeclaration, RejectedDeclaration, ToolListError, parse_declarations,
+};
 
 /// The first part of the names of these tools, which no server can have for its own.
 pub const PREFIX: &str = "cmd";
@@ -100,13 +102,13 @@ impl ToolDiscovery {
     }
 
     /// The tools as they were listed last. Starts nothing.
-    pub fn known(&self) -> Vec<Arc<dyn AnyTool>> {
-        self.tools(&self.store.load().unwrap_or_default())
+    pub fn known_tools(&self) -> Vec<Arc<dyn AnyTool>> {
+        self.build_tools(&self.store.load().unwrap_or_default())
     }
 
     /// Registers the tools as they were listed last. Starts nothing.
     pub fn register_known(&self, registry: &ToolRegistry) {
-        register(registry, self.known());
+        register_tools(registry, self.known_tools());
     }
 
     /// Has the command list its tools, and puts them in the place of those it listed before. When
@@ -115,11 +117,11 @@ impl ToolDiscovery {
         &self,
         registry: &ToolRegistry,
     ) -> Result<DiscoveryReport, ToolDiscoveryError> {
-        let (declared, quarantined, notes) = self.survey().await?;
-        let (before, tools) = (specs(&self.known()), self.tools(&declared));
-        let after = specs(&tools);
-        self.store.save(&declared).map_err(ToolDiscoveryError::Kept)?;
-        register(registry, tools);
+        let (declared, quarantined, notes) = self.list_tools().await?;
+        let (before, tools) = (specs_by_name(&self.known_tools()), self.build_tools(&declared));
+        let after = specs_by_name(&tools);
+        self.store.save(&declared).map_err(ToolDiscoveryError::Store)?;
+        register_tools(registry, tools);
         let mut refreshed = DiscoveryReport { quarantined, notes, ..DiscoveryReport::default() };
         for (name, spec) in &after {
             match before.get(name) {
@@ -135,19 +137,24 @@ impl ToolDiscovery {
     }
 
     /// What the command lists now, and what is to be known of its run.
-    async fn survey(
+    async fn list_tools(
         &self,
     ) -> Result<
         (Vec<CommandToolDeclaration>, Vec<RejectedDeclaration>, Vec<String>),
         ToolDiscoveryError,
     > {
-        let survey =
-            list_command::run(&self.services, &self.list, &self.folder, self.list_timeout).await?;
+        let survey = list_command::run_list_command(
+            &self.services,
+            &self.list,
+            &self.folder,
+            self.list_timeout,
+        )
+        .await?;
         let list = self.list.clone();
         // Schemas from elsewhere may take their time.
-        let read = tokio::task::spawn_blocking(move || match parse(&survey.stdout) {
+        let read = tokio::task::spawn_blocking(move || match parse_declarations(&survey.stdout) {
             Ok((declared, quarantined)) => Ok((declared, quarantined, survey.notes)),
-            Err(why) => Err(survey.unreadable(&list, why)),
+            Err(why) => Err(survey.unreadable_error(&list, why)),
         });
         let lost = |_| ToolDiscoveryError::Failed {
             command: self.list.join(" "),
@@ -157,7 +164,7 @@ impl ToolDiscovery {
         read.await.map_err(lost)?
     }
 
-    fn tools(&self, declared: &[CommandToolDeclaration]) -> Vec<Arc<dyn AnyTool>> {
+    fn build_tools(&self, declared: &[CommandToolDeclaration]) -> Vec<Arc<dyn AnyTool>> {
         let tool = |declared: &CommandToolDeclaration| -> Arc<dyn AnyTool> {
             Arc::new(DiscoveredTool::new(declared, &self.call, &self.folder))
         };
@@ -165,13 +172,13 @@ impl ToolDiscovery {
     }
 }
 
-fn specs(tools: &[Arc<dyn AnyTool>]) -> BTreeMap<ToolName, ToolSpec> {
+fn specs_by_name(tools: &[Arc<dyn AnyTool>]) -> BTreeMap<ToolName, ToolSpec> {
     tools.iter().map(|tool| (tool.spec().name.clone(), tool.spec().clone())).collect()
 }
 
 /// Names are checked to be apart when they are parsed, and nobody else's begin with [`PREFIX`], so
 /// that every tool finds its place.
-fn register(registry: &ToolRegistry, tools: Vec<Arc<dyn AnyTool>>) {
+fn register_tools(registry: &ToolRegistry, tools: Vec<Arc<dyn AnyTool>>) {
     let tools = tools.into_iter().map(|tool| (tool, ToolVisibility::Always)).collect();
     for homeless in registry.replace(SOURCE, tools) {
         tracing::warn!(tool = %homeless.spec().name, "the name of a discovered tool is taken");

@@ -30,14 +30,14 @@ use ignore_files::SkippedFolders;
 const THREADS_MAX: usize = 12;
 
 /// Entries a thread meets between two looks at whether the call was cancelled.
-const ENTRIES_PER_LOOK: u64 = 32;
+const ENTRIES_PER_CANCEL_CHECK: u64 = 32;
 /// Entries a thread meets between two words on how far it is.
 const ENTRIES_PER_PROGRESS: u64 = 10_000;
 
 /// What one thread of a walk does with the files it meets.
 pub(crate) trait FileVisitor: Send {
     /// Called for each ordinary file, with its path below the base.
-    fn file(&mut self, relative: &Path);
+    fn visit_file(&mut self, relative: &Path);
 }
 
 /// Decides by its path below the base whether a folder is entered, or a file visited.
@@ -82,7 +82,7 @@ impl FileWalk {
     pub(crate) fn for_pattern(pattern: &PathGlobSet) -> Self {
         let common = pattern.common_folder();
         Self {
-            hidden: pattern.names_hidden(),
+            hidden: pattern.matches_hidden(),
             depth_max: pattern.depth_max(),
             enter: (!common.as_os_str().is_empty()).then(|| {
                 Box::new(move |path: &Path, entry| {
@@ -104,7 +104,7 @@ impl FileWalk {
         cx: &CallContext,
         visitor: impl Fn() -> V,
     ) -> Result<WalkResult<V>, ToolError> {
-        if let Some(file) = ignore_files::unreadable_from(base) {
+        if let Some(file) = ignore_files::find_unreadable_from(base) {
             let mut left_out = SkippedFolders::default();
             left_out.add(base.path().join(file));
             return Ok(WalkResult { visitors: vec![], left_out, denied: DeniedEntries::default() });
@@ -120,18 +120,18 @@ impl FileWalk {
             Box::new(move |entry| {
                 met += 1;
                 // Asking takes a lock that all threads share.
-                if met.is_multiple_of(ENTRIES_PER_LOOK) && cx.is_cancelled() {
+                if met.is_multiple_of(ENTRIES_PER_CANCEL_CHECK) && cx.is_cancelled() {
                     return WalkState::Quit;
                 }
                 if met.is_multiple_of(ENTRIES_PER_PROGRESS) {
-                    cx.progress(format!("still searching, more than {met} entries so far"));
+                    cx.report_progress(format!("still searching, more than {met} entries so far"));
                 }
                 // An entry that cannot be looked at is left out, as one that is not there.
                 let Ok(entry) = entry else { return WalkState::Continue };
                 if entry.file_type().is_some_and(|kind| kind.is_file())
                     && let Some(visitor) = &mut hand.visitor
                 {
-                    visitor.file(below.of(entry.path()));
+                    visitor.visit_file(below.strip(entry.path()));
                 }
                 WalkState::Continue
             })
@@ -153,7 +153,7 @@ impl FileWalk {
         reads: Option<Arc<ReadFilter>>,
     ) -> WalkBuilder {
         let mut walk = WalkBuilder::new(base.path());
-        walk.threads(threads()).hidden(!self.hidden).max_depth(self.depth_max);
+        walk.threads(thread_count()).hidden(!self.hidden).max_depth(self.depth_max);
         // Within a repository its borders count: the rules of one around it stay outside. Where there
         // is no repository, a `.gitignore` counts all the same.
         walk.require_git(base.path().ancestors().any(|folder| folder.join(".git").exists()));
@@ -163,14 +163,14 @@ impl FileWalk {
         let below = BasePrefix::new(base.path());
         let base = base.clone();
         walk.filter_entry(move |entry| {
-            let (path, kind) = (below.of(entry.path()), kind_of(entry));
-            if !self.meets(path, entry, kind, reads.as_deref()) {
+            let (path, kind) = (below.strip(entry.path()), entry_kind(entry));
+            if !self.is_included(path, entry, kind, reads.as_deref()) {
                 return false;
             }
             // The crate reads a folder's ignore files as soon as it is let in.
             let unreadable = match kind {
                 WalkEntryKind::File => None,
-                WalkEntryKind::Folder => ignore_files::unreadable_in(&base, path),
+                WalkEntryKind::Folder => ignore_files::find_unreadable_in(&base, path),
             };
             let Some(file) = unreadable else { return true };
             left_out.lock().unwrap_or_else(PoisonError::into_inner).add(base.path().join(file));
@@ -180,7 +180,7 @@ impl FileWalk {
     }
 
     /// Whether something below the base is looked at. The base itself is never asked about.
-    fn meets(
+    fn is_included(
         &self,
         path: &Path,
         entry: &DirEntry,
@@ -195,7 +195,7 @@ impl FileWalk {
             && !is_too_deep
             && self.without.as_deref() != Some(path)
             // No link is followed, so below a canonical base every path is canonical.
-            && reads.is_none_or(|reads| !is_visited || reads.lets_in(path, entry.path(), kind))
+            && reads.is_none_or(|reads| !is_visited || reads.allows(path, entry.path(), kind))
             && self.enter.as_ref().is_none_or(|enter| enter(path, kind))
     }
 }
@@ -224,19 +224,19 @@ impl BasePrefix {
         Self { prefix_bytes: base.len() + usize::from(!base.ends_with(b"/")) }
     }
 
-    fn of(self, path: &Path) -> &Path {
+    fn strip(self, path: &Path) -> &Path {
         let bytes = path.as_os_str().as_bytes();
         Path::new(OsStr::from_bytes(bytes.get(self.prefix_bytes..).unwrap_or_default()))
     }
 }
 
-fn kind_of(entry: &DirEntry) -> WalkEntryKind {
+fn entry_kind(entry: &DirEntry) -> WalkEntryKind {
     match entry.file_type() {
         Some(kind) if kind.is_dir() => WalkEntryKind::Folder,
         _ => WalkEntryKind::File,
     }
 }
 
-fn threads() -> usize {
+fn thread_count() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
 }

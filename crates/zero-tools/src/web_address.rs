@@ -51,7 +51,7 @@ impl WebAddress {
     }
 
     /// What going there is judged as.
-    pub(crate) fn effect(&self) -> Effect {
+    pub(crate) fn fetch_effect(&self) -> Effect {
         Effect::Net(self.url.host_str().unwrap_or_default().to_owned())
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         match (WebAddress::parse(written), expected) {
             (Ok(address), Ok((url, host))) => {
                 assert_eq!(address.url().as_str(), url);
-                assert_eq!(address.effect(), Effect::Net(host.to_owned()));
+                assert_eq!(address.fetch_effect(), Effect::Net(host.to_owned()));
             }
             (Err(error), Err(why)) => assert!(error.message.contains(why), "{written}: {error}"),
             (found, _) => panic!("{written}: {found:?}"),

@@ -37,13 +37,13 @@ const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 const PROMPT_BYTES_MAX: usize = 16 * 1024;
 /// Most of a page that is given without a model, in bytes; more is chosen from. A model that reads it
 /// says no more either.
-const CHOSEN_BYTES_MAX: usize = 24 * 1024;
+const EXCERPT_BYTES_MAX: usize = 24 * 1024;
 /// Most that is told of what else is on a page, in characters.
 const OTHER_PARTS_CHARS_MAX: usize = 2_000;
 /// How long all of it may take.
-const WHOLE_TIME: Duration = Duration::from_secs(120);
+const TOTAL_TIME_MAX: Duration = Duration::from_secs(120);
 /// What is asked for: Markdown where a server has it.
-const ACCEPTED: HeaderValue = HeaderValue::from_static(
+const ACCEPT_HEADER: HeaderValue = HeaderValue::from_static(
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, application/pdf;q=0.7, */*;q=0.1",
 );
 
@@ -88,7 +88,7 @@ impl Default for WebFetchLimits {
 pub struct WebFetchArgs {
     /// The whole address, such as `https://go.dev/doc/effective_go`.
     url: String,
-    /// What to find or extract on the page, such as `the section about error handling`.
+    /// What to find or extract on the page, such as `the section info error handling`.
     prompt: String,
 }
 
@@ -117,7 +117,7 @@ pub struct WebFetchTool {
 
 impl WebFetchTool {
     /// The same with other bounds.
-    pub fn within(limits: WebFetchLimits) -> Self {
+    pub fn with_limits(limits: WebFetchLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 }
@@ -128,7 +128,7 @@ impl Tool for WebFetchTool {
     type Plan = WebFetchPlan;
     const NAME: &'static str = "WebFetch";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Fetch page",
             category: ToolCategory::Network,
@@ -140,7 +140,7 @@ impl Tool for WebFetchTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "connects to the host of the address, to get the page; a host that is not allowed is asked about, and an address inside the machine or its network refused";
         let WebFetchLimits {
             page_bytes_max,
@@ -150,16 +150,16 @@ impl Tool for WebFetchTool {
             body_time,
             reading_time,
         } = self.limits;
-        ToolNotes::of(effects).within([
+        ToolNotes::new(effects).with_bounds([
             ToolBound::bytes("the address", web_address::BYTES_MAX),
             ToolBound::bytes("`prompt`", PROMPT_BYTES_MAX),
             ToolBound::bytes("a page, unpacked", page_bytes_max),
             ToolBound::bytes("text that is read of it", TEXT_BYTES_MAX),
-            ToolBound::bytes("what is shown of it", CHOSEN_BYTES_MAX),
+            ToolBound::bytes("what is shown of it", EXCERPT_BYTES_MAX),
             ToolBound::count("pages of a PDF", pdf::PAGES_MAX),
             ToolBound::count(
                 "redirects that are followed, all on the same host",
-                RedirectPolicy::SameHost.most(),
+                RedirectPolicy::SameHost.max_redirects(),
             ),
             ToolBound::time("connecting", connect_time),
             ToolBound::time("the head of the answer", head_time),
@@ -182,22 +182,25 @@ impl Tool for WebFetchTool {
     }
 
     fn describe(&self, plan: &WebFetchPlan) -> CallDescription {
-        let title = format!("Fetch {}", sanitize::quoted(plan.address.url().as_str()));
+        let title = format!("Fetch {}", sanitize::to_quoted_line(plan.address.url().as_str()));
         CallDescription { title, locations: Vec::new() }
     }
 
     fn effects(&self, plan: &WebFetchPlan) -> Effects {
-        vec![plan.address.effect()]
+        vec![plan.address.fetch_effect()]
     }
 
     fn deadline(&self, _plan: &WebFetchPlan) -> Option<Duration> {
-        Some(WHOLE_TIME)
+        Some(TOTAL_TIME_MAX)
     }
 
     /// All of the address, and what it is wanted for.
     fn preview(&self, plan: &WebFetchPlan, _cx: &CallContext) -> Option<ResultDisplay> {
-        let url = sanitize::block(plan.address.url().as_str(), "");
-        Some(ResultDisplay::markdown(format!("{url}\n{}", sanitize::block(&plan.prompt, ""))))
+        let url = sanitize::to_code_block(plan.address.url().as_str(), "");
+        Some(ResultDisplay::markdown(format!(
+            "{url}\n{}",
+            sanitize::to_code_block(&plan.prompt, "")
+        )))
     }
 
     async fn run(
@@ -208,25 +211,25 @@ impl Tool for WebFetchTool {
         let url = plan.address.url();
         let policy = cx.web().policy_number();
         if let Some(page) = self.cache.get(policy, url.as_str()) {
-            return self.answer(page, true, &plan.prompt, &cx).await;
+            return self.reply_with_page(page, true, &plan.prompt, &cx).await;
         }
         let fetched = tokio::select! {
-            fetched = fetch(&plan.address, &self.limits, &cx) => fetched?,
+            fetched = fetch_page(&plan.address, &self.limits, &cx) => fetched?,
             () = cx.cancelled() => return Err(ToolError::cancelled()),
         };
         if let Some(to) = &fetched.redirect {
-            return Ok(moved(url.as_str(), to.as_str(), &cx));
+            return Ok(reply_redirect(url.as_str(), to.as_str(), &cx));
         }
         if !fetched.status.is_success() {
-            return Err(refused(&fetched));
+            return Err(http_status_error(&fetched));
         }
-        let page = Arc::new(cx.blocking(move |_| web_page::read(&fetched)).await?);
-        self.cache.put(policy, url.as_str(), &page);
-        self.answer(page, false, &plan.prompt, &cx).await
+        let page = Arc::new(cx.run_blocking(move |_| web_page::read_response(&fetched)).await?);
+        self.cache.insert(policy, url.as_str(), &page);
+        self.reply_with_page(page, false, &plan.prompt, &cx).await
     }
 }
 
-async fn fetch(
+async fn fetch_page(
     address: &WebAddress,
     limits: &WebFetchLimits,
     cx: &CallContext,
@@ -234,7 +237,7 @@ async fn fetch(
     let WebFetchLimits { page_bytes_max, connect_time, head_time, idle_time, body_time, .. } =
         *limits;
     let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT, ACCEPTED);
+    headers.insert(ACCEPT, ACCEPT_HEADER);
     let outgoing = OutgoingRequest {
         method: Method::GET,
         url: address.url().clone(),
@@ -244,17 +247,17 @@ async fn fetch(
         head_time,
     };
     let limits = BodyLimits { bytes_max: page_bytes_max, idle: idle_time, whole: body_time };
-    let client = cx.web().client(connect_time).map_err(|error| failed(&error))?;
-    client.fetch(outgoing, limits).await.map_err(|error| failed(&error))
+    let client = cx.web().client(connect_time).map_err(|error| web_error_to_tool_error(&error))?;
+    client.fetch(outgoing, limits).await.map_err(|error| web_error_to_tool_error(&error))
 }
 
 /// What a piece of HTML says, without its marks: engines send tags and entities in their results.
-pub(crate) fn plain_text(html: &str) -> String {
-    html::plain(html)
+pub(crate) fn html_to_plain_text(html: &str) -> String {
+    html::to_plain_text(html)
 }
 
 /// Why nothing came, as a tool says it.
-pub(crate) fn failed(error: &WebError) -> ToolError {
+pub(crate) fn web_error_to_tool_error(error: &WebError) -> ToolError {
     let (error_type, reason) = match error {
         WebError::Refused(_) => (ErrorType::PermissionDenied, ErrorReason::Denied),
         WebError::TimedOut { .. } => (ErrorType::Timeout, ErrorReason::Deadline),
@@ -270,11 +273,11 @@ pub(crate) fn failed(error: &WebError) -> ToolError {
 }
 
 /// An answer that is none.
-fn refused(fetched: &WebResponse) -> ToolError {
+fn http_status_error(fetched: &WebResponse) -> ToolError {
     let status = fetched.status;
-    let said = zero_runtime::web::shortened(&fetched.body)
+    let said = zero_runtime::web::shorten_untrusted(&fetched.body)
         .filter(|said| !said.starts_with('<'))
-        .map_or_else(String::new, |said| format!("; {}", untrusted_text::said(&said)));
+        .map_or_else(String::new, |said| format!("; {}", untrusted_text::quote_untrusted(&said)));
     let advice = match status.as_u16() {
         401 | 403 => "; the page wants a login or does not want to be fetched: try another source",
         404 | 410 => "; check the address, or look for it with WebSearch",
@@ -286,18 +289,21 @@ fn refused(fetched: &WebResponse) -> ToolError {
         _ => ErrorType::ExecutionFailed,
     };
     let message = format!("the server answered HTTP {status}{said}{advice}");
-    ToolError::new(kind, ErrorReason::RemoteFailure, message).with("status", status.as_u16())
+    ToolError::new(kind, ErrorReason::RemoteFailure, message).with_detail("status", status.as_u16())
 }
 
 /// The page has moved to another origin. Whether to go there is for whoever asked, and judged anew.
-fn moved(from: &str, to: &str, cx: &CallContext) -> ToolReply<WebFetchOutput> {
+fn reply_redirect(from: &str, to: &str, cx: &CallContext) -> ToolReply<WebFetchOutput> {
     let content = format!("{from} redirects to another origin, which was not followed: {to}");
-    let text =
-        untrusted_text::marked(&sanitize::line(from), &sanitize::harmless(&content), cx.call());
+    let text = untrusted_text::wrap_untrusted(
+        &sanitize::to_line(from),
+        &sanitize::replace_unsafe_chars(&content),
+        cx.call(),
+    );
     let text = format!("{text}\n(To read it, call this tool again with that address.)");
     ToolReply {
         content: vec![ToolResultPart::Text(text.clone())],
-        display: ResultDisplay::markdown(format!("redirects to {}", sanitize::quoted(to))),
+        display: ResultDisplay::markdown(format!("redirects to {}", sanitize::to_quoted_line(to))),
         output: WebFetchOutput { content: text, redirect: Some(to.to_owned()) },
         locations: Vec::new(),
     }
@@ -312,16 +318,16 @@ struct PageExcerpt {
 }
 
 impl WebFetchTool {
-    async fn answer(
+    async fn reply_with_page(
         &self,
         page: Arc<WebPage>,
         cached: bool,
         prompt: &str,
         cx: &CallContext,
     ) -> Result<ToolReply<WebFetchOutput>, ToolError> {
-        let told = told(&page, prompt, self.limits.reading_time, cx).await?;
+        let told = excerpt_page(&page, prompt, self.limits.reading_time, cx).await?;
         let mut theirs = match &page.title {
-            Some(title) => format!("Title: {}\n\n", sanitize::line(title)),
+            Some(title) => format!("Title: {}\n\n", sanitize::to_line(title)),
             None => String::new(),
         };
         theirs.push_str(if told.content.is_empty() {
@@ -330,17 +336,19 @@ impl WebFetchTool {
             &told.content
         });
         if !told.other_parts.is_empty() {
-            let others = sanitize::shortened(&told.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
+            let others = sanitize::truncate(&told.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
             theirs.push_str(&format!("\n\nOther parts of the page: {others}"));
         }
-        let mut text = untrusted_text::marked(&sanitize::line(&page.url), &theirs, cx.call());
+        let mut text =
+            untrusted_text::wrap_untrusted(&sanitize::to_line(&page.url), &theirs, cx.call());
         let kept = cached.then(|| "fetched within the last 15 minutes".to_owned());
         for note in page.note.iter().chain(&told.notes).chain(&kept) {
             text.push_str(&format!("\n({note})"));
         }
         let title = page.title.as_deref().unwrap_or(&page.url);
         let bytes = zero_core::ByteSize::bytes(page.text.len() as u64);
-        let display = format!("{}: {bytes} of {}", sanitize::quoted(title), page.content_type);
+        let display =
+            format!("{}: {bytes} of {}", sanitize::to_quoted_line(title), page.content_type);
         Ok(ToolReply {
             content: vec![ToolResultPart::Text(text.clone())],
             display: ResultDisplay::markdown(display),
@@ -351,7 +359,7 @@ impl WebFetchTool {
 }
 
 /// Answers the prompt with a model, where there is one, and with the parts about it otherwise.
-async fn told(
+async fn excerpt_page(
     page: &Arc<WebPage>,
     prompt: &str,
     reading_time: Duration,
@@ -363,7 +371,7 @@ async fn told(
         && !page.text.is_empty()
     {
         let PageSelection { text, left_out } =
-            chosen(page, prompt, reader.text_bytes_max(), cx).await?;
+            select_sections(page, prompt, reader.text_bytes_max(), cx).await?;
         let reading =
             ReadingRequest { question: prompt.to_owned(), source: page.url.clone(), text };
         let read = tokio::select! {
@@ -376,15 +384,18 @@ async fn told(
                 notes.extend(left_out.map(|_| was_cut()));
                 notes.push("a model read the page and answered".to_owned());
                 // It may say back what it read.
-                let kept = content.floor_char_boundary(CHOSEN_BYTES_MAX.min(content.len()));
-                let content = untrusted_text::plain(content.get(..kept).unwrap_or_default());
+                let kept = content.floor_char_boundary(EXCERPT_BYTES_MAX.min(content.len()));
+                let content = untrusted_text::strip_hidden(content.get(..kept).unwrap_or_default());
                 return Ok(PageExcerpt { content, other_parts: Vec::new(), notes });
             }
-            Ok(Err(why)) => notes.push(format!("no model read the page: {}", sanitize::line(&why))),
+            Ok(Err(why)) => {
+                notes.push(format!("no model read the page: {}", sanitize::to_line(&why)))
+            }
             Err(_) => notes.push("no model read the page: it took too long".to_owned()),
         }
     }
-    let PageSelection { text, left_out } = chosen(page, prompt, CHOSEN_BYTES_MAX, cx).await?;
+    let PageSelection { text, left_out } =
+        select_sections(page, prompt, EXCERPT_BYTES_MAX, cx).await?;
     let mut other_parts = Vec::new();
     if let Some(OmittedSections { shown, parts, headings }) = left_out {
         other_parts = headings;
@@ -396,12 +407,13 @@ async fn told(
 }
 
 /// The parts of a page about a prompt. A long page takes its time, on a thread of its own.
-async fn chosen(
+async fn select_sections(
     page: &Arc<WebPage>,
     prompt: &str,
     bytes_max: usize,
     cx: &CallContext,
 ) -> Result<PageSelection, ToolError> {
     let (page, prompt) = (Arc::clone(page), prompt.to_owned());
-    cx.blocking(move |_| Ok(page_selection::choose(&page.text, &prompt, bytes_max))).await
+    cx.run_blocking(move |_| Ok(page_selection::select_relevant(&page.text, &prompt, bytes_max)))
+        .await
 }

@@ -22,7 +22,7 @@ use zero_sandbox::Workspace;
 use crate::text_encoding::TextEncoding;
 use crate::untrusted_text;
 use crate::web_address::{self, WebAddress};
-use crate::web_fetch::failed;
+use crate::web_fetch::web_error_to_tool_error;
 
 /// Largest request, in bytes, and most lines of one: what a person is asked about is shown in full
 /// wherever they are asked, and nobody looks through more.
@@ -58,7 +58,7 @@ const METHODS: [Method; 7] = [
 
 /// Headers that the connection decides on, or that would have a proxy or server read the request as
 /// two.
-const RESERVED: [&str; 10] = [
+const RESERVED_HEADERS: [&str; 10] = [
     "accept-encoding",
     "connection",
     "content-length",
@@ -127,15 +127,15 @@ impl fmt::Display for WebRequestPlan {
 
 impl WebRequestPlan {
     /// The request as it stays behind: whole, but for what looks like a secret.
-    fn without_secrets(&self) -> String {
+    fn redacted(&self) -> String {
         let Self { address, method, headers, body } = self;
-        let mut text = format!("{method} {}\n", redaction::text(address.url().as_str()));
+        let mut text = format!("{method} {}\n", redaction::redact_text(address.url().as_str()));
         for (name, value) in headers {
             let value = String::from_utf8_lossy(value.as_bytes());
-            let _ = writeln!(text, "{name}: {}", redaction::field(name.as_str(), &value));
+            let _ = writeln!(text, "{name}: {}", redaction::redact_field(name.as_str(), &value));
         }
         if !body.is_empty() {
-            let _ = write!(text, "\n{}", redaction::text(body));
+            let _ = write!(text, "\n{}", redaction::redact_text(body));
         }
         text
     }
@@ -150,7 +150,7 @@ impl Tool for WebRequestTool {
     type Plan = WebRequestPlan;
     const NAME: &'static str = "WebRequest";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Send request",
             category: ToolCategory::Network,
@@ -162,16 +162,16 @@ impl Tool for WebRequestTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "sends one request to the host of the address, which may change things there and gives away what stands in it; an address inside the machine or its network is refused";
-        ToolNotes::of(effects).within([
+        ToolNotes::new(effects).with_bounds([
             ToolBound::bytes("the address", web_address::BYTES_MAX),
             ToolBound::bytes("the request", REQUEST_BYTES_MAX),
             ToolBound::lines("the request", REQUEST_LINES_MAX),
             ToolBound::count("headers of the request", HEADERS_MAX),
             ToolBound::bytes("a header of the request", HEADER_BYTES_MAX),
             ToolBound::bytes("the answer, unpacked", ANSWER_BYTES_MAX),
-            ToolBound::count("redirects that are followed", RedirectPolicy::Return.most()),
+            ToolBound::count("redirects that are followed", RedirectPolicy::Return.max_redirects()),
             ToolBound::time("connecting", CONNECT_TIME),
             ToolBound::time("the head of the answer", HEAD_TIME),
             ToolBound::time("a body without a byte", IDLE_TIME),
@@ -186,8 +186,10 @@ impl Tool for WebRequestTool {
         let method =
             METHODS.into_iter().find(|known| known.as_str() == written).ok_or_else(|| {
                 let known = METHODS.map(|method| method.to_string()).join(", ");
-                let message =
-                    format!("`method` is {}; use one of {known}", sanitize::quoted(&written));
+                let message = format!(
+                    "`method` is {}; use one of {known}",
+                    sanitize::to_quoted_line(&written)
+                );
                 ToolError::invalid(ErrorReason::SchemaViolation, message)
             })?;
         let body = body.unwrap_or_default();
@@ -195,7 +197,7 @@ impl Tool for WebRequestTool {
             let message = format!("a {method} request has no `body`; use POST, or leave it out");
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
-        let headers = checked(headers.unwrap_or_default())?;
+        let headers = parse_headers(headers.unwrap_or_default())?;
         let plan = WebRequestPlan { address, method, headers, body };
         let whole = plan.to_string();
         if whole.len() > REQUEST_BYTES_MAX || whole.lines().count() > REQUEST_LINES_MAX {
@@ -209,12 +211,12 @@ impl Tool for WebRequestTool {
 
     fn describe(&self, plan: &WebRequestPlan) -> CallDescription {
         let WebRequestPlan { method, address, .. } = plan;
-        let title = format!("{method} {}", sanitize::quoted(address.url().as_str()));
+        let title = format!("{method} {}", sanitize::to_quoted_line(address.url().as_str()));
         CallDescription { title, locations: Vec::new() }
     }
 
     fn effects(&self, plan: &WebRequestPlan) -> Effects {
-        vec![plan.address.effect()]
+        vec![plan.address.fetch_effect()]
     }
 
     fn deadline(&self, _plan: &WebRequestPlan) -> Option<Duration> {
@@ -223,7 +225,7 @@ impl Tool for WebRequestTool {
 
     /// The request, all of it: nobody can say yes to what they have not seen.
     fn preview(&self, plan: &WebRequestPlan, _cx: &CallContext) -> Option<ResultDisplay> {
-        Some(ResultDisplay::markdown(sanitize::block(&plan.to_string(), "http")))
+        Some(ResultDisplay::markdown(sanitize::to_code_block(&plan.to_string(), "http")))
     }
 
     async fn run(
@@ -241,19 +243,20 @@ impl Tool for WebRequestTool {
             head_time: HEAD_TIME,
         };
         let limits = BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: IDLE_TIME, whole: BODY_TIME };
-        let client = cx.web().client(CONNECT_TIME).map_err(|error| failed(&error))?;
+        let client =
+            cx.web().client(CONNECT_TIME).map_err(|error| web_error_to_tool_error(&error))?;
         let answered = tokio::select! {
             answered = client.fetch(outgoing, limits) => answered,
-            () = cx.cancelled() => return Err(ToolError::cancelled().with("sent", true)),
+            () = cx.cancelled() => return Err(ToolError::cancelled().with_detail("sent", true)),
         };
-        Ok(told(&plan, answered.map_err(|error| failed(&error))?, &cx))
+        Ok(build_reply(&plan, answered.map_err(|error| web_error_to_tool_error(&error))?, &cx))
     }
 }
 
 /// The headers of a request, checked.
-fn checked(written: BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
+fn parse_headers(written: BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
     let wrong = |name: &str, why: &str| {
-        let message = format!("header {} {why}", sanitize::quoted(name));
+        let message = format!("header {} {why}", sanitize::to_quoted_line(name));
         Err(ToolError::invalid(ErrorReason::SchemaViolation, message))
     };
     if written.len() > HEADERS_MAX {
@@ -265,7 +268,7 @@ fn checked(written: BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
         let Ok(header) = HeaderName::try_from(name.as_str()) else {
             return wrong(&name, "has a name that no header has");
         };
-        if RESERVED.contains(&header.as_str()) || header.as_str().starts_with("proxy-") {
+        if RESERVED_HEADERS.contains(&header.as_str()) || header.as_str().starts_with("proxy-") {
             return wrong(&name, "is set by the connection; leave it out");
         }
         if value.len() > HEADER_BYTES_MAX {
@@ -284,7 +287,7 @@ fn checked(written: BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
     Ok(headers)
 }
 
-fn told(
+fn build_reply(
     plan: &WebRequestPlan,
     answer: WebResponse,
     cx: &CallContext,
@@ -293,7 +296,7 @@ fn told(
     let mut shown_headers: BTreeMap<String, String> = BTreeMap::new();
     let mut text = String::new();
     for (name, value) in &headers {
-        let value = sanitize::line(&String::from_utf8_lossy(value.as_bytes()));
+        let value = sanitize::to_line(&String::from_utf8_lossy(value.as_bytes()));
         let _ = writeln!(text, "{name}: {value}");
         let all = shown_headers.entry(name.to_string()).or_default();
         if !all.is_empty() {
@@ -301,30 +304,35 @@ fn told(
         }
         all.push_str(&value);
     }
-    let body_text = TextEncoding::of_file(&body).map(|encoding| encoding.decode(&body));
+    let body_text = TextEncoding::detect_in_file(&body).map(|encoding| encoding.decode(&body));
     let body_text = body_text.filter(|_| !body.is_empty());
     match &body_text {
         Some(body) => {
             text.push('\n');
-            text.push_str(&sanitize::harmless(&body.replace("\r\n", "\n")));
+            text.push_str(&sanitize::replace_unsafe_chars(&body.replace("\r\n", "\n")));
         }
         None if body.is_empty() => {}
         None => {
             let kind =
                 headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
-            let kind =
-                kind.map_or_else(String::new, |kind| format!(" of {}", sanitize::quoted(&kind)));
+            let kind = kind.map_or_else(String::new, |kind| {
+                format!(" of {}", sanitize::to_quoted_line(&kind))
+            });
             let _ = write!(text, "\n({} bytes{kind}, not text)", body.len());
         }
     }
     let line = format!("HTTP {status}");
-    let marked = untrusted_text::marked(&sanitize::line(url.as_str()), text.trim_end(), cx.call());
+    let marked = untrusted_text::wrap_untrusted(
+        &sanitize::to_line(url.as_str()),
+        text.trim_end(),
+        cx.call(),
+    );
     ToolReply {
         content: vec![ToolResultPart::Text(format!("{line}\n{marked}"))],
         // Nobody need have been asked, and what was sent is to be seen all the same.
         display: ResultDisplay::markdown(format!(
             "{}\n\n{line}",
-            sanitize::block(&plan.without_secrets(), "http")
+            sanitize::to_code_block(&plan.redacted(), "http")
         )),
         output: WebRequestOutput {
             status: status.as_u16(),

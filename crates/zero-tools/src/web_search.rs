@@ -14,7 +14,7 @@ use zero_core::{
     Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
     ToolKind, ToolResultPart, sanitize,
 };
-use zero_runtime::web::{BodyLimits, WebError, WebResponse, shortened};
+use zero_runtime::web::{BodyLimits, WebError, WebResponse, shorten_untrusted};
 use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 
@@ -104,7 +104,7 @@ impl Tool for WebSearchTool {
     type Plan = WebSearchPlan;
     const NAME: &'static str = "WebSearch";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Search web",
             category: ToolCategory::Network,
@@ -116,9 +116,9 @@ impl Tool for WebSearchTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects = "connects to the search engine that settings name, and tells it the query";
-        ToolNotes::of(effects).within([
+        ToolNotes::new(effects).with_bounds([
             ToolBound::characters("`query`", QUERY_CHARS_MAX),
             ToolBound::count("domains of a list", domain_filter::DOMAINS_MAX),
             ToolBound::count("results", RESULTS_MAX),
@@ -149,7 +149,7 @@ impl Tool for WebSearchTool {
             Some(provider) => format!(" with {}", provider.engine.name()),
             None => String::new(),
         };
-        let title = format!("Search the web for {}{with}", sanitize::quoted(&plan.query));
+        let title = format!("Search the web for {}{with}", sanitize::to_quoted_line(&plan.query));
         CallDescription { title, locations: Vec::new() }
     }
 
@@ -159,7 +159,7 @@ impl Tool for WebSearchTool {
         let endpoints = self.providers.iter().filter_map(SearchProvider::endpoint);
         let reached = endpoints.filter_map(|endpoint| {
             let host = endpoint.host_str()?.to_owned();
-            Some(match zero_runtime::web::is_outside(&endpoint) {
+            Some(match zero_runtime::web::is_public_url(&endpoint) {
                 true => Effect::Net(host),
                 false => Effect::Endpoint(host),
             })
@@ -193,11 +193,11 @@ impl Tool for WebSearchTool {
         let mut failures = Vec::new();
         for provider in &self.providers {
             let found = tokio::select! {
-                found = ask(provider, &plan, &cx) => found,
+                found = query_engine(provider, &plan, &cx) => found,
                 () = cx.cancelled() => return Err(ToolError::cancelled()),
             };
             match found {
-                Ok(results) => return Ok(told(provider, &plan, results, &cx)),
+                Ok(results) => return Ok(build_reply(provider, &plan, results, &cx)),
                 Err(why) => {
                     let engine = provider.engine.name();
                     tracing::warn!(engine, why, "a search engine failed");
@@ -211,7 +211,7 @@ impl Tool for WebSearchTool {
 }
 
 /// Asks one engine, and once more where that may help.
-async fn ask(
+async fn query_engine(
     provider: &SearchProvider,
     plan: &WebSearchPlan,
     cx: &CallContext,
@@ -228,15 +228,18 @@ async fn ask(
         }
     };
     let search = SearchQuery { query: &plan.query, domains: &plan.domains };
-    let request = provider.request(endpoint.clone(), key.as_deref(), &search)?;
-    let client = cx.web().endpoint(&endpoint, CONNECT_TIME).map_err(|error| error.to_string())?;
+    let request = provider.build_request(endpoint.clone(), key.as_deref(), &search)?;
+    let client =
+        cx.web().client_for_endpoint(&endpoint, CONNECT_TIME).map_err(|error| error.to_string())?;
     let limits = BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
     let mut attempt = 1;
     loop {
         let failure = match client.fetch(request.clone(), limits).await {
-            Ok(answer) if answer.status.is_success() => return provider.results(&answer.body),
-            Ok(answer) => EngineFailure::of_status(provider, &answer, key.as_deref()),
-            Err(error) => EngineFailure::of(&error),
+            Ok(answer) if answer.status.is_success() => {
+                return provider.parse_results(&answer.body);
+            }
+            Ok(answer) => EngineFailure::from_status(provider, &answer, key.as_deref()),
+            Err(error) => EngineFailure::from_web_error(&error),
         };
         match failure.again_after {
             Some(pause) if attempt < ATTEMPTS_MAX && pause <= RETRY_PAUSE_MAX => {
@@ -256,7 +259,7 @@ struct EngineFailure {
 }
 
 impl EngineFailure {
-    fn of(error: &WebError) -> Self {
+    fn from_web_error(error: &WebError) -> Self {
         let is_passing = matches!(
             error,
             WebError::Connect { .. } | WebError::Broken { .. } | WebError::TimedOut { .. }
@@ -264,11 +267,12 @@ impl EngineFailure {
         Self { why: error.to_string(), again_after: is_passing.then_some(RETRY_PAUSE) }
     }
 
-    fn of_status(provider: &SearchProvider, answer: &WebResponse, key: Option<&str>) -> Self {
+    fn from_status(provider: &SearchProvider, answer: &WebResponse, key: Option<&str>) -> Self {
         let status = answer.status;
-        let said = said_without(&answer.body, key);
-        let said =
-            said.map_or_else(String::new, |said| format!("; {}", untrusted_text::said(&said)));
+        let said = redact_refusal(&answer.body, key);
+        let said = said.map_or_else(String::new, |said| {
+            format!("; {}", untrusted_text::quote_untrusted(&said))
+        });
         let advice = match (provider.engine, status) {
             (SearchEngine::Searxng, StatusCode::FORBIDDEN) => {
                 "; it may not give JSON: add `json` to `search.formats` in its settings.yml"
@@ -289,14 +293,14 @@ impl EngineFailure {
 
 /// What an engine says of its refusal, without the key that it may say back: all of it is taken out
 /// before anything is cut, and where a piece is left, nothing is told.
-fn said_without(body: &[u8], key: Option<&str>) -> Option<String> {
+fn redact_refusal(body: &[u8], key: Option<&str>) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let key = key.filter(|key| !key.is_empty());
     let text = match key {
         Some(key) => text.replace(key, "[key]"),
         None => text.into_owned(),
     };
-    let said = shortened(zero_runtime::redaction::short_text(&text).as_bytes())?;
+    let said = shorten_untrusted(zero_runtime::redaction::redact_and_shorten(&text).as_bytes())?;
     let gives_away = |key: &str| {
         let (key, said) = (key.to_ascii_lowercase(), said.to_ascii_lowercase());
         let pieces = key.as_bytes().windows(KEY_PIECE_BYTES.min(key.len()));
@@ -307,7 +311,7 @@ fn said_without(body: &[u8], key: Option<&str>) -> Option<String> {
     is_fine.then_some(said)
 }
 
-fn told(
+fn build_reply(
     provider: &SearchProvider,
     plan: &WebSearchPlan,
     found: Vec<WebSearchResult>,
@@ -315,13 +319,13 @@ fn told(
 ) -> ToolReply<WebSearchOutput> {
     let engine = provider.engine.name();
     // Whatever an engine was told of domains, it is what it gives that counts.
-    let admitted = found.into_iter().filter(|result| plan.domains.admit(&result.url));
-    let results: Vec<WebSearchResult> = admitted.map(cleaned).take(RESULTS_MAX).collect();
-    let count = crate::text_format::counted(results.len() as u64, "result", "results");
+    let admitted = found.into_iter().filter(|result| plan.domains.allows(&result.url));
+    let results: Vec<WebSearchResult> = admitted.map(clean_result).take(RESULTS_MAX).collect();
+    let count = crate::text_format::pluralize(results.len() as u64, "result", "results");
     let text = match results.as_slice() {
         [] => format!(
             "No results for {}{}.",
-            sanitize::quoted(&plan.query),
+            sanitize::to_quoted_line(&plan.query),
             if plan.domains == SearchDomainFilter::default() { "" } else { " on these domains" }
         ),
         results => {
@@ -332,7 +336,7 @@ fn told(
                     format!("{}. {title}\n   {url}\n   {snippet}", at + 1).trim_end().to_owned()
                 })
                 .collect();
-            untrusted_text::marked(
+            untrusted_text::wrap_untrusted(
                 engine,
                 &format!("Top results:\n{}", entries.join("\n")),
                 cx.call(),
@@ -348,16 +352,16 @@ fn told(
 }
 
 /// A result as one that can only be read: no tags, no control characters, not long.
-fn cleaned(result: WebSearchResult) -> WebSearchResult {
+fn clean_result(result: WebSearchResult) -> WebSearchResult {
     let plain = |text: &str, chars_max: usize| {
         let start = text.get(..text.floor_char_boundary(text.len().min(8 * 1024)));
-        let text = crate::web_fetch::plain_text(start.unwrap_or_default());
-        let words = text.split(|c: char| c.is_whitespace() || !sanitize::is_harmless(c));
+        let text = crate::web_fetch::html_to_plain_text(start.unwrap_or_default());
+        let words = text.split(|c: char| c.is_whitespace() || !sanitize::is_safe_char(c));
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-        sanitize::shortened(&words.join(" "), chars_max)
+        sanitize::truncate(&words.join(" "), chars_max)
     };
     let url =
-        result.url.chars().filter(|c| sanitize::is_harmless(*c) && !c.is_whitespace()).collect();
+        result.url.chars().filter(|c| sanitize::is_safe_char(*c) && !c.is_whitespace()).collect();
     WebSearchResult {
         title: plain(&result.title, TITLE_CHARS_MAX),
         url,
@@ -374,20 +378,20 @@ mod tests {
         const KEY: &str = "tvly/A1b2C3d4E5f6G7h8";
         #[track_caller]
         fn check(body: &str, expected: Option<&str>) {
-            assert_eq!(said_without(body.as_bytes(), Some(KEY)).as_deref(), expected, "{body}");
+            assert_eq!(redact_refusal(body.as_bytes(), Some(KEY)).as_deref(), expected, "{body}");
         }
         check("bad request", Some("bad request"));
         check(&format!("no such key: {KEY}"), Some("no such key: [key]"));
         check("<p>no", None);
         // Cut in the middle, shortened, in capitals, escaped.
         let far = format!("{}{KEY}", "x ".repeat(92));
-        assert!(!said_without(far.as_bytes(), Some(KEY)).unwrap_or_default().contains("tvly"));
+        assert!(!redact_refusal(far.as_bytes(), Some(KEY)).unwrap_or_default().contains("tvly"));
         check("the key tvly/A1b2C3… is unknown", None);
         check("…E5f6G7h8 is unknown", None);
         check("TVLY/A1B2C3D4E5F6G7H8 is unknown", None);
         check(r"tvly\/A1b2C3d4E5f6G7h8", None);
-        assert_eq!(said_without(b"short ab", Some("ab")).as_deref(), Some("short [key]"));
-        assert_eq!(said_without(b"fine", Some("")).as_deref(), Some("fine"));
-        assert_eq!(said_without(b"fine", None).as_deref(), Some("fine"));
+        assert_eq!(redact_refusal(b"short ab", Some("ab")).as_deref(), Some("short [key]"));
+        assert_eq!(redact_refusal(b"fine", Some("")).as_deref(), Some("fine"));
+        assert_eq!(redact_refusal(b"fine", None).as_deref(), Some("fine"));
     }
 }

@@ -10,14 +10,14 @@ use zero_core::{
     ByteSize, Effect, Effects, ErrorReason, FileDiff, FileLocation, ResultDisplay, RiskLevel,
     TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
 };
-use zero_runtime::seen_files::{FileFreshness, stale_file};
+use zero_runtime::seen_files::{FileFreshness, stale_file_error};
 use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::{FileChange, FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
 use crate::diff::file_diff;
 use crate::editor_change_note;
 use crate::file_path::locate_file;
-use crate::lsp::{ChangedText, aftermath_bounds, with_new_problems};
+use crate::lsp::{ChangedText, aftermath_bounds, append_new_diagnostics};
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
 
@@ -65,7 +65,7 @@ impl Tool for WriteTool {
     type Plan = WritePlan;
     const NAME: &'static str = "Write";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Write file",
             category: ToolCategory::File,
@@ -77,17 +77,17 @@ impl Tool for WriteTool {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
+    fn notes(&self) -> ToolNotes {
         let effects =
             "creates one file or replaces it, with the folders it lacks; `zero undo` takes it back";
-        ToolNotes::of_change(effects)
-            .within([ToolBound::count("backups of a file", BACKUPS_MAX as usize)])
-            .within(aftermath_bounds())
+        ToolNotes::for_file_changes(effects)
+            .with_bounds([ToolBound::count("backups of a file", BACKUPS_MAX as usize)])
+            .with_bounds(aftermath_bounds())
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {
         let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
-        let backup = if args.backup { free_backup(&file, workspace)? } else { None };
+        let backup = if args.backup { find_free_backup(&file, workspace)? } else { None };
         Ok(WritePlan {
             file,
             content: args.content,
@@ -98,7 +98,7 @@ impl Tool for WriteTool {
 
     fn describe(&self, plan: &WritePlan) -> CallDescription {
         let locations = vec![FileLocation { path: plan.file.path().to_owned(), line: None }];
-        CallDescription { title: format!("Write `{}`", plan.file.shown()), locations }
+        CallDescription { title: format!("Write `{}`", plan.file.display_path()), locations }
     }
 
     fn effects(&self, plan: &WritePlan) -> Effects {
@@ -108,15 +108,15 @@ impl Tool for WriteTool {
         read.into_iter().chain(files.map(|file| Effect::Write(file.target().clone()))).collect()
     }
 
-    fn touches(&self, path: TargetPath) -> Effects {
+    fn path_effects(&self, path: TargetPath) -> Effects {
         vec![Effect::Write(path)]
     }
 
     fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.snapshot(&plan.file).ok()?;
-        plan.previewed.remember(&before);
-        let written = encode(&before, &plan.content, plan.file.shown()).ok()?;
-        Some(ResultDisplay::Diff(diff(&plan.file, &before, &written)))
+        plan.previewed.record(&before);
+        let written = encode_text(&before, &plan.content, plan.file.display_path()).ok()?;
+        Some(ResultDisplay::Diff(diff_with_before(&plan.file, &before, &written)))
     }
 
     async fn run(
@@ -124,8 +124,8 @@ impl Tool for WriteTool {
         plan: Arc<WritePlan>,
         cx: CallContext,
     ) -> Result<ToolReply<WriteOutput>, ToolError> {
-        let (reply, changed) = cx.blocking(move |cx| write(&plan, cx)).await?;
-        Ok(with_new_problems(reply, changed, &cx).await)
+        let (reply, changed) = cx.run_blocking(move |cx| write_file(&plan, cx)).await?;
+        Ok(append_new_diagnostics(reply, changed, &cx).await)
     }
 }
 
@@ -137,54 +137,54 @@ struct EncodedText {
     note: String,
 }
 
-fn write(
+fn write_file(
     plan: &WritePlan,
     cx: &CallContext,
 ) -> Result<(ToolReply<WriteOutput>, Option<ChangedText>), ToolError> {
-    let shown = plan.file.shown();
+    let shown = plan.file.display_path();
     if let Some(backup) = &plan.backup {
-        keep_backup(plan, backup, cx)?;
+        save_backup(plan, backup, cx)?;
     }
     let mut written = None;
     let changed = cx.change_text(&plan.file, |before| {
-        plan.previewed.check(before, shown)?;
-        must_be_fresh(plan, cx, before)?;
-        let new = encode(before, &plan.content, shown)?;
+        plan.previewed.check_unchanged(before, shown)?;
+        check_freshness(plan, cx, before)?;
+        let new = encode_text(before, &plan.content, shown)?;
         let bytes = new.bytes.clone();
         written = Some(new);
         Ok(bytes)
     })?;
     let mut written =
         written.ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was written"))?;
-    if let Some(seen) = cx.seen() {
-        changed.remember(plan.file.path(), seen);
+    if let Some(seen) = cx.seen_files() {
+        changed.record_seen(plan.file.path(), seen);
     }
-    let said = editor_change_note::note(&changed, &written.text, shown);
+    let said = editor_change_note::editor_change_note(&changed, &written.text, shown);
     if said.is_some() {
         written.text = String::from_utf8_lossy(&changed.bytes).into_owned();
     }
     let bytes_written = changed.bytes.len() as u64;
-    let diff = diff(&plan.file, &changed.before, &written);
+    let diff = diff_with_before(&plan.file, &changed.before, &written);
     let kind = if changed.before == FileSnapshot::Absent { "new file" } else { "replaced" };
     let unit = if bytes_written == 1 { "byte" } else { "bytes" };
     let mut summary = format!("Wrote {bytes_written} {unit} to {shown} ({kind}){}", written.note);
     if let (Some(backup), FileSnapshot::File { .. }) = (&plan.backup, &changed.before) {
-        summary.push_str(&format!("; the earlier content is in {}", backup.shown()));
+        summary.push_str(&format!("; the earlier content is in {}", backup.display_path()));
     }
     summary.push_str(&said.unwrap_or_default());
     let reply = ToolReply {
-        content: vec![content(summary, &diff)],
+        content: vec![build_content(summary, &diff)],
         display: ResultDisplay::Diff(diff),
         output: WriteOutput { success: true, bytes_written },
         locations: vec![FileLocation { path: plan.file.path().to_owned(), line: None }],
     };
-    Ok((reply, ChangedText::of(&plan.file, &changed)))
+    Ok((reply, ChangedText::from_change(&plan.file, &changed)))
 }
 
 /// Puts what stands there now beside it, before anything is changed.
-fn keep_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Result<(), ToolError> {
+fn save_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Result<(), ToolError> {
     let before = cx.snapshot(&plan.file)?;
-    must_be_fresh(plan, cx, &before)?;
+    check_freshness(plan, cx, &before)?;
     if let FileSnapshot::File { bytes, attributes, .. } = before {
         let keep = |_: &FileSnapshot| Ok(FileChange::Copy { bytes, attributes });
         cx.journal().change(backup, &cx.change_note(), || cx.check_cancelled(), keep)?;
@@ -193,36 +193,42 @@ fn keep_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Res
 }
 
 /// The model wrote a new file itself; only a change to an old one is worth showing again.
-fn content(summary: String, diff: &FileDiff) -> ToolResultPart {
+fn build_content(summary: String, diff: &FileDiff) -> ToolResultPart {
     let shown = if diff.old_text.is_some() { diff.unified.clone() } else { String::new() };
     ToolResultPart::Diff { summary, diff: FileDiff { unified: shown, ..diff.clone() } }
 }
 
-fn must_be_fresh(
+fn check_freshness(
     plan: &WritePlan,
     cx: &CallContext,
     before: &FileSnapshot,
 ) -> Result<(), ToolError> {
-    let Some(seen) = cx.seen().filter(|_| *before != FileSnapshot::Absent) else { return Ok(()) };
+    let Some(seen) = cx.seen_files().filter(|_| *before != FileSnapshot::Absent) else {
+        return Ok(());
+    };
     match seen.freshness(plan.file.path(), before) {
         FileFreshness::Fresh => Ok(()),
-        other => Err(stale_file(plan.file.shown(), other)),
+        other => Err(stale_file_error(plan.file.display_path(), other)),
     }
 }
 
 /// The content in the encoding, and with the line endings, of the file it replaces.
-fn encode(before: &FileSnapshot, content: &str, shown: &str) -> Result<EncodedText, ToolError> {
+fn encode_text(
+    before: &FileSnapshot,
+    content: &str,
+    shown: &str,
+) -> Result<EncodedText, ToolError> {
     let old = match before {
         FileSnapshot::File { bytes, .. } if !bytes.is_empty() => Some(bytes),
         _ => None,
     };
     let encoding =
-        old.and_then(|bytes| TextEncoding::of_file(bytes)).unwrap_or(TextEncoding::UTF_8);
+        old.and_then(|bytes| TextEncoding::detect_in_file(bytes)).unwrap_or(TextEncoding::UTF_8);
     // The mark of the file stays; one that was written out as well is not a second one.
-    let own_mark = if encoding.has_mark() { "\u{FEFF}" } else { "" };
+    let own_mark = if encoding.has_byte_order_mark() { "\u{FEFF}" } else { "" };
     let mut text = content.strip_prefix(own_mark).unwrap_or(content).to_owned();
     let mut note = String::new();
-    if old.is_some_and(|bytes| all_crlf(&encoding.decode(bytes)))
+    if old.is_some_and(|bytes| is_all_crlf(&encoding.decode(bytes)))
         && !text.contains('\r')
         && text.contains('\n')
     {
@@ -234,29 +240,29 @@ fn encode(before: &FileSnapshot, content: &str, shown: &str) -> Result<EncodedTe
     }
     let bytes = encoding.encode(&text).map_err(|error| {
         let message = format!("`{shown}`: {error}, which is the file's encoding; leave the character out, or delete the file first to start afresh in UTF-8");
-        ToolError::invalid(ErrorReason::Encoding, message).with("file", shown)
+        ToolError::invalid(ErrorReason::Encoding, message).with_detail("file", shown)
     })?;
     Ok(EncodedText { bytes, text, note })
 }
 
-fn all_crlf(text: &str) -> bool {
+fn is_all_crlf(text: &str) -> bool {
     let newlines = text.matches('\n').count();
     newlines > 0 && text.matches("\r\n").count() == newlines
 }
 
-fn diff(file: &ResolvedPath, before: &FileSnapshot, written: &EncodedText) -> FileDiff {
+fn diff_with_before(file: &ResolvedPath, before: &FileSnapshot, written: &EncodedText) -> FileDiff {
     let old = match before {
-        FileSnapshot::File { bytes, .. } => Some(match TextEncoding::of_file(bytes) {
+        FileSnapshot::File { bytes, .. } => Some(match TextEncoding::detect_in_file(bytes) {
             Some(encoding) => encoding.decode(bytes),
             None => format!("(binary, {})\n", ByteSize::bytes(bytes.len() as u64)),
         }),
         _ => None,
     };
-    file_diff(file.shown(), old.as_deref(), Some(&written.text))
+    file_diff(file.display_path(), old.as_deref(), Some(&written.text))
 }
 
 /// The first free name among `NAME.bak`, `NAME.bak1`, …; `None` when there is nothing to keep.
-fn free_backup(
+fn find_free_backup(
     file: &ResolvedPath,
     workspace: &Workspace,
 ) -> Result<Option<ResolvedPath>, ToolError> {
@@ -267,14 +273,14 @@ fn free_backup(
         let suffix = if number == 0 { String::new() } else { number.to_string() };
         let mut path = file.path().as_os_str().to_owned();
         path.push(format!(".bak{suffix}"));
-        let backup = workspace.locate_path(Path::new(&path), FinalLinkMode::Keep)?;
+        let backup = workspace.resolve_path(Path::new(&path), FinalLinkMode::Keep)?;
         if backup.facts()?.is_none() {
             return Ok(Some(backup));
         }
     }
     let message = format!(
         "`{}` has {BACKUPS_MAX} backups already; remove some or write without one",
-        file.shown()
+        file.display_path()
     );
-    Err(ToolError::invalid(ErrorReason::TooLarge, message).with("file", file.shown()))
+    Err(ToolError::invalid(ErrorReason::TooLarge, message).with_detail("file", file.display_path()))
 }

@@ -9,7 +9,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A queue of at most `items_max` items that weigh at most `bytes_max` together. One that weighs
 /// more than that passes alone.
-pub(crate) fn queue<T>(items_max: usize, bytes_max: usize) -> (QueueSender<T>, QueueReceiver<T>) {
+pub(crate) fn bounded_queue<T>(
+    items_max: usize,
+    bytes_max: usize,
+) -> (QueueSender<T>, QueueReceiver<T>) {
     let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX).max(1);
     let bytes = Arc::new(Semaphore::new(bytes_max as usize));
     let (sender, receiver) = mpsc::channel(items_max);
@@ -94,7 +97,7 @@ mod tests {
 
     #[tokio::test]
     async fn both_bounds_hold() {
-        let (sender, mut receiver) = queue(3, 10);
+        let (sender, mut receiver) = bounded_queue(3, 10);
         assert_eq!(sender.try_send('a', 6), Ok(()));
         assert_eq!(sender.try_send('b', 5), Err(QueueSendError::Full), "bytes");
         assert_eq!(sender.try_send('b', 1), Ok(()));
@@ -109,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_heavier_than_the_bound_passes_alone() {
-        let (sender, mut receiver) = queue(3, 10);
+        let (sender, mut receiver) = bounded_queue(3, 10);
         assert!(sender.send('a', 1000).await);
         assert_eq!(sender.try_send('b', 1), Err(QueueSendError::Full));
         let (sent, got) = tokio::join!(sender.send('b', 1), receiver.recv());

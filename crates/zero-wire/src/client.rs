@@ -146,7 +146,8 @@ impl GatewayClient {
         let deadline = options.timeout;
         let greeting = async {
             let (mut reader, mut writer) = transport::open(target, &options).await?;
-            let hello = client_handshake::greet(&mut reader, &mut writer, &options).await?;
+            let hello =
+                client_handshake::perform_handshake(&mut reader, &mut writer, &options).await?;
             Ok((reader, writer, hello))
         };
         let (reader, writer, hello) = timeout(deadline, greeting).await.map_err(|_| {
@@ -154,7 +155,7 @@ impl GatewayClient {
         })??;
         let (connection, events) = GatewayClientConnection::start(reader, writer, hello);
         let connection = Arc::new(connection);
-        let shared = connection.shared();
+        let shared = connection.state();
         Ok((Self { connection }, GatewayEvents { queue: events, shared }))
     }
 
@@ -174,13 +175,14 @@ impl GatewayClient {
         &self,
         params: M::Params,
     ) -> Result<M::Result, GatewayClientError> {
-        let answer = self.request_written(M::NAME, &EncodedParams::of(M::NAME, &params)?).await?;
+        let answer =
+            self.request_encoded(M::NAME, &EncodedParams::encode(M::NAME, &params)?).await?;
         read_answer(M::NAME, answer)
     }
 
     /// Asks for something by its name. For gateways whose answers are not quite as the types say, and
     /// for parameters that were written down already.
-    pub async fn request_written(
+    pub async fn request_encoded(
         &self,
         method: &str,
         params: &EncodedParams,
@@ -223,13 +225,13 @@ impl GatewayEvents {
     }
 
     /// Why the connection ended, once it has.
-    pub fn end(&self) -> Option<CloseReason> {
-        self.shared.end()
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.shared.close_reason()
     }
 }
 
 impl std::fmt::Debug for GatewayEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").field("end", &self.end()).finish_non_exhaustive()
+        f.debug_struct("Events").field("end", &self.close_reason()).finish_non_exhaustive()
     }
 }

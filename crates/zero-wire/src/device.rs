@@ -45,7 +45,7 @@ impl DeviceKey {
     }
 
     /// Proves that this device answers that challenge.
-    pub fn proof(&self, context: &ChallengeContext<'_>) -> DeviceProof {
+    pub fn prove(&self, context: &ChallengeContext<'_>) -> DeviceProof {
         let id = self.id();
         let text = context.signed_text(SignedForm::V3, &id, context.signed_at);
         DeviceProof {
@@ -83,7 +83,12 @@ pub struct ChallengeContext<'a> {
 
 impl<'a> ChallengeContext<'a> {
     /// The context of a client that connects: what is signed of [`ClientInfo`] is taken from it.
-    pub fn of(client: &'a ClientInfo, role: &'a str, scopes: &'a [String], token: &'a str) -> Self {
+    pub fn from_client(
+        client: &'a ClientInfo,
+        role: &'a str,
+        scopes: &'a [String],
+        token: &'a str,
+    ) -> Self {
         Self {
             client_id: client.id,
             client_mode: client.mode,
@@ -99,12 +104,12 @@ impl<'a> ChallengeContext<'a> {
 
     /// The same for a challenge.
     #[must_use]
-    pub fn challenged(self, nonce: &'a str, ts: i64) -> Self {
+    pub fn with_challenge(self, nonce: &'a str, ts: i64) -> Self {
         Self { nonce, signed_at: ts, ..self }
     }
 
     fn signed_text(&self, form: SignedForm, id: &str, signed_at: i64) -> String {
-        let (client, mode) = (self.client_id.word(), self.client_mode.word());
+        let (client, mode) = (self.client_id.as_str(), self.client_mode.as_str());
         let Self { role, token, nonce, .. } = self;
         let scopes = self.scopes.join(",");
         let common = format!("{id}|{client}|{mode}|{role}|{scopes}|{signed_at}|{token}|{nonce}");
@@ -369,7 +374,7 @@ mod tests {
         check(
             move |proof| {
                 let recorded = RecordedProof::read();
-                proof.signature = other.proof(&recorded.context()).signature;
+                proof.signature = other.prove(&recorded.context()).signature;
             },
             unclaimed,
             Signature,
@@ -385,7 +390,7 @@ mod tests {
         assert!(DeviceKey::from_pkcs8(&bytes[1..]).is_err());
         let recorded = RecordedProof::read();
         let context = recorded.context();
-        let proof = kept.proof(&context);
+        let proof = kept.prove(&context);
         assert_eq!(verify(&proof, &context, 4), Ok(()));
         assert_eq!(proof.id, key.id());
         let spelled = ChallengeContext { platform: " LINUX ", device_family: "linux", ..context };
@@ -397,7 +402,7 @@ mod tests {
         let (key, _) = DeviceKey::generate().unwrap();
         let recorded = RecordedProof::read();
         let context = recorded.context();
-        let mut proof = key.proof(&context);
+        let mut proof = key.prove(&context);
         let text = context.signed_text(SignedForm::V2, &proof.id, proof.signed_at);
         proof.signature = URL_SAFE_NO_PAD.encode(key.pair.sign(text.as_bytes()));
         assert_eq!(verify(&proof, &context, 3), Ok(()));
@@ -417,7 +422,7 @@ mod tests {
             ChallengeContext { platform: "linux|", ..context },
             ChallengeContext { device_family: "|linux", ..context },
         ] {
-            let proof = key.proof(&context);
+            let proof = key.prove(&context);
             assert_eq!(verify(&proof, &context, 4), Err(DeviceProofError::Signature));
         }
     }

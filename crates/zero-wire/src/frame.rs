@@ -75,9 +75,9 @@ pub fn parse(text: &str) -> Result<GatewayFrame, FrameParseError> {
     // Each kind by itself: to read them as one type would copy every value once more.
     let fields = Value::Object(fields);
     let (kind, frame) = match kind.as_str() {
-        Some("req") => ("request", read(fields, &REQUEST).map(GatewayFrame::Request)),
-        Some("res") => ("response", read(fields, &RESPONSE).map(GatewayFrame::Response)),
-        Some("event") => ("event", read(fields, &EVENT).map(GatewayFrame::Event)),
+        Some("req") => ("request", read_fields(fields, &REQUEST).map(GatewayFrame::Request)),
+        Some("res") => ("response", read_fields(fields, &RESPONSE).map(GatewayFrame::Response)),
+        Some("event") => ("event", read_fields(fields, &EVENT).map(GatewayFrame::Event)),
         _ => ("request", Err("at /type: must be equal to constant".to_owned())),
     };
     frame.map_err(|what| invalid(kind, &what))
@@ -108,18 +108,18 @@ fn has_more_values_than(text: &str, most: usize) -> bool {
     false
 }
 
-static REQUEST: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::of::<RequestFrame>);
-static RESPONSE: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::of::<ResponseFrame>);
-static EVENT: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::of::<EventFrame>);
+static REQUEST: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::for_type::<RequestFrame>);
+static RESPONSE: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::for_type::<ResponseFrame>);
+static EVENT: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::for_type::<EventFrame>);
 
 /// Makes ready what checks frames.
-pub fn prepare() {
+pub fn warm_up_checkers() {
     for checker in [&REQUEST, &RESPONSE, &EVENT] {
         LazyLock::force(checker);
     }
 }
 
-fn read<T: DeserializeOwned>(fields: Value, checker: &ParamsChecker) -> Result<T, String> {
+fn read_fields<T: DeserializeOwned>(fields: Value, checker: &ParamsChecker) -> Result<T, String> {
     checker.check(&fields)?;
     serde_json::from_value(fields).map_err(|_| "must be as the schema says".to_owned())
 }

@@ -57,7 +57,7 @@ pub struct ConnectParams {
     /// Permissions of a node; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<BTreeMap<String, bool>>,
-    /// `PATH` of a node; not used.
+    /// `SYSTEM_PATH` of a node; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_env: Option<String>,
     /// `operator`.
@@ -148,7 +148,7 @@ pub enum ClientId {
 
 impl ClientId {
     /// The client on the wire.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::WebchatUi => "webchat-ui",
             Self::OpenclawControlUi => "openclaw-control-ui",
@@ -188,7 +188,7 @@ pub enum ClientMode {
 
 impl ClientMode {
     /// The mode on the wire.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Webchat => "webchat",
             Self::Cli => "cli",
@@ -371,11 +371,11 @@ mod tests {
         };
         for word in known("/properties/client/properties/id/enum") {
             let id: ClientId = serde_json::from_value(word.clone()).unwrap();
-            assert_eq!(json!(id.word()), word);
+            assert_eq!(json!(id.as_str()), word);
         }
         for word in known("/properties/client/properties/mode/enum") {
             let mode: ClientMode = serde_json::from_value(word.clone()).unwrap();
-            assert_eq!(json!(mode.word()), word);
+            assert_eq!(json!(mode.as_str()), word);
         }
     }
 

@@ -29,4 +29,4 @@ pub use close::CloseReason;
 pub use error::{ErrorCode, ErrorPayload};
 pub use frame::{EventFrame, GatewayFrame, RequestFrame, ResponseFrame};
 pub use method::{GatewayMethod, TokenScope};
-pub use params::params;
+pub use params::parse_params;

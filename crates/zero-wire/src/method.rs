@@ -36,7 +36,7 @@ pub struct MethodInfo {
 
 impl MethodInfo {
     /// The row of a method.
-    pub const fn of<M: GatewayMethod>() -> Self {
+    pub const fn for_method<M: GatewayMethod>() -> Self {
         Self {
             name: M::NAME,
             scope: M::SCOPE,
@@ -68,7 +68,7 @@ impl TokenScope {
         [Self::Read, Self::Write, Self::Approvals, Self::Questions, Self::Admin];
 
     /// The scope on the wire.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "operator.read",
             Self::Write => "operator.write",
@@ -79,8 +79,8 @@ impl TokenScope {
     }
 
     /// The scope of that word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.word() == word)
+    pub fn from_name(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == word)
     }
 
     /// Whether who has `self` may do what needs `needed`.
@@ -95,7 +95,7 @@ macro_rules! methods {
     ($($(#[$doc:meta])* $type:ident $name:literal $scope:ident $params:ty => $result:ty;)*) => {
         /// The methods of this module.
         pub const METHODS: &[$crate::method::MethodInfo] =
-            &[$($crate::method::MethodInfo::of::<$type>()),*];
+            &[$($crate::method::MethodInfo::for_method::<$type>()),*];
 
         $(
             $(#[$doc])*
@@ -110,7 +110,7 @@ macro_rules! methods {
 
                 fn checker() -> &'static $crate::params::ParamsChecker {
                     static CHECKER: std::sync::LazyLock<$crate::params::ParamsChecker> =
-                        std::sync::LazyLock::new($crate::params::ParamsChecker::of::<$params>);
+                        std::sync::LazyLock::new($crate::params::ParamsChecker::for_type::<$params>);
                     &CHECKER
                 }
             }

@@ -22,7 +22,7 @@ const PROBLEMS_MAX: usize = 8;
 const NAME_LEN_MAX: usize = 64;
 
 /// The parameters of a method, or what is wrong with them. Absent ones are an empty object.
-pub fn params<M: GatewayMethod>(written: Option<Value>) -> Result<M::Params, ErrorPayload> {
+pub fn parse_params<M: GatewayMethod>(written: Option<Value>) -> Result<M::Params, ErrorPayload> {
     let written = match written {
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(written) => written,
@@ -44,7 +44,7 @@ pub struct ParamsChecker {
 
 impl ParamsChecker {
     /// The checker of a type.
-    pub fn of<T: JsonSchema>() -> Self {
+    pub fn for_type<T: JsonSchema>() -> Self {
         let inline =
             SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
         Self::new(inline.into_generator().into_root_schema_for::<T>().to_value())
@@ -53,15 +53,15 @@ impl ParamsChecker {
     /// The checker of a schema in which there are only words that it [knows](Self::knows).
     pub fn new(schema: Value) -> Self {
         Self {
-            rule: SchemaRule::of(&schema),
+            rule: SchemaRule::from_schema(&schema),
             #[cfg(test)]
             schema,
         }
     }
 
     /// Whether a schema has only words that are obeyed here, or only describe.
-    pub fn knows(schema: &Value) -> bool {
-        SchemaRule::knows(schema)
+    pub fn supports(schema: &Value) -> bool {
+        SchemaRule::supports(schema)
     }
 
     /// What is wrong with a value, in the family's words: `must have required property 'message'`,
@@ -100,7 +100,7 @@ impl SchemaProblems {
         if self.is_full() {
             return;
         }
-        let name = shown(name);
+        let name = sanitize_name(name);
         self.0.push(match place {
             ValuePath::Root => format!("at root: unexpected property '{name}'"),
             place => format!("at {place}: unexpected property '{name}'"),
@@ -120,7 +120,7 @@ impl fmt::Display for ValuePath<'_> {
         match self {
             Self::Root => Ok(()),
             Self::Field(parent, name) => {
-                write!(f, "{parent}/{}", shown(&name.replace('~', "~0").replace('/', "~1")))
+                write!(f, "{parent}/{}", sanitize_name(&name.replace('~', "~0").replace('/', "~1")))
             }
             Self::Item(parent, index) => write!(f, "{parent}/{index}"),
         }
@@ -128,7 +128,7 @@ impl fmt::Display for ValuePath<'_> {
 }
 
 /// A foreign name, short and without control characters.
-fn shown(name: &str) -> String {
+fn sanitize_name(name: &str) -> String {
     let mut shown: String = name.chars().take(NAME_LEN_MAX).flat_map(char::escape_debug).collect();
     if name.chars().nth(NAME_LEN_MAX).is_some() {
         shown.push('…');

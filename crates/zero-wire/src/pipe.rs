@@ -18,8 +18,8 @@ pub const FRAMES_MAX: usize = 1024;
 pub fn pipe() -> (ClientPipeEnd, ServerPipeEnd) {
     let closing =
         Arc::new(CloseSignal { reason: OnceLock::new(), closed: CancellationToken::new() });
-    let (to_server, at_server) = bounded_queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
-    let (to_client, at_client) = bounded_queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
+    let (to_server, at_server) = bounded_queue::bounded_queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
+    let (to_client, at_client) = bounded_queue::bounded_queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
     let end = |frames_out, frames_in| {
         let sender = PipeSender { frames: frames_out, closing: closing.clone() };
         (sender, PipeReceiver { frames: frames_in, closing: closing.clone() })
@@ -119,7 +119,7 @@ impl PipeSender {
     }
 
     /// Waits until somebody closes.
-    pub async fn closed(&self) -> CloseReason {
+    pub async fn wait_closed(&self) -> CloseReason {
         self.closing.closed.cancelled().await;
         self.closing.reason()
     }
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(at_client.recv().await.unwrap(), "last words");
         assert_eq!(at_client.recv().await, Err(reason.clone()));
         assert_eq!(at_server.recv().await, Err(reason.clone()));
-        assert_eq!(to_server.closed().await, reason);
+        assert_eq!(to_server.wait_closed().await, reason);
     }
 
     #[tokio::test]

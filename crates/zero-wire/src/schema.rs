@@ -32,24 +32,24 @@ pub struct EventInfo {
 }
 
 impl EventInfo {
-    const fn of<T: JsonSchema>(name: &'static str) -> Self {
+    const fn for_payload<T: JsonSchema>(name: &'static str) -> Self {
         Self { name, payload: |generator| generator.subschema_for::<T>() }
     }
 }
 
 const EVENTS: &[EventInfo] = &[
-    EventInfo::of::<ConnectChallenge>(events::CONNECT_CHALLENGE),
-    EventInfo::of::<events::TickEvent>(events::TICK),
-    EventInfo::of::<events::ChatEvent>(events::CHAT),
-    EventInfo::of::<events::AgentEvent>(events::AGENT),
-    EventInfo::of::<events::ApprovalRequestedEvent>(events::APPROVAL_REQUESTED),
-    EventInfo::of::<events::ApprovalResolvedEvent>(events::APPROVAL_RESOLVED),
-    EventInfo::of::<events::ShutdownEvent>(events::SHUTDOWN),
-    EventInfo::of::<zero_sessions::SessionEvent>(zero_sessions::SESSION_EVENT),
-    EventInfo::of::<tools::ToolsUseEvent>(tools::TOOLS_USE),
-    EventInfo::of::<tools::ToolsCancelEvent>(tools::TOOLS_CANCEL),
-    EventInfo::of::<tools::ToolsTerms>(tools::TOOLS_TERMS),
-    EventInfo::of::<tools::ToolsDisplacedEvent>(tools::TOOLS_DISPLACED),
+    EventInfo::for_payload::<ConnectChallenge>(events::CONNECT_CHALLENGE),
+    EventInfo::for_payload::<events::TickEvent>(events::TICK),
+    EventInfo::for_payload::<events::ChatEvent>(events::CHAT),
+    EventInfo::for_payload::<events::AgentEvent>(events::AGENT),
+    EventInfo::for_payload::<events::ApprovalRequestedEvent>(events::APPROVAL_REQUESTED),
+    EventInfo::for_payload::<events::ApprovalResolvedEvent>(events::APPROVAL_RESOLVED),
+    EventInfo::for_payload::<events::ShutdownEvent>(events::SHUTDOWN),
+    EventInfo::for_payload::<zero_sessions::SessionEvent>(zero_sessions::SESSION_EVENT),
+    EventInfo::for_payload::<tools::ToolsUseEvent>(tools::TOOLS_USE),
+    EventInfo::for_payload::<tools::ToolsCancelEvent>(tools::TOOLS_CANCEL),
+    EventInfo::for_payload::<tools::ToolsTerms>(tools::TOOLS_TERMS),
+    EventInfo::for_payload::<tools::ToolsDisplacedEvent>(tools::TOOLS_DISPLACED),
 ];
 
 /// Every event.
@@ -67,7 +67,7 @@ pub fn protocol_schema() -> Value {
         .map(|method| {
             let params = (method.params)(&mut generator);
             let result = (method.result)(&mut generator);
-            let row = json!({"scope": method.scope.word(), "params": params, "result": result});
+            let row = json!({"scope": method.scope.as_str(), "params": params, "result": result});
             (method.name.to_owned(), row)
         })
         .collect();

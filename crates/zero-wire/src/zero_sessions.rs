@@ -195,7 +195,7 @@ pub struct SessionEventsResult {
 impl SessionEventsResult {
     /// The same, if it is what comes after that number: whoever reads page after page moves on with
     /// each, and comes to an end.
-    pub fn following(self, after: u64) -> Result<Self, GatewayClientError> {
+    pub fn check_follows(self, after: u64) -> Result<Self, GatewayClientError> {
         let numbers = std::iter::once(after).chain(self.events.iter().map(|event| event.seq));
         let moves_on = numbers.is_sorted_by(|before, next| before < next);
         let counts = self.events.last().is_none_or(|last| last.seq <= SEQ_MAX);
@@ -386,7 +386,7 @@ mod tests {
         let what = EventKind::Reset { transcript: 1 };
         let event = |seq: &u64| Event { seq: *seq, run: None, time_ms: 0, what: what.clone() };
         let page = SessionEventsResult { events: numbers.iter().map(event).collect(), has_more };
-        let followed = page.clone().following(after);
+        let followed = page.clone().check_follows(after);
         assert_eq!(followed.is_ok(), is_right, "{numbers:?} after {after}: {followed:?}");
         assert!(!is_right || followed.is_ok_and(|followed| followed == page));
     }

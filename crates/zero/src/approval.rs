@@ -39,7 +39,7 @@ impl Approver for DenyAllApprover {
         "nobody"
     }
 
-    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
+    fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         let how = &self.how_to_allow;
         // A call that stands alone is offered nothing for later; a rule is for later all the same.
         let is_remote = question.effects.iter().any(|effect| {
@@ -69,16 +69,16 @@ impl Approver for TerminalApprover {
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         let choices = AnswerChoices(question.options());
-        let text = prompt_text::text(&self.terminal.err, question)
-            + &choices.explained(&self.terminal.err);
+        let text = prompt_text::render(&self.terminal.err, question)
+            + &choices.render_explanations(&self.terminal.err);
         let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
             // Reading blocks until they answer; the call can be cancelled meanwhile.
             let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || {
                 terminal.err.write(&text).ok()?;
-                let typed = terminal.ask(&answers, "Allow?", &choices.keys())?;
-                Some(choices.chosen(&typed))
+                let typed = terminal.ask(&answers, "Allow?", &choices.key_hint())?;
+                Some(choices.parse_answer(&typed))
             });
             let answer = asked.await.ok().flatten();
             line.open = false;
@@ -92,12 +92,12 @@ struct AnswerChoices(Vec<AnswerOption>);
 
 impl AnswerChoices {
     /// `y/N`, or `y/s/N/d`: what Enter alone means is the large one.
-    fn keys(&self) -> String {
-        self.0.iter().map(|option| key(option.kind)).collect::<Vec<_>>().join("/")
+    fn key_hint(&self) -> String {
+        self.0.iter().map(|option| answer_key(option.kind)).collect::<Vec<_>>().join("/")
     }
 
     /// What was meant; anything that is not offered is no.
-    fn chosen(&self, typed: &str) -> ApprovalAnswer {
+    fn parse_answer(&self, typed: &str) -> ApprovalAnswer {
         let answer = match typed {
             "y" | "yes" => ApprovalAnswer::AllowOnce,
             "s" | "session" => ApprovalAnswer::AllowSession,
@@ -109,11 +109,11 @@ impl AnswerChoices {
     }
 
     /// One line for each key, where there is more to choose from than yes and no.
-    fn explained(&self, stream: &TerminalStream) -> String {
+    fn render_explanations(&self, stream: &TerminalStream) -> String {
         let mut text = String::new();
         if self.0.len() > 2 {
             for option in &self.0 {
-                let key = key(option.kind).to_ascii_lowercase();
+                let key = answer_key(option.kind).to_ascii_lowercase();
                 let name = escape_line(&option.name);
                 let _ = writeln!(text, "  {}  {name}", stream.paint(STRONG, &key));
             }
@@ -122,7 +122,7 @@ impl AnswerChoices {
     }
 }
 
-fn key(answer: ApprovalAnswer) -> &'static str {
+fn answer_key(answer: ApprovalAnswer) -> &'static str {
     match answer {
         ApprovalAnswer::AllowOnce => "y",
         ApprovalAnswer::AllowSession => "s",
@@ -163,7 +163,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(risk: RiskLevel, rules: &[&str], keys: &str, typed: &[(&str, ApprovalAnswer)]) {
+    fn check_choices(
+        risk: RiskLevel,
+        rules: &[&str],
+        keys: &str,
+        typed: &[(&str, ApprovalAnswer)],
+    ) {
         let grant =
             |rule: &&str| GrantScope { rule: (*rule).to_owned(), folder: None, program: None };
         let question = ApprovalQuestion {
@@ -180,9 +185,9 @@ mod tests {
             workspace: std::path::PathBuf::new(),
         };
         let choices = AnswerChoices(question.options());
-        assert_eq!(choices.keys(), keys);
+        assert_eq!(choices.key_hint(), keys);
         for (typed, answer) in typed {
-            assert_eq!(choices.chosen(typed), *answer, "{typed}");
+            assert_eq!(choices.parse_answer(typed), *answer, "{typed}");
         }
     }
 
@@ -190,7 +195,7 @@ mod tests {
     fn only_what_is_offered_can_be_chosen() {
         use ApprovalAnswer::{AllowOnce, AllowSession, RejectOnce, RejectSession};
         let plain = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectOnce), ("", RejectOnce)];
-        check(RiskLevel::Medium, &[], "y/N", &plain);
+        check_choices(RiskLevel::Medium, &[], "y/N", &plain);
         let all = [
             ("yes", AllowOnce),
             ("s", AllowSession),
@@ -199,8 +204,8 @@ mod tests {
             ("d", RejectSession),
             ("x", RejectOnce),
         ];
-        check(RiskLevel::Medium, &["Bash(ls)"], "y/s/N/d", &all);
+        check_choices(RiskLevel::Medium, &["Bash(ls)"], "y/s/N/d", &all);
         let critical = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectSession)];
-        check(RiskLevel::Critical, &["Bash(ls)"], "y/N/d", &critical);
+        check_choices(RiskLevel::Critical, &["Bash(ls)"], "y/N/d", &critical);
     }
 }

@@ -72,12 +72,12 @@ pub struct Cli {
 
 impl Cli {
     /// Whether it becomes a gateway.
-    pub(crate) fn serves(&self) -> bool {
+    pub(crate) fn is_server(&self) -> bool {
         matches!(&self.command, Some(CliCommand::Gateway(args)) if args.command.is_none())
     }
 
     /// What is logged: what the environment says, or what a flag asks for.
-    pub(crate) fn log<'a>(&self, said: Option<&'a str>) -> Option<&'a str> {
+    pub(crate) fn log_filter<'a>(&self, said: Option<&'a str>) -> Option<&'a str> {
         match &self.command {
             Some(CliCommand::Acp(args)) if args.verbose => said.or(Some(VERBOSE)),
             _ => said,
@@ -317,7 +317,8 @@ fn set_limits(args: &[LimitArg], limits: &mut HostLimits) {
         // Each was tried on its own when it was read.
         let _ = limits.set(name, value);
         // A flag counts more than what settings say of one tool.
-        for tool in HostLimits::COMMAND_TOOLS.iter().filter(|_| CommandLimit::named(name).is_some())
+        for tool in
+            HostLimits::COMMAND_TOOLS.iter().filter(|_| CommandLimit::from_name(name).is_some())
         {
             let _ = limits.set(&format!("{tool}.{name}"), value);
         }
@@ -572,7 +573,7 @@ fn limit(text: &str) -> Result<LimitArg, String> {
             HostLimits::NAMES.join(", ")
         ));
     };
-    limit_range::set(&mut HostLimits::default(), name, value)?;
+    limit_range::set_limit(&mut HostLimits::default(), name, value)?;
     Ok(LimitArg { name: name.to_owned(), value: value.to_owned() })
 }
 

@@ -11,7 +11,7 @@ use zero_sandbox::{ConfigFile, StateDir};
 use zero_wire::device::DeviceKey;
 
 /// The file.
-const FILE: &str = "device.key";
+const KEY_FILE: &str = "device.key";
 /// What is locked while it is made.
 const LOCK: &str = "device.lock";
 /// Largest such file, in bytes.
@@ -27,8 +27,8 @@ impl DeviceKeyFile {
         Self { state }
     }
 
-    fn key(&self) -> Result<DeviceKey, String> {
-        let path = self.state.path().join(FILE);
+    fn load_or_create(&self) -> Result<DeviceKey, String> {
+        let path = self.state.path().join(KEY_FILE);
         let file = ConfigFile::Own(path.clone());
         let at =
             |why: &dyn Display| format!("the key of this device in `{}`: {why}", path.display());
@@ -47,8 +47,10 @@ impl DeviceKeyFile {
 }
 
 impl DeviceKeySource for DeviceKeyFile {
-    fn device(&self) -> Result<Arc<DeviceKey>, GatewayLinkError> {
-        self.key().map(Arc::new).map_err(|message| GatewayLinkError::Settings { message })
+    fn device_key(&self) -> Result<Arc<DeviceKey>, GatewayLinkError> {
+        self.load_or_create()
+            .map(Arc::new)
+            .map_err(|message| GatewayLinkError::Settings { message })
     }
 }
 
@@ -64,12 +66,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::new(folder.path().join("zero"));
         let device = DeviceKeyFile::new(state.clone());
-        let id = device.device().unwrap().id();
-        assert_eq!(DeviceKeyFile::new(state.clone()).device().unwrap().id(), id);
-        let path = state.path().join(FILE);
+        let id = device.device_key().unwrap().id();
+        assert_eq!(DeviceKeyFile::new(state.clone()).device_key().unwrap().id(), id);
+        let path = state.path().join(KEY_FILE);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::write(&path, "no key").unwrap();
-        let error = device.device().err().unwrap();
+        let error = device.device_key().err().unwrap();
         assert!(matches!(&error, GatewayLinkError::Settings { .. }), "{error}");
         assert!(
             error.to_string().contains("device.key`: the device key is damaged; remove it"),

@@ -39,7 +39,7 @@ impl EditorToolHostFactory {
         Self { workshop: Arc::new(LocalToolHostFactory::new(app, settings_files)) }
     }
 
-    fn check_now(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), ToolBackendError> {
+    fn check_blocking(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), ToolBackendError> {
         let refused = |message: String| Err(ToolBackendError::Workspace(message));
         if additional.len() > FOLDERS_MAX {
             return refused(format!("more than {FOLDERS_MAX} further folders; name fewer"));
@@ -50,7 +50,7 @@ impl EditorToolHostFactory {
                 return refused(format!("`{shown}` is not absolute; name the folder from `/` on"));
             }
         }
-        let workspace = self.workshop.folders(cwd, additional);
+        let workspace = self.workshop.open_workspace(cwd, additional);
         let workspace =
             workspace.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
         if workspace.roots().any(|root| root == Path::new("/")) {
@@ -60,15 +60,15 @@ impl EditorToolHostFactory {
     }
 
     /// The host of these folders, where sessions share one.
-    fn ready(&self, cwd: &Path, additional: &[PathBuf]) -> Option<impl Any + Send + use<>> {
-        self.check_now(cwd, additional).ok()?;
-        self.workshop.ready(cwd, additional).ok()?
+    fn prewarm(&self, cwd: &Path, additional: &[PathBuf]) -> Option<impl Any + Send + use<>> {
+        self.check_blocking(cwd, additional).ok()?;
+        self.workshop.prewarm(cwd, additional).ok()?
     }
 
-    fn open_now(&self, order: ToolHostRequest) -> Result<SessionToolHost, ToolHostOpenError> {
+    fn open_blocking(&self, order: ToolHostRequest) -> Result<SessionToolHost, ToolHostOpenError> {
         let ToolHostRequest { session, cwd, additional, mode, approver, elicitor, editor, servers } =
             order;
-        self.check_now(&cwd, &additional)?;
+        self.check_blocking(&cwd, &additional)?;
         if servers.len() > SERVERS_MAX {
             let message = format!("more than {SERVERS_MAX} MCP servers; name fewer");
             return Err(ToolBackendError::Workspace(message).into());
@@ -82,8 +82,9 @@ impl EditorToolHostFactory {
             elicitor,
             standing: Vec::new(),
         };
-        let opened = self.workshop.hands(order, EditorExtras { additional, editor, servers });
-        let ConfiguredToolBackend { hands, own_mode, servers } = opened.map_err(unusable)??;
+        let opened =
+            self.workshop.open_backend(order, EditorExtras { additional, editor, servers });
+        let ConfiguredToolBackend { hands, own_mode, servers } = opened.map_err(to_error)??;
         Ok(SessionToolHost {
             hands: Arc::new(hands),
             own_mode,
@@ -92,7 +93,7 @@ impl EditorToolHostFactory {
     }
 
     /// Does what may wait for a disk where nobody else waits.
-    async fn aside<T: Send + 'static, E: From<ToolBackendError> + Send + 'static>(
+    async fn run_blocking<T: Send + 'static, E: From<ToolBackendError> + Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
@@ -103,30 +104,30 @@ impl EditorToolHostFactory {
 }
 
 impl ToolHostFactory for EditorToolHostFactory {
-    fn check<'a>(
+    fn check_folders<'a>(
         &'a self,
         cwd: &'a Path,
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Result<(), ToolBackendError>> {
         let (cwd, additional) = (cwd.to_owned(), additional.to_vec());
-        Box::pin(self.aside(move |bench| bench.check_now(&cwd, &additional)))
+        Box::pin(self.run_blocking(move |bench| bench.check_blocking(&cwd, &additional)))
     }
 
-    fn make_ready<'a>(
+    fn prepare<'a>(
         &'a self,
         cwd: &'a Path,
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Box<dyn Any + Send>> {
         let (cwd, additional) = (cwd.to_owned(), additional.to_vec());
-        let made =
-            self.aside(move |bench| Ok::<_, ToolBackendError>(bench.ready(&cwd, &additional)));
+        let made = self
+            .run_blocking(move |bench| Ok::<_, ToolBackendError>(bench.prewarm(&cwd, &additional)));
         Box::pin(async { Box::new(made.await.ok()) as _ })
     }
 
-    fn leads_to<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
+    fn resolve_folder<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
         let folder = folder.to_owned();
-        let looked = self.aside(move |bench| {
-            let workspace = bench.workshop.folders(&folder, &[]);
+        let looked = self.run_blocking(move |bench| {
+            let workspace = bench.workshop.open_workspace(&folder, &[]);
             let workspace =
                 workspace.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
             Ok::<_, ToolBackendError>(workspace.cwd().to_owned())
@@ -138,12 +139,12 @@ impl ToolHostFactory for EditorToolHostFactory {
         &self,
         order: ToolHostRequest,
     ) -> BoxFuture<'_, Result<SessionToolHost, ToolHostOpenError>> {
-        Box::pin(self.aside(move |bench| bench.open_now(order)))
+        Box::pin(self.run_blocking(move |bench| bench.open_blocking(order)))
     }
 }
 
 /// What a bench that could not be made is to an editor.
-fn unusable(error: anyhow::Error) -> ToolHostOpenError {
+fn to_error(error: anyhow::Error) -> ToolHostOpenError {
     let message = format!("{error:#}");
     match is_about_settings(&error) {
         true => ToolHostOpenError::Settings(message),
@@ -155,7 +156,7 @@ fn unusable(error: anyhow::Error) -> ToolHostOpenError {
 struct McpServerArrivals(Arc<McpServerSet>);
 
 impl ServerStartup for McpServerArrivals {
-    fn wait(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>> {
+    fn wait_for_servers(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>> {
         let absent = |status: McpServerStatus| UnavailableServer {
             why: match status.state {
                 ServerPhase::Unknown | ServerPhase::Starting => None,
@@ -163,7 +164,9 @@ impl ServerStartup for McpServerArrivals {
             },
             name: status.alias,
         };
-        Box::pin(async move { self.0.settle(most).await.into_iter().map(absent).collect() })
+        Box::pin(
+            async move { self.0.wait_for_listings(most).await.into_iter().map(absent).collect() },
+        )
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct EnvironmentConfig {
     /// This program, by its full path.
     program: Option<PathBuf>,
     search_path: Vec<PathBuf>,
-    /// Entries of `PATH` that mean another folder in each working directory.
+    /// Entries of `SYSTEM_PATH` that mean another folder in each working directory.
     relative_search_path: Vec<PathBuf>,
     /// Variables that are set to a relative folder, and so count as unset.
     relative_variables: Vec<&'static str>,
@@ -65,9 +65,9 @@ impl EnvironmentConfig {
             |name: &&str| set(name).is_some_and(|value| PathBuf::from(value).is_relative());
         let folders = ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
         Self {
-            home: set("HOME").and_then(absolute),
-            xdg_state_home: set("XDG_STATE_HOME").and_then(absolute),
-            xdg_config_home: set("XDG_CONFIG_HOME").and_then(absolute),
+            home: set("HOME").and_then(absolute_path),
+            xdg_state_home: set("XDG_STATE_HOME").and_then(absolute_path),
+            xdg_config_home: set("XDG_CONFIG_HOME").and_then(absolute_path),
             cwd: std::env::current_dir().ok(),
             program: std::env::current_exe().ok(),
             search_path,
@@ -154,7 +154,7 @@ impl EnvironmentConfig {
 
     /// Where a file lies that is written so in settings or on the command line. Where nothing says
     /// where relative paths start, such a one is none.
-    pub(crate) fn file(&self, written: &str) -> Option<PathBuf> {
+    pub(crate) fn resolve_file(&self, written: &str) -> Option<PathBuf> {
         match (written.strip_prefix("~/"), self.home()) {
             (Some(rest), Some(home)) => Some(home.join(rest)),
             _ => Some(self.cwd.as_ref()?.join(written)),
@@ -162,7 +162,7 @@ impl EnvironmentConfig {
     }
 
     /// What holds for the commands of a host.
-    pub(crate) fn commands(&self) -> CommandSettings {
+    pub(crate) fn command_settings(&self) -> CommandSettings {
         let settings = self.settings_file();
         let own = settings.ok().and_then(|file| file.parent().map(Path::to_owned));
         CommandSettings {
@@ -184,7 +184,7 @@ impl EnvironmentConfig {
         &self.search_path
     }
 
-    /// Entries of `PATH` that are not looked at, because they mean another folder each time.
+    /// Entries of `SYSTEM_PATH` that are not looked at, because they mean another folder each time.
     pub(crate) fn relative_search_path(&self) -> &[PathBuf] {
         &self.relative_search_path
     }
@@ -195,14 +195,14 @@ impl EnvironmentConfig {
     }
 
     /// Where zero keeps what can be made again; nowhere when nothing says where.
-    pub(crate) fn cache(&self) -> Option<StateDir> {
-        let named = self.variable("XDG_CACHE_HOME").and_then(|named| absolute(named.into()));
+    pub(crate) fn cache_dir(&self) -> Option<StateDir> {
+        let named = self.variable("XDG_CACHE_HOME").and_then(|named| absolute_path(named.into()));
         let usual = || self.home.as_ref().map(|home| home.join(".cache"));
         named.or_else(usual).map(|cache| StateDir::new(cache.join("zero")))
     }
 
     /// Where zero keeps its audit log, journal and oversized results.
-    pub(crate) fn state(&self) -> Result<StateDir, UsageError> {
+    pub(crate) fn state_dir(&self) -> Result<StateDir, UsageError> {
         let state_home = match (&self.xdg_state_home, &self.home) {
             (Some(state_home), _) => state_home.clone(),
             (None, Some(home)) => home.join(".local/state"),
@@ -217,14 +217,14 @@ impl EnvironmentConfig {
     }
 }
 
-/// Whether a locale such as `C.UTF-8` has letters beyond ASCII.
+/// Whether a locale such as `C_SOURCE.UTF-8` has letters beyond ASCII.
 fn is_utf8(locale: &str) -> bool {
     let locale = locale.to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// A relative folder would mean another one in each working directory; such a value counts as unset.
-fn absolute(value: OsString) -> Option<PathBuf> {
+fn absolute_path(value: OsString) -> Option<PathBuf> {
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
@@ -248,13 +248,13 @@ mod tests {
 
     #[track_caller]
     fn check(home: Option<&str>, xdg: Option<&str>, expected: Option<&str>) {
-        let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute);
+        let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute_path);
         let config = EnvironmentConfig {
             home: path(home),
             xdg_state_home: path(xdg),
             ..EnvironmentConfig::default()
         };
-        let state = config.state().ok().map(|state| state.path().to_owned());
+        let state = config.state_dir().ok().map(|state| state.path().to_owned());
         assert_eq!(state.as_deref(), expected.map(Path::new));
     }
 
@@ -284,7 +284,7 @@ mod tests {
             (Some("/me"), Some("relative"), Some("/me/.config/zero/settings.json")),
             (None, None, None),
         ] {
-            let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute);
+            let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute_path);
             let config = EnvironmentConfig {
                 home: path(home),
                 xdg_config_home: path(xdg),

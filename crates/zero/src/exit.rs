@@ -29,7 +29,7 @@ pub enum ExitOutcome {
 
 impl ExitOutcome {
     /// How a failed call ends the program.
-    pub fn of_error(error: &ToolError) -> Self {
+    pub fn from_error(error: &ToolError) -> Self {
         match error.reason() {
             Some(
                 ErrorReason::Denied
@@ -42,7 +42,7 @@ impl ExitOutcome {
     }
 
     /// How a verdict on a call that nobody makes ends the program.
-    pub fn of_verdict(verdict: Verdict) -> Self {
+    pub fn from_verdict(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Allow => Self::Ok,
             Verdict::Ask => Self::WouldAsk,

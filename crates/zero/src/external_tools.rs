@@ -31,35 +31,35 @@ pub(crate) struct ExternalTools {
 impl AppContext {
     /// What the settings bring to a host. Nothing is started and nothing registered yet. What
     /// cannot be used is told.
-    pub(crate) fn outside(
+    pub(crate) fn external_tools(
         &self,
         host: &Arc<ToolHost>,
         settings: &WorkspaceSettings,
         elicitor: Option<Arc<dyn Elicitor>>,
     ) -> ExternalTools {
-        self.outside_and(host, settings, &[], elicitor)
+        self.external_tools_with(host, settings, &[], elicitor)
     }
 
     /// The same with servers that an editor names for one session.
-    pub(crate) fn outside_and(
+    pub(crate) fn external_tools_with(
         &self,
         host: &Arc<ToolHost>,
         settings: &WorkspaceSettings,
         named: &[SessionMcpServer],
         elicitor: Option<Arc<dyn Elicitor>>,
     ) -> ExternalTools {
-        let known = settings.mcp_servers_and(&self.config, host.workspace().cwd(), named);
+        let known = settings.mcp_servers_with(&self.config, host.workspace().cwd(), named);
         for one in &known.problems {
-            self.terminal.note(&format!(
+            self.terminal.print_note(&format!(
                 "MCP server `{}` ({}) is not used: {}",
                 one.alias, one.written_at, one.why
             ));
         }
-        self.outside_of(host, settings, known, elicitor)
+        self.external_tools_from(host, settings, known, elicitor)
     }
 
     /// The same with these servers only, and without a word about the others.
-    pub(crate) fn outside_of(
+    pub(crate) fn external_tools_from(
         &self,
         host: &Arc<ToolHost>,
         settings: &WorkspaceSettings,
@@ -70,7 +70,7 @@ impl AppContext {
             host.workspace().roots().map(|root| root.display().to_string()).collect();
         let servers = McpServerSet::new(McpServerSetConfig {
             services: host.services(),
-            web: web(host),
+            web: web_access(host),
             registry: Arc::clone(host.registry()),
             state: host.state().clone(),
             definitions: servers.definitions,
@@ -96,9 +96,9 @@ impl AppContext {
 }
 
 /// How servers are reached that run elsewhere, and where logins are kept.
-pub(crate) fn web(host: &ToolHost) -> RemoteServerAccess {
+pub(crate) fn web_access(host: &ToolHost) -> RemoteServerAccess {
     RemoteServerAccess {
-        guard: host.guard().clone(),
+        guard: host.network_guard().clone(),
         credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring::LOGINS))),
     }
 }
@@ -128,7 +128,7 @@ impl ExternalTools {
     }
 
     /// Sees to it that a tool is there that somebody calls by name, if anybody brings it.
-    pub(crate) async fn bring(&self, name: &str) -> Result<(), ToolError> {
+    pub(crate) async fn ensure_tool(&self, name: &str) -> Result<(), ToolError> {
         let Some((prefix, _)) = name.split_once("__") else { return Ok(()) };
         if self.host.registry().get(name).is_some() {
             return Ok(());
@@ -136,11 +136,11 @@ impl ExternalTools {
         if prefix == PREFIX {
             let Some(discovery) = &self.discovery else { return Ok(()) };
             let refreshed = discovery.refresh(self.host.registry()).await;
-            return refreshed.map(drop).map_err(|error| unavailable(&error));
+            return refreshed.map(drop).map_err(|error| unavailable_error(&error));
         }
         if self.servers.status().iter().any(|server| server.alias == prefix) {
-            let ready = self.servers.ready(prefix).await;
-            return ready.map_err(|error| error.for_call(prefix));
+            let ready = self.servers.wait_until_ready(prefix).await;
+            return ready.map_err(|error| error.to_tool_error(prefix));
         }
         Ok(())
     }
@@ -151,6 +151,6 @@ impl ExternalTools {
     }
 }
 
-fn unavailable(error: &dyn std::error::Error) -> ToolError {
+fn unavailable_error(error: &dyn std::error::Error) -> ToolError {
     ToolError::failed(ErrorReason::ServerUnavailable, error.to_string())
 }

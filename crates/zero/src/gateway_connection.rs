@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use zero_client::url_dialer::{UrlDialer, near_side};
+use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
 use zero_wire::client::{
@@ -24,11 +24,11 @@ use crate::exit::UsageError;
 use crate::secret;
 use crate::settings::WorkspaceSettings;
 use crate::settings::gateway::RemoteGatewaySetting;
-use crate::token_holder::THIS_MACHINE;
+use crate::token_holder::LOCAL_OWNER;
 
 /// How long runs may go on when the program ends.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
-/// File of the token that `zero gateway` makes, in zero's own folder.
+pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// File of the token that `zero gateway_config` makes, in zero's own folder.
 pub(crate) const TOKEN_FILE: &str = "gateway.token";
 
 /// A gateway that was connected to.
@@ -61,7 +61,7 @@ impl AppContext {
             auth,
             ..ConnectOptions::new(client_info())
         };
-        if let Some(remote) = self.remote(args, settings)? {
+        if let Some(remote) = self.resolve_remote(args, settings)? {
             let mut options = options(remote.credentials);
             options.allow_plaintext = remote.allow_plaintext;
             let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
@@ -72,11 +72,12 @@ impl AppContext {
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
             return Ok(CliGatewayConnection { client, events, embedded: None });
         }
-        let gateway =
-            self.gateway(settings, settings_files, cwd.to_owned(), AuthConfig::nobody()).await?;
+        let gateway = self
+            .gateway_config(settings, settings_files, cwd.to_owned(), AuthConfig::deny_all())
+            .await?;
         let gateway = Gateway::new(gateway);
         let (near, far) = zero_wire::pipe::pipe();
-        gateway.attach(far, this_person());
+        gateway.attach_pipe(far, local_principal());
         let target = GatewayTarget::Pipe(near);
         let connected =
             GatewayClient::connect(target, options(GatewayCredentials::default())).await;
@@ -85,30 +86,30 @@ impl AppContext {
     }
 
     /// How the gateway elsewhere is dialled that was named, if one was.
-    pub(crate) fn dial(
+    pub(crate) fn remote_dialer(
         &self,
         args: &RemoteGatewayArgs,
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<Option<UrlDialer>> {
-        let Some(remote) = self.remote(args, settings)? else { return Ok(None) };
-        let mut options = self.near_side(remote.credentials);
+        let Some(remote) = self.resolve_remote(args, settings)? else { return Ok(None) };
+        let mut options = self.editor_connect_options(remote.credentials);
         options.allow_plaintext = remote.allow_plaintext;
         let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
         options.tls_fingerprint =
             pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
         options.extra_roots = settings.extra_roots(&self.config)?;
-        let device = DeviceKeyFile::new(self.config.state()?);
+        let device = DeviceKeyFile::new(self.config.state_dir()?);
         Ok(Some(UrlDialer::new(remote.url, options).with_device(Arc::new(device))))
     }
 
     /// How a gateway is greeted by what stands between it and an editor.
-    pub(crate) fn near_side(&self, auth: GatewayCredentials) -> ConnectOptions {
-        near_side(ConnectOptions { auth, ..ConnectOptions::new(client_info()) })
+    pub(crate) fn editor_connect_options(&self, auth: GatewayCredentials) -> ConnectOptions {
+        with_client_capabilities(ConnectOptions { auth, ..ConnectOptions::new(client_info()) })
     }
 
     /// The gateway elsewhere that was named. Credentials of the settings go to the address of the
     /// settings and to no other.
-    fn remote(
+    fn resolve_remote(
         &self,
         args: &RemoteGatewayArgs,
         settings: &WorkspaceSettings,
@@ -123,29 +124,29 @@ impl AppContext {
             allow_plaintext: args.allow_plaintext,
         };
         let (url, from) = match (&args.url, &configured.url) {
-            (Some(url), _) => (address(url, "--url")?, named),
-            (None, Some(url)) => (address(url, "gateway.remote.url")?, named.or(configured)),
+            (Some(url), _) => (parse_url(url, "--url")?, named),
+            (None, Some(url)) => (parse_url(url, "gateway.remote.url")?, named.or_else(configured)),
             (None, None) => {
-                return args.are_for_nobody().map_or(Ok(None), |error| Err(error.into()));
+                return args.unused_flag_error().map_or(Ok(None), |error| Err(error.into()));
             }
         };
         if args.token.is_some() || args.password.is_some() {
-            self.terminal.note("others on this machine can see what stands on a command line; `--token-file` and `--password-file` keep it to you");
+            self.terminal.print_note("others on this machine can see what stands on a command line; `--token-file` and `--password-file` keep it to you");
         }
         let token = match (&from.token, &from.token_file) {
             (Some(token), _) => Some(token.clone()),
-            (None, Some(file)) => Some(secret::from_file(self, file, "token")?),
+            (None, Some(file)) => Some(secret::read_file(self, file, "token")?),
             (None, None) => None,
         };
         let password = match (&args.password, &from.password_file) {
             (Some(password), _) => Some(password.clone()),
-            (None, Some(file)) => Some(secret::from_file(self, file, "password")?),
+            (None, Some(file)) => Some(secret::read_file(self, file, "password")?),
             (None, None) => None,
         };
         let credentials = match (token, password) {
             (Some(token), _) => GatewayCredentials::token(token),
             (None, Some(password)) => GatewayCredentials::password(password),
-            (None, None) => self.own_token(&url),
+            (None, None) => self.own_credentials(&url),
         };
         Ok(Some(RemoteGatewayTarget {
             url,
@@ -156,8 +157,8 @@ impl AppContext {
     }
 
     /// The token that a gateway on this machine made for this person, if that is where it goes.
-    fn own_token(&self, url: &GatewayUrl) -> GatewayCredentials {
-        let file = self.config.state().ok().filter(|_| url.is_loopback());
+    fn own_credentials(&self, url: &GatewayUrl) -> GatewayCredentials {
+        let file = self.config.state_dir().ok().filter(|_| url.is_loopback());
         let file = file.map(|state| ConfigFile::Own(state.path().join(TOKEN_FILE)));
         let token = file.and_then(|file| file.read(secret::FILE_BYTES_MAX).ok().flatten());
         let token = token.and_then(|bytes| String::from_utf8(bytes).ok());
@@ -168,7 +169,7 @@ impl AppContext {
 }
 
 /// The address that stands there. It is not repeated where it is none: it may hold a secret.
-fn address(written: &str, at: &str) -> Result<GatewayUrl, UsageError> {
+fn parse_url(written: &str, at: &str) -> Result<GatewayUrl, UsageError> {
     written.parse().map_err(|error: GatewayUrlError| UsageError(format!("`{at}`: {error}")))
 }
 
@@ -177,7 +178,7 @@ impl CliGatewayConnection {
     pub(crate) async fn close(self) {
         self.client.close().await;
         if let Some(gateway) = self.embedded {
-            gateway.shut_down(GRACE).await;
+            gateway.shut_down(SHUTDOWN_GRACE).await;
         }
     }
 }
@@ -185,7 +186,7 @@ impl CliGatewayConnection {
 impl RemoteGatewayArgs {
     /// What is wrong where no gateway is named: these arguments say how to come in at one. Whoever
     /// gives a token and forgets the address must not find themselves somewhere else.
-    fn are_for_nobody(&self) -> Option<UsageError> {
+    fn unused_flag_error(&self) -> Option<UsageError> {
         let given = [
             ("--token", self.token.is_some()),
             ("--token-file", self.token_file.is_some()),
@@ -203,7 +204,7 @@ impl RemoteGatewayArgs {
 
 impl RemoteGatewaySetting {
     /// What is said here, and where nothing is, what `other` says.
-    fn or(self, other: Self) -> Self {
+    fn or_else(self, other: Self) -> Self {
         let has_secret = self.token.is_some() || self.token_file.is_some();
         Self {
             url: self.url.or(other.url),
@@ -217,12 +218,12 @@ impl RemoteGatewaySetting {
 }
 
 /// The person whose machine this is: the sessions that they open are theirs, however they come.
-pub(crate) fn this_person() -> Principal {
-    everything(THIS_MACHINE)
+pub(crate) fn local_principal() -> Principal {
+    admin_principal(LOCAL_OWNER)
 }
 
 /// Somebody who may do everything.
-pub(crate) fn everything(name: &str) -> Principal {
+pub(crate) fn admin_principal(name: &str) -> Principal {
     Principal::new(name, vec![TokenScope::Admin])
 }
 

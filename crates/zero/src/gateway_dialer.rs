@@ -16,7 +16,7 @@ use zero_wire::client::{GatewayClient, GatewayCredentials, GatewayTarget, Gatewa
 
 use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
-use crate::gateway_connection::{GRACE, this_person};
+use crate::gateway_connection::{SHUTDOWN_GRACE, local_principal};
 use crate::settings::{WorkspaceSettings, is_about_settings};
 
 /// Dials the gateway that was named, or the one in this process.
@@ -41,9 +41,9 @@ impl EditorGatewayDialer {
     }
 
     /// Ends the gateway in this process; what runs in it is given a moment.
-    pub(crate) async fn end(&self) {
+    pub(crate) async fn shut_down(&self) {
         if let Some(gateway) = self.embedded.lock().await.take() {
-            gateway.shut_down(GRACE).await;
+            gateway.shut_down(SHUTDOWN_GRACE).await;
         }
     }
 
@@ -52,47 +52,48 @@ impl EditorGatewayDialer {
         let gateway = match &*embedded {
             Some(gateway) => gateway.clone(),
             None => {
-                let (cwd, settings) = self.read().await?;
-                let _ = self.habits.set(settings.acp());
-                self.warn(&settings);
-                if let Some(dial) = self.app.dial(&self.args, &settings)? {
-                    tracing::info!(gateway = dial.whereabouts(), "connecting");
+                let (cwd, settings) = self.read_settings().await?;
+                let _ = self.habits.set(settings.client_preferences());
+                self.log_warnings(&settings);
+                if let Some(dial) = self.app.remote_dialer(&self.args, &settings)? {
+                    tracing::info!(gateway = dial.location(), "connecting");
                     drop(embedded);
                     return Ok(dial.dial().await);
                 }
                 tracing::info!("starting the gateway in this process");
-                let nobody = AuthConfig::nobody();
-                let config = self.app.gateway(&settings, &self.settings_files, cwd, nobody).await?;
+                let nobody = AuthConfig::deny_all();
+                let config =
+                    self.app.gateway_config(&settings, &self.settings_files, cwd, nobody).await?;
                 embedded.insert(Gateway::new(config)).clone()
             }
         };
         drop(embedded);
         let (near, far) = zero_wire::pipe::pipe();
-        gateway.attach(far, this_person());
-        let options = self.app.near_side(GatewayCredentials::default());
+        gateway.attach_pipe(far, local_principal());
+        let options = self.app.editor_connect_options(GatewayCredentials::default());
         let connected = GatewayClient::connect(GatewayTarget::Pipe(near), options).await;
         Ok(connected
             .map(|(client, events)| GatewayConnection {
                 client,
                 events,
-                place: GatewayLocality::Here,
+                place: GatewayLocality::InProcess,
             })
             .map_err(GatewayLinkError::from))
     }
 
     /// The folder of this process, and what is set there. Read where nobody waits for the disk.
-    async fn read(&self) -> anyhow::Result<(PathBuf, WorkspaceSettings)> {
+    async fn read_settings(&self) -> anyhow::Result<(PathBuf, WorkspaceSettings)> {
         let (app, files) = (self.app.clone(), self.settings_files.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let workspace = app.config.workspace(&[])?;
-            let settings = app.settings(&workspace, &files)?;
+            let workspace = app.config.open_workspace(&[])?;
+            let settings = app.load_settings(&workspace, &files)?;
             anyhow::Ok((workspace.cwd().to_owned(), settings))
         });
         read.await.context("zero is shutting down")?
     }
 
-    fn warn(&self, settings: &WorkspaceSettings) {
-        for line in settings.note().into_iter().chain(settings.warning()) {
+    fn log_warnings(&self, settings: &WorkspaceSettings) {
+        for line in settings.trust_note().into_iter().chain(settings.warning()) {
             tracing::info!("{line}");
         }
     }
@@ -112,7 +113,7 @@ impl GatewayDialer for EditorGatewayDialer {
         })
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         match self.args.url.as_deref().map(str::parse::<GatewayUrl>) {
             None => "this process, or where settings say".to_owned(),
             Some(Ok(url)) => url.to_string(),

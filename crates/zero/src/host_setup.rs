@@ -22,22 +22,22 @@ impl AppContext {
     /// The tools as a dialect offers them: zero's own, in the order zero brings them whatever they
     /// are called, and those that others bring here as far as they are known. Starts nothing. One
     /// that somebody `asks_for` by name is among them also where it would have to be searched for.
-    pub(crate) fn offered(
+    pub(crate) fn offered_tools(
         &self,
         dialect: DialectName,
         asks_for: Option<&str>,
     ) -> anyhow::Result<Vec<DialectTool>> {
-        Ok(self.in_dialect(&*self.registry(asks_for)?, dialect))
+        Ok(self.tools_in_dialect(&*self.registry(asks_for)?, dialect))
     }
 
     /// The tools of a registry as a dialect offers them, in the order zero brings them.
-    pub(crate) fn in_dialect(
+    pub(crate) fn tools_in_dialect(
         &self,
         registry: &ToolRegistry,
         dialect: DialectName,
     ) -> Vec<DialectTool> {
-        let mut offered = Dialect::new(dialect).offered(registry);
-        zero_mcp::server::in_order(&mut offered, &self.tool_order());
+        let mut offered = Dialect::new(dialect).list_tools(registry);
+        zero_mcp::server::sort_tools(&mut offered, &self.tool_order());
         offered
     }
 
@@ -47,7 +47,7 @@ impl AppContext {
             Ok(registry) => registry,
             Err(error) => {
                 let what = "the tools that MCP servers and commands bring are not among these";
-                self.terminal.note(&format!("{what}: {error:#}"));
+                self.terminal.print_note(&format!("{what}: {error:#}"));
                 let registry = ToolRegistry::default();
                 registry.add(BUILTIN, self.tools.to_vec()).context("the built-in tools clash")?;
                 Arc::new(registry)
@@ -66,32 +66,35 @@ impl AppContext {
 
     /// Every tool that is known in the current folder.
     fn known_tools(&self) -> anyhow::Result<Arc<ToolRegistry>> {
-        let workspace = self.config.workspace(&[])?;
-        let settings = self.settings(&workspace, &[])?;
+        let workspace = self.config.open_workspace(&[])?;
+        let settings = self.load_settings(&workspace, &[])?;
         let host = self.idle_host(workspace, &settings)?;
-        self.outside(&host, &settings, None).register_known();
+        self.external_tools(&host, &settings, None).register_known();
         Ok(Arc::clone(host.registry()))
     }
 
     /// The settings that hold in a workspace, or those of the files that were named instead.
-    pub(crate) fn settings(
+    pub(crate) fn load_settings(
         &self,
         workspace: &Workspace,
         files: &[PathBuf],
     ) -> anyhow::Result<WorkspaceSettings> {
         if files.is_empty() {
-            let trust = TrustStore::load(&self.config.state()?)?;
+            let trust = TrustStore::load(&self.config.state_dir()?)?;
             return Ok(WorkspaceSettings::load(&self.config, workspace.cwd(), &trust)?);
         }
-        self.settings_of_files(files, workspace.cwd())
+        self.load_settings_files_at(files, workspace.cwd())
     }
 
     /// The settings of files that were named, for the current folder.
-    pub(crate) fn settings_of(&self, files: &[PathBuf]) -> anyhow::Result<WorkspaceSettings> {
-        self.settings_of_files(files, self.config.cwd()?)
+    pub(crate) fn load_settings_files(
+        &self,
+        files: &[PathBuf],
+    ) -> anyhow::Result<WorkspaceSettings> {
+        self.load_settings_files_at(files, self.config.cwd()?)
     }
 
-    fn settings_of_files(
+    fn load_settings_files_at(
         &self,
         files: &[PathBuf],
         root: &Path,
@@ -107,13 +110,13 @@ impl AppContext {
         workspace: Workspace,
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<Arc<ToolHost>> {
-        let policy = self.policy(&workspace, settings, None)?;
-        let commands = self.commands(settings, workspace.cwd());
-        let mut config = ToolHostConfig::new(workspace, self.config.state()?);
-        settings.limits(&mut config.limits);
+        let policy = self.build_policy(&workspace, settings, None)?;
+        let commands = self.command_settings(settings, workspace.cwd());
+        let mut config = ToolHostConfig::new(workspace, self.config.state_dir()?);
+        settings.apply_limits(&mut config.limits);
         config.policy = policy;
         config.commands = commands;
-        Ok(Arc::new(self.host(config, settings)?))
+        Ok(Arc::new(self.build_host(config, settings)?))
     }
 
     /// Lets a host use language servers, for folders that are trusted. None is started before somebody
@@ -124,25 +127,25 @@ impl AppContext {
         settings: &WorkspaceSettings,
         trust: FolderTrustCheck,
     ) {
-        host.keep(Arc::new(LanguageServers::new(LanguageServersConfig {
+        host.insert_extension(Arc::new(LanguageServers::new(LanguageServersConfig {
             services: host.services(),
             definitions: settings.lsp_servers(self.config.home()).definitions,
             search_path: self.config.search_path().to_vec(),
             roots: host.workspace().roots().map(Path::to_owned).collect(),
             trust,
-            cache: self.config.cache().map(|cache| cache.child("lsp")),
+            cache: self.config.cache_dir().map(|cache| cache.child("lsp")),
             bounds: LanguageServerLimits::default(),
         })));
     }
 
     /// Says of a folder whether the person trusts it when they are asked.
-    fn trust(&self, state: &StateDir) -> FolderTrustCheck {
+    fn trust_check(&self, state: &StateDir) -> FolderTrustCheck {
         let (config, state) = (self.config.clone(), state.clone());
-        Arc::new(move |folder| TrustStore::check(&config, &state, folder))
+        Arc::new(move |folder| TrustStore::check_trusted(&config, &state, folder))
     }
 
     /// A host with the tools that come with zero, as the settings want them.
-    pub(crate) fn host(
+    pub(crate) fn build_host(
         &self,
         config: ToolHostConfig,
         settings: &WorkspaceSettings,
@@ -160,13 +163,13 @@ impl AppContext {
             });
         }
         host.registry().add(BUILTIN, tools).context("the built-in tools clash")?;
-        self.add_language_servers(&host, settings, self.trust(host.state()));
-        host.keep(Arc::new(self.memories(host.state().clone())));
+        self.add_language_servers(&host, settings, self.trust_check(host.state()));
+        host.insert_extension(Arc::new(self.note_store(host.state().clone())));
         Ok(host)
     }
 
     /// Where notes are kept: those of the person beside their settings, if there is such a folder.
-    pub(crate) fn memories(&self, state: StateDir) -> NoteStoreSet {
+    pub(crate) fn note_store(&self, state: StateDir) -> NoteStoreSet {
         let settings = self.config.settings_file().ok();
         NoteStoreSet::new(settings.and_then(|file| file.parent().map(Path::to_owned)), state)
     }
@@ -174,7 +177,7 @@ impl AppContext {
 
 impl EnvironmentConfig {
     /// Opens the folders named on the command line, or the current one.
-    pub(crate) fn workspace(&self, folders: &[PathBuf]) -> Result<Workspace, UsageError> {
+    pub(crate) fn open_workspace(&self, folders: &[PathBuf]) -> Result<Workspace, UsageError> {
         let cwd = self.cwd()?;
         let folders = match folders {
             [] => vec![cwd.to_owned()],
@@ -186,7 +189,7 @@ impl EnvironmentConfig {
 }
 
 /// What a server with many clients runs on: every processor.
-pub(crate) fn busy_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn multi_thread_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -194,7 +197,7 @@ pub(crate) fn busy_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 /// What everything that waits runs on.
-pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -5,25 +5,25 @@ use std::time::Duration;
 use zero_sandbox::process_memory;
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The same once it was given back: there is nothing to win until something has happened.
-const LOOK_AFTER: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL_AFTER_TRIM: Duration = Duration::from_secs(15);
 /// Work within that time that is next to nothing: timers, and the look itself.
-const NEXT_TO_NOTHING: Duration = Duration::from_millis(5);
+const IDLE_CPU_MAX: Duration = Duration::from_millis(5);
 
 /// Gives memory back whenever the process has been idle for a while. Ends with the runtime.
-pub(crate) async fn give_back() {
-    let (mut before, mut pause) = (process_memory::worked(), LOOK);
+pub(crate) async fn trim_when_idle() {
+    let (mut before, mut pause) = (process_memory::cpu_time(), CHECK_INTERVAL);
     loop {
         tokio::time::sleep(pause).await;
-        let worked = process_memory::worked().saturating_sub(before);
-        if worked > NEXT_TO_NOTHING {
-            pause = LOOK;
-        } else if pause == LOOK {
+        let worked = process_memory::cpu_time().saturating_sub(before);
+        if worked > IDLE_CPU_MAX {
+            pause = CHECK_INTERVAL;
+        } else if pause == CHECK_INTERVAL {
             // It takes a millisecond or two, in which no client should wait.
-            let _ = tokio::task::spawn_blocking(process_memory::give_back).await;
-            pause = LOOK_AFTER;
+            let _ = tokio::task::spawn_blocking(process_memory::trim).await;
+            pause = CHECK_INTERVAL_AFTER_TRIM;
         }
-        before = process_memory::worked();
+        before = process_memory::cpu_time();
     }
 }

@@ -12,12 +12,12 @@ use crate::terminal::escape_line;
 use crate::unique_json;
 
 /// Characters of a line that are shown on either side of a mistake.
-const AROUND: usize = 40;
+const CONTEXT_CHARS: usize = 40;
 
 /// Reads and parses the input.
 pub(crate) fn read(app: &AppContext, input: &str, limits: &HostLimits) -> anyhow::Result<Value> {
-    let text = text(app, input, limits)?;
-    Ok(serde_json::from_str(&text).map_err(|error| UsageError(explain(&text, &error)))?)
+    let text = read_text(app, input, limits)?;
+    Ok(serde_json::from_str(&text).map_err(|error| UsageError(explain_error(&text, &error)))?)
 }
 
 /// The same for an input that is only judged: it must mean the same to every reader.
@@ -26,12 +26,12 @@ pub(crate) fn read_unique(
     input: &str,
     limits: &HostLimits,
 ) -> anyhow::Result<Value> {
-    let text = text(app, input, limits)?;
+    let text = read_text(app, input, limits)?;
     let parsed = unique_json::parse(text.as_bytes());
-    Ok(parsed.map_err(|error| UsageError(explain(&text, &error)))?)
+    Ok(parsed.map_err(|error| UsageError(explain_error(&text, &error)))?)
 }
 
-fn text<'a>(
+fn read_text<'a>(
     app: &AppContext,
     input: &'a str,
     limits: &HostLimits,
@@ -39,8 +39,8 @@ fn text<'a>(
     if input != "-" {
         return Ok(Cow::Borrowed(input));
     }
-    if app.terminal.stdin_is_terminal() {
-        app.terminal.note("reading the input from here; end it with Ctrl-D");
+    if app.terminal.is_stdin_terminal() {
+        app.terminal.print_note("reading the input from here; end it with Ctrl-D");
     }
     read_bounded(std::io::stdin().lock(), limits).map(Cow::Owned)
 }
@@ -64,7 +64,7 @@ fn read_bounded(stream: impl Read, limits: &HostLimits) -> Result<String, UsageE
 }
 
 /// Says what is wrong, where, and points at it.
-fn explain(text: &str, error: &serde_json::Error) -> String {
+fn explain_error(text: &str, error: &serde_json::Error) -> String {
     const QUOTING: &str = "quote it for your shell like '{\"file_path\": \"README.md\"}'";
     if text.trim().is_empty() {
         return format!("the input is empty; pass a JSON object, and {QUOTING}");
@@ -76,11 +76,11 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
     let at = line.floor_char_boundary(error.column().saturating_sub(1).min(line.len()));
     let (before, after) = line.split_at(at);
     let column = before.chars().count() + 1;
-    let skipped = before.chars().count().saturating_sub(AROUND);
+    let skipped = before.chars().count().saturating_sub(CONTEXT_CHARS);
     let lead = if skipped > 0 { "…" } else { "" };
     let before: String = before.chars().skip(skipped).collect();
     let mut rest = after.chars();
-    let after: String = rest.by_ref().take(AROUND).collect();
+    let after: String = rest.by_ref().take(CONTEXT_CHARS).collect();
     let trail = if rest.next().is_some() { "…" } else { "" };
     let shown_before = format!("{lead}{}", escape_line(&before));
     let pad = " ".repeat(shown_before.chars().count());
@@ -96,25 +96,25 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn wrong(text: &str) -> String {
-        explain(text, &serde_json::from_str::<Value>(text).unwrap_err())
+    fn parse_error(text: &str) -> String {
+        explain_error(text, &serde_json::from_str::<Value>(text).unwrap_err())
     }
 
     #[test]
     fn a_mistake_is_pointed_at() {
-        insta::assert_snapshot!(wrong(r#"{"file_path" "a"}"#), @r#"
+        insta::assert_snapshot!(parse_error(r#"{"file_path" "a"}"#), @r#"
         the input is not valid JSON: expected `:` at line 1, column 14
           | {"file_path" "a"}
           |              ^
         quote it for your shell like '{"file_path": "README.md"}'
         "#);
-        insta::assert_snapshot!(wrong("{\"ü\": 1,\n  \"b\": tru}"), @r#"
+        insta::assert_snapshot!(parse_error("{\"ü\": 1,\n  \"b\": tru}"), @r#"
         the input is not valid JSON: expected ident at line 2, column 11
           |   "b": tru}
           |           ^
         quote it for your shell like '{"file_path": "README.md"}'
         "#);
-        insta::assert_snapshot!(wrong("{"), @r#"
+        insta::assert_snapshot!(parse_error("{"), @r#"
         the input is not valid JSON: EOF while parsing an object at line 1, column 1
           | {
           | ^
@@ -125,14 +125,14 @@ mod tests {
     #[test]
     fn long_lines_are_cut_and_escapes_do_not_reach_the_terminal() {
         let text = format!("[{}\x1b[2J{}]", "1,".repeat(500), "1,".repeat(500));
-        let message = wrong(&text);
+        let message = parse_error(&text);
         assert!(
             message.len() < 400 && message.contains("\\u{1b}") && message.contains('…'),
             "{message}"
         );
-        assert!(wrong("").starts_with("the input is empty"));
+        assert!(parse_error("").starts_with("the input is empty"));
         for text in ["\u{1F600}", "{\u{1F600}", "[\"\u{1F600}", "\n\n\u{1F600}"] {
-            wrong(text);
+            parse_error(text);
         }
     }
 

@@ -66,7 +66,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
     run_app(
-        &AppContext { config, terminal, tools: Arc::new(LazyLock::new(zero_tools::builtin)) },
+        &AppContext { config, terminal, tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)) },
         args,
     )
     .into()
@@ -75,8 +75,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs a command line to its end, whatever happens on the way.
 fn run_app(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
     std::panic::catch_unwind(AssertUnwindSafe(|| parse_and_run(app, args))).unwrap_or_else(|_| {
-        app.terminal
-            .error("zero has a bug and stopped; run it again with ZERO_LOG=error to see where");
+        app.terminal.print_error(
+            "zero has a bug and stopped; run it again with ZERO_LOG=error to see where",
+        );
         ExitOutcome::Error
     })
 }
@@ -85,8 +86,8 @@ fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> 
     match Cli::try_parse_from(args) {
         Ok(cli) => {
             // A gateway first has to know from its settings where else its log goes.
-            if !cli.serves() {
-                logging::start(cli.log(app.config.log.as_deref()), &app.terminal, None);
+            if !cli.is_server() {
+                logging::start(cli.log_filter(app.config.log.as_deref()), &app.terminal, None);
             }
             commands::run(app, cli).unwrap_or_else(|error| report(app, &error))
         }
@@ -103,11 +104,11 @@ fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
     if terminal::is_closed_pipe(error) {
         return ExitOutcome::Ok;
     }
-    app.terminal.error(&format!("{error:#}"));
+    app.terminal.print_error(&format!("{error:#}"));
     if error.is::<UsageError>() {
         ExitOutcome::Usage
     } else {
-        error.downcast_ref::<ToolError>().map_or(ExitOutcome::Error, ExitOutcome::of_error)
+        error.downcast_ref::<ToolError>().map_or(ExitOutcome::Error, ExitOutcome::from_error)
     }
 }
 
@@ -127,6 +128,6 @@ mod tests {
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, ExitOutcome::Error);
-        assert!(app.terminal.err.written().starts_with("error: zero has a bug"));
+        assert!(app.terminal.err.written_text().starts_with("error: zero has a bug"));
     }
 }

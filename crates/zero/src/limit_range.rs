@@ -6,7 +6,7 @@ use zero_core::HostLimits;
 const CALLS_MAX: usize = 1_000_000;
 
 /// Sets a limit; the error says what is wrong with it.
-pub(crate) fn set(limits: &mut HostLimits, name: &str, value: &str) -> Result<(), String> {
+pub(crate) fn set_limit(limits: &mut HostLimits, name: &str, value: &str) -> Result<(), String> {
     let mut changed = limits.clone();
     let done = changed.set(name, value);
     let calls = match name {
@@ -35,7 +35,7 @@ mod tests {
     #[track_caller]
     fn check(name: &str, value: &str, fits: bool) {
         let mut limits = HostLimits::default();
-        let done = set(&mut limits, name, value);
+        let done = set_limit(&mut limits, name, value);
         assert_eq!(done.is_ok(), fits, "{name}={value}: {done:?}");
         assert_eq!(limits == HostLimits::default(), !fits, "{name}={value}");
     }

@@ -8,15 +8,15 @@ use crate::telemetry::TraceLayer;
 use crate::terminal::Terminal;
 
 /// What is never logged in more detail: the MCP SDK writes the codes of a login there.
-const QUIET: &str = "rmcp::transport::auth=warn";
+const QUIET_TARGETS: &str = "rmcp::transport::auth=warn";
 
 /// Starts logging when a filter is given, and sending traces when something takes them. A bad filter is
 /// said and ignored: it must not stop the work.
 pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<TraceLayer>) {
-    let filter = filter.and_then(|filter| match read(filter) {
+    let filter = filter.and_then(|filter| match parse_filter(filter) {
         Ok(filter) => Some(filter),
         Err(error) => {
-            terminal.note(&format!(
+            terminal.print_note(&format!(
                 "ZERO_LOG is ignored: {error}; write it like `info` or `zero_runtime=debug`"
             ));
             None
@@ -33,8 +33,8 @@ pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<Tr
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-fn read(filter: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
-    Ok(EnvFilter::try_new(filter)?.add_directive(QUIET.parse()?))
+fn parse_filter(filter: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    Ok(EnvFilter::try_new(filter)?.add_directive(QUIET_TARGETS.parse()?))
 }
 
 /// Sends panics to the log instead of the person's screen; callers say what failed in plain words.
@@ -52,10 +52,10 @@ mod tests {
 
     #[track_caller]
     fn check(filter: &str) {
-        let read = read(filter).unwrap().to_string();
+        let read = parse_filter(filter).unwrap().to_string();
         let said: Vec<&str> =
             read.split(',').filter(|part| part.starts_with("rmcp::transport::auth=")).collect();
-        assert_eq!(said, [QUIET], "{filter}: {read}");
+        assert_eq!(said, [QUIET_TARGETS], "{filter}: {read}");
     }
 
     #[test]

@@ -7,6 +7,6 @@ static HEAP: zero_sandbox::process_memory::HeapAllocator =
     zero_sandbox::process_memory::HeapAllocator;
 
 fn main() -> ExitCode {
-    zero_sandbox::helper_process::from_argv0();
+    zero_sandbox::helper_process::dispatch_helper();
     zero::run(std::env::args_os())
 }

@@ -28,27 +28,27 @@ pub(crate) struct ModelKeyRequirement {
 impl ModelKeyRequirement {
     /// What the model of new sessions wants; nothing where there is none, where it wants no key, and
     /// where a gateway elsewhere asks it.
-    pub(crate) fn of(
+    pub(crate) fn for_new_sessions(
         app: &AppContext,
         settings_files: &[PathBuf],
         agent: Option<&str>,
     ) -> anyhow::Result<Option<Self>> {
-        let workspace = app.config.workspace(&[])?;
-        let settings = app.settings(&workspace, settings_files)?;
+        let workspace = app.config.open_workspace(&[])?;
+        let settings = app.load_settings(&workspace, settings_files)?;
         if settings.gateway().remote.is_some_and(|remote| remote.url.is_some()) {
             return Ok(None);
         }
-        let agents = app.agents(&settings)?;
+        let agents = app.load_agents(&settings)?;
         let agent = agents.get(agent.unwrap_or(agents.default_id()));
         let (_, usual) = app.model_configs(&settings);
         let model = agent.and_then(|agent| agent.model.clone()).or(usual);
         let model = model.filter(|model| model != DIRECT);
-        let secret = model.as_deref().and_then(|model| settings.key_of(model));
+        let secret = model.as_deref().and_then(|model| settings.model_key(model));
         Ok(model.zip(secret).map(|(model, secret)| Self { model, secret }))
     }
 
     /// Why it cannot be used, if it cannot.
-    pub(crate) fn missing(&self, app: &AppContext) -> Option<String> {
+    pub(crate) fn missing_reason(&self, app: &AppContext) -> Option<String> {
         let variable = match &self.secret {
             SecretSetting::Env(name) => app.config.variable(name),
             _ => None,
@@ -72,11 +72,14 @@ impl LocalModelKeys {
         Self { app, settings_files: args.settings.clone(), agent: args.agent.clone() }
     }
 
-    fn check_now(&self) -> Result<(), ModelKeyError> {
-        let wanted =
-            ModelKeyRequirement::of(&self.app, &self.settings_files, self.agent.as_deref());
+    fn check_blocking(&self) -> Result<(), ModelKeyError> {
+        let wanted = ModelKeyRequirement::for_new_sessions(
+            &self.app,
+            &self.settings_files,
+            self.agent.as_deref(),
+        );
         match wanted {
-            Ok(wanted) => match wanted.and_then(|wanted| wanted.missing(&self.app)) {
+            Ok(wanted) => match wanted.and_then(|wanted| wanted.missing_reason(&self.app)) {
                 None => Ok(()),
                 Some(why) => Err(ModelKeyError::Missing(why)),
             },
@@ -92,7 +95,7 @@ impl ModelKeyChecker for LocalModelKeys {
     fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>> {
         let keys = self.clone();
         Box::pin(async move {
-            let checked = tokio::task::spawn_blocking(move || keys.check_now());
+            let checked = tokio::task::spawn_blocking(move || keys.check_blocking());
             match timeout(KEYRING_TIME, checked).await {
                 Ok(Ok(checked)) => checked,
                 _ => Err(ModelKeyError::Missing(

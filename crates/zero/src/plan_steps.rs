@@ -5,7 +5,7 @@ use zero_core::event::PlanEntry;
 use crate::terminal::{FAINT, GOOD, NOTABLE, TerminalStream, escape_line};
 
 /// One step, with a mark for how far it is.
-pub(crate) fn step(stream: &TerminalStream, entry: &PlanEntry) -> String {
+pub(crate) fn render_step(stream: &TerminalStream, entry: &PlanEntry) -> String {
     let (mark, style) = match entry.status.as_str() {
         "completed" => ("✓", GOOD),
         "in_progress" => ("▸", NOTABLE),

@@ -43,7 +43,11 @@ pub(crate) struct PolicyContext {
 
 impl PolicyContext {
     /// An engine that judges by these rules here.
-    pub(crate) fn engine(&self, rules: Vec<PolicyRule>, mode: PermissionMode) -> PolicyEngine {
+    pub(crate) fn build_engine(
+        &self,
+        rules: Vec<PolicyRule>,
+        mode: PermissionMode,
+    ) -> PolicyEngine {
         PolicyEngine::new(PolicyEngineConfig {
             rules,
             mode,
@@ -74,7 +78,7 @@ struct ExternalToolRegistry {
 
 impl ExternalToolRegistry {
     /// What a call of one of them would do; `None` when it is none of them.
-    fn subject(&self, tool: &str, input: &Value) -> Option<Result<SimulatedCall, String>> {
+    fn resolve_call(&self, tool: &str, input: &Value) -> Option<Result<SimulatedCall, String>> {
         let name = tool.strip_prefix("mcp__").unwrap_or(tool);
         let found = self.registry.get(name).filter(|_| name.contains("__"))?;
         let spec = found.tool.spec();
@@ -93,7 +97,7 @@ impl PolicyEvaluator {
         mode: PermissionMode,
         surroundings: PolicyContext,
     ) -> Self {
-        let engine = surroundings.engine(rules, mode);
+        let engine = surroundings.build_engine(rules, mode);
         Self { engine, surroundings, brought: None, hooks: HookSettings::default() }
     }
 
@@ -104,18 +108,18 @@ impl PolicyEvaluator {
     }
 
     /// Where it judges.
-    pub(crate) fn surroundings(&self) -> &PolicyContext {
+    pub(crate) fn context(&self) -> &PolicyContext {
         &self.surroundings
     }
 
     /// What a call would do.
-    pub(crate) fn subject(
+    pub(crate) fn resolve_call(
         &self,
         tool: &str,
         input: &Value,
         dialect: Option<DialectName>,
     ) -> Result<SimulatedCall, String> {
-        let brought = self.brought.as_ref().and_then(|brought| brought.subject(tool, input));
+        let brought = self.brought.as_ref().and_then(|brought| brought.resolve_call(tool, input));
         if let Some(subject) = brought {
             return subject;
         }
@@ -129,37 +133,42 @@ impl PolicyEvaluator {
     }
 
     /// Judges a call.
-    pub(crate) fn judge(&self, subject: &SimulatedCall, grants: &[GrantScope]) -> PolicyDecision {
+    pub(crate) fn evaluate(
+        &self,
+        subject: &SimulatedCall,
+        grants: &[GrantScope],
+    ) -> PolicyDecision {
         let machine = LocalMachine::new(&self.surroundings.search_path);
-        self.engine.decide(subject.request(grants, &machine))
+        self.engine.decide(subject.to_request(grants, &machine))
     }
 
     /// Judges a call, and shows its command line as a tree.
     pub(crate) fn explain(&self, subject: &SimulatedCall) -> (PolicyDecision, Vec<VerdictTree>) {
         let machine = LocalMachine::new(&self.surroundings.search_path);
-        self.engine.explain(subject.request(&[], &machine))
+        self.engine.explain(subject.to_request(&[], &machine))
     }
 }
 
 impl AppContext {
     /// The judge of calls that nobody makes: by the settings that hold there, or by those named.
-    pub(crate) fn judge(
+    pub(crate) fn policy_evaluator(
         &self,
         place: &PolicyContextArgs,
         mode: Option<PermissionMode>,
     ) -> anyhow::Result<PolicyEvaluator> {
-        let surroundings = self.surroundings(place.workspace.as_deref(), place.home.as_deref())?;
+        let surroundings =
+            self.policy_context(place.workspace.as_deref(), place.home.as_deref())?;
         let settings = match &place.settings[..] {
             [] => {
                 let config = self.config.with_home(surroundings.home.clone(), place.home.is_some());
-                let trust = TrustStore::load(&config.state()?)?;
+                let trust = TrustStore::load(&config.state_dir()?)?;
                 let root = surroundings.roots.first().map_or(Path::new("/"), PathBuf::as_path);
                 WorkspaceSettings::load(&config, root, &trust)?
             }
-            files => self.settings_of(files)?,
+            files => self.load_settings_files(files)?,
         };
-        if let Some(note) = settings.note() {
-            self.terminal.note(&note);
+        if let Some(note) = settings.trust_note() {
+            self.terminal.print_note(&note);
         }
         let mode = mode.unwrap_or_else(|| settings.mode());
         let surroundings = PolicyContext {
@@ -167,13 +176,13 @@ impl AppContext {
             secret_files: self.secret_files(&settings),
             ..surroundings
         };
-        let brought = self.brought(&surroundings, &settings)?;
+        let brought = self.external_tool_registry(&surroundings, &settings)?;
         let judge = PolicyEvaluator::new(settings.policy_rules(), mode, surroundings);
         Ok(PolicyEvaluator { brought, hooks: settings.hooks(self.config.home()), ..judge })
     }
 
     /// The tools that others bring there, as far as they are known. Starts nothing.
-    fn brought(
+    fn external_tool_registry(
         &self,
         surroundings: &PolicyContext,
         settings: &WorkspaceSettings,
@@ -188,12 +197,12 @@ impl AppContext {
             workspace.map_err(|error| UsageError(error.message))
         };
         let host = self.idle_host(open()?, settings)?;
-        self.outside_of(&host, settings, servers, None).register_known();
+        self.external_tools_from(&host, settings, servers, None).register_known();
         Ok(Some(ExternalToolRegistry { registry: Arc::clone(host.registry()), workspace: open()? }))
     }
 
     /// The judge of a host that works in these folders.
-    pub(crate) fn policy(
+    pub(crate) fn build_policy(
         &self,
         workspace: &Workspace,
         settings: &WorkspaceSettings,
@@ -203,15 +212,15 @@ impl AppContext {
             roots: workspace.roots().map(Path::to_owned).collect(),
             network: settings.command_hosts(),
             secret_files: self.secret_files(settings),
-            ..self.surroundings(None, None)?
+            ..self.policy_context(None, None)?
         };
         let mode = mode.unwrap_or_else(|| settings.mode());
-        let engine = surroundings.engine(settings.policy_rules(), mode);
+        let engine = surroundings.build_engine(settings.policy_rules(), mode);
         Ok(Arc::new(RulePolicy::new(engine, surroundings.search_path)))
     }
 
     /// Where calls would be made.
-    pub(crate) fn surroundings(
+    pub(crate) fn policy_context(
         &self,
         workspace: Option<&Path>,
         home: Option<&Path>,
@@ -223,7 +232,7 @@ impl AppContext {
             roots: vec![settle(workspace.unwrap_or(Path::new(".")))],
             home: config.home().map(settle),
             config_dir: config.settings_file().ok().and_then(|file| file.parent().map(settle)),
-            state_dir: config.state().ok().map(|state| settle(state.path())),
+            state_dir: config.state_dir().ok().map(|state| settle(state.path())),
             secret_files: Vec::new(),
             search_path: self.config.search_path().to_vec(),
             network: CommandHosts::default(),
@@ -234,18 +243,19 @@ impl AppContext {
 /// A folder with its links settled; as it is written where it does not exist.
 pub(crate) fn canonical_folder(cwd: &Path, folder: &Path) -> PathBuf {
     let absolute = cwd.join(folder);
-    path_survey::canonical(&absolute).unwrap_or_else(|| zero_policy::path::lexical(&absolute))
+    path_survey::canonicalize(&absolute)
+        .unwrap_or_else(|| zero_policy::path::normalize_lexically(&absolute))
 }
 
 /// A decision as others script against it.
-pub(crate) fn as_json(decision: &PolicyDecision) -> Value {
+pub(crate) fn to_json(decision: &PolicyDecision) -> Value {
     let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
     let mut answer = json!({
-        "decision": decision.verdict.word(),
+        "decision": decision.verdict.as_str(),
         "reason": decision.reason,
         "matched_rule": decision.rule,
         "source": decision.source,
-        "risk": decision.risk.word(),
+        "risk": decision.risk.as_str(),
         "effects": decision.effects,
         "grants": grants,
     });

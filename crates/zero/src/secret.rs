@@ -12,13 +12,13 @@ use crate::exit::UsageError;
 /// Largest file with a secret, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 4_096;
 /// Shortest secret, in characters: what can be guessed is none.
-const CHARS_MIN: usize = 16;
+const SECRET_CHARS_MIN: usize = 16;
 /// Random bytes of a fresh token.
-const BYTES: usize = 32;
+const TOKEN_BYTES: usize = 32;
 
 /// The secret in a file that somebody named. `what` it is goes into what is said of it.
-pub(crate) fn from_file(app: &AppContext, file: &str, what: &str) -> anyhow::Result<String> {
-    let path = match app.config.file(file) {
+pub(crate) fn read_file(app: &AppContext, file: &str, what: &str) -> anyhow::Result<String> {
+    let path = match app.config.resolve_file(file) {
         Some(path) => path,
         None => app.config.cwd()?.join(file),
     };
@@ -29,21 +29,21 @@ pub(crate) fn from_file(app: &AppContext, file: &str, what: &str) -> anyhow::Res
         .ok_or_else(|| UsageError(format!("`{shown}` does not exist; put a {what} there")))?;
     let mode = std::fs::metadata(&path).map_or(0, |file| file.permissions().mode());
     if mode & 0o077 != 0 {
-        app.terminal.note(&format!(
+        app.terminal.print_note(&format!(
             "others on this machine may read the {what} in `{shown}`; run `chmod 600` on it"
         ));
     }
-    checked(&String::from_utf8_lossy(&bytes), what)
+    check_secret(&String::from_utf8_lossy(&bytes), what)
         .map_err(|wrong| UsageError(format!("`{shown}` {wrong}")).into())
 }
 
 /// The secret in a text, if it is one that cannot be guessed.
-pub(crate) fn checked(text: &str, what: &str) -> Result<String, String> {
+pub(crate) fn check_secret(text: &str, what: &str) -> Result<String, String> {
     let secret = text.trim();
     let is_plain = |c: char| c.is_ascii_graphic();
-    if secret.chars().count() < CHARS_MIN || !secret.chars().all(is_plain) {
+    if secret.chars().count() < SECRET_CHARS_MIN || !secret.chars().all(is_plain) {
         return Err(format!(
-            "holds no {what}; write at least {CHARS_MIN} letters and digits on one line"
+            "holds no {what}; write at least {SECRET_CHARS_MIN} letters and digits on one line"
         ));
     }
     Ok(secret.to_owned())
@@ -51,8 +51,8 @@ pub(crate) fn checked(text: &str, what: &str) -> Result<String, String> {
 
 /// A token that nobody can guess.
 #[expect(clippy::disallowed_methods, reason = "the kernel's random bytes are no file of anybody's")]
-pub(crate) fn fresh() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; BYTES];
+pub(crate) fn generate_token() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; TOKEN_BYTES];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
         .context("could not make a token; give one with `--token-file`")?;
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_token_cannot_be_guessed() {
-        let [one, other] = [fresh().unwrap(), fresh().unwrap()];
+        let [one, other] = [generate_token().unwrap(), generate_token().unwrap()];
         assert_eq!(one.len(), 64);
         assert_ne!(one, other);
         for (text, fits) in [
@@ -76,7 +76,7 @@ mod tests {
             ("0123456789 abcdefghi", false),
             ("0123456789abcdef\n0123456789abcdef", false),
         ] {
-            assert_eq!(checked(text, "token").is_ok(), fits, "{text:?}");
+            assert_eq!(check_secret(text, "token").is_ok(), fits, "{text:?}");
         }
     }
 }

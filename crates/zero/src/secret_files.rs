@@ -16,9 +16,12 @@ use crate::settings::{SettingsLayerKind, WorkspaceSettings};
 
 impl AppContext {
     /// The same, with files named that hold secrets, as the command line may.
-    pub(crate) fn knowing<'a>(&self, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+    pub(crate) fn with_secret_files<'a>(
+        &self,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Self {
         let place = |file: &PathBuf| match file.to_str() {
-            Some(written) => self.config.file(written),
+            Some(written) => self.config.resolve_file(written),
             None => self.config.cwd().ok().map(|cwd| cwd.join(file)),
         };
         let files: Vec<PathBuf> = files.into_iter().filter_map(place).collect();
@@ -30,25 +33,30 @@ impl AppContext {
     /// where others are in use.
     pub(crate) fn secret_files(&self, settings: &WorkspaceSettings) -> Vec<PathBuf> {
         let own = self.config.settings_file().ok();
-        let own = own.and_then(|file| WorkspaceSettings::load_untried(&self.config, &[file]).ok());
+        let own = own
+            .and_then(|file| WorkspaceSettings::load_files_unchecked(&self.config, &[file]).ok());
         let mut files = self.config.secret_files().to_vec();
-        files.extend(settings.own_files(&self.config));
+        files.extend(settings.own_secret_files(&self.config));
         for settings in [Some(settings), own.as_ref()].into_iter().flatten() {
             files.extend(settings.secret_files(&self.config));
         }
         let real: Vec<PathBuf> =
-            files.iter().filter_map(|file| path_survey::canonical(file)).collect();
+            files.iter().filter_map(|file| path_survey::canonicalize(file)).collect();
         files.extend(real);
         // Who names a folder by mistake is told so where it is used, and not by a folder that is gone.
-        files.retain(|file| path_survey::kind(file) != Some(FileType::Directory));
+        files.retain(|file| path_survey::file_type(file) != Some(FileType::Directory));
         files.sort();
         files.dedup();
         files
     }
 
     /// What holds for the commands of a host in the workspace whose first folder is `root`.
-    pub(crate) fn commands(&self, settings: &WorkspaceSettings, root: &Path) -> CommandSettings {
-        let mut commands = settings.commands(&self.config, root);
+    pub(crate) fn command_settings(
+        &self,
+        settings: &WorkspaceSettings,
+        root: &Path,
+    ) -> CommandSettings {
+        let mut commands = settings.command_settings(&self.config, root);
         commands.masked.extend(self.secret_files(settings));
         commands
     }
@@ -69,18 +77,18 @@ impl WorkspaceSettings {
         let keys = self.model_keys().filter_map(|secret| file_of(&secret));
         let search_keys = self.search_keys().filter_map(|secret| file_of(&secret));
         let written = tokens.chain(named).chain(keys).chain(search_keys);
-        written.filter_map(|file| config.file(&file)).collect()
+        written.filter_map(|file| config.resolve_file(&file)).collect()
     }
 
     /// The files of these settings that may hold secrets themselves, where the command line named
     /// them: they lie anywhere.
-    fn own_files(&self, config: &EnvironmentConfig) -> Vec<PathBuf> {
+    fn own_secret_files(&self, config: &EnvironmentConfig) -> Vec<PathBuf> {
         let may_hold = |key: &str| {
             ["gateway.", "mcpServers.", "models."].iter().any(|section| key.starts_with(section))
         };
         let named = self.entries().iter().filter(|entry| entry.layer == SettingsLayerKind::Flag);
         let named = named.filter(|entry| may_hold(&entry.key));
-        named.filter_map(|entry| config.file(&entry.file)).collect()
+        named.filter_map(|entry| config.resolve_file(&entry.file)).collect()
     }
 }
 
@@ -93,7 +101,7 @@ mod tests {
     use super::*;
     use crate::terminal::Terminal;
 
-    const OWN: &str = r#"{
+    const OWN_SETTINGS: &str = r#"{
         "models": {"m": {"api": "chat", "model": "m", "apiKey": {"file": "~/model.key"}},
             "n": {"api": "chat", "model": "n", "apiKey": {"env": "K"}}},
         "web": {"search": [{"engine": "brave", "apiKey": {"file": "~/brave.key"}}]},
@@ -104,7 +112,7 @@ mod tests {
             "remote": {"url": "wss://h:1", "tokenFile": "~/remote.token", "passwordFile": "~/remote.password"}}
     }"#;
 
-    fn app(folder: &Path) -> AppContext {
+    fn test_app(folder: &Path) -> AppContext {
         AppContext {
             config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
@@ -117,13 +125,13 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
         std::fs::create_dir_all(folder.join("home/.config/zero")).unwrap();
-        std::fs::write(folder.join("home/.config/zero/settings.json"), OWN).unwrap();
+        std::fs::write(folder.join("home/.config/zero/settings.json"), OWN_SETTINGS).unwrap();
         std::fs::write(folder.join("home/real.key"), "k").unwrap();
         symlink("real.key", folder.join("home/model.key")).unwrap();
         let remote = r#"{"gateway": {"remote": {"url": "ws://h:1", "token": "x"}}}"#;
         std::fs::write(folder.join("team.json"), remote).unwrap();
-        let app = app(&folder).knowing(&[PathBuf::from("adm.token")]);
-        let other = app.settings_of(&["team.json".into()]).unwrap();
+        let app = test_app(&folder).with_secret_files(&[PathBuf::from("adm.token")]);
+        let other = app.load_settings_files(&["team.json".into()]).unwrap();
         let expected = [
             "adm.token",
             "home/brave.key",
@@ -139,7 +147,7 @@ mod tests {
         expected.push("/etc/zero/ci.token".into());
         expected.sort();
         assert_eq!(app.secret_files(&other), expected);
-        let masked = app.commands(&other, &folder).masked;
+        let masked = app.command_settings(&other, &folder).masked;
         assert!(expected.iter().all(|file| masked.contains(file)), "{masked:?}");
     }
 
@@ -148,8 +156,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
         std::fs::write(folder.join("rules.json"), r#"{"permissions": {"mode": "plan"}}"#).unwrap();
-        let app = app(&folder);
-        let settings = app.settings_of(&["rules.json".into()]).unwrap();
+        let app = test_app(&folder);
+        let settings = app.load_settings_files(&["rules.json".into()]).unwrap();
         assert_eq!(app.secret_files(&settings), Vec::<PathBuf>::new());
     }
 }

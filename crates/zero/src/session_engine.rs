@@ -21,14 +21,14 @@ use crate::settings::WorkspaceSettings;
 use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
 
 /// Shelf of the processes that run sessions, one folder each while it lives.
-const NODES: &str = "nodes";
+const NODES_DIR: &str = "nodes";
 /// The file that holds all sessions.
-pub(crate) const STORE: &str = "sessions.sqlite";
+pub(crate) const STORE_FILE: &str = "sessions.sqlite";
 
 impl AppContext {
     /// A gateway in front of the sessions of this machine. `cwd` is the folder of those that name
     /// none.
-    pub(crate) async fn gateway(
+    pub(crate) async fn gateway_config(
         &self,
         settings: &WorkspaceSettings,
         settings_files: &[PathBuf],
@@ -36,20 +36,20 @@ impl AppContext {
         auth: AuthConfig,
     ) -> anyhow::Result<GatewayConfig> {
         let workshop = Arc::new(LocalToolHostFactory::new(self.clone(), settings_files.to_vec()));
-        let state = self.config.state()?;
+        let state = self.config.state_dir()?;
         // Another process may have the file for a while, and then others are served all the same.
         let opening = tokio::task::spawn_blocking(move || {
-            let store = SqliteStore::open(&state.path().join(STORE))?;
+            let store = SqliteStore::open(&state.path().join(STORE_FILE))?;
             let node =
-                ProcessNode::begin(state).context("could not take a name among processes")?;
+                ProcessNode::register(state).context("could not take a name among processes")?;
             anyhow::Ok((store, node))
         });
         let (store, node) = opening.await.context("zero is shutting down")??;
         let sessions = SessionManager::start(SessionManagerConfig {
             store: Arc::new(store),
             bus: Arc::new(LocalEventBus::new()),
-            agents: self.agents(settings)?,
-            models: self.models(settings)?,
+            agents: self.load_agents(settings)?,
+            models: self.load_models(settings)?,
             hands: Arc::new(LocalToolBackendFactory(Arc::clone(&workshop))),
             cwd,
             nodes: Arc::new(node),
@@ -67,9 +67,9 @@ impl AppContext {
     }
 
     /// The models of settings and environment.
-    fn models(&self, settings: &WorkspaceSettings) -> Result<ModelCatalog, UsageError> {
+    fn load_models(&self, settings: &WorkspaceSettings) -> Result<ModelCatalog, UsageError> {
         let (configs, default) = self.model_configs(settings);
-        Ok(ModelCatalog::trusting(settings.extra_roots(&self.config)?, configs, default))
+        Ok(ModelCatalog::with_extra_roots(settings.extra_roots(&self.config)?, configs, default))
     }
 
     /// How those are reached, and which is the usual one.
@@ -84,11 +84,14 @@ impl AppContext {
             Some(_) => None,
             None => settings.default_model(),
         };
-        let default = chosen.or_else(|| catalog::chosen(&environment, &configs));
+        let default = chosen.or_else(|| catalog::default_model_name(&environment, &configs));
         (configs, default)
     }
 
-    pub(crate) fn agents(&self, settings: &WorkspaceSettings) -> Result<AgentRegistry, UsageError> {
+    pub(crate) fn load_agents(
+        &self,
+        settings: &WorkspaceSettings,
+    ) -> Result<AgentRegistry, UsageError> {
         let agents = AgentRegistry::new(settings.agents(), settings.default_agent());
         let default = agents.default_id();
         if agents.get(default).is_none() {
@@ -110,22 +113,25 @@ struct ProcessNode {
 }
 
 impl ProcessNode {
-    fn begin(state: StateDir) -> std::io::Result<Self> {
+    fn register(state: StateDir) -> std::io::Result<Self> {
         let name = format!("{:016x}", fastrand::u64(..));
-        let lease = FolderLease::take(&state, NODES, &name)?;
+        let lease = FolderLease::acquire(&state, NODES_DIR, &name)?;
         Ok(Self { state, name, _lease: lease })
     }
 }
 
 impl NodeMembership for ProcessNode {
-    fn name(&self) -> &str {
+    fn local_name(&self) -> &str {
         &self.name
     }
 
     fn is_alive(&self, node: &str) -> bool {
         // What a killed process left goes first, so that what is still there is alive.
-        folder_lease::sweep(&self.state, &[NODES]);
-        self.state.child(NODES).names().is_ok_and(|names| names.iter().any(|name| name == node))
+        folder_lease::sweep(&self.state, &[NODES_DIR]);
+        self.state
+            .child(NODES_DIR)
+            .list_names()
+            .is_ok_and(|names| names.iter().any(|name| name == node))
     }
 }
 

@@ -50,7 +50,7 @@ use crate::policy::rule_examples;
 use crate::trust::{TrustState, TrustStore};
 
 /// What stands for a file where rules come with a request.
-const REQUEST: &str = "request";
+const REQUEST_FILE_NAME: &str = "request";
 
 /// The settings that hold in a workspace.
 #[derive(Debug)]
@@ -78,16 +78,16 @@ pub(crate) struct RuleEntry {
 
 impl RuleEntry {
     /// The rule, read. Only a text that was checked when the settings were read gets here.
-    pub(crate) fn rule(&self) -> Option<PolicyRule> {
+    pub(crate) fn to_rule(&self) -> Option<PolicyRule> {
         let owner = match self.layer {
             SettingsLayerKind::User | SettingsLayerKind::Flag => RuleOwner::Person,
             SettingsLayerKind::Project | SettingsLayerKind::Local => RuleOwner::Project,
         };
         // A request is one line; where in it a rule stands says nothing.
-        let line = (self.source_file != REQUEST).then_some(self.line);
+        let line = (self.source_file != REQUEST_FILE_NAME).then_some(self.line);
         let source = RuleSource { name: self.source_file.clone(), line, owner };
         let rule = PolicyRule::parse(&self.text, self.verdict, source).ok()?;
-        Some(rule.with_limits(self.examples.raised().ok()?))
+        Some(rule.with_limits(self.examples.limit_changes().ok()?))
     }
 }
 
@@ -98,26 +98,27 @@ impl WorkspaceSettings {
         workspace_root: &Path,
         trust: &TrustStore,
     ) -> Result<Self, UsageError> {
-        let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
+        let layers = read_layers(&Self::files(config, workspace_root)?, config.home())?;
         // Files of a folder that nobody ever trusted are not read: its hooks do not count anyway.
         let counts =
-            |kind: SettingsLayerKind| !kind.is_of_workspace() || trust.knows(workspace_root);
+            |kind: SettingsLayerKind| !kind.is_in_workspace() || trust.has_folder(workspace_root);
         let looked_at = layers.iter().filter(|layer| counts(layer.kind));
-        let mut looks = HookFileSnapshots::of(looked_at, workspace_root, config.home());
-        let mut gated = Self::needs_trust(&layers);
+        let mut looks = HookFileSnapshots::read(looked_at, workspace_root, config.home());
+        let mut gated = Self::filter_needing_trust(&layers);
         looks.attach(&mut gated);
-        let standing = trust.standing(workspace_root, &gated);
+        let standing = trust.trust_state(workspace_root, &gated);
         if let TrustState::Changed { new, only_files: true, .. } = &standing {
-            looks.distrust(new);
+            looks.mark_untrusted(new);
         }
-        let mut settings =
-            Self::merge(&layers, standing).tried()?.placed(config, workspace_root)?;
+        let mut settings = Self::merge(&layers, standing)
+            .with_examples_checked()?
+            .with_paths_checked(config, workspace_root)?;
         looks.attach(&mut settings.entries);
         Ok(settings)
     }
 
     /// Where no file says anything.
-    pub(crate) fn none() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::merge(&[], TrustState::Never)
     }
 
@@ -137,46 +138,51 @@ impl WorkspaceSettings {
     }
 
     /// How the workspace's folder stands.
-    pub(crate) fn standing(&self) -> &TrustState {
+    pub(crate) fn trust_state(&self) -> &TrustState {
         &self.standing
     }
 
     /// What the files of a workspace say that counts only once its folder is trusted. Nobody is
     /// asked to trust what could not be used afterwards.
-    pub(crate) fn gated(
+    pub(crate) fn entries_needing_trust(
         config: &EnvironmentConfig,
         workspace_root: &Path,
     ) -> Result<Vec<SettingsEntry>, UsageError> {
-        let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
-        Self::merge(&layers, TrustState::supposed()).tried()?.placed(config, workspace_root)?;
-        let mut gated = Self::needs_trust(&layers);
-        HookFileSnapshots::of(layers.iter(), workspace_root, config.home()).attach(&mut gated);
+        let layers = read_layers(&Self::files(config, workspace_root)?, config.home())?;
+        Self::merge(&layers, TrustState::assumed())
+            .with_examples_checked()?
+            .with_paths_checked(config, workspace_root)?;
+        let mut gated = Self::filter_needing_trust(&layers);
+        HookFileSnapshots::read(layers.iter(), workspace_root, config.home()).attach(&mut gated);
         Ok(gated)
     }
 
     /// What would be set aside if the folder were not trusted.
-    pub(crate) fn needs_trust(layers: &[SettingsLayer]) -> Vec<SettingsEntry> {
-        Self::merge(layers, TrustState::Never).set_aside().cloned().collect()
+    pub(crate) fn filter_needing_trust(layers: &[SettingsLayer]) -> Vec<SettingsEntry> {
+        Self::merge(layers, TrustState::Never).inactive_entries().cloned().collect()
     }
 
     /// Whether what one file says could be used in a workspace: its rules match what their
     /// examples say, and it opens nothing that must stay closed.
-    pub(crate) fn try_layer(
+    pub(crate) fn check_layer(
         layer: SettingsLayer,
         config: &EnvironmentConfig,
         workspace_root: &Path,
     ) -> Result<(), SettingsError> {
-        let settings = Self::merge(&[layer], TrustState::supposed()).tried()?;
-        settings.placed(config, workspace_root).map(drop)
+        let settings = Self::merge(&[layer], TrustState::assumed()).with_examples_checked()?;
+        settings.with_paths_checked(config, workspace_root).map(drop)
     }
 
     /// The permissions that a request brings along, checked as those of a file are.
-    pub(crate) fn of_request(permissions: &Value) -> Result<Self, SettingsError> {
+    pub(crate) fn from_request(permissions: &Value) -> Result<Self, SettingsError> {
         let text = json!({ "permissions": permissions }).to_string();
-        let layer =
-            SettingsLayer::parse(SettingsLayerKind::Flag, REQUEST.to_owned(), text.as_bytes())
-                .map_err(|problems| SettingsError { problems })?;
-        Self::merge(&[layer], TrustState::Never).tried()
+        let layer = SettingsLayer::parse(
+            SettingsLayerKind::Flag,
+            REQUEST_FILE_NAME.to_owned(),
+            text.as_bytes(),
+        )
+        .map_err(|problems| SettingsError { problems })?;
+        Self::merge(&[layer], TrustState::Never).with_examples_checked()
     }
 
     /// Reads files named on the command line, and nothing else. They are the person's own word, for
@@ -187,22 +193,24 @@ impl WorkspaceSettings {
         workspace_root: &Path,
     ) -> Result<Self, SettingsError> {
         let root = config.cwd().unwrap_or(Path::new("/"));
-        let layers = Self::named_layers(config, paths)?;
-        let mut settings = Self::merge(&layers, TrustState::Never).tried()?.placed(config, root)?;
-        let looks = HookFileSnapshots::of(layers.iter(), workspace_root, config.home());
+        let layers = Self::read_named_layers(config, paths)?;
+        let mut settings = Self::merge(&layers, TrustState::Never)
+            .with_examples_checked()?
+            .with_paths_checked(config, root)?;
+        let looks = HookFileSnapshots::read(layers.iter(), workspace_root, config.home());
         looks.attach(&mut settings.entries);
         Ok(settings)
     }
 
     /// The same, without trying the rules' examples.
-    pub(crate) fn load_untried(
+    pub(crate) fn load_files_unchecked(
         config: &EnvironmentConfig,
         paths: &[PathBuf],
     ) -> Result<Self, SettingsError> {
-        Ok(Self::merge(&Self::named_layers(config, paths)?, TrustState::Never))
+        Ok(Self::merge(&Self::read_named_layers(config, paths)?, TrustState::Never))
     }
 
-    fn named_layers(
+    fn read_named_layers(
         config: &EnvironmentConfig,
         paths: &[PathBuf],
     ) -> Result<Vec<SettingsLayer>, SettingsError> {
@@ -210,11 +218,11 @@ impl WorkspaceSettings {
             .iter()
             .map(|path| (SettingsLayerKind::Flag, ConfigFile::Own(path.clone())))
             .collect();
-        let layers = read_all(&files, config.home())?;
+        let layers = read_layers(&files, config.home())?;
         // Nobody names a file that need not be there.
         let missing: Vec<SettingsProblem> = paths
             .iter()
-            .map(|path| layer::shown(path, config.home()))
+            .map(|path| layer::display_path(path, config.home()))
             .filter(|shown| layers.iter().all(|layer| layer.shown != *shown))
             .map(|file| SettingsProblem { file, place: None, what: "does not exist".to_owned() })
             .collect();
@@ -224,7 +232,7 @@ impl WorkspaceSettings {
     fn merge(layers: &[SettingsLayer], standing: TrustState) -> Self {
         let mut merged = SettingsMerger::default();
         for layer in layers {
-            let trusted = !layer.kind.is_of_workspace() || standing.is_trusted();
+            let trusted = !layer.kind.is_in_workspace() || standing.is_trusted();
             for entry in layer.entries() {
                 merged.add(entry, trusted);
             }
@@ -234,21 +242,23 @@ impl WorkspaceSettings {
 
     /// The permission rules that count, in the order of their files and lines.
     pub(crate) fn rules(&self) -> Vec<RuleEntry> {
-        self.active().filter_map(rule).collect()
+        self.active_entries().filter_map(parse_rule_entry).collect()
     }
 
     /// The rules that count, ready to judge by.
     pub(crate) fn policy_rules(&self) -> Vec<PolicyRule> {
-        self.rules().iter().filter_map(RuleEntry::rule).collect()
+        self.rules().iter().filter_map(RuleEntry::to_rule).collect()
     }
 
     /// The same settings, when every rule matches what its examples say.
-    fn tried(self) -> Result<Self, SettingsError> {
+    fn with_examples_checked(self) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();
         for entry in self.rules() {
-            let Some(rule) = entry.rule() else { continue };
+            let Some(rule) = entry.to_rule() else { continue };
             let examples = &entry.examples;
-            for broken in rule_examples::broken(&rule, &examples.matches, &examples.not_match) {
+            for broken in
+                rule_examples::failed_examples(&rule, &examples.matches, &examples.not_match)
+            {
                 let place = Some(SettingsLocation { line: entry.line, column: 1 });
                 let what =
                     format!("rule `{}`: {broken}; correct the rule or the example", rule.text);
@@ -259,12 +269,12 @@ impl WorkspaceSettings {
     }
 
     /// The same settings, when they open to commands nothing that must stay closed.
-    fn placed(
+    fn with_paths_checked(
         self,
         config: &EnvironmentConfig,
         workspace_root: &Path,
     ) -> Result<Self, SettingsError> {
-        let problems = self.misplaced(config, workspace_root);
+        let problems = self.find_forbidden_folders(config, workspace_root);
         if problems.is_empty() { Ok(self) } else { Err(SettingsError { problems }) }
     }
 
@@ -275,12 +285,12 @@ impl WorkspaceSettings {
 
     /// The mode that the settings name, if they do.
     pub(crate) fn own_mode(&self) -> Option<PermissionMode> {
-        self.active().find_map(mode)
+        self.active_entries().find_map(parse_mode)
     }
 
     /// Sets the limits that the settings name; the others stay.
-    pub(crate) fn limits(&self, limits: &mut HostLimits) {
-        for (name, value) in self.active().filter_map(limit) {
+    pub(crate) fn apply_limits(&self, limits: &mut HostLimits) {
+        for (name, value) in self.active_entries().filter_map(parse_limit) {
             // Each was tried when it was read.
             let _ = limits.set(name, &value);
         }
@@ -292,12 +302,12 @@ impl WorkspaceSettings {
     }
 
     /// What would count if the folder were trusted.
-    pub(crate) fn set_aside(&self) -> impl Iterator<Item = &SettingsEntry> {
+    pub(crate) fn inactive_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
         self.entries.iter().filter(|entry| entry.state == SettingsEntryState::SetAside)
     }
 
     /// Whether what was set aside is worth a word to the person, and which.
-    pub(crate) fn note(&self) -> Option<String> {
+    pub(crate) fn trust_note(&self) -> Option<String> {
         if let TrustState::Changed { new, only_files: true, .. } = &self.standing {
             let what = match new.len() {
                 1 => "1 hook of this folder fails, because a file that it names".to_owned(),
@@ -305,7 +315,7 @@ impl WorkspaceSettings {
             };
             return Some(format!("{what} changed since you trusted it; see `zero trust`"));
         }
-        let count = self.set_aside().count();
+        let count = self.inactive_entries().count();
         let what = match count {
             0 => return None,
             1 => "1 setting of this folder is".to_owned(),
@@ -319,14 +329,14 @@ impl WorkspaceSettings {
     }
 
     /// The allow rules that let nearly anything happen, each with why.
-    pub(crate) fn dangers(&self) -> Vec<(RuleEntry, String)> {
-        let danger = |entry: RuleEntry| entry.rule()?.danger().map(|why| (entry, why));
+    pub(crate) fn dangerous_rules(&self) -> Vec<(RuleEntry, String)> {
+        let danger = |entry: RuleEntry| entry.to_rule()?.overbroad_reason().map(|why| (entry, why));
         self.rules().into_iter().filter_map(danger).collect()
     }
 
     /// What to tell a person who works under such a rule.
     pub(crate) fn warning(&self) -> Option<String> {
-        let dangers = self.dangers();
+        let dangers = self.dangerous_rules();
         let (RuleEntry { text, source_file, line, .. }, why) = dangers.first()?;
         let more = match dangers.len() {
             1 => String::new(),
@@ -340,16 +350,16 @@ impl WorkspaceSettings {
 
     /// The value of a dotted key as it holds, and the entries it comes from.
     pub(crate) fn value(&self, key: &str) -> Option<(Value, Vec<&SettingsEntry>)> {
-        value_of(self.entries.iter().filter(|entry| entry.counts()), key)
+        collect_value(self.entries.iter().filter(|entry| entry.is_effective()), key)
     }
 
-    fn active(&self) -> impl Iterator<Item = &SettingsEntry> {
+    fn active_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
         self.entries.iter().filter(|entry| entry.state == SettingsEntryState::Active)
     }
 }
 
 /// The value of a dotted key made of entries, and those it is made of.
-pub(crate) fn value_of<'a>(
+pub(crate) fn collect_value<'a>(
     entries: impl Iterator<Item = &'a SettingsEntry>,
     key: &str,
 ) -> Option<(Value, Vec<&'a SettingsEntry>)> {
@@ -366,9 +376,9 @@ pub(crate) fn value_of<'a>(
         let slot = sections.entry(section).or_insert(Value::Null);
         let slot = match name.split_once('.').filter(|_| section == "limits") {
             // A limit of one tool.
-            Some((tool, limit)) => field(field(slot, tool)?, limit)?,
+            Some((tool, limit)) => field_slot(field_slot(slot, tool)?, limit)?,
             None if name.is_empty() => slot,
-            None => field(slot, name)?,
+            None => field_slot(slot, name)?,
         };
         if is_list(&entry.key) {
             if !slot.is_array() {
@@ -379,12 +389,12 @@ pub(crate) fn value_of<'a>(
             *slot = entry.value.clone();
         }
     }
-    let value = step_down(&whole, key)?;
+    let value = descend(&whole, key)?;
     Some((value.clone(), sources)).filter(|(_, sources)| !sources.is_empty())
 }
 
 /// The value at a dotted key. A name may itself hold dots: the longest that fits is taken.
-fn step_down<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+fn descend<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     let (mut value, mut rest) = (value, key);
     while !rest.is_empty() {
         let names = value.as_object()?.iter().filter_map(|(name, field)| {
@@ -404,14 +414,14 @@ pub(crate) fn is_list(key: &str) -> bool {
         || hooks::LISTS.contains(&key)
 }
 
-fn field<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+fn field_slot<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }
     Some(slot.as_object_mut()?.entry(name).or_insert(Value::Null))
 }
 
-fn read_all(
+fn read_layers(
     files: &[(SettingsLayerKind, ConfigFile)],
     home: Option<&Path>,
 ) -> Result<Vec<SettingsLayer>, SettingsError> {
@@ -425,11 +435,11 @@ fn read_all(
     if problems.is_empty() { Ok(layers) } else { Err(SettingsError { problems }) }
 }
 
-fn rule(entry: &SettingsEntry) -> Option<RuleEntry> {
+fn parse_rule_entry(entry: &SettingsEntry) -> Option<RuleEntry> {
     let list = entry.key.strip_prefix("permissions.")?;
-    let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.word() == list)?;
+    let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == list)?;
     let rule: RuleSetting = serde_json::from_value(entry.value.clone()).ok()?;
-    let examples = rule.explained();
+    let examples = rule.into_explained();
     Some(RuleEntry {
         text: examples.rule.clone(),
         verdict,
@@ -440,26 +450,26 @@ fn rule(entry: &SettingsEntry) -> Option<RuleEntry> {
     })
 }
 
-fn mode(entry: &SettingsEntry) -> Option<PermissionMode> {
+fn parse_mode(entry: &SettingsEntry) -> Option<PermissionMode> {
     let value = (entry.key == "permissions.mode").then(|| entry.value.clone())?;
     serde_json::from_value(value).ok()
 }
 
-fn limit(entry: &SettingsEntry) -> Option<(&str, String)> {
+fn parse_limit(entry: &SettingsEntry) -> Option<(&str, String)> {
     let name = entry.key.strip_prefix("limits.")?;
     let value: LimitSetting = serde_json::from_value(entry.value.clone()).ok()?;
-    Some((name, value.text()))
+    Some((name, value.to_text()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    pub(super) const USER: &str = r#"{"permissions": {"allow": ["Read"], "mode": "accept-edits"}, "limits": {"file-timeout": "20s"}}"#;
+    pub(super) const USER_SETTINGS: &str = r#"{"permissions": {"allow": ["Read"], "mode": "accept-edits"}, "limits": {"file-timeout": "20s"}}"#;
 
-    pub(super) fn layers(files: &[(SettingsLayerKind, &str)]) -> Vec<SettingsLayer> {
+    pub(super) fn parse_layers(files: &[(SettingsLayerKind, &str)]) -> Vec<SettingsLayer> {
         let parse = |(kind, text): &(SettingsLayerKind, &str)| {
-            SettingsLayer::parse(*kind, kind.word().to_owned(), text.as_bytes()).unwrap()
+            SettingsLayer::parse(*kind, kind.as_str().to_owned(), text.as_bytes()).unwrap()
         };
         files.iter().map(parse).collect()
     }
@@ -467,11 +477,11 @@ mod tests {
     #[test]
     fn limits_and_rules_are_handed_out_with_their_source() {
         let settings = WorkspaceSettings::merge(
-            &layers(&[(SettingsLayerKind::User, USER)]),
+            &parse_layers(&[(SettingsLayerKind::User, USER_SETTINGS)]),
             TrustState::Never,
         );
         let mut limits = HostLimits::default();
-        settings.limits(&mut limits);
+        settings.apply_limits(&mut limits);
         assert_eq!(limits.file_timeout.as_secs(), 20);
         let rules = settings.rules();
         assert_eq!(rules.len(), 1);
@@ -483,9 +493,12 @@ mod tests {
     fn a_key_may_name_a_value_a_list_or_all_of_a_section() {
         let project =
             r#"{"permissions": {"allow": ["Grep"]}, "mcpServers": {"a.b": {"command": "x"}}}"#;
-        let trusted = TrustState::supposed();
+        let trusted = TrustState::assumed();
         let settings = WorkspaceSettings::merge(
-            &layers(&[(SettingsLayerKind::User, USER), (SettingsLayerKind::Project, project)]),
+            &parse_layers(&[
+                (SettingsLayerKind::User, USER_SETTINGS),
+                (SettingsLayerKind::Project, project),
+            ]),
             trusted,
         );
         for (key, expected) in [

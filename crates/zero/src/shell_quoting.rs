@@ -1,7 +1,7 @@
 //! Words of a command line that a person is shown, to paste.
 
 /// A word that a shell reads as it is written.
-pub(crate) fn shell_word(word: &str) -> String {
+pub(crate) fn quote_shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ":/._-[]".contains(c);
     match word.chars().all(is_plain) {
         true => word.to_owned(),
@@ -21,7 +21,7 @@ mod tests {
             ("agent:main:it's $(x)", "'agent:main:it'\\''s $(x)'"),
             ("ws://h/?a&b", "'ws://h/?a&b'"),
         ] {
-            assert_eq!(shell_word(word), expected);
+            assert_eq!(quote_shell_word(word), expected);
         }
     }
 }

@@ -19,7 +19,7 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::elapsed_counter::ElapsedCounter;
 pub(crate) use self::table::{TableCell, TextTable};
-pub(crate) use self::time_format::{short_duration, short_time};
+pub(crate) use self::time_format::{format_short_duration, format_short_time};
 use zero_policy::Verdict;
 
 use crate::environment::StandardStreams;
@@ -73,17 +73,17 @@ impl Terminal {
     }
 
     /// Where a person would answer: they see the question on stderr and type on stdin.
-    pub(crate) fn answers(&self) -> Option<AnswerSource> {
+    pub(crate) fn answer_source(&self) -> Option<AnswerSource> {
         (self.stdin_is_terminal && self.err.is_terminal).then_some(AnswerSource::Stdin)
     }
 
     /// The same when stdin holds something else: they type on the terminal zero was started from.
-    pub(crate) fn answers_beside_stdin(&self) -> Option<AnswerSource> {
+    pub(crate) fn tty_answer_source(&self) -> Option<AnswerSource> {
         self.err.is_terminal.then(AnswerSource::from_tty)?
     }
 
     /// Whether the input is typed by hand.
-    pub(crate) fn stdin_is_terminal(&self) -> bool {
+    pub(crate) fn is_stdin_terminal(&self) -> bool {
         self.stdin_is_terminal
     }
 
@@ -97,7 +97,7 @@ impl Terminal {
     /// letters, or nothing when it could not be asked.
     pub(crate) fn ask(&self, answers: &AnswerSource, question: &str, keys: &str) -> Option<String> {
         self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
-        let line = answers.line().ok()?;
+        let line = answers.read_line().ok()?;
         if !line.ends_with('\n') {
             // They went away, and their Enter did not end the line.
             self.err.write("\n").ok()?;
@@ -106,14 +106,14 @@ impl Terminal {
     }
 
     /// Says what went wrong.
-    pub(crate) fn error(&self, message: &str) {
+    pub(crate) fn print_error(&self, message: &str) {
         let message = escape_lines(message);
         // When stderr is gone there is nobody left to tell.
         let _ = self.err.write(&format!("{} {message}\n", self.err.paint(BAD.bold(), "error:")));
     }
 
     /// Says something worth knowing beside the result.
-    pub(crate) fn note(&self, message: &str) {
+    pub(crate) fn print_note(&self, message: &str) {
         let message = escape_lines(message);
         let _ = self.err.write(&format!("{} {message}\n", self.err.paint(NOTABLE, "note:")));
     }
@@ -139,11 +139,11 @@ impl AnswerSource {
     }
 
     /// A line as it was typed, without its end; nothing when they went away.
-    pub(crate) fn typed(&self) -> Option<String> {
-        self.line().ok()?.strip_suffix('\n').map(str::to_owned)
+    pub(crate) fn read_answer(&self) -> Option<String> {
+        self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
-    fn line(&self) -> io::Result<String> {
+    fn read_line(&self) -> io::Result<String> {
         /// Longest answer read, in bytes: a pasted address takes some room.
         const ANSWER_BYTES_MAX: u64 = 8 * 1_024;
         let mut answer = String::new();
@@ -195,18 +195,18 @@ impl TerminalStream {
     }
 
     /// Writes JSON, spread over lines.
-    pub(crate) fn write_pretty(&self, value: &impl serde::Serialize) -> io::Result<()> {
-        self.write_json(&(serde_json::to_string_pretty(value)? + "\n"))
+    pub(crate) fn write_pretty_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
+        self.write_json_text(&(serde_json::to_string_pretty(value)? + "\n"))
     }
 
     /// Writes JSON on one line.
-    pub(crate) fn write_line(&self, value: &impl serde::Serialize) -> io::Result<()> {
-        self.write_json(&(serde_json::to_string(value)? + "\n"))
+    pub(crate) fn write_json_line(&self, value: &impl serde::Serialize) -> io::Result<()> {
+        self.write_json_text(&(serde_json::to_string(value)? + "\n"))
     }
 
     /// Writes text that is JSON already. All JSON passes here: where somebody is looking, what could
     /// steer the terminal is written as an escape of JSON, so that it is the same document.
-    pub(crate) fn write_json(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_json_text(&self, text: &str) -> io::Result<()> {
         match self.is_terminal {
             true => self.write(&escape_json(text)),
             false => self.write(text),
@@ -228,22 +228,22 @@ impl TerminalStream {
     }
 
     /// Text that others wrote: as it is for programs, harmless for a terminal.
-    pub(crate) fn foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub(crate) fn escape_foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_terminal { escape_lines(text) } else { Cow::Borrowed(text) }
     }
 
     /// Columns that are left beside `used` others.
-    pub(crate) fn room(&self, used: usize) -> usize {
+    pub(crate) fn remaining_columns(&self, used: usize) -> usize {
         self.columns.map_or(usize::MAX, |columns| columns.saturating_sub(used))
     }
 
     /// As much of a line as the window has room for beside `used` other columns.
-    pub(crate) fn cut(&self, line: &str, used: usize) -> String {
-        table::cut(line, self.room(used))
+    pub(crate) fn truncate_line(&self, line: &str, used: usize) -> String {
+        table::truncate(line, self.remaining_columns(used))
     }
 
     /// A unified diff, coloured where colours show.
-    pub(crate) fn diff(&self, unified: &str) -> String {
+    pub(crate) fn render_diff(&self, unified: &str) -> String {
         let mut shown = String::with_capacity(unified.len());
         for line in unified.lines() {
             let style = match line.as_bytes().first() {
@@ -253,7 +253,7 @@ impl TerminalStream {
                 _ => Style::new(),
             };
             // Writing to a String cannot fail.
-            let _ = writeln!(shown, "{}", self.paint(style, &self.foreign(line)));
+            let _ = writeln!(shown, "{}", self.paint(style, &self.escape_foreign(line)));
         }
         shown
     }
@@ -274,7 +274,7 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// What was left out of the audit log because it could not be read.
-pub(crate) fn damaged_lines(count: usize) -> String {
+pub(crate) fn damaged_lines_note(count: usize) -> String {
     match count {
         1 => "1 damaged line of the audit log was left out".to_owned(),
         _ => format!("{count} damaged lines of the audit log were left out"),
@@ -350,7 +350,7 @@ impl Terminal {
 #[cfg(test)]
 impl AnswerSource {
     /// Somebody who types these lines and goes away.
-    pub(crate) fn script(lines: &[&str]) -> Self {
+    pub(crate) fn from_script(lines: &[&str]) -> Self {
         let lines = lines.iter().map(|line| format!("{line}\n")).collect();
         Self::Script(Arc::new(std::sync::Mutex::new(lines)))
     }
@@ -359,7 +359,7 @@ impl AnswerSource {
 #[cfg(test)]
 impl TerminalStream {
     /// The same stream as if somebody were looking, in a window of some width.
-    pub(crate) fn watched(mut self, columns: usize) -> Self {
+    pub(crate) fn with_columns(mut self, columns: usize) -> Self {
         (self.is_terminal, self.colours, self.columns) = (true, true, Some(columns));
         self
     }
@@ -371,7 +371,7 @@ impl TerminalStream {
     }
 
     /// What was written to it.
-    pub(crate) fn written(&self) -> String {
+    pub(crate) fn written_text(&self) -> String {
         match &self.target {
             StreamTarget::Memory(memory) => memory.lock().unwrap().clone(),
             StreamTarget::Stdout | StreamTarget::Stderr => String::new(),
@@ -393,8 +393,8 @@ mod tests {
             ("c1 \u{9b}31m", "c1 \\u{9b}31m"),
         ] {
             let stream = Terminal::for_test().out;
-            assert_eq!(stream.foreign(text), text, "programs get it as it is");
-            assert_eq!(stream.watched(80).foreign(text), harmless);
+            assert_eq!(stream.escape_foreign(text), text, "programs get it as it is");
+            assert_eq!(stream.with_columns(80).escape_foreign(text), harmless);
         }
     }
 
@@ -402,33 +402,36 @@ mod tests {
     fn json_cannot_steer_a_terminal_and_stays_the_same_document() {
         let value = serde_json::json!({"a\u{202e}": ["\u{9b}31m \u{7f}\x1b\n", "\u{e0041}ü"]});
         let shown = "{\"a\\u202e\":[\"\\u009b31m \\u007f\\u001b\\n\",\"\\udb40\\udc41ü\"]}\n";
-        let stream = Terminal::for_test().out.watched(80);
-        stream.write_line(&value).unwrap();
-        assert_eq!(stream.written(), shown);
-        stream.write_pretty(&value).unwrap();
-        let pretty = stream.written().split_off(shown.len());
+        let stream = Terminal::for_test().out.with_columns(80);
+        stream.write_json_line(&value).unwrap();
+        assert_eq!(stream.written_text(), shown);
+        stream.write_pretty_json(&value).unwrap();
+        let pretty = stream.written_text().split_off(shown.len());
         assert!(pretty.contains("\n  \"a\\u202e\": [\n"), "{pretty}");
         for text in [shown, &pretty] {
             assert_eq!(serde_json::from_str::<serde_json::Value>(text).unwrap(), value);
         }
         let stream = Terminal::for_test().out;
-        stream.write_line(&value).unwrap();
-        assert_eq!(stream.written(), format!("{value}\n"), "programs get it as it is");
+        stream.write_json_line(&value).unwrap();
+        assert_eq!(stream.written_text(), format!("{value}\n"), "programs get it as it is");
     }
 
     #[test]
     fn a_question_that_nobody_answers_ends_its_line() {
         let terminal = Terminal::for_test();
-        let (answered, gone) = (AnswerSource::script(&["Y"]), AnswerSource::script(&[]));
+        let (answered, gone) = (AnswerSource::from_script(&["Y"]), AnswerSource::from_script(&[]));
         assert_eq!(terminal.ask(&answered, "Allow?", "y/N").as_deref(), Some("y"));
         assert_eq!(terminal.ask(&gone, "Allow?", "y/N").as_deref(), Some(""));
-        assert_eq!(terminal.err.written(), "Allow? [y/N] Allow? [y/N] \n");
+        assert_eq!(terminal.err.written_text(), "Allow? [y/N] Allow? [y/N] \n");
     }
 
     #[test]
     fn a_diff_is_coloured_only_where_colours_show() {
         let stream = Terminal::for_test().out;
-        assert_eq!(stream.diff("@@ -1 +1 @@\n-a\n+b"), "@@ -1 +1 @@\n-a\n+b\n");
-        assert_eq!(stream.watched(80).diff("-a\n+b"), "\x1b[31m-a\x1b[0m\n\x1b[32m+b\x1b[0m\n");
+        assert_eq!(stream.render_diff("@@ -1 +1 @@\n-a\n+b"), "@@ -1 +1 @@\n-a\n+b\n");
+        assert_eq!(
+            stream.with_columns(80).render_diff("-a\n+b"),
+            "\x1b[31m-a\x1b[0m\n\x1b[32m+b\x1b[0m\n"
+        );
     }
 }

@@ -16,16 +16,16 @@ use zero_sandbox::Workspace;
 zero_sandbox::dispatch_helper_before_main!();
 
 /// `Echo` says what it is told, `Smash` has to be asked about, `SleepCommand` takes its time.
-pub(crate) fn tools() -> Vec<Arc<dyn AnyTool>> {
+pub(crate) fn small_tools() -> Vec<Arc<dyn AnyTool>> {
     let text = json!({"text": {"type": "string", "description": "What to say"}});
     vec![
-        tool("Echo", ToolKind::Read, RiskLevel::Low, text, &["text"]),
-        tool("Sleep", ToolKind::Read, RiskLevel::Low, json!({}), &[]),
-        tool("Smash", ToolKind::Edit, RiskLevel::Medium, json!({}), &[]),
+        make_tool("Echo", ToolKind::Read, RiskLevel::Low, text, &["text"]),
+        make_tool("Sleep", ToolKind::Read, RiskLevel::Low, json!({}), &[]),
+        make_tool("Smash", ToolKind::Edit, RiskLevel::Medium, json!({}), &[]),
     ]
 }
 
-fn tool(
+fn make_tool(
     name: &str,
     kind: ToolKind,
     risk: RiskLevel,

@@ -10,16 +10,16 @@ use zero_wire::method::TokenScope;
 use crate::settings::gateway::{GatewayTokenSetting, TokenScopeSetting};
 
 /// The person whose machine this is.
-pub(crate) const THIS_MACHINE: &str = "this machine";
+pub(crate) const LOCAL_OWNER: &str = "this machine";
 /// Whoever knows the password.
-pub(crate) const PASSWORD: &str = "password";
+pub(crate) const PASSWORD_OWNER: &str = "password";
 /// Who answers questions that nobody did.
-const ZERO: &str = "zero";
+const ZERO_OWNER: &str = "zero";
 /// Longest name, in characters.
 const NAME_LEN_MAX: usize = 64;
 
 /// Who has the token of that name, and what for; otherwise, why nobody can.
-pub(crate) fn holder(
+pub(crate) fn token_principal(
     name: &str,
     tokens: &BTreeMap<String, GatewayTokenSetting>,
 ) -> Result<Principal, String> {
@@ -27,17 +27,17 @@ pub(crate) fn holder(
     let token = tokens.get(name).ok_or("it is not there")?;
     if let Some(owner) = &token.owner {
         let is_own = |other: &GatewayTokenSetting| other.owner.is_none();
-        let has_sessions = [THIS_MACHINE, PASSWORD].contains(&owner.as_str())
+        let has_sessions = [LOCAL_OWNER, PASSWORD_OWNER].contains(&owner.as_str())
             || tokens.get(owner).is_some_and(is_own);
         if owner == name || !has_sessions {
             return Err(format!(
                 "`owner` is {}, who has no sessions; name another token that has no `owner` \
-                 itself, or `{THIS_MACHINE}` or `{PASSWORD}`",
-                sanitize::quoted(owner)
+                 itself, or `{LOCAL_OWNER}` or `{PASSWORD_OWNER}`",
+                sanitize::to_quoted_line(owner)
             ));
         }
     }
-    let scopes = token.scopes.iter().map(|scope| scope.scope()).collect();
+    let scopes = token.scopes.iter().map(|scope| scope.to_scope()).collect();
     Ok(Principal { owner: token.owner.clone(), ..Principal::new(name, scopes) })
 }
 
@@ -48,7 +48,7 @@ fn check_name(name: &str) -> Result<(), String> {
         return Err(format!("its name has {length} characters; use 1 to {NAME_LEN_MAX}"));
     }
     let is_space = |c: char| c.is_whitespace() && c != ' ';
-    if let Some(c) = name.chars().find(|c| !sanitize::is_harmless(*c) || is_space(*c)) {
+    if let Some(c) = name.chars().find(|c| !sanitize::is_safe_char(*c) || is_space(*c)) {
         let number = u32::from(c);
         return Err(format!("its name has the character U+{number:04X}, which cannot be seen"));
     }
@@ -58,7 +58,10 @@ fn check_name(name: &str) -> Result<(), String> {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
-    match [THIS_MACHINE, PASSWORD, ZERO].into_iter().find(|own| plain(own) == plain(name)) {
+    match [LOCAL_OWNER, PASSWORD_OWNER, ZERO_OWNER]
+        .into_iter()
+        .find(|own| plain(own) == plain(name))
+    {
         Some(own) => Err(format!(
             "`{own}` is a name of zero's own, and whoever has it owns other sessions; choose \
              another name (`owner` says whose sessions a token is for)"
@@ -68,7 +71,7 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl TokenScopeSetting {
-    fn scope(self) -> TokenScope {
+    fn to_scope(self) -> TokenScope {
         match self {
             Self::Read => TokenScope::Read,
             Self::Write => TokenScope::Write,
@@ -83,14 +86,14 @@ impl TokenScopeSetting {
 mod tests {
     use super::*;
 
-    fn tokens(text: &str) -> BTreeMap<String, GatewayTokenSetting> {
+    fn parse_tokens(text: &str) -> BTreeMap<String, GatewayTokenSetting> {
         serde_json::from_str(text).unwrap()
     }
 
     #[track_caller]
     fn check(name: &str, expected: Result<(), &str>) {
         let text = serde_json::json!({name: {"secret": {"env": "X"}, "scopes": ["read"]}});
-        let found = holder(name, &tokens(&text.to_string()));
+        let found = token_principal(name, &parse_tokens(&text.to_string()));
         match (found, expected) {
             (Ok(holder), Ok(())) => assert_eq!((holder.name.as_str(), holder.owner), (name, None)),
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{name:?}: {why}"),
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_token_can_be_for_the_sessions_of_somebody_who_has_some() {
-        let tokens = tokens(
+        let tokens = parse_tokens(
             r#"{"ann": {"secret": {"env": "A"}, "scopes": ["write"]},
                 "phone": {"secret": {"env": "B"}, "scopes": ["approvals"], "owner": "ann"},
                 "watch": {"secret": {"env": "C"}, "scopes": ["approvals"], "owner": "this machine"},
@@ -131,14 +134,14 @@ mod tests {
                 "self": {"secret": {"env": "E"}, "scopes": ["approvals"], "owner": "self"},
                 "typo": {"secret": {"env": "F"}, "scopes": ["approvals"], "owner": "anne"}}"#,
         );
-        let phone = holder("phone", &tokens).unwrap();
+        let phone = token_principal("phone", &tokens).unwrap();
         assert_eq!(
             (phone.owner.as_deref(), phone.scopes),
             (Some("ann"), vec![TokenScope::Approvals])
         );
-        assert_eq!(holder("watch", &tokens).unwrap().owner.as_deref(), Some(THIS_MACHINE));
+        assert_eq!(token_principal("watch", &tokens).unwrap().owner.as_deref(), Some(LOCAL_OWNER));
         for name in ["chain", "self", "typo"] {
-            let why = holder(name, &tokens).unwrap_err();
+            let why = token_principal(name, &tokens).unwrap_err();
             assert!(why.contains("who has no sessions"), "{name}: {why}");
         }
     }

@@ -40,7 +40,7 @@ use crate::terminal::{AnswerSource, ElapsedCounter, escape_line};
 const HOW_TO_ALLOW: &str =
     "use a client that can be asked, choose another mode, or allow it by a rule in settings";
 /// How to allow it where `zero run` could have asked.
-const HOW_TO_ALLOW_HERE: &str = "run it with `--yes`, or from a terminal to be asked";
+const HOW_TO_ALLOW_IN_RUN: &str = "run it with `--yes`, or from a terminal to be asked";
 
 /// Makes hands. Sessions of one folder share a host as long as its settings stay as they are, unless
 /// servers bring tools to it: those ask the person of one session.
@@ -98,8 +98,8 @@ impl HostCache {
         self.language_servers.retain(|_, servers| servers.strong_count() > 0);
         let key = (folders.to_vec(), settings.to_owned());
         if let Some(shared) = self.language_servers.get(&key).and_then(Weak::upgrade) {
-            host.keep(shared);
-        } else if let Some(own) = host.companion::<LanguageServers>() {
+            host.insert_extension(shared);
+        } else if let Some(own) = host.extension::<LanguageServers>() {
             self.language_servers.insert(key, Arc::downgrade(&own));
         }
     }
@@ -135,26 +135,26 @@ impl LocalToolHostFactory {
     }
 
     /// A figure of all hosts that are at work, together.
-    fn sum(&self, figure: impl Fn(&ToolHost) -> usize) -> u64 {
+    fn sum_over_hosts(&self, figure: impl Fn(&ToolHost) -> usize) -> u64 {
         let hosts = self.lock();
         let alive = hosts.shared.values().chain(&hosts.own).filter_map(Weak::upgrade);
         alive.map(|fitted| figure(&fitted.host) as u64).sum()
     }
 
     /// Hands for a session, without anything that goes over a wire.
-    pub(crate) fn hands(
+    pub(crate) fn open_backend(
         &self,
         order: ToolBackendRequest,
         extras: EditorExtras,
     ) -> anyhow::Result<Result<ConfiguredToolBackend, ToolBackendError>> {
         let EditorExtras { additional, editor, servers } = extras;
-        let workspace = self.folders(&order.cwd, &additional)?;
-        if let Err(error) = order.reach.check(workspace.cwd()) {
+        let workspace = self.open_workspace(&order.cwd, &additional)?;
+        if let Err(error) = order.reach.check_folder(workspace.cwd()) {
             return Ok(Err(error.into()));
         }
-        let settings = self.app.settings(&workspace, &self.settings_files)?;
+        let settings = self.app.load_settings(&workspace, &self.settings_files)?;
         let elicitor = Arc::clone(&order.elicitor);
-        let fitted = self.fitted(workspace, &settings, &servers, elicitor)?;
+        let fitted = self.configured_host(workspace, &settings, &servers, elicitor)?;
         let servers = Arc::clone(&fitted.outside.servers);
         let own_folder = self.app.config.settings_file().ok();
         let hands = LocalToolBackend::new(LocalToolBackendConfig {
@@ -174,47 +174,47 @@ impl LocalToolHostFactory {
 
     /// Makes the host of these folders, if sessions there share one. They find it as long as what is
     /// given is kept.
-    pub(crate) fn ready(
+    pub(crate) fn prewarm(
         &self,
         cwd: &Path,
         additional: &[PathBuf],
     ) -> anyhow::Result<Option<impl Any + Send + use<>>> {
-        let workspace = self.folders(cwd, additional)?;
-        let settings = self.app.settings(&workspace, &self.settings_files)?;
-        if settings.brings_tools() {
+        let workspace = self.open_workspace(cwd, additional)?;
+        let settings = self.app.load_settings(&workspace, &self.settings_files)?;
+        if settings.has_external_tools() {
             return Ok(None);
         }
-        self.fitted(workspace, &settings, &[], Arc::new(UnavailableElicitor)).map(Some)
+        self.configured_host(workspace, &settings, &[], Arc::new(UnavailableElicitor)).map(Some)
     }
 
     /// Opens a folder and further ones; those that lie in one that is there already add nothing.
-    pub(crate) fn folders(
+    pub(crate) fn open_workspace(
         &self,
         cwd: &Path,
         additional: &[PathBuf],
     ) -> Result<Workspace, UsageError> {
-        let cwd_only = self.app.config.workspace(&[cwd.to_owned()])?;
+        let cwd_only = self.app.config.open_workspace(&[cwd.to_owned()])?;
         if additional.is_empty() {
             return Ok(cwd_only);
         }
         let mut folders = vec![cwd_only.cwd().to_owned()];
         for folder in additional {
-            let opened = self.app.config.workspace(std::slice::from_ref(folder))?;
+            let opened = self.app.config.open_workspace(std::slice::from_ref(folder))?;
             if !folders.iter().any(|known| opened.cwd().starts_with(known)) {
                 folders.push(opened.cwd().to_owned());
             }
         }
-        self.app.config.workspace(&folders)
+        self.app.config.open_workspace(&folders)
     }
 
-    fn fitted(
+    fn configured_host(
         &self,
         workspace: Workspace,
         settings: &WorkspaceSettings,
         servers: &[SessionMcpServer],
         elicitor: Arc<dyn Elicitor>,
     ) -> anyhow::Result<Arc<ConfiguredHost>> {
-        let brings_tools = settings.brings_tools() || !servers.is_empty();
+        let brings_tools = settings.has_external_tools() || !servers.is_empty();
         let folders: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
         // A key may be another file tomorrow, without another word in the settings.
         let secret_files = self.app.secret_files(settings);
@@ -225,17 +225,17 @@ impl LocalToolHostFactory {
         {
             return Ok(fitted);
         }
-        let policy = self.app.policy(&workspace, settings, None)?;
-        let commands = self.app.commands(settings, workspace.cwd());
-        let mut config = ToolHostConfig::new(workspace, self.app.config.state()?);
-        settings.limits(&mut config.limits);
+        let policy = self.app.build_policy(&workspace, settings, None)?;
+        let commands = self.app.command_settings(settings, workspace.cwd());
+        let mut config = ToolHostConfig::new(workspace, self.app.config.state_dir()?);
+        settings.apply_limits(&mut config.limits);
         config.policy = policy;
         config.commands = commands;
         config.how_to_allow = HOW_TO_ALLOW.to_owned();
         config.metrics = Arc::clone(&self.metrics);
-        let host = Arc::new(self.app.host(config, settings)?);
+        let host = Arc::new(self.app.build_host(config, settings)?);
         self.lock().share_language_servers(&host, &folders, &made_by);
-        let outside = self.app.outside_and(&host, settings, servers, Some(elicitor));
+        let outside = self.app.external_tools_with(&host, settings, servers, Some(elicitor));
         outside.register_known();
         outside.start_unknown();
         let fitted = Arc::new(ConfiguredHost { host, outside, settings: made_by });
@@ -257,8 +257,9 @@ impl ToolBackendFactory for LocalToolBackendFactory {
         order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
         let workshop = Arc::clone(&self.0);
-        let opening =
-            tokio::task::spawn_blocking(move || workshop.hands(order, EditorExtras::default()));
+        let opening = tokio::task::spawn_blocking(move || {
+            workshop.open_backend(order, EditorExtras::default())
+        });
         Box::pin(async move {
             let opened = opening.await.map_err(anyhow::Error::from).flatten();
             let opened = opened
@@ -274,11 +275,11 @@ impl MetricsSource for LocalToolHostFactory {
     }
 
     fn queue_depth(&self) -> u64 {
-        self.sum(ToolHost::queue_depth)
+        self.sum_over_hosts(ToolHost::queue_depth)
     }
 
     fn in_flight(&self) -> u64 {
-        self.sum(ToolHost::in_flight)
+        self.sum_over_hosts(ToolHost::in_flight)
     }
 }
 
@@ -294,15 +295,15 @@ pub(crate) struct TerminalPromptOptions {
 }
 
 impl TerminalPromptOptions {
-    fn answers(&self, app: &AppContext) -> Option<AnswerSource> {
+    fn answer_source(&self, app: &AppContext) -> Option<AnswerSource> {
         match self.takes_stdin {
-            true => app.terminal.answers_beside_stdin(),
-            false => app.terminal.answers(),
+            true => app.terminal.tty_answer_source(),
+            false => app.terminal.answer_source(),
         }
     }
 
     /// Asks what only yes and no answer. Where nobody is, the answer is no.
-    pub(crate) fn yes_or_no(
+    pub(crate) fn resolve_approval(
         &self,
         app: &AppContext,
         request: &ApprovalRequest,
@@ -311,9 +312,11 @@ impl TerminalPromptOptions {
         if self.yes {
             return (id, ApprovalAnswer::AllowOnce);
         }
-        let Some(answers) = self.answers(app) else { return (id, ApprovalAnswer::RejectOnce) };
-        self.counter.end();
-        app.terminal.note(&request.reason);
+        let Some(answers) = self.answer_source(app) else {
+            return (id, ApprovalAnswer::RejectOnce);
+        };
+        self.counter.stop();
+        app.terminal.print_note(&request.reason);
         let question = format!("{}?", escape_line(&request.title));
         match app.terminal.ask(&answers, &question, "y/N").as_deref() {
             Some("y" | "yes") => (id, ApprovalAnswer::AllowOnce),
@@ -323,8 +326,10 @@ impl TerminalPromptOptions {
 
     /// Who is asked something that is no permission. `--yes` answers no such question.
     pub(crate) fn elicitor(&self, app: &AppContext) -> Arc<dyn Elicitor> {
-        match self.answers(app) {
-            Some(answers) => elicitation::at(&app.terminal, answers, self.counter.clone()),
+        match self.answer_source(app) {
+            Some(answers) => {
+                elicitation::terminal_elicitor(&app.terminal, answers, self.counter.clone())
+            }
             None => Arc::new(UnavailableElicitor),
         }
     }
@@ -332,7 +337,7 @@ impl TerminalPromptOptions {
 
 impl AppContext {
     /// Hands for a session whose person sits at this terminal.
-    pub(crate) fn hands_here(
+    pub(crate) fn local_backend(
         &self,
         session: &SessionInfo,
         cwd: &Path,
@@ -341,7 +346,7 @@ impl AppContext {
         asking: &TerminalPromptOptions,
     ) -> anyhow::Result<Arc<dyn ToolBackend>> {
         let workshop = LocalToolHostFactory::new(self.clone(), settings_files.to_vec());
-        let approver = self.approver_here(asking.yes, asking.answers(self));
+        let approver = self.terminal_approver(asking.yes, asking.answer_source(self));
         let order = ToolBackendRequest {
             session: SessionId::new(session.session_id.clone())?,
             cwd: cwd.to_owned(),
@@ -355,16 +360,16 @@ impl AppContext {
             elicitor: asking.elicitor(self),
             standing: Vec::new(),
         };
-        Ok(Arc::new(workshop.hands(order, EditorExtras::default())??.hands))
+        Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.hands))
     }
 
-    fn approver_here(&self, yes: bool, answers: Option<AnswerSource>) -> Arc<dyn Approver> {
+    fn terminal_approver(&self, yes: bool, answers: Option<AnswerSource>) -> Arc<dyn Approver> {
         match answers {
             _ if yes => Arc::new(AutoApprover { name: "--yes" }),
             Some(answers) => {
                 Arc::new(TerminalApprover { terminal: self.terminal.clone(), answers })
             }
-            None => Arc::new(DenyAllApprover { how_to_allow: HOW_TO_ALLOW_HERE.to_owned() }),
+            None => Arc::new(DenyAllApprover { how_to_allow: HOW_TO_ALLOW_IN_RUN.to_owned() }),
         }
     }
 }
@@ -381,8 +386,8 @@ impl CallApprover for TerminalCallApprover {
         self.approver.name()
     }
 
-    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
-        self.approver.unreachable(question)
+    fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        self.approver.unreachable_hint(question)
     }
 
     fn ask<'a>(
@@ -392,12 +397,12 @@ impl CallApprover for TerminalCallApprover {
     ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
-            self.counter.end();
+            self.counter.stop();
             self.approver.ask(question).await
         })
     }
 
-    fn stands(&self, _standing: Vec<GrantRecord>) {
+    fn store_grants(&self, _standing: Vec<GrantRecord>) {
         // What is settled here lasts as long as this program.
     }
 }
@@ -406,7 +411,7 @@ impl CallApprover for TerminalCallApprover {
 struct UnavailableElicitor;
 
 impl Elicitor for UnavailableElicitor {
-    fn reaches_somebody(&self) -> bool {
+    fn is_reachable(&self) -> bool {
         false
     }
 
@@ -428,23 +433,23 @@ mod tests {
     use crate::environment::EnvironmentConfig;
     use crate::terminal::Terminal;
 
-    fn workshop(folder: &Path) -> LocalToolHostFactory {
+    fn make_factory(folder: &Path) -> LocalToolHostFactory {
         let app = AppContext {
             config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
-            tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+            tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
         };
         LocalToolHostFactory::new(app, Vec::new())
     }
 
-    fn fitted(workshop: &LocalToolHostFactory, folder: &Path) -> Arc<ConfiguredHost> {
-        let workspace = workshop.folders(folder, &[]).unwrap();
-        let settings = workshop.app.settings(&workspace, &[]).unwrap();
-        workshop.fitted(workspace, &settings, &[], Arc::new(UnavailableElicitor)).unwrap()
+    fn open_host(workshop: &LocalToolHostFactory, folder: &Path) -> Arc<ConfiguredHost> {
+        let workspace = workshop.open_workspace(folder, &[]).unwrap();
+        let settings = workshop.app.load_settings(&workspace, &[]).unwrap();
+        workshop.configured_host(workspace, &settings, &[], Arc::new(UnavailableElicitor)).unwrap()
     }
 
-    fn servers(fitted: &ConfiguredHost) -> Arc<LanguageServers> {
-        fitted.host.companion().unwrap()
+    fn language_servers(fitted: &ConfiguredHost) -> Arc<LanguageServers> {
+        fitted.host.extension().unwrap()
     }
 
     #[tokio::test]
@@ -453,22 +458,22 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let work = temp.path().join("work");
         std::fs::create_dir(&work).unwrap();
-        let workshop = workshop(temp.path());
-        let ready = workshop.ready(&work, &[]).unwrap().unwrap();
+        let workshop = make_factory(temp.path());
+        let ready = workshop.prewarm(&work, &[]).unwrap().unwrap();
         let hosts = || {
             let hosts = workshop.lock();
             hosts.shared.values().filter(|host| host.strong_count() > 0).count()
         };
         assert_eq!(hosts(), 1);
-        let opened = fitted(&workshop, &work);
+        let opened = open_host(&workshop, &work);
         drop(ready);
-        assert!(Arc::ptr_eq(&opened, &fitted(&workshop, &work)), "the one that was made ready");
+        assert!(Arc::ptr_eq(&opened, &open_host(&workshop, &work)), "the one that was made ready");
         drop(opened);
         assert_eq!(hosts(), 0);
         // Those to which servers bring tools are not shared.
         let own = ConfigFile::Own(workshop.app.config.settings_file().unwrap());
         own.write(br#"{"mcpServers": {"a": {"command": "no-such-program"}}}"#).unwrap();
-        assert!(workshop.ready(&work, &[]).unwrap().is_none());
+        assert!(workshop.prewarm(&work, &[]).unwrap().is_none());
     }
 
     #[tokio::test]
@@ -479,20 +484,23 @@ mod tests {
         for folder in [&work, &other] {
             std::fs::create_dir(folder).unwrap();
         }
-        let workshop = workshop(temp.path());
+        let workshop = make_factory(temp.path());
         let own = ConfigFile::Own(workshop.app.config.settings_file().unwrap());
         let server = r#""mcpServers": {"a": {"command": "no-such-program"}}"#;
         own.write(format!("{{{server}}}").as_bytes()).unwrap();
-        let (first, second) = (fitted(&workshop, &work), fitted(&workshop, &work));
+        let (first, second) = (open_host(&workshop, &work), open_host(&workshop, &work));
         assert!(!Arc::ptr_eq(&first.host, &second.host), "each asks a person of its own");
-        assert!(Arc::ptr_eq(&servers(&first), &servers(&second)));
+        assert!(Arc::ptr_eq(&language_servers(&first), &language_servers(&second)));
         // They stay with whoever is left.
-        let shared = servers(&second);
+        let shared = language_servers(&second);
         drop(first);
-        assert!(Arc::ptr_eq(&shared, &servers(&fitted(&workshop, &work))));
-        assert!(!Arc::ptr_eq(&shared, &servers(&fitted(&workshop, &other))));
+        assert!(Arc::ptr_eq(&shared, &language_servers(&open_host(&workshop, &work))));
+        assert!(!Arc::ptr_eq(&shared, &language_servers(&open_host(&workshop, &other))));
         let denied = format!(r#"{{{server}, "permissions": {{"deny": ["Read(secret)"]}}}}"#);
         own.write(denied.as_bytes()).unwrap();
-        assert!(!Arc::ptr_eq(&shared, &servers(&fitted(&workshop, &work))), "rules hide files");
+        assert!(
+            !Arc::ptr_eq(&shared, &language_servers(&open_host(&workshop, &work))),
+            "rules hide files"
+        );
     }
 }

@@ -23,7 +23,7 @@ use zero_runtime::{
     ToolHost, ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::{StateDir, Workspace};
-use zero_tools::examples::{self, BackgroundJobSetup, JobReadiness, ToolExample, WEB};
+use zero_tools::examples::{self, BackgroundJobSetup, JobReadiness, ToolExample, WEB_URL};
 
 use self::local_web::LocalWebServer;
 pub(crate) use self::local_web::TrialPage;
@@ -34,7 +34,7 @@ use crate::settings::WorkspaceSettings;
 /// How long a job that ends by itself may take to do so.
 const JOB_TIME_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked at.
-const JOB_LOOK: Duration = Duration::from_millis(20);
+const JOB_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Files of a workspace, each a path with what it holds.
 pub(crate) type WorkspaceFiles = [(&'static str, &'static str)];
@@ -71,29 +71,30 @@ impl TrialHost {
         let folder = tempfile::tempdir().context("could not make a temporary folder")?;
         let is_open = !pages.is_empty();
         let web = LocalWebServer::start(pages).await.context("could not listen on 127.0.0.1")?;
-        lay_out(folder.path(), files).context("could not fill the temporary workspace")?;
+        write_workspace_files(folder.path(), files)
+            .context("could not fill the temporary workspace")?;
         let settings = match is_open {
-            true => app.settings_of(&[put_settings(folder.path(), web.address())?])?,
-            false => WorkspaceSettings::none(),
+            true => app.load_settings_files(&[write_settings(folder.path(), web.address())?])?,
+            false => WorkspaceSettings::empty(),
         };
-        let workspace = Workspace::open(&[workspace_of(folder.path())], None)?;
-        let policy = app.policy(&workspace, &settings, None)?;
-        let commands = app.commands(&settings, workspace.cwd());
+        let workspace = Workspace::open(&[workspace_path(folder.path())], None)?;
+        let policy = app.build_policy(&workspace, &settings, None)?;
+        let commands = app.command_settings(&settings, workspace.cwd());
         let mut config = ToolHostConfig::new(workspace, StateDir::new(folder.path().join("state")));
         config.policy = policy;
         config.commands = commands;
         config.approver = Some(Arc::new(AutoApprover { name: "trial" }));
         config.elicitor = Some(Arc::new(FirstOptionElicitor));
-        let host = app.host(config, &settings)?;
+        let host = app.build_host(config, &settings)?;
         // What lies there is our own.
         app.add_language_servers(&host, &settings, Arc::new(|_| Ok(())));
         // The person's own notes are none of its business.
-        host.keep(Arc::new(NoteStoreSet::new(None, host.state().clone())));
+        host.insert_extension(Arc::new(NoteStoreSet::new(None, host.state().clone())));
         Ok(Self { folder, files, host, web })
     }
 
     /// The pages of a web that serves the files of examples, as a web server in their folder does.
-    pub(crate) fn pages_of_examples() -> Vec<TrialPage> {
+    pub(crate) fn example_pages() -> Vec<TrialPage> {
         let page = |(path, body): &(&str, &str)| {
             let content_type = match path.rsplit_once('.') {
                 Some((_, "html")) => "text/html",
@@ -111,38 +112,38 @@ impl TrialHost {
 
     /// Where relative paths start.
     pub(crate) fn root(&self) -> PathBuf {
-        workspace_of(self.folder.path())
+        workspace_path(self.folder.path())
     }
 
     /// Puts more files into the workspace.
-    pub(crate) fn put(&self, files: &WorkspaceFiles) -> std::io::Result<()> {
-        lay_out(self.folder.path(), files)
+    pub(crate) fn write_files(&self, files: &WorkspaceFiles) -> std::io::Result<()> {
+        write_workspace_files(self.folder.path(), files)
     }
 
     /// Takes a file away that a call may have made.
     #[expect(clippy::disallowed_methods, reason = "a temporary folder of our own")]
-    pub(crate) fn take_away(&self, path: &str) {
+    pub(crate) fn remove_file(&self, path: &str) {
         // One that is not there is what is wanted.
         let _ = std::fs::remove_file(self.root().join(path));
     }
 
     /// An input as it is written, for a workspace as good as new: `{root}` in it is the workspace,
     /// and the address of the examples' web server is that of this one.
-    pub(crate) fn input(&self, text: &str) -> Result<Value, ToolError> {
+    pub(crate) fn prepare_input(&self, text: &str) -> Result<Value, ToolError> {
         let failed = |why: String| ToolError::failed(ErrorReason::Io, why);
-        lay_out(self.folder.path(), self.files)
+        write_workspace_files(self.folder.path(), self.files)
             .map_err(|error| failed(format!("the workspace could not be filled: {error}")))?;
         let mut input = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
         let root = self.root().to_string_lossy().into_owned();
-        put_in(&mut input, &[("{root}", &root), (WEB, self.web.address())]);
+        replace_placeholders(&mut input, &[("{root}", &root), (WEB_URL, self.web.address())]);
         Ok(input)
     }
 
     /// What a call said, as it would say it of the examples' folder and web server.
     #[cfg(test)]
-    pub(crate) fn as_written(&self, said: &str) -> String {
+    pub(crate) fn normalize_output(&self, said: &str) -> String {
         let root = self.root().canonicalize().unwrap_or_else(|_| self.root());
-        said.replace(&*root.to_string_lossy(), "/shop").replace(self.web.address(), WEB)
+        said.replace(&*root.to_string_lossy(), "/shop").replace(self.web.address(), WEB_URL)
     }
 
     /// A call by itself.
@@ -151,12 +152,17 @@ impl TrialHost {
         named: DialectCall<'_>,
         input: Value,
     ) -> Result<CallOutcome, ToolError> {
-        self.call_in(&self.host.one_shot()?, named, input, zero_runtime::tool_host::new_call_id())
-            .await
+        self.call_in_session(
+            &self.host.open_one_shot_session()?,
+            named,
+            input,
+            zero_runtime::tool_host::new_call_id(),
+        )
+        .await
     }
 
     /// The example of a tool under one of its names, with what has to come before it.
-    pub(crate) async fn example(
+    pub(crate) async fn run_example(
         &self,
         example: &ToolExample,
         named: DialectCall<'_>,
@@ -164,34 +170,38 @@ impl TrialHost {
         id: CallId,
     ) -> Result<CallOutcome, ToolError> {
         let Some(earlier) = &example.earlier else {
-            return self.call_in(&self.host.one_shot()?, named, input, id).await;
+            return self
+                .call_in_session(&self.host.open_one_shot_session()?, named, input, id)
+                .await;
         };
         let session = SessionId::new(format!("trial-{:016x}", fastrand::u64(..)))
             .map_err(|error| ToolError::failed(ErrorReason::Io, error.to_string()))?;
         let session = self.host.open_session(session)?;
-        self.begin_job(&session, earlier).await?;
-        self.call_in(&session, named, input, id).await
+        self.start_job(&session, earlier).await?;
+        self.call_in_session(&session, named, input, id).await
     }
 
-    async fn begin_job(
+    async fn start_job(
         &self,
         session: &ToolHostSession,
         earlier: &BackgroundJobSetup,
     ) -> Result<(), ToolError> {
-        let (input, id) = (self.input(earlier.input)?, zero_runtime::tool_host::new_call_id());
-        self.call_in(session, DialectCall::canonical("Bash"), input, id).await?;
+        let (input, id) =
+            (self.prepare_input(earlier.input)?, zero_runtime::tool_host::new_call_id());
+        self.call_in_session(session, DialectCall::canonical("Bash"), input, id).await?;
         match earlier.then {
-            JobReadiness::AtOnce => Ok(()),
-            JobReadiness::WhenEnded => self.job_ended(session).await,
+            JobReadiness::WhenStarted => Ok(()),
+            JobReadiness::WhenEnded => self.wait_for_job(session).await,
         }
     }
 
     /// Waits until the first job of a session ended by itself.
-    async fn job_ended(&self, session: &ToolHostSession) -> Result<(), ToolError> {
+    async fn wait_for_job(&self, session: &ToolHostSession) -> Result<(), ToolError> {
         let listed = async || {
             let (jobs, id) =
                 (DialectCall::canonical("BashOutput"), zero_runtime::tool_host::new_call_id());
-            let listed = self.call_in(session, jobs, json!({}), id).await?.result.structured;
+            let listed =
+                self.call_in_session(session, jobs, json!({}), id).await?.result.structured;
             let status = listed.pointer("/jobs/0/status").and_then(Value::as_str);
             Ok::<_, ToolError>(status == Some("exited"))
         };
@@ -201,12 +211,12 @@ impl TrialHost {
                 let message = format!("the job did not end within {JOB_TIME_MAX:?}");
                 return Err(ToolError::failed(ErrorReason::Deadline, message));
             }
-            tokio::time::sleep(JOB_LOOK).await;
+            tokio::time::sleep(JOB_POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    async fn call_in(
+    async fn call_in_session(
         &self,
         session: &ToolHostSession,
         named: DialectCall<'_>,
@@ -233,26 +243,30 @@ impl Elicitor for FirstOptionElicitor {
                 let values = fields.into_iter().flatten().filter_map(chosen).collect();
                 ElicitationAnswer::Accept(values)
             }
-            ElicitationMode::Visit(_) => ElicitationAnswer::Decline,
+            ElicitationMode::Url(_) => ElicitationAnswer::Decline,
         };
         Box::pin(std::future::ready(answer))
     }
 }
 
-fn put_in(value: &mut Value, replaced: &[(&str, &str)]) {
+fn replace_placeholders(value: &mut Value, replaced: &[(&str, &str)]) {
     match value {
         Value::String(text) => {
             for (from, to) in replaced {
                 *text = text.replace(from, to);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| put_in(item, replaced)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| put_in(field, replaced)),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| replace_placeholders(item, replaced))
+        }
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|field| replace_placeholders(field, replaced))
+        }
         _ => {}
     }
 }
 
-fn workspace_of(folder: &Path) -> PathBuf {
+fn workspace_path(folder: &Path) -> PathBuf {
     folder.join("workspace")
 }
 
@@ -261,9 +275,9 @@ fn workspace_of(folder: &Path) -> PathBuf {
     clippy::disallowed_methods,
     reason = "a temporary folder of our own, before any tool sees it"
 )]
-fn lay_out(folder: &Path, files: &WorkspaceFiles) -> std::io::Result<()> {
+fn write_workspace_files(folder: &Path, files: &WorkspaceFiles) -> std::io::Result<()> {
     for (path, content) in files {
-        let path = workspace_of(folder).join(path);
+        let path = workspace_path(folder).join(path);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
         }
@@ -274,10 +288,10 @@ fn lay_out(folder: &Path, files: &WorkspaceFiles) -> std::io::Result<()> {
 
 /// The settings of the examples, for a web server at another address.
 #[expect(clippy::disallowed_methods, reason = "a temporary folder of our own")]
-fn put_settings(folder: &Path, web: &str) -> anyhow::Result<PathBuf> {
+fn write_settings(folder: &Path, web: &str) -> anyhow::Result<PathBuf> {
     let written = examples::FILES.iter().find(|(name, _)| *name == examples::SETTINGS);
     let (name, text) = written.context("the examples have no settings")?;
     let path = folder.join(name);
-    std::fs::write(&path, text.replace(WEB, web)).context("could not write settings")?;
+    std::fs::write(&path, text.replace(WEB_URL, web)).context("could not write settings")?;
     Ok(path)
 }

@@ -21,10 +21,10 @@ use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 use crate::settings::{SettingsEntry, WorkspaceSettings, hooks};
-use crate::shell_quoting::shell_word;
+use crate::shell_quoting::quote_shell_word;
 
 /// The file with the trusted folders, in zero's own folder.
-const FILE: &str = "trust.json";
+const TRUST_FILE: &str = "trust.json";
 /// What is locked while it changes.
 const LOCK: &str = "trust.lock";
 /// Largest such file, in bytes: some ten thousand folders.
@@ -83,7 +83,7 @@ impl TrustState {
     }
 
     /// As if somebody had said yes, to see what would come of it.
-    pub(crate) fn supposed() -> Self {
+    pub(crate) fn assumed() -> Self {
         Self::Trusted { since: Timestamp::UNIX_EPOCH }
     }
 }
@@ -92,7 +92,7 @@ impl TrustStore {
     /// Reads what a person said so far. A file that cannot be read is an error, and nothing is
     /// trusted.
     pub(crate) fn load(state: &StateDir) -> Result<Self, UsageError> {
-        let file = file(state);
+        let file = trust_file(state);
         let wrong = |what: String| {
             UsageError(format!(
                 "the list of trusted folders, `{}`, {what}; remove it and trust your folders again",
@@ -108,18 +108,18 @@ impl TrustStore {
     }
 
     /// How a folder stands, by its canonical path, with the gated entries it has now.
-    pub(crate) fn standing(&self, folder: &Path, gated: &[SettingsEntry]) -> TrustState {
+    pub(crate) fn trust_state(&self, folder: &Path, gated: &[SettingsEntry]) -> TrustState {
         let trusted = folder.to_str().and_then(|folder| self.folders.get(folder));
         let Some(trusted) = trusted else { return TrustState::Never };
-        let (since, hashed) = (trusted.since, hashed(gated));
-        let hashes = hashes(&hashed);
+        let (since, hashed) = (trusted.since, hash_entries(gated));
+        let hashes = collect_hashes(&hashed);
         let is_new = |one: &&HashedEntry<'_>| {
             let is_seen = |hook: &String| trusted.hooks.contains(hook);
             !trusted.entries.contains(&one.words) || !one.with_files.iter().all(is_seen)
         };
         let new: Vec<SettingsEntry> =
             hashed.iter().filter(is_new).map(|one| one.entry.clone()).collect();
-        let only_files = digest(&hashes) == trusted.digest;
+        let only_files = hash_all(&hashes) == trusted.digest;
         if only_files && new.is_empty() {
             return TrustState::Trusted { since };
         }
@@ -128,31 +128,35 @@ impl TrustStore {
     }
 
     /// Whether somebody ever trusted a folder, by its canonical path, with whatever it held then.
-    pub(crate) fn knows(&self, folder: &Path) -> bool {
+    pub(crate) fn has_folder(&self, folder: &Path) -> bool {
         folder.to_str().is_some_and(|folder| self.folders.contains_key(folder))
     }
 
     /// Whether a folder is trusted as it is now; where it is not, how it stands and what to do. For
     /// those who would run what they find there.
-    pub(crate) fn check(
+    pub(crate) fn check_trusted(
         config: &EnvironmentConfig,
         state: &StateDir,
         folder: &Path,
     ) -> Result<(), String> {
-        let looked_at = || {
-            let store = Self::load(state)?;
-            // What nobody trusted is not looked at any closer.
-            if !store.knows(folder) {
-                return Ok(TrustState::Never);
-            }
-            Ok::<_, UsageError>(store.standing(folder, &WorkspaceSettings::gated(config, folder)?))
-        };
+        let looked_at =
+            || {
+                let store = Self::load(state)?;
+                // What nobody trusted is not looked at any closer.
+                if !store.has_folder(folder) {
+                    return Ok(TrustState::Never);
+                }
+                Ok::<_, UsageError>(store.trust_state(
+                    folder,
+                    &WorkspaceSettings::entries_needing_trust(config, folder)?,
+                ))
+            };
         let standing = match looked_at().map_err(|error| error.to_string())? {
             standing if standing.is_trusted() => return Ok(()),
             TrustState::Never | TrustState::Trusted { .. } => "the folder is not trusted",
             TrustState::Changed { .. } => "the settings of the folder changed since it was trusted",
         };
-        let folder = shell_word(&folder.to_string_lossy());
+        let folder = quote_shell_word(&folder.to_string_lossy());
         Err(format!(
             "{standing}, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`, then ask again; until then use Grep and Read"
         ))
@@ -164,16 +168,17 @@ impl TrustStore {
     }
 
     /// Trusts a folder with exactly these entries, which the person has seen.
-    pub(crate) fn trust(
+    pub(crate) fn add(
         state: &StateDir,
         folder: &str,
         seen: &[SettingsEntry],
     ) -> anyhow::Result<()> {
-        let hashed = hashed(seen);
-        let entries = hashes(&hashed);
+        let hashed = hash_entries(seen);
+        let entries = collect_hashes(&hashed);
         let hooks = hashed.into_iter().filter_map(|one| one.with_files).collect();
-        let trusted = TrustRecord { since: now(), digest: digest(&entries), entries, hooks };
-        Self::change(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
+        let trusted =
+            TrustRecord { since: current_time(), digest: hash_all(&entries), entries, hooks };
+        Self::update(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
     }
 
     /// Trusts a folder no more; says whether it was. Nothing is written when it was not.
@@ -181,42 +186,42 @@ impl TrustStore {
         if !Self::load(state)?.folders.contains_key(folder) {
             return Ok(false);
         }
-        Ok(Self::change(state, |store| store.folders.remove(folder))?.is_some())
+        Ok(Self::update(state, |store| store.folders.remove(folder))?.is_some())
     }
 
-    fn change<T>(state: &StateDir, change: impl FnOnce(&mut Self) -> T) -> anyhow::Result<T> {
+    fn update<T>(state: &StateDir, change: impl FnOnce(&mut Self) -> T) -> anyhow::Result<T> {
         let failed = |error: ConfigFileError| {
-            let path = file(state).path();
+            let path = trust_file(state).path();
             UsageError(format!("could not change `{}`: {error}", path.display()))
         };
         let _lock = config_file::lock(state, LOCK).map_err(failed)?;
         let mut store = Self::load(state)?;
         let result = change(&mut store);
         let text = serde_json::to_string_pretty(&store)? + "\n";
-        file(state).write(text.as_bytes()).map_err(failed)?;
+        trust_file(state).write(text.as_bytes()).map_err(failed)?;
         Ok(result)
     }
 }
 
-fn file(state: &StateDir) -> ConfigFile {
-    ConfigFile::Own(state.path().join(FILE))
+fn trust_file(state: &StateDir) -> ConfigFile {
+    ConfigFile::Own(state.path().join(TRUST_FILE))
 }
 
 /// To the second: nobody says yes twice in one.
-fn now() -> Timestamp {
+fn current_time() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 /// The hashes of the entries, in an order that does not depend on where they stand.
-fn hashes(hashed: &[HashedEntry<'_>]) -> Vec<String> {
+fn collect_hashes(hashed: &[HashedEntry<'_>]) -> Vec<String> {
     let mut hashes: Vec<String> = hashed.iter().map(|one| one.words.clone()).collect();
     hashes.sort();
     hashes.dedup();
     hashes
 }
 
-fn digest(hashes: &[String]) -> String {
+fn hash_all(hashes: &[String]) -> String {
     sha256(hashes.join("\n").as_bytes())
 }
 
@@ -230,10 +235,10 @@ struct HashedEntry<'a> {
 }
 
 /// Each entry with its hashes. Where it stands does not matter, but that hooks run one after the other.
-fn hashed(entries: &[SettingsEntry]) -> Vec<HashedEntry<'_>> {
+fn hash_entries(entries: &[SettingsEntry]) -> Vec<HashedEntry<'_>> {
     let mut hooks = 0;
     let hashed = entries.iter().map(|entry| {
-        let identity = json!([entry.layer.word(), entry.key, in_order(&entry.value)]);
+        let identity = json!([entry.layer.as_str(), entry.key, sort_keys(&entry.value)]);
         let (mut identity, mut with_files) = (identity.to_string(), None);
         if hooks::LISTS.contains(&entry.key.as_str()) {
             hooks += 1;
@@ -248,14 +253,14 @@ fn hashed(entries: &[SettingsEntry]) -> Vec<HashedEntry<'_>> {
 }
 
 /// The same value with the fields of its objects sorted by name. Settings are at most 64 deep.
-fn in_order(value: &Value) -> Value {
+fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let sorted: BTreeMap<&String, Value> =
-                fields.iter().map(|(name, field)| (name, in_order(field))).collect();
+                fields.iter().map(|(name, field)| (name, sort_keys(field))).collect();
             Value::Object(sorted.into_iter().map(|(name, field)| (name.clone(), field)).collect())
         }
-        Value::Array(items) => Value::Array(items.iter().map(in_order).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(sort_keys).collect()),
         other => other.clone(),
     }
 }
@@ -268,10 +273,10 @@ mod tests {
     use super::*;
     use crate::settings::{SettingsLayer, SettingsLayerKind};
 
-    const TRUSTED: &str = r#"{"permissions": {"allow": ["Read", "Grep"], "deny": ["Bash"]}, "mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#;
+    const TRUSTED_SETTINGS: &str = r#"{"permissions": {"allow": ["Read", "Grep"], "deny": ["Bash"]}, "mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#;
 
-    fn entries(kind: SettingsLayerKind, text: &str) -> Vec<SettingsEntry> {
-        WorkspaceSettings::needs_trust(&[SettingsLayer::parse(
+    fn parse_entries(kind: SettingsLayerKind, text: &str) -> Vec<SettingsEntry> {
+        WorkspaceSettings::filter_needing_trust(&[SettingsLayer::parse(
             kind,
             "f".to_owned(),
             text.as_bytes(),
@@ -283,9 +288,11 @@ mod tests {
     fn check(now: &str, expected: &str) {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
-        TrustStore::trust(&state, "/w", &entries(SettingsLayerKind::Project, TRUSTED)).unwrap();
+        TrustStore::add(&state, "/w", &parse_entries(SettingsLayerKind::Project, TRUSTED_SETTINGS))
+            .unwrap();
         let store = TrustStore::load(&state).unwrap();
-        let standing = store.standing(Path::new("/w"), &entries(SettingsLayerKind::Project, now));
+        let standing =
+            store.trust_state(Path::new("/w"), &parse_entries(SettingsLayerKind::Project, now));
         let shown = match standing {
             TrustState::Changed { new, gone, .. } => {
                 let new: Vec<String> =
@@ -300,18 +307,18 @@ mod tests {
 
     #[test]
     fn trust_ends_when_what_was_trusted_changes_and_not_before() {
-        check(TRUSTED, "trusted");
+        check(TRUSTED_SETTINGS, "trusted");
         check(
             "// hello\n{\"mcpServers\": {\"a\": {\"args\": [\"y\"], \"command\": \"x\"}}, \"permissions\": {\"allow\": [\"Grep\",\n\"Read\"], \"deny\": [], \"ask\": [\"Edit\"]}}",
             "trusted",
         );
         check(r#"{"permissions": {"allow": ["Read"]}}"#, "changed: new [], gone 2");
         check(
-            &TRUSTED.replace("Grep", "Bash(curl:*)"),
+            &TRUSTED_SETTINGS.replace("Grep", "Bash(curl:*)"),
             r#"changed: new ["permissions.allow \"Bash(curl:*)\""], gone 1"#,
         );
         check(
-            &TRUSTED.replace("\"y\"", "\"z\""),
+            &TRUSTED_SETTINGS.replace("\"y\"", "\"z\""),
             r#"changed: new ["mcpServers.a {\"command\":\"x\",\"args\":[\"z\"]}"], gone 1"#,
         );
         check(r#"{"permissions": {"deny": ["Bash"]}}"#, "changed: new [], gone 3");
@@ -322,13 +329,13 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let settings = |hooks: &str| {
-            entries(
+            parse_entries(
                 SettingsLayerKind::Project,
                 &format!(r#"{{"hooks": {{"PreToolUse": [{hooks}]}}}}"#),
             )
         };
         let [a, b] = [r#"{"command": "a"}"#, r#"{"command": "b", "match": "Bash"}"#];
-        TrustStore::trust(&state, "/w", &settings(&format!("{a}, {b}"))).unwrap();
+        TrustStore::add(&state, "/w", &settings(&format!("{a}, {b}"))).unwrap();
         let store = TrustStore::load(&state).unwrap();
         for (now, expected) in [
             (format!("{a},\n{b}"), true),
@@ -339,7 +346,7 @@ mod tests {
             (format!("{}, {b}", a.replace("\"a\"", "\"a2\"")), false),
             (format!(r#"{a}, {{"command": "b", "match": "Bash", "access": "write"}}"#), false),
         ] {
-            let standing = store.standing(Path::new("/w"), &settings(&now));
+            let standing = store.trust_state(Path::new("/w"), &settings(&now));
             assert_eq!(standing.is_trusted(), expected, "{now}: {standing:?}");
         }
     }
@@ -353,16 +360,16 @@ mod tests {
         script.write(b"one").unwrap();
         let text = r#"{"hooks": {"PreToolUse": [{"command": "sh ./check --fast"}]}}"#;
         let looked = || {
-            let mut entries = entries(SettingsLayerKind::Project, text);
+            let mut entries = parse_entries(SettingsLayerKind::Project, text);
             let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
             let words = ["sh", "./check", "--fast"].map(str::to_owned);
-            entries[0].files = HookFileReader::new(&workspace).files(&words);
+            entries[0].files = HookFileReader::new(&workspace).read_files(&words);
             entries
         };
-        TrustStore::trust(&state, "/w", &looked()).unwrap();
+        TrustStore::add(&state, "/w", &looked()).unwrap();
         let store = TrustStore::load(&state).unwrap();
         let check = |expected: &[&str]| {
-            let standing = store.standing(Path::new("/w"), &looked());
+            let standing = store.trust_state(Path::new("/w"), &looked());
             assert!(standing.is_trusted(), "its words are the same: {standing:?}");
             let strange = match &standing {
                 TrustState::Changed { new, gone: 0, only_files: true, .. } => &new[..],
@@ -382,18 +389,18 @@ mod tests {
     fn trust_is_for_one_folder_and_the_file_that_was_seen() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
-        let seen = entries(SettingsLayerKind::Project, TRUSTED);
-        TrustStore::trust(&state, "/w", &seen).unwrap();
+        let seen = parse_entries(SettingsLayerKind::Project, TRUSTED_SETTINGS);
+        TrustStore::add(&state, "/w", &seen).unwrap();
         let store = TrustStore::load(&state).unwrap();
         for other in ["/w/sub", "/", "/w2"] {
-            assert_eq!(store.standing(Path::new(other), &seen), TrustState::Never, "{other}");
+            assert_eq!(store.trust_state(Path::new(other), &seen), TrustState::Never, "{other}");
         }
-        let moved = entries(SettingsLayerKind::Local, TRUSTED);
-        assert!(!store.standing(Path::new("/w"), &moved).is_trusted());
+        let moved = parse_entries(SettingsLayerKind::Local, TRUSTED_SETTINGS);
+        assert!(!store.trust_state(Path::new("/w"), &moved).is_trusted());
         assert!(TrustStore::revoke(&state, "/w").unwrap());
         assert!(!TrustStore::revoke(&state, "/w").unwrap());
         let store = TrustStore::load(&state).unwrap();
-        assert_eq!(store.standing(Path::new("/w"), &seen), TrustState::Never);
+        assert_eq!(store.trust_state(Path::new("/w"), &seen), TrustState::Never);
     }
 
     #[test]
@@ -402,18 +409,18 @@ mod tests {
         let config = EnvironmentConfig::for_test(temp.path());
         let state = StateDir::new(temp.path().join("state"));
         let (work, other) = (temp.path().join("work"), temp.path().join("it's other"));
-        let check = |folder: &Path| TrustStore::check(&config, &state, folder);
+        let check = |folder: &Path| TrustStore::check_trusted(&config, &state, folder);
         let folder = work.to_str().unwrap();
         let how = format!(
             "the folder is not trusted, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`"
         );
         assert!(check(&work).unwrap_err().starts_with(&how));
-        TrustStore::trust(&state, folder, &[]).unwrap();
+        TrustStore::add(&state, folder, &[]).unwrap();
         assert_eq!(check(&work), Ok(()));
         assert!(check(&other).unwrap_err().contains("`zero trust '"), "a word for a shell");
         // Whatever comes later was not seen.
         let file = ConfigFile::Own(work.join(".zero/settings.json"));
-        file.write(TRUSTED.as_bytes()).unwrap();
+        file.write(TRUSTED_SETTINGS.as_bytes()).unwrap();
         assert!(check(&work).unwrap_err().starts_with("the settings of the folder changed since"));
         file.write(b"{").unwrap();
         assert!(check(&work).unwrap_err().contains("unterminated"));
@@ -424,7 +431,7 @@ mod tests {
         for text in ["", "{", "[]", r#"{"folders": {}, "all": true}"#] {
             let temp = tempfile::tempdir().unwrap();
             let state = StateDir::new(temp.path());
-            file(&state).write(text.as_bytes()).unwrap();
+            trust_file(&state).write(text.as_bytes()).unwrap();
             let error = TrustStore::load(&state).unwrap_err().to_string();
             assert!(error.contains("is damaged"), "{text}: {error}");
         }

@@ -30,12 +30,12 @@ impl Tool for CountWordsTool {
     type Plan = ResolvedPath;
     const NAME: &'static str = "CountWords";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo::new("Count words", RiskLevel::Low)
     }
 
     fn plan(&self, args: CountWordsArgs, workspace: &Workspace) -> Result<ResolvedPath, ToolError> {
-        workspace.locate(&args.file, FinalLinkMode::Follow)
+        workspace.resolve(&args.file, FinalLinkMode::Follow)
     }
 
     fn effects(&self, file: &ResolvedPath) -> Effects {
@@ -47,15 +47,18 @@ impl Tool for CountWordsTool {
         file: Arc<ResolvedPath>,
         cx: CallContext,
     ) -> Result<ToolReply<WordCount>, ToolError> {
-        let words = cx.blocking(move |cx| count(&file, cx)).await?;
-        Ok(ToolReply::text(format!("{words} words"), WordCount { words }))
+        let words = cx.run_blocking(move |cx| count_words_in(&file, cx)).await?;
+        Ok(ToolReply::from_text(format!("{words} words"), WordCount { words }))
     }
 }
 
-fn count(file: &ResolvedPath, cx: &CallContext) -> Result<usize, ToolError> {
+fn count_words_in(file: &ResolvedPath, cx: &CallContext) -> Result<usize, ToolError> {
     let most = cx.limits().file_bytes_max.get();
     let text = read_to_string(file.open_file()?.take(most)).map_err(|error| {
-        ToolError::failed(ErrorReason::Io, format!("`{}` cannot be read: {error}", file.shown()))
+        ToolError::failed(
+            ErrorReason::Io,
+            format!("`{}` cannot be read: {error}", file.display_path()),
+        )
     })?;
     Ok(text.split_whitespace().count())
 }

@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn call(host: &ToolHost, tool: &str, input: Value) -> Result<String, Box<dyn Error>> {
     let (id, tool) = (new_call_id(), tool.to_owned());
     let call = ToolCall { id, session: None, tool, input, timeout: None };
-    let (session, dialect) = (host.one_shot()?, Dialect::new(DialectName::Canonical));
+    let (session, dialect) = (host.open_one_shot_session()?, Dialect::new(DialectName::Canonical));
     let report = host.call(&session, &dialect, call, &CancellationToken::new()).await;
     Ok(match report.outcome {
         Ok(outcome) => {

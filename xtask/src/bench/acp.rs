@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use self::bench_client::{AcpBenchClient, AgentMessage, ended_well};
+use self::bench_client::{AcpBenchClient, AgentMessage, check_turn_completed};
 use self::mock_model::{HELLO, MockModel, ModelScript};
-use super::bench_table::{BenchRow, BenchTable, mb, ms};
+use super::bench_table::{BenchRow, BenchTable, format_mb, format_ms};
 use super::stopwatch::median;
 use super::{BenchContext, FULL, peak_memory};
 
@@ -58,15 +58,15 @@ const LARGE_BYTES: usize = 1_000_000;
 /// Measures the agent in the editor.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let place = AcpBenchSetup::prepare(bench)?;
-    start(&place, table)?;
-    first_word(&place, table)?;
-    calls(&place, table)?;
-    many(&place, table)?;
+    measure_start(&place, table)?;
+    measure_first_word(&place, table)?;
+    measure_calls(&place, table)?;
+    measure_many_sessions(&place, table)?;
     let size = std::fs::metadata(&bench.zero)?.len();
-    table.add(alone(
+    table.add(standalone_row(
         "acp, the program, stripped",
-        mb(size),
-        at_most(mb(PROGRAM_BYTES_MAX)),
+        format_mb(size),
+        format_budget(format_mb(PROGRAM_BYTES_MAX)),
         size <= PROGRAM_BYTES_MAX,
     ));
     Ok(())
@@ -102,7 +102,7 @@ impl<'a> AcpBenchSetup<'a> {
     }
 
     /// An agent with a state of that name.
-    fn agent(&self, state: &str) -> Result<AcpBenchClient> {
+    fn start_agent(&self, state: &str) -> Result<AcpBenchClient> {
         let mut command = Command::new(&self.bench.zero);
         command
             .arg("acp")
@@ -111,7 +111,7 @@ impl<'a> AcpBenchSetup<'a> {
             .env("XDG_STATE_HOME", self.folder.join("states").join(state))
             .env_remove("ZERO_LOG")
             .env_remove("ZERO_MODEL");
-        AcpBenchClient::begin(command)
+        AcpBenchClient::start(command)
     }
 
     fn is_full(&self) -> bool {
@@ -119,53 +119,53 @@ impl<'a> AcpBenchSetup<'a> {
     }
 }
 
-fn start(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+fn measure_start(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let mut samples = (Vec::new(), Vec::new());
     let mut held = Vec::new();
     for run in 0..place.bench.runs.start {
         let start = Instant::now();
-        let mut talk = place.agent(&format!("start-{run}"))?;
+        let mut talk = place.start_agent(&format!("start-{run}"))?;
         samples.0.push(start.elapsed());
         let start = Instant::now();
-        talk.open(&place.work)?;
+        talk.open_session(&place.work)?;
         samples.1.push(start.elapsed());
         if run < IDLE_RUNS {
             std::thread::sleep(IDLE_AFTER);
-            held.push(peak_memory::held_now(talk.pid())?);
+            held.push(peak_memory::read_current(talk.pid())?);
         }
-        talk.end()?;
+        talk.finish()?;
     }
     let (hello, opened) = (median(samples.0), median(samples.1));
-    table.add(timed("acp, start to `initialize` answered", hello, HELLO_MAX));
-    table.add(timed("acp, the first `session/new`", opened, OPENED_MAX));
+    table.add(timed_row("acp, start to `initialize` answered", hello, HELLO_MAX));
+    table.add(timed_row("acp, the first `session/new`", opened, OPENED_MAX));
     let held = held.into_iter().max().unwrap_or_default();
-    table.add(alone(
+    table.add(standalone_row(
         "acp, memory with a session open, idle",
-        mb(held),
-        at_most(mb(IDLE_BYTES_MAX)),
+        format_mb(held),
+        format_budget(format_mb(IDLE_BYTES_MAX)),
         held <= IDLE_BYTES_MAX,
     ));
     Ok(())
 }
 
-fn first_word(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
-    let mut talk = place.agent("first-word")?;
-    let session = talk.open(&place.work)?;
+fn measure_first_word(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+    let mut talk = place.start_agent("first-word")?;
+    let session = talk.open_session(&place.work)?;
     let mut samples = Vec::new();
     for run in 0..WARM_UP_PROMPTS + place.bench.runs.start {
-        place.model.own_time();
+        place.model.take_own_time();
         let start = Instant::now();
-        let asked = talk.prompt(&session, "hi")?;
+        let asked = talk.send_prompt(&session, "hi")?;
         let mut first = None;
         loop {
-            match talk.hear()? {
-                AgentMessage::News { line } if first.is_none() && line.contains(HELLO) => {
-                    first = Some(start.elapsed().saturating_sub(place.model.own_time()));
+            match talk.read_message()? {
+                AgentMessage::Update { line } if first.is_none() && line.contains(HELLO) => {
+                    first = Some(start.elapsed().saturating_sub(place.model.take_own_time()));
                 }
-                AgentMessage::News { .. } => {}
-                AgentMessage::Answer { id, line } => {
+                AgentMessage::Update { .. } => {}
+                AgentMessage::Response { id, line } => {
                     ensure!(id == asked, "an answer to nothing: {line:.500}");
-                    ended_well(line)?;
+                    check_turn_completed(line)?;
                     break;
                 }
             }
@@ -175,80 +175,83 @@ fn first_word(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
             samples.push(first);
         }
     }
-    talk.end()?;
-    table.add(timed("acp, prompt to the first word", median(samples), FIRST_WORD_MAX));
+    talk.finish()?;
+    table.add(timed_row("acp, prompt to the first word", median(samples), FIRST_WORD_MAX));
     Ok(())
 }
 
 /// What a call costs in a turn of many, and what a large result costs.
-fn calls(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
-    let mut talk = place.agent("calls")?;
-    confined(place, &mut talk)?;
-    let read = script("Read", json!({"file_path": "{n}.txt"}), CALLS, "file {n}");
+fn measure_calls(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+    let mut talk = place.start_agent("calls")?;
+    check_confined(place, &mut talk)?;
+    let read = build_script("Read", json!({"file_path": "{n}.txt"}), CALLS, "file {n}");
     let change = json!({"file_path": "edited.txt", "old_string": "line {n}\n", "new_string": "changed {n}\n"});
-    let edit = script("Edit", change, CALLS, "");
+    let edit = build_script("Edit", change, CALLS, "");
     // The number tells the calls apart: the same one over and over would be stopped.
-    let command = script("Bash", json!({"command": "true {n}"}), CALLS, "");
+    let command = build_script("Bash", json!({"command": "true {n}"}), CALLS, "");
     for (what, script, budget) in [
         ("acp, a Read, in a turn of 50", read, READ_MAX),
         ("acp, an Edit, in a turn of 50", edit, EDIT_MAX),
         ("acp, `true` behind all walls, in a turn of 50", command, COMMAND_MAX),
     ] {
-        let (took, own) = turns(place, &mut talk, &script)?;
+        let (took, own) = measure_turns(place, &mut talk, &script)?;
         let calls = script.times as u32;
-        table.add(BenchRow { peer: of_model(own / calls), ..timed(what, took / calls, budget) });
+        table.add(BenchRow {
+            peer: format_model_share(own / calls),
+            ..timed_row(what, took / calls, budget)
+        });
     }
     let print = json!({"command": "cat large.txt # {n}"});
-    let large = |times| script("Bash", print.clone(), times, "as long as lines of files");
-    let (took, own) = turns(place, &mut talk, &large(LARGE_CALLS))?;
+    let large = |times| build_script("Bash", print.clone(), times, "as long as lines of files");
+    let (took, own) = measure_turns(place, &mut talk, &large(LARGE_CALLS))?;
     let what = format!("acp, a result of 1 MB, in a turn of {LARGE_CALLS}");
     let (took, own) = (took / LARGE_CALLS as u32, own / LARGE_CALLS as u32);
-    table.add(BenchRow { peer: of_model(own), ..timed(&what, took, LARGE_MAX) });
+    table.add(BenchRow { peer: format_model_share(own), ..timed_row(&what, took, LARGE_MAX) });
     // What such a result costs, and the walls that a session's first command has to wait for.
-    let (took, own) = turns(place, &mut talk, &large(1))?;
-    talk.end()?;
+    let (took, own) = measure_turns(place, &mut talk, &large(1))?;
+    talk.finish()?;
     let what = "acp, the same as the first command of a session";
-    let first = alone(what, ms(took), "–".to_owned(), true);
-    table.add(BenchRow { peer: of_model(own), ..first });
+    let first = standalone_row(what, format_ms(took), "–".to_owned(), true);
+    table.add(BenchRow { peer: format_model_share(own), ..first });
     Ok(())
 }
 
 /// That commands run behind walls; otherwise what is measured of them is worth nothing.
-fn confined(place: &AcpBenchSetup<'_>, talk: &mut AcpBenchClient) -> Result<()> {
+fn check_confined(place: &AcpBenchSetup<'_>, talk: &mut AcpBenchClient) -> Result<()> {
     // In a script: a command that names a file of `/proc` would be asked about.
     std::fs::write(
         place.work.join("look.sh"),
         "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status",
     )?;
     let look = json!({"command": "sh look.sh"});
-    let session = talk.open(&place.work)?;
-    place.model.told();
-    talk.turn(&session, &script("Bash", look, 1, "Seccomp:\t2").prompt()?)?;
-    all_right(place, 1).context("commands do not run behind all walls here")
+    let session = talk.open_session(&place.work)?;
+    place.model.take_tally();
+    talk.run_turn(&session, &build_script("Bash", look, 1, "Seccomp:\t2").to_prompt()?)?;
+    check_results(place, 1).context("commands do not run behind all walls here")
 }
 
 /// How long a turn takes without the model, and what the model took; the middle one of some. Each has
 /// a session of its own, so that none has more to tell the model than another.
-fn turns(
+fn measure_turns(
     place: &AcpBenchSetup<'_>,
     talk: &mut AcpBenchClient,
     script: &ModelScript,
 ) -> Result<(Duration, Duration)> {
     let runs = place.bench.runs.search;
-    let prompt = script.prompt()?;
+    let prompt = script.to_prompt()?;
     let mut samples = (Vec::with_capacity(runs), Vec::with_capacity(runs));
     for _ in 0..runs {
         let lines: String = (0..CALLS).map(|number| format!("line {number:03}\n")).collect();
         std::fs::write(place.work.join("edited.txt"), lines)?;
-        let session = talk.open(&place.work)?;
-        place.model.own_time();
-        place.model.told();
+        let session = talk.open_session(&place.work)?;
+        place.model.take_own_time();
+        place.model.take_tally();
         let start = Instant::now();
-        talk.turn(&session, &prompt)?;
+        talk.run_turn(&session, &prompt)?;
         let took = start.elapsed();
-        let own = place.model.own_time();
-        all_right(place, script.times)?;
-        talk.ask("session/close", &json!({ "sessionId": session }))?;
+        let own = place.model.take_own_time();
+        check_results(place, script.times)?;
+        talk.request("session/close", &json!({ "sessionId": session }))?;
         samples.0.push(took.saturating_sub(own));
         samples.1.push(own);
     }
@@ -263,8 +266,8 @@ fn turns(
 }
 
 /// That the model was told so many results, all of them right.
-fn all_right(place: &AcpBenchSetup<'_>, calls: usize) -> Result<()> {
-    let told = place.model.told();
+fn check_results(place: &AcpBenchSetup<'_>, calls: usize) -> Result<()> {
+    let told = place.model.take_tally();
     ensure!(
         told.right == calls && told.wrong == 0,
         "of {calls} results {} were right and {} wrong: {}",
@@ -276,16 +279,16 @@ fn all_right(place: &AcpBenchSetup<'_>, calls: usize) -> Result<()> {
 }
 
 /// Many sessions in one process: how many turns they take, and whether any answer is lost.
-fn many(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
-    let mut talk = place.agent("many")?;
+fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+    let mut talk = place.start_agent("many")?;
     let mut sessions = Vec::with_capacity(SESSIONS);
     for _ in 0..SESSIONS {
-        sessions.push(talk.open(&place.work)?);
+        sessions.push(talk.open_session(&place.work)?);
     }
     let start = Instant::now();
-    side_by_side(&mut talk, &sessions, TURNS, |_| Ok("hi".to_owned()))?;
+    run_sessions_in_parallel(&mut talk, &sessions, TURNS, |_| Ok("hi".to_owned()))?;
     let per_second = (SESSIONS * TURNS) as f64 / start.elapsed().as_secs_f64();
-    table.add(alone(
+    table.add(standalone_row(
         "acp, turns of 20 sessions at once",
         format!("{per_second:.0}/s"),
         format!("≥ {TURNS_PER_SECOND_MIN:.0}/s"),
@@ -294,33 +297,33 @@ fn many(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
 
     let rounds = if place.is_full() { 10 } else { 1 };
     let answers = SESSIONS * rounds * CALLS;
-    place.model.told();
+    place.model.take_tally();
     let start = Instant::now();
-    side_by_side(&mut talk, &sessions, rounds, |turn| {
+    run_sessions_in_parallel(&mut talk, &sessions, rounds, |turn| {
         let said = format!("session {} round {} call {{n}}", turn.session, turn.round);
         let input = json!({"command": format!("echo {said}")});
-        script("Bash", input, CALLS, &said).prompt()
+        build_script("Bash", input, CALLS, &said).to_prompt()
     })?;
     let took = start.elapsed();
-    let told = place.model.told();
+    let told = place.model.take_tally();
     if let Some(wrong) = &told.first_wrong {
         eprintln!("   a wrong answer: {wrong}");
     }
     table.add(BenchRow {
         peer: format!("{:.0}/s", answers as f64 / took.as_secs_f64()),
-        ..alone(
+        ..standalone_row(
             &format!("acp, `echo` {answers} times by 20 sessions, right answers"),
             told.right.to_string(),
             answers.to_string(),
             told.right == answers && told.wrong == 0,
         )
     });
-    let held = peak_memory::of_process(talk.pid())?;
-    talk.end()?;
-    table.add(alone(
+    let held = peak_memory::read_peak(talk.pid())?;
+    talk.finish()?;
+    table.add(standalone_row(
         "acp, the same, memory",
-        format!("{} peak", mb(held)),
-        at_most(mb(PEAK_BYTES_MAX)),
+        format!("{} peak", format_mb(held)),
+        format_budget(format_mb(PEAK_BYTES_MAX)),
         held <= PEAK_BYTES_MAX,
     ));
     Ok(())
@@ -334,7 +337,7 @@ struct BenchTurn {
 }
 
 /// Has all sessions take so many turns each, as fast as each can.
-fn side_by_side(
+fn run_sessions_in_parallel(
     talk: &mut AcpBenchClient,
     sessions: &[String],
     rounds: usize,
@@ -343,40 +346,40 @@ fn side_by_side(
     let mut at_work = HashMap::new();
     for (number, session) in sessions.iter().enumerate() {
         let turn = BenchTurn { session: number, round: 0 };
-        at_work.insert(talk.prompt(session, &prompt(turn)?)?, turn);
+        at_work.insert(talk.send_prompt(session, &prompt(turn)?)?, turn);
     }
     while !at_work.is_empty() {
-        let AgentMessage::Answer { id, line } = talk.hear()? else {
+        let AgentMessage::Response { id, line } = talk.read_message()? else {
             continue;
         };
-        ended_well(line)?;
+        check_turn_completed(line)?;
         let BenchTurn { session, round } = at_work.remove(&id).context("an answer to nothing")?;
         let turn = BenchTurn { session, round: round + 1 };
         if let Some(key) = sessions.get(session).filter(|_| turn.round < rounds) {
-            at_work.insert(talk.prompt(key, &prompt(turn)?)?, turn);
+            at_work.insert(talk.send_prompt(key, &prompt(turn)?)?, turn);
         }
     }
     Ok(())
 }
 
-fn script(tool: &str, input: Value, times: usize, expected: &str) -> ModelScript {
+fn build_script(tool: &str, input: Value, times: usize, expected: &str) -> ModelScript {
     ModelScript { tool: tool.to_owned(), input, times, expected: expected.to_owned() }
 }
 
-fn timed(what: &str, took: Duration, budget: Duration) -> BenchRow {
-    alone(what, ms(took), at_most(ms(budget)), took <= budget)
+fn timed_row(what: &str, took: Duration, budget: Duration) -> BenchRow {
+    standalone_row(what, format_ms(took), format_budget(format_ms(budget)), took <= budget)
 }
 
-fn of_model(own: Duration) -> String {
-    format!("and {} of the model", ms(own))
+fn format_model_share(own: Duration) -> String {
+    format!("and {} of the model", format_ms(own))
 }
 
-fn at_most(budget: String) -> String {
+fn format_budget(budget: String) -> String {
     format!("≤ {budget}")
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
+fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

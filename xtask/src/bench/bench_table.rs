@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-const BEGIN: &str = "<!-- bench:begin -->";
-const END: &str = "<!-- bench:end -->";
+const BEGIN_MARKER: &str = "<!-- bench:begin -->";
+const END_MARKER: &str = "<!-- bench:end -->";
 const HEADINGS: [&str; 6] = ["what", "zero", "peer", "ratio", "budget", ""];
 
 /// One measurement.
@@ -29,26 +29,26 @@ pub(super) struct BenchTable {
 impl BenchTable {
     /// Adds a measurement and says it at once: the whole table takes minutes.
     pub(super) fn add(&mut self, row: BenchRow) {
-        eprintln!("   {}: {} (budget {}) {}", row.what, row.ours, row.budget, mark(row.met));
+        eprintln!("   {}: {} (budget {}) {}", row.what, row.ours, row.budget, met_symbol(row.met));
         self.rows.push(row);
     }
 
     /// True when every budget was met.
-    pub(super) fn all_met(&self) -> bool {
+    pub(super) fn is_all_met(&self) -> bool {
         self.rows.iter().all(|row| row.met)
     }
 
     fn cells(&self) -> Vec<[String; 6]> {
         let heading = HEADINGS.map(str::to_owned);
         let rows = self.rows.iter().map(|row| {
-            [&row.what, &row.ours, &row.peer, &row.ratio, &row.budget, mark(row.met)]
+            [&row.what, &row.ours, &row.peer, &row.ratio, &row.budget, met_symbol(row.met)]
                 .map(|cell| cell.to_string())
         });
         std::iter::once(heading).chain(rows).collect()
     }
 
     /// In columns.
-    pub(super) fn for_terminal(&self) -> String {
+    pub(super) fn render_terminal(&self) -> String {
         let cells = self.cells();
         let width = |column: usize| {
             cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
@@ -63,7 +63,7 @@ impl BenchTable {
     }
 
     /// As Markdown.
-    fn for_document(&self) -> String {
+    fn render_markdown(&self) -> String {
         let cells = self.cells();
         let line = |row: &[String; 6]| format!("| {} |\n", row.join(" | "));
         let heading = line(&cells[0]) + "|---|---|---|---|---|---|\n";
@@ -75,34 +75,36 @@ impl BenchTable {
         let shown = document.display();
         let old =
             std::fs::read_to_string(document).with_context(|| format!("could not read {shown}"))?;
-        let new = between_markers(&old, &format!("{}\n{facts}", self.for_document()))
-            .with_context(|| format!("{shown} lacks the markers `{BEGIN}` and `{END}`"))?;
+        let new = replace_between_markers(&old, &format!("{}\n{facts}", self.render_markdown()))
+            .with_context(|| {
+                format!("{shown} lacks the markers `{BEGIN_MARKER}` and `{END_MARKER}`")
+            })?;
         std::fs::write(document, new).with_context(|| format!("could not write {shown}"))
     }
 }
 
-fn mark(met: bool) -> &'static str {
+fn met_symbol(met: bool) -> &'static str {
     if met { "✓" } else { "✗" }
 }
 
-fn between_markers(document: &str, text: &str) -> Option<String> {
-    let (head, rest) = document.split_once(BEGIN)?;
-    let (_, tail) = rest.split_once(END)?;
-    Some(format!("{head}{BEGIN}\n{text}{END}{tail}"))
+fn replace_between_markers(document: &str, text: &str) -> Option<String> {
+    let (head, rest) = document.split_once(BEGIN_MARKER)?;
+    let (_, tail) = rest.split_once(END_MARKER)?;
+    Some(format!("{head}{BEGIN_MARKER}\n{text}{END_MARKER}{tail}"))
 }
 
 /// A time in milliseconds.
-pub(super) fn ms(time: Duration) -> String {
+pub(super) fn format_ms(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
 /// A time in microseconds.
-pub(super) fn micros(time: Duration) -> String {
+pub(super) fn format_micros(time: Duration) -> String {
     format!("{:.1} µs", time.as_secs_f64() * 1e6)
 }
 
 /// Bytes in megabytes.
-pub(super) fn mb(bytes: u64) -> String {
+pub(super) fn format_mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
@@ -110,7 +112,7 @@ pub(super) fn mb(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn table() -> BenchTable {
+    fn sample_table() -> BenchTable {
         let row = BenchRow {
             what: "Grep".into(),
             ours: "21 ms".into(),
@@ -125,20 +127,20 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let expected = "what  zero   peer   ratio  budget\nGrep  21 ms  20 ms  1.05   ≤ 1.15  ✓\n";
-        assert_eq!(table().for_terminal(), expected);
+        assert_eq!(sample_table().render_terminal(), expected);
     }
 
     #[test]
     fn the_document_keeps_what_is_around_the_markers() {
-        let document = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-        let new = between_markers(&document, &table().for_document()).unwrap();
+        let document = format!("before\n{BEGIN_MARKER}\nold\n{END_MARKER}\nafter\n");
+        let new = replace_between_markers(&document, &sample_table().render_markdown()).unwrap();
         assert_eq!(
             new,
             format!(
-                "before\n{BEGIN}\n| what | zero | peer | ratio | budget |  |\n|---|---|---|---|---|---|\n\
-                 | Grep | 21 ms | 20 ms | 1.05 | ≤ 1.15 | ✓ |\n{END}\nafter\n"
+                "before\n{BEGIN_MARKER}\n| what | zero | peer | ratio | budget |  |\n|---|---|---|---|---|---|\n\
+                 | Grep | 21 ms | 20 ms | 1.05 | ≤ 1.15 | ✓ |\n{END_MARKER}\nafter\n"
             )
         );
-        assert_eq!(between_markers("no markers", ""), None);
+        assert_eq!(replace_between_markers("no markers", ""), None);
     }
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::bench_table::{BenchRow, BenchTable, mb, ms};
-use super::{BenchContext, FULL, output_of};
+use super::bench_table::{BenchRow, BenchTable, format_mb, format_ms};
+use super::{BenchContext, FULL, run_for_output};
 
 /// From the start of the program until it says that it is ready.
 const READY_MAX: Duration = Duration::from_millis(100);
@@ -33,9 +33,9 @@ const FILES_NEEDED: u64 = CONNECTIONS as u64 + 500;
 
 /// Measures a gateway.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
-    start(bench, table)?;
-    connections(bench, table)?;
-    load(bench, table)
+    measure_start(bench, table)?;
+    measure_connections(bench, table)?;
+    measure_load(bench, table)
 }
 
 #[derive(Deserialize)]
@@ -44,22 +44,22 @@ struct StartFigures {
     idle_bytes: u64,
 }
 
-fn start(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+fn measure_start(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let runs = bench.runs.search.min(10);
-    let figures: StartFigures = example(bench, "start", &[runs])?;
+    let figures: StartFigures = run_example(bench, "start", &[runs])?;
     let ready = Duration::from_micros(figures.ready_us);
-    table.add(alone(
+    table.add(standalone_row(
         "gateway, start to ready",
-        ms(ready),
-        at_most(ms(READY_MAX)),
+        format_ms(ready),
+        format_budget(format_ms(READY_MAX)),
         ready <= READY_MAX,
     ));
     let held = figures.idle_bytes;
     let is_met = held <= IDLE_BYTES_MAX;
-    table.add(alone(
+    table.add(standalone_row(
         "gateway, memory with nobody there",
-        mb(held),
-        at_most(mb(IDLE_BYTES_MAX)),
+        format_mb(held),
+        format_budget(format_mb(IDLE_BYTES_MAX)),
         is_met,
     ));
     Ok(())
@@ -73,10 +73,10 @@ struct IdleFigures {
     ticked: usize,
 }
 
-fn connections(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+fn measure_connections(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     // Long enough for a tick and a ping to each.
     let seconds = if is_full(bench) { 35 } else { 2 };
-    let figures: IdleFigures = example(bench, "idle", &[CONNECTIONS, seconds])?;
+    let figures: IdleFigures = run_example(bench, "idle", &[CONNECTIONS, seconds])?;
     ensure!(figures.lost == 0, "{} of {CONNECTIONS} idle connections ended", figures.lost);
     ensure!(
         !is_full(bench) || figures.ticked == CONNECTIONS,
@@ -87,10 +87,10 @@ fn connections(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let each = peak.saturating_sub(figures.before_bytes) / CONNECTIONS as u64;
     table.add(BenchRow {
         peer: format!("{:.1} kB each", each as f64 / 1e3),
-        ..alone(
+        ..standalone_row(
             "gateway, memory of 10,000 idle connections",
-            format!("{} peak", mb(peak)),
-            at_most(mb(CONNECTIONS_BYTES_MAX)),
+            format!("{} peak", format_mb(peak)),
+            format_budget(format_mb(CONNECTIONS_BYTES_MAX)),
             peak <= CONNECTIONS_BYTES_MAX,
         )
     });
@@ -113,15 +113,15 @@ struct LoadFigures {
     failures: Vec<String>,
 }
 
-fn load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+fn measure_load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let seconds = if is_full(bench) { 30 } else { 10 };
     let plan = [CLIENTS, RUNS, WORDS_PER_SECOND, seconds];
-    let figures: LoadFigures = example(bench, "load", &plan)?;
+    let figures: LoadFigures = run_example(bench, "load", &plan)?;
     let LoadFigures { failed, failures, runs, events, .. } = &figures;
     ensure!(*failed == 0, "{failed} of {CLIENTS} clients did not hear all in order: {failures:?}");
     table.add(BenchRow {
         peer: format!("{:.0} words/s heard", figures.words_per_second),
-        ..alone(
+        ..standalone_row(
             "gateway, 1,000 clients, 200 runs at a time, events heard",
             format!("{:.0}/s", figures.events_per_second),
             format!("≥ {EVENTS_PER_SECOND:.0}/s"),
@@ -133,19 +133,24 @@ fn load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     table.add(BenchRow {
         peer: format!(
             "median {}, longest {}",
-            ms(Duration::from_micros(middle)),
-            ms(Duration::from_micros(most))
+            format_ms(Duration::from_micros(middle)),
+            format_ms(Duration::from_micros(most))
         ),
-        ..alone(
+        ..standalone_row(
             "gateway, the same, model to client, p99",
-            ms(late),
-            at_most(ms(LATE_MAX)),
+            format_ms(late),
+            format_budget(format_ms(LATE_MAX)),
             late <= LATE_MAX,
         )
     });
     table.add(BenchRow {
         peer: format!("{runs} runs, {events} events"),
-        ..alone("gateway, the same, lost or out of order", "0".to_owned(), "0".to_owned(), true)
+        ..standalone_row(
+            "gateway, the same, lost or out of order",
+            "0".to_owned(),
+            "0".to_owned(),
+            true,
+        )
     });
     let peak = figures.peak_bytes;
     table.add(BenchRow {
@@ -153,10 +158,10 @@ fn load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
             "{:.2} processors, driver {:.2}",
             figures.gateway_processors, figures.driver_processors
         ),
-        ..alone(
+        ..standalone_row(
             "gateway, the same, memory",
-            format!("{} peak", mb(peak)),
-            at_most(mb(LOAD_BYTES_MAX)),
+            format!("{} peak", format_mb(peak)),
+            format_budget(format_mb(LOAD_BYTES_MAX)),
             peak <= LOAD_BYTES_MAX,
         )
     });
@@ -165,7 +170,11 @@ fn load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
 
 /// Runs the example, which starts the gateway itself. Both may have as many files open as the system
 /// lets them.
-fn example<T: DeserializeOwned>(bench: &BenchContext, what: &str, numbers: &[usize]) -> Result<T> {
+fn run_example<T: DeserializeOwned>(
+    bench: &BenchContext,
+    what: &str,
+    numbers: &[usize],
+) -> Result<T> {
     let folder = bench.state.join("gateway").join(what);
     let mut command = Command::new("bash");
     let script = format!(
@@ -173,21 +182,22 @@ fn example<T: DeserializeOwned>(bench: &BenchContext, what: &str, numbers: &[usi
          {{ echo \"a process may open $(ulimit -n) files here and {FILES_NEEDED} are needed\" >&2; exit 2; }}; \
          exec \"$@\""
     );
-    command.args(["-c", &script, "bash"]).arg(bench.example("gateway_load")).arg(what);
+    command.args(["-c", &script, "bash"]).arg(bench.example_path("gateway_load")).arg(what);
     command.arg(&bench.zero).arg(folder).args(numbers.iter().map(usize::to_string));
-    serde_json::from_slice(&output_of(command)?).context("could not read what the example printed")
+    serde_json::from_slice(&run_for_output(command)?)
+        .context("could not read what the example printed")
 }
 
 fn is_full(bench: &BenchContext) -> bool {
     bench.runs.search == FULL.search
 }
 
-fn at_most(budget: String) -> String {
+fn format_budget(budget: String) -> String {
     format!("≤ {budget}")
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
+fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

@@ -1,4 +1,4 @@
-//! What MCP costs, both ways: `zero mcp` as a client sees it, and the servers whose tools zero uses.
+//! What MCP costs, both ways: `zero_command mcp` as a client sees it, and the servers whose tools zero uses.
 
 mod bench_client;
 
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::bench_client::{BenchProtocolEra, McpBenchClient};
-use super::bench_table::{BenchRow, BenchTable, mb, micros, ms};
+use super::bench_table::{BenchRow, BenchTable, format_mb, format_micros, format_ms};
 use super::stopwatch::{TimingPair, median, time_pair};
-use super::{BenchContext, output_of, peak_memory};
+use super::{BenchContext, peak_memory, run_for_output};
 
-/// From the start of `zero mcp` until its tools are listed.
+/// From the start of `zero_command mcp` until its tools are listed.
 const LISTED_MAX: Duration = Duration::from_millis(15);
 /// What a call may take more when it comes by stdin and its result goes by stdout.
 const STDIO_CALL_MAX: Duration = Duration::from_micros(300);
@@ -39,21 +39,27 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     let place = McpBenchSetup::prepare(bench)?;
     for (what, era) in [
         ("mcp, start to tools listed, with a handshake", BenchProtocolEra::Handshake),
-        ("mcp, start to tools listed, without one", BenchProtocolEra::Alone),
+        ("mcp, start to tools listed, without one", BenchProtocolEra::Stateless),
     ] {
         let mut samples = Vec::with_capacity(bench.runs.start);
         for run in 0..bench.runs.start {
-            let (took, talk) = place.listed(&place.none, &format!("start-{era:?}-{run}"), era)?;
-            talk.end()?;
+            let (took, talk) =
+                place.measure_listing(&place.none, &format!("start-{era:?}-{run}"), era)?;
+            talk.finish()?;
             samples.push(took);
         }
         let took = median(samples);
-        table.add(alone(what, ms(took), format!("≤ {}", ms(LISTED_MAX)), took <= LISTED_MAX));
+        table.add(standalone_row(
+            what,
+            format_ms(took),
+            format!("≤ {}", format_ms(LISTED_MAX)),
+            took <= LISTED_MAX,
+        ));
     }
-    calls(&place, table)?;
-    table.add(ten_listed(&place)?);
-    table.add(ten_served(&place)?);
-    memory(&place, table)
+    measure_calls(&place, table)?;
+    table.add(measure_ten_listed(&place)?);
+    table.add(measure_ten_served(&place)?);
+    measure_memory(&place, table)
 }
 
 /// Settings, folders and programs of these measurements.
@@ -80,7 +86,7 @@ impl<'a> McpBenchSetup<'a> {
                 let args = json!([mode, number.to_string()]);
                 (
                     format!("s{number}"),
-                    json!({"command": bench.example("hostile_server"), "args": args}),
+                    json!({"command": bench.example_path("hostile_server"), "args": args}),
                 )
             };
             let servers: serde_json::Map<String, Value> =
@@ -103,7 +109,7 @@ impl<'a> McpBenchSetup<'a> {
     }
 
     /// zero with these settings, and with a state of that name.
-    fn zero(&self, settings: &PathBuf, state: &str, args: &[&str]) -> Command {
+    fn zero_command(&self, settings: &PathBuf, state: &str, args: &[&str]) -> Command {
         let mut command = Command::new(&self.bench.zero);
         command
             .args(args)
@@ -114,17 +120,17 @@ impl<'a> McpBenchSetup<'a> {
         command
     }
 
-    /// Starts `zero mcp` and has it list its tools; how long that took.
-    fn listed(
+    /// Starts `zero_command mcp` and has it list its tools; how long that took.
+    fn measure_listing(
         &self,
         settings: &PathBuf,
         state: &str,
         era: BenchProtocolEra,
     ) -> Result<(Duration, McpBenchClient)> {
-        let command = self.zero(settings, state, &["mcp"]);
+        let command = self.zero_command(settings, state, &["mcp"]);
         let start = Instant::now();
-        let mut talk = McpBenchClient::begin(command, era)?;
-        let answer = talk.ask("tools/list", json!({}))?.len();
+        let mut talk = McpBenchClient::start(command, era)?;
+        let answer = talk.request("tools/list", json!({}))?.len();
         let took = start.elapsed();
         ensure!(answer > 1_000, "the list of tools is short: {answer} bytes");
         Ok((took, talk))
@@ -139,109 +145,125 @@ struct CallFigures {
 }
 
 /// What a call costs that comes from a client, and what one costs that goes to another server.
-fn calls(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+fn measure_calls(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let bench = place.bench;
     let count = bench.runs.search * 100;
-    let mut example = Command::new(bench.example("call_cost"));
+    let mut example = Command::new(bench.example_path("call_cost"));
     example
         .arg(place.folder.join("calls"))
-        .arg(bench.example("hostile_server"))
+        .arg(bench.example_path("hostile_server"))
         .arg(count.to_string());
-    let figures: CallFigures = serde_json::from_slice(&output_of(example)?)
+    let figures: CallFigures = serde_json::from_slice(&run_for_output(example)?)
         .context("could not read what the example printed")?;
     let inside = Duration::from_nanos(figures.inside_ns);
     for (what, era) in [
         ("mcp, what stdio adds to a call, with a handshake", BenchProtocolEra::Handshake),
-        ("mcp, what stdio adds to a call, without one", BenchProtocolEra::Alone),
+        ("mcp, what stdio adds to a call, without one", BenchProtocolEra::Stateless),
     ] {
-        let took = served_call(place, era, count)?;
+        let took = measure_served_call(place, era, count)?;
         let added = took.saturating_sub(inside);
         table.add(BenchRow {
-            peer: format!("{} of {} inside", micros(inside), micros(took)),
-            ..alone(
+            peer: format!("{} of {} inside", format_micros(inside), format_micros(took)),
+            ..standalone_row(
                 what,
-                micros(added),
-                format!("≤ {}", micros(STDIO_CALL_MAX)),
+                format_micros(added),
+                format!("≤ {}", format_micros(STDIO_CALL_MAX)),
                 added <= STDIO_CALL_MAX,
             )
         });
     }
     let took = Duration::from_nanos(figures.through_client_ns);
-    table.add(alone(
+    table.add(standalone_row(
         "mcp, a call of another server's tool",
-        micros(took),
-        format!("≤ {}", micros(CLIENT_CALL_MAX)),
+        format_micros(took),
+        format!("≤ {}", format_micros(CLIENT_CALL_MAX)),
         took <= CLIENT_CALL_MAX,
     ));
     Ok(())
 }
 
 /// What a client waits for the list of an empty folder, the middle one of many.
-fn served_call(place: &McpBenchSetup<'_>, era: BenchProtocolEra, count: usize) -> Result<Duration> {
-    let (_, mut talk) = place.listed(&place.none, &format!("calls-{era:?}"), era)?;
+fn measure_served_call(
+    place: &McpBenchSetup<'_>,
+    era: BenchProtocolEra,
+    count: usize,
+) -> Result<Duration> {
+    let (_, mut talk) = place.measure_listing(&place.none, &format!("calls-{era:?}"), era)?;
     let mut samples = Vec::with_capacity(count);
     for call in 0..WARM_UP_CALLS + count {
         let params = json!({"name": "LS", "arguments": {"path": "."}});
         let start = Instant::now();
-        let answer = talk.ask("tools/call", params)?;
+        let answer = talk.request("tools/call", params)?;
         let took = start.elapsed();
         ensure!(!answer.contains(r#""isError":true"#), "the call failed: {answer}");
         if call >= WARM_UP_CALLS {
             samples.push(took);
         }
     }
-    talk.end()?;
+    talk.finish()?;
     Ok(median(samples))
 }
 
-fn ten_listed(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
+fn measure_ten_listed(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
     // Listing starts nothing, so that nobody ever learns what the servers bring.
-    let list = |settings| place.zero(settings, "list", &["tools", "list"]);
+    let list = |settings| place.zero_command(settings, "list", &["tools", "list"]);
     let pair = time_pair(place.bench.runs.start, || list(&place.ten), || list(&place.none))?;
-    Ok(against_none("mcp, `zero tools list`, 10 servers, 3 hang", pair, TEN_LISTED_RATIO_MAX))
+    Ok(comparison_row("mcp, `zero tools list`, 10 servers, 3 hang", pair, TEN_LISTED_RATIO_MAX))
 }
 
-fn ten_served(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
+fn measure_ten_served(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
     let mut samples = (Vec::new(), Vec::new());
     for run in 0..place.bench.runs.search {
         // A state of its own each time: what was listed once is known the next time.
-        let (ten, talk) =
-            place.listed(&place.ten, &format!("ten-{run}"), BenchProtocolEra::Alone)?;
-        talk.end()?;
-        let (none, talk) =
-            place.listed(&place.none, &format!("none-{run}"), BenchProtocolEra::Alone)?;
-        talk.end()?;
+        let (ten, talk) = place.measure_listing(
+            &place.ten,
+            &format!("ten-{run}"),
+            BenchProtocolEra::Stateless,
+        )?;
+        talk.finish()?;
+        let (none, talk) = place.measure_listing(
+            &place.none,
+            &format!("none-{run}"),
+            BenchProtocolEra::Stateless,
+        )?;
+        talk.finish()?;
         samples.0.push(ten);
         samples.1.push(none);
     }
     let pair = TimingPair { ours: median(samples.0), theirs: median(samples.1) };
-    Ok(against_none("mcp, start to tools listed, 10 servers, 3 hang", pair, TEN_SERVED_RATIO_MAX))
+    Ok(comparison_row("mcp, start to tools listed, 10 servers, 3 hang", pair, TEN_SERVED_RATIO_MAX))
 }
 
-fn memory(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
-    let (_, talk) = place.listed(&place.none, "memory", BenchProtocolEra::Alone)?;
-    let listed = peak_memory::of_process(talk.pid())?;
-    talk.end()?;
-    table.add(alone("mcp, memory once tools are listed", mb(listed), "–".to_owned(), true));
-    let call = || place.zero(&place.giant, "giant", &["tools", "call", "s0__work", "{}", "--yes"]);
+fn measure_memory(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+    let (_, talk) = place.measure_listing(&place.none, "memory", BenchProtocolEra::Stateless)?;
+    let listed = peak_memory::read_peak(talk.pid())?;
+    talk.finish()?;
+    table.add(standalone_row(
+        "mcp, memory once tools are listed",
+        format_mb(listed),
+        "–".to_owned(),
+        true,
+    ));
+    let call =
+        || place.zero_command(&place.giant, "giant", &["tools", "call", "s0__work", "{}", "--yes"]);
     let said = call().output().context("could not start zero")?;
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     ensure!(said.contains("it is longer than"), "the reply was not refused: {said:.500}");
-    let held = peak_memory::resident_bytes_of_failure(call())?;
-    table.add(alone(
+    let held = peak_memory::measure_peak_of_failure(call())?;
+    table.add(standalone_row(
         "mcp, memory for a reply of 200 MB",
-        format!("{} peak", mb(held)),
-        format!("≤ {}", mb(GIANT_REPLY_BYTES_MAX)),
+        format!("{} peak", format_mb(held)),
+        format!("≤ {}", format_mb(GIANT_REPLY_BYTES_MAX)),
         held <= GIANT_REPLY_BYTES_MAX,
     ));
     Ok(())
 }
 
-fn against_none(what: &str, pair: TimingPair, budget: f64) -> BenchRow {
+fn comparison_row(what: &str, pair: TimingPair, budget: f64) -> BenchRow {
     BenchRow {
         what: what.to_owned(),
-        ours: ms(pair.ours),
-        peer: format!("no servers {}", ms(pair.theirs)),
+        ours: format_ms(pair.ours),
+        peer: format!("no servers {}", format_ms(pair.theirs)),
         ratio: format!("{:.2}", pair.ratio()),
         budget: format!("≤ {budget}×"),
         met: pair.ratio() <= budget,
@@ -249,7 +271,7 @@ fn against_none(what: &str, pair: TimingPair, budget: f64) -> BenchRow {
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
+fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

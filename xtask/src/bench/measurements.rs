@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bench_table::{BenchRow, BenchTable, mb, micros, ms};
-use super::result_check::{GLOB, SEARCHES};
+use super::bench_table::{BenchRow, BenchTable, format_mb, format_micros, format_ms};
+use super::result_check::{GLOB_PATTERN, SEARCHES};
 use super::stopwatch::{TimingPair, time_pair};
-use super::{BenchContext, output_of, peak_memory};
+use super::{BenchContext, peak_memory, run_for_output};
 
 /// A search may take this many times as long as ripgrep.
 const SEARCH_RATIO_MAX: f64 = 1.15;
@@ -32,33 +32,39 @@ const DEEP_LINES: u64 = 11;
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     eprintln!("== measuring");
     for search in SEARCHES {
-        let (input, args) = (search.input(), search.rg_args("--line-number"));
-        let pair =
-            time_pair(bench.runs.search, || bench.zero_call("Grep", &input), || bench.rg(&args))?;
+        let (input, args) = (search.to_input(), search.rg_args("--line-number"));
+        let pair = time_pair(
+            bench.runs.search,
+            || bench.zero_call_command("Grep", &input),
+            || bench.rg_command(&args),
+        )?;
         table.add(search_row(&format!("Grep, {}", search.what), "rg", pair));
     }
-    let input = json!({"pattern": GLOB});
-    let listing = ["--files", "-g", GLOB];
-    let pair =
-        time_pair(bench.runs.search, || bench.zero_call("Glob", &input), || bench.rg(&listing))?;
+    let input = json!({"pattern": GLOB_PATTERN});
+    let listing = ["--files", "-g", GLOB_PATTERN];
+    let pair = time_pair(
+        bench.runs.search,
+        || bench.zero_call_command("Glob", &input),
+        || bench.rg_command(&listing),
+    )?;
     table.add(search_row("Glob", "rg --files", pair));
-    table.add(small_read(bench)?);
-    table.add(deep_read(bench)?);
-    noop(bench, table)
+    table.add(measure_small_read(bench)?);
+    table.add(measure_deep_read(bench)?);
+    measure_noop(bench, table)
 }
 
 fn search_row(what: &str, peer: &str, pair: TimingPair) -> BenchRow {
     BenchRow {
         what: what.to_owned(),
-        ours: ms(pair.ours),
-        peer: format!("{peer} {}", ms(pair.theirs)),
+        ours: format_ms(pair.ours),
+        peer: format!("{peer} {}", format_ms(pair.theirs)),
         ratio: format!("{:.2}", pair.ratio()),
         budget: format!("≤ {SEARCH_RATIO_MAX}"),
         met: pair.ratio() <= SEARCH_RATIO_MAX,
     }
 }
 
-fn small_read(bench: &BenchContext) -> Result<BenchRow> {
+fn measure_small_read(bench: &BenchContext) -> Result<BenchRow> {
     let file = "part-00/keep.tmp";
     let input = json!({"file_path": file});
     let cat = || {
@@ -66,28 +72,32 @@ fn small_read(bench: &BenchContext) -> Result<BenchRow> {
         cat.arg(file).current_dir(&bench.tree);
         cat
     };
-    let pair = time_pair(bench.runs.start, || bench.zero_call("Read", &input), cat)?;
+    let pair = time_pair(bench.runs.start, || bench.zero_call_command("Read", &input), cat)?;
     let budget = pair.theirs.mul_f64(START_RATIO_MAX) + START_EXTRA_MAX;
     Ok(BenchRow {
         what: "Read, small file".to_owned(),
-        ours: ms(pair.ours),
-        peer: format!("cat {}", ms(pair.theirs)),
+        ours: format_ms(pair.ours),
+        peer: format!("cat {}", format_ms(pair.theirs)),
         ratio: format!("{:.2}", pair.ratio()),
-        budget: format!("≤ {START_RATIO_MAX}× + {} = {}", ms(START_EXTRA_MAX), ms(budget)),
+        budget: format!(
+            "≤ {START_RATIO_MAX}× + {} = {}",
+            format_ms(START_EXTRA_MAX),
+            format_ms(budget)
+        ),
         met: pair.ours <= budget,
     })
 }
 
-fn deep_read(bench: &BenchContext) -> Result<BenchRow> {
+fn measure_deep_read(bench: &BenchContext) -> Result<BenchRow> {
     let folder = bench.large_file.parent().context("a file lies in a folder")?;
     let input = json!({"file_path": "lines.txt", "offset": DEEP_LINE, "limit": DEEP_LINES});
     let command = || {
-        let mut command = bench.zero_call("Read", &input);
+        let mut command = bench.zero_call_command("Read", &input);
         command.current_dir(folder);
         command
     };
-    let answer: Value =
-        serde_json::from_slice(&output_of(command())?).context("could not read zero's answer")?;
+    let answer: Value = serde_json::from_slice(&run_for_output(command())?)
+        .context("could not read zero's answer")?;
     let content =
         answer.pointer("/result/structured/content").and_then(Value::as_str).unwrap_or_default();
     let (first, last) =
@@ -96,13 +106,13 @@ fn deep_read(bench: &BenchContext) -> Result<BenchRow> {
         content.contains(&first) && content.contains(&last),
         "Read returned other lines: {content:.200}"
     );
-    let peak = peak_memory::resident_bytes(command())?;
+    let peak = peak_memory::measure_peak(command())?;
     Ok(BenchRow {
         what: format!("Read, lines {DEEP_LINE}–{} of 500 MB", DEEP_LINE + DEEP_LINES - 1),
-        ours: format!("{} peak", mb(peak)),
+        ours: format!("{} peak", format_mb(peak)),
         peer: "–".to_owned(),
         ratio: "–".to_owned(),
-        budget: format!("≤ {}", mb(LARGE_READ_BYTES_MAX)),
+        budget: format!("≤ {}", format_mb(LARGE_READ_BYTES_MAX)),
         met: peak <= LARGE_READ_BYTES_MAX,
     })
 }
@@ -115,18 +125,18 @@ struct NoopFigures {
     resident_late_kb: Option<u64>,
 }
 
-fn noop(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
-    let mut command = Command::new(bench.example("noop_path"));
+fn measure_noop(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+    let mut command = Command::new(bench.example_path("noop_path"));
     command.arg(bench.state.join("noop"));
-    let figures: NoopFigures = serde_json::from_slice(&output_of(command)?)
+    let figures: NoopFigures = serde_json::from_slice(&run_for_output(command)?)
         .context("could not read what the example printed")?;
     let median = Duration::from_nanos(figures.median_ns);
     table.add(BenchRow {
         what: "a call that does nothing, audit on".to_owned(),
-        ours: micros(median),
+        ours: format_micros(median),
         peer: "–".to_owned(),
         ratio: "–".to_owned(),
-        budget: format!("≤ {}", micros(NOOP_MAX)),
+        budget: format!("≤ {}", format_micros(NOOP_MAX)),
         met: median <= NOOP_MAX,
     });
     let (Some(early), Some(late)) = (figures.resident_early_kb, figures.resident_late_kb) else {
@@ -138,10 +148,10 @@ fn noop(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let growth = late.saturating_sub(early) * 1024;
     table.add(BenchRow {
         what: "memory added from call 100,000 to 1,000,000".to_owned(),
-        ours: format!("{} (of {})", mb(growth), mb(late * 1024)),
+        ours: format!("{} (of {})", format_mb(growth), format_mb(late * 1024)),
         peer: "–".to_owned(),
         ratio: "–".to_owned(),
-        budget: format!("≤ {}", mb(GROWTH_BYTES_MAX)),
+        budget: format!("≤ {}", format_mb(GROWTH_BYTES_MAX)),
         met: growth <= GROWTH_BYTES_MAX,
     });
     Ok(())

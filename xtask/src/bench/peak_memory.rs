@@ -14,34 +14,34 @@ const NEEDS_LINUX: &str =
 /// The kernel keeps that figure for each process (`VmHWM`) and forgets it when the process is
 /// collected, so it is read again and again until the process has ended. It only ever grows: what is
 /// missed is at most what was added in the last millisecond.
-pub(super) fn resident_bytes(command: Command) -> Result<u64> {
+pub(super) fn measure_peak(command: Command) -> Result<u64> {
     let name = format!("{command:?}");
-    let (peak, status) = watched(command)?;
+    let (peak, status) = run_and_watch(command)?;
     ensure!(status.success(), "{name} ended with {status}");
     Ok(peak)
 }
 
 /// The same of a command that is meant to fail.
-pub(super) fn resident_bytes_of_failure(command: Command) -> Result<u64> {
+pub(super) fn measure_peak_of_failure(command: Command) -> Result<u64> {
     let name = format!("{command:?}");
-    let (peak, status) = watched(command)?;
+    let (peak, status) = run_and_watch(command)?;
     ensure!(status.code() == Some(1), "{name} ended with {status}");
     Ok(peak)
 }
 
 /// The most memory a process held that still runs, in bytes.
-pub(super) fn of_process(pid: u32) -> Result<u64> {
+pub(super) fn read_peak(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
-    status.ok().as_deref().and_then(high_water_bytes).context(NEEDS_LINUX)
+    status.ok().as_deref().and_then(parse_high_water).context(NEEDS_LINUX)
 }
 
 /// The memory that a process holds now, in bytes.
-pub(super) fn held_now(pid: u32) -> Result<u64> {
+pub(super) fn read_current(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
-    status.ok().and_then(|status| bytes_in(&status, "VmRSS:")).context(NEEDS_LINUX)
+    status.ok().and_then(|status| parse_field_bytes(&status, "VmRSS:")).context(NEEDS_LINUX)
 }
 
-fn watched(mut command: Command) -> Result<(u64, ExitStatus)> {
+fn run_and_watch(mut command: Command) -> Result<(u64, ExitStatus)> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -53,7 +53,7 @@ fn watched(mut command: Command) -> Result<(u64, ExitStatus)> {
     let status = loop {
         // A process that has ended still has a status file until it is waited for, without memory.
         let status_text = std::fs::read_to_string(&status_file).unwrap_or_default();
-        peak = peak.max(high_water_bytes(&status_text).unwrap_or_default());
+        peak = peak.max(parse_high_water(&status_text).unwrap_or_default());
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -63,11 +63,11 @@ fn watched(mut command: Command) -> Result<(u64, ExitStatus)> {
     Ok((peak, status))
 }
 
-fn high_water_bytes(status: &str) -> Option<u64> {
-    bytes_in(status, "VmHWM:")
+fn parse_high_water(status: &str) -> Option<u64> {
+    parse_field_bytes(status, "VmHWM:")
 }
 
-fn bytes_in(status: &str, field: &str) -> Option<u64> {
+fn parse_field_bytes(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
@@ -79,10 +79,10 @@ mod tests {
     #[test]
     fn the_kernels_words_are_understood() {
         assert_eq!(
-            high_water_bytes("Name:\tx\nVmHWM:\t    12 kB\nVmRSS:\t 8 kB\n"),
+            parse_high_water("Name:\tx\nVmHWM:\t    12 kB\nVmRSS:\t 8 kB\n"),
             Some(12 * 1024)
         );
-        assert_eq!(high_water_bytes("Name:\tzombie\n"), None);
-        assert_eq!(bytes_in("VmHWM:\t 12 kB\nVmRSS:\t 8 kB\n", "VmRSS:"), Some(8 * 1024));
+        assert_eq!(parse_high_water("Name:\tzombie\n"), None);
+        assert_eq!(parse_field_bytes("VmHWM:\t 12 kB\nVmRSS:\t 8 kB\n", "VmRSS:"), Some(8 * 1024));
     }
 }

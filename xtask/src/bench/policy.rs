@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::bench_table::{BenchRow, BenchTable};
-use super::{BenchContext, output_of};
+use super::{BenchContext, run_for_output};
 
 /// A decision about an everyday command under a hundred rules.
 const DECISION_MAX: Duration = Duration::from_micros(50);
@@ -32,7 +32,7 @@ struct PolicyFigures {
 /// Measures decisions.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let figures: PolicyFigures =
-        serde_json::from_slice(&output_of(Command::new(bench.example("decide")))?)
+        serde_json::from_slice(&run_for_output(Command::new(bench.example_path("decide")))?)
             .context("could not read what the example printed")?;
     let rows = [
         ("policy, a line that looks, 100 rules", figures.looks_ns, DECISION_MAX),
@@ -42,23 +42,23 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
         ("policy, 100,000 nested brackets", figures.nested_ns, NESTED_MAX),
     ];
     for (what, nanos, budget) in rows {
-        table.add(row(what, Duration::from_nanos(nanos), budget));
+        table.add(timed_row(what, Duration::from_nanos(nanos), budget));
     }
     Ok(())
 }
 
-fn row(what: &str, took: Duration, budget: Duration) -> BenchRow {
+fn timed_row(what: &str, took: Duration, budget: Duration) -> BenchRow {
     BenchRow {
         what: what.to_owned(),
-        ours: shown(took),
+        ours: format_time(took),
         peer: "–".to_owned(),
         ratio: "–".to_owned(),
-        budget: format!("≤ {}", shown(budget)),
+        budget: format!("≤ {}", format_time(budget)),
         met: took <= budget,
     }
 }
 
-fn shown(time: Duration) -> String {
+fn format_time(time: Duration) -> String {
     match time < Duration::from_millis(1) {
         true => format!("{:.1} µs", time.as_secs_f64() * 1e6),
         false => format!("{:.1} ms", time.as_secs_f64() * 1e3),

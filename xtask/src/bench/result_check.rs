@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{BenchContext, output_of};
+use super::{BenchContext, run_for_output};
 
 /// One search that is measured.
 pub(super) struct SearchCase {
@@ -26,7 +26,7 @@ pub(super) enum SearchScope {
 }
 
 /// More places than any search that shows all of them finds.
-const ALL: u64 = 100_000;
+const MATCHES_MAX: u64 = 100_000;
 
 #[rustfmt::skip]
 pub(super) const SEARCHES: &[SearchCase] = &[
@@ -38,17 +38,17 @@ pub(super) const SEARCHES: &[SearchCase] = &[
 ];
 
 /// The pattern of the files that are looked for.
-pub(super) const GLOB: &str = "**/*.rs";
+pub(super) const GLOB_PATTERN: &str = "**/*.rs";
 
 impl SearchCase {
     /// As zero is asked.
-    pub(super) fn input(&self) -> Value {
+    pub(super) fn to_input(&self) -> Value {
         let mut input = json!({"pattern": self.pattern, "output_mode": "content", "-n": true});
         if self.ignore_case {
             input["-i"] = true.into();
         }
         if self.shown == SearchScope::All {
-            input["head_limit"] = ALL.into();
+            input["head_limit"] = MATCHES_MAX.into();
         }
         input
     }
@@ -102,11 +102,11 @@ pub(super) fn check(bench: &BenchContext) -> Result<()> {
 }
 
 fn check_search(bench: &BenchContext, search: &SearchCase) -> Result<()> {
-    let printed = output_of(bench.zero_call("Grep", &search.input()))?;
+    let printed = run_for_output(bench.zero_call_command("Grep", &search.to_input()))?;
     let answer: CallAnswer<GrepAnswer> =
         serde_json::from_slice(&printed).context("could not read zero's answer")?;
     let ours = answer.result.structured;
-    let counts = text_of(output_of(bench.rg(&search.rg_args("--count")))?)?;
+    let counts = decode_text(run_for_output(bench.rg_command(&search.rg_args("--count")))?)?;
     let total: u64 =
         counts.lines().filter_map(|line| line.rsplit(':').next()?.parse::<u64>().ok()).sum();
     ensure!(total > 0, "the tree holds nothing to find");
@@ -121,36 +121,38 @@ fn check_search(bench: &BenchContext, search: &SearchCase) -> Result<()> {
             .iter()
             .map(|found| format!("{}:{}", found.file, found.line_number))
             .collect();
-        let lines = text_of(output_of(bench.rg(&search.rg_args("--line-number")))?)?;
-        same(&ours, &lines.lines().filter_map(place).collect())?;
+        let lines =
+            decode_text(run_for_output(bench.rg_command(&search.rg_args("--line-number")))?)?;
+        check_same(&ours, &lines.lines().filter_map(parse_location).collect())?;
     }
     Ok(())
 }
 
 /// `file:line` of a line that ripgrep printed.
-fn place(line: &str) -> Option<String> {
+fn parse_location(line: &str) -> Option<String> {
     let mut parts = line.splitn(3, ':');
     Some(format!("{}:{}", parts.next()?, parts.next()?))
 }
 
 fn check_glob(bench: &BenchContext) -> Result<()> {
-    let printed = output_of(bench.zero_call("Glob", &json!({"pattern": GLOB})))?;
+    let printed =
+        run_for_output(bench.zero_call_command("Glob", &json!({"pattern": GLOB_PATTERN})))?;
     let answer: CallAnswer<GlobAnswer> =
         serde_json::from_slice(&printed).context("could not read zero's answer")?;
     let (ours, count) = (answer.result.structured.files, answer.result.structured.count);
-    let listed = text_of(output_of(bench.rg(&["--files", "-g", GLOB]))?)?;
+    let listed = decode_text(run_for_output(bench.rg_command(&["--files", "-g", GLOB_PATTERN]))?)?;
     let theirs: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
     ensure!(count == theirs.len(), "zero finds {count} files, rg {}", theirs.len());
     let ours: BTreeSet<String> = ours.into_iter().collect();
     // zero may show only the first of many files; those must be among ripgrep's.
     if ours.len() == count {
-        same(&ours, &theirs)
+        check_same(&ours, &theirs)
     } else {
-        same(&ours, &ours.intersection(&theirs).cloned().collect())
+        check_same(&ours, &ours.intersection(&theirs).cloned().collect())
     }
 }
 
-fn same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> Result<()> {
+fn check_same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> Result<()> {
     let first = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
         a.difference(b).next().cloned().unwrap_or_default()
     };
@@ -165,6 +167,6 @@ fn same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-fn text_of(bytes: Vec<u8>) -> Result<String> {
+fn decode_text(bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).context("rg printed something that is not text")
 }

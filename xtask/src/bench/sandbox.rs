@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::bench_table::{BenchRow, BenchTable};
-use super::{BenchContext, output_of};
+use super::{BenchContext, run_for_output};
 
 /// Landlock and the filter of system calls, against a plain start.
 const LANDLOCK_RATIO_MAX: f64 = 3.0;
@@ -37,9 +37,9 @@ struct SpawnFigures {
 
 /// Measures commands behind walls.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
-    let mut example = Command::new(bench.example("spawn_cost"));
+    let mut example = Command::new(bench.example_path("spawn_cost"));
     example.arg(bench.runs.start.to_string());
-    let figures: SpawnFigures = serde_json::from_slice(&output_of(example)?)
+    let figures: SpawnFigures = serde_json::from_slice(&run_for_output(example)?)
         .context("could not read what the example printed")?;
     let f = &figures;
     let rows = [
@@ -53,15 +53,15 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
         ("sandbox, 1 GB drained, to `| cat`", f.drained_ns, f.piped_ns, DRAIN_RATIO_MAX),
     ];
     for (what, ours, peer, budget) in rows {
-        table.add(row(what, Duration::from_nanos(ours), Duration::from_nanos(peer), budget));
+        table.add(ratio_row(what, Duration::from_nanos(ours), Duration::from_nanos(peer), budget));
     }
     let [at_once, bwrap] = [f.at_once_ns, f.bwrap_ns].map(Duration::from_nanos);
     table.add(BenchRow {
         budget: "–".to_owned(),
         met: true,
-        ..row("sandbox, the same without a pause before it", at_once, bwrap, WALLS_RATIO_MAX)
+        ..ratio_row("sandbox, the same without a pause before it", at_once, bwrap, WALLS_RATIO_MAX)
     });
-    table.add(alone(
+    table.add(standalone_row(
         "sandbox, memory for draining 1 GB",
         format!("{} KB", f.drain_kb),
         format!("≤ {DRAIN_KB_MAX} KB"),
@@ -69,16 +69,16 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     ));
     let left = if f.left.is_empty() { "0".to_owned() } else { f.left.join(", ") };
     let is_clean = f.left.is_empty();
-    table.add(alone("sandbox, left by 1,000 commands", left, "0".to_owned(), is_clean));
+    table.add(standalone_row("sandbox, left by 1,000 commands", left, "0".to_owned(), is_clean));
     Ok(())
 }
 
-fn row(what: &str, ours: Duration, peer: Duration, budget: f64) -> BenchRow {
+fn ratio_row(what: &str, ours: Duration, peer: Duration, budget: f64) -> BenchRow {
     let ratio = ours.as_secs_f64() / peer.as_secs_f64();
     BenchRow {
         what: what.to_owned(),
-        ours: shown(ours),
-        peer: shown(peer),
+        ours: format_time(ours),
+        peer: format_time(peer),
         ratio: format!("{ratio:.2}"),
         budget: format!("≤ {budget}×"),
         met: ratio <= budget,
@@ -86,11 +86,11 @@ fn row(what: &str, ours: Duration, peer: Duration, budget: f64) -> BenchRow {
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
+fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }
 
-fn shown(time: Duration) -> String {
+fn format_time(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }

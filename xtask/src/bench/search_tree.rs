@@ -38,17 +38,17 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    fn next_below(&mut self, bound: usize) -> usize {
         // The remainder is below the bound, which fits.
         usize::try_from(self.next() % bound as u64).unwrap_or_default()
     }
 
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
+    fn next_one_in(&mut self, chances: usize) -> bool {
+        self.next_below(chances) == 0
     }
 
-    fn word(&mut self) -> &'static str {
-        WORDS[self.below(WORDS.len())]
+    fn next_word(&mut self) -> &'static str {
+        WORDS[self.next_below(WORDS.len())]
     }
 }
 
@@ -79,7 +79,7 @@ fn generate_part(part: &Path, numbers: &mut SplitMix64) -> Result<()> {
     for folder in 0..FOLDERS_PER_PART {
         // Three levels deep, and deeper for some.
         let mut path = part.join(format!("area-{}", folder % 8)).join(format!("unit-{folder:02}"));
-        for level in 0..numbers.below(4) {
+        for level in 0..numbers.next_below(4) {
             path.push(format!("level-{level}"));
         }
         fs::create_dir_all(&path)?;
@@ -89,7 +89,7 @@ fn generate_part(part: &Path, numbers: &mut SplitMix64) -> Result<()> {
         match folder % 10 {
             0 => generate_ignored(&path.join("build"), numbers)?,
             5 => generate_ignored(&path.join("generated"), numbers)?,
-            _ => fs::write(path.join("trace.log"), text(12, numbers))?,
+            _ => fs::write(path.join("trace.log"), generate_text(12, numbers))?,
         }
     }
     Ok(())
@@ -99,7 +99,7 @@ fn generate_part(part: &Path, numbers: &mut SplitMix64) -> Result<()> {
 fn generate_ignored(folder: &Path, numbers: &mut SplitMix64) -> Result<()> {
     fs::create_dir_all(folder)?;
     for file in 0..FILES_PER_FOLDER {
-        let text = format!("quokka_handler\nWombat Report\n{}", text(40, numbers));
+        let text = format!("quokka_handler\nWombat Report\n{}", generate_text(40, numbers));
         fs::write(folder.join(format!("made-{file:02}.rs")), text)?;
     }
     Ok(())
@@ -107,41 +107,41 @@ fn generate_ignored(folder: &Path, numbers: &mut SplitMix64) -> Result<()> {
 
 fn generate_file(folder: &Path, file: usize, numbers: &mut SplitMix64) -> Result<()> {
     let (extension, bytes) = match file {
-        0 => ("bin", binary(numbers)),
-        1 if numbers.one_in(16) => ("min.js", long_line(numbers).into()),
-        1 => ("js", text(60, numbers).into()),
-        2..=4 => ("md", text(30, numbers).into()),
-        5..=7 => ("json", text(20, numbers).into()),
-        8..=10 => ("ts", text(80, numbers).into()),
-        _ => ("rs", text(90, numbers).into()),
+        0 => ("bin", generate_binary(numbers)),
+        1 if numbers.next_one_in(16) => ("min.js", generate_long_line(numbers).into()),
+        1 => ("js", generate_text(60, numbers).into()),
+        2..=4 => ("md", generate_text(30, numbers).into()),
+        5..=7 => ("json", generate_text(20, numbers).into()),
+        8..=10 => ("ts", generate_text(80, numbers).into()),
+        _ => ("rs", generate_text(90, numbers).into()),
     };
-    let name = format!("{}-{file:02}.{extension}", numbers.word());
+    let name = format!("{}-{file:02}.{extension}", numbers.next_word());
     fs::write(folder.join(name), bytes)?;
     Ok(())
 }
 
 /// Lines of words that look a little like code, with a rare thing to find now and then.
-fn text(lines: usize, numbers: &mut SplitMix64) -> String {
+fn generate_text(lines: usize, numbers: &mut SplitMix64) -> String {
     let mut text = String::new();
-    for _ in 0..lines / 2 + numbers.below(lines) {
-        for _ in 0..numbers.below(4) {
+    for _ in 0..lines / 2 + numbers.next_below(lines) {
+        for _ in 0..numbers.next_below(4) {
             text.push_str("    ");
         }
-        for _ in 0..1 + numbers.below(8) {
-            text.push_str(numbers.word());
-            text.push(if numbers.one_in(5) { '.' } else { ' ' });
+        for _ in 0..1 + numbers.next_below(8) {
+            text.push_str(numbers.next_word());
+            text.push(if numbers.next_one_in(5) { '.' } else { ' ' });
         }
-        if numbers.one_in(100) {
+        if numbers.next_one_in(100) {
             text.push_str("checkpoint");
-        } else if numbers.one_in(8_000) {
-            text.push_str(rare(numbers));
+        } else if numbers.next_one_in(8_000) {
+            text.push_str(generate_rare_word(numbers));
         }
         text.push('\n');
     }
     text
 }
 
-fn rare(numbers: &mut SplitMix64) -> &'static str {
+fn generate_rare_word(numbers: &mut SplitMix64) -> &'static str {
     const RARE: &[&str] = &[
         "quokka_handler(x)",
         "fn settle_alpha417(",
@@ -152,13 +152,13 @@ fn rare(numbers: &mut SplitMix64) -> &'static str {
         "WOMBAT REPORT",
         "wombat reprieve",
     ];
-    RARE[numbers.below(RARE.len())]
+    RARE[numbers.next_below(RARE.len())]
 }
 
 /// Not text from the first bytes on, though it holds what is searched for.
-fn binary(numbers: &mut SplitMix64) -> Vec<u8> {
+fn generate_binary(numbers: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = vec![0x7F, b'E', b'L', b'F', 0, 0, 1, 2];
-    for _ in 0..64 + numbers.below(512) {
+    for _ in 0..64 + numbers.next_below(512) {
         bytes.extend(numbers.next().to_le_bytes());
     }
     bytes.extend(b"\nquokka_handler(x)\nwombat report\n");
@@ -166,13 +166,13 @@ fn binary(numbers: &mut SplitMix64) -> Vec<u8> {
 }
 
 /// One line of a hundred kilobytes and more, as a bundler writes it.
-fn long_line(numbers: &mut SplitMix64) -> String {
+fn generate_long_line(numbers: &mut SplitMix64) -> String {
     let mut line = String::new();
     while line.len() < 100_000 {
-        line.push_str(numbers.word());
+        line.push_str(numbers.next_word());
         line.push(';');
     }
-    line.push_str(rare(numbers));
+    line.push_str(generate_rare_word(numbers));
     line.push('\n');
     line
 }

@@ -7,7 +7,7 @@ use super::TidyFinding;
 use crate::repository::{CargoMetadata, ManifestDependency, WorkspacePackage};
 
 /// What each crate of the workspace may depend on. Dependencies point down only.
-const EDGES: &[(&str, &[&str])] = &[
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("zero-core", &[]),
     ("zero-sandbox", &["zero-core"]),
     ("zero-policy", &["zero-core"]),
@@ -43,7 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Outside crates that only some crates may use, and what the wall keeps apart.
-const WALLS: &[(&[&str], &[&str], &str)] = &[
+const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     (
         &["rustix", "libc", "nix", "landlock", "seccompiler"],
         &["zero-sandbox"],
@@ -145,7 +145,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
 ];
 
 /// The only outside crates of the pure crates: they have no outside world.
-const PURE: &[(&str, &[&str])] =
+const PURE_CRATE_DEPENDENCIES: &[(&str, &[&str])] =
     &[("zero-core", &["schemars", "serde", "serde_json", "thiserror"])];
 
 /// Checks every manifest against the tables.
@@ -153,16 +153,17 @@ pub(super) fn check(metadata: &CargoMetadata, root: &Path) -> Vec<TidyFinding> {
     metadata
         .packages
         .iter()
-        .flat_map(|package| check_package(package, &shown(package, root)))
+        .flat_map(|package| check_package(package, &manifest_display_path(package, root)))
         .collect()
 }
 
-fn shown(package: &WorkspacePackage, root: &Path) -> String {
+fn manifest_display_path(package: &WorkspacePackage, root: &Path) -> String {
     package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path).display().to_string()
 }
 
 fn check_package(package: &WorkspacePackage, file: &str) -> Vec<TidyFinding> {
-    let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == package.name) else {
+    let Some((_, allowed)) = ALLOWED_DEPENDENCIES.iter().find(|(name, _)| *name == package.name)
+    else {
         let what = format!("crate `{}` has no place in the table of allowed edges", package.name);
         return vec![TidyFinding::new(file, what, "add it to EDGES in xtask/src/tidy/walls.rs")];
     };
@@ -174,7 +175,7 @@ fn check_package(package: &WorkspacePackage, file: &str) -> Vec<TidyFinding> {
             if dependency.path.is_some() {
                 check_edge(package, dependency, allowed, file)
             } else {
-                check_wall(package, dependency, file)
+                check_restricted_crate(package, dependency, file)
             }
         })
         .collect()
@@ -197,19 +198,20 @@ fn check_edge(
     ))
 }
 
-fn check_wall(
+fn check_restricted_crate(
     package: &WorkspacePackage,
     dependency: &ManifestDependency,
     file: &str,
 ) -> Option<TidyFinding> {
     let (crate_name, outside) = (package.name.as_str(), dependency.name.as_str());
-    if let Some((_, allowed)) = PURE.iter().find(|(name, _)| *name == crate_name)
+    if let Some((_, allowed)) = PURE_CRATE_DEPENDENCIES.iter().find(|(name, _)| *name == crate_name)
         && !allowed.contains(&outside)
     {
         let what = format!("`{crate_name}` is pure and may not use `{outside}`");
         return Some(TidyFinding::new(file, what, format!("it may use {}", allowed.join(", "))));
     }
-    let (_, allowed, why) = WALLS.iter().find(|(outsiders, ..)| outsiders.contains(&outside))?;
+    let (_, allowed, why) =
+        RESTRICTED_CRATES.iter().find(|(outsiders, ..)| outsiders.contains(&outside))?;
     if allowed.contains(&crate_name) {
         return None;
     }
@@ -226,7 +228,7 @@ pub(super) fn check_reasons(metadata: &CargoMetadata, architecture: &str) -> Vec
         .filter(|dependency| dependency.path.is_none())
         .map(|dependency| dependency.name.as_str())
         .collect();
-    let explained = explained_crates(architecture);
+    let explained = parse_explained_crates(architecture);
     let file = "ARCHITECTURE.md";
     let missing = used.difference(&explained).map(|name| {
         let what = format!("dependency `{name}` is not explained");
@@ -240,7 +242,7 @@ pub(super) fn check_reasons(metadata: &CargoMetadata, architecture: &str) -> Vec
 }
 
 /// Names in the first column of the table under `## Dependencies`.
-fn explained_crates(architecture: &str) -> BTreeSet<&str> {
+fn parse_explained_crates(architecture: &str) -> BTreeSet<&str> {
     architecture
         .lines()
         .skip_while(|line| *line != "## Dependencies")
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
 
     /// A workspace of one crate with one dependency, which is the workspace's own when its name says so.
-    fn metadata(package: &str, dependency: &str, kind: Option<&str>) -> CargoMetadata {
+    fn sample_metadata(package: &str, dependency: &str, kind: Option<&str>) -> CargoMetadata {
         let path = dependency.starts_with("zero").then(|| "/r/crates".into());
         let kind = kind.map(str::to_owned);
         let dependencies = vec![ManifestDependency { name: dependency.to_owned(), kind, path }];
@@ -267,7 +269,7 @@ mod tests {
 
     #[track_caller]
     fn check_one(package: &str, dependency: &str, kind: Option<&str>, expected: &str) {
-        let findings = check(&metadata(package, dependency, kind), Path::new("/r"));
+        let findings = check(&sample_metadata(package, dependency, kind), Path::new("/r"));
         let findings: Vec<String> = findings.iter().map(TidyFinding::to_string).collect();
         assert_eq!(findings.join("\n"), expected, "{package} -> {dependency}");
     }
@@ -316,9 +318,9 @@ mod tests {
 
     #[test]
     fn the_edges_have_no_cycle() {
-        for (index, (name, below)) in EDGES.iter().enumerate() {
+        for (index, (name, below)) in ALLOWED_DEPENDENCIES.iter().enumerate() {
             for lower in *below {
-                let at = EDGES.iter().position(|(other, _)| other == lower);
+                let at = ALLOWED_DEPENDENCIES.iter().position(|(other, _)| other == lower);
                 assert!(
                     at.is_some_and(|at| at < index),
                     "`{name}` stands above `{lower}` and must come after it"
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn every_outside_crate_is_explained() {
-        let metadata = metadata("zero-core", "serde", None);
+        let metadata = sample_metadata("zero-core", "serde", None);
         let explain = |rows: &str| {
             let findings = check_reasons(
                 &metadata,

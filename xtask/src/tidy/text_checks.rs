@@ -4,10 +4,10 @@ use super::TidyFinding;
 use crate::repository::RepositoryFile;
 
 /// Names that say the concept is not found yet.
-const NAMELESS: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "misc.rs"];
+const VAGUE_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "misc.rs"];
 
 /// Words that belong to somebody's machine or to a service that may not be there.
-const FORBIDDEN: &[&str] = &[
+const FORBIDDEN_WORDS: &[&str] = &[
     concat!("..", "/shared"),
     concat!("crates", ".io"),
     concat!("pypi", ".org"),
@@ -20,16 +20,16 @@ const UNSAFE_FORMS: &[&str] = &["{", "fn ", "impl ", "impl<", "trait ", "extern 
 
 /// Checks one file.
 pub(super) fn check(file: &RepositoryFile) -> Vec<TidyFinding> {
-    let mut findings = forbidden_words(file);
-    if is_rust_of_ours(&file.path) {
-        findings.extend(file_name(file));
-        findings.extend(module_doc(file));
-        findings.extend(unsafe_code(file));
+    let mut findings = check_forbidden_words(file);
+    if is_own_rust_file(&file.path) {
+        findings.extend(check_file_name(file));
+        findings.extend(check_module_doc(file));
+        findings.extend(check_unsafe_code(file));
     }
     findings
 }
 
-fn is_rust_of_ours(path: &str) -> bool {
+fn is_own_rust_file(path: &str) -> bool {
     let in_source = path.starts_with("xtask/src/")
         || path
             .strip_prefix("crates/")
@@ -38,14 +38,14 @@ fn is_rust_of_ours(path: &str) -> bool {
     in_source && path.ends_with(".rs")
 }
 
-fn file_name(file: &RepositoryFile) -> Option<TidyFinding> {
+fn check_file_name(file: &RepositoryFile) -> Option<TidyFinding> {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     if name == "mod.rs" {
         let fix =
             "put it beside its folder, as `folder.rs`: tabs and search results then say something";
         return Some(TidyFinding::new(&file.path, "`mod.rs` hides what the module is", fix));
     }
-    NAMELESS.contains(&name).then(|| {
+    VAGUE_NAMES.contains(&name).then(|| {
         TidyFinding::new(
             &file.path,
             format!("`{name}` names no concept"),
@@ -54,7 +54,7 @@ fn file_name(file: &RepositoryFile) -> Option<TidyFinding> {
     })
 }
 
-fn module_doc(file: &RepositoryFile) -> Option<TidyFinding> {
+fn check_module_doc(file: &RepositoryFile) -> Option<TidyFinding> {
     let opens_well = file.text.lines().next().is_some_and(|line| line.starts_with("//! "));
     (!opens_well).then(|| {
         TidyFinding::new(
@@ -65,7 +65,7 @@ fn module_doc(file: &RepositoryFile) -> Option<TidyFinding> {
     })
 }
 
-fn unsafe_code(file: &RepositoryFile) -> Option<TidyFinding> {
+fn check_unsafe_code(file: &RepositoryFile) -> Option<TidyFinding> {
     if file.path.starts_with("crates/zero-sandbox/") {
         return None;
     }
@@ -89,7 +89,7 @@ fn uses_unsafe(line: &str) -> bool {
     })
 }
 
-fn forbidden_words(file: &RepositoryFile) -> Vec<TidyFinding> {
+fn check_forbidden_words(file: &RepositoryFile) -> Vec<TidyFinding> {
     // The lock file says where each crate comes from; cargo writes it, not we.
     if file.path.ends_with("Cargo.lock") {
         return Vec::new();
@@ -98,7 +98,7 @@ fn forbidden_words(file: &RepositoryFile) -> Vec<TidyFinding> {
     numbered
         .flat_map(|(line, number)| {
             let lower = line.to_lowercase();
-            FORBIDDEN.iter().filter(move |word| lower.contains(**word)).map(move |word| {
+            FORBIDDEN_WORDS.iter().filter(move |word| lower.contains(**word)).map(move |word| {
                 TidyFinding::new(
                     &file.path,
                     format!("line {number} mentions `{word}`"),
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn some_words_do_not_belong_here() {
-        for word in FORBIDDEN {
+        for word in FORBIDDEN_WORDS {
             check_one(
                 "docs/a.md",
                 &format!("fine\nsee {word}2\n"),

@@ -12,10 +12,10 @@ use zero_session::tool_backend::{BackendResult, CallObserver};
 use crate::output_buffer::OutputBuffer;
 
 /// Words about a call that wait to be told.
-const WORDS_MAX: usize = 16;
+const PROGRESS_WAITING_MAX: usize = 16;
 
 /// The result in the client's form.
-pub(super) fn told_content(end: &BackendResult) -> Vec<Value> {
+pub(super) fn content_json(end: &BackendResult) -> Vec<Value> {
     let is_error = end.status != ToolCallStatus::Completed;
     let mut told: Vec<Value> = end
         .content
@@ -48,7 +48,7 @@ pub(super) struct ClientCallObserver {
 impl ClientCallObserver {
     /// Hears of a call, and passes on what it hears.
     pub(super) fn new() -> (Self, mpsc::Receiver<CallProgress>) {
-        let (words, heard) = mpsc::channel(WORDS_MAX);
+        let (words, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
         (Self { words, printed: Arc::default(), is_untold: AtomicBool::new(false) }, heard)
     }
 }
@@ -57,32 +57,32 @@ impl ClientCallObserver {
 pub(super) enum CallProgress {
     Title(String),
     Message(String),
-    Printed(Arc<OutputBuffer>),
+    Output(Arc<OutputBuffer>),
 }
 
 impl CallProgress {
-    pub(super) fn told(self, session: &str, call: &str) -> Value {
+    pub(super) fn into_json(self, session: &str, call: &str) -> Value {
         let (name, text) = match self {
             Self::Title(title) => ("title", title),
             Self::Message(message) => ("message", message),
-            Self::Printed(printed) => ("output", printed.take()),
+            Self::Output(printed) => ("output", printed.take()),
         };
         json!({"sessionId": session, "toolCallId": call, name: text})
     }
 }
 
 impl CallObserver for ClientCallObserver {
-    fn described(&self, title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {
         let _ = self.words.try_send(CallProgress::Title(title));
     }
 
-    fn progress(&self, message: String) {
+    fn on_progress(&self, message: String) {
         let _ = self.words.try_send(CallProgress::Message(message));
     }
 
-    fn printed(&self, text: &str) {
+    fn on_output(&self, text: &str) {
         if self.printed.push(text) || self.is_untold.load(Ordering::Acquire) {
-            let word = CallProgress::Printed(Arc::clone(&self.printed));
+            let word = CallProgress::Output(Arc::clone(&self.printed));
             self.is_untold.store(self.words.try_send(word).is_err(), Ordering::Release);
         }
     }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_result_is_told_in_the_clients_form() {
-        let mut end = BackendResult::words(ToolCallStatus::Completed, "done");
+        let mut end = BackendResult::from_text(ToolCallStatus::Completed, "done");
         end.content.push(ResultContent::Image { mime: "image/png".into(), data: "AA==".into() });
         let (path, unified) = ("/a".to_owned(), "@@ -1 +1 @@".to_owned());
         end.display = Some(CallDisplay::Diff {
@@ -104,14 +104,14 @@ mod tests {
             new_text: None,
             partial: false,
         });
-        let told = told_content(&end);
+        let told = content_json(&end);
         let expected = json!([
             {"type": "text", "text": "done"},
             {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "AA=="}},
             {"type": "diff", "path": "/a", "diff": "@@ -1 +1 @@"},
         ]);
         assert_eq!(Value::Array(told), expected);
-        let failed = told_content(&BackendResult::words(ToolCallStatus::Denied, "no"));
+        let failed = content_json(&BackendResult::from_text(ToolCallStatus::Denied, "no"));
         assert_eq!(Value::Array(failed), json!([{"type": "text", "text": "no", "isError": true}]));
     }
 }

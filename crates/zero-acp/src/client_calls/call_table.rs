@@ -47,7 +47,7 @@ impl CallTable {
     }
 
     /// Whether a call is under way.
-    pub(crate) fn has(&self, session: &str, call: &str) -> bool {
+    pub(crate) fn contains(&self, session: &str, call: &str) -> bool {
         self.lock().get(session).is_some_and(|calls| calls.contains_key(call))
     }
 
@@ -56,13 +56,17 @@ impl CallTable {
         self.lock().is_empty()
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, session: &str, call: &str) -> Result<CallGuard, Error> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        session: &str,
+        call: &str,
+    ) -> Result<CallGuard, Error> {
         let mut book = self.lock();
         let calls = book.entry(session.to_owned()).or_default();
         if calls.contains_key(call) {
             let message = "a call with this `toolCallId` is at work in this session; \
                            give each call its own";
-            return Err(rpc_error::invalid(message));
+            return Err(rpc_error::invalid_params(message));
         }
         if calls.len() >= CALLS_MAX {
             let message =
@@ -103,15 +107,15 @@ mod tests {
     #[test]
     fn a_call_has_a_name_of_its_own_and_there_are_so_many() {
         let book = Arc::new(CallTable::default());
-        let first = book.begin("s", "1").unwrap();
-        assert!(book.begin("s", "1").is_err());
-        let elsewhere = book.begin("t", "1").unwrap();
+        let first = book.register("s", "1").unwrap();
+        assert!(book.register("s", "1").is_err());
+        let elsewhere = book.register("t", "1").unwrap();
         book.cancel_all("s");
         assert!(first.cancel.is_cancelled() && !elsewhere.cancel.is_cancelled());
         drop(first);
         let many: Vec<CallGuard> =
-            (0..CALLS_MAX).map(|id| book.begin("s", &id.to_string()).unwrap()).collect();
-        assert!(book.begin("s", "one more").is_err());
+            (0..CALLS_MAX).map(|id| book.register("s", &id.to_string()).unwrap()).collect();
+        assert!(book.register("s", "one more").is_err());
         drop((many, elsewhere));
         assert!(book.lock().is_empty());
     }

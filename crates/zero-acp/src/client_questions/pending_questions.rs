@@ -26,8 +26,8 @@ pub(crate) enum QuestionSubject {
 /// Whether there was room for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuestionAdmission {
-    Found,
-    None,
+    Admitted,
+    Full,
 }
 
 /// Takes back whatever is asked in a session, from the moment in which the client wants everything
@@ -37,11 +37,11 @@ pub(crate) struct QuestionCanceller(Mutex<CancellationToken>);
 
 impl QuestionCanceller {
     /// Nothing that was asked before counts any more.
-    pub(crate) fn stop(&self) {
-        std::mem::take(&mut *self.now()).cancel();
+    pub(crate) fn cancel_all(&self) {
+        std::mem::take(&mut *self.lock_token()).cancel();
     }
 
-    fn now(&self) -> MutexGuard<'_, CancellationToken> {
+    fn lock_token(&self) -> MutexGuard<'_, CancellationToken> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,7 +74,7 @@ pub(super) struct WithdrawalSignal(CancellationToken);
 impl WithdrawalSignal {
     /// What the client answers. Once the question was taken back nothing is asked, and nothing counts
     /// as an answer.
-    pub(super) async fn unless<T>(&self, asked: impl Future<Output = T>) -> T {
+    pub(super) async fn run_unless_withdrawn<T>(&self, asked: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
             () = self.0.cancelled() => {}
@@ -90,7 +90,7 @@ impl PendingQuestions {
     }
 
     /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
-    pub(super) fn ask<Q>(
+    pub(super) fn spawn_question<Q>(
         &mut self,
         id: String,
         subject: QuestionSubject,
@@ -101,21 +101,21 @@ impl PendingQuestions {
     {
         self.waiting.retain(|_, waiting| !waiting.task.0.is_finished());
         if self.waiting.len() >= WAITING_MAX {
-            return QuestionAdmission::None;
+            return QuestionAdmission::Full;
         }
-        let taken_back = WithdrawalSignal(self.stops.now().child_token());
+        let taken_back = WithdrawalSignal(self.stops.lock_token().child_token());
         let task = QuestionTaskGuard(tokio::spawn(question(taken_back.clone())).abort_handle());
         self.waiting.insert(id, PendingEntry { subject, taken_back, task });
-        QuestionAdmission::Found
+        QuestionAdmission::Admitted
     }
 
     /// Whether a question waits for its answer.
-    pub(super) fn has(&self, id: &str) -> bool {
+    pub(super) fn contains(&self, id: &str) -> bool {
         self.waiting.contains_key(id)
     }
 
     /// Takes questions back.
-    pub(super) fn withdraw_those(
+    pub(super) fn withdraw_matching(
         &mut self,
         which: impl Fn(&str, &QuestionSubject) -> bool,
     ) -> WithdrawnQuestions {
@@ -162,20 +162,23 @@ mod tests {
         for (id, subject) in subjects {
             let (reply, answer) = oneshot::channel::<()>();
             let question = |taken_back: WithdrawalSignal| async move {
-                taken_back.unless(std::future::pending::<()>()).await;
+                taken_back.run_unless_withdrawn(std::future::pending::<()>()).await;
                 drop(reply);
             };
-            assert_eq!(pending.ask(id.to_owned(), subject, question), QuestionAdmission::Found);
+            assert_eq!(
+                pending.spawn_question(id.to_owned(), subject, question),
+                QuestionAdmission::Admitted
+            );
             answers.insert(id, answer);
         }
-        let withdrawn = pending.withdraw_those(|_, subject| *subject == run("r1"));
+        let withdrawn = pending.withdraw_matching(|_, subject| *subject == run("r1"));
         assert_eq!(withdrawn.ids(), ["a"]);
         tokio::task::yield_now().await;
         let waits = answers.get_mut("a").unwrap().try_recv();
         assert_eq!(waits, Err(oneshot::error::TryRecvError::Empty), "not before it is dropped");
         drop(withdrawn);
         assert!(answers.remove("a").unwrap().await.is_err(), "whoever waits is told");
-        assert!(!pending.has("a") && pending.has("b") && pending.has("c"));
+        assert!(!pending.contains("a") && pending.contains("b") && pending.contains("c"));
         for answer in answers.values_mut() {
             assert!(
                 answer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty)
@@ -184,7 +187,7 @@ mod tests {
     }
 
     async fn never(taken_back: WithdrawalSignal) {
-        taken_back.unless(std::future::pending()).await
+        taken_back.run_unless_withdrawn(std::future::pending()).await
     }
 
     /// What is asked holds on to things that others wait for, such as the next question's turn.
@@ -195,7 +198,7 @@ mod tests {
         let (reply, mut answer) = oneshot::channel::<()>();
         let question = |taken_back: WithdrawalSignal| async move {
             taken_back
-                .unless(async {
+                .run_unless_withdrawn(async {
                     std::future::pending::<()>().await;
                     drop(asked);
                 })
@@ -203,11 +206,11 @@ mod tests {
             let _ = reply.send(());
         };
         assert_eq!(
-            pending.ask("a".to_owned(), QuestionSubject::Unknown, question),
-            QuestionAdmission::Found
+            pending.spawn_question("a".to_owned(), QuestionSubject::Unknown, question),
+            QuestionAdmission::Admitted
         );
         tokio::task::yield_now().await;
-        let withdrawn = pending.withdraw_those(|_, _| true);
+        let withdrawn = pending.withdraw_matching(|_, _| true);
         assert!((&mut gone).await.is_err(), "it is dropped");
         assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         drop(withdrawn);
@@ -218,7 +221,10 @@ mod tests {
     async fn an_answer_that_comes_after_it_was_taken_back_is_none() {
         let taken_back = WithdrawalSignal(CancellationToken::new());
         taken_back.0.cancel();
-        let late = tokio::time::timeout(std::time::Duration::ZERO, taken_back.unless(async { 1 }));
+        let late = tokio::time::timeout(
+            std::time::Duration::ZERO,
+            taken_back.run_unless_withdrawn(async { 1 }),
+        );
         assert!(late.await.is_err());
     }
 
@@ -230,14 +236,14 @@ mod tests {
         for name in ["a", "b"] {
             let (reply, answer) = oneshot::channel();
             let question = |taken_back: WithdrawalSignal| async move {
-                let _ = reply.send(taken_back.unless(async { name }).await);
+                let _ = reply.send(taken_back.run_unless_withdrawn(async { name }).await);
             };
             assert_eq!(
-                pending.ask(name.to_owned(), QuestionSubject::Unknown, question),
-                QuestionAdmission::Found
+                pending.spawn_question(name.to_owned(), QuestionSubject::Unknown, question),
+                QuestionAdmission::Admitted
             );
             if name == "a" {
-                stops.stop();
+                stops.cancel_all();
             }
             answers.push(answer);
         }
@@ -257,29 +263,29 @@ mod tests {
             drop(reply);
         };
         assert_eq!(
-            pending.ask("a".to_owned(), QuestionSubject::Unknown, question),
-            QuestionAdmission::Found
+            pending.spawn_question("a".to_owned(), QuestionSubject::Unknown, question),
+            QuestionAdmission::Admitted
         );
         assert_eq!(
-            pending.ask("a".to_owned(), QuestionSubject::Unknown, never),
-            QuestionAdmission::Found
+            pending.spawn_question("a".to_owned(), QuestionSubject::Unknown, never),
+            QuestionAdmission::Admitted
         );
         assert!(answer.await.is_err());
-        assert!(pending.has("a"));
+        assert!(pending.contains("a"));
     }
 
     #[tokio::test]
     async fn there_are_so_many_at_a_time() {
         let mut pending = PendingQuestions::new(Arc::default());
         for number in 0..WAITING_MAX {
-            let room = pending.ask(number.to_string(), QuestionSubject::Unknown, never);
-            assert_eq!(room, QuestionAdmission::Found);
+            let room = pending.spawn_question(number.to_string(), QuestionSubject::Unknown, never);
+            assert_eq!(room, QuestionAdmission::Admitted);
         }
         let more = |pending: &mut PendingQuestions| {
-            pending.ask("more".to_owned(), QuestionSubject::Unknown, never)
+            pending.spawn_question("more".to_owned(), QuestionSubject::Unknown, never)
         };
-        assert_eq!(more(&mut pending), QuestionAdmission::None);
-        drop(pending.withdraw_those(|id, _| id == "0"));
-        assert_eq!(more(&mut pending), QuestionAdmission::Found);
+        assert_eq!(more(&mut pending), QuestionAdmission::Full);
+        drop(pending.withdraw_matching(|id, _| id == "0"));
+        assert_eq!(more(&mut pending), QuestionAdmission::Admitted);
     }
 }

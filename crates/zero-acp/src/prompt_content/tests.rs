@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn blocks(blocks: Value) -> Vec<ContentBlock> {
+fn parse_blocks(blocks: Value) -> Vec<ContentBlock> {
     serde_json::from_value(blocks).unwrap()
 }
 
 /// The words that come of some parts, or why none do.
 #[track_caller]
 fn check(parts: Value, folder: Option<&str>, expected: &str) {
-    let said = translate(&blocks(parts), folder.map(Path::new));
+    let said = translate_blocks(&parse_blocks(parts), folder.map(Path::new));
     let told = said.map_or_else(|error| format!("! {error}"), |said| said.text);
     assert_eq!(told, expected);
 }
@@ -63,7 +63,7 @@ fn the_folder_is_said_first_but_not_before_a_command() {
 fn a_folder_that_was_said_can_be_left_out_again() {
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(without_folder(text), expected);
+        assert_eq!(strip_folder(text), expected);
     }
     check("[Working directory: ~/project]\n\nhi", "hi");
     check("[Working directory: ~/project] hi", "[Working directory: ~/project] hi");
@@ -75,8 +75,8 @@ fn a_folder_that_was_said_can_be_left_out_again() {
 fn home_is_said_as_a_tilde() {
     #[track_caller]
     fn check(folder: &str, home: Option<&str>, expected: &str) {
-        assert_eq!(said_as(Path::new(folder), home.map(Path::new)), Path::new(expected));
-        let said = said_as(Path::new(folder), home.map(Path::new));
+        assert_eq!(abbreviate_home(Path::new(folder), home.map(Path::new)), Path::new(expected));
+        let said = abbreviate_home(Path::new(folder), home.map(Path::new));
         assert_eq!(said.to_str().unwrap(), expected);
     }
     check("/home/me/p", Some("/home/me"), "~/p");
@@ -111,7 +111,7 @@ fn a_prompt_has_to_say_something_that_can_be_sent() {
 fn the_size_is_bounded_with_the_folder_and_without() {
     let size = |text: &str, folder: Option<&str>| {
         let block = ContentBlock::from(text.to_owned());
-        translate(&[block], folder.map(Path::new)).map(|said| said.text.len())
+        translate_blocks(&[block], folder.map(Path::new)).map(|said| said.text.len())
     };
     let full = "a".repeat(TEXT_BYTES_MAX);
     assert_eq!(size(&full, None), Ok(TEXT_BYTES_MAX));
@@ -121,14 +121,14 @@ fn the_size_is_bounded_with_the_folder_and_without() {
     // Nothing more is taken in once it is too much.
     let many = vec![ContentBlock::from(full); 3];
     assert_eq!(
-        translate(&many, None),
+        translate_blocks(&many, None),
         too_long(TEXT_BYTES_MAX * 2 + 1).map(|_: usize| PromptContent::default())
     );
 }
 
 #[track_caller]
 fn check_pictures(parts: Value, attachments: &[(&str, Option<&str>)], pictures: &[&str]) {
-    let said = translate(&blocks(parts), None).unwrap();
+    let said = translate_blocks(&parse_blocks(parts), None).unwrap();
     let attached: Vec<_> =
         said.attachments.iter().map(|it| (it.mime.as_str(), it.name.as_deref())).collect();
     assert_eq!(attached, attachments);

@@ -13,40 +13,43 @@ use crate::update_presenter::{self, DeliveryMode};
 const HOST_CHARS_MAX: usize = 128;
 
 impl SessionActor {
-    pub(super) async fn news(&mut self, news: GatewayUpdate) {
+    pub(super) async fn handle_gateway_update(&mut self, news: GatewayUpdate) {
         match news {
-            GatewayUpdate::Entry(event) => self.entry(event).await,
-            GatewayUpdate::Away => {
+            GatewayUpdate::Entry(event) => self.handle_entry(event).await,
+            GatewayUpdate::Disconnected => {
                 tracing::warn!(session = %self.active.id, "the gateway is away; connecting again");
             }
-            GatewayUpdate::Back => tracing::info!(session = %self.active.id, "the gateway is back"),
+            GatewayUpdate::Reconnected => {
+                tracing::info!(session = %self.active.id, "the gateway is back")
+            }
             GatewayUpdate::Displaced { host } => {
                 tracing::warn!(session = %self.active.id, host, "the tools are hosted elsewhere");
-                self.displaced(&host).await;
+                self.report_displacement(&host).await;
             }
-            GatewayUpdate::Gone(error) => {
-                self.withdraw_all().await;
-                let updates =
-                    self.presenter.abandon("the gateway is gone; what became of it is not known");
-                self.tell(updates).await;
-                for run in self.runs() {
-                    self.fail(&run, rpc_error::of_link(&error));
+            GatewayUpdate::Lost(error) => {
+                self.withdraw_all_questions().await;
+                let updates = self
+                    .presenter
+                    .abandon_all("the gateway is gone; what became of it is not known");
+                self.send_updates(updates).await;
+                for run in self.pending_runs() {
+                    self.fail_prompt(&run, rpc_error::from_link_error(&error));
                 }
             }
         }
     }
 
     /// Says that the tools of this session are not here any more.
-    async fn displaced(&mut self, host: &str) {
+    async fn report_displacement(&mut self, host: &str) {
         let text = format!(
             "`{}` has opened this session, too, and has its tools now: what the agent does, it does \
              there; open the session again to have them here",
             text_sanitizer::one_line(host, HOST_CHARS_MAX)
         );
-        self.remark(text).await;
+        self.send_remark(text).await;
     }
 
-    async fn entry(&mut self, event: Event) {
+    async fn handle_entry(&mut self, event: Event) {
         // A replay does not tell of changes: what was changed meanwhile is told now.
         if event.seq <= self.told_until && !matches!(event.what, EventKind::Changed { .. }) {
             return;
@@ -54,70 +57,70 @@ impl SessionActor {
         self.told_until = self.told_until.max(event.seq);
         let ours = event.run.as_ref().is_some_and(|run| self.waiting.contains_key(run.as_str()));
         match (&event.run, &event.what) {
-            (Some(run), EventKind::RunEnded { .. }) => self.stopped.ended(run.as_str()),
-            (Some(run), _) => self.stopped.heard(run.as_str(), &self.active.near),
+            (Some(run), EventKind::RunEnded { .. }) => self.stopped.remove(run.as_str()),
+            (Some(run), _) => self.stopped.stop_again(run.as_str(), &self.active.near),
             (None, _) => {}
         }
         if let EventKind::Changed { .. } = event.what {
-            self.changed(&event).await;
+            self.handle_change(&event).await;
             return;
         }
         // Of others' runs nothing is told but the end of calls that were made here, and so were shown.
-        let is_shown =
-            matches!(&event.what, EventKind::ToolEnded { call, .. } if self.presenter.shows(call));
+        let is_shown = matches!(&event.what, EventKind::ToolEnded { call, .. } if self.presenter.has_shown(call));
         if !ours && !is_shown {
             return;
         }
         match &event.what {
             EventKind::ApprovalRequested(request) => {
-                let (updates, call) = self.presenter.asked_by(event.run.as_ref(), request);
-                self.tell(updates).await;
-                self.questions.permission_for_gateway(event.run.clone(), request, call);
-                self.withdraw_of_stopped().await;
+                let (updates, call) =
+                    self.presenter.present_run_approval(event.run.as_ref(), request);
+                self.send_updates(updates).await;
+                self.questions.ask_gateway_permission(event.run.clone(), request, call);
+                self.withdraw_stopped_questions().await;
             }
             EventKind::ApprovalResolved { id, answer, .. } => {
                 self.questions.withdraw(id);
-                self.answered(id, answer).await;
+                self.show_answer(id, answer).await;
             }
             EventKind::QuestionAsked(question) => {
-                self.questions.question_for_gateway(event.run.clone(), question);
-                self.withdraw_of_stopped().await;
+                self.questions.ask_gateway_question(event.run.clone(), question);
+                self.withdraw_stopped_questions().await;
             }
             EventKind::QuestionAnswered { id, .. } => {
                 self.questions.withdraw(id);
-                self.answered(id, "cancelled").await;
+                self.show_answer(id, "cancelled").await;
             }
             EventKind::RunEnded { end, .. } => {
                 let remark = self.unheeded.take();
-                let remark =
-                    remark.map(|text| self.presenter.closing_remark(event.run.as_ref(), &text));
+                let remark = remark
+                    .map(|text| self.presenter.present_closing_remark(event.run.as_ref(), &text));
                 let mut updates: Vec<SessionUpdate> = remark.into_iter().collect();
-                updates.extend(self.presenter.entry(&event, DeliveryMode::Live));
-                self.tell(updates).await;
+                updates.extend(self.presenter.present_entry(&event, DeliveryMode::Live));
+                self.send_updates(updates).await;
                 if let Some(run) = &event.run {
-                    let place = self.active.near.place();
-                    let answer = update_presenter::answer(end, run.as_str(), place);
-                    self.ended(run.as_str(), answer);
+                    let place = self.active.near.locality();
+                    let answer = update_presenter::build_response(end, run.as_str(), place);
+                    self.finish_prompt(run.as_str(), answer);
                 }
             }
             _ => {
-                let updates = self.presenter.entry(&event, DeliveryMode::Live);
-                self.tell(updates).await;
+                let updates = self.presenter.present_entry(&event, DeliveryMode::Live);
+                self.send_updates(updates).await;
             }
         }
     }
 
     /// Mode, model or title changed, whoever changed it.
-    async fn changed(&mut self, event: &Event) {
-        let mut updates = self.presenter.entry(event, DeliveryMode::Live);
+    async fn handle_change(&mut self, event: &Event) {
+        let mut updates = self.presenter.present_entry(event, DeliveryMode::Live);
         if let EventKind::Changed { field, value } = &event.what
             && field == "mode"
         {
-            self.mode_changed(value.as_deref(), event.seq).await;
+            self.handle_mode_change(value.as_deref(), event.seq).await;
         }
         {
-            let mut choices = self.active.choices();
-            choices.own_mode = self.active.own_mode.own();
+            let mut choices = self.active.options();
+            choices.own_mode = self.active.own_mode.chosen_mode();
             let mut info = choices.info.clone();
             if let EventKind::Changed { field, value } = &event.what {
                 match field.as_str() {
@@ -137,17 +140,17 @@ impl SessionActor {
                 choices.options(),
             )));
         }
-        self.tell(updates).await;
+        self.send_updates(updates).await;
     }
 
     /// The tools follow what the person chose; where they do not, that is said.
-    async fn mode_changed(&mut self, mode: Option<&str>, seq: u64) {
+    async fn handle_mode_change(&mut self, mode: Option<&str>, seq: u64) {
         let (own_mode, hands) = (&self.active.own_mode, &self.active.hands);
         let chosen = mode.and_then(|mode| mode.parse().ok());
-        own_mode.heard(chosen, seq);
-        if let Err(error) = own_mode.tell(&**hands).await {
+        own_mode.apply_ledger_mode(chosen, seq);
+        if let Err(error) = own_mode.apply_to_backend(&**hands).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
-        self.unheeded = own_mode.unheeded(chosen).filter(|_| !self.waiting.is_empty());
+        self.unheeded = own_mode.ignored_mode_message(chosen).filter(|_| !self.waiting.is_empty());
     }
 }

@@ -27,7 +27,7 @@ const PROMPTS_MAX: usize = 16;
 /// How long a run that was stopped may take to say so.
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// How long a gateway may take to hear that a run is stopped, before what waits for a person is let go.
-const HEARD_MAX: Duration = Duration::from_secs(1);
+const CANCEL_ACK_MAX: Duration = Duration::from_secs(1);
 /// How long a gateway may take to stop the runs of a session that is closed.
 const ABORT_MAX: Duration = Duration::from_secs(2);
 
@@ -45,13 +45,13 @@ pub(super) struct PendingPrompt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunDisposition {
     /// Nothing has to be done about it any more.
-    Settled,
+    Finished,
     /// It was stopped, and may not have heard of it.
-    Unheard,
+    CancelUnconfirmed,
 }
 
 impl SessionActor {
-    pub(super) async fn begin(&mut self, prompted: PromptMessage) {
+    pub(super) async fn start_prompt(&mut self, prompted: PromptMessage) {
         let PromptMessage { run, said, thinking, responder } = prompted;
         if self.waiting.len() >= PROMPTS_MAX {
             let error = rpc_error::bad_request(format!(
@@ -62,9 +62,9 @@ impl SessionActor {
         }
         let (cancel, heard) = (CancellationToken::new(), CancellationToken::new());
         let stopped = responder.cancellation();
-        let carrying = prompt_sender::carry(
+        let carrying = prompt_sender::deliver_prompt(
             Arc::clone(&self.active),
-            prompt_sender::SendQueueTicket::next(&self.active),
+            prompt_sender::SendQueueTicket::enqueue(&self.active),
             run.clone(),
             said,
             thinking,
@@ -78,12 +78,12 @@ impl SessionActor {
         });
         self.waiting.insert(run, PendingPrompt { responder, cancel, carrier, heard });
         for text in std::mem::take(&mut self.untold) {
-            self.remark(text).await;
+            self.send_remark(text).await;
         }
     }
 
     /// The prompts that are not answered yet.
-    pub(super) fn runs(&self) -> Vec<String> {
+    pub(super) fn pending_runs(&self) -> Vec<String> {
         self.waiting.keys().cloned().collect()
     }
 
@@ -94,20 +94,20 @@ impl SessionActor {
     }
 
     pub(super) async fn cancel_all(&mut self) {
-        self.runs().iter().for_each(|run| self.stop(run));
-        self.withdraw_all().await;
+        self.pending_runs().iter().for_each(|run| self.stop_run(run));
+        self.withdraw_all_questions().await;
     }
 
-    pub(super) async fn cancel(&mut self, run: &str) {
-        self.stop(run);
+    pub(super) async fn cancel_run(&mut self, run: &str) {
+        self.stop_run(run);
         // Those of other prompts are still asked; and with one that is over nothing goes.
         if self.waiting.contains_key(run) {
-            self.withdraw_of(run).await;
+            self.withdraw_run_questions(run).await;
         }
     }
 
     /// Stops a run. Whoever stops it twice has stopped it once.
-    fn stop(&self, run: &str) {
+    fn stop_run(&self, run: &str) {
         let Some(waiting) = self.waiting.get(run) else { return };
         if waiting.cancel.is_cancelled() {
             return;
@@ -116,13 +116,13 @@ impl SessionActor {
         let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
-            mailbox.put(SessionMessage::Overdue(run)).await;
+            mailbox.send(SessionMessage::CancelOverdue(run)).await;
         });
     }
 
     /// Lets those go who wait for the answer to a question, as soon as the gateway has heard which runs
     /// are stopped: told before, they would say so there, and a run that is to end would go on.
-    pub(super) fn let_go_when_heard(&self, withdrawn: WithdrawnQuestions) {
+    pub(super) fn release_after_cancel(&self, withdrawn: WithdrawnQuestions) {
         let stopped = self.waiting.values().filter(|waiting| waiting.cancel.is_cancelled());
         let heard: Vec<_> = stopped.map(|waiting| waiting.heard.clone()).collect();
         if withdrawn.is_empty() || heard.is_empty() {
@@ -130,64 +130,66 @@ impl SessionActor {
         }
         tokio::spawn(async move {
             let all_heard = join_all(heard.iter().map(CancellationToken::cancelled));
-            if timeout(HEARD_MAX, all_heard).await.is_err() {
+            if timeout(CANCEL_ACK_MAX, all_heard).await.is_err() {
                 tracing::debug!("a gateway has not heard of a run that was stopped");
             }
             drop(withdrawn);
         });
     }
 
-    pub(super) fn carried(&mut self, run: &str, how: PromptSendFailure) {
+    pub(super) fn handle_send_failure(&mut self, run: &str, how: PromptSendFailure) {
         match how {
             PromptSendFailure::Cancelled => {
-                self.answer(run, Ok(cancelled()), RunDisposition::Settled)
+                self.answer_prompt(run, Ok(cancelled_response()), RunDisposition::Finished)
             }
-            PromptSendFailure::Failed(error) => self.fail(run, error),
+            PromptSendFailure::Failed(error) => self.fail_prompt(run, error),
         }
     }
 
     /// Answers a prompt of whose run nothing more is known. Whoever has stopped it is told that.
-    pub(super) fn fail(&mut self, run: &str, error: Error) {
+    pub(super) fn fail_prompt(&mut self, run: &str, error: Error) {
         match self.is_stopped(run) {
-            true => self.answer(run, Ok(cancelled()), RunDisposition::Unheard),
-            false => self.answer(run, Err(error), RunDisposition::Settled),
+            true => {
+                self.answer_prompt(run, Ok(cancelled_response()), RunDisposition::CancelUnconfirmed)
+            }
+            false => self.answer_prompt(run, Err(error), RunDisposition::Finished),
         }
     }
 
     /// Answers a prompt whose run is over. Whoever has stopped it is told that, also where it came to
     /// its end before the gateway heard of it.
-    pub(super) fn ended(&mut self, run: &str, answer: Result<PromptResponse, Error>) {
+    pub(super) fn finish_prompt(&mut self, run: &str, answer: Result<PromptResponse, Error>) {
         let answer = match (self.is_stopped(run), answer) {
             (true, Ok(response)) => {
                 let mut stopped = response;
                 stopped.stop_reason = StopReason::Cancelled;
                 Ok(stopped)
             }
-            (true, Err(_)) => Ok(cancelled()),
+            (true, Err(_)) => Ok(cancelled_response()),
             (false, answer) => answer,
         };
-        self.answer(run, answer, RunDisposition::Settled);
+        self.answer_prompt(run, answer, RunDisposition::Finished);
     }
 
     fn is_stopped(&self, run: &str) -> bool {
         self.waiting.get(run).is_some_and(|waiting| waiting.cancel.is_cancelled())
     }
 
-    pub(super) async fn overdue(&mut self, run: &str) {
+    pub(super) async fn handle_overdue_cancel(&mut self, run: &str) {
         if self.waiting.contains_key(run) {
             tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
-            self.withdraw_of(run).await;
+            self.withdraw_run_questions(run).await;
             let words = "it was stopped; what became of it is not known";
-            let stopping = self.stopping(run);
-            let which = |call: &str, of: Option<&RunId>| stopping.takes_call(call, of);
-            let updates = self.presenter.abandon_those(words, which);
-            self.tell(updates).await;
-            self.answer(run, Ok(cancelled()), RunDisposition::Unheard);
+            let stopping = self.run_cancellation(run);
+            let which = |call: &str, of: Option<&RunId>| stopping.covers_call(call, of);
+            let updates = self.presenter.abandon_matching(words, which);
+            self.send_updates(updates).await;
+            self.answer_prompt(run, Ok(cancelled_response()), RunDisposition::CancelUnconfirmed);
         }
     }
 
     /// What goes with a run that was stopped.
-    pub(super) fn stopping<'a>(&self, run: &'a str) -> RunCancellation<'a> {
+    pub(super) fn run_cancellation<'a>(&self, run: &'a str) -> RunCancellation<'a> {
         RunCancellation {
             run,
             is_last: self.waiting.values().all(|waiting| waiting.cancel.is_cancelled()),
@@ -197,7 +199,7 @@ impl SessionActor {
     }
 
     /// Answers a prompt, once. Nothing of its run is told after that.
-    pub(super) fn answer(
+    pub(super) fn answer_prompt(
         &mut self,
         run: &str,
         answer: Result<PromptResponse, Error>,
@@ -205,16 +207,17 @@ impl SessionActor {
     ) {
         let Some(waiting) = self.waiting.remove(run) else { return };
         match fate {
-            RunDisposition::Settled => waiting.carrier.abort(),
-            RunDisposition::Unheard => self.stopped.add(run.to_owned(), waiting.carrier),
+            RunDisposition::Finished => waiting.carrier.abort(),
+            RunDisposition::CancelUnconfirmed => self.stopped.add(run.to_owned(), waiting.carrier),
         }
         match &answer {
             Ok(response) => tracing::debug!(run, stop = ?response.stop_reason, "a prompt is over"),
             Err(error) => tracing::debug!(run, error = error.message, "a prompt failed"),
         }
         let answer = answer.and_then(|response| {
-            serde_json::to_value(response)
-                .map_err(|_| rpc_error::failed("internal", "zero made a mistake of its own", false))
+            serde_json::to_value(response).map_err(|_| {
+                rpc_error::operation_failed("internal", "zero made a mistake of its own", false)
+            })
         });
         let _ = waiting.responder.respond_with_result(answer);
     }
@@ -225,25 +228,25 @@ impl SessionActor {
         self.active.own_calls.cancel_all(&self.active.id.0);
         let fate = match on_eof {
             DisconnectPolicy::Abort => {
-                self.stop_all().await;
-                RunDisposition::Unheard
+                self.stop_all_runs().await;
+                RunDisposition::CancelUnconfirmed
             }
-            DisconnectPolicy::Detach => RunDisposition::Settled,
+            DisconnectPolicy::Detach => RunDisposition::Finished,
         };
         drop(withdrawn);
-        let updates = self.presenter.abandon("the session was closed");
-        self.tell(updates).await;
-        for run in self.runs() {
-            self.answer(&run, Ok(cancelled()), fate);
+        let updates = self.presenter.abandon_all("the session was closed");
+        self.send_updates(updates).await;
+        for run in self.pending_runs() {
+            self.answer_prompt(&run, Ok(cancelled_response()), fate);
         }
         self.active.near.leave().await;
     }
 
     /// Stops all runs at once. A gateway that takes too long is not waited for, and hears it later.
-    async fn stop_all(&mut self) {
+    async fn stop_all_runs(&mut self) {
         self.waiting.values().for_each(|waiting| waiting.cancel.cancel());
         let waiting = self.waiting.values_mut().map(|waiting| &mut waiting.carrier);
-        let carriers = waiting.chain(self.stopped.carriers());
+        let carriers = waiting.chain(self.stopped.stop_tasks());
         if timeout(ABORT_MAX, join_all(carriers)).await.is_err() {
             tracing::warn!(session = %self.active.id, "runs were stopped and did not say so");
         }
@@ -251,6 +254,6 @@ impl SessionActor {
 }
 
 /// The answer to a prompt that was stopped before anybody worked on it, or by closing its session.
-fn cancelled() -> PromptResponse {
+fn cancelled_response() -> PromptResponse {
     PromptResponse::new(StopReason::Cancelled)
 }

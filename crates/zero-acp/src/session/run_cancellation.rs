@@ -19,13 +19,13 @@ pub(super) struct RunCancellation<'a> {
 
 impl RunCancellation<'_> {
     /// Whether something goes with it that a run wanted; which one may not be known.
-    pub(super) fn takes(&self, of: Option<&RunId>) -> bool {
+    pub(super) fn covers_run(&self, of: Option<&RunId>) -> bool {
         of.map_or(self.is_last, |of| of.as_str() == self.run)
     }
 
     /// Whether a call does.
-    pub(super) fn takes_call(&self, call: &str, of: Option<&RunId>) -> bool {
-        self.takes(of) && (of.is_some() || !self.own_calls.has(&self.session, call))
+    pub(super) fn covers_call(&self, call: &str, of: Option<&RunId>) -> bool {
+        self.covers_run(of) && (of.is_some() || !self.own_calls.contains(&self.session, call))
     }
 }
 
@@ -36,16 +36,16 @@ mod tests {
     #[test]
     fn what_is_of_no_run_goes_with_the_last_one() {
         let own_calls = Arc::new(CallTable::default());
-        let _begun = own_calls.begin("s", "own").unwrap();
+        let _begun = own_calls.register("s", "own").unwrap();
         let (r1, r2) = (RunId::new("r1").unwrap(), RunId::new("r2").unwrap());
         for is_last in [false, true] {
             let own_calls = Arc::clone(&own_calls);
             let stopping = RunCancellation { run: "r1", is_last, session: "s".into(), own_calls };
-            assert!(stopping.takes(Some(&r1)) && !stopping.takes(Some(&r2)));
-            assert_eq!(stopping.takes(None), is_last);
-            assert!(stopping.takes_call("c", Some(&r1)) && !stopping.takes_call("c", Some(&r2)));
-            assert_eq!(stopping.takes_call("c", None), is_last);
-            assert!(!stopping.takes_call("own", None), "the client stops it itself");
+            assert!(stopping.covers_run(Some(&r1)) && !stopping.covers_run(Some(&r2)));
+            assert_eq!(stopping.covers_run(None), is_last);
+            assert!(stopping.covers_call("c", Some(&r1)) && !stopping.covers_call("c", Some(&r2)));
+            assert_eq!(stopping.covers_call("c", None), is_last);
+            assert!(!stopping.covers_call("own", None), "the client stops it itself");
         }
     }
 }

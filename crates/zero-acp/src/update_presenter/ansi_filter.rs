@@ -3,7 +3,7 @@
 //! order may be cut anywhere.
 
 /// Longest order that is remembered; a longer one is dropped like any other.
-const ORDER_CHARS_MAX: usize = 32;
+const SEQUENCE_CHARS_MAX: usize = 32;
 /// Characters of a text order that are swallowed. Output must not vanish because one was never ended.
 const SWALLOWED_MAX: usize = 4096;
 
@@ -11,9 +11,9 @@ const SWALLOWED_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnsiFilterMode {
     /// Colours and moves within the text, for a terminal.
-    Looks,
+    Styled,
     /// Nothing, for plain text: a line that is written over is written over.
-    Words,
+    PlainText,
 }
 
 /// Takes what is printed piece by piece.
@@ -31,9 +31,9 @@ pub(super) struct AnsiFilter {
 enum AnsiFilterState {
     Plain,
     Escape,
-    Order,
-    Text,
-    TextEscape,
+    Sequence,
+    StringSequence,
+    StringEscape,
     Charset,
 }
 
@@ -49,91 +49,97 @@ impl AnsiFilter {
     }
 
     /// All at once.
-    pub(super) fn washed(keep: AnsiFilterMode, text: &str) -> String {
+    pub(super) fn filter_all(keep: AnsiFilterMode, text: &str) -> String {
         let mut clean = String::with_capacity(text.len());
-        Self::new(keep).wash(text, &mut clean);
+        Self::new(keep).filter(text, &mut clean);
         clean
     }
 
     /// Adds a piece to what is shown already.
-    pub(super) fn wash(&mut self, piece: &str, shown: &mut String) {
+    pub(super) fn filter(&mut self, piece: &str, shown: &mut String) {
         for c in piece.chars() {
-            self.take(c, shown);
+            self.read_char(c, shown);
         }
     }
 
-    fn take(&mut self, c: char, shown: &mut String) {
+    fn read_char(&mut self, c: char, shown: &mut String) {
         match (self.state, c) {
-            (AnsiFilterState::Text, '\u{1b}') => self.state = AnsiFilterState::TextEscape,
-            (AnsiFilterState::Text, '\u{7}' | '\u{9c}') => self.state = AnsiFilterState::Plain,
-            (AnsiFilterState::Text, '\n') => self.plain(c, shown),
-            (AnsiFilterState::Text, _) => {
+            (AnsiFilterState::StringSequence, '\u{1b}') => {
+                self.state = AnsiFilterState::StringEscape
+            }
+            (AnsiFilterState::StringSequence, '\u{7}' | '\u{9c}') => {
+                self.state = AnsiFilterState::Plain
+            }
+            (AnsiFilterState::StringSequence, '\n') => self.read_plain(c, shown),
+            (AnsiFilterState::StringSequence, _) => {
                 self.swallowed = self.swallowed.saturating_add(1);
                 if self.swallowed > SWALLOWED_MAX {
                     self.state = AnsiFilterState::Plain;
                 }
             }
-            (AnsiFilterState::TextEscape, '\\') | (AnsiFilterState::Charset, ' '..='~') => {
+            (AnsiFilterState::StringEscape, '\\') | (AnsiFilterState::Charset, ' '..='~') => {
                 self.state = AnsiFilterState::Plain
             }
             (_, '\u{1b}') => self.state = AnsiFilterState::Escape,
-            (AnsiFilterState::Escape | AnsiFilterState::TextEscape, c) => self.escape(c, shown),
-            (AnsiFilterState::Order, c) => self.order(c, shown),
-            (AnsiFilterState::Plain | AnsiFilterState::Charset, c) => self.plain(c, shown),
+            (AnsiFilterState::Escape | AnsiFilterState::StringEscape, c) => {
+                self.read_escape(c, shown)
+            }
+            (AnsiFilterState::Sequence, c) => self.read_sequence(c, shown),
+            (AnsiFilterState::Plain | AnsiFilterState::Charset, c) => self.read_plain(c, shown),
         }
     }
 
-    fn escape(&mut self, c: char, shown: &mut String) {
+    fn read_escape(&mut self, c: char, shown: &mut String) {
         match c {
-            '[' => self.begin_order(),
-            ']' | 'P' | 'X' | '^' | '_' => self.begin_text(),
+            '[' => self.begin_sequence(),
+            ']' | 'P' | 'X' | '^' | '_' => self.begin_string(),
             '(' | ')' | '*' | '+' | '-' | '.' | '/' | '#' | '%' | ' ' => {
                 self.state = AnsiFilterState::Charset
             }
             '!'..='~' => self.state = AnsiFilterState::Plain,
-            c => self.plain(c, shown),
+            c => self.read_plain(c, shown),
         }
     }
 
-    fn begin_order(&mut self) {
+    fn begin_sequence(&mut self) {
         self.order.clear();
-        self.state = AnsiFilterState::Order;
+        self.state = AnsiFilterState::Sequence;
     }
 
-    fn begin_text(&mut self) {
+    fn begin_string(&mut self) {
         self.swallowed = 0;
-        self.state = AnsiFilterState::Text;
+        self.state = AnsiFilterState::StringSequence;
     }
 
-    fn order(&mut self, c: char, shown: &mut String) {
+    fn read_sequence(&mut self, c: char, shown: &mut String) {
         match c {
             ' '..='?' => {
-                if self.order.len() < ORDER_CHARS_MAX {
+                if self.order.len() < SEQUENCE_CHARS_MAX {
                     self.order.push(c);
                 }
             }
             '@'..='~' => {
                 self.state = AnsiFilterState::Plain;
-                let is_short = self.order.len() < ORDER_CHARS_MAX;
+                let is_short = self.order.len() < SEQUENCE_CHARS_MAX;
                 let is_numbers =
                     self.order.bytes().all(|b| b.is_ascii_digit() || b";:".contains(&b));
                 let is_look = matches!(c, 'm' | 'K' | 'J' | 'A'..='H');
-                if self.keep == AnsiFilterMode::Looks && is_short && is_numbers && is_look {
+                if self.keep == AnsiFilterMode::Styled && is_short && is_numbers && is_look {
                     shown.push_str("\u{1b}[");
                     shown.push_str(&self.order);
                     shown.push(c);
                 }
             }
-            c => self.plain(c, shown),
+            c => self.read_plain(c, shown),
         }
     }
 
-    fn plain(&mut self, c: char, shown: &mut String) {
+    fn read_plain(&mut self, c: char, shown: &mut String) {
         self.state = AnsiFilterState::Plain;
         match c {
-            '\u{9b}' => self.begin_order(),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.begin_text(),
-            '\r' | '\u{8}' if self.keep == AnsiFilterMode::Looks => shown.push(c),
+            '\u{9b}' => self.begin_sequence(),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.begin_string(),
+            '\r' | '\u{8}' if self.keep == AnsiFilterMode::Styled => shown.push(c),
             '\r' => self.returned = true,
             '\u{8}' => {
                 if !shown.ends_with('\n') {
@@ -163,17 +169,17 @@ mod tests {
     /// However it is cut into pieces, the same comes out.
     #[track_caller]
     fn check(keep: AnsiFilterMode, printed: &str, expected: &str) {
-        assert_eq!(AnsiFilter::washed(keep, printed), expected, "{printed:?} whole");
+        assert_eq!(AnsiFilter::filter_all(keep, printed), expected, "{printed:?} whole");
         let (mut washer, mut shown) = (AnsiFilter::new(keep), String::new());
         for c in printed.chars() {
-            washer.wash(c.encode_utf8(&mut [0; 4]), &mut shown);
+            washer.filter(c.encode_utf8(&mut [0; 4]), &mut shown);
         }
         assert_eq!(shown, expected, "{printed:?} in pieces");
     }
 
     #[test]
     fn a_terminal_gets_colours_and_no_orders() {
-        let check = |printed, expected| check(AnsiFilterMode::Looks, printed, expected);
+        let check = |printed, expected| check(AnsiFilterMode::Styled, printed, expected);
         check("\u{1b}[1;31mred\u{1b}[0m\r\n", "\u{1b}[1;31mred\u{1b}[0m\r\n");
         check("10%\r20%\u{1b}[K", "10%\r20%\u{1b}[K");
         check("a\u{1b}]52;c;ZXZpbA==\u{7}b", "ab");
@@ -187,7 +193,7 @@ mod tests {
 
     #[test]
     fn plain_text_gets_words() {
-        let check = |printed, expected| check(AnsiFilterMode::Words, printed, expected);
+        let check = |printed, expected| check(AnsiFilterMode::PlainText, printed, expected);
         check("\u{1b}[1;31mred\u{1b}[0m\r\n", "red\n");
         check("one\n10%\r20%\r\n", "one\n20%\n");
         check("ab\u{8}c", "ac");
@@ -198,6 +204,6 @@ mod tests {
     #[test]
     fn an_order_without_an_end_hides_little() {
         let printed = format!("\u{1b}]{}end", "x".repeat(SWALLOWED_MAX + 1));
-        check(AnsiFilterMode::Words, &printed, "end");
+        check(AnsiFilterMode::PlainText, &printed, "end");
     }
 }

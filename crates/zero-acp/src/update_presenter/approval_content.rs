@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use zero_core::ToolKind;
 use zero_core::event::{ApprovalEffect, ApprovalRequest, CallDisplay};
 
-use super::call_content::{change, words_of};
-use crate::text_sanitizer::{code, escaped, fenced, one_line, shortened, visible};
+use super::call_content::{diff_content, text_content};
+use crate::text_sanitizer::{
+    code_block, escape_to_line, inline_code, make_visible, one_line, shorten_middle,
+};
 
 /// Most bytes of a command; where it is longer, what is left out is counted.
 const COMMAND_BYTES_MAX: usize = 1024 * 1024;
@@ -19,7 +21,7 @@ const EFFECTS_MAX: usize = 100;
 const REASON_CHARS_MAX: usize = 2000;
 
 /// The answers a person can choose: one of each kind, and always a way to say no.
-pub(crate) fn options(request: &ApprovalRequest) -> Vec<PermissionOption> {
+pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOption> {
     let mut options: Vec<PermissionOption> = Vec::new();
     for option in &request.options {
         let kind = match option.id.as_str() {
@@ -31,7 +33,11 @@ pub(crate) fn options(request: &ApprovalRequest) -> Vec<PermissionOption> {
             _ => continue,
         };
         if options.iter().all(|other| other.kind != kind) {
-            options.push(PermissionOption::new(option.id.clone(), escaped(&option.name), kind));
+            options.push(PermissionOption::new(
+                option.id.clone(),
+                escape_to_line(&option.name),
+                kind,
+            ));
         }
     }
     if options.iter().all(|option| option.kind != PermissionOptionKind::RejectOnce) {
@@ -42,7 +48,7 @@ pub(crate) fn options(request: &ApprovalRequest) -> Vec<PermissionOption> {
 }
 
 /// What it is about, in a line. A command is called by its own words: the model's might be other ones.
-pub(super) fn title(request: &ApprovalRequest, chars_max: usize) -> String {
+pub(super) fn question_title(request: &ApprovalRequest, chars_max: usize) -> String {
     match request.commands.as_slice() {
         [] => one_line(&request.title, chars_max),
         [command] => one_line(command, chars_max),
@@ -53,7 +59,7 @@ pub(super) fn title(request: &ApprovalRequest, chars_max: usize) -> String {
 }
 
 /// How to picture it, where nothing better is known.
-pub(super) fn kind(request: &ApprovalRequest) -> Option<ToolKind> {
+pub(super) fn question_kind(request: &ApprovalRequest) -> Option<ToolKind> {
     match (&request.commands[..], &request.preview) {
         ([_, ..], _) => Some(ToolKind::Execute),
         (_, Some(CallDisplay::Diff { .. })) => Some(ToolKind::Edit),
@@ -62,7 +68,7 @@ pub(super) fn kind(request: &ApprovalRequest) -> Option<ToolKind> {
 }
 
 /// What it was given, where the call itself is not known.
-pub(super) fn raw_input(request: &ApprovalRequest) -> Option<Value> {
+pub(super) fn question_input(request: &ApprovalRequest) -> Option<Value> {
     match request.commands.as_slice() {
         [] => None,
         [command] => Some(json!({ "command": command, "cwd": request.cwd })),
@@ -71,11 +77,11 @@ pub(super) fn raw_input(request: &ApprovalRequest) -> Option<Value> {
 }
 
 /// Everything that is shown.
-pub(super) fn shown(request: &ApprovalRequest, cwd: &Path) -> Vec<ToolCallContent> {
+pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<ToolCallContent> {
     let mut shown = Vec::new();
     let mut preview = request.preview.as_ref();
     if let Some(CallDisplay::Diff { .. }) = preview {
-        shown.extend(preview.take().and_then(|diff| change(diff, cwd)));
+        shown.extend(preview.take().and_then(|diff| diff_content(diff, cwd)));
     }
     let mut beside = match preview {
         Some(CallDisplay::Markdown { text }) => text.as_str(),
@@ -85,45 +91,46 @@ pub(super) fn shown(request: &ApprovalRequest, cwd: &Path) -> Vec<ToolCallConten
         // A preview that begins with the command says next where it would run, and with what.
         let said = others.is_empty().then(|| beside.strip_prefix(first.as_str())).flatten();
         let said = said.and_then(|rest| rest.strip_prefix("\n\nin "));
-        let mut text: Vec<String> = request.commands.iter().map(|line| command(line)).collect();
+        let mut text: Vec<String> =
+            request.commands.iter().map(|line| command_block(line)).collect();
         match said {
             Some(rest) => {
                 beside = "";
                 let (folder, with) = rest.split_once('\n').unwrap_or((rest, ""));
-                text.push(format!("in {}", code(folder)));
+                text.push(format!("in {}", inline_code(folder)));
                 if !with.trim().is_empty() {
-                    let with = shortened(with.trim_matches('\n'), COMMAND_BYTES_MAX);
-                    text.push(fenced(&visible(&with), ""));
+                    let with = shorten_middle(with.trim_matches('\n'), COMMAND_BYTES_MAX);
+                    text.push(code_block(&make_visible(&with), ""));
                 }
             }
-            None => text.push(format!("in {}", code(&request.cwd))),
+            None => text.push(format!("in {}", inline_code(&request.cwd))),
         }
         shown.push(ToolCallContent::from(text.join("\n\n")));
     }
-    shown.extend(words_of(beside));
-    shown.extend(words_of(&why(request)));
+    shown.extend(text_content(beside));
+    shown.extend(text_content(&reason_text(request)));
     shown
 }
 
-fn command(line: &str) -> String {
-    fenced(&visible(&shortened(line, COMMAND_BYTES_MAX)), "sh")
+fn command_block(line: &str) -> String {
+    code_block(&make_visible(&shorten_middle(line, COMMAND_BYTES_MAX)), "sh")
 }
 
-fn why(request: &ApprovalRequest) -> String {
+fn reason_text(request: &ApprovalRequest) -> String {
     let mut lines = Vec::new();
     if !request.commands.is_empty() && !request.title.is_empty() {
-        lines.push(format!("What the agent says it does: {}", plain(&request.title)));
+        lines.push(format!("What the agent says it does: {}", reason_line(&request.title)));
     }
     if !request.reason.is_empty() {
-        lines.push(format!("Why you are asked: {}", plain(&request.reason)));
+        lines.push(format!("Why you are asked: {}", reason_line(&request.reason)));
     }
     if !request.risk.is_empty() {
-        lines.push(format!("Risk: {}", plain(&request.risk)));
+        lines.push(format!("Risk: {}", reason_line(&request.risk)));
     }
     let effect = |effect: &ApprovalEffect| {
         let ApprovalEffect { kind, target, verdict, reason } = effect;
-        let (kind, verdict) = (plain(kind), plain(verdict));
-        format!("- {kind} {} ({verdict}: {})", code(target), plain(reason))
+        let (kind, verdict) = (reason_line(kind), reason_line(verdict));
+        format!("- {kind} {} ({verdict}: {})", inline_code(target), reason_line(reason))
     };
     let mut effects: Vec<String> = request.effects.iter().take(EFFECTS_MAX).map(effect).collect();
     let left_out = request.effects.len().saturating_sub(EFFECTS_MAX);
@@ -136,7 +143,7 @@ fn why(request: &ApprovalRequest) -> String {
     lines.join("\n\n")
 }
 
-fn plain(text: &str) -> String {
+fn reason_line(text: &str) -> String {
     one_line(text, REASON_CHARS_MAX)
 }
 
@@ -171,7 +178,7 @@ mod tests {
 
     #[track_caller]
     fn check(request: &ApprovalRequest, expected: &[&str]) {
-        let shown = shown(request, Path::new("/w"));
+        let shown = question_content(request, Path::new("/w"));
         let text = |content: &ToolCallContent| {
             let content = serde_json::to_value(content).unwrap();
             content["content"]["text"].as_str().map_or(content.to_string(), str::to_owned)
@@ -217,7 +224,7 @@ mod tests {
     fn a_command_is_called_by_its_own_words() {
         #[track_caller]
         fn check(commands: &[&str], expected: &str) {
-            assert_eq!(title(&request(commands, None), 12), expected);
+            assert_eq!(question_title(&request(commands, None), 12), expected);
         }
         check(&[], "Tidy up");
         check(&["rm\n -rf /"], "rm -rf /");
@@ -235,7 +242,7 @@ mod tests {
             };
             let options_given = given.iter().map(option).collect();
             let request = ApprovalRequest { options: options_given, ..request(&[], None) };
-            assert_eq!(serde_json::to_value(options(&request)).unwrap(), expected);
+            assert_eq!(serde_json::to_value(permission_options(&request)).unwrap(), expected);
         }
         let no = json!({"optionId": "reject_once", "name": "Reject", "kind": "reject_once"});
         check(

@@ -10,7 +10,7 @@ use zero_core::ToolKind;
 use zero_core::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
 
 use super::ansi_filter::{AnsiFilter, AnsiFilterMode};
-use crate::text_sanitizer::{fenced, shortened, visible};
+use crate::text_sanitizer::{code_block, make_visible, shorten_middle};
 
 /// Most bytes of words shown of a result.
 pub(super) const SHOWN_BYTES_MAX: usize = 256 * 1024;
@@ -33,7 +33,7 @@ pub(super) struct CallResultView<'a> {
 
 impl CallResultView<'_> {
     /// What the model is told, in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn model_text(&self) -> String {
         let mut told = String::new();
         for piece in self.content {
             if let ResultContent::Text { text } = piece {
@@ -47,23 +47,23 @@ impl CallResultView<'_> {
     }
 
     /// What a command wrote, with its colours where they are known.
-    pub(super) fn wrote(&self) -> String {
+    pub(super) fn command_output(&self) -> String {
         match self.display {
             Some(CallDisplay::Markdown { text }) if !text.is_empty() => text.clone(),
-            _ => self.told(),
+            _ => self.model_text(),
         }
     }
 
     /// Everything that is shown of it where there is no terminal.
-    pub(super) fn shown(&self, kind: ToolKind, cwd: &Path) -> Vec<ToolCallContent> {
+    pub(super) fn display_content(&self, kind: ToolKind, cwd: &Path) -> Vec<ToolCallContent> {
         let mut shown = Vec::new();
-        let told = self.told();
+        let told = self.model_text();
         match (self.status, self.display) {
             (_, Some(CallDisplay::Diff { unified, .. })) => {
-                shown.extend(self.display.and_then(|display| change(display, cwd)));
+                shown.extend(self.display.and_then(|display| diff_content(display, cwd)));
                 // The change is not told twice.
                 let words = told.trim_end().strip_suffix(unified.trim_end()).unwrap_or(&told);
-                shown.extend(words_of(words.trim_end()));
+                shown.extend(text_content(words.trim_end()));
             }
             (ToolCallStatus::Completed, display) => {
                 let summary = match display {
@@ -72,27 +72,31 @@ impl CallResultView<'_> {
                 };
                 match kind {
                     ToolKind::Execute if told.is_empty() => {
-                        shown.extend(code_of(&self.wrote(), "console"));
+                        shown.extend(code_content(&self.command_output(), "console"));
                     }
-                    ToolKind::Execute => shown.extend(code_of(&told, "console")),
+                    ToolKind::Execute => shown.extend(code_content(&told, "console")),
                     ToolKind::Read | ToolKind::Search => {
-                        shown.extend(words_of(summary));
+                        shown.extend(text_content(summary));
                         if told.trim() != summary.trim() {
-                            shown.extend(code_of(&told, ""));
+                            shown.extend(code_content(&told, ""));
                         }
                     }
-                    _ if summary.is_empty() => shown.extend(words_of(&told)),
-                    _ => shown.extend(words_of(summary)),
+                    _ if summary.is_empty() => shown.extend(text_content(&told)),
+                    _ => shown.extend(text_content(summary)),
                 }
             }
             // Why it gave nothing is in the words, whatever else there is.
-            _ => shown.extend(words_of(if told.is_empty() { ended(self.status) } else { &told })),
+            _ => shown.extend(text_content(if told.is_empty() {
+                end_label(self.status)
+            } else {
+                &told
+            })),
         }
-        shown.extend(self.pictures());
+        shown.extend(self.image_content());
         shown
     }
 
-    fn pictures(&self) -> Vec<ToolCallContent> {
+    fn image_content(&self) -> Vec<ToolCallContent> {
         let mut left = PICTURES_BYTES_MAX;
         let picture = |piece: &ResultContent| match piece {
             ResultContent::Text { .. } => None,
@@ -101,17 +105,19 @@ impl CallResultView<'_> {
                 let image = ImageContent::new(data.clone(), mime.clone());
                 Some(ToolCallContent::from(ContentBlock::Image(image)))
             }
-            ResultContent::Image { mime, .. } => words_of(&format!("({mime}, too large to show)")),
+            ResultContent::Image { mime, .. } => {
+                text_content(&format!("({mime}, too large to show)"))
+            }
         };
         self.content.iter().filter_map(picture).collect()
     }
 
     /// What programs read.
-    pub(super) fn raw(&self) -> Value {
+    pub(super) fn raw_output(&self) -> Value {
         let mut left = RAW_BYTES_MAX;
         let piece = |piece: &ResultContent| match piece {
             ResultContent::Text { text } => {
-                let short = shortened(text, left);
+                let short = shorten_middle(text, left);
                 left = left.saturating_sub(text.len());
                 let is_cut = short.len() != text.len();
                 let mut piece = json!({ "type": "text", "text": short });
@@ -130,7 +136,7 @@ impl CallResultView<'_> {
 }
 
 /// How a call ended that said nothing.
-pub(super) fn ended(status: ToolCallStatus) -> &'static str {
+pub(super) fn end_label(status: ToolCallStatus) -> &'static str {
     match status {
         ToolCallStatus::Completed => "",
         ToolCallStatus::Failed => "it failed and did not say why",
@@ -141,22 +147,24 @@ pub(super) fn ended(status: ToolCallStatus) -> &'static str {
 }
 
 /// Words as they are; nothing where there are none.
-pub(super) fn words_of(text: &str) -> Option<ToolCallContent> {
-    let text = shortened(text, SHOWN_BYTES_MAX);
-    (!text.trim().is_empty()).then(|| ToolCallContent::from(visible(&text).into_owned()))
+pub(super) fn text_content(text: &str) -> Option<ToolCallContent> {
+    let text = shorten_middle(text, SHOWN_BYTES_MAX);
+    (!text.trim().is_empty()).then(|| ToolCallContent::from(make_visible(&text).into_owned()))
 }
 
 /// Words that are no Markdown.
-pub(super) fn code_of(text: &str, language: &str) -> Option<ToolCallContent> {
-    let text = AnsiFilter::washed(AnsiFilterMode::Words, &shortened(text, SHOWN_BYTES_MAX));
-    (!text.trim().is_empty()).then(|| ToolCallContent::from(fenced(&visible(&text), language)))
+pub(super) fn code_content(text: &str, language: &str) -> Option<ToolCallContent> {
+    let text =
+        AnsiFilter::filter_all(AnsiFilterMode::PlainText, &shorten_middle(text, SHOWN_BYTES_MAX));
+    (!text.trim().is_empty())
+        .then(|| ToolCallContent::from(code_block(&make_visible(&text), language)))
 }
 
 /// A change, as clients draw it. Where its texts are not known it is told as hunks, since a change
 /// without the text before would look like a new file.
-pub(super) fn change(shown: &CallDisplay, cwd: &Path) -> Option<ToolCallContent> {
+pub(super) fn diff_content(shown: &CallDisplay, cwd: &Path) -> Option<ToolCallContent> {
     let (path, unified, old, new, partial) = match shown {
-        CallDisplay::Markdown { text } => return words_of(text),
+        CallDisplay::Markdown { text } => return text_content(text),
         CallDisplay::Diff { path, unified, old_text, new_text, partial } => {
             (path, unified, old_text.as_deref(), new_text.as_deref(), *partial)
         }
@@ -170,10 +178,10 @@ pub(super) fn change(shown: &CallDisplay, cwd: &Path) -> Option<ToolCallContent>
         (None, None) => false,
     };
     if !is_known {
-        let hunks = fenced(&visible(&shortened(unified, SHOWN_BYTES_MAX)), "diff");
+        let hunks = code_block(&make_visible(&shorten_middle(unified, SHOWN_BYTES_MAX)), "diff");
         return Some(ToolCallContent::from(format!(
             "{}\n{hunks}",
-            crate::text_sanitizer::code(path)
+            crate::text_sanitizer::inline_code(path)
         )));
     }
     let cut = |text: &str| {
@@ -188,18 +196,18 @@ pub(super) fn change(shown: &CallDisplay, cwd: &Path) -> Option<ToolCallContent>
     if new.is_none() {
         flags.insert("zero/removed".to_owned(), Value::Bool(true));
     }
-    let diff = Diff::new(absolute(path, cwd), new.map(cut).unwrap_or_default())
+    let diff = Diff::new(to_absolute(path, cwd), new.map(cut).unwrap_or_default())
         .old_text(old.map(cut))
         .meta((!flags.is_empty()).then_some(flags));
     Some(ToolCallContent::Diff(diff))
 }
 
 /// Places, absolute, each once.
-pub(super) fn locations(places: &[FilePosition], cwd: &Path) -> Vec<ToolCallLocation> {
+pub(super) fn call_locations(places: &[FilePosition], cwd: &Path) -> Vec<ToolCallLocation> {
     let mut told: Vec<ToolCallLocation> = Vec::new();
     for place in places.iter().filter(|place| !place.path.is_empty()) {
         let line = place.line.and_then(|line| u32::try_from(line).ok()).filter(|line| *line > 0);
-        let location = ToolCallLocation::new(absolute(&place.path, cwd)).line(line);
+        let location = ToolCallLocation::new(to_absolute(&place.path, cwd)).line(line);
         if !told.contains(&location) {
             told.push(location);
         }
@@ -210,7 +218,7 @@ pub(super) fn locations(places: &[FilePosition], cwd: &Path) -> Vec<ToolCallLoca
     told
 }
 
-fn absolute(path: &str, cwd: &Path) -> PathBuf {
+fn to_absolute(path: &str, cwd: &Path) -> PathBuf {
     // `components` leaves out every `.` but the first.
     let path = Path::new(path);
     let inner = path.strip_prefix(".").unwrap_or(path);
@@ -220,11 +228,11 @@ fn absolute(path: &str, cwd: &Path) -> PathBuf {
 /// What a call was given, as programs read it.
 pub(super) fn raw_input(input: &Value) -> Value {
     let mut left = RAW_BYTES_MAX;
-    bounded(input, &mut left, 0)
+    truncate_value(input, &mut left, 0)
 }
 
 /// A value of which no more than so many bytes of words are kept.
-fn bounded(value: &Value, left: &mut usize, depth: usize) -> Value {
+fn truncate_value(value: &Value, left: &mut usize, depth: usize) -> Value {
     const DEPTH_MAX: usize = 32;
     const ITEMS_MAX: usize = 4096;
     if depth > DEPTH_MAX {
@@ -232,18 +240,20 @@ fn bounded(value: &Value, left: &mut usize, depth: usize) -> Value {
     }
     match value {
         Value::String(text) => {
-            let short = shortened(text, *left).into_owned();
+            let short = shorten_middle(text, *left).into_owned();
             *left = left.saturating_sub(text.len());
             Value::String(short)
         }
         Value::Array(items) => {
             let items = items.iter().take(ITEMS_MAX);
-            items.map(|item| bounded(item, left, depth.saturating_add(1))).collect()
+            items.map(|item| truncate_value(item, left, depth.saturating_add(1))).collect()
         }
         Value::Object(fields) => {
             let fields = fields.iter().take(ITEMS_MAX);
             fields
-                .map(|(name, value)| (name.clone(), bounded(value, left, depth.saturating_add(1))))
+                .map(|(name, value)| {
+                    (name.clone(), truncate_value(value, left, depth.saturating_add(1)))
+                })
                 .collect::<serde_json::Map<_, _>>()
                 .into()
         }
@@ -252,7 +262,7 @@ fn bounded(value: &Value, left: &mut usize, depth: usize) -> Value {
 }
 
 /// How a client pictures it.
-pub(super) fn kind(kind: ToolKind) -> acp::ToolKind {
+pub(super) fn tool_kind(kind: ToolKind) -> acp::ToolKind {
     match kind {
         ToolKind::Read => acp::ToolKind::Read,
         ToolKind::Edit => acp::ToolKind::Edit,
@@ -282,7 +292,7 @@ mod tests {
 
     #[track_caller]
     fn check(shown: &CallDisplay, expected: Value) {
-        let content = change(shown, Path::new("/w")).unwrap();
+        let content = diff_content(shown, Path::new("/w")).unwrap();
         assert_eq!(serde_json::to_value(content).unwrap(), expected);
     }
 
@@ -321,11 +331,11 @@ mod tests {
             place("", None),
             place("c", Some(u64::MAX)),
         ];
-        let told = locations(&places, Path::new("/w"));
+        let told = call_locations(&places, Path::new("/w"));
         let expected = json!([{"path": "/w/a", "line": 3}, {"path": "/x/b"}, {"path": "/w/c"}]);
         assert_eq!(serde_json::to_value(told).unwrap(), expected);
         let many: Vec<FilePosition> = (0..1000).map(|n| place(&format!("/{n}"), None)).collect();
-        assert_eq!(locations(&many, Path::new("/w")).len(), PLACES_MAX);
+        assert_eq!(call_locations(&many, Path::new("/w")).len(), PLACES_MAX);
     }
 
     #[test]
@@ -338,7 +348,7 @@ mod tests {
         ];
         let outcome =
             CallResultView { status: ToolCallStatus::Completed, content: &content, display: None };
-        let raw = outcome.raw();
+        let raw = outcome.raw_output();
         assert!(raw.to_string().len() < RAW_BYTES_MAX + 1024);
         assert_eq!(raw["content"][0]["truncated"], true);
         assert_eq!(

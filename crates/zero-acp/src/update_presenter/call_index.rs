@@ -20,12 +20,12 @@ pub(super) struct CallIndex {
 }
 
 impl CallIndex {
-    pub(super) fn knows(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.open.contains_key(name) || self.over.contains_key(name)
     }
 
     /// How often the name of a call that is over was used before it.
-    pub(super) fn uses_of_ended(&self, name: &str) -> Option<u32> {
+    pub(super) fn prior_uses_of_ended(&self, name: &str) -> Option<u32> {
         self.over.get(name).copied()
     }
 
@@ -39,16 +39,16 @@ impl CallIndex {
     }
 
     /// Those that are not over.
-    pub(super) fn open(&self) -> impl Iterator<Item = &CallView> {
+    pub(super) fn open_calls(&self) -> impl Iterator<Item = &CallView> {
         self.open.values()
     }
 
-    pub(super) fn open_mut(&mut self) -> impl Iterator<Item = &mut CallView> {
+    pub(super) fn open_calls_mut(&mut self) -> impl Iterator<Item = &mut CallView> {
         self.open.values_mut()
     }
 
     /// Those that are not over, oldest first, by name.
-    pub(super) fn in_order(&mut self, mut each: impl FnMut(&str, &mut CallView)) {
+    pub(super) fn for_each_open(&mut self, mut each: impl FnMut(&str, &mut CallView)) {
         for name in &self.order {
             if let Some(call) = self.open.get_mut(name) {
                 each(name, call);
@@ -63,14 +63,14 @@ impl CallIndex {
             self.open.insert(name, call);
             return None;
         }
-        let gone = self.make_room();
+        let gone = self.evict_oldest();
         let name: Arc<str> = name.into();
         self.order.push_back(Arc::clone(&name));
         self.open.insert(name, call);
         gone
     }
 
-    fn make_room(&mut self) -> Option<CallView> {
+    fn evict_oldest(&mut self) -> Option<CallView> {
         if self.order.len() < CALLS_MAX {
             return None;
         }
@@ -80,7 +80,7 @@ impl CallIndex {
     }
 
     /// Lets go of those that are over by now.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn drop_ended(&mut self) {
         let ended = self.open.extract_if(|_, call| call.is_over());
         self.over.extend(ended.map(|(name, call)| (name, call.uses)));
     }

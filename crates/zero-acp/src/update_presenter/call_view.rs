@@ -15,9 +15,9 @@ use zero_core::event::{FilePosition, ToolCallStatus};
 use zero_core::{RunId, ToolKind};
 
 use super::ansi_filter::{AnsiFilter, AnsiFilterMode};
-use super::call_content::{self, CallResultView, SHOWN_BYTES_MAX, locations, words_of};
+use super::call_content::{self, CallResultView, SHOWN_BYTES_MAX, call_locations, text_content};
 use super::exit_status;
-use crate::text_sanitizer::{fenced, one_line, shortened, tail};
+use crate::text_sanitizer::{code_block, one_line, shorten_middle, tail};
 
 /// Longest title.
 pub(super) const TITLE_CHARS_MAX: usize = 200;
@@ -59,7 +59,7 @@ pub(super) struct CallFacts<'a> {
 
 impl CallFacts<'_> {
     /// Nothing yet.
-    pub(super) fn none(rank: FactRank) -> Self {
+    pub(super) fn empty(rank: FactRank) -> Self {
         let (title, kind, name, input) = (None, None, None, None);
         Self { rank, title, kind, name, input, is_rewritten: false, places: &[] }
     }
@@ -135,7 +135,7 @@ impl CallView {
             // What a question says of a call gives way to what the call says.
             rank: if facts.rank == FactRank::Asked { FactRank::Guessed } else { facts.rank },
             name: facts.name.map(str::to_owned),
-            locations: locations(facts.places, cwd),
+            locations: call_locations(facts.places, cwd),
             input: facts.input,
             is_rewritten: facts.is_rewritten,
             stage: CallStage::Pending,
@@ -145,9 +145,9 @@ impl CallView {
             shows_question: false,
             printed: CallOutput {
                 washer: AnsiFilter::new(if has_terminal {
-                    AnsiFilterMode::Looks
+                    AnsiFilterMode::Styled
                 } else {
-                    AnsiFilterMode::Words
+                    AnsiFilterMode::PlainText
                 }),
                 tail: String::new(),
                 sent_bytes: 0,
@@ -159,12 +159,13 @@ impl CallView {
         };
         let mut told = ToolCall::new(call.id.clone(), call.title.clone())
             .name(call.name.clone())
-            .kind(call_content::kind(kind))
+            .kind(call_content::tool_kind(kind))
             .locations(call.locations.clone())
             .raw_input(call.input.clone());
         if has_terminal {
             let info = json!({ "terminal_id": &*call.id.0, "cwd": cwd });
-            told = told.content(vec![call.terminal()]).meta(meta("terminal_info", info));
+            told =
+                told.content(vec![call.terminal_content()]).meta(meta_entry("terminal_info", info));
         }
         (call, told)
     }
@@ -174,7 +175,11 @@ impl CallView {
     }
 
     /// Hears more; what is new is told.
-    pub(super) fn learn(&mut self, facts: CallFacts<'_>, cwd: &Path) -> Option<ToolCallUpdate> {
+    pub(super) fn merge_facts(
+        &mut self,
+        facts: CallFacts<'_>,
+        cwd: &Path,
+    ) -> Option<ToolCallUpdate> {
         if self.is_over() {
             return None;
         }
@@ -194,9 +199,9 @@ impl CallView {
         };
         if let Some(kind) = facts.kind.filter(|kind| knows_kind && *kind != self.kind) {
             self.kind = kind;
-            fields.kind = Some(call_content::kind(kind));
+            fields.kind = Some(call_content::tool_kind(kind));
         }
-        let places = locations(facts.places, cwd);
+        let places = call_locations(facts.places, cwd);
         let knows_places = is_better || self.locations.is_empty();
         if knows_places && !places.is_empty() && places != self.locations {
             self.locations.clone_from(&places);
@@ -220,32 +225,36 @@ impl CallView {
         if facts.rank != FactRank::Asked {
             self.rank = self.rank.max(facts.rank);
         }
-        (fields != ToolCallUpdateFields::new()).then(|| self.update(fields))
+        (fields != ToolCallUpdateFields::new()).then(|| self.build_update(fields))
     }
 
     /// It runs.
-    pub(super) fn begin(&mut self) -> Option<ToolCallUpdate> {
+    pub(super) fn start(&mut self) -> Option<ToolCallUpdate> {
         if self.stage != CallStage::Pending || !self.questions.is_empty() {
             return None;
         }
         self.stage = CallStage::Running;
         let mut fields = ToolCallUpdateFields::new().status(acp::ToolCallStatus::InProgress);
         if self.has_terminal && std::mem::take(&mut self.shows_question) {
-            fields.content = Some(vec![self.terminal()]);
+            fields.content = Some(vec![self.terminal_content()]);
         }
-        Some(self.update(fields))
+        Some(self.build_update(fields))
     }
 
     /// It was allowed, so nobody is asked any more.
-    pub(super) fn allowed(&mut self) {
+    pub(super) fn clear_questions(&mut self) {
         self.questions.clear();
     }
 
     /// A person is asked about it: the call as the question shows it.
-    pub(super) fn ask(&mut self, question: &str, shown: Vec<ToolCallContent>) -> ToolCallUpdate {
+    pub(super) fn ask_question(
+        &mut self,
+        question: &str,
+        shown: Vec<ToolCallContent>,
+    ) -> ToolCallUpdate {
         let mut fields = ToolCallUpdateFields::new()
             .title(self.title.clone())
-            .kind(call_content::kind(self.kind))
+            .kind(call_content::tool_kind(self.kind))
             .content(shown)
             .raw_input(self.input.clone());
         if !self.locations.is_empty() {
@@ -258,11 +267,11 @@ impl CallView {
             self.questions.push(question.to_owned());
             self.shows_question = true;
         }
-        self.update(fields)
+        self.build_update(fields)
     }
 
     /// It stands for the question alone.
-    pub(super) fn is_question_only(&mut self) {
+    pub(super) fn mark_lone_question(&mut self) {
         self.is_question = true;
     }
 
@@ -271,58 +280,62 @@ impl CallView {
         self.is_question && !self.is_over()
     }
 
-    /// A question about it was answered; `None` if it was not about this.
-    pub(super) fn answered(&mut self, question: &str, answer: &str) -> Option<Vec<ToolCallUpdate>> {
+    /// A question about it was answered; `Full` if it was not about this.
+    pub(super) fn answer_question(
+        &mut self,
+        question: &str,
+        answer: &str,
+    ) -> Option<Vec<ToolCallUpdate>> {
         let at = self.questions.iter().position(|open| open == question)?;
         self.questions.remove(at);
         let is_allowed = answer.starts_with("allow_");
         let update = match (self.is_question, is_allowed) {
             (true, true) => self.close(acp::ToolCallStatus::Completed, None),
-            (true, false) => self.close(acp::ToolCallStatus::Failed, words_of(answer)),
-            (false, true) => self.begin(),
+            (true, false) => self.close(acp::ToolCallStatus::Failed, text_content(answer)),
+            (false, true) => self.start(),
             (false, false) => None,
         };
         Some(update.into_iter().collect())
     }
 
     /// It says how far it is.
-    pub(super) fn progress(&mut self, message: &str) -> Vec<ToolCallUpdate> {
+    pub(super) fn report_progress(&mut self, message: &str) -> Vec<ToolCallUpdate> {
         if self.is_over() {
             return Vec::new();
         }
-        let mut updates: Vec<ToolCallUpdate> = self.begin().into_iter().collect();
+        let mut updates: Vec<ToolCallUpdate> = self.start().into_iter().collect();
         let message = one_line(message, PROGRESS_CHARS_MAX);
         let mut fields = ToolCallUpdateFields::new();
         let shows_more = self.has_terminal || self.shows_question || !self.printed.tail.is_empty();
         if !shows_more {
-            fields.content = words_of(&message).map(|words| vec![words]);
+            fields.content = text_content(&message).map(|words| vec![words]);
         }
-        let meta = meta("zero/progress", json!({ "message": message }));
-        updates.push(self.update(fields).meta(meta));
+        let meta = meta_entry("zero/progress", json!({ "message": message }));
+        updates.push(self.build_update(fields).meta(meta));
         updates
     }
 
     /// It prints.
-    pub(super) fn printed(&mut self, text: &str, now: Instant) -> Vec<ToolCallUpdate> {
+    pub(super) fn append_output(&mut self, text: &str, now: Instant) -> Vec<ToolCallUpdate> {
         if self.is_over() {
             return Vec::new();
         }
-        let mut updates: Vec<ToolCallUpdate> = self.begin().into_iter().collect();
+        let mut updates: Vec<ToolCallUpdate> = self.start().into_iter().collect();
         if self.has_terminal {
-            updates.extend(self.stream(text));
+            updates.extend(self.stream_output(text));
             return updates;
         }
         let CallOutput { washer, tail: kept, is_stale, .. } = &mut self.printed;
-        washer.wash(text, kept);
+        washer.filter(text, kept);
         if kept.len() > SNAPSHOT_BYTES_MAX.saturating_mul(2) {
             *kept = tail(kept, SNAPSHOT_BYTES_MAX).to_owned();
         }
         *is_stale = true;
-        updates.extend(self.snapshot(now));
+        updates.extend(self.take_snapshot(now));
         updates
     }
 
-    /// When more of what it printed can be shown; `None` where all is.
+    /// When more of what it printed can be shown; `Full` where all is.
     pub(super) fn snapshot_due(&self) -> Option<Instant> {
         let is_waiting = self.printed.is_stale && self.stage == CallStage::Running;
         let last = self.printed.shown_at.filter(|_| is_waiting)?;
@@ -330,7 +343,7 @@ impl CallView {
     }
 
     /// What it printed, where it is time to show more.
-    pub(super) fn snapshot(&mut self, now: Instant) -> Option<ToolCallUpdate> {
+    pub(super) fn take_snapshot(&mut self, now: Instant) -> Option<ToolCallUpdate> {
         let is_due = self.snapshot_due().is_none_or(|due| due <= now);
         if !self.printed.is_stale || !is_due || self.stage != CallStage::Running {
             return None;
@@ -338,12 +351,12 @@ impl CallView {
         self.printed.is_stale = false;
         self.printed.shown_at = Some(now);
         let text = tail(&self.printed.tail, SNAPSHOT_BYTES_MAX);
-        let shown = ToolCallContent::from(fenced(text, "console"));
-        Some(self.update(ToolCallUpdateFields::new().content(vec![shown])))
+        let shown = ToolCallContent::from(code_block(text, "console"));
+        Some(self.build_update(ToolCallUpdateFields::new().content(vec![shown])))
     }
 
     /// It is over.
-    pub(super) fn end(
+    pub(super) fn finish(
         &mut self,
         outcome: &CallResultView<'_>,
         places: &[FilePosition],
@@ -356,40 +369,40 @@ impl CallView {
             ToolCallStatus::Completed => acp::ToolCallStatus::Completed,
             _ => acp::ToolCallStatus::Failed,
         };
-        let mut raw = outcome.raw();
+        let mut raw = outcome.raw_output();
         let mut updates = Vec::new();
-        let mut shown = outcome.shown(self.kind, cwd);
+        let mut shown = outcome.display_content(self.kind, cwd);
         let is_command = self.has_terminal || self.kind == ToolKind::Execute;
-        let exit = is_command.then(|| exit_status::of(outcome, self.input.as_ref()));
+        let exit = is_command.then(|| exit_status::parse_exit_status(outcome, self.input.as_ref()));
         if let (Some((code, signal)), Some(raw)) = (&exit, raw.as_object_mut()) {
             raw.insert("exitCode".to_owned(), json!(code));
             raw.insert("signal".to_owned(), json!(signal));
         }
         if self.has_terminal && outcome.status == ToolCallStatus::Completed {
-            updates.extend(self.rest(outcome));
+            updates.extend(self.stream_remaining_output(outcome));
             shown.retain(|content| !is_text(content));
-            shown.insert(0, self.terminal());
+            shown.insert(0, self.terminal_content());
         } else if self.has_terminal && self.printed.sent_bytes > 0 {
-            shown.insert(0, self.terminal());
+            shown.insert(0, self.terminal_content());
         }
         let mut fields = ToolCallUpdateFields::new().status(status).content(shown).raw_output(raw);
-        let places = locations(places, cwd);
+        let places = call_locations(places, cwd);
         if !places.is_empty() && places != self.locations {
             fields.locations = Some(places);
         }
-        let mut last = self.update(fields);
+        let mut last = self.build_update(fields);
         if let (true, Some((code, signal))) = (self.has_terminal, exit) {
             let exit = json!({ "terminal_id": &*self.id.0, "exit_code": code, "signal": signal });
-            last = last.meta(meta("terminal_exit", exit));
+            last = last.meta(meta_entry("terminal_exit", exit));
         }
         updates.push(last);
-        self.forget();
+        self.release_details();
         updates
     }
 
     /// Nothing more will be heard of it.
     pub(super) fn abandon(&mut self, words: &str) -> Option<ToolCallUpdate> {
-        self.close(acp::ToolCallStatus::Failed, words_of(words))
+        self.close(acp::ToolCallStatus::Failed, text_content(words))
     }
 
     fn close(
@@ -402,20 +415,20 @@ impl CallView {
         }
         let mut fields = ToolCallUpdateFields::new().status(status);
         if let Some(words) = words {
-            let terminal = (self.printed.sent_bytes > 0).then(|| self.terminal());
+            let terminal = (self.printed.sent_bytes > 0).then(|| self.terminal_content());
             fields.content = Some(terminal.into_iter().chain([words]).collect());
         }
-        let mut last = self.update(fields);
+        let mut last = self.build_update(fields);
         if self.has_terminal {
             let exit = json!({ "terminal_id": &*self.id.0, "exit_code": null, "signal": null });
-            last = last.meta(meta("terminal_exit", exit));
+            last = last.meta(meta_entry("terminal_exit", exit));
         }
-        self.forget();
+        self.release_details();
         Some(last)
     }
 
     /// Only that it is over has to be known from now on.
-    fn forget(&mut self) {
+    fn release_details(&mut self) {
         self.stage = CallStage::Over;
         self.questions = Vec::new();
         self.input = None;
@@ -424,20 +437,22 @@ impl CallView {
         self.printed.is_stale = false;
     }
 
-    fn stream(&mut self, text: &str) -> Vec<ToolCallUpdate> {
+    fn stream_output(&mut self, text: &str) -> Vec<ToolCallUpdate> {
         let mut clean = String::with_capacity(text.len());
-        self.printed.washer.wash(text, &mut clean);
+        self.printed.washer.filter(text, &mut clean);
         if self.printed.is_full || clean.is_empty() {
             return Vec::new();
         }
         if self.printed.sent_bytes.saturating_add(clean.len()) > STREAMED_BYTES_MAX {
             self.printed.is_full = true;
-            return self.send("\n[… it prints more than is shown here; its end follows …]\n");
+            return self.build_output_updates(
+                "\n[… it prints more than is shown here; its end follows …]\n",
+            );
         }
-        self.send(&clean)
+        self.build_output_updates(&clean)
     }
 
-    fn send(&mut self, clean: &str) -> Vec<ToolCallUpdate> {
+    fn build_output_updates(&mut self, clean: &str) -> Vec<ToolCallUpdate> {
         self.printed.sent_bytes = self.printed.sent_bytes.saturating_add(clean.len());
         self.printed.ends_line = clean.ends_with('\n');
         let mut updates = Vec::new();
@@ -446,38 +461,39 @@ impl CallView {
             let (piece, rest) = left.split_at(left.floor_char_boundary(PIECE_BYTES_MAX));
             left = rest;
             let output = json!({ "terminal_id": &*self.id.0, "data": piece });
-            let update = self.update(ToolCallUpdateFields::new());
-            updates.push(update.meta(meta("terminal_output", output)));
+            let update = self.build_update(ToolCallUpdateFields::new());
+            updates.push(update.meta(meta_entry("terminal_output", output)));
         }
         updates
     }
 
     /// What the terminal does not show yet of a command that has ended.
-    fn rest(&mut self, outcome: &CallResultView<'_>) -> Vec<ToolCallUpdate> {
-        let told = outcome.told();
+    fn stream_remaining_output(&mut self, outcome: &CallResultView<'_>) -> Vec<ToolCallUpdate> {
+        let told = outcome.model_text();
         let missing = match (self.printed.sent_bytes, self.printed.is_full) {
             (0, _) => {
-                let wrote = shortened(&outcome.wrote(), SHOWN_BYTES_MAX).into_owned();
-                let unsaid =
-                    exit_status::notes(&told).into_iter().filter(|note| !wrote.contains(note));
+                let wrote = shorten_middle(&outcome.command_output(), SHOWN_BYTES_MAX).into_owned();
+                let unsaid = exit_status::trailing_notes(&told)
+                    .into_iter()
+                    .filter(|note| !wrote.contains(note));
                 let notes: String = unsaid.map(|note| format!("\n{note}")).collect();
                 wrote + &notes
             }
-            (_, true) => tail(&outcome.wrote(), SNAPSHOT_BYTES_MAX).to_owned(),
-            (_, false) => exit_status::notes(&told).join("\n"),
+            (_, true) => tail(&outcome.command_output(), SNAPSHOT_BYTES_MAX).to_owned(),
+            (_, false) => exit_status::trailing_notes(&told).join("\n"),
         };
-        let mut clean = AnsiFilter::washed(AnsiFilterMode::Looks, &missing);
+        let mut clean = AnsiFilter::filter_all(AnsiFilterMode::Styled, &missing);
         if !clean.is_empty() && !self.printed.ends_line {
             clean.insert(0, '\n');
         }
-        self.send(&clean)
+        self.build_output_updates(&clean)
     }
 
-    fn terminal(&self) -> ToolCallContent {
+    fn terminal_content(&self) -> ToolCallContent {
         ToolCallContent::Terminal(Terminal::new(self.id.0.to_string()))
     }
 
-    fn update(&self, fields: ToolCallUpdateFields) -> ToolCallUpdate {
+    fn build_update(&self, fields: ToolCallUpdateFields) -> ToolCallUpdate {
         ToolCallUpdate::new(self.id.clone(), fields)
     }
 }
@@ -487,7 +503,7 @@ fn is_text(content: &ToolCallContent) -> bool {
     matches!(content, ToolCallContent::Content(content) if matches!(content.content, ContentBlock::Text(_)))
 }
 
-fn meta(name: &str, value: Value) -> Meta {
+fn meta_entry(name: &str, value: Value) -> Meta {
     let mut meta = Meta::new();
     meta.insert(name.to_owned(), value);
     meta

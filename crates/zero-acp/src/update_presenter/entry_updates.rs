@@ -11,22 +11,22 @@ use zero_policy::PermissionMode;
 
 use super::call_view::TITLE_CHARS_MAX;
 use super::{DeliveryMode, LINE_CHARS_MAX, message_assembler};
-use crate::prompt_content::without_folder;
+use crate::prompt_content::strip_folder;
 use crate::text_sanitizer::one_line;
 
 /// Steps of a plan that are shown.
 const PLAN_ENTRIES_MAX: usize = 200;
 
 /// What the person said, to a client that was not there.
-pub(super) fn said(
+pub(super) fn user_message_updates(
     run: Option<&RunId>,
     seq: u64,
     text: &str,
     attachments: &[PromptAttachment],
 ) -> Vec<SessionUpdate> {
     let which = if run.is_some() { "prompt".to_owned() } else { format!("prompt-{seq}") };
-    let message = message_assembler::named(run, &which);
-    let text = without_folder(text);
+    let message = message_assembler::run_message_id(run, &which);
+    let text = strip_folder(text);
     let words = (!text.is_empty()).then(|| ContentBlock::from(text));
     let picture = |attachment: &PromptAttachment| match &attachment.data {
         data if data.is_empty() => {
@@ -41,21 +41,24 @@ pub(super) fn said(
 }
 
 /// Words of zero's own, told as a thought of its own.
-pub(super) fn aside(event: &Event, text: &str) -> SessionUpdate {
-    own_words(message_assembler::named(event.run.as_ref(), &format!("notice-{}", event.seq)), text)
+pub(super) fn entry_remark_update(event: &Event, text: &str) -> SessionUpdate {
+    thought_update(
+        message_assembler::run_message_id(event.run.as_ref(), &format!("notice-{}", event.seq)),
+        text,
+    )
 }
 
 /// The same, where no entry brings them.
-pub(super) fn remark(number: u32, text: &str) -> SessionUpdate {
-    own_words(message_assembler::named(None, &format!("remark-{number}")), text)
+pub(super) fn remark_update(number: u32, text: &str) -> SessionUpdate {
+    thought_update(message_assembler::run_message_id(None, &format!("remark-{number}")), text)
 }
 
-fn own_words(message: MessageId, text: &str) -> SessionUpdate {
+fn thought_update(message: MessageId, text: &str) -> SessionUpdate {
     let chunk = ContentChunk::new(ContentBlock::from(format!("[zero] {text}\n")));
     SessionUpdate::AgentThoughtChunk(chunk.message_id(message))
 }
 
-pub(super) fn plan(entries: impl AsRef<[event::PlanEntry]>) -> SessionUpdate {
+pub(super) fn plan_update(entries: impl AsRef<[event::PlanEntry]>) -> SessionUpdate {
     let entry = |entry: &event::PlanEntry| {
         let priority = match entry.priority.as_str() {
             "high" => PlanEntryPriority::High,
@@ -74,13 +77,13 @@ pub(super) fn plan(entries: impl AsRef<[event::PlanEntry]>) -> SessionUpdate {
 }
 
 /// How full the window is; nothing where there is none.
-pub(super) fn usage(used: u64, size: u64, cost_usd: Option<f64>) -> Option<SessionUpdate> {
+pub(super) fn usage_update(used: u64, size: u64, cost_usd: Option<f64>) -> Option<SessionUpdate> {
     let cost = cost_usd.filter(|cost| cost.is_finite()).map(|cost| Cost::new(cost, "USD"));
     (size > 0).then(|| SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)))
 }
 
 /// What stands in the answer to `session/load` is not told again.
-pub(super) fn changed(
+pub(super) fn change_updates(
     field: &str,
     value: Option<&str>,
     moment: DeliveryMode,
@@ -98,35 +101,35 @@ pub(super) fn changed(
     }
 }
 
-pub(super) fn title_of(title: &str) -> String {
+pub(super) fn clean_title(title: &str) -> String {
     one_line(title, TITLE_CHARS_MAX)
 }
 
 /// A title for a call of which only the name and the arguments are known: its command, or the tool and
 /// what it is about.
-pub(super) fn headline(name: &str, title: &str, kind: ToolKind, input: &Value) -> String {
-    const ABOUT: [&str; 7] =
+pub(super) fn call_title(name: &str, title: &str, kind: ToolKind, input: &Value) -> String {
+    const SUBJECT_ARGUMENTS: [&str; 7] =
         ["file_path", "path", "absolute_path", "pattern", "query", "url", "description"];
     let field = |name: &&str| input.get(*name)?.as_str().filter(|text| !text.trim().is_empty());
     if !title.is_empty() && title != name {
-        return title_of(title);
+        return clean_title(title);
     }
     let command = ["command", "cmd", "script"].iter().find_map(field);
-    match (command, ABOUT.iter().find_map(field)) {
-        (Some(command), _) if kind == ToolKind::Execute => title_of(command),
-        (_, Some(about)) => title_of(&format!("{name} {about}")),
-        _ => title_of(name),
+    match (command, SUBJECT_ARGUMENTS.iter().find_map(field)) {
+        (Some(command), _) if kind == ToolKind::Execute => clean_title(command),
+        (_, Some(about)) => clean_title(&format!("{name} {about}")),
+        _ => clean_title(name),
     }
 }
 
-pub(super) fn sum(one: Option<f64>, two: Option<f64>) -> Option<f64> {
+pub(super) fn add_costs(one: Option<f64>, two: Option<f64>) -> Option<f64> {
     match (one, two) {
         (None, None) => None,
         (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
     }
 }
 
-pub(super) fn rfc3339(time_ms: i64) -> Option<String> {
+pub(super) fn format_rfc3339(time_ms: i64) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(time_ms).ok()?;
     (time_ms > 0).then(|| time.to_string())
 }

@@ -10,12 +10,12 @@ use super::call_content::CallResultView;
 const NOTES_MAX: usize = 20;
 
 /// The exit code and the signal.
-pub(super) fn of(
+pub(super) fn parse_exit_status(
     outcome: &CallResultView<'_>,
     input: Option<&Value>,
 ) -> (Option<i64>, Option<String>) {
-    let told = outcome.told();
-    for note in notes(&told).iter().rev() {
+    let told = outcome.model_text();
+    for note in trailing_notes(&told).iter().rev() {
         let note = note.trim_start_matches('(').trim_end_matches(')');
         let (signal, code) = match note.strip_prefix("ended by ") {
             Some(ended) => ended
@@ -37,7 +37,7 @@ pub(super) fn of(
 }
 
 /// What a result says after what a command wrote.
-pub(super) fn notes(told: &str) -> Vec<&str> {
+pub(super) fn trailing_notes(told: &str) -> Vec<&str> {
     let is_note = |line: &&str| line.starts_with('(') && line.ends_with(')');
     let mut notes: Vec<&str> =
         told.trim_end().rsplit('\n').take(NOTES_MAX).take_while(is_note).collect();

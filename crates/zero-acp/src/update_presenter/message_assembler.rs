@@ -13,9 +13,9 @@ const RUNS_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageKind {
     /// Said to the person.
-    Says,
+    Answer,
     /// Thought.
-    Thinks,
+    Thought,
 }
 
 /// The messages of the runs that are not over.
@@ -32,7 +32,7 @@ struct RunMessages {
 
 impl MessageAssembler {
     /// The message that more words belong to.
-    pub(super) fn message(&mut self, run: Option<&RunId>, voice: MessageKind) -> MessageId {
+    pub(super) fn message_id(&mut self, run: Option<&RunId>, voice: MessageKind) -> MessageId {
         if self.runs.len() >= RUNS_MAX && !self.runs.contains_key(&run.cloned()) {
             self.runs.clear();
         }
@@ -41,24 +41,24 @@ impl MessageAssembler {
             talk.voice = Some(voice);
             talk.messages = talk.messages.saturating_add(1);
         }
-        named(run, &talk.messages.to_string())
+        run_message_id(run, &talk.messages.to_string())
     }
 
     /// What comes next is another message.
-    pub(super) fn pause(&mut self, run: Option<&RunId>) {
+    pub(super) fn break_message(&mut self, run: Option<&RunId>) {
         if let Some(talk) = self.runs.get_mut(&run.cloned()) {
             talk.voice = None;
         }
     }
 
     /// Nothing more is said.
-    pub(super) fn end(&mut self, run: Option<&RunId>) {
+    pub(super) fn end_run(&mut self, run: Option<&RunId>) {
         self.runs.remove(&run.cloned());
     }
 }
 
 /// The id of a message of a run.
-pub(super) fn named(run: Option<&RunId>, which: &str) -> MessageId {
+pub(super) fn run_message_id(run: Option<&RunId>, which: &str) -> MessageId {
     let run = run.map_or("session", RunId::as_str);
     MessageId::new(format!("{run}:{which}"))
 }

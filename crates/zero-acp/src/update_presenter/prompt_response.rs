@@ -14,38 +14,38 @@ const MESSAGE_CHARS_MAX: usize = 500;
 /// The answer to the prompt of a run. The gateway's own word for it is in `_meta.zero.state`:
 /// `complete`, `aborted` or `error`. A key that is missing or refused is a matter of logging in where
 /// the model is asked from here; that of a gateway elsewhere nobody here can give.
-pub(crate) fn answer(
+pub(crate) fn build_response(
     end: &RunOutcome,
     run: &str,
     place: GatewayLocality,
 ) -> Result<PromptResponse, Error> {
     match end {
-        RunOutcome::Completed => Ok(stopped(StopReason::EndTurn, "complete", run, None)),
-        RunOutcome::MaxTokens => Ok(stopped(StopReason::MaxTokens, "complete", run, None)),
+        RunOutcome::Completed => Ok(stop_response(StopReason::EndTurn, "complete", run, None)),
+        RunOutcome::MaxTokens => Ok(stop_response(StopReason::MaxTokens, "complete", run, None)),
         RunOutcome::MaxTurns { turns } => {
             let message =
                 format!("the model was asked {turns} times, as often as a run may ask it");
-            Ok(stopped(StopReason::MaxTurnRequests, "complete", run, Some(&message)))
+            Ok(stop_response(StopReason::MaxTurnRequests, "complete", run, Some(&message)))
         }
         RunOutcome::Refused { message } => {
-            Ok(stopped(StopReason::Refusal, "error", run, Some(message)))
+            Ok(stop_response(StopReason::Refusal, "error", run, Some(message)))
         }
         RunOutcome::Aborted { by } => {
             let message = format!("stopped by {by}");
-            Ok(stopped(StopReason::Cancelled, "aborted", run, Some(&message)))
+            Ok(stop_response(StopReason::Cancelled, "aborted", run, Some(&message)))
         }
         RunOutcome::Failed { kind, message } if kind == "context_length" => {
-            Ok(stopped(StopReason::MaxTokens, "error", run, Some(message)))
+            Ok(stop_response(StopReason::MaxTokens, "error", run, Some(message)))
         }
         RunOutcome::Failed { kind, message }
-            if kind == "auth" && place == GatewayLocality::Here =>
+            if kind == "auth" && place == GatewayLocality::InProcess =>
         {
-            let mut error = failed(kind, message, run);
+            let mut error = failure_error(kind, message, run);
             error.code = ErrorCode::AUTH_REQUIRED;
             Err(error)
         }
-        RunOutcome::Failed { kind, message } => Err(failed(kind, message, run)),
-        RunOutcome::Interrupted => Err(failed(
+        RunOutcome::Failed { kind, message } => Err(failure_error(kind, message, run)),
+        RunOutcome::Interrupted => Err(failure_error(
             "interrupted",
             "zero was stopped in the middle of this run; look at what it did before you go on",
             run,
@@ -54,7 +54,7 @@ pub(crate) fn answer(
 }
 
 /// The answer to a prompt that came to nothing.
-fn failed(kind: &str, message: &str, run: &str) -> Error {
+fn failure_error(kind: &str, message: &str, run: &str) -> Error {
     let retryable = matches!(kind, "rate_limit" | "network" | "timeout" | "server");
     Error::new(ErrorCode::INTERNAL_ERROR, one_line(message, MESSAGE_CHARS_MAX)).data(json!({
         "kind": kind,
@@ -64,7 +64,12 @@ fn failed(kind: &str, message: &str, run: &str) -> Error {
     }))
 }
 
-fn stopped(reason: StopReason, state: &str, run: &str, message: Option<&str>) -> PromptResponse {
+fn stop_response(
+    reason: StopReason,
+    state: &str,
+    run: &str,
+    message: Option<&str>,
+) -> PromptResponse {
     let mut zero = json!({ "state": state, "runId": run });
     if let (Some(message), Some(zero)) = (message, zero.as_object_mut()) {
         let message = one_line(message, MESSAGE_CHARS_MAX);
@@ -81,12 +86,12 @@ mod tests {
 
     #[track_caller]
     fn check(end: RunOutcome, expected: Value) {
-        check_at(GatewayLocality::Elsewhere, end, expected);
+        check_at(GatewayLocality::Remote, end, expected);
     }
 
     #[track_caller]
     fn check_at(place: GatewayLocality, end: RunOutcome, expected: Value) {
-        let told = match answer(&end, "r1", place) {
+        let told = match build_response(&end, "r1", place) {
             Ok(response) => serde_json::to_value(response),
             Err(error) => serde_json::to_value(error),
         };
@@ -125,8 +130,8 @@ mod tests {
         check(failed("auth", "the key\nis wrong"), error("auth", false, "the key is wrong"));
         let mut required = error("auth", false, "no key; set one");
         required["code"] = json!(-32000);
-        check_at(GatewayLocality::Here, failed("auth", "no key; set one"), required);
-        check_at(GatewayLocality::Here, failed("server", "x"), error("server", true, "x"));
+        check_at(GatewayLocality::InProcess, failed("auth", "no key; set one"), required);
+        check_at(GatewayLocality::InProcess, failed("server", "x"), error("server", true, "x"));
         for passing in ["rate_limit", "network", "timeout", "server"] {
             check(failed(passing, "x"), error(passing, true, "x"));
         }

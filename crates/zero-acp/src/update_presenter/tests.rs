@@ -17,11 +17,11 @@ mod messages;
 mod questions;
 mod terminals;
 
-fn caps() -> ClientFeatures {
+fn plain_features() -> ClientFeatures {
     ClientFeatures::default()
 }
 
-fn terminals() -> ClientFeatures {
+fn terminal_features() -> ClientFeatures {
     ClientFeatures { shows_output: true, ..ClientFeatures::default() }
 }
 
@@ -29,17 +29,17 @@ fn presenter(caps: ClientFeatures) -> UpdatePresenter {
     UpdatePresenter::new(caps, PathBuf::from("/w"))
 }
 
-fn of_run(run: &str, what: EventKind) -> Event {
+fn run_event(run: &str, what: EventKind) -> Event {
     Event { seq: 7, run: Some(RunId::new(run).unwrap()), time_ms: 1_000, what }
 }
 
 fn event(what: EventKind) -> Event {
-    of_run("r1", what)
+    run_event("r1", what)
 }
 
 /// The updates as JSON, each of which the schema reads back as it was.
 #[track_caller]
-fn told(updates: Vec<SessionUpdate>) -> Vec<Value> {
+fn updates_json(updates: Vec<SessionUpdate>) -> Vec<Value> {
     let json = |update: SessionUpdate| {
         let json = serde_json::to_value(&update).unwrap();
         let back: SessionUpdate = serde_json::from_value(json.clone()).unwrap();
@@ -51,13 +51,13 @@ fn told(updates: Vec<SessionUpdate>) -> Vec<Value> {
 
 impl UpdatePresenter {
     #[track_caller]
-    fn live(&mut self, what: EventKind) -> Vec<Value> {
-        told(self.entry(&event(what), DeliveryMode::Live))
+    fn present_live(&mut self, what: EventKind) -> Vec<Value> {
+        updates_json(self.present_entry(&event(what), DeliveryMode::Live))
     }
 
     #[track_caller]
-    fn replay(&mut self, what: EventKind) -> Vec<Value> {
-        told(self.entry(&event(what), DeliveryMode::Replay))
+    fn present_replay(&mut self, what: EventKind) -> Vec<Value> {
+        updates_json(self.present_entry(&event(what), DeliveryMode::Replay))
     }
 }
 
@@ -70,7 +70,7 @@ fn text(text: &str) -> EventKind {
     EventKind::Text { text: text.to_owned() }
 }
 
-fn started(call: &str, name: &str, kind: ToolKind, input: Value) -> EventKind {
+fn call_started(call: &str, name: &str, kind: ToolKind, input: Value) -> EventKind {
     EventKind::ToolStarted {
         call: call.to_owned(),
         name: name.to_owned(),
@@ -81,15 +81,15 @@ fn started(call: &str, name: &str, kind: ToolKind, input: Value) -> EventKind {
     }
 }
 
-fn words(text: &str) -> Vec<ResultContent> {
+fn text_content(text: &str) -> Vec<ResultContent> {
     vec![ResultContent::Text { text: text.to_owned() }]
 }
 
-fn ended(call: &str, status: ToolCallStatus, text: &str) -> EventKind {
+fn call_ended(call: &str, status: ToolCallStatus, text: &str) -> EventKind {
     EventKind::ToolEnded {
         call: call.to_owned(),
         status,
-        content: words(text),
+        content: text_content(text),
         display: None,
         locations: vec![],
     }
@@ -117,6 +117,6 @@ fn request(call: &str, commands: &[&str]) -> ApprovalRequest {
     }
 }
 
-fn place(path: &str, line: Option<u64>) -> FilePosition {
+fn location(path: &str, line: Option<u64>) -> FilePosition {
     FilePosition { path: path.to_owned(), line }
 }

@@ -26,11 +26,11 @@ pub(super) fn listen(
     tokio::spawn(async move {
         while let Some(Some(event)) = over.run_until_cancelled(events.next()).await {
             let Some(shared) = shared.upgrade() else { return };
-            shared.heard(event).await;
+            shared.dispatch_event(event).await;
         }
         over.cancel();
         if let Some(shared) = shared.upgrade() {
-            shared.lost(number);
+            shared.handle_connection_loss(number);
         }
     });
 }
@@ -46,22 +46,22 @@ struct EventTarget {
 }
 
 impl SharedLink {
-    async fn heard(self: &Arc<Self>, event: EventFrame) {
+    async fn dispatch_event(self: &Arc<Self>, event: EventFrame) {
         match event.event.as_str() {
-            SESSION_EVENT => self.heard_entry(event),
-            TOOLS_USE | TOOLS_CANCEL | TOOLS_TERMS => self.heard_tools(&event),
-            TOOLS_DISPLACED => self.heard_displaced(event),
+            SESSION_EVENT => self.dispatch_entry(event),
+            TOOLS_USE | TOOLS_CANCEL | TOOLS_TERMS => self.dispatch_tool_event(&event),
+            TOOLS_DISPLACED => self.dispatch_displacement(event),
             _ => {
                 for slot in self.slots() {
                     if let Some(voice) = &slot.voice {
-                        voice.hear(&slot, &event).await;
+                        voice.handle_event(&slot, &event).await;
                     }
                 }
             }
         }
     }
 
-    fn heard_entry(&self, event: EventFrame) {
+    fn dispatch_entry(&self, event: EventFrame) {
         let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
         let SessionEvent { session_key, event } = match read {
             Ok(read) => read,
@@ -78,11 +78,11 @@ impl SharedLink {
                 last.inbox.offer(event);
             }
             // It may be of a session that is being opened in this moment.
-            None => self.note_stray(),
+            None => self.count_stray(),
         }
     }
 
-    fn heard_tools(self: &Arc<Self>, event: &EventFrame) {
+    fn dispatch_tool_event(self: &Arc<Self>, event: &EventFrame) {
         let Some(Ok(concerned)) = event.payload.as_ref().map(EventTarget::deserialize) else {
             return;
         };
@@ -92,15 +92,18 @@ impl SharedLink {
         };
         let slots = self.slots().into_iter().filter(fits);
         // The gateway asks whoever attached last.
-        let host = slots.filter(|slot| slot.turn().is_some()).max_by_key(|slot| slot.turn());
-        let heard = host.map_or(Err(CallRejection::NotHere), |host| host.hear_tools(event));
+        let host = slots
+            .filter(|slot| slot.attachment_number().is_some())
+            .max_by_key(|slot| slot.attachment_number());
+        let heard =
+            host.map_or(Err(CallRejection::NotHosted), |host| host.handle_tool_event(event));
         if let (Err(why), TOOLS_USE) = (heard, event.event.as_str()) {
-            self.refuse(event, why);
+            self.reject_call(event, why);
         }
     }
 
     /// Others host the tools of a session: whoever has it open here hosts them no more.
-    fn heard_displaced(&self, event: EventFrame) {
+    fn dispatch_displacement(&self, event: EventFrame) {
         let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
         let ToolsDisplacedEvent { session_key, session_id, host } = match read {
             Ok(read) => read,
@@ -110,15 +113,20 @@ impl SharedLink {
             }
         };
         let fits = |slot: &Arc<SessionSlot>| slot.has_id(&session_id) || slot.has_key(&session_key);
-        self.slots().iter().filter(|slot| fits(slot)).for_each(|slot| slot.displaced(&host));
+        self.slots()
+            .iter()
+            .filter(|slot| fits(slot))
+            .for_each(|slot| slot.handle_displacement(&host));
     }
 
     /// Says that nobody does it: the run would wait for ever.
-    fn refuse(self: &Arc<Self>, event: &EventFrame, why: CallRejection) {
-        let (Some(result), Some(up)) = (why.answer(event), self.up_now()) else { return };
+    fn reject_call(self: &Arc<Self>, event: &EventFrame, why: CallRejection) {
+        let (Some(result), Some(up)) = (why.to_result(event), self.current_connection()) else {
+            return;
+        };
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            if let Err(error) = shared.ask_on::<ToolsResult>(&up, result).await {
+            if let Err(error) = shared.request_on::<ToolsResult>(&up, result).await {
                 tracing::warn!(%error, "a call could not be refused");
             }
         });

@@ -48,20 +48,20 @@ impl From<RequestFailure> for GatewayLinkError {
 
 impl SharedLink {
     /// Asks; connects first, if need be.
-    pub(crate) async fn ask<M: GatewayMethod>(
+    pub(crate) async fn request<M: GatewayMethod>(
         self: &Arc<Self>,
         params: M::Params,
         again: RequestRetry,
     ) -> Result<RequestAnswer<M::Result>, RequestFailure> {
         let unfit =
             |error: GatewayClientError| RequestFailure { error: error.into(), asked_before: false };
-        let params = EncodedParams::of(M::NAME, &params).map_err(unfit)?;
-        let RequestAnswer { result, up } = self.ask_written(M::NAME, &params, again).await?;
+        let params = EncodedParams::encode(M::NAME, &params).map_err(unfit)?;
+        let RequestAnswer { result, up } = self.request_encoded(M::NAME, &params, again).await?;
         Ok(RequestAnswer { result: read_answer(M::NAME, result).map_err(unfit)?, up })
     }
 
     /// The same, by name.
-    pub(crate) async fn ask_value(
+    pub(crate) async fn request_value(
         self: &Arc<Self>,
         method: &'static str,
         params: Value,
@@ -69,11 +69,11 @@ impl SharedLink {
     ) -> Result<RequestAnswer<Value>, RequestFailure> {
         let unfit =
             |error: GatewayClientError| RequestFailure { error: error.into(), asked_before: false };
-        let params = EncodedParams::of(method, &params).map_err(unfit)?;
-        self.ask_written(method, &params, again).await
+        let params = EncodedParams::encode(method, &params).map_err(unfit)?;
+        self.request_encoded(method, &params, again).await
     }
 
-    async fn ask_written(
+    async fn request_encoded(
         self: &Arc<Self>,
         method: &'static str,
         params: &EncodedParams,
@@ -81,16 +81,19 @@ impl SharedLink {
     ) -> Result<RequestAnswer<Value>, RequestFailure> {
         let lost = || GatewayLinkError::Lost { what: method.to_owned() };
         let first = |error| RequestFailure { error, asked_before: false };
-        let up = self.ready(ReconnectWait::Now).await.map_err(first)?;
-        match self.ask_written_on(&up, method, params).await {
+        let up = self.ensure_connected(ReconnectWait::Now).await.map_err(first)?;
+        match self.request_encoded_on(&up, method, params).await {
             Ok(result) => return Ok(RequestAnswer { result, up }),
             Err(GatewayClientError::Closed { .. }) if again == RequestRetry::Once => {}
             Err(GatewayClientError::Closed { .. }) => return Err(first(lost())),
             Err(error) => return Err(first(error.into())),
         }
         let second = |error| RequestFailure { error, asked_before: true };
-        let up = self.ready(ReconnectWait::Return).await.map_err(|_| second(lost()))?;
-        match self.ask_written_on(&up, method, params).await {
+        let up = self
+            .ensure_connected(ReconnectWait::UntilReconnected)
+            .await
+            .map_err(|_| second(lost()))?;
+        match self.request_encoded_on(&up, method, params).await {
             Ok(result) => Ok(RequestAnswer { result, up }),
             Err(GatewayClientError::Closed { .. }) => Err(second(lost())),
             Err(error) => Err(second(error.into())),
@@ -98,39 +101,39 @@ impl SharedLink {
     }
 
     /// Asks on this connection and no other, in bounded time.
-    pub(crate) async fn ask_on<M: GatewayMethod>(
+    pub(crate) async fn request_on<M: GatewayMethod>(
         self: &Arc<Self>,
         up: &Arc<LinkConnection>,
         params: M::Params,
     ) -> Result<M::Result, GatewayClientError> {
-        let params = EncodedParams::of(M::NAME, &params)?;
-        read_answer(M::NAME, self.ask_written_on(up, M::NAME, &params).await?)
+        let params = EncodedParams::encode(M::NAME, &params)?;
+        read_answer(M::NAME, self.request_encoded_on(up, M::NAME, &params).await?)
     }
 
     /// The same, by name.
-    pub(crate) async fn ask_value_on(
+    pub(crate) async fn request_value_on(
         self: &Arc<Self>,
         up: &Arc<LinkConnection>,
         method: &'static str,
         params: Value,
     ) -> Result<Value, GatewayClientError> {
-        self.ask_written_on(up, method, &EncodedParams::of(method, &params)?).await
+        self.request_encoded_on(up, method, &EncodedParams::encode(method, &params)?).await
     }
 
     /// A connection that ended is known to have ended when this returns; one that does not answer is
     /// as good as lost.
-    async fn ask_written_on(
+    async fn request_encoded_on(
         self: &Arc<Self>,
         up: &Arc<LinkConnection>,
         method: &'static str,
         params: &EncodedParams,
     ) -> Result<Value, GatewayClientError> {
-        let answer = timeout(ANSWER_MAX, up.client.request_written(method, params)).await;
+        let answer = timeout(ANSWER_MAX, up.client.request_encoded(method, params)).await;
         let answer =
             answer.unwrap_or(Err(GatewayClientError::Timeout { what: method, after: ANSWER_MAX }));
         if let Err(GatewayClientError::Closed { .. } | GatewayClientError::Timeout { .. }) = &answer
         {
-            self.lost(up.number);
+            self.handle_connection_loss(up.number);
         }
         answer
     }

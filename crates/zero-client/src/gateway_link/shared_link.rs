@@ -18,7 +18,7 @@ use crate::{native_gateway, openclaw};
 
 /// Longest time after a failed dial in which the next who asks is told the same without a dial. They
 /// may have mended it meanwhile.
-const REST_MAX: Duration = Duration::from_secs(3);
+const FAILED_DIAL_PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Sessions that one link may have open.
 const SLOTS_MAX: usize = 256;
 
@@ -43,9 +43,9 @@ enum LinkPhase {
     /// There is none.
     Down,
     /// It was lost and is being dialled again. What the last dial said.
-    Away(Option<GatewayLinkError>),
+    Reconnecting(Option<GatewayLinkError>),
     /// It is there.
-    Up(Arc<LinkConnection>),
+    Connected(Arc<LinkConnection>),
     /// There will be none any more.
     Closed,
 }
@@ -67,9 +67,9 @@ pub(crate) struct LinkConnection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GatewayKind {
     /// One of zero's own: it has a ledger.
-    Own,
+    Native,
     /// Another one of the family.
-    Family,
+    OpenClaw,
 }
 
 /// What is known of dials that failed.
@@ -85,7 +85,7 @@ pub(crate) enum ReconnectWait {
     /// For a new request: who cannot be reached is not waited for.
     Now,
     /// For one that was under way: it waits as long as the connection is dialled again.
-    Return,
+    UntilReconnected,
 }
 
 impl SharedLink {
@@ -101,12 +101,12 @@ impl SharedLink {
         })
     }
 
-    pub(super) fn whereabouts(&self) -> String {
-        self.dial.whereabouts()
+    pub(super) fn location(&self) -> String {
+        self.dial.location()
     }
 
     /// A connection; makes one, if there is none.
-    pub(crate) async fn ready(
+    pub(crate) async fn ensure_connected(
         self: &Arc<Self>,
         patience: ReconnectWait,
     ) -> Result<Arc<LinkConnection>, GatewayLinkError> {
@@ -115,13 +115,13 @@ impl SharedLink {
         loop {
             let phase = phases.borrow_and_update().clone();
             match phase {
-                LinkPhase::Up(up) => return Ok(up),
-                LinkPhase::Closed => return Err(closed()),
-                LinkPhase::Away(Some(error)) if patience == ReconnectWait::Now => {
+                LinkPhase::Connected(up) => return Ok(up),
+                LinkPhase::Closed => return Err(closed_error()),
+                LinkPhase::Reconnecting(Some(error)) if patience == ReconnectWait::Now => {
                     return Err(error);
                 }
-                LinkPhase::Away(_) => {
-                    phases.changed().await.map_err(|_| closed())?;
+                LinkPhase::Reconnecting(_) => {
+                    phases.changed().await.map_err(|_| closed_error())?;
                 }
                 LinkPhase::Down => {
                     let mut dialling = self.dialling.lock().await;
@@ -136,7 +136,7 @@ impl SharedLink {
                     let made = self.establish().await;
                     match &made {
                         Ok(_) => *dialling = DialState::default(),
-                        Err(error) => dialling.rest(error.clone()),
+                        Err(error) => dialling.pause_after(error.clone()),
                     }
                     return made;
                 }
@@ -145,9 +145,9 @@ impl SharedLink {
     }
 
     /// The connection, if there is one at this moment.
-    pub(crate) fn up_now(&self) -> Option<Arc<LinkConnection>> {
+    pub(crate) fn current_connection(&self) -> Option<Arc<LinkConnection>> {
         match &*self.phase.borrow() {
-            LinkPhase::Up(up) => Some(Arc::clone(up)),
+            LinkPhase::Connected(up) => Some(Arc::clone(up)),
             _ => None,
         }
     }
@@ -158,9 +158,9 @@ impl SharedLink {
         let is_own = client.has_capability("zero.sessions");
         let over = CancellationToken::new();
         let up = Arc::new(LinkConnection {
-            number: self.number(),
+            number: self.next_number(),
             client,
-            side: if is_own { GatewayKind::Own } else { GatewayKind::Family },
+            side: if is_own { GatewayKind::Native } else { GatewayKind::OpenClaw },
             place,
             over: over.clone(),
         });
@@ -179,22 +179,22 @@ impl SharedLink {
                 }
                 Err(error) => {
                     // Others can go on without it.
-                    slot.inbox.tell(GatewayUpdate::Gone(session_error(error, &slot.key())));
+                    slot.inbox.push_status(GatewayUpdate::Lost(session_error(error, &slot.key())));
                 }
             }
         }
         let is_published = self.phase.send_if_modified(|phase| {
             let is_over = up.over.is_cancelled() || matches!(phase, LinkPhase::Closed);
             if !is_over {
-                *phase = LinkPhase::Up(Arc::clone(&up));
+                *phase = LinkPhase::Connected(Arc::clone(&up));
             }
             !is_over
         });
         if !is_published {
-            return Err(lost_again());
+            return Err(lost_again_error());
         }
         unfinished.disarm();
-        back.iter().for_each(|slot| slot.inbox.tell(GatewayUpdate::Back));
+        back.iter().for_each(|slot| slot.inbox.push_status(GatewayUpdate::Reconnected));
         Ok(up)
     }
 
@@ -204,8 +204,8 @@ impl SharedLink {
         up: &Arc<LinkConnection>,
     ) -> Result<(), GatewayClientError> {
         match (up.side, &slot.voice) {
-            (GatewayKind::Own, None) => native_gateway::reopen(self, slot, up).await,
-            (GatewayKind::Family, Some(voice)) => openclaw::reopen(self, slot, voice, up).await,
+            (GatewayKind::Native, None) => native_gateway::reopen(self, slot, up).await,
+            (GatewayKind::OpenClaw, Some(voice)) => openclaw::reopen(self, slot, voice, up).await,
             _ => Err(GatewayClientError::Protocol {
                 what: "the gateway is one of another kind than before".to_owned(),
             }),
@@ -213,12 +213,12 @@ impl SharedLink {
     }
 
     /// A connection ended. Sessions that are open are told, and want it back.
-    pub(crate) fn lost(self: &Arc<Self>, number: u64) {
+    pub(crate) fn handle_connection_loss(self: &Arc<Self>, number: u64) {
         let slots = self.slots();
-        let next = if slots.is_empty() { LinkPhase::Down } else { LinkPhase::Away(None) };
+        let next = if slots.is_empty() { LinkPhase::Down } else { LinkPhase::Reconnecting(None) };
         let mut ended = None;
         self.phase.send_if_modified(|phase| match phase {
-            LinkPhase::Up(up) if up.number == number => {
+            LinkPhase::Connected(up) if up.number == number => {
                 ended = Some(Arc::clone(up));
                 *phase = next;
                 true
@@ -229,20 +229,20 @@ impl SharedLink {
         ended.over.cancel();
         for slot in &slots {
             slot.detach();
-            slot.inbox.tell(GatewayUpdate::Away);
+            slot.inbox.push_status(GatewayUpdate::Disconnected);
         }
         if !slots.is_empty() {
-            tokio::spawn(Arc::clone(self).come_back());
+            tokio::spawn(Arc::clone(self).reconnect());
         }
     }
 
     /// Dials again until it works, or is of no use any more.
-    async fn come_back(self: Arc<Self>) {
+    async fn reconnect(self: Arc<Self>) {
         let deadline = Instant::now() + self.return_max;
         let mut backoff = ReconnectBackoff::new();
         loop {
             let mut dialling = self.dialling.lock().await;
-            if !matches!(*self.phase.borrow(), LinkPhase::Away(_)) {
+            if !matches!(*self.phase.borrow(), LinkPhase::Reconnecting(_)) {
                 return;
             }
             if self.slots().is_empty() {
@@ -254,14 +254,14 @@ impl SharedLink {
                 return;
             };
             tracing::debug!(%error, "the gateway is not back yet");
-            if !error.is_passing() || Instant::now() >= deadline {
-                dialling.rest(error.clone());
+            if !error.is_transient() || Instant::now() >= deadline {
+                dialling.pause_after(error.clone());
                 self.give_up(&error);
                 return;
             }
             drop(dialling);
             self.phase.send_if_modified(|phase| match phase {
-                LinkPhase::Away(last) => {
+                LinkPhase::Reconnecting(last) => {
                     *last = Some(error);
                     true
                 }
@@ -274,14 +274,14 @@ impl SharedLink {
 
     fn give_up(&self, error: &GatewayLinkError) {
         self.phase.send_if_modified(|phase| match phase {
-            LinkPhase::Away(_) => {
+            LinkPhase::Reconnecting(_) => {
                 *phase = LinkPhase::Down;
                 true
             }
             _ => false,
         });
         for slot in self.slots() {
-            slot.inbox.tell(GatewayUpdate::Gone(error.clone()));
+            slot.inbox.push_status(GatewayUpdate::Lost(error.clone()));
         }
     }
 
@@ -290,13 +290,13 @@ impl SharedLink {
         let before = self.phase.send_replace(LinkPhase::Closed);
         let slots = std::mem::take(&mut *self.lock_slots());
         slots.values().for_each(|slot| slot.leave());
-        if let LinkPhase::Up(up) = before {
+        if let LinkPhase::Connected(up) = before {
             up.client.close().await;
         }
     }
 
     /// A number that was not given before.
-    pub(crate) fn number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -306,7 +306,7 @@ impl SharedLink {
     }
 
     /// Whether there is room for another session.
-    pub(crate) fn check_room(&self) -> Result<(), GatewayLinkError> {
+    pub(crate) fn check_capacity(&self) -> Result<(), GatewayLinkError> {
         if self.lock_slots().len() < SLOTS_MAX {
             return Ok(());
         }
@@ -317,12 +317,12 @@ impl SharedLink {
     }
 
     /// A session hears from now on.
-    pub(crate) fn add(&self, slot: &Arc<SessionSlot>) {
+    pub(crate) fn add_slot(&self, slot: &Arc<SessionSlot>) {
         self.lock_slots().insert(slot.number, Arc::clone(slot));
     }
 
     /// It hears no more. Gives another one of the same key, if there is one.
-    pub(crate) fn remove(&self, slot: &SessionSlot) -> Option<Arc<SessionSlot>> {
+    pub(crate) fn remove_slot(&self, slot: &SessionSlot) -> Option<Arc<SessionSlot>> {
         let mut slots = self.lock_slots();
         slots.remove(&slot.number);
         let key = slot.key();
@@ -330,22 +330,22 @@ impl SharedLink {
     }
 
     /// Hosts the tools of a session on a connection.
-    pub(crate) async fn attach(
+    pub(crate) async fn attach_tools(
         self: &Arc<Self>,
         slot: &SessionSlot,
         up: &Arc<LinkConnection>,
         hosted: HostedTools,
         claim: HostingClaim,
     ) -> Result<(), GatewayClientError> {
-        slot.attach(&up.client, hosted, claim, self.number()).await
+        slot.attach_tools(&up.client, hosted, claim, self.next_number()).await
     }
 
-    pub(super) fn note_stray(&self) {
+    pub(super) fn count_stray(&self) {
         self.strays.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many entries found no session.
-    pub(crate) fn strays(&self) -> u64 {
+    pub(crate) fn stray_count(&self) -> u64 {
         self.strays.load(Ordering::Relaxed)
     }
 
@@ -355,30 +355,30 @@ impl SharedLink {
 }
 
 impl DialState {
-    fn rest(&mut self, error: GatewayLinkError) {
+    fn pause_after(&mut self, error: GatewayLinkError) {
         // What a person wrote is read again at once: they may be mending it.
         if let GatewayLinkError::Settings { .. } = error {
             self.resting = None;
             return;
         }
-        let until = Instant::now() + self.backoff.next_delay().min(REST_MAX);
+        let until = Instant::now() + self.backoff.next_delay().min(FAILED_DIAL_PAUSE_MAX);
         self.resting = Some((until, error));
     }
 }
 
 /// What a refusal says of a session.
 pub(crate) fn session_error(error: GatewayClientError, key: &str) -> GatewayLinkError {
-    GatewayLinkError::from(error).about(key)
+    GatewayLinkError::from(error).for_session(key)
 }
 
-fn closed() -> GatewayLinkError {
+fn closed_error() -> GatewayLinkError {
     GatewayLinkError::Unreachable {
         message: "the connection to the gateway was closed here; open another one".to_owned(),
         is_passing: false,
     }
 }
 
-fn lost_again() -> GatewayLinkError {
+fn lost_again_error() -> GatewayLinkError {
     GatewayLinkError::Unreachable {
         message: "the gateway closed the connection; see whether it still runs, and try again"
             .to_owned(),

@@ -6,7 +6,7 @@ use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest};
 use super::tool_calls;
 
 /// What a person is asked.
-pub(super) fn approval(id: &str, request: &Value, expires_ms: i64) -> ApprovalRequest {
+pub(super) fn parse_approval(id: &str, request: &Value, expires_ms: i64) -> ApprovalRequest {
     let word = |key: &str| request.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let command = word("command").unwrap_or("(the gateway does not say what)").to_owned();
     let host = word("host").unwrap_or("the gateway");
@@ -28,7 +28,7 @@ pub(super) fn approval(id: &str, request: &Value, expires_ms: i64) -> ApprovalRe
         id: id.to_owned(),
         call: word("toolCallId").unwrap_or(id).to_owned(),
         tool: "exec".to_owned(),
-        title: tool_calls::title("exec", &serde_json::json!({"command": command})),
+        title: tool_calls::call_title("exec", &serde_json::json!({"command": command})),
         reason: format!("the gateway wants to run this on {host}"),
         risk: "high".to_owned(),
         effects: vec![ApprovalEffect {

@@ -33,51 +33,51 @@ enum TextSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextJoin {
     /// It goes on.
-    On,
+    Continue,
     /// It is a text of its own.
-    Apart,
+    Separate,
 }
 
 /// How a whole is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextStage<'a> {
     /// On the way. What is said to be new of it, if that is said.
-    Growing(Option<&'a str>),
+    Partial(Option<&'a str>),
     /// At the end.
-    Last,
+    Final,
 }
 
 impl CumulativeText {
     /// What is new in the whole.
-    pub(crate) fn hear(&mut self, whole: &str, how: TextStage<'_>) -> Option<String> {
-        let (new, joint) = self.new_in(whole, how)?;
+    pub(crate) fn update_whole(&mut self, whole: &str, how: TextStage<'_>) -> Option<String> {
+        let (new, joint) = self.find_new(whole, how)?;
         whole.clone_into(&mut self.whole);
-        self.tell(TextSource::Whole, new, joint)
+        self.push_new(TextSource::Whole, new, joint)
     }
 
     /// What is new where only that is said.
-    pub(crate) fn hear_more(&mut self, more: &str) -> Option<String> {
+    pub(crate) fn append(&mut self, more: &str) -> Option<String> {
         let whole = format!("{}{more}", self.whole);
-        self.hear(&whole, TextStage::Growing(Some(more)))
+        self.update_whole(&whole, TextStage::Partial(Some(more)))
     }
 
     /// What is new in a piece beside the whole.
-    pub(crate) fn hear_item(&mut self, id: &str, piece: &str) -> Option<String> {
+    pub(crate) fn update_item(&mut self, id: &str, piece: &str) -> Option<String> {
         let known = self.items.get(id).map_or("", String::as_str);
-        if !known.is_empty() && after(piece, known).is_some() {
+        if !known.is_empty() && strip_known_prefix(piece, known).is_some() {
             return None;
         }
-        let joint = if known.is_empty() { TextJoin::Apart } else { TextJoin::On };
-        let new = after(known, piece).unwrap_or(piece).to_owned();
-        let told = letters(&self.told);
-        let is_told = known.is_empty() && letters(piece).len() >= SAME_MIN;
-        if is_told && told.ends_with(&letters(piece)) {
+        let joint = if known.is_empty() { TextJoin::Separate } else { TextJoin::Continue };
+        let new = strip_known_prefix(known, piece).unwrap_or(piece).to_owned();
+        let told = strip_spaces(&self.told);
+        let is_told = known.is_empty() && strip_spaces(piece).len() >= SAME_MIN;
+        if is_told && told.ends_with(&strip_spaces(piece)) {
             return None;
         }
         if self.items.len() < ITEMS_MAX || self.items.contains_key(id) {
             self.items.insert(id.to_owned(), piece.to_owned());
         }
-        self.tell(TextSource::Item(id.to_owned()), &new, joint)
+        self.push_new(TextSource::Item(id.to_owned()), &new, joint)
     }
 
     /// Something else is shown.
@@ -85,41 +85,41 @@ impl CumulativeText {
         self.interrupted = true;
     }
 
-    fn new_in<'a>(&self, whole: &'a str, how: TextStage<'_>) -> Option<(&'a str, TextJoin)> {
+    fn find_new<'a>(&self, whole: &'a str, how: TextStage<'_>) -> Option<(&'a str, TextJoin)> {
         if let Some(rest) = whole.strip_prefix(&self.whole)
             && self.items.is_empty()
         {
-            return Some((rest, TextJoin::On));
+            return Some((rest, TextJoin::Continue));
         }
         // A new message after a call may begin like the last one.
         if self.interrupted
             && !self.whole.is_empty()
-            && how == TextStage::Growing(Some(whole))
+            && how == TextStage::Partial(Some(whole))
             && whole.len() <= self.whole.len()
         {
-            return Some((whole, TextJoin::Apart));
+            return Some((whole, TextJoin::Separate));
         }
         // The pieces may be in it, too.
-        if letters(&self.told).len() >= SAME_MIN
-            && let Some(rest) = after(&self.told, whole)
+        if strip_spaces(&self.told).len() >= SAME_MIN
+            && let Some(rest) = strip_known_prefix(&self.told, whole)
         {
-            return Some((rest, TextJoin::On));
+            return Some((rest, TextJoin::Continue));
         }
-        if let Some(rest) = after(&self.whole, whole) {
-            return Some((rest, TextJoin::On));
+        if let Some(rest) = strip_known_prefix(&self.whole, whole) {
+            return Some((rest, TextJoin::Continue));
         }
-        let is_older = after(whole, &self.whole).is_some();
-        let is_told = how == TextStage::Last
+        let is_older = strip_known_prefix(whole, &self.whole).is_some();
+        let is_told = how == TextStage::Final
             && !self.whole.is_empty()
-            && letters(&self.told).ends_with(&letters(whole));
-        if is_older || is_told { None } else { Some((whole, TextJoin::Apart)) }
+            && strip_spaces(&self.told).ends_with(&strip_spaces(whole));
+        if is_older || is_told { None } else { Some((whole, TextJoin::Separate)) }
     }
 
-    fn tell(&mut self, source: TextSource, new: &str, joint: TextJoin) -> Option<String> {
+    fn push_new(&mut self, source: TextSource, new: &str, joint: TextJoin) -> Option<String> {
         if new.is_empty() || (new.trim().is_empty() && self.told.is_empty()) {
             return None;
         }
-        let is_joined = (joint == TextJoin::On && source == self.last)
+        let is_joined = (joint == TextJoin::Continue && source == self.last)
             || self.told.is_empty()
             || self.interrupted
             || self.told.ends_with('\n')
@@ -133,7 +133,7 @@ impl CumulativeText {
 }
 
 /// What follows in `whole` after the letters of `known`; `None` where it does not begin with them.
-fn after<'a>(known: &str, whole: &'a str) -> Option<&'a str> {
+fn strip_known_prefix<'a>(known: &str, whole: &'a str) -> Option<&'a str> {
     let mut rest = whole;
     for letter in known.chars().filter(|c| !c.is_whitespace()) {
         rest = rest.trim_start().strip_prefix(letter)?;
@@ -144,7 +144,7 @@ fn after<'a>(known: &str, whole: &'a str) -> Option<&'a str> {
     Some(rest.strip_prefix(spaces.as_str()).unwrap_or(rest))
 }
 
-fn letters(text: &str) -> String {
+fn strip_spaces(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
@@ -168,11 +168,11 @@ mod tests {
         let mut told = String::new();
         for step in steps {
             let new = match step {
-                Whole(whole) => speech.hear(whole, TextStage::Growing(None)),
-                Delta(whole, new) => speech.hear(whole, TextStage::Growing(Some(new))),
-                More(more) => speech.hear_more(more),
-                Item(id, piece) => speech.hear_item(id, piece),
-                Last(whole) => speech.hear(whole, TextStage::Last),
+                Whole(whole) => speech.update_whole(whole, TextStage::Partial(None)),
+                Delta(whole, new) => speech.update_whole(whole, TextStage::Partial(Some(new))),
+                More(more) => speech.append(more),
+                Item(id, piece) => speech.update_item(id, piece),
+                Last(whole) => speech.update_whole(whole, TextStage::Final),
                 Call => {
                     speech.interrupt();
                     Some("|".to_owned())

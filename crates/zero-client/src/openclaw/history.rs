@@ -6,14 +6,14 @@ use serde_json::Value;
 use zero_core::RunId;
 use zero_core::event::{Event, EventKind, ResultContent, RunOutcome, TokenUsage, ToolCallStatus};
 
-use super::run::words_of;
+use super::run::message_texts;
 use super::tool_calls;
 
 /// Entries for messages, numbered from 1.
-pub(crate) fn entries(messages: &[Value]) -> Vec<Event> {
+pub(crate) fn build_entries(messages: &[Value]) -> Vec<Event> {
     let mut past = HistoryBuilder::default();
     for message in messages {
-        past.take(message);
+        past.add_message(message);
     }
     past.end_run();
     past.events
@@ -29,66 +29,67 @@ struct HistoryBuilder {
 }
 
 impl HistoryBuilder {
-    fn take(&mut self, message: &Value) {
+    fn add_message(&mut self, message: &Value) {
         self.time_ms = message.get("timestamp").and_then(Value::as_i64).unwrap_or(self.time_ms);
         match message.get("role").and_then(Value::as_str) {
             Some("user") => {
-                let (_, text) = words_of(message);
+                let (_, text) = message_texts(message);
                 self.end_run();
                 self.begin_run();
-                self.push(EventKind::Prompt { text, attachments: Vec::new() });
+                self.push_event(EventKind::Prompt { text, attachments: Vec::new() });
             }
-            Some("assistant") => self.said(message),
-            Some("toolResult") => self.gave(message),
+            Some("assistant") => self.add_reply(message),
+            Some("toolResult") => self.add_tool_results(message),
             _ => {}
         }
     }
 
-    fn said(&mut self, message: &Value) {
+    fn add_reply(&mut self, message: &Value) {
         self.begin_run();
         let blocks = match message.get("content") {
             Some(Value::Array(blocks)) => blocks.as_slice(),
             _ => {
-                let (_, text) = words_of(message);
-                return self.text(text);
+                let (_, text) = message_texts(message);
+                return self.add_text(text);
             }
         };
         for block in blocks {
             let word = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
             match word("type").as_deref() {
-                Some("text") => self.text(word("text").unwrap_or_default()),
+                Some("text") => self.add_text(word("text").unwrap_or_default()),
                 Some("thinking") => {
                     if let Some(text) = word("thinking").filter(|text| !text.is_empty()) {
-                        self.push(EventKind::Thought { text });
+                        self.push_event(EventKind::Thought { text });
                     }
                 }
                 Some("toolCall") => {
                     let input = block.get("arguments").cloned().unwrap_or(Value::Null);
-                    self.start(word("id"), word("name"), input);
+                    self.start_call(word("id"), word("name"), input);
                 }
                 _ => {}
             }
         }
     }
 
-    fn text(&mut self, text: String) {
+    fn add_text(&mut self, text: String) {
         if !text.is_empty() {
-            self.push(EventKind::Text { text });
+            self.push_event(EventKind::Text { text });
         }
     }
 
-    fn start(&mut self, call: Option<String>, name: Option<String>, input: Value) {
+    fn start_call(&mut self, call: Option<String>, name: Option<String>, input: Value) {
         let Some(call) = call else { return };
         let name = name.unwrap_or_else(|| "tool".to_owned());
         if self.open.insert(call.clone()) {
-            let (title, kind) = (tool_calls::title(&name, &input), tool_calls::kind(&name));
-            let locations = tool_calls::places(&input);
-            self.push(EventKind::ToolStarted { call, name, title, kind, input, locations });
+            let (title, kind) =
+                (tool_calls::call_title(&name, &input), tool_calls::tool_kind(&name));
+            let locations = tool_calls::argument_locations(&input);
+            self.push_event(EventKind::ToolStarted { call, name, title, kind, input, locations });
         }
     }
 
     /// One result beside the message, or several in it.
-    fn gave(&mut self, message: &Value) {
+    fn add_tool_results(&mut self, message: &Value) {
         self.begin_run();
         let blocks = message.get("content").and_then(Value::as_array);
         let inner: Vec<&Value> = blocks
@@ -100,16 +101,16 @@ impl HistoryBuilder {
         for result in all {
             let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
             let Some(call) = word("toolCallId") else { continue };
-            self.start(Some(call.clone()), word("toolName"), Value::Null);
+            self.start_call(Some(call.clone()), word("toolName"), Value::Null);
             let content = match word("text") {
                 Some(text) => vec![ResultContent::Text { text }],
-                None => tool_calls::content(result),
+                None => tool_calls::parse_content(result),
             };
             let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
             let status = if is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
             self.open.remove(&call);
             let (display, locations) = (None, Vec::new());
-            self.push(EventKind::ToolEnded { call, status, content, display, locations });
+            self.push_event(EventKind::ToolEnded { call, status, content, display, locations });
         }
     }
 
@@ -129,13 +130,16 @@ impl HistoryBuilder {
             let content = vec![ResultContent::Text { text }];
             let status = ToolCallStatus::Interrupted;
             let (display, locations) = (None, Vec::new());
-            self.push(EventKind::ToolEnded { call, status, content, display, locations });
+            self.push_event(EventKind::ToolEnded { call, status, content, display, locations });
         }
-        self.push(EventKind::RunEnded { end: RunOutcome::Completed, usage: TokenUsage::default() });
+        self.push_event(EventKind::RunEnded {
+            end: RunOutcome::Completed,
+            usage: TokenUsage::default(),
+        });
         self.run = None;
     }
 
-    fn push(&mut self, what: EventKind) {
+    fn push_event(&mut self, what: EventKind) {
         let seq = self.events.len() as u64 + 1;
         let run = self.run.clone();
         self.events.push(Event { seq, run, time_ms: self.time_ms, what });
@@ -149,7 +153,7 @@ mod tests {
     use super::*;
 
     fn lines(messages: Value) -> Vec<String> {
-        let events = entries(messages.as_array().unwrap());
+        let events = build_entries(messages.as_array().unwrap());
         for (event, seq) in events.iter().zip(1..) {
             assert_eq!(event.seq, seq);
         }

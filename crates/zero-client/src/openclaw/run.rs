@@ -27,15 +27,20 @@ pub(super) struct OpenClawRun {
 
 impl OpenClawRun {
     /// It thinks: all of it so far.
-    pub(super) fn think(&mut self, whole: &str, told: &mut Vec<EventKind>) {
+    pub(super) fn update_thoughts(&mut self, whole: &str, told: &mut Vec<EventKind>) {
         if !whole.is_empty() {
-            let new = self.thoughts.hear(whole, TextStage::Growing(None));
+            let new = self.thoughts.update_whole(whole, TextStage::Partial(None));
             told.extend(new.map(|text| EventKind::Thought { text }));
         }
     }
 
     /// A call of it: how it stands.
-    pub(super) fn tool(&mut self, phase: &str, data: &Value, told: &mut Vec<EventKind>) {
+    pub(super) fn handle_tool_event(
+        &mut self,
+        phase: &str,
+        data: &Value,
+        told: &mut Vec<EventKind>,
+    ) {
         let word = |key: &str| data.get(key).and_then(Value::as_str);
         let Some(call) = word("toolCallId") else { return };
         let name = word("name").unwrap_or("tool");
@@ -47,9 +52,9 @@ impl OpenClawRun {
             told.push(EventKind::ToolStarted {
                 call: call.to_owned(),
                 name: name.to_owned(),
-                title: tool_calls::title(name, &args),
-                kind: tool_calls::kind(name),
-                locations: tool_calls::places(&args),
+                title: tool_calls::call_title(name, &args),
+                kind: tool_calls::tool_kind(name),
+                locations: tool_calls::argument_locations(&args),
                 input: args,
             });
         }
@@ -57,9 +62,9 @@ impl OpenClawRun {
             "update" => {
                 let partial = data.get("partialResult").unwrap_or(&Value::Null);
                 let details = partial.get("details").unwrap_or(&Value::Null);
-                let (title, kind) = described(details);
-                let progress = tool_calls::progress(partial);
-                let locations = tool_calls::named_places(details);
+                let (title, kind) = parse_description(details);
+                let progress = tool_calls::parse_progress(partial);
+                let locations = tool_calls::result_locations(details);
                 let call = call.to_owned();
                 told.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
             }
@@ -67,7 +72,7 @@ impl OpenClawRun {
                 let result = data.get("result").unwrap_or(&Value::Null);
                 let details = result.get("details").unwrap_or(&Value::Null);
                 let is_error = data.get("isError").and_then(Value::as_bool).unwrap_or(false);
-                let (title, kind) = described(details);
+                let (title, kind) = parse_description(details);
                 if title.is_some() || kind.is_some() {
                     let (call, locations, progress) = (call.to_owned(), Vec::new(), None);
                     told.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
@@ -75,10 +80,10 @@ impl OpenClawRun {
                 self.calls.remove(call);
                 told.push(EventKind::ToolEnded {
                     call: call.to_owned(),
-                    status: status(is_error, details),
-                    content: tool_calls::content(result),
-                    display: tool_calls::display(details),
-                    locations: tool_calls::named_places(details),
+                    status: parse_status(is_error, details),
+                    content: tool_calls::parse_content(result),
+                    display: tool_calls::parse_display(details),
+                    locations: tool_calls::result_locations(details),
                 });
             }
             _ => {}
@@ -86,13 +91,13 @@ impl OpenClawRun {
     }
 }
 
-fn described(details: &Value) -> (Option<String>, Option<ToolKind>) {
+fn parse_description(details: &Value) -> (Option<String>, Option<ToolKind>) {
     let word = |key: &str| details.get(key).and_then(Value::as_str);
-    (word("title").map(str::to_owned), word("kind").and_then(tool_calls::kind_of_word))
+    (word("title").map(str::to_owned), word("kind").and_then(tool_calls::parse_kind))
 }
 
 /// How a call ended. An error is never told as a success.
-pub(super) fn status(is_error: bool, details: &Value) -> ToolCallStatus {
+pub(super) fn parse_status(is_error: bool, details: &Value) -> ToolCallStatus {
     let said = details.get("status").cloned().unwrap_or(Value::Null);
     match serde_json::from_value(said) {
         Ok(ToolCallStatus::Completed) | Err(_) if is_error => ToolCallStatus::Failed,
@@ -102,7 +107,7 @@ pub(super) fn status(is_error: bool, details: &Value) -> ToolCallStatus {
 }
 
 /// What a message says: thoughts, and words.
-pub(crate) fn words_of(message: &Value) -> (String, String) {
+pub(crate) fn message_texts(message: &Value) -> (String, String) {
     let (mut thoughts, mut texts) = (Vec::new(), Vec::new());
     match message.get("content") {
         Some(Value::String(text)) => texts.push(text.as_str()),

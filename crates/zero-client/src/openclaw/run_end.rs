@@ -4,7 +4,7 @@ use serde_json::Value;
 use zero_core::event::{RunOutcome, TokenUsage};
 
 /// Words for failures that the ledger knows.
-const KINDS: [&str; 11] = [
+const FAILURE_KINDS: [&str; 11] = [
     "auth",
     "rate_limit",
     "context_length",
@@ -20,7 +20,7 @@ const KINDS: [&str; 11] = [
 const NO_REASON: &str = "the gateway says that the run failed, and not why; its log may say more";
 
 /// How a run ended, by the last `chat` event of it; `None` where it goes on.
-pub(crate) fn end(chat: &Value) -> Option<RunOutcome> {
+pub(crate) fn parse_run_end(chat: &Value) -> Option<RunOutcome> {
     let word = |key: &str| chat.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     match word("state")? {
         "final" => Some(match word("stopReason") {
@@ -43,7 +43,7 @@ pub(crate) fn end(chat: &Value) -> Option<RunOutcome> {
                     let detail = chat.get("errorDetail");
                     let finer = detail.and_then(|detail| detail.get("providerErrorType"));
                     let words = [finer.and_then(Value::as_str), kind];
-                    failed(words.into_iter().flatten(), message)
+                    failed_run(words.into_iter().flatten(), message)
                 }
             })
         }
@@ -52,17 +52,17 @@ pub(crate) fn end(chat: &Value) -> Option<RunOutcome> {
 }
 
 /// A run that failed for a reason that is only told in words.
-pub(crate) fn failed_by(message: Option<&str>) -> RunOutcome {
-    failed([], message.unwrap_or(NO_REASON).to_owned())
+pub(crate) fn failed_with_message(message: Option<&str>) -> RunOutcome {
+    failed_run([], message.unwrap_or(NO_REASON).to_owned())
 }
 
-fn failed<'a>(words: impl IntoIterator<Item = &'a str>, message: String) -> RunOutcome {
-    let known = words.into_iter().find(|word| KINDS.contains(word));
+fn failed_run<'a>(words: impl IntoIterator<Item = &'a str>, message: String) -> RunOutcome {
+    let known = words.into_iter().find(|word| FAILURE_KINDS.contains(word));
     RunOutcome::Failed { kind: known.unwrap_or("internal").to_owned(), message }
 }
 
 /// What was taken. The family counts what comes from the cache beside the input, not in it.
-pub(crate) fn usage(usage: &Value) -> TokenUsage {
+pub(crate) fn parse_usage(usage: &Value) -> TokenUsage {
     let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
     let (input, output) = (count("input"), count("output"));
     let (read, written) = (count("cacheRead"), count("cacheWrite"));
@@ -87,7 +87,7 @@ mod tests {
 
     #[track_caller]
     fn check(chat: Value, expected: Option<RunOutcome>) {
-        assert_eq!(end(&chat), expected, "{chat}");
+        assert_eq!(parse_run_end(&chat), expected, "{chat}");
     }
 
     #[test]
@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn what_comes_from_the_cache_is_counted_once() {
         let theirs = json!({"input": 10, "output": 5, "cacheRead": 100, "totalTokens": 115});
-        assert_eq!(usage(&theirs).input_tokens, 110);
+        assert_eq!(parse_usage(&theirs).input_tokens, 110);
         let ours = json!({"input": 110, "output": 5, "cacheRead": 100, "totalTokens": 115});
-        assert_eq!(usage(&ours).input_tokens, 110);
-        assert_eq!(usage(&Value::Null), TokenUsage::default());
+        assert_eq!(parse_usage(&ours).input_tokens, 110);
+        assert_eq!(parse_usage(&Value::Null), TokenUsage::default());
     }
 }

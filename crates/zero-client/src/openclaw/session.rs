@@ -13,7 +13,7 @@ use crate::gateway_link::{RequestRetry, SharedLink};
 use crate::session_slot::SessionSlot;
 
 /// How long the last words of a run may take after it is said to be over, before it is asked about.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const FINAL_EVENT_WAIT: Duration = Duration::from_secs(5);
 
 /// What a gateway without a ledger says, as a ledger would.
 pub(crate) struct OpenClawSession {
@@ -30,62 +30,62 @@ impl OpenClawSession {
     }
 
     /// Hears an event, of whatever session it is.
-    pub(crate) async fn hear(&self, slot: &Arc<SessionSlot>, event: &EventFrame) {
+    pub(crate) async fn handle_event(&self, slot: &Arc<SessionSlot>, event: &EventFrame) {
         let Some(payload) = &event.payload else { return };
         match event.event.as_str() {
             CHAT | AGENT => {
-                if !self.concerns(slot, payload) {
+                if !self.is_own_event(slot, payload) {
                     return;
                 }
             }
             APPROVAL_REQUESTED => {
                 let request = payload.get("request").unwrap_or(&Value::Null);
-                if !self.concerns(slot, request) && !self.has_call(request) {
+                if !self.is_own_event(slot, request) && !self.has_call(request) {
                     return;
                 }
             }
             APPROVAL_RESOLVED => {}
             _ => return,
         }
-        self.speak(slot, |telling, now_ms| match event.event.as_str() {
-            CHAT => telling.chat(payload, now_ms),
-            AGENT => telling.agent(payload, now_ms),
-            APPROVAL_REQUESTED => telling.asked(payload, now_ms),
-            _ => telling.resolved(payload, now_ms),
+        self.publish(slot, |telling, now_ms| match event.event.as_str() {
+            CHAT => telling.handle_chat(payload, now_ms),
+            AGENT => telling.handle_agent(payload, now_ms),
+            APPROVAL_REQUESTED => telling.handle_approval_request(payload, now_ms),
+            _ => telling.handle_approval_resolved(payload, now_ms),
         })
         .await;
-        if event.event == AGENT && is_over(payload) {
-            self.look_after(slot, payload, LAST_WORDS);
+        if event.event == AGENT && is_final_event(payload) {
+            self.check_run_later(slot, payload, FINAL_EVENT_WAIT);
         }
     }
 
     /// Tells something, in turn.
-    pub(crate) async fn speak(
+    pub(crate) async fn publish(
         &self,
         slot: &SessionSlot,
         words: impl FnOnce(&mut OpenClawTranslator, i64) -> Vec<Event>,
     ) {
         let _turn = self.turn.lock().await;
-        let told = words(&mut self.telling(), now_ms());
+        let told = words(&mut self.lock_translator(), now_ms());
         for event in told {
-            slot.inbox.put(event).await;
+            slot.inbox.push(event).await;
         }
     }
 
     /// Tells something without waiting for room, while a connection is being made.
-    pub(crate) async fn insist<T>(
+    pub(crate) async fn publish_now<T>(
         &self,
         slot: &SessionSlot,
         words: impl FnOnce(&mut OpenClawTranslator, i64) -> (T, Vec<Event>),
     ) -> T {
         let _turn = self.turn.lock().await;
-        let (result, told) = words(&mut self.telling(), now_ms());
-        told.into_iter().for_each(|event| slot.inbox.insist(event));
+        let (result, told) = words(&mut self.lock_translator(), now_ms());
+        told.into_iter().for_each(|event| slot.inbox.force_push(event));
         result
     }
 
     /// Looks at a run after a while, in case its end was not heard.
-    pub(crate) fn look_after(&self, slot: &Arc<SessionSlot>, payload: &Value, wait: Duration) {
+    pub(crate) fn check_run_later(&self, slot: &Arc<SessionSlot>, payload: &Value, wait: Duration) {
         let Some(run) = payload.get("runId").and_then(Value::as_str).map(str::to_owned) else {
             return;
         };
@@ -93,15 +93,17 @@ impl OpenClawSession {
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             let (Some(shared), Some(voice)) = (shared.upgrade(), &slot.voice) else { return };
-            if !voice.telling().knows(&run) {
+            if !voice.lock_translator().is_tracking(&run) {
                 return;
             }
             let params = json!({"runId": run, "timeoutMs": 0});
-            match shared.ask_value("agent.wait", params, RequestRetry::Once).await {
+            match shared.request_value("agent.wait", params, RequestRetry::Once).await {
                 Ok(answer) => {
                     let answer = answer.result;
                     voice
-                        .speak(&slot, |telling, now_ms| telling.waited(&run, &answer, now_ms).1)
+                        .publish(&slot, |telling, now_ms| {
+                            telling.handle_wait_result(&run, &answer, now_ms).1
+                        })
                         .await;
                 }
                 Err(unanswered) => {
@@ -111,22 +113,22 @@ impl OpenClawSession {
         });
     }
 
-    pub(crate) fn telling(&self) -> MutexGuard<'_, OpenClawTranslator> {
+    pub(crate) fn lock_translator(&self) -> MutexGuard<'_, OpenClawTranslator> {
         self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether something is of this session: by its run first, since a gateway may answer with
     /// another spelling of the key, which is the one to use from then on.
-    fn concerns(&self, slot: &SessionSlot, payload: &Value) -> bool {
+    fn is_own_event(&self, slot: &SessionSlot, payload: &Value) -> bool {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let key = word("sessionKey").filter(|key| !key.is_empty());
-        let is_known = word("runId").is_some_and(|run| self.telling().knows(run));
+        let is_known = word("runId").is_some_and(|run| self.lock_translator().is_tracking(run));
         match key {
             Some(key) if slot.has_key(key) => true,
             Some(key) if is_known => {
                 let mut info = slot.info();
                 key.clone_into(&mut info.session_key);
-                slot.learn(info);
+                slot.update_info(info);
                 true
             }
             _ => is_known,
@@ -135,11 +137,11 @@ impl OpenClawSession {
 
     fn has_call(&self, request: &Value) -> bool {
         let call = request.get("toolCallId").and_then(Value::as_str);
-        call.is_some_and(|call| self.telling().has_call(call))
+        call.is_some_and(|call| self.lock_translator().has_call(call))
     }
 }
 
-fn is_over(payload: &Value) -> bool {
+fn is_final_event(payload: &Value) -> bool {
     let phase = payload.get("data").and_then(|data| data.get("phase")).and_then(Value::as_str);
     payload.get("stream").and_then(Value::as_str) == Some("lifecycle")
         && matches!(phase, Some("end" | "error"))

@@ -1,12 +1,12 @@
 //! Keys of sessions, as members of the family want them.
 
 /// What some members use `acp:` keys for, which is not what editors mean by them.
-const TAKEN: &str = "acp:";
+const RESERVED_PREFIX: &str = "acp:";
 /// The prefix that they leave to bridges.
-const BRIDGE: &str = "acp-bridge:";
+const BRIDGE_PREFIX: &str = "acp-bridge:";
 
 /// A key under an agent; one that names an agent stays.
-pub(super) fn under(key: &str, agent: Option<&str>) -> String {
+pub(super) fn with_agent(key: &str, agent: Option<&str>) -> String {
     match agent {
         Some(agent) if !key.starts_with("agent:") => format!("agent:{agent}:{key}"),
         _ => key.to_owned(),
@@ -14,17 +14,17 @@ pub(super) fn under(key: &str, agent: Option<&str>) -> String {
 }
 
 /// The key to use where an `acp:` key is refused; `None` for others.
-pub(super) fn for_bridges(key: &str) -> Option<String> {
-    if let Some(name) = key.strip_prefix(TAKEN) {
-        return Some(format!("{BRIDGE}{name}"));
+pub(super) fn to_bridge_key(key: &str) -> Option<String> {
+    if let Some(name) = key.strip_prefix(RESERVED_PREFIX) {
+        return Some(format!("{BRIDGE_PREFIX}{name}"));
     }
     let (agent, name) = key.strip_prefix("agent:")?.split_once(':')?;
-    let name = name.strip_prefix(TAKEN)?;
-    Some(format!("agent:{agent}:{BRIDGE}{name}"))
+    let name = name.strip_prefix(RESERVED_PREFIX)?;
+    Some(format!("agent:{agent}:{BRIDGE_PREFIX}{name}"))
 }
 
 /// Whether a refusal is about what the key begins with.
-pub(super) fn is_refused(message: &str) -> bool {
+pub(super) fn is_key_refusal(message: &str) -> bool {
     let message = message.to_lowercase();
     message.contains("acp") || message.contains("session key")
 }
@@ -44,14 +44,14 @@ mod tests {
             ("agent:main", None),
         ];
         for (key, expected) in rows {
-            assert_eq!(for_bridges(key).as_deref(), expected, "{key}");
+            assert_eq!(to_bridge_key(key).as_deref(), expected, "{key}");
         }
     }
 
     #[test]
     fn a_bare_key_goes_under_the_agent() {
-        assert_eq!(under("acp:1", Some("qa")), "agent:qa:acp:1");
-        assert_eq!(under("agent:main:x", Some("qa")), "agent:main:x");
-        assert_eq!(under("x", None), "x");
+        assert_eq!(with_agent("acp:1", Some("qa")), "agent:qa:acp:1");
+        assert_eq!(with_agent("agent:main:x", Some("qa")), "agent:main:x");
+        assert_eq!(with_agent("x", None), "x");
     }
 }

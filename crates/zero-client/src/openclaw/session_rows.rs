@@ -7,16 +7,18 @@ use zero_wire::zero_sessions::SessionInfo;
 use super::translator::LIVE_BASE;
 
 /// The agent of keys that name none, where nothing says another.
-const MAIN: &str = "main";
+const DEFAULT_AGENT: &str = "main";
 
 /// The session of a key; little is known of one that is not listed.
-pub(super) fn find(listed: &Value, key: &str) -> SessionInfo {
-    let found = all(listed).into_iter().find(|session| session.session_key == as_opened(key));
+pub(super) fn find_session(listed: &Value, key: &str) -> SessionInfo {
+    let found = parse_sessions(listed)
+        .into_iter()
+        .find(|session| session.session_key == strip_default_agent(key));
     found.unwrap_or_else(|| SessionInfo {
         session_key: key.to_owned(),
         session_id: key.to_owned(),
-        agent: agent_of(key),
-        model: word(&defaults(listed), "model").unwrap_or_default(),
+        agent: key_agent(key),
+        model: string_field(&defaults(listed), "model").unwrap_or_default(),
         context_window: defaults(listed).get("contextTokens").and_then(Value::as_u64),
         last_seq: LIVE_BASE,
         transcript: 1,
@@ -25,26 +27,28 @@ pub(super) fn find(listed: &Value, key: &str) -> SessionInfo {
 }
 
 /// All that are listed.
-pub(super) fn all(listed: &Value) -> Vec<SessionInfo> {
+pub(super) fn parse_sessions(listed: &Value) -> Vec<SessionInfo> {
     let rows = listed.get("sessions").and_then(Value::as_array);
-    rows.into_iter().flatten().filter_map(|row| session(row, &defaults(listed))).collect()
+    rows.into_iter().flatten().filter_map(|row| parse_session(row, &defaults(listed))).collect()
 }
 
-fn session(row: &Value, defaults: &Value) -> Option<SessionInfo> {
-    let key = word(row, "key")?;
+fn parse_session(row: &Value, defaults: &Value) -> Option<SessionInfo> {
+    let key = string_field(row, "key")?;
     let number = |name: &str| row.get(name).and_then(Value::as_u64);
     let is_fresh = row.get("totalTokensFresh").and_then(Value::as_bool) == Some(true);
     let updated_ms = row.get("updatedAt").and_then(Value::as_i64).unwrap_or_default();
-    let title = word(row, "derivedTitle").or_else(|| word(row, "displayName"));
+    let title = string_field(row, "derivedTitle").or_else(|| string_field(row, "displayName"));
     Some(SessionInfo {
-        session_id: word(row, "sessionId").unwrap_or_else(|| key.clone()),
-        label: word(row, "label"),
+        session_id: string_field(row, "sessionId").unwrap_or_else(|| key.clone()),
+        label: string_field(row, "label"),
         title,
-        agent: agent_of(&key),
-        model: word(row, "model").or_else(|| word(defaults, "model")).unwrap_or_default(),
+        agent: key_agent(&key),
+        model: string_field(row, "model")
+            .or_else(|| string_field(defaults, "model"))
+            .unwrap_or_default(),
         mode: None,
-        thinking: word(row, "thinkingLevel"),
-        cwd: word(row, "spawnedCwd"),
+        thinking: string_field(row, "thinkingLevel"),
+        cwd: string_field(row, "spawnedCwd"),
         tool_host: None,
         created_ms: updated_ms,
         updated_ms,
@@ -59,14 +63,15 @@ fn session(row: &Value, defaults: &Value) -> Option<SessionInfo> {
         context_window: number("contextTokens")
             .or_else(|| defaults.get("contextTokens").and_then(Value::as_u64)),
         run_ids: Vec::new(),
-        session_key: as_opened(&key).to_owned(),
+        session_key: strip_default_agent(&key).to_owned(),
     })
 }
 
 /// A key as it was opened by: gateways put those of editors under their usual agent.
-fn as_opened(key: &str) -> &str {
-    let bare =
-        key.strip_prefix("agent:").and_then(|rest| rest.strip_prefix(MAIN)?.strip_prefix(':'));
+fn strip_default_agent(key: &str) -> &str {
+    let bare = key
+        .strip_prefix("agent:")
+        .and_then(|rest| rest.strip_prefix(DEFAULT_AGENT)?.strip_prefix(':'));
     let is_editors = |key: &&str| key.starts_with("acp:") || key.starts_with("acp-bridge:");
     bare.filter(is_editors).unwrap_or(key)
 }
@@ -75,13 +80,13 @@ fn defaults(listed: &Value) -> Value {
     listed.get("defaults").cloned().unwrap_or_default()
 }
 
-fn word(fields: &Value, key: &str) -> Option<String> {
+fn string_field(fields: &Value, key: &str) -> Option<String> {
     fields.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-fn agent_of(key: &str) -> String {
+fn key_agent(key: &str) -> String {
     let agent = key.strip_prefix("agent:").and_then(|rest| rest.split_once(':'));
-    agent.map_or(MAIN, |(agent, _)| agent).to_owned()
+    agent.map_or(DEFAULT_AGENT, |(agent, _)| agent).to_owned()
 }
 
 #[cfg(test)]
@@ -103,24 +108,24 @@ mod tests {
                 {"kind": "direct"}, 7,
             ],
         });
-        assert_eq!(all(&listed).len(), 3);
+        assert_eq!(parse_sessions(&listed).len(), 3);
         for key in ["acp:3", "agent:main:acp:3"] {
-            let three = find(&listed, key);
+            let three = find_session(&listed, key);
             assert_eq!(
                 (three.session_key.as_str(), three.label.as_deref()),
                 ("acp:3", Some("three"))
             );
         }
-        let bug = find(&listed, "agent:qa:acp:1");
+        let bug = find_session(&listed, "agent:qa:acp:1");
         assert_eq!((bug.agent.as_str(), bug.title.as_deref()), ("qa", Some("Bug")));
         assert_eq!((bug.model.as_str(), bug.thinking.as_deref()), ("m", Some("high")));
         assert_eq!((bug.context_tokens, bug.context_window), (Some(50), Some(1000)));
         assert_eq!((bug.cwd.as_deref(), bug.updated_ms), (Some("/w"), 7));
-        let main = find(&listed, "agent:main:main");
+        let main = find_session(&listed, "agent:main:main");
         assert_eq!((main.context_tokens, main.updated_ms), (None, 0), "not known to be so");
-        let new = find(&listed, "acp:2");
+        let new = find_session(&listed, "acp:2");
         assert_eq!((new.session_key.as_str(), new.agent.as_str()), ("acp:2", "main"));
         assert_eq!((new.model.as_str(), new.context_window), ("m", Some(1000)));
-        assert!(all(&Value::Null).is_empty());
+        assert!(parse_sessions(&Value::Null).is_empty());
     }
 }

@@ -12,10 +12,10 @@ const ARGUMENT_LEN_MAX: usize = 100;
 const DEPTH_MAX: usize = 4;
 const VALUES_MAX: usize = 100;
 /// Arguments that say most of what a call does.
-const TELLING: [&str; 9] =
+const SUMMARY_ARGUMENTS: [&str; 9] =
     ["command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "description"];
 /// Arguments that name files.
-const PATHS: [&str; 9] = [
+const PATH_ARGUMENTS: [&str; 9] = [
     "path",
     "file_path",
     "filePath",
@@ -28,13 +28,13 @@ const PATHS: [&str; 9] = [
 ];
 
 /// What a call does, in one line.
-pub(crate) fn title(name: &str, args: &Value) -> String {
+pub(crate) fn call_title(name: &str, args: &Value) -> String {
     let shown = |value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         one_line(&text, ARGUMENT_LEN_MAX)
     };
     let fields = args.as_object();
-    let telling = TELLING.iter().find_map(|key| fields?.get(*key)?.as_str());
+    let telling = SUMMARY_ARGUMENTS.iter().find_map(|key| fields?.get(*key)?.as_str());
     let about = match (telling, fields) {
         (Some(text), _) => one_line(text, TITLE_LEN_MAX),
         (None, Some(fields)) => {
@@ -63,7 +63,7 @@ fn one_line(text: &str, most: usize) -> String {
 }
 
 /// How to picture a tool, by its name.
-pub(crate) fn kind(name: &str) -> ToolKind {
+pub(crate) fn tool_kind(name: &str) -> ToolKind {
     let name = name.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match () {
@@ -80,12 +80,12 @@ pub(crate) fn kind(name: &str) -> ToolKind {
 }
 
 /// A kind by its word.
-pub(crate) fn kind_of_word(word: &str) -> Option<ToolKind> {
+pub(crate) fn parse_kind(word: &str) -> Option<ToolKind> {
     serde_json::from_value(Value::String(word.to_owned())).ok()
 }
 
 /// Files that arguments name. Only absolute ones: where the others are is not known here.
-pub(crate) fn places(args: &Value) -> Vec<FilePosition> {
+pub(crate) fn argument_locations(args: &Value) -> Vec<FilePosition> {
     let mut places: Vec<FilePosition> = Vec::new();
     let mut waiting = vec![(args, 0)];
     let mut seen = 0;
@@ -100,7 +100,9 @@ pub(crate) fn places(args: &Value) -> Vec<FilePosition> {
                 let line = line.and_then(Value::as_u64).filter(|line| *line > 0);
                 for (key, value) in fields {
                     match value.as_str() {
-                        Some(path) if PATHS.contains(&key.as_str()) && path.starts_with('/') => {
+                        Some(path)
+                            if PATH_ARGUMENTS.contains(&key.as_str()) && path.starts_with('/') =>
+                        {
                             let place = FilePosition { path: path.to_owned(), line };
                             if !places.contains(&place) {
                                 places.push(place);
@@ -118,13 +120,13 @@ pub(crate) fn places(args: &Value) -> Vec<FilePosition> {
 }
 
 /// Places that a result names itself.
-pub(crate) fn named_places(details: &Value) -> Vec<FilePosition> {
+pub(crate) fn result_locations(details: &Value) -> Vec<FilePosition> {
     let named = details.get("locations").cloned().unwrap_or_default();
     serde_json::from_value(named).unwrap_or_default()
 }
 
 /// What a tool gave.
-pub(crate) fn content(result: &Value) -> Vec<ResultContent> {
+pub(crate) fn parse_content(result: &Value) -> Vec<ResultContent> {
     let blocks = match result {
         Value::String(text) => return vec![ResultContent::Text { text: text.clone() }],
         Value::Object(fields) => fields.get("content"),
@@ -132,12 +134,12 @@ pub(crate) fn content(result: &Value) -> Vec<ResultContent> {
     };
     match blocks {
         Some(Value::String(text)) => vec![ResultContent::Text { text: text.clone() }],
-        Some(Value::Array(blocks)) => blocks.iter().filter_map(block).collect(),
+        Some(Value::Array(blocks)) => blocks.iter().filter_map(parse_block).collect(),
         _ => Vec::new(),
     }
 }
 
-fn block(block: &Value) -> Option<ResultContent> {
+fn parse_block(block: &Value) -> Option<ResultContent> {
     let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
     match (text("text"), text("data"), text("mimeType")) {
         (Some(text), _, _) => Some(ResultContent::Text { text }),
@@ -147,17 +149,17 @@ fn block(block: &Value) -> Option<ResultContent> {
 }
 
 /// What a tool says on the way.
-pub(crate) fn progress(partial: &Value) -> Option<String> {
+pub(crate) fn parse_progress(partial: &Value) -> Option<String> {
     let text = |content| match content {
         ResultContent::Text { text } => Some(text),
         ResultContent::Image { .. } => None,
     };
-    let all: Vec<String> = content(partial).into_iter().filter_map(text).collect();
+    let all: Vec<String> = parse_content(partial).into_iter().filter_map(text).collect();
     Some(all.join("\n")).filter(|text| !text.is_empty())
 }
 
 /// What a person sees, where the gateway says it.
-pub(crate) fn display(details: &Value) -> Option<CallDisplay> {
+pub(crate) fn parse_display(details: &Value) -> Option<CallDisplay> {
     let text = details.get("markdown").and_then(Value::as_str)?;
     Some(CallDisplay::Markdown { text: text.to_owned() })
 }
@@ -170,9 +172,10 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, args: Value, title: &str, kind: ToolKind, places: &[&str]) {
-        assert_eq!(super::title(name, &args), title);
-        assert_eq!(super::kind(name), kind, "{name}");
-        let found: Vec<String> = super::places(&args).into_iter().map(|place| place.path).collect();
+        assert_eq!(super::call_title(name, &args), title);
+        assert_eq!(super::tool_kind(name), kind, "{name}");
+        let found: Vec<String> =
+            super::argument_locations(&args).into_iter().map(|place| place.path).collect();
         assert_eq!(found, places, "{name}");
     }
 
@@ -198,10 +201,13 @@ mod tests {
         );
         check("sessions", Value::Null, "sessions", ToolKind::Other, &[]);
         let nested = json!({"edits": [{"path": "/a"}, {"path": "/b"}, {"path": "/a"}]});
-        let mut found = super::places(&nested);
+        let mut found = super::argument_locations(&nested);
         found.sort_by(|a, b| a.path.cmp(&b.path));
         assert_eq!(found.len(), 2);
-        assert_eq!(super::title("x", &json!({"command": "y".repeat(500)})).chars().count(), 201);
+        assert_eq!(
+            super::call_title("x", &json!({"command": "y".repeat(500)})).chars().count(),
+            201
+        );
     }
 
     #[test]
@@ -210,8 +216,8 @@ mod tests {
         for _ in 0..50 {
             deep = json!({"in": deep});
         }
-        assert!(places(&deep).is_empty());
+        assert!(argument_locations(&deep).is_empty());
         let wide: Vec<Value> = (0..10_000).map(|n| json!({"path": format!("/{n}")})).collect();
-        assert!(places(&json!(wide)).len() <= VALUES_MAX);
+        assert!(argument_locations(&json!(wide)).len() <= VALUES_MAX);
     }
 }

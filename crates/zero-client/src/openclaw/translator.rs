@@ -11,9 +11,9 @@ use zero_core::event::{
     Event, EventKind, PromptAttachment, ResultContent, RunOutcome, ToolCallStatus,
 };
 
-use super::approval::approval;
+use super::approval::parse_approval;
 use super::cumulative_text::TextStage;
-use super::run::{OpenClawRun, words_of};
+use super::run::{OpenClawRun, message_texts};
 use super::run_end;
 
 /// Entries that happen now are numbered after those that are read from the history.
@@ -35,13 +35,13 @@ pub(crate) struct OpenClawTranslator {
     questions: BTreeMap<String, Option<RunId>>,
 }
 
-/// What became of a run, as `agent.wait` says.
+/// What became of a run, as `handle_agent.wait` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunWaitOutcome {
     /// It is over, and that was told.
-    Over,
+    Ended,
     /// It goes on, or nobody knows it.
-    Open,
+    Unresolved,
 }
 
 impl OpenClawTranslator {
@@ -58,7 +58,7 @@ impl OpenClawTranslator {
     }
 
     /// A run that was asked for here.
-    pub(crate) fn expect(
+    pub(crate) fn expect_run(
         &mut self,
         run: &str,
         text: String,
@@ -72,34 +72,34 @@ impl OpenClawTranslator {
     }
 
     /// It was refused before anything was heard of it.
-    pub(crate) fn forget(&mut self, run: &str) {
+    pub(crate) fn forget_run(&mut self, run: &str) {
         if self.runs.get(run).is_some_and(|run| !run.is_begun) {
             self.runs.remove(run);
         }
     }
 
     /// Whether a run is followed.
-    pub(crate) fn knows(&self, run: &str) -> bool {
+    pub(crate) fn is_tracking(&self, run: &str) -> bool {
         self.runs.contains_key(run)
     }
 
     /// Whether anything was heard of a run.
-    pub(crate) fn is_begun(&self, run: &str) -> bool {
+    pub(crate) fn has_started(&self, run: &str) -> bool {
         self.over.iter().any(|over| over == run)
             || self.runs.get(run).is_some_and(|run| run.is_begun)
     }
 
     /// Something of the session was changed.
-    pub(crate) fn changed(&mut self, fields: Vec<(&str, String)>, now_ms: i64) -> Vec<Event> {
+    pub(crate) fn record_change(&mut self, fields: Vec<(&str, String)>, now_ms: i64) -> Vec<Event> {
         let what = |(field, value): (&str, String)| {
             let what = EventKind::Changed { field: field.to_owned(), value: Some(value) };
-            self.entry(None, now_ms, what)
+            self.new_entry(None, now_ms, what)
         };
         fields.into_iter().map(what).collect()
     }
 
     /// Runs that are not over, and when each was first known of.
-    pub(crate) fn active(&self) -> Vec<(String, i64)> {
+    pub(crate) fn active_runs(&self) -> Vec<(String, i64)> {
         self.runs.iter().map(|(id, run)| (id.clone(), run.since_ms)).collect()
     }
 
@@ -109,41 +109,41 @@ impl OpenClawTranslator {
     }
 
     /// The gateway took the prompt.
-    pub(crate) fn accepted(&mut self, run: &str, now_ms: i64) -> Vec<Event> {
-        self.tell(run, now_ms, |_, _| {})
+    pub(crate) fn handle_accepted(&mut self, run: &str, now_ms: i64) -> Vec<Event> {
+        self.record_run_events(run, now_ms, |_, _| {})
     }
 
-    /// A `chat` event.
-    pub(crate) fn chat(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+    /// A `handle_chat` event.
+    pub(crate) fn handle_chat(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let Some(run) = payload.get("runId").and_then(Value::as_str) else { return Vec::new() };
-        let end = run_end::end(payload);
+        let end = run_end::parse_run_end(payload);
         if end.is_none() && payload.get("state").and_then(Value::as_str) != Some("delta") {
             return Vec::new();
         }
         let message = payload.get("message").filter(|message| message.is_object());
-        let usage = payload.get("usage").map(run_end::usage);
+        let usage = payload.get("usage").map(run_end::parse_usage);
         let new = payload.get("deltaText").and_then(Value::as_str);
-        let how = if end.is_some() { TextStage::Last } else { TextStage::Growing(new) };
-        let mut told = self.tell(run, now_ms, |run, told| {
+        let how = if end.is_some() { TextStage::Final } else { TextStage::Partial(new) };
+        let mut told = self.record_run_events(run, now_ms, |run, told| {
             if let Some(message) = message {
-                let (thoughts, text) = words_of(message);
-                run.think(&thoughts, told);
-                told.extend(run.text.hear(&text, how).map(|text| EventKind::Text { text }));
+                let (thoughts, text) = message_texts(message);
+                run.update_thoughts(&thoughts, told);
+                told.extend(run.text.update_whole(&text, how).map(|text| EventKind::Text { text }));
             } else if let Some(new) = new.filter(|_| end.is_none()) {
-                told.extend(run.text.hear_more(new).map(|text| EventKind::Text { text }));
+                told.extend(run.text.append(new).map(|text| EventKind::Text { text }));
             }
             if let Some(usage) = usage {
                 run.usage = usage;
             }
         });
         if let Some(end) = end {
-            told.extend(self.end(run, end, now_ms));
+            told.extend(self.end_run(run, end, now_ms));
         }
         told
     }
 
-    /// An `agent` event.
-    pub(crate) fn agent(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+    /// An `handle_agent` event.
+    pub(crate) fn handle_agent(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let (Some(run), Some(stream)) = (word("runId"), word("stream")) else { return Vec::new() };
         let time_ms = payload.get("ts").and_then(Value::as_i64).unwrap_or(now_ms);
@@ -154,18 +154,18 @@ impl OpenClawTranslator {
                 if let Some(model) = data.get("model").and_then(Value::as_str) {
                     model.clone_into(&mut self.model);
                 }
-                self.tell(run, time_ms, |_, _| {})
+                self.record_run_events(run, time_ms, |_, _| {})
             }
-            "lifecycle" if phase == "notice" => self.tell(run, time_ms, |_, told| {
+            "lifecycle" if phase == "notice" => self.record_run_events(run, time_ms, |_, told| {
                 let word = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
                 let (topic, text) = (word("topic").to_owned(), word("text").to_owned());
                 told.push(EventKind::Notice { topic, text });
             }),
-            "thinking" => self.tell(run, time_ms, |run, told| {
+            "thinking" => self.record_run_events(run, time_ms, |run, told| {
                 match (data.get("text").and_then(Value::as_str), data.get("delta")) {
-                    (Some(text), _) => run.think(text, told),
+                    (Some(text), _) => run.update_thoughts(text, told),
                     (None, Some(Value::String(more))) => {
-                        let new = run.thoughts.hear_more(more);
+                        let new = run.thoughts.append(more);
                         told.extend(new.map(|text| EventKind::Thought { text }));
                     }
                     _ => {}
@@ -174,17 +174,21 @@ impl OpenClawTranslator {
             "item" if data.get("kind").and_then(Value::as_str) == Some("preamble") => {
                 let id = data.get("itemId").and_then(Value::as_str).unwrap_or_default();
                 let text = data.get("progressText").and_then(Value::as_str).unwrap_or_default();
-                self.tell(run, time_ms, |run, told| {
-                    told.extend(run.text.hear_item(id, text).map(|text| EventKind::Text { text }));
+                self.record_run_events(run, time_ms, |run, told| {
+                    told.extend(
+                        run.text.update_item(id, text).map(|text| EventKind::Text { text }),
+                    );
                 })
             }
-            "tool" => self.tell(run, time_ms, |run, told| run.tool(phase, data, told)),
+            "tool" => self.record_run_events(run, time_ms, |run, told| {
+                run.handle_tool_event(phase, data, told)
+            }),
             "usage" => {
                 let known = data.get("contextWindow").and_then(Value::as_u64);
                 let context_window = known.unwrap_or(self.context_window);
                 let context = data.get("contextTokens").and_then(Value::as_u64);
-                self.tell(run, time_ms, |run, told| {
-                    run.usage = run_end::usage(data);
+                self.record_run_events(run, time_ms, |run, told| {
+                    run.usage = run_end::parse_usage(data);
                     if let Some(context_tokens) = context.filter(|_| context_window > 0) {
                         let run_usage = run.usage;
                         told.push(EventKind::UsageReported {
@@ -199,29 +203,29 @@ impl OpenClawTranslator {
         }
     }
 
-    /// An `exec.approval.requested` event that concerns this session.
-    pub(crate) fn asked(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+    /// An `exec.parse_approval.requested` event that concerns this session.
+    pub(crate) fn handle_approval_request(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let Some(id) = payload.get("id").and_then(Value::as_str) else { return Vec::new() };
         if self.questions.contains_key(id) {
             return Vec::new();
         }
         let request = payload.get("request").unwrap_or(&Value::Null);
         let run = request.get("runId").and_then(Value::as_str);
-        let run = run.map(str::to_owned).or_else(|| self.run_of_call(request));
+        let run = run.map(str::to_owned).or_else(|| self.find_run_of_call(request));
         let mut told = Vec::new();
         if let Some(run) = &run {
-            told = self.tell(run, now_ms, |run, _| run.text.interrupt());
+            told = self.record_run_events(run, now_ms, |run, _| run.text.interrupt());
         }
         let run = run.and_then(|run| RunId::new(run.as_str()).ok());
         self.questions.insert(id.to_owned(), run.clone());
         let expires_ms = payload.get("expiresAtMs").and_then(Value::as_i64).unwrap_or(i64::MAX);
-        let request = approval(id, request, expires_ms);
-        told.push(self.entry(run, now_ms, EventKind::ApprovalRequested(request)));
+        let request = parse_approval(id, request, expires_ms);
+        told.push(self.new_entry(run, now_ms, EventKind::ApprovalRequested(request)));
         told
     }
 
-    /// An `exec.approval.resolved` event.
-    pub(crate) fn resolved(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+    /// An `exec.parse_approval.handle_approval_resolved` event.
+    pub(crate) fn handle_approval_resolved(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let Some(id) = word("id") else { return Vec::new() };
         let Some(run) = self.questions.remove(id) else { return Vec::new() };
@@ -232,11 +236,11 @@ impl OpenClawTranslator {
         };
         let by = word("resolvedBy").unwrap_or("the gateway").to_owned();
         let what = EventKind::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by };
-        vec![self.entry(run, now_ms, what)]
+        vec![self.new_entry(run, now_ms, what)]
     }
 
-    /// What `agent.wait` says of a run. The end of its text may have been missed.
-    pub(crate) fn waited(
+    /// What `handle_agent.wait` says of a run. The end of its text may have been missed.
+    pub(crate) fn handle_wait_result(
         &mut self,
         run: &str,
         answer: &Value,
@@ -245,16 +249,16 @@ impl OpenClawTranslator {
         let word = |key: &str| answer.get(key).and_then(Value::as_str);
         let end = match word("status") {
             Some("ok") => RunOutcome::Completed,
-            Some("error") => run_end::failed_by(word("error")),
-            _ => return (RunWaitOutcome::Open, Vec::new()),
+            Some("error") => run_end::failed_with_message(word("error")),
+            _ => return (RunWaitOutcome::Unresolved, Vec::new()),
         };
         let reply = answer.get("terminalReply").and_then(|reply| reply.get("text"));
         let text = reply.and_then(Value::as_str).unwrap_or_default();
-        (RunWaitOutcome::Over, self.settle(run, text, end, now_ms))
+        (RunWaitOutcome::Ended, self.finish_run(run, text, end, now_ms))
     }
 
     /// A run is known to be over, by something else than its own events.
-    pub(crate) fn settle(
+    pub(crate) fn finish_run(
         &mut self,
         run: &str,
         text: &str,
@@ -264,32 +268,34 @@ impl OpenClawTranslator {
         if !self.runs.contains_key(run) {
             return Vec::new();
         }
-        let mut told = self.tell(run, now_ms, |run, told| {
+        let mut told = self.record_run_events(run, now_ms, |run, told| {
             if !text.is_empty() {
                 told.extend(
-                    run.text.hear(text, TextStage::Last).map(|text| EventKind::Text { text }),
+                    run.text
+                        .update_whole(text, TextStage::Final)
+                        .map(|text| EventKind::Text { text }),
                 );
             }
         });
-        told.extend(self.end(run, end, now_ms));
+        told.extend(self.end_run(run, end, now_ms));
         told
     }
 
     /// Nobody knows what became of a run: it is not followed any more. Says whether it was asked for
     /// here.
-    pub(crate) fn lose(&mut self, run: &str) -> bool {
-        self.remember(run);
+    pub(crate) fn drop_run(&mut self, run: &str) -> bool {
+        self.remember_ended(run);
         self.runs.remove(run).is_some_and(|run| run.is_ours)
     }
 
-    fn run_of_call(&self, request: &Value) -> Option<String> {
+    fn find_run_of_call(&self, request: &Value) -> Option<String> {
         let call = request.get("toolCallId").and_then(Value::as_str)?;
         let of = self.runs.iter().find(|(_, run)| run.calls.contains(call));
         of.map(|(id, _)| id.clone())
     }
 
     /// Tells of a run; its beginning first. One that is over has nothing to say.
-    fn tell(
+    fn record_run_events(
         &mut self,
         id: &str,
         time_ms: i64,
@@ -317,14 +323,14 @@ impl OpenClawTranslator {
         }
         words(&mut run, &mut told);
         self.runs.insert(id.to_owned(), run);
-        told.into_iter().map(|what| self.entry(Some(run_id.clone()), time_ms, what)).collect()
+        told.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
     }
 
-    fn end(&mut self, id: &str, end: RunOutcome, time_ms: i64) -> Vec<Event> {
+    fn end_run(&mut self, id: &str, end: RunOutcome, time_ms: i64) -> Vec<Event> {
         let (Some(run), Ok(run_id)) = (self.runs.remove(id), RunId::new(id)) else {
             return Vec::new();
         };
-        self.remember(id);
+        self.remember_ended(id);
         let status = match end {
             RunOutcome::Aborted { .. } => ToolCallStatus::Cancelled,
             _ => ToolCallStatus::Interrupted,
@@ -354,17 +360,17 @@ impl OpenClawTranslator {
             told.push(EventKind::ApprovalResolved { id, answer, by });
         }
         told.push(EventKind::RunEnded { end, usage: run.usage });
-        told.into_iter().map(|what| self.entry(Some(run_id.clone()), time_ms, what)).collect()
+        told.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
     }
 
-    fn remember(&mut self, run: &str) {
+    fn remember_ended(&mut self, run: &str) {
         if self.over.len() >= OVER_MAX {
             self.over.pop_front();
         }
         self.over.push_back(run.to_owned());
     }
 
-    fn entry(&mut self, run: Option<RunId>, time_ms: i64, what: EventKind) -> Event {
+    fn new_entry(&mut self, run: Option<RunId>, time_ms: i64, what: EventKind) -> Event {
         self.seq += 1;
         Event { seq: self.seq, run, time_ms, what }
     }

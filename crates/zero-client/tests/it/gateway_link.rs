@@ -11,15 +11,15 @@ use zero_session::PermissionMode;
 
 use crate::tcp_proxy::TcpProxy;
 use crate::test_gateway::{
-    PATIENCE, RecordingToolBackend, TcpDialer, TestGateway, check_numbers, end, is_end, is_text,
-    keyed, news, open, said, sending, until,
+    PATIENCE, RecordingToolBackend, TcpDialer, TestGateway, check_numbers, collect_until, is_end,
+    is_text, joined_text, next_update, open_request, open_session, run_end, send_request,
 };
 
-const ANY: &str = "127.0.0.1:0";
+const ANY_ADDRESS: &str = "127.0.0.1:0";
 
-async fn behind_a_proxy(lab: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, GatewayLink) {
-    let proxy = TcpProxy::to(lab.listen(ANY.parse().unwrap()).await).await;
-    let dial = TcpDialer::to(proxy.address);
+async fn link_through_proxy(lab: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, GatewayLink) {
+    let proxy = TcpProxy::start(lab.listen(ANY_ADDRESS.parse().unwrap()).await).await;
+    let dial = TcpDialer::new(proxy.address);
     let link = GatewayLink::new(dial.clone());
     (proxy, dial, link)
 }
@@ -27,27 +27,28 @@ async fn behind_a_proxy(lab: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, Gateway
 #[tokio::test]
 async fn a_loss_in_mid_run_is_seen_in_time_only() {
     let lab = TestGateway::start(&["One @wait two @wait three look:a", "four"]).await;
-    let (proxy, _, link) = behind_a_proxy(&lab).await;
-    let (near, mut heard) = open(&link, "acp:1").await;
+    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (near, mut heard) = open_session(&link, "acp:1").await;
     let hands = Arc::new(RecordingToolBackend::default());
     near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap();
-    near.send(sending("run-1", "count")).await.unwrap();
-    let (mut entries, _) = until(&mut heard, is_text).await;
-    proxy.down().await;
-    assert_eq!(news(&mut heard).await, GatewayUpdate::Away);
+    near.send(send_request("run-1", "count")).await.unwrap();
+    let (mut entries, _) = collect_until(&mut heard, is_text).await;
+    proxy.stop().await;
+    assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
     // It goes on while nobody hears it.
-    lab.go_on(1);
-    proxy.up().await;
-    let (missed, others) = until(&mut heard, |news| *news == GatewayUpdate::Back).await;
-    assert_eq!(others, [GatewayUpdate::Back]);
+    lab.release_model(1);
+    proxy.restart().await;
+    let (missed, others) =
+        collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
+    assert_eq!(others, [GatewayUpdate::Reconnected]);
     entries.extend(missed);
-    lab.go_on(1);
-    let (rest, others) = until(&mut heard, is_end).await;
+    lab.release_model(1);
+    let (rest, others) = collect_until(&mut heard, is_end).await;
     assert!(others.is_empty(), "{others:?}");
     entries.extend(rest);
     check_numbers(&entries);
     assert_eq!(
-        (said(&entries).as_str(), end(&entries)),
+        (joined_text(&entries).as_str(), run_end(&entries)),
         ("One two three four ", RunOutcome::Completed)
     );
     assert_eq!(hands.calls.lock().unwrap().len(), 1, "the tools were attached again");
@@ -57,35 +58,35 @@ async fn a_loss_in_mid_run_is_seen_in_time_only() {
 async fn every_cut_of_many_is_healed() {
     let words = (0..40).map(|n| format!("{n} @wait")).collect::<Vec<_>>().join(" ");
     let lab = TestGateway::start(&[&words]).await;
-    let (proxy, _, link) = behind_a_proxy(&lab).await;
-    let (near, mut heard) = open(&link, "acp:1").await;
-    near.send(sending("run-1", "count")).await.unwrap();
+    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (near, mut heard) = open_session(&link, "acp:1").await;
+    near.send(send_request("run-1", "count")).await.unwrap();
     let mut entries = Vec::new();
     for round in 0..40 {
-        let (more, _) = until(&mut heard, is_text).await;
+        let (more, _) = collect_until(&mut heard, is_text).await;
         entries.extend(more);
-        lab.go_on(1);
+        lab.release_model(1);
         if round % 8 == 3 {
-            proxy.cut();
+            proxy.drop_connections();
         }
     }
-    let (more, _) = until(&mut heard, is_end).await;
+    let (more, _) = collect_until(&mut heard, is_end).await;
     entries.extend(more);
     check_numbers(&entries);
     let expected: String = (0..40).map(|n| format!("{n} ")).collect();
-    assert_eq!(said(&entries), expected);
+    assert_eq!(joined_text(&entries), expected);
 }
 
 #[tokio::test]
 async fn what_was_asked_when_the_connection_was_lost_is_asked_again() {
     let lab = TestGateway::start(&["Hello"]).await;
-    let (proxy, _, link) = behind_a_proxy(&lab).await;
-    let (near, mut heard) = open(&link, "acp:1").await;
+    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (near, mut heard) = open_session(&link, "acp:1").await;
     // Nobody has noticed yet that it is gone.
-    proxy.cut();
-    timeout(PATIENCE, near.send(sending("run-1", "hi"))).await.unwrap().unwrap();
-    let (entries, _) = until(&mut heard, is_end).await;
-    assert_eq!(said(&entries), "Hello ");
+    proxy.drop_connections();
+    timeout(PATIENCE, near.send(send_request("run-1", "hi"))).await.unwrap().unwrap();
+    let (entries, _) = collect_until(&mut heard, is_end).await;
+    assert_eq!(joined_text(&entries), "Hello ");
     let prompts = entries.iter().filter(|event| matches!(event.what, EventKind::Prompt { .. }));
     assert_eq!(prompts.count(), 1);
 }
@@ -93,11 +94,11 @@ async fn what_was_asked_when_the_connection_was_lost_is_asked_again() {
 #[tokio::test]
 async fn a_gateway_that_is_not_there_is_an_error_at_once_and_found_when_it_is() {
     let lab = TestGateway::start(&["Hello"]).await;
-    let (proxy, dial, link) = behind_a_proxy(&lab).await;
-    proxy.down().await;
+    let (proxy, dial, link) = link_through_proxy(&lab).await;
+    proxy.stop().await;
     let began = Instant::now();
     // Many ask at once, one dials.
-    let asked = (0..20).map(|_| link.open(keyed("acp:1")));
+    let asked = (0..20).map(|_| link.open(open_request("acp:1")));
     for refused in futures_util::future::join_all(asked).await {
         let error = refused.err().unwrap();
         assert!(matches!(error, GatewayLinkError::Unreachable { is_passing: true, .. }), "{error}");
@@ -105,10 +106,10 @@ async fn a_gateway_that_is_not_there_is_an_error_at_once_and_found_when_it_is() 
     }
     assert!(began.elapsed() < PATIENCE);
     assert_eq!(dial.dials.load(Ordering::Relaxed), 1);
-    proxy.up().await;
+    proxy.restart().await;
     let opened = async {
         loop {
-            match link.open(keyed("acp:1")).await {
+            match link.open(open_request("acp:1")).await {
                 Ok(opened) => return opened,
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
@@ -116,138 +117,139 @@ async fn a_gateway_that_is_not_there_is_an_error_at_once_and_found_when_it_is() 
     };
     let (near, mut heard) = timeout(PATIENCE, opened).await.unwrap();
     assert_eq!(dial.dials.load(Ordering::Relaxed), 2, "it waits between dials");
-    near.send(sending("run-1", "hi")).await.unwrap();
-    assert_eq!(said(&until(&mut heard, is_end).await.0), "Hello ");
+    near.send(send_request("run-1", "hi")).await.unwrap();
+    assert_eq!(joined_text(&collect_until(&mut heard, is_end).await.0), "Hello ");
 }
 
 #[tokio::test]
 async fn who_asks_while_it_is_away_is_told_so() {
     let lab = TestGateway::start(&[]).await;
-    let (proxy, _, link) = behind_a_proxy(&lab).await;
-    let (near, mut heard) = open(&link, "acp:1").await;
-    proxy.down().await;
-    assert_eq!(news(&mut heard).await, GatewayUpdate::Away);
+    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (near, mut heard) = open_session(&link, "acp:1").await;
+    proxy.stop().await;
+    assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
     let error = timeout(PATIENCE, near.choices()).await.unwrap().unwrap_err();
     assert!(matches!(error, GatewayLinkError::Unreachable { is_passing: true, .. }), "{error}");
-    proxy.up().await;
-    assert_eq!(news(&mut heard).await, GatewayUpdate::Back);
+    proxy.restart().await;
+    assert_eq!(next_update(&mut heard).await, GatewayUpdate::Reconnected);
     near.choices().await.unwrap();
-    assert_eq!(proxy.connections(), 1, "one connection for all");
+    assert_eq!(proxy.connection_count(), 1, "one connection for all");
 }
 
 #[tokio::test]
 async fn a_wrong_token_is_said_and_not_tried_for_long() {
     let lab = TestGateway::start(&[]).await;
-    let address = lab.listen(ANY.parse().unwrap()).await;
+    let address = lab.listen(ANY_ADDRESS.parse().unwrap()).await;
     let token = "a-wrong-token-0123456789";
     let dial = Arc::new(TcpDialer { address, token, dials: 0.into() });
-    let error = GatewayLink::new(dial).open(keyed("acp:1")).await.err().unwrap();
+    let error = GatewayLink::new(dial).open(open_request("acp:1")).await.err().unwrap();
     assert!(error.to_string().contains("token"), "{error}");
     assert!(!error.to_string().contains("a-wrong"), "{error}");
-    assert!(!error.is_passing());
+    assert!(!error.is_transient());
 }
 
 #[tokio::test]
 async fn a_gateway_that_starts_anew_tells_what_became_of_the_run() {
     let lab = TestGateway::start(&["Working @wait"]).await;
-    let address = lab.listen(ANY.parse().unwrap()).await;
-    let link = GatewayLink::new(TcpDialer::to(address));
-    let (near, mut heard) = open(&link, "acp:1").await;
-    near.send(sending("run-1", "work")).await.unwrap();
-    let (mut entries, _) = until(&mut heard, is_text).await;
+    let address = lab.listen(ANY_ADDRESS.parse().unwrap()).await;
+    let link = GatewayLink::new(TcpDialer::new(address));
+    let (near, mut heard) = open_session(&link, "acp:1").await;
+    near.send(send_request("run-1", "work")).await.unwrap();
+    let (mut entries, _) = collect_until(&mut heard, is_text).await;
     lab.gateway.shut_down(Duration::ZERO).await;
     let folder = Arc::clone(&lab.folder);
     drop(lab);
-    let lab = TestGateway::over(folder, &["Again"]).await;
+    let lab = TestGateway::with_folder(folder, &["Again"]).await;
     lab.listen(address).await;
-    let (more, _) = until(&mut heard, |news| *news == GatewayUpdate::Back).await;
+    let (more, _) = collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
     entries.extend(more);
     check_numbers(&entries);
-    assert_eq!(end(&entries), RunOutcome::Aborted { by: "shutdown".to_owned() });
-    near.send(sending("run-2", "again")).await.unwrap();
-    assert_eq!(said(&until(&mut heard, is_end).await.0), "Again ");
+    assert_eq!(run_end(&entries), RunOutcome::Aborted { by: "shutdown".to_owned() });
+    near.send(send_request("run-2", "again")).await.unwrap();
+    assert_eq!(joined_text(&collect_until(&mut heard, is_end).await.0), "Again ");
 }
 
 #[tokio::test]
 async fn one_that_does_not_come_back_is_gone_and_can_be_found_later() {
     let lab = TestGateway::start(&["Hello"]).await;
-    let (proxy, dial, _) = behind_a_proxy(&lab).await;
-    let link = GatewayLink::with_patience(dial, Duration::from_secs(1));
-    let (near, mut heard) = open(&link, "acp:1").await;
-    proxy.down().await;
-    assert_eq!(news(&mut heard).await, GatewayUpdate::Away);
-    let GatewayUpdate::Gone(error) = news(&mut heard).await else { panic!("not gone") };
-    assert!(error.is_passing(), "{error}");
-    proxy.up().await;
+    let (proxy, dial, _) = link_through_proxy(&lab).await;
+    let link = GatewayLink::with_reconnect_max(dial, Duration::from_secs(1));
+    let (near, mut heard) = open_session(&link, "acp:1").await;
+    proxy.stop().await;
+    assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
+    let GatewayUpdate::Lost(error) = next_update(&mut heard).await else { panic!("not gone") };
+    assert!(error.is_transient(), "{error}");
+    proxy.restart().await;
     let sent = async {
-        while near.send(sending("run-1", "hi")).await.is_err() {
+        while near.send(send_request("run-1", "hi")).await.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     timeout(PATIENCE, sent).await.unwrap();
-    let (entries, others) = until(&mut heard, is_end).await;
-    assert_eq!(said(&entries), "Hello ");
+    let (entries, others) = collect_until(&mut heard, is_end).await;
+    assert_eq!(joined_text(&entries), "Hello ");
     if others.is_empty() {
         // What was missed comes first, and its end may have been among that.
-        assert_eq!(news(&mut heard).await, GatewayUpdate::Back);
+        assert_eq!(next_update(&mut heard).await, GatewayUpdate::Reconnected);
     } else {
-        assert_eq!(others, [GatewayUpdate::Back]);
+        assert_eq!(others, [GatewayUpdate::Reconnected]);
     }
 }
 
 /// Waits until somebody is told that the tools are hosted by another.
-async fn until_displaced(heard: &mut zero_client::SessionUpdates, by: &str) {
-    let (_, others) = until(heard, |news| matches!(news, GatewayUpdate::Displaced { .. })).await;
+async fn wait_until_displaced(heard: &mut zero_client::SessionUpdates, by: &str) {
+    let (_, others) =
+        collect_until(heard, |news| matches!(news, GatewayUpdate::Displaced { .. })).await;
     assert_eq!(others.last(), Some(&GatewayUpdate::Displaced { host: by.to_owned() }));
 }
 
 #[tokio::test]
 async fn who_is_displaced_hears_of_it_and_does_not_fight() {
     let lab = TestGateway::start(&["look:a", "Seen", "look:b", "Seen", "look:c", "Seen"]).await;
-    let (proxy, _, link) = behind_a_proxy(&lab).await;
-    let (one, mut heard) = open(&link, "acp:1").await;
+    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (one, mut heard) = open_session(&link, "acp:1").await;
     let (left, right) =
         (Arc::new(RecordingToolBackend::default()), Arc::new(RecordingToolBackend::default()));
     one.host_tools("left", left.clone(), PermissionMode::Ask).await.unwrap();
     let other_link = lab.link();
-    let (other, mut other_heard) = open(&other_link, "acp:1").await;
+    let (other, mut other_heard) = open_session(&other_link, "acp:1").await;
     other.host_tools("right", right.clone(), PermissionMode::Ask).await.unwrap();
-    until_displaced(&mut heard, "right").await;
-    one.send(sending("run-1", "look")).await.unwrap();
-    until(&mut heard, is_end).await;
+    wait_until_displaced(&mut heard, "right").await;
+    one.send(send_request("run-1", "look")).await.unwrap();
+    collect_until(&mut heard, is_end).await;
     // It is not taken back with the connection either.
-    proxy.cut();
-    let (_, others) = until(&mut heard, |news| *news == GatewayUpdate::Back).await;
-    assert_eq!(others, [GatewayUpdate::Away, GatewayUpdate::Back]);
-    one.send(sending("run-2", "look")).await.unwrap();
-    until(&mut heard, is_end).await;
+    proxy.drop_connections();
+    let (_, others) = collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
+    assert_eq!(others, [GatewayUpdate::Disconnected, GatewayUpdate::Reconnected]);
+    one.send(send_request("run-2", "look")).await.unwrap();
+    collect_until(&mut heard, is_end).await;
     let calls = |hands: &RecordingToolBackend| hands.calls.lock().unwrap().len();
     assert_eq!((calls(&left), calls(&right)), (0, 2));
     // But who asks for it has it.
     one.host_tools("left", left.clone(), PermissionMode::Ask).await.unwrap();
-    until_displaced(&mut other_heard, "left").await;
-    one.send(sending("run-3", "look")).await.unwrap();
-    until(&mut heard, is_end).await;
+    wait_until_displaced(&mut other_heard, "left").await;
+    one.send(send_request("run-3", "look")).await.unwrap();
+    collect_until(&mut heard, is_end).await;
     assert_eq!((calls(&left), calls(&right)), (1, 2));
 }
 
 #[tokio::test]
 async fn who_was_displaced_while_away_hears_of_it_on_coming_back() {
     let lab = TestGateway::start(&["look:a", "Seen"]).await;
-    let (proxy, _, link) = behind_a_proxy(&lab).await;
-    let (one, mut heard) = open(&link, "acp:1").await;
+    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (one, mut heard) = open_session(&link, "acp:1").await;
     let (left, right) =
         (Arc::new(RecordingToolBackend::default()), Arc::new(RecordingToolBackend::default()));
     one.host_tools("left", left.clone(), PermissionMode::Ask).await.unwrap();
-    proxy.down().await;
-    assert_eq!(news(&mut heard).await, GatewayUpdate::Away);
+    proxy.stop().await;
+    assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
     let other_link = lab.link();
-    let (other, _other_heard) = open(&other_link, "acp:1").await;
+    let (other, _other_heard) = open_session(&other_link, "acp:1").await;
     other.host_tools("right", right.clone(), PermissionMode::Ask).await.unwrap();
-    proxy.up().await;
-    until_displaced(&mut heard, "right").await;
-    one.send(sending("run-1", "look")).await.unwrap();
-    until(&mut heard, is_end).await;
+    proxy.restart().await;
+    wait_until_displaced(&mut heard, "right").await;
+    one.send(send_request("run-1", "look")).await.unwrap();
+    collect_until(&mut heard, is_end).await;
     assert_eq!(left.calls.lock().unwrap().len(), 0);
     assert_eq!(right.calls.lock().unwrap().len(), 1);
 }
@@ -257,20 +259,20 @@ async fn who_was_displaced_while_away_hears_of_it_on_coming_back() {
 async fn who_comes_back_has_its_own_tools_though_its_ghost_is_there() {
     let lab = TestGateway::start(&["look:a", "Seen"]).await;
     let ghost_link = lab.link();
-    let (ghost, mut ghost_heard) = open(&ghost_link, "acp:1").await;
-    let (proxy, _, link) = behind_a_proxy(&lab).await;
-    let (one, mut heard) = open(&link, "acp:1").await;
+    let (ghost, mut ghost_heard) = open_session(&ghost_link, "acp:1").await;
+    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (one, mut heard) = open_session(&link, "acp:1").await;
     let hands = Arc::new(RecordingToolBackend::default());
     one.host_tools("the same", hands.clone(), PermissionMode::Ask).await.unwrap();
-    proxy.down().await;
-    assert_eq!(news(&mut heard).await, GatewayUpdate::Away);
+    proxy.stop().await;
+    assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
     let of_ghost = Arc::new(RecordingToolBackend::default());
     ghost.host_tools("the same", of_ghost.clone(), PermissionMode::Ask).await.unwrap();
-    proxy.up().await;
-    until(&mut heard, |news| *news == GatewayUpdate::Back).await;
-    until_displaced(&mut ghost_heard, "the same").await;
-    one.send(sending("run-1", "look")).await.unwrap();
-    let (_, others) = until(&mut heard, is_end).await;
+    proxy.restart().await;
+    collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
+    wait_until_displaced(&mut ghost_heard, "the same").await;
+    one.send(send_request("run-1", "look")).await.unwrap();
+    let (_, others) = collect_until(&mut heard, is_end).await;
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(hands.calls.lock().unwrap().len(), 1);
     assert_eq!(of_ghost.calls.lock().unwrap().len(), 0);

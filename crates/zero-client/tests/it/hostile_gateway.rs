@@ -18,12 +18,14 @@ use zero_session::tool_backend::{
 };
 
 use crate::openclaw_server::OpenClawServer;
-use crate::test_gateway::{PATIENCE, RecordingToolBackend, TcpDialer, news, open};
+use crate::test_gateway::{PATIENCE, RecordingToolBackend, TcpDialer, next_update, open_session};
 
 const KEY: &str = "agent:main:acp:1";
 
 /// A session at such a gateway, whose ledger has so many entries.
-async fn opened(last_seq: u64) -> (OpenClawServer, GatewayLink, SessionHandle, SessionUpdates) {
+async fn open_hostile_session(
+    last_seq: u64,
+) -> (OpenClawServer, GatewayLink, SessionHandle, SessionUpdates) {
     let server = OpenClawServer::start().await;
     let hello = json!({
         "type": "hello-ok", "protocol": 4, "server": {"version": "1.2.3", "connId": "c"},
@@ -33,7 +35,7 @@ async fn opened(last_seq: u64) -> (OpenClawServer, GatewayLink, SessionHandle, S
         "auth": {"role": "operator", "scopes": ["operator.admin"]},
         "policy": {"maxPayload": 26_214_400, "maxBufferedBytes": 52_428_800, "tickIntervalMs": 30_000},
     });
-    server.answer("connect", Ok(hello));
+    server.set_answer("connect", Ok(hello));
     let info = SessionInfo {
         session_key: KEY.to_owned(),
         session_id: "session_1".to_owned(),
@@ -42,9 +44,9 @@ async fn opened(last_seq: u64) -> (OpenClawServer, GatewayLink, SessionHandle, S
         ..SessionInfo::default()
     };
     let info = serde_json::to_value(info).unwrap();
-    server.answer("zero.sessions.open", Ok(info));
-    let link = GatewayLink::new(TcpDialer::to(server.address));
-    let (near, heard) = open(&link, "acp:1").await;
+    server.set_answer("zero.sessions.open", Ok(info));
+    let link = GatewayLink::new(TcpDialer::new(server.address));
+    let (near, heard) = open_session(&link, "acp:1").await;
     (server, link, near, heard)
 }
 
@@ -53,13 +55,13 @@ fn entry(seq: u64) -> Value {
     serde_json::to_value(Event { seq, run: None, time_ms: 1, what }).unwrap()
 }
 
-fn tell_entry(server: &OpenClawServer, seq: u64) {
-    server.event("zero.session.event", json!({"sessionKey": KEY, "event": entry(seq)}));
+fn send_entry(server: &OpenClawServer, seq: u64) {
+    server.send_event("zero.session.event", json!({"sessionKey": KEY, "event": entry(seq)}));
 }
 
-fn page(server: &OpenClawServer, numbers: &[u64], has_more: bool) {
+fn set_page(server: &OpenClawServer, numbers: &[u64], has_more: bool) {
     let events: Vec<Value> = numbers.iter().map(|seq| entry(*seq)).collect();
-    server.answer("zero.sessions.events", Ok(json!({"events": events, "hasMore": has_more})));
+    server.set_answer("zero.sessions.events", Ok(json!({"events": events, "hasMore": has_more})));
 }
 
 fn is_entry(news: &GatewayUpdate, seq: u64) -> bool {
@@ -71,25 +73,27 @@ async fn a_ledger_that_does_not_go_on_is_read_once() {
     for (numbers, has_more) in
         [(&[1_u64, 2][..], true), (&[4, 4][..], true), (&[][..], true), (&[u64::MAX][..], false)]
     {
-        let (server, _link, near, mut heard) = opened(3).await;
-        page(&server, numbers, has_more);
+        let (server, _link, near, mut heard) = open_hostile_session(3).await;
+        set_page(&server, numbers, has_more);
         // Entries are missing before this one, so the ledger is looked into.
-        tell_entry(&server, 9);
-        let GatewayUpdate::Gone(error) = news(&mut heard).await else { panic!("{numbers:?}") };
+        send_entry(&server, 9);
+        let GatewayUpdate::Lost(error) = next_update(&mut heard).await else {
+            panic!("{numbers:?}")
+        };
         assert!(error.to_string().contains("does not go on after entry 3"), "{error}");
-        assert_eq!(server.count("zero.sessions.events"), 1);
-        page(&server, numbers, has_more);
-        let read = near.events(3).await;
+        assert_eq!(server.request_count("zero.sessions.events"), 1);
+        set_page(&server, numbers, has_more);
+        let read = near.read_events(3).await;
         assert!(matches!(read, Err(GatewayLinkError::Unreachable { .. })), "{read:?}");
     }
 }
 
 #[tokio::test]
 async fn the_last_number_there_is_is_no_end_of_us() {
-    let (server, _link, _near, mut heard) = opened(u64::MAX - 1).await;
-    tell_entry(&server, u64::MAX);
-    assert!(is_entry(&news(&mut heard).await, u64::MAX));
-    let (_server, _link, near, _heard) = opened(u64::MAX).await;
+    let (server, _link, _near, mut heard) = open_hostile_session(u64::MAX - 1).await;
+    send_entry(&server, u64::MAX);
+    assert!(is_entry(&next_update(&mut heard).await, u64::MAX));
+    let (_server, _link, near, _heard) = open_hostile_session(u64::MAX).await;
     assert_eq!(near.info().last_seq, u64::MAX);
 }
 
@@ -107,19 +111,22 @@ impl SlowToolBackend {
     }
 
     /// They say it from now on.
-    fn go_on(&self) {
+    fn release(&self) {
         self.gate.iter().for_each(Semaphore::close);
     }
 }
 
 impl ToolBackend for SlowToolBackend {
-    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+    fn load_catalog(
+        &self,
+        dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
         Box::pin(async move {
             self.asked.notify_one();
             if let Some(gate) = &self.gate {
                 assert!(gate.acquire().await.is_err());
             }
-            self.looking.bench(dialect).await
+            self.looking.load_catalog(dialect).await
         })
     }
 
@@ -140,7 +147,7 @@ impl ToolBackend for SlowToolBackend {
         None
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         "a test".to_owned()
     }
 }
@@ -148,11 +155,11 @@ impl ToolBackend for SlowToolBackend {
 fn use_tool(server: &OpenClawServer, call: usize) {
     let wanted = json!({"sessionId": "session_1", "toolCallId": call.to_string(),
         "toolName": "look", "input": {}});
-    server.event("tools/use", wanted);
+    server.send_event("tools/use", wanted);
 }
 
 /// Hosts tools at such a gateway, which says more about it meanwhile.
-async fn hosted_meanwhile(
+async fn host_while(
     server: &OpenClawServer,
     near: &SessionHandle,
     heard: &mut SessionUpdates,
@@ -160,7 +167,7 @@ async fn hosted_meanwhile(
     meanwhile: impl FnOnce(&OpenClawServer),
 ) {
     let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});
-    server.answer("tools/attach", Ok(terms));
+    server.set_answer("tools/attach", Ok(terms));
     let hosting = tokio::spawn({
         let (near, hands) = (near.clone(), Arc::clone(hands));
         async move { near.host_tools("here", hands, PermissionMode::Ask).await }
@@ -168,64 +175,67 @@ async fn hosted_meanwhile(
     timeout(PATIENCE, hands.asked.notified()).await.unwrap();
     meanwhile(server);
     // What comes after that is heard after it.
-    tell_entry(server, 4);
-    assert!(is_entry(&news(heard).await, 4));
-    hands.go_on();
+    send_entry(server, 4);
+    assert!(is_entry(&next_update(heard).await, 4));
+    hands.release();
     timeout(PATIENCE, hosting).await.unwrap().unwrap().unwrap();
 }
 
 fn displace(server: &OpenClawServer) {
     let displaced = json!({"sessionKey": KEY, "sessionId": "session_1", "host": "laptop"});
-    server.event("tools/displaced", displaced);
+    server.send_event("tools/displaced", displaced);
 }
 
 #[tokio::test]
 async fn whoever_displaces_us_while_we_attach_is_noticed() {
-    let (server, _link, near, mut heard) = opened(3).await;
+    let (server, _link, near, mut heard) = open_hostile_session(3).await;
     let refused = json!({"code": "INVALID_REQUEST", "message": "hosted elsewhere",
         "details": {"code": "TOOLS_HOSTED", "host": "laptop"}});
-    server.answer("tools/offer", Ok(json!({"ok": true})));
-    server.answer("tools/offer", Err(&refused.to_string()));
+    server.set_answer("tools/offer", Ok(json!({"ok": true})));
+    server.set_answer("tools/offer", Err(&refused.to_string()));
     let hands = SlowToolBackend::new();
-    hosted_meanwhile(&server, &near, &mut heard, &hands, displace).await;
-    assert_eq!(news(&mut heard).await, GatewayUpdate::Displaced { host: "laptop".to_owned() });
-    server.asked("tools/offer", 2).await;
+    host_while(&server, &near, &mut heard, &hands, displace).await;
+    assert_eq!(
+        next_update(&mut heard).await,
+        GatewayUpdate::Displaced { host: "laptop".to_owned() }
+    );
+    server.wait_for_request("tools/offer", 2).await;
     // What is asked of them after all is not done here.
     use_tool(&server, 1);
-    assert_eq!(server.asked("tools/result", 1).await["isError"], true);
+    assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], true);
     assert!(hands.looking.calls.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn whoever_displaced_us_before_we_attached_is_old_news() {
-    let (server, _link, near, mut heard) = opened(3).await;
+    let (server, _link, near, mut heard) = open_hostile_session(3).await;
     let hands = SlowToolBackend::new();
-    hosted_meanwhile(&server, &near, &mut heard, &hands, displace).await;
-    server.asked("tools/offer", 2).await;
+    host_while(&server, &near, &mut heard, &hands, displace).await;
+    server.wait_for_request("tools/offer", 2).await;
     use_tool(&server, 1);
-    assert_eq!(server.asked("tools/result", 1).await["isError"], false);
-    tell_entry(&server, 5);
-    assert!(is_entry(&news(&mut heard).await, 5), "nothing else was told");
+    assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], false);
+    send_entry(&server, 5);
+    assert!(is_entry(&next_update(&mut heard).await, 5), "nothing else was told");
 }
 
 #[tokio::test]
 async fn every_call_that_comes_early_is_made_or_refused() {
-    let (server, _link, near, mut heard) = opened(3).await;
+    let (server, _link, near, mut heard) = open_hostile_session(3).await;
     let hands = SlowToolBackend::new();
     let many = |server: &OpenClawServer| (0..100).for_each(|call| use_tool(server, call));
-    hosted_meanwhile(&server, &near, &mut heard, &hands, many).await;
-    server.asked("tools/result", 100).await;
+    host_while(&server, &near, &mut heard, &hands, many).await;
+    server.wait_for_request("tools/result", 100).await;
     assert_eq!(hands.looking.calls.lock().unwrap().len(), 64);
 }
 
 #[tokio::test]
 async fn early_calls_are_refused_where_the_tools_do_not_come() {
     for is_left in [false, true] {
-        let (server, _link, near, mut heard) = opened(3).await;
+        let (server, _link, near, mut heard) = open_hostile_session(3).await;
         let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});
-        server.answer("tools/attach", Ok(terms));
+        server.set_answer("tools/attach", Ok(terms));
         let refused = json!({"code": "INVALID_REQUEST", "message": "no such tools"});
-        server.answer("tools/offer", Err(&refused.to_string()));
+        server.set_answer("tools/offer", Err(&refused.to_string()));
         let hands = SlowToolBackend::new();
         let hosting = tokio::spawn({
             let (near, hands) = (near.clone(), Arc::clone(&hands));
@@ -233,15 +243,15 @@ async fn early_calls_are_refused_where_the_tools_do_not_come() {
         });
         timeout(PATIENCE, hands.asked.notified()).await.unwrap();
         (0..3).for_each(|call| use_tool(&server, call));
-        tell_entry(&server, 4);
-        assert!(is_entry(&news(&mut heard).await, 4));
+        send_entry(&server, 4);
+        assert!(is_entry(&next_update(&mut heard).await, 4));
         if is_left {
             timeout(PATIENCE, near.leave()).await.unwrap();
         } else {
-            hands.go_on();
+            hands.release();
             assert!(timeout(PATIENCE, hosting).await.unwrap().unwrap().is_err());
         }
-        assert_eq!(server.asked("tools/result", 3).await["isError"], true);
+        assert_eq!(server.wait_for_request("tools/result", 3).await["isError"], true);
         assert!(hands.looking.calls.lock().unwrap().is_empty());
     }
 }

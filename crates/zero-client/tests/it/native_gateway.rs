@@ -15,8 +15,8 @@ use zero_session::folder_access::FolderAccess;
 use zero_wire::method::TokenScope;
 
 use crate::test_gateway::{
-    RecordingToolBackend, TcpDialer, TestGateway, check_numbers, end, is_end, is_text, keyed, news,
-    open, said, sending, until,
+    RecordingToolBackend, TcpDialer, TestGateway, check_numbers, collect_until, is_end, is_text,
+    joined_text, next_update, open_request, open_session, run_end, send_request,
 };
 
 #[tokio::test]
@@ -24,7 +24,7 @@ async fn a_prompt_is_answered_and_can_be_read_again() {
     let lab = TestGateway::start(&["Once upon a time"]).await;
     let link = lab.link();
     let cwd = Some("/tmp".to_owned());
-    let wanted = OpenRequest { cwd, mode: Some(PermissionMode::Plan), ..keyed("acp:1") };
+    let wanted = OpenRequest { cwd, mode: Some(PermissionMode::Plan), ..open_request("acp:1") };
     let (near, mut heard) = link.open(wanted).await.unwrap();
     let info = near.info();
     assert_eq!(
@@ -32,26 +32,26 @@ async fn a_prompt_is_answered_and_can_be_read_again() {
         ("agent:main:acp:1", Some("/tmp"))
     );
     assert_eq!(info.mode.as_deref(), Some("plan"));
-    assert!(near.knows_cwd());
-    near.send(sending("run-1", "tell me")).await.unwrap();
-    let (entries, others) = until(&mut heard, is_end).await;
+    assert!(near.is_cwd_known());
+    near.send(send_request("run-1", "tell me")).await.unwrap();
+    let (entries, others) = collect_until(&mut heard, is_end).await;
     assert_eq!(
-        (said(&entries).as_str(), end(&entries)),
+        (joined_text(&entries).as_str(), run_end(&entries)),
         ("Once upon a time ", RunOutcome::Completed)
     );
     assert!(others.is_empty());
     check_numbers(&entries);
-    let page = near.events(0).await.unwrap();
+    let page = near.read_events(0).await.unwrap();
     assert!(!page.has_more);
     assert!(page.events.ends_with(&entries), "what was heard is what is read");
     // The same prompt is the same run.
-    near.send(sending("run-1", "tell me")).await.unwrap();
+    near.send(send_request("run-1", "tell me")).await.unwrap();
     near.abort("run-1").await.unwrap();
     let choices = near.choices().await.unwrap();
     assert_eq!((choices.default_agent.as_str(), choices.models.len()), ("main", 1));
     link.close().await;
     assert_eq!(heard.next().await, None);
-    let closed = near.send(sending("run-2", "x")).await.unwrap_err();
+    let closed = near.send(send_request("run-2", "x")).await.unwrap_err();
     assert!(matches!(closed, GatewayLinkError::Unreachable { is_passing: false, .. }), "{closed}");
 }
 
@@ -59,7 +59,7 @@ async fn a_prompt_is_answered_and_can_be_read_again() {
 async fn what_is_changed_is_known_and_heard() {
     let lab = TestGateway::start(&[]).await;
     let link = lab.link();
-    let (near, mut heard) = open(&link, "acp:1").await;
+    let (near, mut heard) = open_session(&link, "acp:1").await;
     let change = SessionChange {
         mode: Some(PermissionMode::Plan),
         thinking: Some("high".to_owned()),
@@ -74,7 +74,7 @@ async fn what_is_changed_is_known_and_heard() {
     let mut fields = Vec::new();
     while fields.len() < 4 {
         if let GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) =
-            news(&mut heard).await
+            next_update(&mut heard).await
         {
             fields.push(field);
         }
@@ -90,12 +90,14 @@ async fn what_is_changed_is_known_and_heard() {
 async fn sessions_are_found_listed_and_removed() {
     let lab = TestGateway::start(&[]).await;
     let link = lab.link();
-    let missing = OpenRequest { require_existing: true, ..keyed("acp:1") };
+    let missing = OpenRequest { require_existing: true, ..open_request("acp:1") };
     let error = link.open(missing).await.err().unwrap();
     assert_eq!(error, GatewayLinkError::NoSession { key: "acp:1".to_owned() });
     for (key, cwd) in [("a", "/one"), ("b", "/two")] {
-        let opened =
-            link.open(OpenRequest { cwd: Some(cwd.to_owned()), ..keyed(key) }).await.unwrap();
+        let opened = link
+            .open(OpenRequest { cwd: Some(cwd.to_owned()), ..open_request(key) })
+            .await
+            .unwrap();
         opened.0.leave().await;
     }
     let listed = async |cwd: Option<&str>| {
@@ -114,15 +116,15 @@ async fn sessions_are_found_listed_and_removed() {
 async fn tools_are_hosted_here_in_a_mode_no_looser_than_our_own() {
     let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
     let link = lab.link();
-    let (near, mut heard) = open(&link, "acp:1").await;
+    let (near, mut heard) = open_session(&link, "acp:1").await;
     near.change(SessionChange { mode: Some(PermissionMode::Auto), ..SessionChange::default() })
         .await
         .unwrap();
     let hands = Arc::new(RecordingToolBackend::default());
     assert!(near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap());
-    near.send(sending("run-1", "look")).await.unwrap();
-    let (entries, _) = until(&mut heard, is_end).await;
-    assert_eq!(said(&entries), "Looking Seen ");
+    near.send(send_request("run-1", "look")).await.unwrap();
+    let (entries, _) = collect_until(&mut heard, is_end).await;
+    assert_eq!(joined_text(&entries), "Looking Seen ");
     assert_eq!(hands.calls.lock().unwrap().len(), 1);
     assert!(hands.modes.lock().unwrap().iter().all(|mode| *mode == PermissionMode::Ask));
     // Once it is left, nobody does the work, and the run does not wait for it.
@@ -134,14 +136,14 @@ async fn tools_are_hosted_here_in_a_mode_no_looser_than_our_own() {
 async fn what_a_call_does_is_told_with_its_end_unless_that_takes_a_while() {
     for (takes, told_with_end) in [(0, true), (500, false)] {
         let lab = TestGateway::start(&["look:a", "Seen"]).await;
-        let (near, mut heard) = open(&lab.link(), "acp:1").await;
+        let (near, mut heard) = open_session(&lab.link(), "acp:1").await;
         let hands = RecordingToolBackend {
             takes: Duration::from_millis(takes),
             ..RecordingToolBackend::default()
         };
         near.host_tools("a test", Arc::new(hands), PermissionMode::Ask).await.unwrap();
-        near.send(sending("run-1", "look")).await.unwrap();
-        let (entries, _) = until(&mut heard, is_end).await;
+        near.send(send_request("run-1", "look")).await.unwrap();
+        let (entries, _) = collect_until(&mut heard, is_end).await;
         let told = entries.iter().find_map(|event| match &event.what {
             EventKind::ToolUpdated { title, kind, locations, .. } => {
                 Some((title.as_deref(), *kind, locations.len()))
@@ -162,15 +164,15 @@ async fn what_a_call_does_is_told_with_its_end_unless_that_takes_a_while() {
 async fn a_call_for_a_session_that_was_left_fails_at_once() {
     let lab = TestGateway::start(&["@wait look:a", "Gone"]).await;
     let link = lab.link();
-    let (near, _) = open(&link, "acp:1").await;
+    let (near, _) = open_session(&link, "acp:1").await;
     let hands = Arc::new(RecordingToolBackend::default());
     near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap();
-    near.send(sending("run-1", "look")).await.unwrap();
+    near.send(send_request("run-1", "look")).await.unwrap();
     near.leave().await;
     drop(near);
-    let (_watching, mut heard) = open(&link, "acp:1").await;
-    lab.go_on(1);
-    let (entries, _) = until(&mut heard, is_end).await;
+    let (_watching, mut heard) = open_session(&link, "acp:1").await;
+    lab.release_model(1);
+    let (entries, _) = collect_until(&mut heard, is_end).await;
     let failed = entries.iter().any(|event| {
         matches!(&event.what, EventKind::ToolEnded { status: ToolCallStatus::Failed, .. })
     });
@@ -182,21 +184,21 @@ async fn a_call_for_a_session_that_was_left_fails_at_once() {
 async fn one_session_can_be_open_twice() {
     let lab = TestGateway::start(&["Hello", "look:a", "Seen"]).await;
     let link = lab.link();
-    let (one, mut heard_one) = open(&link, "acp:1").await;
-    let (two, mut heard_two) = open(&link, "acp:1").await;
+    let (one, mut heard_one) = open_session(&link, "acp:1").await;
+    let (two, mut heard_two) = open_session(&link, "acp:1").await;
     let hands =
         [Arc::new(RecordingToolBackend::default()), Arc::new(RecordingToolBackend::default())];
     one.host_tools("one", hands[0].clone(), PermissionMode::Ask).await.unwrap();
     two.host_tools("two", hands[1].clone(), PermissionMode::Ask).await.unwrap();
-    one.send(sending("run-1", "hi")).await.unwrap();
-    let (first, _) = until(&mut heard_one, is_end).await;
-    let (second, _) = until(&mut heard_two, is_end).await;
+    one.send(send_request("run-1", "hi")).await.unwrap();
+    let (first, _) = collect_until(&mut heard_one, is_end).await;
+    let (second, _) = collect_until(&mut heard_two, is_end).await;
     assert_eq!(first, second);
     // Whoever stays has the tools.
     two.leave().await;
-    one.send(sending("run-2", "look")).await.unwrap();
-    let (entries, _) = until(&mut heard_one, is_end).await;
-    assert_eq!(said(&entries), "Seen ");
+    one.send(send_request("run-2", "look")).await.unwrap();
+    let (entries, _) = collect_until(&mut heard_one, is_end).await;
+    assert_eq!(joined_text(&entries), "Seen ");
     let calls = |hands: &RecordingToolBackend| hands.calls.lock().unwrap().len();
     assert_eq!((calls(&hands[0]), calls(&hands[1])), (1, 0));
 }
@@ -206,30 +208,30 @@ async fn a_slow_listener_loses_nothing_and_holds_nobody_up() {
     let words = vec!["word"; 5_000].join(" ");
     let lab = TestGateway::start(&[&words, "quick"]).await;
     let link = lab.link();
-    let (slow, mut slow_heard) = open(&link, "acp:slow").await;
-    slow.send(sending("run-1", "much")).await.unwrap();
+    let (slow, mut slow_heard) = open_session(&link, "acp:slow").await;
+    slow.send(send_request("run-1", "much")).await.unwrap();
     // Nobody listens until all is said.
     let run = zero_core::RunId::new("run-1").unwrap();
-    lab.sessions.wait(&run, crate::test_gateway::PATIENCE).await.unwrap().unwrap();
-    let (quick, mut quick_heard) = open(&link, "acp:quick").await;
-    quick.send(sending("run-2", "hi")).await.unwrap();
-    let (entries, _) = until(&mut quick_heard, is_end).await;
-    assert_eq!(said(&entries), "quick ");
-    let (entries, others) = until(&mut slow_heard, is_end).await;
+    lab.sessions.wait_for_run(&run, crate::test_gateway::PATIENCE).await.unwrap().unwrap();
+    let (quick, mut quick_heard) = open_session(&link, "acp:quick").await;
+    quick.send(send_request("run-2", "hi")).await.unwrap();
+    let (entries, _) = collect_until(&mut quick_heard, is_end).await;
+    assert_eq!(joined_text(&entries), "quick ");
+    let (entries, others) = collect_until(&mut slow_heard, is_end).await;
     assert!(others.is_empty());
     check_numbers(&entries);
-    assert_eq!(said(&entries).split_whitespace().count(), 5_000);
+    assert_eq!(joined_text(&entries).split_whitespace().count(), 5_000);
 }
 
 #[tokio::test]
 async fn a_run_is_stopped() {
     let lab = TestGateway::start(&["Working @wait on"]).await;
-    let (near, mut heard) = open(&lab.link(), "acp:1").await;
-    near.send(sending("run-1", "work")).await.unwrap();
-    until(&mut heard, is_text).await;
+    let (near, mut heard) = open_session(&lab.link(), "acp:1").await;
+    near.send(send_request("run-1", "work")).await.unwrap();
+    collect_until(&mut heard, is_text).await;
     near.abort("run-1").await.unwrap();
-    let (entries, _) = until(&mut heard, is_end).await;
-    assert_eq!(end(&entries), RunOutcome::Aborted { by: "rpc".to_owned() });
+    let (entries, _) = collect_until(&mut heard, is_end).await;
+    assert_eq!(run_end(&entries), RunOutcome::Aborted { by: "rpc".to_owned() });
 }
 
 /// Whoever may not use a folder at the gateway can have it beside their own tools.
@@ -237,9 +239,9 @@ async fn a_run_is_stopped() {
 async fn a_folder_out_of_reach_is_that_of_the_tools_here() {
     let lab = TestGateway::start(&[]).await;
     let scopes = vec![TokenScope::Read, TokenScope::Write];
-    let reach = FolderAccess::In([lab.folder.path().to_owned()].into());
-    let link = lab.link_of(Principal { reach, ..Principal::new("guest", scopes) });
-    let outside = || OpenRequest { cwd: Some("/usr".to_owned()), ..keyed("acp:1") };
+    let reach = FolderAccess::Folders([lab.folder.path().to_owned()].into());
+    let link = lab.link_as(Principal { reach, ..Principal::new("guest", scopes) });
+    let outside = || OpenRequest { cwd: Some("/usr".to_owned()), ..open_request("acp:1") };
     let (near, _heard) = link.open(outside()).await.unwrap();
     assert_eq!(near.info().cwd, None, "not there, as long as nobody works here");
     assert!(
@@ -261,9 +263,9 @@ async fn a_folder_out_of_reach_is_that_of_the_tools_here() {
 #[tokio::test]
 async fn a_session_knows_whether_its_gateway_is_in_this_process() {
     let lab = TestGateway::start(&[]).await;
-    let (near, _heard) = open(&lab.link(), "acp:1").await;
-    assert_eq!(near.place(), GatewayLocality::Here);
+    let (near, _heard) = open_session(&lab.link(), "acp:1").await;
+    assert_eq!(near.locality(), GatewayLocality::InProcess);
     let address = lab.listen(([127, 0, 0, 1], 0).into()).await;
-    let (near, _heard) = open(&GatewayLink::new(TcpDialer::to(address)), "acp:1").await;
-    assert_eq!(near.place(), GatewayLocality::Elsewhere);
+    let (near, _heard) = open_session(&GatewayLink::new(TcpDialer::new(address)), "acp:1").await;
+    assert_eq!(near.locality(), GatewayLocality::Remote);
 }

@@ -17,51 +17,56 @@ use zero_wire::device::DeviceKey;
 
 use crate::openclaw_server::OpenClawServer;
 use crate::test_gateway::{
-    RecordingToolBackend, TcpDialer, check_numbers, end, is_end, is_text, keyed, news, open, said,
-    sending, until,
+    RecordingToolBackend, TcpDialer, check_numbers, collect_until, is_end, is_text, joined_text,
+    next_update, open_request, open_session, run_end, send_request,
 };
 
-async fn session() -> (OpenClawServer, GatewayLink, SessionHandle, SessionUpdates) {
+async fn open_openclaw_session() -> (OpenClawServer, GatewayLink, SessionHandle, SessionUpdates) {
     let server = OpenClawServer::start().await;
-    let link = GatewayLink::new(TcpDialer::to(server.address));
-    let (near, heard) = open(&link, "acp:1").await;
+    let link = GatewayLink::new(TcpDialer::new(server.address));
+    let (near, heard) = open_session(&link, "acp:1").await;
     (server, link, near, heard)
 }
 
 #[tokio::test]
 async fn a_prompt_is_answered_with_calls_and_words() {
-    let (server, _link, near, mut heard) = session().await;
-    assert!(!near.knows_cwd());
+    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    assert!(!near.is_cwd_known());
     assert!(
         !near
             .host_tools("t", Arc::new(RecordingToolBackend::default()), PermissionMode::Ask)
             .await
             .unwrap()
     );
-    near.send(sending("run-1", "hi")).await.unwrap();
-    let sent = server.asked("chat.send", 1).await;
+    near.send(send_request("run-1", "hi")).await.unwrap();
+    let sent = server.wait_for_request("chat.send", 1).await;
     let plain = json!({"sessionKey": "acp:1", "message": "hi", "idempotencyKey": "run-1"});
     assert_eq!(sent, plain, "nothing that a closed schema would refuse");
-    server.chat("run-1", "delta", "I look");
-    server.chat("other", "delta", "not ours");
-    server
-        .event("chat", json!({"runId": "theirs", "sessionKey": "agent:main:x", "state": "final"}));
+    server.send_chat("run-1", "delta", "I look");
+    server.send_chat("other", "delta", "not ours");
+    server.send_event(
+        "chat",
+        json!({"runId": "theirs", "sessionKey": "agent:main:x", "state": "final"}),
+    );
     let call = |phase: &str| {
         json!({"phase": phase, "name": "exec", "toolCallId": "c",
         "args": {"command": "ls"}, "isError": false,
         "result": {"content": [{"type": "text", "text": "a.rs"}]}})
     };
-    server.agent("run-1", "tool", call("start"));
-    server.agent("run-1", "tool", call("result"));
-    server.chat("run-1", "final", "I look\n\nSeen");
+    server.send_agent("run-1", "tool", call("start"));
+    server.send_agent("run-1", "tool", call("result"));
+    server.send_chat("run-1", "final", "I look\n\nSeen");
     let of_run = |news: &GatewayUpdate| is_end(news);
-    let (entries, _) = until(&mut heard, of_run).await;
+    let (entries, _) = collect_until(&mut heard, of_run).await;
     check_numbers(&entries);
     let ours: Vec<Event> = entries
         .into_iter()
         .filter(|event| event.run.as_ref().is_some_and(|run| run.as_str() == "run-1"))
         .collect();
-    assert_eq!((said(&ours).as_str(), end(&ours)), ("I look\n\nSeen", RunOutcome::Completed));
+    assert_eq!(
+        (joined_text(&ours).as_str(), run_end(&ours)),
+        ("I look\n\nSeen", RunOutcome::Completed)
+    );
     assert!(matches!(&ours[0].what, EventKind::Prompt { text, .. } if text == "hi"));
     assert!(matches!(&ours[1].what, EventKind::RunStarted { .. }));
     let titles: Vec<&str> = ours
@@ -76,14 +81,14 @@ async fn a_prompt_is_answered_with_calls_and_words() {
     assert_eq!(near.info().session_key, "agent:main:acp:1");
     near.abort("run-1").await.unwrap();
     let abort = json!({"sessionKey": "agent:main:acp:1", "runId": "run-1"});
-    assert_eq!(server.asked("chat.abort", 1).await, abort);
+    assert_eq!(server.wait_for_request("chat.abort", 1).await, abort);
 }
 
 /// A device whose key is made once, and counted.
 struct CountingDeviceSource(Arc<DeviceKey>, AtomicUsize);
 
 impl DeviceKeySource for CountingDeviceSource {
-    fn device(&self) -> Result<Arc<DeviceKey>, GatewayLinkError> {
+    fn device_key(&self) -> Result<Arc<DeviceKey>, GatewayLinkError> {
         self.1.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::clone(&self.0))
     }
@@ -98,120 +103,126 @@ async fn a_device_is_shown_to_a_gateway_that_wants_one_and_to_no_other() {
     let to_url =
         || UrlDialer::new(url.clone(), ConnectOptions::default()).with_device(device.clone());
     let link = GatewayLink::new(Arc::new(to_url()));
-    open(&link, "acp:1").await;
-    let connect = server.asked("connect", 1).await;
+    open_session(&link, "acp:1").await;
+    let connect = server.wait_for_request("connect", 1).await;
     assert_eq!(connect["device"], Value::Null);
     assert_eq!(connect["caps"], json!(["zero-events", "tool-events", "exec-approvals"]));
     assert_eq!(connect["scopes"], json!(["operator.admin"]));
 
     let demand = json!({"code": "NOT_PAIRED", "message": "device identity required",
         "details": {"code": "DEVICE_IDENTITY_REQUIRED"}});
-    server.answer("connect", Err(&demand.to_string()));
+    server.set_answer("connect", Err(&demand.to_string()));
     let link = GatewayLink::new(Arc::new(to_url()));
-    let (_near, mut heard) = open(&link, "acp:2").await;
-    assert_eq!(server.asked("connect", 3).await["device"]["id"], key.id());
+    let (_near, mut heard) = open_session(&link, "acp:2").await;
+    assert_eq!(server.wait_for_request("connect", 3).await["device"]["id"], key.id());
     // It is known from then on.
-    server.cut();
-    until(&mut heard, |news| *news == GatewayUpdate::Back).await;
+    server.drop_connections();
+    collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
     assert_eq!(device.1.load(Ordering::Relaxed), 1);
 
     let pairing = json!({"code": "NOT_PAIRED", "message": "pairing required",
         "details": {"code": "PAIRING_REQUIRED"}});
-    server.answer("connect", Err(&pairing.to_string()));
-    let error = GatewayLink::new(Arc::new(to_url())).open(keyed("acp:3")).await.err().unwrap();
+    server.set_answer("connect", Err(&pairing.to_string()));
+    let error =
+        GatewayLink::new(Arc::new(to_url())).open(open_request("acp:3")).await.err().unwrap();
     assert!(error.to_string().contains("approve this device at the gateway"), "{error}");
-    assert!(!error.is_passing());
+    assert!(!error.is_transient());
 }
 
 #[tokio::test]
 async fn an_error_is_an_error() {
-    let (server, _link, near, mut heard) = session().await;
-    server.answer("chat.send", Err("Agent \"x\" no longer exists in configuration"));
-    let refused = near.send(sending("run-0", "hi")).await.unwrap_err();
+    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    server.set_answer("chat.send", Err("Agent \"x\" no longer exists in configuration"));
+    let refused = near.send(send_request("run-0", "hi")).await.unwrap_err();
     assert!(refused.to_string().contains("no longer exists"), "{refused}");
-    near.send(sending("run-1", "hi")).await.unwrap();
-    server.event(
+    near.send(send_request("run-1", "hi")).await.unwrap();
+    server.send_event(
         "chat",
         json!({"runId": "run-1", "sessionKey": "agent:main:acp:1", "seq": 1,
         "state": "error", "errorMessage": "HTTP 500", "errorKind": "unknown"}),
     );
-    let (entries, _) = until(&mut heard, is_end).await;
+    let (entries, _) = collect_until(&mut heard, is_end).await;
     let failed = RunOutcome::Failed { kind: "internal".to_owned(), message: "HTTP 500".to_owned() };
-    assert_eq!(end(&entries), failed, "only of the run that was begun");
+    assert_eq!(run_end(&entries), failed, "only of the run that was begun");
 }
 
 #[tokio::test]
 async fn a_loss_in_mid_run_is_healed_by_what_the_run_said_last() {
-    let (server, _link, near, mut heard) = session().await;
-    near.send(sending("run-1", "count")).await.unwrap();
-    server.chat("run-1", "delta", "One two");
-    let (mut entries, _) = until(&mut heard, is_text).await;
+    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    near.send(send_request("run-1", "count")).await.unwrap();
+    server.send_chat("run-1", "delta", "One two");
+    let (mut entries, _) = collect_until(&mut heard, is_text).await;
     // It ends while nobody listens.
     let reply = json!({"disposition": "visible", "text": "One two three"});
     let over = json!({"runId": "run-1", "status": "ok", "terminalReply": reply});
-    server.answer("agent.wait", Ok(over));
-    server.cut();
-    let (more, others) = until(&mut heard, |news| *news == GatewayUpdate::Back).await;
+    server.set_answer("agent.wait", Ok(over));
+    server.drop_connections();
+    let (more, others) =
+        collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
     entries.extend(more);
-    assert_eq!(others, [GatewayUpdate::Away, GatewayUpdate::Back]);
+    assert_eq!(others, [GatewayUpdate::Disconnected, GatewayUpdate::Reconnected]);
     check_numbers(&entries);
-    assert_eq!((said(&entries).as_str(), end(&entries)), ("One two three", RunOutcome::Completed));
-    assert_eq!(server.count("chat.send"), 1, "it is not sent again");
+    assert_eq!(
+        (joined_text(&entries).as_str(), run_end(&entries)),
+        ("One two three", RunOutcome::Completed)
+    );
+    assert_eq!(server.request_count("chat.send"), 1, "it is not sent again");
 }
 
 #[tokio::test]
 async fn a_run_that_goes_on_after_a_loss_is_heard_on() {
-    let (server, _link, near, mut heard) = session().await;
-    near.send(sending("run-1", "count")).await.unwrap();
-    server.chat("run-1", "delta", "One ");
-    let (mut entries, _) = until(&mut heard, is_text).await;
-    server.cut();
-    until(&mut heard, |news| *news == GatewayUpdate::Back).await;
-    server.chat("run-1", "delta", "One two ");
-    server.chat("run-1", "final", "One two three");
-    let (more, _) = until(&mut heard, is_end).await;
+    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    near.send(send_request("run-1", "count")).await.unwrap();
+    server.send_chat("run-1", "delta", "One ");
+    let (mut entries, _) = collect_until(&mut heard, is_text).await;
+    server.drop_connections();
+    collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
+    server.send_chat("run-1", "delta", "One two ");
+    server.send_chat("run-1", "final", "One two three");
+    let (more, _) = collect_until(&mut heard, is_end).await;
     entries.extend(more);
     check_numbers(&entries);
-    assert_eq!(said(&entries), "One two three");
+    assert_eq!(joined_text(&entries), "One two three");
 }
 
 #[tokio::test]
 async fn what_nobody_knows_is_said_plainly() {
-    let (server, _link, near, mut heard) = session().await;
-    near.send(sending("run-1", "count")).await.unwrap();
-    server.chat("run-1", "delta", "One ");
-    until(&mut heard, is_text).await;
+    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    near.send(send_request("run-1", "count")).await.unwrap();
+    server.send_chat("run-1", "delta", "One ");
+    collect_until(&mut heard, is_text).await;
     // Longer than clocks may differ.
     tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
-    server.restarted();
-    server.cut();
-    let (_, others) = until(&mut heard, |news| *news == GatewayUpdate::Back).await;
-    let [GatewayUpdate::Away, GatewayUpdate::Gone(error), GatewayUpdate::Back] = others.as_slice()
+    server.simulate_restart();
+    server.drop_connections();
+    let (_, others) = collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
+    let [GatewayUpdate::Disconnected, GatewayUpdate::Lost(error), GatewayUpdate::Reconnected] =
+        others.as_slice()
     else {
         panic!("{others:?}")
     };
     assert!(error.to_string().contains("is not known"), "{error}");
-    near.send(sending("run-2", "again")).await.unwrap();
-    server.chat("run-2", "final", "Yes");
-    assert_eq!(said(&until(&mut heard, is_end).await.0), "Yes");
+    near.send(send_request("run-2", "again")).await.unwrap();
+    server.send_chat("run-2", "final", "Yes");
+    assert_eq!(joined_text(&collect_until(&mut heard, is_end).await.0), "Yes");
 }
 
 #[tokio::test]
 async fn a_question_is_asked_and_answered() {
-    let (server, _link, near, mut heard) = session().await;
-    near.send(sending("run-1", "hi")).await.unwrap();
+    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    near.send(send_request("run-1", "hi")).await.unwrap();
     let asked = |key: &str, id: &str| {
         json!({"id": id, "expiresAtMs": 9, "createdAtMs": 1,
         "request": {"command": "rm -rf x", "cwd": null, "host": "gateway", "sessionKey": key,
             "toolCallId": "c", "allowedDecisions": ["allow-once", "allow-always", "deny"]}})
     };
-    server.chat("run-1", "delta", "Hm");
-    server.event("exec.approval.requested", asked("agent:main:elsewhere", "q0"));
-    server.event("exec.approval.requested", asked("agent:main:acp:1", "q1"));
+    server.send_chat("run-1", "delta", "Hm");
+    server.send_event("exec.approval.requested", asked("agent:main:elsewhere", "q0"));
+    server.send_event("exec.approval.requested", asked("agent:main:acp:1", "q1"));
     let is_asked = |news: &GatewayUpdate| {
         matches!(news, GatewayUpdate::Entry(Event { what: EventKind::ApprovalRequested(_), .. }))
     };
-    let (entries, _) = until(&mut heard, is_asked).await;
+    let (entries, _) = collect_until(&mut heard, is_asked).await;
     let Some(EventKind::ApprovalRequested(request)) = entries.last().map(|event| &event.what)
     else {
         panic!("{entries:?}")
@@ -224,12 +235,12 @@ async fn a_question_is_asked_and_answered() {
     assert_eq!(options, ["allow_once", "allow_always", "reject_once"]);
     near.resolve_approval("q1", ApprovalAnswer::RejectOnce).await.unwrap();
     let decided = json!({"id": "q1", "decision": "deny"});
-    assert_eq!(server.asked("exec.approval.resolve", 1).await, decided);
-    server.event("exec.approval.resolved", json!({"id": "q0", "decision": "allow-always"}));
-    server.event("exec.approval.resolved", json!({"id": "q1", "decision": "deny"}));
+    assert_eq!(server.wait_for_request("exec.approval.resolve", 1).await, decided);
+    server.send_event("exec.approval.resolved", json!({"id": "q0", "decision": "allow-always"}));
+    server.send_event("exec.approval.resolved", json!({"id": "q1", "decision": "deny"}));
     let GatewayUpdate::Entry(Event {
         what: EventKind::ApprovalResolved { id, answer, .. }, ..
-    }) = news(&mut heard).await
+    }) = next_update(&mut heard).await
     else {
         panic!("not answered")
     };
@@ -239,30 +250,30 @@ async fn a_question_is_asked_and_answered() {
 #[tokio::test]
 async fn a_key_that_is_refused_becomes_one_for_bridges() {
     let server = OpenClawServer::start().await;
-    let link = GatewayLink::new(TcpDialer::to(server.address));
-    server.answer("sessions.resolve", Err("malformed session key \"acp:1\""));
-    let (near, _heard) = open(&link, "acp:1").await;
+    let link = GatewayLink::new(TcpDialer::new(server.address));
+    server.set_answer("sessions.resolve", Err("malformed session key \"acp:1\""));
+    let (near, _heard) = open_session(&link, "acp:1").await;
     assert_eq!(near.info().session_key, "acp-bridge:1");
-    let (near, _heard) = open(&link, "acp:2").await;
+    let (near, _heard) = open_session(&link, "acp:2").await;
     assert_eq!(near.info().session_key, "acp:2");
-    server.answer("chat.send", Err("acp_session_init_failed"));
-    near.send(sending("run-1", "hi")).await.unwrap();
-    assert_eq!(server.asked("chat.send", 2).await["sessionKey"], "acp-bridge:2");
+    server.set_answer("chat.send", Err("acp_session_init_failed"));
+    near.send(send_request("run-1", "hi")).await.unwrap();
+    assert_eq!(server.wait_for_request("chat.send", 2).await["sessionKey"], "acp-bridge:2");
 }
 
 #[tokio::test]
 async fn sessions_are_found_reset_changed_and_listed() {
-    let (server, link, near, mut heard) = session().await;
-    let missing = OpenRequest { require_existing: true, ..keyed("acp:9") };
+    let (server, link, near, mut heard) = open_openclaw_session().await;
+    let missing = OpenRequest { require_existing: true, ..open_request("acp:9") };
     let error = link.open(missing).await.err().unwrap();
     assert_eq!(error, GatewayLinkError::NoSession { key: "acp:9".to_owned() });
-    server.answer("sessions.resolve", Ok(json!({"ok": true, "key": "agent:main:x"})));
-    server.answer("sessions.reset", Ok(json!({"ok": true, "key": "agent:main:x"})));
+    server.set_answer("sessions.resolve", Ok(json!({"ok": true, "key": "agent:main:x"})));
+    server.set_answer("sessions.reset", Ok(json!({"ok": true, "key": "agent:main:x"})));
     let labelled =
         OpenRequest { label: Some("L".to_owned()), reset: true, ..OpenRequest::default() };
     let (other, _) = link.open(labelled).await.unwrap();
     assert_eq!(other.info().session_key, "agent:main:x");
-    assert_eq!(server.asked("sessions.reset", 1).await, json!({"key": "agent:main:x"}));
+    assert_eq!(server.wait_for_request("sessions.reset", 1).await, json!({"key": "agent:main:x"}));
 
     let refused = near
         .change(SessionChange { mode: Some(PermissionMode::Auto), ..SessionChange::default() })
@@ -272,27 +283,27 @@ async fn sessions_are_found_reset_changed_and_listed() {
         .await
         .unwrap();
     let patch = json!({"key": "acp:1", "thinkingLevel": "high"});
-    assert_eq!(server.asked("sessions.patch", 1).await, patch);
-    let GatewayUpdate::Entry(changed) = news(&mut heard).await else { panic!("not heard") };
+    assert_eq!(server.wait_for_request("sessions.patch", 1).await, patch);
+    let GatewayUpdate::Entry(changed) = next_update(&mut heard).await else { panic!("not heard") };
     assert!(matches!(changed.what, EventKind::Changed { field, .. } if field == "thinking"));
 
     let rows = json!([{"key": "agent:main:a", "spawnedCwd": "/one"}, {"key": "agent:main:b"}]);
     let page = json!({"sessions": rows, "hasMore": true, "nextOffset": 2});
-    server.answer("sessions.list", Ok(page.clone()));
+    server.set_answer("sessions.list", Ok(page.clone()));
     let listing = ListRequest { cwd: None, offset: 0, limit: 2 };
     let listed = link.list(listing.clone()).await.unwrap();
     assert_eq!((listed.sessions.len(), listed.next_offset), (2, Some(2)));
     // Where the second one works nobody knows, so it is of no folder.
     for (folder, expected) in [("/one", 1), ("/two", 0)] {
-        server.answer("sessions.list", Ok(page.clone()));
+        server.set_answer("sessions.list", Ok(page.clone()));
         let cwd = Some(folder.to_owned());
         let listed = link.list(ListRequest { cwd, ..listing.clone() }).await.unwrap();
         assert_eq!(listed.sessions.len(), expected, "{folder}");
     }
     link.delete("agent:main:a").await.unwrap();
-    assert_eq!(server.asked("sessions.delete", 1).await, json!({"key": "agent:main:a"}));
-    server.answer("sessions.get", Ok(json!({"messages": [{"role": "user", "content": "hi"}]})));
-    let page = near.events(0).await.unwrap();
+    assert_eq!(server.wait_for_request("sessions.delete", 1).await, json!({"key": "agent:main:a"}));
+    server.set_answer("sessions.get", Ok(json!({"messages": [{"role": "user", "content": "hi"}]})));
+    let page = near.read_events(0).await.unwrap();
     assert!(matches!(&page.events[0].what, EventKind::Prompt { text, .. } if text == "hi"));
     let last = page.events.last().unwrap().seq;
     assert!(near.info().last_seq >= last && !page.has_more);
@@ -300,27 +311,27 @@ async fn sessions_are_found_reset_changed_and_listed() {
 
 #[tokio::test]
 async fn a_second_prompt_waits_or_takes_the_place_of_the_first() {
-    let (server, _link, near, _heard) = session().await;
-    near.send(sending("run-1", "one")).await.unwrap();
-    near.send(sending("run-2", "two")).await.unwrap();
-    assert_eq!(server.asked("chat.send", 2).await["queueMode"], "followup");
-    let replace = SendRequest { overlap: OverlapPolicy::Replace, ..sending("run-3", "three") };
+    let (server, _link, near, _heard) = open_openclaw_session().await;
+    near.send(send_request("run-1", "one")).await.unwrap();
+    near.send(send_request("run-2", "two")).await.unwrap();
+    assert_eq!(server.wait_for_request("chat.send", 2).await["queueMode"], "followup");
+    let replace = SendRequest { overlap: OverlapPolicy::Replace, ..send_request("run-3", "three") };
     near.send(replace).await.unwrap();
-    assert_eq!(server.asked("chat.send", 3).await["queueMode"], Value::Null);
-    assert_eq!(server.count("chat.abort"), 2);
+    assert_eq!(server.wait_for_request("chat.send", 3).await["queueMode"], Value::Null);
+    assert_eq!(server.request_count("chat.abort"), 2);
 }
 
 #[tokio::test]
 async fn many_words_reach_a_slow_listener() {
-    let (server, _link, near, mut heard) = session().await;
-    near.send(sending("run-1", "much")).await.unwrap();
+    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    near.send(send_request("run-1", "much")).await.unwrap();
     let mut all = String::new();
     for n in 0..3_000 {
         all += &format!("{n} ");
-        server.chat("run-1", "delta", &all);
+        server.send_chat("run-1", "delta", &all);
     }
-    server.chat("run-1", "final", &all);
-    let (entries, _) = until(&mut heard, is_end).await;
+    server.send_chat("run-1", "final", &all);
+    let (entries, _) = collect_until(&mut heard, is_end).await;
     check_numbers(&entries);
-    assert_eq!(said(&entries), all);
+    assert_eq!(joined_text(&entries), all);
 }

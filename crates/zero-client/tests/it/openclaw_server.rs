@@ -48,20 +48,20 @@ impl OpenClawServer {
     }
 
     /// The next answer to a method; without, there is a usual one.
-    pub(crate) fn answer(&self, method: &str, answer: Result<Value, &str>) {
+    pub(crate) fn set_answer(&self, method: &str, answer: Result<Value, &str>) {
         let mut answers = self.state.answers.lock().unwrap();
         let answer = answer.map_err(str::to_owned);
         answers.entry(method.to_owned()).or_default().push_back(answer);
     }
 
     /// Says something to everybody who is connected.
-    pub(crate) fn event(&self, name: &str, payload: Value) {
+    pub(crate) fn send_event(&self, name: &str, payload: Value) {
         let frame = json!({"type": "event", "event": name, "payload": payload, "seq": 1});
         self.state.events.send(frame.to_string()).unwrap();
     }
 
-    pub(crate) fn chat(&self, run: &str, state: &str, text: &str) {
-        self.event(
+    pub(crate) fn send_chat(&self, run: &str, state: &str, text: &str) {
+        self.send_event(
             "chat",
             json!({
                 "runId": run, "sessionKey": "agent:main:acp:1", "seq": 1, "state": state,
@@ -70,8 +70,8 @@ impl OpenClawServer {
         );
     }
 
-    pub(crate) fn agent(&self, run: &str, stream: &str, data: Value) {
-        self.event(
+    pub(crate) fn send_agent(&self, run: &str, stream: &str, data: Value) {
+        self.send_event(
             "agent",
             json!({
                 "runId": run, "sessionKey": "agent:main:acp:1", "seq": 1, "ts": 1, "stream": stream,
@@ -81,17 +81,17 @@ impl OpenClawServer {
     }
 
     /// Ends every connection without a word.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn drop_connections(&self) {
         self.state.cut.send(()).unwrap();
     }
 
     /// Looks as if it was started in this moment.
-    pub(crate) fn restarted(&self) {
+    pub(crate) fn simulate_restart(&self) {
         self.state.uptime_ms.store(0, Ordering::Relaxed);
     }
 
     /// Waits until a method was asked for so often; gives the parameters of the last.
-    pub(crate) async fn asked(&self, method: &str, times: usize) -> Value {
+    pub(crate) async fn wait_for_request(&self, method: &str, times: usize) -> Value {
         let mut log = self.state.asked.subscribe();
         let of = |log: &Vec<(String, Value)>| {
             log.iter()
@@ -106,7 +106,7 @@ impl OpenClawServer {
     }
 
     /// How often a method was asked for.
-    pub(crate) fn count(&self, method: &str) -> usize {
+    pub(crate) fn request_count(&self, method: &str) -> usize {
         self.state.asked.borrow().iter().filter(|(name, _)| name == method).count()
     }
 }
@@ -127,7 +127,7 @@ impl OpenClawServerState {
                 event = events.recv() => event.unwrap(),
                 message = socket.next() => match message {
                     Some(Ok(Message::Text(text))) => self.reply(&serde_json::from_str(&text).unwrap()),
-                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue_with_nothing(),
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => ignored_message(),
                     _ => return,
                 },
             };
@@ -138,7 +138,7 @@ impl OpenClawServerState {
         let method = request["method"].as_str().unwrap().to_owned();
         let params = request["params"].clone();
         let set = self.answers.lock().unwrap().get_mut(&method).and_then(VecDeque::pop_front);
-        let answer = set.unwrap_or_else(|| self.usual(&method, &params));
+        let answer = set.unwrap_or_else(|| self.default_reply(&method, &params));
         self.asked.send_modify(|log| log.push((method, params)));
         match answer {
             Ok(payload) => {
@@ -154,7 +154,7 @@ impl OpenClawServerState {
         .to_string()
     }
 
-    fn usual(&self, method: &str, params: &Value) -> Result<Value, String> {
+    fn default_reply(&self, method: &str, params: &Value) -> Result<Value, String> {
         Ok(match method {
             "connect" => json!({
                 "type": "hello-ok", "protocol": 4, "server": {"version": "2026.9.6", "connId": "c"},
@@ -176,6 +176,6 @@ impl OpenClawServerState {
 }
 
 /// A message that no client listens to.
-fn continue_with_nothing() -> String {
+fn ignored_message() -> String {
     json!({"type": "event", "event": "tick", "payload": {"ts": 1}}).to_string()
 }

@@ -15,7 +15,7 @@ pub(crate) struct TcpProxy {
 }
 
 impl TcpProxy {
-    pub(crate) async fn to(to: SocketAddr) -> Self {
+    pub(crate) async fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let proxy = Self { address, to, accepting: Mutex::default(), passing: Arc::default() };
@@ -38,28 +38,28 @@ impl TcpProxy {
     }
 
     /// Ends every connection; new ones can be made.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn drop_connections(&self) {
         self.passing.lock().unwrap().drain(..).for_each(|pass| pass.abort());
     }
 
     /// Ends every connection, and lets nobody in.
-    pub(crate) async fn down(&self) {
+    pub(crate) async fn stop(&self) {
         let accepting = self.accepting.lock().unwrap().take();
         if let Some(accepting) = accepting {
             accepting.abort();
             let _ = accepting.await;
         }
-        self.cut();
+        self.drop_connections();
     }
 
     /// Lets them in again, on the same port.
-    pub(crate) async fn up(&self) {
+    pub(crate) async fn restart(&self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.accept(listener);
     }
 
     /// How many connections were made since the last cut.
-    pub(crate) fn connections(&self) -> usize {
+    pub(crate) fn connection_count(&self) -> usize {
         self.passing.lock().unwrap().len()
     }
 }

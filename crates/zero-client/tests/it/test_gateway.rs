@@ -58,11 +58,11 @@ pub(crate) struct TestGateway {
 impl TestGateway {
     /// A gateway whose model gives these answers, one after the other.
     pub(crate) async fn start(answers: &[&str]) -> Self {
-        Self::over(Arc::new(TempDir::new().unwrap()), answers).await
+        Self::with_folder(Arc::new(TempDir::new().unwrap()), answers).await
     }
 
     /// The same, on what another one left.
-    pub(crate) async fn over(folder: Arc<TempDir>, answers: &[&str]) -> Self {
+    pub(crate) async fn with_folder(folder: Arc<TempDir>, answers: &[&str]) -> Self {
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
         let gate = Arc::new(Semaphore::new(0));
         let model: Arc<dyn ModelClient> = Arc::new(ScriptedModel::new(answers, Arc::clone(&gate)));
@@ -81,7 +81,7 @@ impl TestGateway {
         let me = Principal::new("me", vec![TokenScope::Admin]);
         let gateway = Gateway::new(GatewayConfig {
             sessions: sessions.clone(),
-            auth: AuthConfig::nobody().with_token(TOKEN, me).unwrap(),
+            auth: AuthConfig::deny_all().with_token(TOKEN, me).unwrap(),
             limits: GatewayLimits::default(),
             version: "1.2.3".to_owned(),
             allowed_origins: Vec::new(),
@@ -102,16 +102,16 @@ impl TestGateway {
 
     /// A link by pipe.
     pub(crate) fn link(&self) -> GatewayLink {
-        self.link_of(Principal::new("me", vec![TokenScope::Admin]))
+        self.link_as(Principal::new("me", vec![TokenScope::Admin]))
     }
 
     /// The same for somebody else.
-    pub(crate) fn link_of(&self, who: Principal) -> GatewayLink {
+    pub(crate) fn link_as(&self, who: Principal) -> GatewayLink {
         GatewayLink::new(Arc::new(PipeDialer(self.gateway.clone(), who)))
     }
 
     /// Lets the model go on, so often.
-    pub(crate) fn go_on(&self, times: usize) {
+    pub(crate) fn release_model(&self, times: usize) {
         self.gate.add_permits(times);
     }
 }
@@ -122,14 +122,14 @@ impl GatewayDialer for PipeDialer {
     fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>> {
         Box::pin(async {
             let (near, far) = pipe();
-            self.0.attach(far, self.1.clone());
+            self.0.attach_pipe(far, self.1.clone());
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Pipe(near), options()).await?;
-            Ok(GatewayConnection { client, events, place: GatewayLocality::Here })
+            Ok(GatewayConnection { client, events, place: GatewayLocality::InProcess })
         })
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         "this process".to_owned()
     }
 }
@@ -142,7 +142,7 @@ pub(crate) struct TcpDialer {
 }
 
 impl TcpDialer {
-    pub(crate) fn to(address: SocketAddr) -> Arc<Self> {
+    pub(crate) fn new(address: SocketAddr) -> Arc<Self> {
         Arc::new(Self { address, token: TOKEN, dials: AtomicUsize::new(0) })
     }
 }
@@ -155,11 +155,11 @@ impl GatewayDialer for TcpDialer {
             let options =
                 ConnectOptions { auth: GatewayCredentials::token(self.token), ..options() };
             let (client, events) = GatewayClient::connect(target, options).await?;
-            Ok(GatewayConnection { client, events, place: GatewayLocality::Elsewhere })
+            Ok(GatewayConnection { client, events, place: GatewayLocality::Remote })
         })
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         self.address.to_string()
     }
 }
@@ -169,11 +169,11 @@ fn options() -> ConnectOptions {
     ConnectOptions { caps, ..ConnectOptions::default() }
 }
 
-pub(crate) fn keyed(key: &str) -> OpenRequest {
+pub(crate) fn open_request(key: &str) -> OpenRequest {
     OpenRequest { key: Some(key.to_owned()), ..OpenRequest::default() }
 }
 
-pub(crate) fn sending(run: &str, text: &str) -> SendRequest {
+pub(crate) fn send_request(run: &str, text: &str) -> SendRequest {
     SendRequest {
         run: run.to_owned(),
         text: text.to_owned(),
@@ -183,23 +183,23 @@ pub(crate) fn sending(run: &str, text: &str) -> SendRequest {
     }
 }
 
-pub(crate) async fn open(link: &GatewayLink, key: &str) -> (SessionHandle, SessionUpdates) {
-    timeout(PATIENCE, link.open(keyed(key))).await.unwrap().unwrap()
+pub(crate) async fn open_session(link: &GatewayLink, key: &str) -> (SessionHandle, SessionUpdates) {
+    timeout(PATIENCE, link.open(open_request(key))).await.unwrap().unwrap()
 }
 
 /// The next news.
-pub(crate) async fn news(heard: &mut SessionUpdates) -> GatewayUpdate {
+pub(crate) async fn next_update(heard: &mut SessionUpdates) -> GatewayUpdate {
     timeout(PATIENCE, heard.next()).await.expect("nothing came").expect("it was left")
 }
 
 /// Entries up to the first that is wanted, which is the last of them, and what else was heard.
-pub(crate) async fn until(
+pub(crate) async fn collect_until(
     heard: &mut SessionUpdates,
     wanted: impl Fn(&GatewayUpdate) -> bool,
 ) -> (Vec<Event>, Vec<GatewayUpdate>) {
     let (mut entries, mut others) = (Vec::new(), Vec::new());
     loop {
-        let news = news(heard).await;
+        let news = next_update(heard).await;
         let found = wanted(&news);
         match news {
             GatewayUpdate::Entry(event) => entries.push(event),
@@ -220,7 +220,7 @@ pub(crate) fn is_text(news: &GatewayUpdate) -> bool {
 }
 
 /// All that was said.
-pub(crate) fn said(entries: &[Event]) -> String {
+pub(crate) fn joined_text(entries: &[Event]) -> String {
     let text = |event: &Event| match &event.what {
         EventKind::Text { text } => Some(text.clone()),
         _ => None,
@@ -230,7 +230,7 @@ pub(crate) fn said(entries: &[Event]) -> String {
 
 /// How the run ended.
 #[track_caller]
-pub(crate) fn end(entries: &[Event]) -> RunOutcome {
+pub(crate) fn run_end(entries: &[Event]) -> RunOutcome {
     let ends = entries.iter().filter_map(|event| match &event.what {
         EventKind::RunEnded { end, .. } => Some(end.clone()),
         _ => None,
@@ -333,7 +333,10 @@ pub(crate) struct RecordingToolBackend {
 }
 
 impl ToolBackend for RecordingToolBackend {
-    fn bench(&self, _dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+    fn load_catalog(
+        &self,
+        _dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
         let look = CatalogEntry {
             name: "look".to_owned(),
             canonical: "Read".to_owned(),
@@ -354,10 +357,10 @@ impl ToolBackend for RecordingToolBackend {
     ) -> BoxFuture<'_, BackendResult> {
         self.calls.lock().unwrap().push(call.id);
         let place = zero_core::event::FilePosition { path: "a".to_owned(), line: None };
-        watch.described("Look at a".to_owned(), zero_core::ToolKind::Search, vec![place]);
+        watch.on_described("Look at a".to_owned(), zero_core::ToolKind::Search, vec![place]);
         Box::pin(async move {
             tokio::time::sleep(self.takes).await;
-            BackendResult::words(ToolCallStatus::Completed, "seen")
+            BackendResult::from_text(ToolCallStatus::Completed, "seen")
         })
     }
 
@@ -370,7 +373,7 @@ impl ToolBackend for RecordingToolBackend {
         None
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         "a test".to_owned()
     }
 }

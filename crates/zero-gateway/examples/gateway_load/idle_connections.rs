@@ -14,7 +14,7 @@ use crate::load_client::{EventFormat, LoadClient, ReceivedFrame};
 use crate::measured_gateway::MeasuredGateway;
 
 /// Connections that are made at a time.
-const AT_A_TIME: usize = 128;
+const CONNECT_BATCH: usize = 128;
 
 /// Holds so many connections for so long.
 pub(crate) async fn measure(
@@ -26,14 +26,14 @@ pub(crate) async fn measure(
     let gateway = MeasuredGateway::start(&zero, &folder, "127.0.0.1:9".parse()?).await?;
     let before = gateway.memory()?.now;
     let address = gateway.address;
-    let places = Arc::new(Semaphore::new(AT_A_TIME));
+    let places = Arc::new(Semaphore::new(CONNECT_BATCH));
     let mut connecting: JoinSet<LoadResult<LoadClient>> = JoinSet::new();
     let began = Instant::now();
     for _ in 0..connections {
         let places = Arc::clone(&places);
         connecting.spawn(async move {
             let _place = places.acquire_owned().await?;
-            LoadClient::connect(address, EventFormat::Family).await
+            LoadClient::connect(address, EventFormat::OpenClaw).await
         });
     }
     let mut holding: JoinSet<LoadResult<()>> = JoinSet::new();
@@ -43,7 +43,7 @@ pub(crate) async fn measure(
         holding.spawn(async move {
             let mut is_first = true;
             // Ends only when the gateway ends it.
-            while let ReceivedFrame::Event = client.hear(|_| Ok(())).await? {
+            while let ReceivedFrame::Event = client.receive(|_| Ok(())).await? {
                 if std::mem::take(&mut is_first) {
                     ticks.fetch_add(1, Ordering::Relaxed);
                 }

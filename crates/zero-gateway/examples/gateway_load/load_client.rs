@@ -23,7 +23,7 @@ const READ_BYTES: usize = 4 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventFormat {
     /// `chat` and `agent`.
-    Family,
+    OpenClaw,
     /// The entries of the ledger.
     Ledger,
 }
@@ -128,13 +128,13 @@ impl LoadClient {
         let (socket, _) =
             tokio_tungstenite::client_async_with_config(url, stream, Some(config)).await?;
         let mut client = Self { socket, requests: 0, seq: 0 };
-        let ReceivedFrame::Event = client.hear(|_| Ok(())).await? else {
+        let ReceivedFrame::Event = client.receive(|_| Ok(())).await? else {
             return Err("there was no challenge".into());
         };
         // The challenge stands outside the count.
         client.seq = 0;
         let caps = match words {
-            EventFormat::Family => ["tool-events"],
+            EventFormat::OpenClaw => ["tool-events"],
             EventFormat::Ledger => ["zero-events"],
         };
         let params = json!({
@@ -142,15 +142,19 @@ impl LoadClient {
             "scopes": ["operator.read", "operator.write"], "auth": {"token": TOKEN},
             "client": {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"},
         });
-        client.ask("connect", params).await?;
-        match client.hear(|_| Ok(())).await? {
+        client.send_request("connect", params).await?;
+        match client.receive(|_| Ok(())).await? {
             ReceivedFrame::Answer => Ok(client),
             _ => Err("it was not greeted".into()),
         }
     }
 
     /// Asks for something; the answer is heard like everything else.
-    pub(crate) async fn ask(&mut self, method: &str, params: serde_json::Value) -> LoadResult<()> {
+    pub(crate) async fn send_request(
+        &mut self,
+        method: &str,
+        params: serde_json::Value,
+    ) -> LoadResult<()> {
         self.requests += 1;
         let id = self.requests.to_string();
         let frame = json!({"type": "req", "id": id, "method": method, "params": params});
@@ -159,7 +163,7 @@ impl LoadClient {
 
     /// Hears the next frame, and gives the payload of an event to whoever wants it. An event that is
     /// missing between two others is an error, and so is a request that was refused.
-    pub(crate) async fn hear(
+    pub(crate) async fn receive(
         &mut self,
         mut want: impl FnMut(&EventPayload<'_>) -> LoadResult<()>,
     ) -> LoadResult<ReceivedFrame> {

@@ -63,12 +63,12 @@ impl MeasuredGateway {
         let url = said["url"].as_str().ok_or("it said no address")?;
         let address = url.trim_start_matches("ws://").parse()?;
         let mut gateway = Self { process, address, ready_after: Duration::ZERO };
-        gateway.ask_whether_ready().await?;
+        gateway.check_ready().await?;
         gateway.ready_after = began.elapsed();
         Ok(gateway)
     }
 
-    async fn ask_whether_ready(&self) -> LoadResult<()> {
+    async fn check_ready(&self) -> LoadResult<()> {
         let mut stream = TcpStream::connect(self.address).await?;
         let asked =
             format!("GET /readyz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
@@ -93,8 +93,8 @@ impl MeasuredGateway {
     }
 
     /// Processor time it has taken.
-    pub(crate) fn processor_time(&self) -> LoadResult<Duration> {
-        processor_time(&self.process.id().to_string())
+    pub(crate) fn cpu_time(&self) -> LoadResult<Duration> {
+        cpu_time(&self.process.id().to_string())
     }
 
     /// Its process id.
@@ -118,7 +118,7 @@ pub(crate) struct MemoryUse {
 }
 
 /// Processor time a process has taken, by its id or `self`.
-pub(crate) fn processor_time(process: &str) -> LoadResult<Duration> {
+pub(crate) fn cpu_time(process: &str) -> LoadResult<Duration> {
     /// Ticks in a second: what every Linux that people run says.
     const TICK: Duration = Duration::from_millis(10);
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;

@@ -19,7 +19,7 @@ use crate::measured_gateway::NOTE;
 /// Words before the call, and as many after it.
 pub(crate) const WORDS_EACH: usize = 60;
 /// What stands before the number of the client in its prompt.
-pub(crate) const CLIENT: &str = "client=";
+pub(crate) const CLIENT_PREFIX: &str = "client=";
 
 /// The model at work.
 pub(crate) struct PacedModel {
@@ -54,17 +54,22 @@ impl PacedScript {
     async fn serve(&self, stream: TcpStream) -> LoadResult<()> {
         stream.set_nodelay(true)?;
         let mut stream = BufReader::new(stream);
-        while let Some(body) = request(&mut stream).await? {
-            let asked = body.rfind(CLIENT).ok_or("a prompt names no client")?;
-            let rest = body.get(asked + CLIENT.len()..).unwrap_or_default();
+        while let Some(body) = read_request(&mut stream).await? {
+            let asked = body.rfind(CLIENT_PREFIX).ok_or("a prompt names no client")?;
+            let rest = body.get(asked + CLIENT_PREFIX.len()..).unwrap_or_default();
             let client = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
             let is_second = rest.contains(r#""role":"tool""#);
-            self.speak(stream.get_mut(), client, is_second).await?;
+            self.stream_reply(stream.get_mut(), client, is_second).await?;
         }
         Ok(())
     }
 
-    async fn speak(&self, stream: &mut TcpStream, client: &str, is_second: bool) -> LoadResult<()> {
+    async fn stream_reply(
+        &self,
+        stream: &mut TcpStream,
+        client: &str,
+        is_second: bool,
+    ) -> LoadResult<()> {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                     transfer-encoding: chunked\r\n\r\n";
         stream.write_all(head.as_bytes()).await?;
@@ -107,7 +112,7 @@ async fn write_chunk(stream: &mut TcpStream, event: &str) -> LoadResult<()> {
 }
 
 /// The body of the next request; none when there is no more.
-async fn request(stream: &mut BufReader<TcpStream>) -> LoadResult<Option<String>> {
+async fn read_request(stream: &mut BufReader<TcpStream>) -> LoadResult<Option<String>> {
     let mut length = 0;
     let mut line = String::new();
     loop {

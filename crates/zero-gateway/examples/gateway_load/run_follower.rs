@@ -62,7 +62,7 @@ impl RunFollower {
     }
 
     /// A run begins.
-    pub(crate) fn begin(&mut self, run: &str) {
+    pub(crate) fn begin_run(&mut self, run: &str) {
         self.run = RunProgress { id: run.to_owned(), ..RunProgress::default() };
     }
 
@@ -72,7 +72,7 @@ impl RunFollower {
             return Ok(false);
         }
         let tellers: &[usize] = match self.words {
-            EventFormat::Family => &self.run.next,
+            EventFormat::OpenClaw => &self.run.next,
             EventFormat::Ledger => &self.run.next[1..],
         };
         let all = tellers.iter().all(|next| *next == 2 * WORDS_EACH);
@@ -88,19 +88,19 @@ impl RunFollower {
     }
 
     /// Takes an event.
-    pub(crate) fn take(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
+    pub(crate) fn check_payload(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
         let Some(key) = &payload.session_key else { return Ok(()) };
         if *key != self.session_key {
             return Err(format!("client {} heard of `{key}`", self.client).into());
         }
         self.figures.events += 1;
         match self.words {
-            EventFormat::Ledger => self.take_entry(payload),
-            EventFormat::Family => self.take_family(payload),
+            EventFormat::Ledger => self.check_entry(payload),
+            EventFormat::OpenClaw => self.check_openclaw_event(payload),
         }
     }
 
-    fn take_entry(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
+    fn check_entry(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
         let entry = payload.event.as_ref().ok_or("an event without an entry")?;
         if entry.seq != self.entry + 1 {
             return Err(format!("entry {} came after {}", entry.seq, self.entry).into());
@@ -113,23 +113,24 @@ impl RunFollower {
             Some(other) => return Err(format!("entry {} is of `{other}`", entry.seq).into()),
         }
         match entry.kind.as_ref() {
-            "text" => {
-                self.words(entry.text.as_deref().unwrap_or_default(), TextEventKind::ChatOrLedger)
-            }
-            "tool_started" => self.call_started(),
+            "text" => self.check_words(
+                entry.text.as_deref().unwrap_or_default(),
+                TextEventKind::ChatOrLedger,
+            ),
+            "tool_started" => self.record_call_start(),
             "tool_ended" => match entry.status.as_deref() {
-                Some("completed") => self.call_ended(),
+                Some("completed") => self.record_call_end(),
                 other => Err(format!("the call ended as {other:?}").into()),
             },
             "run_ended" => match entry.end.as_ref().map(|end| end.kind.as_ref()) {
-                Some("completed") => self.over(),
+                Some("completed") => self.finish_run(),
                 other => Err(format!("the run ended as {other:?}").into()),
             },
             _ => Ok(()),
         }
     }
 
-    fn take_family(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
+    fn check_openclaw_event(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
         if payload.run_id.as_deref() != Some(&self.run.id) {
             return Err(format!("an event is of {:?}", payload.run_id).into());
         }
@@ -141,9 +142,9 @@ impl RunFollower {
         match payload.state.as_deref() {
             Some("delta") => {
                 let new = payload.delta_text.as_deref().unwrap_or_default();
-                return self.words(new, TextEventKind::ChatOrLedger);
+                return self.check_words(new, TextEventKind::ChatOrLedger);
             }
-            Some("final") => return self.over(),
+            Some("final") => return self.finish_run(),
             Some(other) => return Err(format!("the run ended as `{other}`").into()),
             None => {}
         }
@@ -151,15 +152,15 @@ impl RunFollower {
         let phase = data.phase.as_deref().unwrap_or_default();
         match (payload.stream.as_deref().unwrap_or_default(), phase) {
             ("assistant", _) => {
-                self.words(data.delta.as_deref().unwrap_or_default(), TextEventKind::Agent)
+                self.check_words(data.delta.as_deref().unwrap_or_default(), TextEventKind::Agent)
             }
-            ("tool", "start") => self.call_started(),
-            ("tool", "result") => self.call_ended(),
+            ("tool", "start") => self.record_call_start(),
+            ("tool", "result") => self.record_call_end(),
             _ => Ok(()),
         }
     }
 
-    fn words(&mut self, text: &str, by: TextEventKind) -> LoadResult<()> {
+    fn check_words(&mut self, text: &str, by: TextEventKind) -> LoadResult<()> {
         let now = u64::try_from(self.zero_hour.elapsed().as_micros())?;
         let next = &mut self.run.next[by as usize];
         for word in text.split_ascii_whitespace() {
@@ -180,25 +181,25 @@ impl RunFollower {
         Ok(())
     }
 
-    fn call_started(&mut self) -> LoadResult<()> {
+    fn record_call_start(&mut self) -> LoadResult<()> {
         self.run.calls_started += 1;
-        self.between(self.run.calls_started)
+        self.check_call_position(self.run.calls_started)
     }
 
-    fn call_ended(&mut self) -> LoadResult<()> {
+    fn record_call_end(&mut self) -> LoadResult<()> {
         self.run.calls_ended += 1;
-        self.between(self.run.calls_ended)
+        self.check_call_position(self.run.calls_ended)
     }
 
     /// The one call comes when half of the words were said.
-    fn between(&self, count: usize) -> LoadResult<()> {
+    fn check_call_position(&self, count: usize) -> LoadResult<()> {
         match count == 1 && self.run.next[1] == WORDS_EACH {
             true => Ok(()),
             false => Err(format!("a call came after word {}", self.run.next[1]).into()),
         }
     }
 
-    fn over(&mut self) -> LoadResult<()> {
+    fn finish_run(&mut self) -> LoadResult<()> {
         self.run.is_over = true;
         Ok(())
     }

@@ -13,12 +13,12 @@ use tokio::time::timeout;
 
 use crate::LoadResult;
 use crate::load_client::{EventFormat, LoadClient, ReceivedFrame};
-use crate::measured_gateway::{MeasuredGateway, processor_time};
-use crate::paced_model::{CLIENT, PacedModel};
+use crate::measured_gateway::{MeasuredGateway, cpu_time};
+use crate::paced_model::{CLIENT_PREFIX, PacedModel};
 use crate::run_follower::{ClientFigures, RunFollower};
 
 /// Connections that are made at a time.
-const AT_A_TIME: usize = 64;
+const CONNECT_BATCH: usize = 64;
 /// Over which runs begin at first: later they begin whenever another ends.
 const RAMP: Duration = Duration::from_secs(2);
 /// A client that hears nothing for so long has lost something.
@@ -70,20 +70,20 @@ pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, plan: LoadPlan) -> L
     let mut following = JoinSet::new();
     for (number, (client, words)) in clients.into_iter().enumerate() {
         let follower = RunFollower::new(number, words, zero_hour);
-        following.spawn(work(client, follower, number, Arc::clone(&shared)));
+        following.spawn(run_client(client, follower, number, Arc::clone(&shared)));
     }
     for _ in 0..plan.runs {
         shared.places.add_permits(1);
         tokio::time::sleep(RAMP / u32::try_from(plan.runs)?).await;
     }
     // From here until no more runs begin, as many are at work as are wanted.
-    let (from, busy_from) = (shared.snapshot(), gateway.processor_time()?);
-    let own_from = processor_time("self")?;
-    while !shared.is_enough() {
+    let (from, busy_from) = (shared.snapshot(), gateway.cpu_time()?);
+    let own_from = cpu_time("self")?;
+    while !shared.has_enough_runs() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let (until, busy_until) = (shared.snapshot(), gateway.processor_time()?);
-    let own_until = processor_time("self")?;
+    let (until, busy_until) = (shared.snapshot(), gateway.cpu_time()?);
+    let own_until = cpu_time("self")?;
     // Clients that wait for a place need none any more.
     shared.places.add_permits(plan.clients);
     let mut all = ClientFigures::default();
@@ -108,10 +108,10 @@ pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, plan: LoadPlan) -> L
         "words": all.words,
         "events_per_second": rate(from.events, until.events),
         "words_per_second": rate(from.words, until.words),
-        "late_p50_us": all.late(50.0),
-        "late_p90_us": all.late(90.0),
-        "late_p99_us": all.late(99.0),
-        "late_max_us": all.late(100.0),
+        "late_p50_us": all.latency_percentile(50.0),
+        "late_p90_us": all.latency_percentile(90.0),
+        "late_p99_us": all.latency_percentile(99.0),
+        "late_max_us": all.latency_percentile(100.0),
         "connected_bytes": connected.now,
         "held_bytes": memory.now,
         "peak_bytes": memory.peak,
@@ -130,13 +130,13 @@ fn eprint_pid(gateway: &MeasuredGateway) {
 
 /// Connects all clients, in both words by turns.
 async fn connect(address: SocketAddr, count: usize) -> LoadResult<Vec<(LoadClient, EventFormat)>> {
-    let places = Arc::new(Semaphore::new(AT_A_TIME));
+    let places = Arc::new(Semaphore::new(CONNECT_BATCH));
     let mut connecting: JoinSet<LoadResult<(LoadClient, EventFormat)>> = JoinSet::new();
     for number in 0..count {
         let places = Arc::clone(&places);
         connecting.spawn(async move {
             let _place = places.acquire_owned().await?;
-            let words = if number % 2 == 0 { EventFormat::Ledger } else { EventFormat::Family };
+            let words = if number % 2 == 0 { EventFormat::Ledger } else { EventFormat::OpenClaw };
             Ok((LoadClient::connect(address, words).await?, words))
         });
     }
@@ -148,7 +148,7 @@ async fn connect(address: SocketAddr, count: usize) -> LoadResult<Vec<(LoadClien
 }
 
 /// Has runs, one after the other, as long as more are wanted.
-async fn work(
+async fn run_client(
     mut client: LoadClient,
     mut follower: RunFollower,
     number: usize,
@@ -157,7 +157,7 @@ async fn work(
     let mut round = 0;
     loop {
         let place = shared.places.acquire().await?;
-        if round > 0 && shared.is_enough() {
+        if round > 0 && shared.has_enough_runs() {
             return Ok(follower.figures);
         }
         if round == 0 {
@@ -165,14 +165,15 @@ async fn work(
         }
         shared.runs.fetch_add(1, Ordering::Relaxed);
         let run = format!("load-{number}-{round}");
-        follower.begin(&run);
-        let prompt = format!("Read the note, {CLIENT}{number}");
+        follower.begin_run(&run);
+        let prompt = format!("Read the note, {CLIENT_PREFIX}{number}");
         let params = json!({"sessionKey": follower.session_key(), "message": prompt,
             "idempotencyKey": run, "timeoutMs": 60_000});
-        client.ask("chat.send", params).await?;
+        client.send_request("chat.send", params).await?;
         while !follower.is_over()? {
             let (events, words) = (follower.figures.events, follower.figures.words);
-            match timeout(PATIENCE, client.hear(|payload| follower.take(payload))).await {
+            match timeout(PATIENCE, client.receive(|payload| follower.check_payload(payload))).await
+            {
                 Err(_) => return Err(format!("client {number} waits in vain").into()),
                 Ok(heard) => {
                     if let ReceivedFrame::End = heard? {
@@ -206,7 +207,7 @@ impl LoadState {
         }
     }
 
-    fn is_enough(&self) -> bool {
+    fn has_enough_runs(&self) -> bool {
         self.began.elapsed().as_secs() >= self.plan.seconds as u64
             && self.without.load(Ordering::Relaxed) == 0
     }
@@ -220,7 +221,7 @@ impl ClientFigures {
     }
 
     /// Sorted before.
-    fn late(&self, percent: f64) -> u32 {
+    fn latency_percentile(&self, percent: f64) -> u32 {
         let last = self.late_us.len().saturating_sub(1);
         let place = (last as f64 * percent / 100.0).round() as usize;
         self.late_us.get(place).copied().unwrap_or_default()

@@ -9,7 +9,7 @@ use crate::LoadResult;
 use crate::measured_gateway::MeasuredGateway;
 
 /// How long it is left alone before its memory is read.
-const REST: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 
 /// Starts it again and again, each time as on a fresh machine.
 pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, runs: usize) -> LoadResult<Value> {
@@ -21,7 +21,7 @@ pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, runs: usize) -> Load
         let gateway = MeasuredGateway::start(&zero, &folder.join(run.to_string()), nobody).await?;
         times.push(gateway.ready_after);
         if run == 0 {
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(SETTLE_TIME).await;
             held = gateway.memory()?.now;
         }
     }

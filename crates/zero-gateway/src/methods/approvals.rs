@@ -16,10 +16,10 @@ use zero_wire::zero_sessions::{
 };
 use zero_wire::{ErrorCode, ErrorPayload};
 
-use super::{refusal, shortened};
+use super::{shorten, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::openclaw_relay::{command_of, decisions_of};
-use crate::session_watcher::host_of;
+use crate::openclaw_relay::{allowed_decisions, approval_command};
+use crate::session_watcher::host_label;
 
 /// Characters of what a person wrote into a form.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -28,20 +28,20 @@ pub(super) async fn get(
     peer: &Arc<AuthenticatedConnection>,
     params: ExecApprovalGetParams,
 ) -> Result<ExecApproval, ErrorPayload> {
-    let (pending, session) = waiting(peer, &params.id).await?;
+    let (pending, session) = find_pending(peer, &params.id).await?;
     Ok(ExecApproval {
         id: pending.request.id.clone(),
-        command_text: command_of(&pending.request),
-        command_preview: preview(&pending.request),
-        allowed_decisions: decisions_of(&pending.request),
-        host: host_of(&session.tool_host).to_owned(),
+        command_text: approval_command(&pending.request),
+        command_preview: approval_preview(&pending.request),
+        allowed_decisions: allowed_decisions(&pending.request),
+        host: host_label(&session.tool_host).to_owned(),
         node_id: None,
         agent_id: Some(session.agent),
         expires_at_ms: pending.request.expires_ms,
     })
 }
 
-fn preview(request: &ApprovalRequest) -> Option<String> {
+fn approval_preview(request: &ApprovalRequest) -> Option<String> {
     match request.preview.as_ref()? {
         CallDisplay::Diff { path, unified, .. } => Some(format!("{path}\n{unified}")),
         CallDisplay::Markdown { text } => Some(text.clone()),
@@ -52,19 +52,19 @@ pub(super) async fn resolve(
     peer: &Arc<AuthenticatedConnection>,
     params: ExecApprovalResolveParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    let (pending, _) = waiting(peer, &params.id).await?;
-    let answer = answer_of(params.decision, &pending.request)?;
-    settle(peer, &params.id, answer)
+    let (pending, _) = find_pending(peer, &params.id).await?;
+    let answer = decision_answer(params.decision, &pending.request)?;
+    resolve_pending(peer, &params.id, answer)
 }
 
 /// The answer that a decision means. One that was not offered is not taken: nobody saw what it
 /// would settle.
-fn answer_of(
+fn decision_answer(
     decision: ExecApprovalDecision,
     request: &ApprovalRequest,
 ) -> Result<ApprovalAnswer, ErrorPayload> {
-    if !decisions_of(request).contains(&decision) {
-        return Err(not_offered(request));
+    if !allowed_decisions(request).contains(&decision) {
+        return Err(not_offered_error(request));
     }
     Ok(match decision {
         ExecApprovalDecision::AllowOnce => ApprovalAnswer::AllowOnce,
@@ -77,19 +77,19 @@ pub(super) async fn resolve_exactly(
     peer: &Arc<AuthenticatedConnection>,
     params: ApprovalsResolveParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    let (pending, _) = waiting(peer, &params.id).await?;
-    let answer = exact_answer(&params.answer, &pending.request)?;
-    settle(peer, &params.id, answer)
+    let (pending, _) = find_pending(peer, &params.id).await?;
+    let answer = parse_answer(&params.answer, &pending.request)?;
+    resolve_pending(peer, &params.id, answer)
 }
 
-fn exact_answer(word: &str, request: &ApprovalRequest) -> Result<ApprovalAnswer, ErrorPayload> {
+fn parse_answer(word: &str, request: &ApprovalRequest) -> Result<ApprovalAnswer, ErrorPayload> {
     let offered = request.options.iter().any(|option| option.id == word);
     let answer = ApprovalAnswer::from_id(word)
         .filter(|answer| offered || *answer == ApprovalAnswer::RejectOnce);
-    answer.ok_or_else(|| not_offered(request))
+    answer.ok_or_else(|| not_offered_error(request))
 }
 
-fn not_offered(request: &ApprovalRequest) -> ErrorPayload {
+fn not_offered_error(request: &ApprovalRequest) -> ErrorPayload {
     let offered: Vec<&str> = request.options.iter().map(|option| option.id.as_str()).collect();
     ErrorPayload::invalid(format!(
         "that answer is not offered; answer one of {}",
@@ -97,7 +97,7 @@ fn not_offered(request: &ApprovalRequest) -> ErrorPayload {
     ))
 }
 
-fn settle(
+fn resolve_pending(
     peer: &AuthenticatedConnection,
     id: &str,
     answer: ApprovalAnswer,
@@ -105,25 +105,25 @@ fn settle(
     if peer.sessions().approvals().resolve(id, answer, peer.name()) {
         Ok(Acknowledgement { ok: true })
     } else {
-        Err(nobody_waits(id))
+        Err(not_pending_error(id))
     }
 }
 
 /// A question that waits in a session that may be seen. Any other is not there.
-async fn waiting(
+async fn find_pending(
     peer: &AuthenticatedConnection,
     id: &str,
 ) -> Result<(PendingApproval, SessionRecord), ErrorPayload> {
-    let pending = peer.sessions().approvals().get(id).ok_or_else(|| nobody_waits(id))?;
-    match peer.find_by_id(&pending.session).await? {
+    let pending = peer.sessions().approvals().get(id).ok_or_else(|| not_pending_error(id))?;
+    match peer.find_session_by_id(&pending.session).await? {
         Some(session) => Ok((pending, session)),
-        None => Err(nobody_waits(id)),
+        None => Err(not_pending_error(id)),
     }
 }
 
-fn nobody_waits(id: &str) -> ErrorPayload {
+fn not_pending_error(id: &str) -> ErrorPayload {
     let message =
-        format!("no approval `{}` waits: it was answered, expired or never asked", shortened(id));
+        format!("no approval `{}` waits: it was answered, expired or never asked", shorten(id));
     ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
 }
 
@@ -132,14 +132,14 @@ pub(super) async fn list(
     params: ApprovalsListParams,
 ) -> Result<ApprovalsListResult, ErrorPayload> {
     let only = match &params.session_key {
-        Some(written) => Some(peer.session(&peer.key(written, None)?).await?.id),
+        Some(written) => Some(peer.require_session(&peer.resolve_key(written, None)?).await?.id),
         None => None,
     };
     let wanted = |session: &zero_core::SessionId| only.as_ref().is_none_or(|only| only == session);
     let sessions = peer.sessions();
     let mut result = ApprovalsListResult::default();
     for pending in sessions.approvals().list().into_iter().filter(|p| wanted(&p.session)) {
-        if let Some(session) = peer.find_by_id(&pending.session).await? {
+        if let Some(session) = peer.find_session_by_id(&pending.session).await? {
             result.approvals.push(PendingApprovalInfo {
                 session_key: session.key.into(),
                 run_id: pending.run.map(String::from),
@@ -148,7 +148,7 @@ pub(super) async fn list(
         }
     }
     for pending in sessions.questions().list().into_iter().filter(|p| wanted(&p.session)) {
-        if let Some(session) = peer.find_by_id(&pending.session).await? {
+        if let Some(session) = peer.find_session_by_id(&pending.session).await? {
             result.questions.push(PendingQuestionInfo {
                 session_key: session.key.into(),
                 run_id: pending.run.map(String::from),
@@ -164,13 +164,13 @@ pub(super) async fn answer_question(
     params: QuestionsResolveParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
     let nobody = || {
-        let id = shortened(&params.id);
+        let id = shorten(&params.id);
         let message = format!("no question `{id}` waits: it was answered, or nobody asked it");
         ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
     };
-    let answer = question_answer(&params)?;
+    let answer = parse_question_answer(&params)?;
     let pending = peer.sessions().questions().get(&params.id).ok_or_else(nobody)?;
-    if peer.find_by_id(&pending.session).await?.is_none() {
+    if peer.find_session_by_id(&pending.session).await?.is_none() {
         return Err(nobody());
     }
     if peer.sessions().questions().resolve(&params.id, answer) {
@@ -180,7 +180,7 @@ pub(super) async fn answer_question(
     }
 }
 
-fn question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, ErrorPayload> {
+fn parse_question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, ErrorPayload> {
     let bytes = crate::history::json_bytes(&params.content);
     if bytes > ANSWER_BYTES_MAX {
         return Err(ErrorPayload::invalid(format!(
@@ -193,18 +193,18 @@ fn question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, Er
         "cancel" => Ok(QuestionAnswer::Cancel),
         other => Err(ErrorPayload::invalid(format!(
             "there is no action `{}`; answer accept, decline or cancel",
-            shortened(other)
+            shorten(other)
         ))),
     }
 }
 
-pub(super) async fn grants(
+pub(super) async fn list_grants(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionKeyParams,
 ) -> Result<GrantsListResult, ErrorPayload> {
-    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
     let standing = peer.sessions().store().grants(&session.id).await;
-    let standing = standing.map_err(|error| refusal(error.into()))?;
+    let standing = standing.map_err(|error| to_error_shape(error.into()))?;
     let grant = |standing: GrantRecord| GrantInfo {
         allowed: standing.allowed,
         rule: standing.grant.rule,
@@ -243,29 +243,35 @@ mod tests {
     fn only_what_was_offered_can_be_answered() {
         let once = request(&["allow_once", "reject_once"]);
         assert_eq!(
-            answer_of(ExecApprovalDecision::AllowOnce, &once),
+            decision_answer(ExecApprovalDecision::AllowOnce, &once),
             Ok(ApprovalAnswer::AllowOnce)
         );
-        assert_eq!(answer_of(ExecApprovalDecision::Deny, &once), Ok(ApprovalAnswer::RejectOnce));
-        let refused = answer_of(ExecApprovalDecision::AllowAlways, &once).unwrap_err();
+        assert_eq!(
+            decision_answer(ExecApprovalDecision::Deny, &once),
+            Ok(ApprovalAnswer::RejectOnce)
+        );
+        let refused = decision_answer(ExecApprovalDecision::AllowAlways, &once).unwrap_err();
         let message = "that answer is not offered; answer one of allow_once, reject_once";
         assert_eq!(refused.message, message);
         let all = request(&["allow_once", "allow_always", "reject_once", "reject_always"]);
         assert_eq!(
-            answer_of(ExecApprovalDecision::AllowAlways, &all),
+            decision_answer(ExecApprovalDecision::AllowAlways, &all),
             Ok(ApprovalAnswer::AllowSession)
         );
-        assert_eq!(exact_answer("reject_always", &all), Ok(ApprovalAnswer::RejectSession));
-        assert!(exact_answer("reject_always", &once).is_err());
-        assert!(exact_answer("yes", &all).is_err());
+        assert_eq!(parse_answer("reject_always", &all), Ok(ApprovalAnswer::RejectSession));
+        assert!(parse_answer("reject_always", &once).is_err());
+        assert!(parse_answer("yes", &all).is_err());
     }
 
     #[test]
     fn no_can_always_be_said() {
         let none = request(&[]);
-        assert_eq!(answer_of(ExecApprovalDecision::Deny, &none), Ok(ApprovalAnswer::RejectOnce));
-        assert_eq!(exact_answer("reject_once", &none), Ok(ApprovalAnswer::RejectOnce));
-        assert!(answer_of(ExecApprovalDecision::AllowOnce, &none).is_err());
+        assert_eq!(
+            decision_answer(ExecApprovalDecision::Deny, &none),
+            Ok(ApprovalAnswer::RejectOnce)
+        );
+        assert_eq!(parse_answer("reject_once", &none), Ok(ApprovalAnswer::RejectOnce));
+        assert!(decision_answer(ExecApprovalDecision::AllowOnce, &none).is_err());
     }
 
     #[test]
@@ -276,10 +282,10 @@ mod tests {
             content: Default::default(),
         };
         let accepted = QuestionAnswer::Accept(Default::default());
-        assert_eq!(question_answer(&params("accept")), Ok(accepted));
-        assert_eq!(question_answer(&params("decline")), Ok(QuestionAnswer::Decline));
-        assert_eq!(question_answer(&params("cancel")), Ok(QuestionAnswer::Cancel));
-        let refused = question_answer(&params("ok")).unwrap_err();
+        assert_eq!(parse_question_answer(&params("accept")), Ok(accepted));
+        assert_eq!(parse_question_answer(&params("decline")), Ok(QuestionAnswer::Decline));
+        assert_eq!(parse_question_answer(&params("cancel")), Ok(QuestionAnswer::Cancel));
+        let refused = parse_question_answer(&params("ok")).unwrap_err();
         assert_eq!(refused.message, "there is no action `ok`; answer accept, decline or cancel");
     }
 }

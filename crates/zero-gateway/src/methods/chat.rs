@@ -1,4 +1,4 @@
-//! `chat.…`, `agent.wait` and `health`.
+//! `chat.…`, `agent.wait_for_run` and `health`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use zero_wire::chat::{
 };
 use zero_wire::method::TokenScope;
 
-use super::sessions::check_same;
-use super::{now_ms, refusal, shortened, thinking};
-use crate::authenticated_connection::{AuthenticatedConnection, not_found};
+use super::sessions::check_session_id;
+use super::{now_ms, parse_thinking, shorten, to_error_shape};
+use crate::authenticated_connection::{AuthenticatedConnection, session_not_found};
 use crate::ledger_tail::READ_BYTES_MAX;
-use crate::openclaw_relay::{spoken, why_it_ended};
-use crate::read_limiter::aside;
+use crate::openclaw_relay::{run_failure, run_text};
+use crate::read_limiter::run_blocking;
 use crate::{history, ledger_tail};
 
 /// Pictures that may come with a prompt.
@@ -34,7 +34,7 @@ const ATTACHMENTS_MAX: usize = 32;
 const ATTACHMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
 /// Longest time that a run may be given.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long `agent.wait` waits when it is not told.
+/// How long `agent.wait_for_run` waits when it is not told.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 /// How long it waits at most.
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
@@ -43,7 +43,7 @@ const HISTORY_DEFAULT: usize = 200;
 /// Messages that it can be asked to leave out.
 const HISTORY_OFFSET_MAX: u64 = 100_000;
 /// How a run is stopped by a client.
-const BY_CLIENT: &str = "rpc";
+const STOPPED_BY_CLIENT: &str = "rpc";
 
 pub(super) async fn send(
     peer: &Arc<AuthenticatedConnection>,
@@ -51,53 +51,55 @@ pub(super) async fn send(
 ) -> Result<ChatSendResult, ErrorPayload> {
     let says_whence =
         params.system_input_provenance.is_some() || params.system_provenance_receipt.is_some();
-    if says_whence && !peer.may(TokenScope::Admin) {
+    if says_whence && !peer.has_scope(TokenScope::Admin) {
         return Err(ErrorPayload::invalid("system provenance fields require admin scope"));
     }
-    let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
+    let key = peer.resolve_key(&params.session_key, params.agent_id.as_deref())?;
     let run = RunId::new(params.idempotency_key.as_str()).map_err(|error| {
         ErrorPayload::invalid(format!("invalid chat.send params: idempotencyKey: {error}"))
     })?;
     let expected = params.session_id.clone();
     let interrupts = params.queue_mode == Some(QueueMode::Interrupt);
-    let prompt = Prompt { reach: peer.reach(), ..prompt(params, leave_of(peer))? };
+    let prompt =
+        Prompt { reach: peer.folder_access(), ..build_prompt(params, prompt_permissions(peer))? };
 
-    let session = match peer.find(&key).await? {
+    let session = match peer.find_session(&key).await? {
         Some(session) => session,
         // What would be refused makes no session.
-        None if expected.is_some() => return Err(not_found(&key)),
+        None if expected.is_some() => return Err(session_not_found(&key)),
         None => {
-            peer.sessions().would_take(&key, &prompt).map_err(refusal)?;
-            peer.session_or_new(&key).await?
+            peer.sessions().check_prompt(&key, &prompt).map_err(to_error_shape)?;
+            peer.open_session(&key).await?
         }
     };
     if let Some(expected) = expected {
-        check_same(&session, &expected)?;
+        check_session_id(&session, &expected)?;
     }
     // Before the run can say its first word.
-    peer.watch(&session).await?;
+    peer.watch_session(&session).await?;
     let sessions = peer.sessions();
     if interrupts {
         // A prompt that was sent before must not stop its own run when it is sent again.
-        let known = sessions.store().run(&run).await.map_err(|error| refusal(error.into()))?;
+        let known =
+            sessions.store().run(&run).await.map_err(|error| to_error_shape(error.into()))?;
         if known.is_none() {
-            sessions.abort(&key, None, BY_CLIENT).await.map_err(refusal)?;
+            sessions.abort(&key, None, STOPPED_BY_CLIENT).await.map_err(to_error_shape)?;
         }
     }
-    let sent = sessions.send(&key, run.clone(), prompt).await.map_err(refusal)?;
+    let sent = sessions.send(&key, run.clone(), prompt).await.map_err(to_error_shape)?;
     let (status, error) = match sent {
         SendOutcome::Started => (ChatSendStatus::Started, None),
         SendOutcome::InFlight => (ChatSendStatus::InFlight, None),
-        SendOutcome::Ended(known) => ended(&known),
+        SendOutcome::Ended(known) => end_status(&known),
     };
     Ok(ChatSendResult { run_id: run.into(), status, error })
 }
 
-fn ended(run: &RunRecord) -> (ChatSendStatus, Option<String>) {
+fn end_status(run: &RunRecord) -> (ChatSendStatus, Option<String>) {
     match &run.end {
         None => (ChatSendStatus::InFlight, None),
         Some(RunOutcome::Aborted { .. }) => (ChatSendStatus::Timeout, None),
-        Some(end) => match why_it_ended(end) {
+        Some(end) => match run_failure(end) {
             Some(failure) => (ChatSendStatus::Error, Some(failure.message)),
             None => (ChatSendStatus::Ok, None),
         },
@@ -105,12 +107,16 @@ fn ended(run: &RunRecord) -> (ChatSendStatus, Option<String>) {
 }
 
 /// What whoever is at this connection may change by talking.
-fn leave_of(peer: &AuthenticatedConnection) -> PromptAuthority {
-    if peer.may(TokenScope::Approvals) { PromptAuthority::Permit } else { PromptAuthority::Talk }
+fn prompt_permissions(peer: &AuthenticatedConnection) -> PromptAuthority {
+    if peer.has_scope(TokenScope::Approvals) {
+        PromptAuthority::CanApprove
+    } else {
+        PromptAuthority::PromptOnly
+    }
 }
 
 /// What a person says, checked.
-fn prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt, ErrorPayload> {
+fn build_prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt, ErrorPayload> {
     if params.message.trim().is_empty() && params.attachments.is_empty() {
         return Err(ErrorPayload::invalid("message or attachment required"));
     }
@@ -128,8 +134,8 @@ fn prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt, Erro
     let timeout = params.timeout_ms.filter(|millis| *millis > 0);
     Ok(Prompt {
         text,
-        attachments: attachments(params.attachments)?,
-        thinking: params.thinking.as_deref().map(thinking).transpose()?,
+        attachments: parse_attachments(params.attachments)?,
+        thinking: params.thinking.as_deref().map(parse_thinking).transpose()?,
         timeout: timeout.map(|millis| Duration::from_millis(millis).min(TIMEOUT_MAX)),
         reading,
         leave,
@@ -137,7 +143,7 @@ fn prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt, Erro
     })
 }
 
-fn attachments(given: Vec<ChatAttachment>) -> Result<Vec<PromptAttachment>, ErrorPayload> {
+fn parse_attachments(given: Vec<ChatAttachment>) -> Result<Vec<PromptAttachment>, ErrorPayload> {
     if given.len() > ATTACHMENTS_MAX {
         return Err(ErrorPayload::invalid(format!(
             "{} attachments are more than {ATTACHMENTS_MAX}; send fewer",
@@ -156,14 +162,14 @@ fn attachments(given: Vec<ChatAttachment>) -> Result<Vec<PromptAttachment>, Erro
         .zip(1..)
         .map(|(given, number)| {
             let wrong = |why| ErrorPayload::invalid(format!("attachment {number}: {why}"));
-            attachment(given).map_err(wrong)
+            parse_attachment(given).map_err(wrong)
         })
         .collect()
 }
 
-fn attachment(given: ChatAttachment) -> Result<PromptAttachment, String> {
+fn parse_attachment(given: ChatAttachment) -> Result<PromptAttachment, String> {
     if let Some(kind) = given.kind.as_deref().filter(|kind| *kind != "image") {
-        return Err(format!("only images can be taken, not `{}`", shortened(kind)));
+        return Err(format!("only images can be taken, not `{}`", shorten(kind)));
     }
     let content = given.content.ok_or("it has no content; put the bytes there, in base64")?;
     let (named, base64) = match content.strip_prefix("data:") {
@@ -179,7 +185,7 @@ fn attachment(given: ChatAttachment) -> Result<PromptAttachment, String> {
     let subtype = mime.strip_prefix("image/").unwrap_or_default();
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
     if subtype.is_empty() || subtype.len() > 64 || !subtype.bytes().all(allowed) {
-        return Err(format!("only images can be taken, not `{}`", shortened(&mime)));
+        return Err(format!("only images can be taken, not `{}`", shorten(&mime)));
     }
     let padding = DecodePaddingMode::Indifferent;
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(padding);
@@ -196,8 +202,8 @@ pub(super) async fn abort(
     params: ChatAbortParams,
 ) -> Result<ChatAbortResult, ErrorPayload> {
     let idle = ChatAbortResult { ok: true, aborted: false, run_ids: Vec::new() };
-    let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
-    let Some(session) = peer.find(&key).await? else { return Ok(idle) };
+    let key = peer.resolve_key(&params.session_key, params.agent_id.as_deref())?;
+    let Some(session) = peer.find_session(&key).await? else { return Ok(idle) };
     let run = match params.run_id {
         None => None,
         Some(id) => match RunId::new(id) {
@@ -205,8 +211,12 @@ pub(super) async fn abort(
             Err(_) => return Ok(idle),
         },
     };
-    peer.watch(&session).await?;
-    let stopped = peer.sessions().abort(&key, run.as_ref(), BY_CLIENT).await.map_err(refusal)?;
+    peer.watch_session(&session).await?;
+    let stopped = peer
+        .sessions()
+        .abort(&key, run.as_ref(), STOPPED_BY_CLIENT)
+        .await
+        .map_err(to_error_shape)?;
     let run_ids: Vec<String> = stopped.into_iter().map(String::from).collect();
     Ok(ChatAbortResult { ok: true, aborted: !run_ids.is_empty(), run_ids })
 }
@@ -215,15 +225,15 @@ pub(super) async fn history(
     peer: &Arc<AuthenticatedConnection>,
     params: ChatHistoryParams,
 ) -> Result<ChatHistoryResult, ErrorPayload> {
-    let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
+    let key = peer.resolve_key(&params.session_key, params.agent_id.as_deref())?;
     let mut result = ChatHistoryResult {
         session_key: key.to_string(),
         session_id: None,
         messages: Vec::new(),
         thinking_level: None,
     };
-    let Some(session) = peer.find(&key).await? else { return Ok(result) };
-    peer.watch(&session).await?;
+    let Some(session) = peer.find_session(&key).await? else { return Ok(result) };
+    peer.watch_session(&session).await?;
     let most = params.limit.map_or(HISTORY_DEFAULT, |limit| limit.clamp(1, 1_000) as usize);
     let without = params.offset.map_or(0, |offset| offset.min(HISTORY_OFFSET_MAX) as usize);
     let store = peer.sessions().store();
@@ -235,8 +245,9 @@ pub(super) async fn history(
         messages
     };
     let messages =
-        history::read(store.as_ref(), &session.id, most + without, READ_BYTES_MAX, finish).await;
-    result.messages = messages.map_err(|error| refusal(error.into()))?;
+        history::read_messages(store.as_ref(), &session.id, most + without, READ_BYTES_MAX, finish)
+            .await;
+    result.messages = messages.map_err(|error| to_error_shape(error.into()))?;
     result.session_id = Some(session.id.to_string());
     result.thinking_level = session.thinking;
     Ok(result)
@@ -255,43 +266,44 @@ pub(super) async fn wait(
     };
     let Ok(run) = RunId::new(params.run_id) else { return Ok(unknown) };
     let store = peer.sessions().store();
-    let known = store.run(&run).await.map_err(|error| refusal(error.into()))?;
+    let known = store.run(&run).await.map_err(|error| to_error_shape(error.into()))?;
     let Some(known) = known else { return Ok(unknown) };
-    let Some(session) = peer.find_by_id(&known.session).await? else { return Ok(unknown) };
-    peer.watch(&session).await?;
+    let Some(session) = peer.find_session_by_id(&known.session).await? else { return Ok(unknown) };
+    peer.watch_session(&session).await?;
     let most = params.timeout_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX);
-    let waited = peer.sessions().wait(&run, most).await.map_err(refusal)?;
+    let waited = peer.sessions().wait_for_run(&run, most).await.map_err(to_error_shape)?;
     let Some(record) = waited else { return Ok(unknown) };
     let Some(end) = &record.end else { return Ok(unknown) };
-    let text = said(peer, &record).await?;
-    Ok(settled(&record, end, text))
+    let text = read_run_text(peer, &record).await?;
+    Ok(wait_result(&record, end, text))
 }
 
 /// What a run said, as far back as can be read.
-async fn said(
+async fn read_run_text(
     peer: &Arc<AuthenticatedConnection>,
     record: &RunRecord,
 ) -> Result<String, ErrorPayload> {
-    let turn = peer.turn().await?;
+    let turn = peer.acquire_read_permit().await?;
     let run = record.id.clone();
     let begins = move |event: &Event| {
         matches!(event.what, EventKind::Prompt { .. }) && event.run.as_ref() == Some(&run)
     };
     let enough = move |events: &[Event]| events.iter().any(&begins);
     let store = peer.sessions().store();
-    let tail = ledger_tail::tail(store.as_ref(), &record.session, READ_BYTES_MAX, enough).await;
-    let (tail, run) = (tail.map_err(|error| refusal(error.into()))?, record.id.clone());
-    let said = aside(move || {
+    let tail =
+        ledger_tail::read_tail(store.as_ref(), &record.session, READ_BYTES_MAX, enough).await;
+    let (tail, run) = (tail.map_err(|error| to_error_shape(error.into()))?, record.id.clone());
+    let said = run_blocking(move || {
         let _turn = turn;
-        spoken(&tail.events, &run)
+        run_text(&tail.events, &run)
     });
-    said.await.map_err(|error| refusal(error.into()))
+    said.await.map_err(|error| to_error_shape(error.into()))
 }
 
-fn settled(run: &RunRecord, end: &RunOutcome, text: String) -> AgentWaitResult {
+fn wait_result(run: &RunRecord, end: &RunOutcome, text: String) -> AgentWaitResult {
     let error = match end {
         RunOutcome::Aborted { by } => Some(format!("the run was stopped ({by})")),
-        _ => why_it_ended(end).map(|failure| failure.message),
+        _ => run_failure(end).map(|failure| failure.message),
     };
     let disposition =
         if text.trim().is_empty() { ReplyDisposition::Empty } else { ReplyDisposition::Visible };
@@ -309,7 +321,12 @@ pub(super) async fn health(
     _params: HealthParams,
 ) -> Result<HealthResult, ErrorPayload> {
     let sessions = peer.sessions();
-    let problem = sessions.store().ready().await.err().map(|error| refusal(error.into()).message);
+    let problem = sessions
+        .store()
+        .check_ready()
+        .await
+        .err()
+        .map(|error| to_error_shape(error.into()).message);
     let up = peer.gateway().started.elapsed();
     Ok(HealthResult {
         ok: problem.is_none(),
@@ -325,7 +342,7 @@ pub(super) async fn health(
 mod tests {
     use super::*;
 
-    fn picture(mime: Option<&str>, content: &str) -> ChatAttachment {
+    fn image(mime: Option<&str>, content: &str) -> ChatAttachment {
         ChatAttachment {
             mime_type: mime.map(str::to_owned),
             content: Some(content.to_owned()),
@@ -335,70 +352,77 @@ mod tests {
 
     #[track_caller]
     fn check(given: ChatAttachment, expected: &str) {
-        let taken = attachment(given).map(|taken| format!("{} {}", taken.mime, taken.data));
+        let taken = parse_attachment(given).map(|taken| format!("{} {}", taken.mime, taken.data));
         assert_eq!(taken.unwrap_or_else(|error| error), expected);
     }
 
     #[test]
     fn pictures_are_taken_in_the_usual_wrappings() {
-        check(picture(Some("image/png"), "aGk="), "image/png aGk=");
-        check(picture(Some("IMAGE/PNG"), "aGk"), "image/png aGk=");
-        check(picture(None, "data:image/webp;base64,aGk="), "image/webp aGk=");
-        check(picture(Some("image/png"), "data:image/webp;base64,aGk="), "image/png aGk=");
+        check(image(Some("image/png"), "aGk="), "image/png aGk=");
+        check(image(Some("IMAGE/PNG"), "aGk"), "image/png aGk=");
+        check(image(None, "data:image/webp;base64,aGk="), "image/webp aGk=");
+        check(image(Some("image/png"), "data:image/webp;base64,aGk="), "image/png aGk=");
     }
 
     #[test]
     fn what_is_no_picture_is_refused() {
-        check(picture(None, "aGk="), "its mimeType is missing");
-        check(picture(Some("text/html"), "aGk="), "only images can be taken, not `text/html`");
-        check(picture(Some("image/"), "aGk="), "only images can be taken, not `image/`");
-        check(picture(Some("image/a\nb"), "aGk="), "only images can be taken, not `image/a\\nb`");
-        check(picture(Some("image/png"), "a b"), "its content is not base64");
-        check(picture(Some("image/png"), ""), "it is empty");
-        check(picture(None, "data:image/png,aGk="), "its data URL is not base64");
-        check(picture(None, "data:image/png;base64"), "its data URL has no comma");
+        check(image(None, "aGk="), "its mimeType is missing");
+        check(image(Some("text/html"), "aGk="), "only images can be taken, not `text/html`");
+        check(image(Some("image/"), "aGk="), "only images can be taken, not `image/`");
+        check(image(Some("image/a\nb"), "aGk="), "only images can be taken, not `image/a\\nb`");
+        check(image(Some("image/png"), "a b"), "its content is not base64");
+        check(image(Some("image/png"), ""), "it is empty");
+        check(image(None, "data:image/png,aGk="), "its data URL is not base64");
+        check(image(None, "data:image/png;base64"), "its data URL has no comma");
         let audio =
-            ChatAttachment { kind: Some("audio".into()), ..picture(Some("audio/wav"), "aGk=") };
+            ChatAttachment { kind: Some("audio".into()), ..image(Some("audio/wav"), "aGk=") };
         check(audio, "only images can be taken, not `audio`");
-        let nothing = ChatAttachment { content: None, ..picture(Some("image/png"), "") };
+        let nothing = ChatAttachment { content: None, ..image(Some("image/png"), "") };
         check(nothing, "it has no content; put the bytes there, in base64");
     }
 
     #[test]
     fn attachments_are_bounded() {
-        let many = vec![picture(Some("image/png"), "aGk="); ATTACHMENTS_MAX + 1];
-        let error = attachments(many).unwrap_err();
+        let many = vec![image(Some("image/png"), "aGk="); ATTACHMENTS_MAX + 1];
+        let error = parse_attachments(many).unwrap_err();
         assert_eq!(error.message, "33 attachments are more than 32; send fewer");
-        let large = picture(Some("image/png"), &"A".repeat(ATTACHMENT_BYTES_MAX + 1));
-        let error = attachments(vec![large]).unwrap_err();
+        let large = image(Some("image/png"), &"A".repeat(ATTACHMENT_BYTES_MAX + 1));
+        let error = parse_attachments(vec![large]).unwrap_err();
         assert!(error.message.starts_with("attachments of 20971521 bytes are more than"));
-        let error = attachments(vec![picture(Some("image/png"), "aGk="), picture(None, "aGk=")]);
+        let error = parse_attachments(vec![image(Some("image/png"), "aGk="), image(None, "aGk=")]);
         assert_eq!(error.unwrap_err().message, "attachment 2: its mimeType is missing");
     }
 
     #[test]
     fn a_prompt_says_something() {
         let said = |message: &str| ChatSendParams { message: message.into(), ..Default::default() };
-        let refused = |params| prompt(params, PromptAuthority::Talk).unwrap_err().message;
+        let refused =
+            |params| build_prompt(params, PromptAuthority::PromptOnly).unwrap_err().message;
         assert_eq!(refused(said(" \n")), "message or attachment required");
         assert_eq!(refused(said("a\0b")), "message must not contain null bytes");
         let picture_alone = ChatSendParams {
-            attachments: vec![picture(Some("image/png"), "aGk=")],
+            attachments: vec![image(Some("image/png"), "aGk=")],
             timeout_ms: Some(u64::MAX),
             thinking: Some("high".into()),
             ..said("")
         };
-        let taken = prompt(picture_alone, PromptAuthority::Talk).unwrap();
+        let taken = build_prompt(picture_alone, PromptAuthority::PromptOnly).unwrap();
         assert_eq!((taken.attachments.len(), taken.timeout), (1, Some(TIMEOUT_MAX)));
         assert_eq!(
-            prompt(ChatSendParams { timeout_ms: Some(0), ..said("a") }, PromptAuthority::Talk)
-                .unwrap()
-                .timeout,
+            build_prompt(
+                ChatSendParams { timeout_ms: Some(0), ..said("a") },
+                PromptAuthority::PromptOnly
+            )
+            .unwrap()
+            .timeout,
             None
         );
         let receipt =
             ChatSendParams { system_provenance_receipt: Some("From x".into()), ..said("hello") };
-        assert_eq!(prompt(receipt, PromptAuthority::Talk).unwrap().text, "From x\n\nhello");
+        assert_eq!(
+            build_prompt(receipt, PromptAuthority::PromptOnly).unwrap().text,
+            "From x\n\nhello"
+        );
     }
 
     #[test]
@@ -420,11 +444,11 @@ mod tests {
             (aborted, ChatSendStatus::Timeout, None, AgentWaitStatus::Error),
             (failed, ChatSendStatus::Error, Some("no key".to_owned()), AgentWaitStatus::Error),
         ] {
-            assert_eq!(ended(&run(Some(end.clone()))), (status, error), "{end:?}");
-            let settled = settled(&run(Some(end.clone())), &end, "so far".into());
+            assert_eq!(end_status(&run(Some(end.clone()))), (status, error), "{end:?}");
+            let settled = wait_result(&run(Some(end.clone())), &end, "so far".into());
             assert_eq!(settled.status, waited, "{end:?}");
             assert_eq!(settled.terminal_reply.unwrap().disposition, ReplyDisposition::Visible);
         }
-        assert_eq!(ended(&run(None)), (ChatSendStatus::InFlight, None));
+        assert_eq!(end_status(&run(None)), (ChatSendStatus::InFlight, None));
     }
 }

@@ -16,7 +16,7 @@ use zero_wire::sessions::{
     SessionsResolveResult, ThinkingLevel,
 };
 
-use super::{now_ms, refusal, shortened, thinking};
+use super::{now_ms, parse_thinking, shorten, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::history;
 use crate::ledger_tail::READ_BYTES_MAX;
@@ -45,10 +45,11 @@ pub(super) async fn list(
     let ts = now_ms();
     let titles = params.include_derived_titles.unwrap_or(false);
     let offset = params.offset.unwrap_or(0);
-    let query = query(params, ts, peer.sees_only());
+    let query = build_query(params, ts, peer.visible_owner());
     let sessions = peer.sessions();
-    let page = sessions.list(query).await.map_err(refusal)?;
-    let row = |session: &SessionRecord| row(session, model_of(sessions, session), titles);
+    let page = sessions.list(query).await.map_err(to_error_shape)?;
+    let row =
+        |session: &SessionRecord| session_row(session, session_model(sessions, session), titles);
     let rows: Vec<SessionRow> = page.sessions.iter().map(row).collect();
     let count = rows.len() as u64;
     let next = offset.saturating_add(count);
@@ -59,12 +60,12 @@ pub(super) async fn list(
         total_count: page.total,
         has_more,
         next_offset: has_more.then_some(next),
-        defaults: defaults(sessions),
+        defaults: list_defaults(sessions),
         sessions: rows,
     })
 }
 
-fn query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> SessionQuery {
+fn build_query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> SessionQuery {
     let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let minutes = params.active_minutes.map(|minutes| i64::try_from(minutes).unwrap_or(i64::MAX));
     let since = |minutes: i64| now_ms.saturating_sub(minutes.saturating_mul(60_000));
@@ -82,7 +83,10 @@ fn query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> Sessio
 }
 
 /// What is known of the model of a session; nothing where it needs none.
-pub(super) fn model_of(sessions: &SessionManager, session: &SessionRecord) -> Option<ModelInfo> {
+pub(super) fn session_model(
+    sessions: &SessionManager,
+    session: &SessionRecord,
+) -> Option<ModelInfo> {
     let of_agent =
         || sessions.agents().get(&session.agent).and_then(|agent| agent.model.as_deref());
     let name = session.model.as_deref().or_else(of_agent);
@@ -97,24 +101,24 @@ pub(super) fn check_model(sessions: &SessionManager, name: &str) -> Result<(), E
     if name == DIRECT {
         return Ok(());
     }
-    sessions.models().get(Some(name)).map(drop).map_err(|error| refusal(error.into()))
+    sessions.models().get(Some(name)).map(drop).map_err(|error| to_error_shape(error.into()))
 }
 
-fn defaults(sessions: &SessionManager) -> SessionListDefaults {
+fn list_defaults(sessions: &SessionManager) -> SessionListDefaults {
     let model = sessions.models().get(None).ok().map(|model| model.info().clone());
-    resolved(model)
+    model_defaults(model)
 }
 
-fn resolved(model: Option<ModelInfo>) -> SessionListDefaults {
+fn model_defaults(model: Option<ModelInfo>) -> SessionListDefaults {
     SessionListDefaults {
         context_tokens: model.as_ref().and_then(ModelInfo::window),
         model: model.map(|model| model.name),
     }
 }
 
-fn row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> SessionRow {
+fn session_row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> SessionRow {
     let level =
-        |thinking: ThinkingEffort| ThinkingLevel { id: thinking.word().to_owned(), label: None };
+        |thinking: ThinkingEffort| ThinkingLevel { id: thinking.as_str().to_owned(), label: None };
     SessionRow {
         key: session.key.to_string(),
         kind: "direct".to_owned(),
@@ -136,7 +140,7 @@ fn row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> Sessi
 }
 
 fn thinking_level(session: &SessionRecord) -> String {
-    session.thinking.clone().unwrap_or_else(|| ThinkingEffort::Default.word().to_owned())
+    session.thinking.clone().unwrap_or_else(|| ThinkingEffort::Default.as_str().to_owned())
 }
 
 pub(super) async fn resolve(
@@ -145,21 +149,21 @@ pub(super) async fn resolve(
 ) -> Result<SessionsResolveResult, ErrorPayload> {
     let may_be_missing = params.allow_missing.unwrap_or(false);
     let agent = params.agent_id.clone();
-    let (found, missing) = match wanted(params)? {
+    let (found, missing) = match parse_selector(params)? {
         SessionSelector::Key(written) => {
-            let key = peer.key(&written, agent.as_deref())?;
-            (peer.find(&key).await?, SessionError::NotFound(written))
+            let key = peer.resolve_key(&written, agent.as_deref())?;
+            (peer.find_session(&key).await?, SessionError::NotFound(written))
         }
         SessionSelector::Id(written) => {
-            let found = match SessionId::new(without_transcript(&written)) {
-                Ok(id) => peer.find_by_id(&id).await?,
+            let found = match SessionId::new(strip_transcript(&written)) {
+                Ok(id) => peer.find_session_by_id(&id).await?,
                 Err(_) => None,
             };
             (found, SessionError::NotFound(written))
         }
         SessionSelector::Label(label) => {
-            let found = peer.sessions().by_label(&label).await.map_err(refusal)?;
-            (found.filter(|session| peer.sees(session)), SessionError::NoLabel(label))
+            let found = peer.sessions().find_by_label(&label).await.map_err(to_error_shape)?;
+            (found.filter(|session| peer.can_see(session)), SessionError::NoLabel(label))
         }
     };
     let fits = |session: &SessionRecord| {
@@ -172,7 +176,7 @@ pub(super) async fn resolve(
             agent_id: Some(session.agent),
         }),
         None if may_be_missing => Ok(SessionsResolveResult::default()),
-        None => Err(refusal(missing)),
+        None => Err(to_error_shape(missing)),
     }
 }
 
@@ -183,7 +187,7 @@ enum SessionSelector {
     Label(String),
 }
 
-fn wanted(params: SessionsResolveParams) -> Result<SessionSelector, ErrorPayload> {
+fn parse_selector(params: SessionsResolveParams) -> Result<SessionSelector, ErrorPayload> {
     let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let (key, id, label) = (said(params.key), said(params.session_id), said(params.label));
     match (key, id, label) {
@@ -203,29 +207,34 @@ pub(super) async fn get(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionsGetParams,
 ) -> Result<SessionsGetResult, ErrorPayload> {
-    let key = peer.key(&params.key, params.agent_id.as_deref())?;
-    let Some(session) = peer.find(&key).await? else { return Ok(SessionsGetResult::default()) };
-    peer.watch(&session).await?;
+    let key = peer.resolve_key(&params.key, params.agent_id.as_deref())?;
+    let Some(session) = peer.find_session(&key).await? else {
+        return Ok(SessionsGetResult::default());
+    };
+    peer.watch_session(&session).await?;
     let most = params.limit.unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX) as usize;
     let store = peer.sessions().store();
     let messages =
-        history::read(store.as_ref(), &session.id, most, READ_BYTES_MAX, |messages| messages).await;
-    Ok(SessionsGetResult { messages: messages.map_err(|error| refusal(error.into()))? })
+        history::read_messages(store.as_ref(), &session.id, most, READ_BYTES_MAX, |messages| {
+            messages
+        })
+        .await;
+    Ok(SessionsGetResult { messages: messages.map_err(|error| to_error_shape(error.into()))? })
 }
 
 pub(super) async fn reset(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionsResetParams,
 ) -> Result<SessionsResetResult, ErrorPayload> {
-    let key = peer.key(&params.key, params.agent_id.as_deref())?;
-    let session = match peer.find(&key).await? {
-        Some(_) => peer.sessions().reset(&key).await.map_err(refusal)?,
-        None => peer.session_or_new(&key).await?,
+    let key = peer.resolve_key(&params.key, params.agent_id.as_deref())?;
+    let session = match peer.find_session(&key).await? {
+        Some(_) => peer.sessions().reset(&key).await.map_err(to_error_shape)?,
+        None => peer.open_session(&key).await?,
     };
-    Ok(SessionsResetResult { ok: true, key: key.to_string(), entry: entry(&session) })
+    Ok(SessionsResetResult { ok: true, key: key.to_string(), entry: session_entry(&session) })
 }
 
-fn entry(session: &SessionRecord) -> SessionEntry {
+fn session_entry(session: &SessionRecord) -> SessionEntry {
     SessionEntry {
         session_id: format!("{}.{}", session.id, session.transcript),
         updated_at: session.updated_ms,
@@ -236,7 +245,7 @@ fn entry(session: &SessionRecord) -> SessionEntry {
 }
 
 /// An entry's id names the transcript, too; without that it names the session.
-fn without_transcript(id: &str) -> &str {
+fn strip_transcript(id: &str) -> &str {
     match id.rsplit_once('.') {
         Some((session, number)) if number.bytes().all(|b| b.is_ascii_digit()) => session,
         _ => id,
@@ -247,27 +256,32 @@ pub(super) async fn patch(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionsPatchParams,
 ) -> Result<SessionsPatchResult, ErrorPayload> {
-    let key = peer.key(&params.key, params.agent_id.as_deref())?;
-    if !peer.may(params.scope()) {
+    let key = peer.resolve_key(&params.key, params.agent_id.as_deref())?;
+    if !peer.has_scope(params.required_scope()) {
         let what = "sessions.patch of more than label, model, thinkingLevel and fastMode";
-        return Err(super::forbidden(what, params.scope()));
+        return Err(super::forbidden_error(what, params.required_scope()));
     }
-    check_known(&params)?;
+    check_fields(&params)?;
     let expected = params.expected_session_id.clone();
-    let patch = changes(params)?;
+    let patch = parse_changes(params)?;
     if let Some(Some(model)) = &patch.model {
         check_model(peer.sessions(), model)?;
     }
     // A client may choose before it says its first word.
-    let mut session = peer.session_or_new(&key).await?;
+    let mut session = peer.open_session(&key).await?;
     if let Some(expected) = expected.as_ref().and_then(serde_json::Value::as_str) {
-        check_same(&session, expected)?;
+        check_session_id(&session, expected)?;
     }
     if patch != SessionPatch::default() {
-        session = peer.sessions().patch(&key, patch).await.map_err(refusal)?;
+        session = peer.sessions().patch(&key, patch).await.map_err(to_error_shape)?;
     }
-    let resolved = resolved(model_of(peer.sessions(), &session));
-    Ok(SessionsPatchResult { ok: true, key: key.to_string(), entry: entry(&session), resolved })
+    let resolved = model_defaults(session_model(peer.sessions(), &session));
+    Ok(SessionsPatchResult {
+        ok: true,
+        key: key.to_string(),
+        entry: session_entry(&session),
+        resolved,
+    })
 }
 
 /// Fields that are taken. The last ones only say how much a client shows: zero has nothing that
@@ -288,7 +302,7 @@ const PATCHABLE: [&str; 12] = [
 ];
 
 /// Whoever sets something that zero does not have must not believe that it holds now.
-fn check_known(params: &SessionsPatchParams) -> Result<(), ErrorPayload> {
+fn check_fields(params: &SessionsPatchParams) -> Result<(), ErrorPayload> {
     let fields = serde_json::to_value(params).unwrap_or_default();
     let given = fields.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let unknown: Vec<&str> =
@@ -301,20 +315,20 @@ fn check_known(params: &SessionsPatchParams) -> Result<(), ErrorPayload> {
 }
 
 /// Whether a session is the one that a client knows by its id.
-pub(super) fn check_same(session: &SessionRecord, id: &str) -> Result<(), ErrorPayload> {
-    if without_transcript(id) == session.id.as_str() {
+pub(super) fn check_session_id(session: &SessionRecord, id: &str) -> Result<(), ErrorPayload> {
+    if strip_transcript(id) == session.id.as_str() {
         return Ok(());
     }
     let key = &session.key;
     Err(ErrorPayload::invalid(format!("the session {key} is another one by now; look again")))
 }
 
-fn changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorPayload> {
+fn parse_changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorPayload> {
     let level = |level: Option<String>| {
-        level.map(|level| thinking(&level).map(|level| level.word().to_owned())).transpose()
+        level.map(|level| parse_thinking(&level).map(|level| level.as_str().to_owned())).transpose()
     };
     Ok(SessionPatch {
-        label: params.label.map(|label| label.map(label_of).transpose()).transpose()?,
+        label: params.label.map(|label| label.map(check_label).transpose()).transpose()?,
         model: params.model,
         thinking: params.thinking_level.map(level).transpose()?,
         ..SessionPatch::default()
@@ -322,13 +336,13 @@ fn changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorPayload> {
 }
 
 /// What people may call a session.
-pub(super) fn label_of(label: String) -> Result<String, ErrorPayload> {
+pub(super) fn check_label(label: String) -> Result<String, ErrorPayload> {
     let label = label.trim();
     let length = label.chars().count();
     if length == 0 || length > LABEL_LEN_MAX || label.chars().any(char::is_control) {
         return Err(ErrorPayload::invalid(format!(
             "`{}` is no label: use 1 to {LABEL_LEN_MAX} characters without line breaks",
-            shortened(label)
+            shorten(label)
         )));
     }
     Ok(label.to_owned())
@@ -338,11 +352,11 @@ pub(super) async fn delete(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionsDeleteParams,
 ) -> Result<SessionsDeleteResult, ErrorPayload> {
-    let key = peer.key(&params.key, params.agent_id.as_deref())?;
+    let key = peer.resolve_key(&params.key, params.agent_id.as_deref())?;
     let mut deleted = false;
-    if let Some(session) = peer.find(&key).await? {
+    if let Some(session) = peer.find_session(&key).await? {
         if let Some(expected) = &params.expected_session_id {
-            check_same(&session, expected)?;
+            check_session_id(&session, expected)?;
         }
         let is_newer = |known: f64| session.updated_ms as f64 > known;
         if params.expected_session_updated_at.is_some_and(is_newer) {
@@ -353,9 +367,9 @@ pub(super) async fn delete(
             let why = format!("the session {key} is not archived; zero archives none");
             return Err(ErrorPayload::invalid(why));
         }
-        deleted = peer.sessions().delete(&key).await.map_err(refusal)?;
-        peer.unhost(&session.id);
-        peer.forget(&session.id).await;
+        deleted = peer.sessions().delete(&key).await.map_err(to_error_shape)?;
+        peer.stop_hosting(&session.id);
+        peer.unwatch_session(&session.id).await;
     }
     let archived = Vec::new();
     Ok(SessionsDeleteResult { ok: true, key: key.to_string(), deleted, archived })
@@ -375,8 +389,8 @@ pub(super) async fn preview(
     let chars = params.max_chars.unwrap_or(PREVIEW_CHARS.0).clamp(20, PREVIEW_CHARS.1) as usize;
     let mut previews = Vec::new();
     for written in params.keys {
-        let found = match peer.key(&written, None) {
-            Ok(key) => peer.find(&key).await?,
+        let found = match peer.resolve_key(&written, None) {
+            Ok(key) => peer.find_session(&key).await?,
             Err(_) => None,
         };
         let mut preview =
@@ -384,10 +398,15 @@ pub(super) async fn preview(
         if let Some(session) = found {
             // Tool calls are messages, too, and have no words; most are near the end.
             let store = peer.sessions().store();
-            let finish = move |messages: Vec<_>| history::preview(&messages, most, chars);
-            let items =
-                history::read(store.as_ref(), &session.id, most * 4, PREVIEW_BYTES_MAX, finish);
-            preview.items = items.await.map_err(|error| refusal(error.into()))?;
+            let finish = move |messages: Vec<_>| history::preview_items(&messages, most, chars);
+            let items = history::read_messages(
+                store.as_ref(),
+                &session.id,
+                most * 4,
+                PREVIEW_BYTES_MAX,
+                finish,
+            );
+            preview.items = items.await.map_err(|error| to_error_shape(error.into()))?;
             let status = if preview.items.is_empty() { "empty" } else { "ok" };
             status.clone_into(&mut preview.status);
         }
@@ -411,7 +430,7 @@ mod tests {
             ..SessionsResolveParams::default()
         };
         let check = |params, expected: Result<SessionSelector, &str>| {
-            let wanted = wanted(params).map_err(|error| error.message);
+            let wanted = parse_selector(params).map_err(|error| error.message);
             let says = |text: &str| format!("invalid sessions.resolve params: {text}");
             assert_eq!(wanted, expected.map_err(says));
         };
@@ -432,7 +451,7 @@ mod tests {
                 label: Some(String::new()),
                 ..SessionsListParams::default()
             };
-            query(params, 600_000, Some("me"))
+            build_query(params, 600_000, Some("me"))
         };
         assert_eq!(query_of(None, None).limit, Some(100));
         assert_eq!(query_of(Some(0), None).limit, Some(1));
@@ -450,40 +469,40 @@ mod tests {
             "key": "main", "label": null, "thinkingLevel": "minimal", "fastMode": true
         }))
         .unwrap();
-        assert_eq!(params.scope(), TokenScope::Write);
-        check_known(&params).unwrap();
+        assert_eq!(params.required_scope(), TokenScope::Write);
+        check_fields(&params).unwrap();
         let expected = SessionPatch {
             label: Some(None),
             thinking: Some(Some("low".to_owned())),
             ..SessionPatch::default()
         };
-        assert_eq!(changes(params).unwrap(), expected);
+        assert_eq!(parse_changes(params).unwrap(), expected);
         let params: SessionsPatchParams = serde_json::from_value(serde_json::json!({
             "key": "main", "elevatedLevel": null, "traceLevel": "on"
         }))
         .unwrap();
-        assert_eq!(params.scope(), TokenScope::Admin);
-        check_known(&params).unwrap();
+        assert_eq!(params.required_scope(), TokenScope::Admin);
+        check_fields(&params).unwrap();
         let params: SessionsPatchParams = serde_json::from_value(serde_json::json!({
             "key": "main", "permissionMode": "read-only", "execAsk": null
         }))
         .unwrap();
         let message = "sessions.patch: zero has no permissionMode; leave it out";
-        assert_eq!(check_known(&params).unwrap_err().message, message);
+        assert_eq!(check_fields(&params).unwrap_err().message, message);
     }
 
     #[test]
     fn a_label_is_one_line() {
-        assert_eq!(label_of(" Bug 7 ".to_owned()).unwrap(), "Bug 7");
+        assert_eq!(check_label(" Bug 7 ".to_owned()).unwrap(), "Bug 7");
         for bad in ["", "  ", "a\nb", &"x".repeat(513)] {
-            assert!(label_of(bad.to_owned()).is_err(), "{bad:?}");
+            assert!(check_label(bad.to_owned()).is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn an_id_with_a_transcript_names_the_session() {
-        assert_eq!(without_transcript("sess_1.2"), "sess_1");
-        assert_eq!(without_transcript("sess_1"), "sess_1");
-        assert_eq!(without_transcript("a.b"), "a.b");
+        assert_eq!(strip_transcript("sess_1.2"), "sess_1");
+        assert_eq!(strip_transcript("sess_1"), "sess_1");
+        assert_eq!(strip_transcript("a.b"), "a.b");
     }
 }

@@ -12,7 +12,7 @@ use zero_wire::tools::{
 };
 use zero_wire::{ErrorCode, ErrorPayload};
 
-use super::{refusal, shortened};
+use super::{shorten, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::remote_tool_backend::RemoteToolBackend;
 use crate::tool_offer::ToolOffer;
@@ -28,42 +28,42 @@ pub(super) async fn attach(
     peer: &Arc<AuthenticatedConnection>,
     params: ToolsAttachParams,
 ) -> Result<ToolsTerms, ErrorPayload> {
-    let host = host_name(&params.host)?;
-    let key = peer.key(&params.session_key, None)?;
-    let session = peer.session(&key).await?;
-    peer.watch(&session).await?;
-    let mut turn = peer.gateway().hosts.turn(&session.id).await;
-    if peer.hosted(&session.id).is_none() && peer.hosted_count() >= HOSTED_MAX {
+    let host = check_host_name(&params.host)?;
+    let key = peer.resolve_key(&params.session_key, None)?;
+    let session = peer.require_session(&key).await?;
+    peer.watch_session(&session).await?;
+    let mut turn = peer.gateway().hosts.lock_session(&session.id).await;
+    if peer.hosted_backend(&session.id).is_none() && peer.hosted_count() >= HOSTED_MAX {
         return Err(ErrorPayload::invalid(format!(
             "this connection hosts the tools of {HOSTED_MAX} sessions already; open another one"
         )));
     }
     // Whoever attaches again starts over: what the earlier hands were asked is settled.
-    peer.unhost(&session.id);
-    let replaced = turn.replaced(&session.id, peer.owner(), params.take_over)?;
+    peer.stop_hosting(&session.id);
+    let replaced = turn.check_replacement(&session.id, peer.owner(), params.take_over)?;
     let agent = peer.sessions().agents().get(&session.agent);
     let mode = session.mode.or_else(|| agent.and_then(|agent| agent.mode));
     let comes_back = Duration::from_millis(params.return_ms.unwrap_or(0)).min(RETURN_MAX);
-    let hands = peer.new_hands(&session, &host, comes_back);
-    let terms = hands.begin(agent.and_then(|agent| agent.dialect), mode);
+    let hands = peer.new_backend(&session, &host, comes_back);
+    let terms = hands.set_initial_terms(agent.and_then(|agent| agent.dialect), mode);
     let lease =
-        peer.sessions().attach_hands(&key, &host, Arc::clone(&hands) as Arc<dyn ToolBackend>);
-    let lease = lease.await.map_err(refusal)?;
-    turn.settle(session.id.clone(), peer.owner(), &hands);
+        peer.sessions().attach_backend(&key, &host, Arc::clone(&hands) as Arc<dyn ToolBackend>);
+    let lease = lease.await.map_err(to_error_shape)?;
+    turn.set_host(session.id.clone(), peer.owner(), &hands);
     if let Some(replaced) = replaced {
         replaced.displace(&host);
     }
-    peer.host(session.id, hands, lease)?;
+    peer.host_session(session.id, hands, lease)?;
     Ok(terms)
 }
 
-fn host_name(name: &str) -> Result<String, ErrorPayload> {
+fn check_host_name(name: &str) -> Result<String, ErrorPayload> {
     let name = name.trim();
     let length = name.chars().count();
-    if length == 0 || length > HOST_LEN_MAX || !name.chars().all(sanitize::is_harmless) {
+    if length == 0 || length > HOST_LEN_MAX || !name.chars().all(sanitize::is_safe_char) {
         return Err(ErrorPayload::invalid(format!(
             "`{}` is no name of a host: use 1 to {HOST_LEN_MAX} characters that can be seen",
-            shortened(name)
+            shorten(name)
         )));
     }
     Ok(name.to_owned())
@@ -73,18 +73,18 @@ pub(super) async fn offer(
     peer: &Arc<AuthenticatedConnection>,
     params: ToolsOfferParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    let key = peer.key(&params.session_key, None)?;
-    let hands = match peer.hosted_of(&key) {
-        Some(hands) => not_displaced(hands)?,
-        None => hands(peer, peer.session(&key).await?.id.as_str())?,
+    let key = peer.resolve_key(&params.session_key, None)?;
+    let hands = match peer.hosted_backend_by_key(&key) {
+        Some(hands) => check_not_displaced(hands)?,
+        None => hosted_backend(peer, peer.require_session(&key).await?.id.as_str())?,
     };
     // Many schemas take longer to look through than others should wait for.
-    let offer = tokio::task::spawn_blocking(move || ToolOffer::of(params)).await;
+    let offer = tokio::task::spawn_blocking(move || ToolOffer::from_params(params)).await;
     let broken =
         |_| ErrorPayload::new(ErrorCode::Unavailable, "the offer could not be looked through");
     let mut offer = offer.map_err(broken)??;
-    offer.bench.tools = peer.shared(offer.bench.tools);
-    hands.offer(offer);
+    offer.bench.tools = peer.share_tools(offer.bench.tools);
+    hands.set_offer(offer);
     Ok(Acknowledgement { ok: true })
 }
 
@@ -92,7 +92,7 @@ pub(super) async fn progress(
     peer: &Arc<AuthenticatedConnection>,
     params: ToolsProgressParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    hands(peer, &params.session_id)?.progress(params)?;
+    hosted_backend(peer, &params.session_id)?.handle_progress(params)?;
     Ok(Acknowledgement { ok: true })
 }
 
@@ -100,25 +100,27 @@ pub(super) async fn result(
     peer: &Arc<AuthenticatedConnection>,
     params: ToolsResultParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    hands(peer, &params.session_id)?.result(params)?;
+    hosted_backend(peer, &params.session_id)?.handle_result(params)?;
     Ok(Acknowledgement { ok: true })
 }
 
 /// The hands that lead to this very connection.
-fn hands(
+fn hosted_backend(
     peer: &AuthenticatedConnection,
     session: &str,
 ) -> Result<Arc<RemoteToolBackend>, ErrorPayload> {
-    let hosted = SessionId::new(session).ok().and_then(|id| peer.hosted(&id));
-    not_displaced(hosted.ok_or_else(|| {
-        let session = shortened(session);
+    let hosted = SessionId::new(session).ok().and_then(|id| peer.hosted_backend(&id));
+    check_not_displaced(hosted.ok_or_else(|| {
+        let session = shorten(session);
         ErrorPayload::invalid(format!(
             "this connection does not host the tools of session `{session}`; call tools/attach first"
         ))
     })?)
 }
 
-fn not_displaced(hands: Arc<RemoteToolBackend>) -> Result<Arc<RemoteToolBackend>, ErrorPayload> {
+fn check_not_displaced(
+    hands: Arc<RemoteToolBackend>,
+) -> Result<Arc<RemoteToolBackend>, ErrorPayload> {
     match hands.displaced_by() {
         None => Ok(hands),
         Some(host) => Err(ErrorPayload::invalid(format!(
@@ -136,9 +138,9 @@ mod tests {
 
     #[test]
     fn a_host_has_a_name_of_one_line() {
-        assert_eq!(host_name(" laptop ").unwrap(), "laptop");
+        assert_eq!(check_host_name(" laptop ").unwrap(), "laptop");
         for bad in ["", " ", "a\nb", "a\u{202e}b", &"x".repeat(129)] {
-            assert!(host_name(bad).is_err(), "{bad:?}");
+            assert!(check_host_name(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -23,8 +23,8 @@ use zero_wire::zero_sessions::{
     SlashCommandInfo, ZeroSessionsListParams, ZeroSessionsListResult,
 };
 
-use super::sessions::{check_model, label_of, model_of};
-use super::{forbidden, refusal, thinking};
+use super::sessions::{check_label, check_model, session_model};
+use super::{forbidden_error, parse_thinking, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
 
 /// Entries of one answer.
@@ -38,18 +38,18 @@ pub(super) async fn open(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionOpenParams,
 ) -> Result<SessionInfo, ErrorPayload> {
-    let cwd = params.cwd.as_deref().map(folder).transpose()?;
-    let mode = params.mode.as_deref().map(mode).transpose()?;
-    check_leave(peer, mode)?;
+    let cwd = params.cwd.as_deref().map(parse_folder).transpose()?;
+    let mode = params.mode.as_deref().map(parse_mode).transpose()?;
+    check_mode_permission(peer, mode)?;
     if let Some(model) = &params.model {
         check_model(peer.sessions(), model)?;
     }
     let key = match (&params.session_key, params.label) {
-        (Some(written), None) => peer.key(written, None)?,
+        (Some(written), None) => peer.resolve_key(written, None)?,
         (None, Some(label)) => {
-            let found = peer.sessions().by_label(&label).await.map_err(refusal)?;
-            let found = found.filter(|session| peer.sees(session));
-            found.ok_or_else(|| refusal(SessionError::NoLabel(label)))?.key
+            let found = peer.sessions().find_by_label(&label).await.map_err(to_error_shape)?;
+            let found = found.filter(|session| peer.can_see(session));
+            found.ok_or_else(|| to_error_shape(SessionError::NoLabel(label)))?.key
         }
         _ => {
             let why = "invalid zero.sessions.open params: give one of sessionKey and label";
@@ -57,20 +57,20 @@ pub(super) async fn open(
         }
     };
     if let Some(model) = &params.model {
-        peer.sessions().models().get(Some(model)).map_err(|error| refusal(error.into()))?;
+        peer.sessions().models().get(Some(model)).map_err(|error| to_error_shape(error.into()))?;
     }
     if let Some(cwd) = &cwd {
-        check_reach(peer, &key, cwd).await?;
+        check_folder_access(peer, &key, cwd).await?;
     }
     let agent = params.agent.map(|agent| agent.to_lowercase());
     if let Some(agent) = &agent {
-        peer.sessions().check_agent(&key, agent).map_err(refusal)?;
+        peer.sessions().check_agent(&key, agent).map_err(to_error_shape)?;
     }
     // First that it is ours, then what it should be: nothing of a foreign session is changed.
     let mut session = if params.require_existing {
-        peer.session(&key).await?
+        peer.require_session(&key).await?
     } else {
-        peer.session_or_new_in(&key, cwd.clone()).await?
+        peer.open_session_in(&key, cwd.clone()).await?
     };
     let is_named = agent.is_some() || params.model.is_some();
     let is_elsewhere = cwd.is_some() && cwd != session.cwd;
@@ -81,7 +81,7 @@ pub(super) async fn open(
             label: None,
             owner: peer.owner().to_owned(),
             cwd,
-            reach: peer.reach(),
+            reach: peer.folder_access(),
             agent,
             model: params.model,
             mode,
@@ -90,53 +90,53 @@ pub(super) async fn open(
             leave_as_is: false,
             tool_host: None,
         };
-        session = peer.sessions().open(wanted).await.map_err(refusal)?;
+        session = peer.sessions().open(wanted).await.map_err(to_error_shape)?;
     }
-    let last_seq = peer.watch(&session).await?;
-    Ok(info(peer, session, last_seq))
+    let last_seq = peer.watch_session(&session).await?;
+    Ok(session_info(peer, session, last_seq))
 }
 
 /// A folder of this machine has to be within reach, before anything is made for it; one of a client
 /// that hosts the tools is the client's business.
-async fn check_reach(
+async fn check_folder_access(
     peer: &AuthenticatedConnection,
     key: &SessionKey,
     cwd: &Path,
 ) -> Result<(), ErrorPayload> {
-    let Err(out) = peer.reach().check_written(cwd) else { return Ok(()) };
-    match peer.find(key).await?.map(|session| session.tool_host) {
+    let Err(out) = peer.folder_access().check_unresolved(cwd) else { return Ok(()) };
+    match peer.find_session(key).await?.map(|session| session.tool_host) {
         Some(ToolHostLocation::Client { .. }) => Ok(()),
-        _ => Err(refusal(ToolBackendError::from(out).into())),
+        _ => Err(to_error_shape(ToolBackendError::from(out).into())),
     }
 }
 
-fn folder(text: &str) -> Result<PathBuf, ErrorPayload> {
+fn parse_folder(text: &str) -> Result<PathBuf, ErrorPayload> {
     let path = PathBuf::from(text);
     if !path.is_absolute() || text.contains('\0') {
-        let why = format!("cwd has to be an absolute path, not `{}`", super::shortened(text));
+        let why = format!("cwd has to be an absolute path, not `{}`", super::shorten(text));
         return Err(ErrorPayload::invalid(why));
     }
     Ok(path)
 }
 
 /// A mode in which less is asked is an answer to what would be asked.
-fn check_leave(
+fn check_mode_permission(
     peer: &AuthenticatedConnection,
     mode: Option<PermissionMode>,
 ) -> Result<(), ErrorPayload> {
     match mode {
-        Some(mode) if mode.accepts_edits() && !peer.may(TokenScope::Approvals) => {
-            Err(forbidden(&format!("mode {mode}"), TokenScope::Approvals))
+        Some(mode) if mode.accepts_edits() && !peer.has_scope(TokenScope::Approvals) => {
+            Err(forbidden_error(&format!("mode {mode}"), TokenScope::Approvals))
         }
         _ => Ok(()),
     }
 }
 
-fn mode(word: &str) -> Result<PermissionMode, ErrorPayload> {
+fn parse_mode(word: &str) -> Result<PermissionMode, ErrorPayload> {
     let found = PermissionMode::ALL.into_iter().find(|mode| mode.as_str() == word);
     found.ok_or_else(|| {
         let known = PermissionMode::ALL.map(PermissionMode::as_str).join(", ");
-        let word = super::shortened(word);
+        let word = super::shorten(word);
         ErrorPayload::invalid(format!("there is no mode `{word}`; the modes are {known}"))
     })
 }
@@ -145,9 +145,9 @@ pub(super) async fn show(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionKeyParams,
 ) -> Result<SessionInfo, ErrorPayload> {
-    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
     let last = last_seq(peer, &session).await?;
-    Ok(info(peer, session, last))
+    Ok(session_info(peer, session, last))
 }
 
 /// Number of the newest entry; 0 in an empty ledger.
@@ -156,13 +156,17 @@ async fn last_seq(
     session: &SessionRecord,
 ) -> Result<u64, ErrorPayload> {
     let last = peer.sessions().store().last_seq(&session.id).await;
-    last.map_err(|error| refusal(error.into()))
+    last.map_err(|error| to_error_shape(error.into()))
 }
 
-fn info(peer: &AuthenticatedConnection, session: SessionRecord, last_seq: u64) -> SessionInfo {
+fn session_info(
+    peer: &AuthenticatedConnection,
+    session: SessionRecord,
+    last_seq: u64,
+) -> SessionInfo {
     let sessions = peer.sessions();
-    let model = model_of(sessions, &session);
-    let runs = sessions.active().into_iter().filter(|(id, _)| *id == session.id);
+    let model = session_model(sessions, &session);
+    let runs = sessions.active_runs().into_iter().filter(|(id, _)| *id == session.id);
     SessionInfo {
         run_ids: runs.map(|(_, run): (_, RunId)| run.into()).collect(),
         session_key: session.key.into(),
@@ -197,20 +201,20 @@ pub(super) async fn list(
     let query = SessionQuery {
         limit: params.limit.map(usize_of),
         offset: usize_of(offset),
-        owner: peer.sees_only().map(str::to_owned),
-        cwd: params.cwd.as_deref().map(folder).transpose()?,
+        owner: peer.visible_owner().map(str::to_owned),
+        cwd: params.cwd.as_deref().map(parse_folder).transpose()?,
         ..SessionQuery::default()
     };
-    let page = peer.sessions().list(query).await.map_err(refusal)?;
+    let page = peer.sessions().list(query).await.map_err(to_error_shape)?;
     let next = offset.saturating_add(page.sessions.len() as u64);
     let has_more = !page.sessions.is_empty() && next < page.total;
     let mut sessions = Vec::with_capacity(page.sessions.len());
     for session in page.sessions {
         match peer.sessions().store().last_seq(&session.id).await {
-            Ok(last) => sessions.push(info(peer, session, last)),
+            Ok(last) => sessions.push(session_info(peer, session, last)),
             // It was removed in this moment.
             Err(StoreError::NoSession(_)) => {}
-            Err(error) => return Err(refusal(error.into())),
+            Err(error) => return Err(to_error_shape(error.into())),
         }
     }
     Ok(ZeroSessionsListResult { sessions, next_offset: has_more.then_some(next) })
@@ -220,8 +224,8 @@ pub(super) async fn subscribe(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionKeyParams,
 ) -> Result<SessionSubscribeResult, ErrorPayload> {
-    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
-    let last_seq = peer.watch(&session).await?;
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
+    let last_seq = peer.watch_session(&session).await?;
     Ok(SessionSubscribeResult { session_key: session.key.into(), last_seq })
 }
 
@@ -229,9 +233,9 @@ pub(super) async fn unsubscribe(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionKeyParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    let key = peer.key(&params.session_key, None)?;
-    if let Some(session) = peer.find(&key).await? {
-        peer.forget(&session.id).await;
+    let key = peer.resolve_key(&params.session_key, None)?;
+    if let Some(session) = peer.find_session(&key).await? {
+        peer.unwatch_session(&session.id).await;
     }
     Ok(Acknowledgement { ok: true })
 }
@@ -240,12 +244,12 @@ pub(super) async fn events(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionEventsParams,
 ) -> Result<SessionEventsResult, ErrorPayload> {
-    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
     let most = params.limit.unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX) as usize;
     let store = peer.sessions().store();
     let most = LedgerReadLimit { entries: most, bytes: EVENT_BYTES_MAX };
     let events = store.events(&session.id, params.after, most).await;
-    let events = events.map_err(|error| refusal(error.into()))?;
+    let events = events.map_err(|error| to_error_shape(error.into()))?;
     let has_more = match events.last() {
         Some(last) => last.seq < last_seq(peer, &session).await?,
         None => false,
@@ -257,36 +261,39 @@ pub(super) async fn set(
     peer: &Arc<AuthenticatedConnection>,
     params: SessionSetParams,
 ) -> Result<SessionInfo, ErrorPayload> {
-    let key = peer.key(&params.session_key, None)?;
-    let patch = changes(params)?;
-    check_leave(peer, patch.mode.flatten())?;
+    let key = peer.resolve_key(&params.session_key, None)?;
+    let patch = parse_changes(params)?;
+    check_mode_permission(peer, patch.mode.flatten())?;
     if let Some(Some(model)) = &patch.model {
         check_model(peer.sessions(), model)?;
     }
-    let mut session = peer.session(&key).await?;
+    let mut session = peer.require_session(&key).await?;
     if patch != SessionPatch::default() {
-        session = peer.sessions().patch(&key, patch).await.map_err(refusal)?;
+        session = peer.sessions().patch(&key, patch).await.map_err(to_error_shape)?;
     }
     let last = last_seq(peer, &session).await?;
-    Ok(info(peer, session, last))
+    Ok(session_info(peer, session, last))
 }
 
 /// What a client wants to be different; an empty text clears a field.
-fn changes(params: SessionSetParams) -> Result<SessionPatch, ErrorPayload> {
+fn parse_changes(params: SessionSetParams) -> Result<SessionPatch, ErrorPayload> {
     let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
-    let level = |word: String| thinking(&word).map(|level| level.word().to_owned());
+    let level = |word: String| parse_thinking(&word).map(|level| level.as_str().to_owned());
     Ok(SessionPatch {
-        label: params.label.map(|label| said(label).map(label_of).transpose()).transpose()?,
-        title: params.title.map(|title| said(title).map(title_of).transpose()).transpose()?,
+        label: params.label.map(|label| said(label).map(check_label).transpose()).transpose()?,
+        title: params.title.map(|title| said(title).map(check_title).transpose()).transpose()?,
         agent: params.agent.map(|agent| agent.to_lowercase()),
         model: params.model.map(said),
-        mode: params.mode.map(|word| said(word).map(|word| mode(&word)).transpose()).transpose()?,
+        mode: params
+            .mode
+            .map(|word| said(word).map(|word| parse_mode(&word)).transpose())
+            .transpose()?,
         thinking: params.thinking.map(|word| said(word).map(level).transpose()).transpose()?,
         ..SessionPatch::default()
     })
 }
 
-fn title_of(title: String) -> Result<String, ErrorPayload> {
+fn check_title(title: String) -> Result<String, ErrorPayload> {
     let title = title.trim();
     if title.chars().count() > TITLE_LEN_MAX || title.chars().any(char::is_control) {
         let why = format!("a title has at most {TITLE_LEN_MAX} characters and no line breaks");
@@ -302,8 +309,8 @@ pub(super) async fn choices(
     let sessions = peer.sessions();
     let commands = match &params.session_key {
         Some(written) => {
-            let session = peer.session(&peer.key(written, None)?).await?;
-            sessions.commands(session, peer.reach()).await.map_err(refusal)?
+            let session = peer.require_session(&peer.resolve_key(written, None)?).await?;
+            sessions.list_commands(session, peer.folder_access()).await.map_err(to_error_shape)?
         }
         None => built_in_commands(),
     };
@@ -328,9 +335,9 @@ mod tests {
 
     #[test]
     fn a_folder_is_absolute() {
-        assert_eq!(folder("/work/x").unwrap(), PathBuf::from("/work/x"));
+        assert_eq!(parse_folder("/work/x").unwrap(), PathBuf::from("/work/x"));
         for bad in ["", "x", "./x", "~/x", "/a\0b"] {
-            let error = folder(bad).unwrap_err();
+            let error = parse_folder(bad).unwrap_err();
             assert!(error.message.starts_with("cwd has to be an absolute path"), "{bad:?}");
         }
     }
@@ -350,10 +357,10 @@ mod tests {
             title: Some(Some("Fix it".to_owned())),
             ..SessionPatch::default()
         };
-        assert_eq!(changes(params).unwrap(), expected);
+        assert_eq!(parse_changes(params).unwrap(), expected);
         let params =
             SessionSetParams { mode: Some("yolo".to_owned()), ..SessionSetParams::default() };
         let message = "there is no mode `yolo`; the modes are ask, accept-edits, plan, auto";
-        assert_eq!(changes(params).unwrap_err().message, message);
+        assert_eq!(parse_changes(params).unwrap_err().message, message);
     }
 }

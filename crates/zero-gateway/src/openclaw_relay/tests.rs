@@ -1,12 +1,12 @@
 //! What a client hears of a run, event by event.
 
 use super::*;
-use crate::testing::{ledger, run};
+use crate::testing::{run_id, run_ledger};
 use zero_core::event::{ApprovalOption, CallDisplay, FilePosition, ResultContent, ToolCallStatus};
 
 const ALL: RelayInterest = RelayInterest { tools: true, approvals: true };
 
-fn about() -> Arc<RelaySessionInfo> {
+fn session_info() -> Arc<RelaySessionInfo> {
     Arc::new(RelaySessionInfo {
         key: "agent:main:main".to_owned(),
         agent: "main".to_owned(),
@@ -15,17 +15,19 @@ fn about() -> Arc<RelaySessionInfo> {
 }
 
 fn relay(interest: RelayInterest) -> OpenClawRelay {
-    OpenClawRelay::after(about(), interest, [], &[])
+    OpenClawRelay::from_history(session_info(), interest, [], &[])
 }
 
 /// All events as they go over the wire, one a line.
-fn lines(told: &[RelayEvent]) -> String {
+fn wire_lines(told: &[RelayEvent]) -> String {
     let line = |told: &RelayEvent| {
         let (name, payload) = match told {
             RelayEvent::Chat(event) => (CHAT, serde_json::to_value(event)),
             RelayEvent::Agent(event) => (AGENT, serde_json::to_value(event)),
-            RelayEvent::Asked(event) => (APPROVAL_REQUESTED, serde_json::to_value(event)),
-            RelayEvent::Answered(event) => (APPROVAL_RESOLVED, serde_json::to_value(event)),
+            RelayEvent::ApprovalRequested(event) => {
+                (APPROVAL_REQUESTED, serde_json::to_value(event))
+            }
+            RelayEvent::ApprovalResolved(event) => (APPROVAL_RESOLVED, serde_json::to_value(event)),
         };
         format!("{name} {}", payload.unwrap())
     };
@@ -33,11 +35,11 @@ fn lines(told: &[RelayEvent]) -> String {
 }
 
 /// What a relay tells when each of these is heard with a pause after it.
-fn heard(relay: &mut OpenClawRelay, events: &[Event]) -> Vec<RelayEvent> {
+fn relay_events(relay: &mut OpenClawRelay, events: &[Event]) -> Vec<RelayEvent> {
     let mut told = Vec::new();
     for event in events {
-        relay.hear(event, SendCapacity::Enough, &mut told);
-        relay.flush(FlushScope::Enough, &mut told);
+        relay.handle_event(event, SendCapacity::Ample, &mut told);
+        relay.flush(FlushScope::EnoughNew, &mut told);
     }
     told
 }
@@ -46,7 +48,7 @@ fn prompt() -> EventKind {
     EventKind::Prompt { text: "fix it".to_owned(), attachments: Vec::new() }
 }
 
-fn started() -> EventKind {
+fn run_started() -> EventKind {
     EventKind::RunStarted { agent: "main".to_owned(), model: "gpt".to_owned() }
 }
 
@@ -81,7 +83,7 @@ fn tool_ended(call: &str, status: ToolCallStatus) -> EventKind {
     }
 }
 
-fn asked() -> EventKind {
+fn approval_requested() -> EventKind {
     let option = |id: &str| ApprovalOption { id: id.to_owned(), name: id.to_owned() };
     EventKind::ApprovalRequested(ApprovalRequest {
         id: "q1".to_owned(),
@@ -100,28 +102,28 @@ fn asked() -> EventKind {
     })
 }
 
-fn answered(answer: &str) -> EventKind {
+fn approval_resolved(answer: &str) -> EventKind {
     let (id, answer) = ("q1".to_owned(), answer.to_owned());
     EventKind::ApprovalResolved { id, answer, by: "ann".to_owned() }
 }
 
-fn ended(end: RunOutcome) -> EventKind {
+fn run_ended(end: RunOutcome) -> EventKind {
     let usage = TokenUsage { input_tokens: 10, output_tokens: 2, ..TokenUsage::default() };
     EventKind::RunEnded { end, usage }
 }
 
 /// A run with all that can happen in it.
 fn whole_run() -> Vec<Event> {
-    ledger(
+    run_ledger(
         "r1",
         [
             prompt(),
-            started(),
+            run_started(),
             EventKind::Thought { text: "hm".to_owned() },
             text("I look"),
             tool_started("c1"),
-            asked(),
-            answered("allow_once"),
+            approval_requested(),
+            approval_resolved("allow_once"),
             EventKind::ToolUpdated {
                 call: "c1".to_owned(),
                 title: Some("Edit a.rs".to_owned()),
@@ -141,7 +143,7 @@ fn whole_run() -> Vec<Event> {
             },
             text("Fixed"),
             text("."),
-            ended(RunOutcome::Completed),
+            run_ended(RunOutcome::Completed),
         ],
     )
 }
@@ -149,19 +151,19 @@ fn whole_run() -> Vec<Event> {
 #[test]
 fn a_whole_run_for_a_client_that_hears_everything() {
     let mut relay = relay(ALL);
-    let told = heard(&mut relay, &whole_run());
+    let told = relay_events(&mut relay, &whole_run());
     assert!(!relay.is_busy());
-    insta::assert_snapshot!(lines(&told));
+    insta::assert_snapshot!(wire_lines(&told));
 }
 
 #[test]
 fn a_whole_run_for_a_client_that_only_chats() {
-    let told = heard(&mut relay(RelayInterest::default()), &whole_run());
-    insta::assert_snapshot!(lines(&told));
+    let told = relay_events(&mut relay(RelayInterest::default()), &whole_run());
+    insta::assert_snapshot!(wire_lines(&told));
 }
 
 /// What the family's bridge sends on: text blocks joined, the end trimmed, what is new of it.
-fn bridge(told: &[RelayEvent]) -> String {
+fn bridge_text(told: &[RelayEvent]) -> String {
     let mut sent = String::new();
     for told in told {
         let RelayEvent::Chat(event) = told else { continue };
@@ -195,7 +197,7 @@ fn deltas(told: &[RelayEvent]) -> Vec<String> {
 
 #[test]
 fn text_only_grows_also_across_tools() {
-    let events = ledger(
+    let events = run_ledger(
         "r",
         [
             prompt(),
@@ -206,18 +208,18 @@ fn text_only_grows_also_across_tools() {
             tool_started("b"),
             tool_started("c"),
             text("third"),
-            ended(RunOutcome::MaxTokens),
+            run_ended(RunOutcome::MaxTokens),
         ],
     );
-    let told = heard(&mut relay(ALL), &events);
-    assert_eq!(bridge(&told), "First \n\n  second\n\nthird");
+    let told = relay_events(&mut relay(ALL), &events);
+    assert_eq!(bridge_text(&told), "First \n\n  second\n\nthird");
     assert_eq!(deltas(&told).concat(), "First \n\n  second\n\nthird");
-    assert_eq!(spoken(&events, &run("r")), "First \n\n  second\n\nthird");
+    assert_eq!(run_text(&events, &run_id("r")), "First \n\n  second\n\nthird");
 }
 
 #[test]
 fn numbers_of_a_run_have_no_gap() {
-    let told = heard(&mut relay(ALL), &whole_run());
+    let told = relay_events(&mut relay(ALL), &whole_run());
     let seqs = told.iter().filter_map(|told| match told {
         RelayEvent::Chat(event) => Some(event.seq),
         RelayEvent::Agent(event) => Some(event.seq),
@@ -229,8 +231,8 @@ fn numbers_of_a_run_have_no_gap() {
 
 #[track_caller]
 fn check_end(end: RunOutcome, expected: &str) {
-    let events = ledger("r", [prompt(), started(), text("so far"), ended(end.clone())]);
-    let told = heard(&mut relay(ALL), &events);
+    let events = run_ledger("r", [prompt(), run_started(), text("so far"), run_ended(end.clone())]);
+    let told = relay_events(&mut relay(ALL), &events);
     let is_last = |told: &&RelayEvent| match told {
         RelayEvent::Chat(event) => !matches!(event.state, ChatRunState::Delta { .. }),
         _ => false,
@@ -256,30 +258,30 @@ fn every_run_ends_exactly_once_and_keeps_what_it_said() {
 #[test]
 fn a_run_that_is_over_says_nothing_more() {
     let mut events =
-        ledger("r", [prompt(), text("a"), ended(RunOutcome::Completed), text("ghost")]);
-    events.extend(ledger("never-begun", [text("ghost"), ended(RunOutcome::Completed)]));
-    let told = heard(&mut relay(ALL), &events);
-    assert!(!lines(&told).contains("ghost"));
-    assert!(!lines(&told).contains("never-begun"));
+        run_ledger("r", [prompt(), text("a"), run_ended(RunOutcome::Completed), text("ghost")]);
+    events.extend(run_ledger("never-begun", [text("ghost"), run_ended(RunOutcome::Completed)]));
+    let told = relay_events(&mut relay(ALL), &events);
+    assert!(!wire_lines(&told).contains("ghost"));
+    assert!(!wire_lines(&told).contains("never-begun"));
 }
 
 #[test]
 fn whoever_comes_late_hears_all_of_it_first() {
     let events = whole_run();
     let (earlier, later) = events.split_at(6);
-    let mut late = OpenClawRelay::after(about(), ALL, [], earlier);
+    let mut late = OpenClawRelay::from_history(session_info(), ALL, [], earlier);
     let mut told = Vec::new();
     late.catch_up(&mut told);
     assert_eq!(deltas(&told), ["I look"]);
-    assert!(matches!(told.last(), Some(RelayEvent::Asked(asked)) if asked.id == "q1"));
-    told.extend(heard(&mut late, later));
-    assert_eq!(bridge(&told), "I look\n\nFixed.");
-    assert!(lines(&told).contains(r#""name":"edit_file","toolCallId":"c1","isError":false"#));
+    assert!(matches!(told.last(), Some(RelayEvent::ApprovalRequested(asked)) if asked.id == "q1"));
+    told.extend(relay_events(&mut late, later));
+    assert_eq!(bridge_text(&told), "I look\n\nFixed.");
+    assert!(wire_lines(&told).contains(r#""name":"edit_file","toolCallId":"c1","isError":false"#));
 }
 
 #[test]
 fn whoever_comes_after_the_end_hears_nothing_of_it() {
-    let mut late = OpenClawRelay::after(about(), ALL, [], &whole_run());
+    let mut late = OpenClawRelay::from_history(session_info(), ALL, [], &whole_run());
     let mut told = Vec::new();
     late.catch_up(&mut told);
     assert_eq!(told, []);
@@ -288,44 +290,48 @@ fn whoever_comes_after_the_end_hears_nothing_of_it() {
 
 #[test]
 fn a_run_older_than_what_is_remembered_still_ends() {
-    let events = ledger("old", [text("tail"), ended(RunOutcome::Completed)]);
+    let events = run_ledger("old", [text("tail"), run_ended(RunOutcome::Completed)]);
     let (earlier, later) = events.split_at(1);
-    let mut late = OpenClawRelay::after(about(), ALL, [run("old")], earlier);
-    let told = heard(&mut late, later);
-    assert_eq!(bridge(&told), "tail");
+    let mut late = OpenClawRelay::from_history(session_info(), ALL, [run_id("old")], earlier);
+    let told = relay_events(&mut late, later);
+    assert_eq!(bridge_text(&told), "tail");
     assert!(!late.is_busy());
 }
 
 #[test]
 fn runs_of_one_session_do_not_mix() {
-    let mut events =
-        ledger("a", [prompt(), text("one"), prompt(), text("!"), ended(RunOutcome::Completed)]);
-    events[2].run = Some(run("b"));
+    let mut events = run_ledger(
+        "a",
+        [prompt(), text("one"), prompt(), text("!"), run_ended(RunOutcome::Completed)],
+    );
+    events[2].run = Some(run_id("b"));
     let mut relay = relay(ALL);
-    let told = heard(&mut relay, &events);
-    assert_eq!(bridge(&told), "one!");
+    let told = relay_events(&mut relay, &events);
+    assert_eq!(bridge_text(&told), "one!");
     assert!(relay.is_busy());
-    let told =
-        heard(&mut relay, &ledger("b", [started(), text("two"), ended(RunOutcome::Completed)]));
-    assert_eq!(bridge(&told), "two");
+    let told = relay_events(
+        &mut relay,
+        &run_ledger("b", [run_started(), text("two"), run_ended(RunOutcome::Completed)]),
+    );
+    assert_eq!(bridge_text(&told), "two");
 }
 
 #[test]
 fn bytes_told_stay_in_proportion_to_bytes_said() {
     let mut relay = relay(RelayInterest::default());
     let (mut told, mut said, mut bytes) = (Vec::new(), 0, 0);
-    relay.hear(&ledger("r", [prompt()])[0], SendCapacity::Enough, &mut told);
-    for event in ledger("r", std::iter::repeat_n(text("0123456789"), 6_000)) {
-        relay.hear(&event, SendCapacity::Enough, &mut told);
-        relay.flush(FlushScope::Enough, &mut told);
+    relay.handle_event(&run_ledger("r", [prompt()])[0], SendCapacity::Ample, &mut told);
+    for event in run_ledger("r", std::iter::repeat_n(text("0123456789"), 6_000)) {
+        relay.handle_event(&event, SendCapacity::Ample, &mut told);
+        relay.flush(FlushScope::EnoughNew, &mut told);
         said += 10;
-        bytes += lines(&told).len();
+        bytes += wire_lines(&told).len();
         told.clear();
     }
     assert!(bytes < said * 3 * NEW_SHARE, "{bytes} bytes for {said}");
-    assert!(relay.holds_text());
+    assert!(relay.has_held_text());
     relay.flush(FlushScope::All, &mut told);
-    assert!(!relay.holds_text());
+    assert!(!relay.has_held_text());
 }
 
 #[test]
@@ -333,13 +339,13 @@ fn an_endless_reply_is_cut_and_says_so() {
     let mut relay = relay(RelayInterest::default());
     let mut told = Vec::new();
     let long = "x".repeat(REPLY_BYTES_MAX / 2);
-    let events = ledger("r", [prompt(), text(&long), text(&long), text("y"), text("z")]);
+    let events = run_ledger("r", [prompt(), text(&long), text(&long), text("y"), text("z")]);
     for event in &events {
-        relay.hear(event, SendCapacity::Enough, &mut told);
+        relay.handle_event(event, SendCapacity::Ample, &mut told);
     }
     relay.flush(FlushScope::All, &mut told);
-    assert!(bridge(&told).ends_with(REPLY_CUT));
-    assert!(!bridge(&told).contains('z'));
+    assert!(bridge_text(&told).ends_with(REPLY_CUT));
+    assert!(!bridge_text(&told).contains('z'));
 }
 
 /// Bytes of what is told, as they are sent.
@@ -347,8 +353,8 @@ fn sent_bytes(told: &[RelayEvent]) -> usize {
     let written = told.iter().map(|told| match told {
         RelayEvent::Chat(event) => serde_json::to_string(event),
         RelayEvent::Agent(event) => serde_json::to_string(event),
-        RelayEvent::Asked(event) => serde_json::to_string(event),
-        RelayEvent::Answered(event) => serde_json::to_string(event),
+        RelayEvent::ApprovalRequested(event) => serde_json::to_string(event),
+        RelayEvent::ApprovalResolved(event) => serde_json::to_string(event),
     });
     written.map(|written| written.unwrap().len()).sum()
 }
@@ -359,14 +365,15 @@ fn one_reply_fits_into_what_may_wait_whatever_it_consists_of() {
     for character in ["x", "\u{1}", "\"", "é", "🦀"] {
         let long = character.repeat(9 * 1024 * 1024 / character.len());
         let thought = EventKind::Thought { text: long.clone() };
-        let events = ledger("r", [prompt(), thought, text(&long), ended(RunOutcome::Completed)]);
-        let told = heard(&mut relay(ALL), &events);
+        let events =
+            run_ledger("r", [prompt(), thought, text(&long), run_ended(RunOutcome::Completed)]);
+        let told = relay_events(&mut relay(ALL), &events);
         let bytes = sent_bytes(&told);
         assert!(bytes < limits.buffered_bytes_max * 7 / 8, "{character:?}: {bytes}");
         let largest = told.iter().map(|one| sent_bytes(std::slice::from_ref(one))).max();
         assert!(largest.unwrap() < limits.payload_bytes_max, "{character:?}: {largest:?}");
         // As much of it as fits is there.
-        assert!(bridge(&told).starts_with(&character.repeat(100_000)), "{character:?}");
+        assert!(bridge_text(&told).starts_with(&character.repeat(100_000)), "{character:?}");
     }
 }
 
@@ -374,7 +381,7 @@ fn one_reply_fits_into_what_may_wait_whatever_it_consists_of() {
 fn while_much_waits_text_is_held_back_and_the_end_has_it_all() {
     let mut relay = relay(ALL);
     let mut told = Vec::new();
-    let events = ledger(
+    let events = run_ledger(
         "r",
         [
             prompt(),
@@ -382,27 +389,31 @@ fn while_much_waits_text_is_held_back_and_the_end_has_it_all() {
             tool_started("a"),
             tool_ended("a", ToolCallStatus::Completed),
             text("two"),
-            ended(RunOutcome::Completed),
+            run_ended(RunOutcome::Completed),
         ],
     );
     for event in &events {
-        relay.hear(event, SendCapacity::Little, &mut told);
+        relay.handle_event(event, SendCapacity::Low, &mut told);
     }
     assert_eq!(deltas(&told), [""; 0]);
-    assert_eq!(bridge(&told), "one\n\ntwo");
+    assert_eq!(bridge_text(&told), "one\n\ntwo");
 }
 
 #[test]
 fn questions_are_only_for_whoever_may_answer() {
-    let mut events = ledger("r", [prompt(), asked(), answered("expired"), asked()]);
+    let mut events = run_ledger(
+        "r",
+        [prompt(), approval_requested(), approval_resolved("expired"), approval_requested()],
+    );
     // Also where no run is named.
     events[3].run = None;
-    let told = heard(&mut relay(ALL), &events);
-    let about_questions =
-        |told: &&RelayEvent| matches!(told, RelayEvent::Asked(_) | RelayEvent::Answered(_));
+    let told = relay_events(&mut relay(ALL), &events);
+    let about_questions = |told: &&RelayEvent| {
+        matches!(told, RelayEvent::ApprovalRequested(_) | RelayEvent::ApprovalResolved(_))
+    };
     assert_eq!(told.iter().filter(about_questions).count(), 3);
-    assert!(lines(&told).contains(r#"exec.approval.resolved {"id":"q1","decision":"deny""#));
+    assert!(wire_lines(&told).contains(r#"exec.approval.resolved {"id":"q1","decision":"deny""#));
     let deaf = RelayInterest { tools: true, approvals: false };
-    let told = heard(&mut relay(deaf), &events);
+    let told = relay_events(&mut relay(deaf), &events);
     assert_eq!(told.iter().filter(about_questions).count(), 0);
 }

@@ -27,7 +27,7 @@ pub(crate) struct RunFailure {
 }
 
 /// Why a run failed; `None` where it did not, or was stopped.
-pub(crate) fn why_it_ended(end: &RunOutcome) -> Option<RunFailure> {
+pub(crate) fn run_failure(end: &RunOutcome) -> Option<RunFailure> {
     let (message, kind, detail) = match end {
         RunOutcome::Completed
         | RunOutcome::MaxTokens
@@ -35,7 +35,7 @@ pub(crate) fn why_it_ended(end: &RunOutcome) -> Option<RunFailure> {
         | RunOutcome::Aborted { .. } => return None,
         RunOutcome::Refused { message } => (message.as_str(), "refusal", "refusal"),
         RunOutcome::Failed { kind, message } => {
-            (message.as_str(), family_kind(kind), kind.as_str())
+            (message.as_str(), openclaw_error_kind(kind), kind.as_str())
         }
         RunOutcome::Interrupted => (INTERRUPTED, "unknown", "interrupted"),
     };
@@ -50,18 +50,18 @@ pub(crate) fn why_it_ended(end: &RunOutcome) -> Option<RunFailure> {
 const INTERRUPTED: &str = "zero was stopped in the middle of this run; what was shown is kept and \
                            nothing was repeated: send the prompt again to go on";
 
-fn family_kind(kind: &str) -> &'static str {
+fn openclaw_error_kind(kind: &str) -> &'static str {
     let known = ["refusal", "timeout", "rate_limit", "context_length"];
     known.into_iter().find(|known| *known == kind).unwrap_or("unknown")
 }
 
 /// The state that ends a run.
-pub(super) fn last_state(
+pub(super) fn final_chat_state(
     end: &RunOutcome,
     usage: &TokenUsage,
     message: Option<ChatMessage>,
 ) -> ChatRunState {
-    if let Some(failure) = why_it_ended(end) {
+    if let Some(failure) = run_failure(end) {
         return ChatRunState::Error {
             error_message: failure.message,
             error_kind: Some(failure.kind.to_owned()),
@@ -74,19 +74,19 @@ pub(super) fn last_state(
     }
     let stop_reason = match end {
         RunOutcome::Aborted { by } => {
-            let (stop_reason, error_message) = (Some(by.clone()), why_stopped(by));
+            let (stop_reason, error_message) = (Some(by.clone()), stop_message(by));
             return ChatRunState::Aborted { message, stop_reason, error_message };
         }
         RunOutcome::MaxTokens => "max_tokens",
         RunOutcome::MaxTurns { .. } => "max_turns",
         _ => "stop",
     };
-    let usage = Some(self::usage(usage));
+    let usage = Some(self::usage_json(usage));
     ChatRunState::Final { message, stop_reason: Some(stop_reason.to_owned()), usage }
 }
 
 /// What people are told of a run that they did not stop themselves.
-fn why_stopped(by: &str) -> Option<String> {
+fn stop_message(by: &str) -> Option<String> {
     let why = match by {
         "rpc" => return None,
         "shutdown" => "zero is shutting down; send the prompt again when it is back".to_owned(),
@@ -98,7 +98,7 @@ fn why_stopped(by: &str) -> Option<String> {
 }
 
 /// What a run took.
-pub(super) fn usage(usage: &TokenUsage) -> Value {
+pub(super) fn usage_json(usage: &TokenUsage) -> Value {
     let mut words = json!({
         "input": usage.input_tokens,
         "output": usage.output_tokens,
@@ -113,7 +113,7 @@ pub(super) fn usage(usage: &TokenUsage) -> Value {
 }
 
 /// A reply; `None` when nothing was said.
-pub(super) fn message(thoughts: &str, text: &str, timestamp: i64) -> Option<ChatMessage> {
+pub(super) fn reply_message(thoughts: &str, text: &str, timestamp: i64) -> Option<ChatMessage> {
     let mut content = Vec::new();
     if !thoughts.is_empty() {
         content.push(ChatBlock::Thinking { thinking: thoughts.to_owned() });
@@ -138,7 +138,7 @@ pub(super) fn partial_result(progress: Option<&str>) -> OpenClawToolResult {
     OpenClawToolResult { is_error: None, content, details: json!({}) }
 }
 
-pub(super) fn result(
+pub(super) fn tool_result(
     status: ToolCallStatus,
     content: &[ResultContent],
     display: Option<&CallDisplay>,
@@ -157,7 +157,7 @@ pub(super) fn result(
 }
 
 /// What is asked, as the family sees it: every call looks like a command.
-pub(super) fn asked(
+pub(super) fn approval_requested(
     request: &ApprovalRequest,
     about: &RelaySessionInfo,
     run: Option<&RunId>,
@@ -166,14 +166,14 @@ pub(super) fn asked(
     ApprovalRequestedEvent {
         id: request.id.clone(),
         request: ApprovalRequestInfo {
-            command: command_of(request),
+            command: approval_command(request),
             cwd: request.cwd.clone(),
             host: about.host.clone(),
             session_key: about.key.clone(),
             agent_id: about.agent.clone(),
             run_id: run.map(ToString::to_string),
             tool_call_id: request.call.clone(),
-            allowed_decisions: decisions_of(request),
+            allowed_decisions: allowed_decisions(request),
         },
         created_at_ms,
         expires_at_ms: request.expires_ms,
@@ -181,27 +181,32 @@ pub(super) fn asked(
 }
 
 /// The same as a run tells it. To the family every question is about a command.
-pub(super) fn approval(request: &ApprovalRequest, about: &RelaySessionInfo) -> Value {
+pub(super) fn approval_json(request: &ApprovalRequest, about: &RelaySessionInfo) -> Value {
     json!({
         "phase": "requested", "kind": "exec", "status": "pending",
         "approvalId": request.id, "toolCallId": request.call,
-        "command": command_of(request), "host": about.host, "title": request.title,
+        "command": approval_command(request), "host": about.host, "title": request.title,
     })
 }
 
 /// The answer, as the family sees it.
-pub(super) fn answered(id: &str, answer: &str, by: &str, ts: i64) -> ApprovalResolvedEvent {
+pub(super) fn approval_resolved(
+    id: &str,
+    answer: &str,
+    by: &str,
+    ts: i64,
+) -> ApprovalResolvedEvent {
     let (id, resolved_by) = (id.to_owned(), by.to_owned());
-    ApprovalResolvedEvent { id, decision: decision_of(answer), resolved_by, ts }
+    ApprovalResolvedEvent { id, decision: parse_decision(answer), resolved_by, ts }
 }
 
 /// The commands of a call, or what it will do where it runs none.
-pub(crate) fn command_of(request: &ApprovalRequest) -> String {
+pub(crate) fn approval_command(request: &ApprovalRequest) -> String {
     if request.commands.is_empty() { request.title.clone() } else { request.commands.join("\n") }
 }
 
 /// What may be answered. Whoever is asked can always say no.
-pub(crate) fn decisions_of(request: &ApprovalRequest) -> Vec<ExecApprovalDecision> {
+pub(crate) fn allowed_decisions(request: &ApprovalRequest) -> Vec<ExecApprovalDecision> {
     let offered = |id: &str| request.options.iter().any(|option| option.id == id);
     let mut decisions = Vec::new();
     if offered("allow_once") {
@@ -215,7 +220,7 @@ pub(crate) fn decisions_of(request: &ApprovalRequest) -> Vec<ExecApprovalDecisio
 }
 
 /// An answer in the family's words: what allows nothing denies.
-pub(super) fn decision_of(answer: &str) -> ExecApprovalDecision {
+pub(super) fn parse_decision(answer: &str) -> ExecApprovalDecision {
     match answer {
         "allow_once" => ExecApprovalDecision::AllowOnce,
         "allow_always" => ExecApprovalDecision::AllowAlways,
@@ -230,12 +235,12 @@ mod tests {
     #[track_caller]
     fn check(end: RunOutcome, expected: Value) {
         let mut state =
-            serde_json::to_value(last_state(&end, &TokenUsage::default(), None)).unwrap();
+            serde_json::to_value(final_chat_state(&end, &TokenUsage::default(), None)).unwrap();
         state.as_object_mut().unwrap().remove("usage");
         assert_eq!(state, expected, "{end:?}");
     }
 
-    fn failed(kind: &str) -> RunOutcome {
+    fn failed_run(kind: &str) -> RunOutcome {
         RunOutcome::Failed { kind: kind.to_owned(), message: "why".to_owned() }
     }
 
@@ -258,10 +263,10 @@ mod tests {
         );
         let error = |kind: &str, detail: &str, message: &str| json!({"state": "error", "errorMessage": message, "errorKind": kind, "errorDetail": {"providerErrorType": detail}});
         for kind in ["timeout", "rate_limit", "context_length", "refusal"] {
-            check(failed(kind), error(kind, kind, "why"));
+            check(failed_run(kind), error(kind, kind, "why"));
         }
         for kind in ["auth", "network", "server", "store", "tool_host", "internal"] {
-            check(failed(kind), error("unknown", kind, "why"));
+            check(failed_run(kind), error("unknown", kind, "why"));
         }
         check(RunOutcome::Interrupted, error("unknown", "interrupted", INTERRUPTED));
         let refused = |message: &str| RunOutcome::Refused { message: message.to_owned() };
@@ -272,9 +277,9 @@ mod tests {
     #[test]
     fn what_allows_nothing_denies() {
         for answer in ["reject_once", "reject_always", "expired", "cancelled", "", "allow"] {
-            assert_eq!(decision_of(answer), ExecApprovalDecision::Deny, "{answer}");
+            assert_eq!(parse_decision(answer), ExecApprovalDecision::Deny, "{answer}");
         }
-        assert_eq!(decision_of("allow_once"), ExecApprovalDecision::AllowOnce);
-        assert_eq!(decision_of("allow_always"), ExecApprovalDecision::AllowAlways);
+        assert_eq!(parse_decision("allow_once"), ExecApprovalDecision::AllowOnce);
+        assert_eq!(parse_decision("allow_always"), ExecApprovalDecision::AllowAlways);
     }
 }

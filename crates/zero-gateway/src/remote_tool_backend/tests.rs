@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::testing::{SentFrames, outbox};
+use crate::testing::{SentFrames, send_queue};
 use serde_json::{Value, json};
 use zero_core::SessionId;
 use zero_session::event::ResultContent;
@@ -23,17 +23,17 @@ struct RemoteBackendFixture {
 struct CallLog(Mutex<Vec<String>>);
 
 impl CallObserver for CallLog {
-    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
-        let note = format!("{title} {} {}", kind.word(), locations.len());
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+        let note = format!("{title} {} {}", kind.as_str(), locations.len());
         self.0.lock().unwrap().push(note);
     }
 
-    fn progress(&self, message: String) {
+    fn on_progress(&self, message: String) {
         self.0.lock().unwrap().push(message);
     }
 }
 
-fn rig() -> RemoteBackendFixture {
+fn fixture() -> RemoteBackendFixture {
     let session = SessionRecord {
         id: SessionId::new("sess_1").unwrap(),
         key: SessionKey::resolve("main", "main").unwrap(),
@@ -52,7 +52,7 @@ fn rig() -> RemoteBackendFixture {
         usage: Default::default(),
         context_tokens: None,
     };
-    let (outbox, frames) = outbox();
+    let (outbox, frames) = send_queue();
     let gone = CancellationToken::new();
     let hands = RemoteToolBackend::new(&session, "laptop", outbox, gone.clone(), Duration::ZERO);
     RemoteBackendFixture {
@@ -73,7 +73,7 @@ fn offer(dialect: &str, tools: &[&str]) -> ToolOffer {
         kind: ToolKind::Read,
         read_only: true,
     };
-    ToolOffer::of(ToolsOfferParams {
+    ToolOffer::from_params(ToolsOfferParams {
         session_key: "main".to_owned(),
         dialect: dialect.to_owned(),
         cwd: "/w".to_owned(),
@@ -108,36 +108,36 @@ fn call(id: &str, tool: &str) -> BackendCall {
     }
 }
 
-fn words(end: &BackendResult) -> (ToolCallStatus, &str) {
+fn result_text(end: &BackendResult) -> (ToolCallStatus, &str) {
     let [ResultContent::Text { text }] = end.content.as_slice() else { panic!("{end:?}") };
     (end.status, text)
 }
 
 impl RemoteBackendFixture {
     /// Has offered `read` in the dialect of the calls.
-    fn ready() -> Self {
-        let rig = rig();
-        rig.hands.offer(offer("acp", &["read"]));
+    fn with_offer() -> Self {
+        let rig = fixture();
+        rig.hands.set_offer(offer("acp", &["read"]));
         rig
     }
 
-    fn ask(&self, id: &str, tool: &str) -> tokio::task::JoinHandle<BackendResult> {
+    fn start_call(&self, id: &str, tool: &str) -> tokio::task::JoinHandle<BackendResult> {
         let (hands, cancel) = (Arc::clone(&self.hands), self.cancel.clone());
         let (call, watch) = (call(id, tool), Arc::clone(&self.heard));
         tokio::spawn(async move { hands.call(call, cancel, watch).await })
     }
 
-    async fn event(&mut self) -> (String, Value) {
-        let frame = self.frames.event().await;
+    async fn next_event(&mut self) -> (String, Value) {
+        let frame = self.frames.next_event().await;
         (frame.event, frame.payload.unwrap())
     }
 }
 
 #[tokio::test]
 async fn a_call_goes_there_and_its_result_comes_back() {
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    let (name, payload) = rig.event().await;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    let (name, payload) = rig.next_event().await;
     assert_eq!(name, "tools/use");
     let expected = json!({
         "sessionId": "sess_1", "toolCallId": "c1", "toolName": "read", "input": {"path": "a"}
@@ -150,160 +150,163 @@ async fn a_call_goes_there_and_its_result_comes_back() {
         message: message.map(str::to_owned),
         ..ToolsProgressParams::default()
     };
-    rig.hands.progress(progress(Some("Read a"), None)).unwrap();
-    rig.hands.progress(progress(None, Some("half\u{1b}[2J"))).unwrap();
-    rig.hands.progress(progress(Some("Rm\n\u{202e}a"), None)).unwrap();
-    let nothing = rig.hands.progress(progress(None, None)).unwrap_err();
+    rig.hands.handle_progress(progress(Some("Read a"), None)).unwrap();
+    rig.hands.handle_progress(progress(None, Some("half\u{1b}[2J"))).unwrap();
+    rig.hands.handle_progress(progress(Some("Rm\n\u{202e}a"), None)).unwrap();
+    let nothing = rig.hands.handle_progress(progress(None, None)).unwrap_err();
     assert!(nothing.message.contains("at least one of title and message"), "{}", nothing.message);
-    rig.hands.result(result("c1", "the text", false)).unwrap();
-    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Completed, "the text"));
+    rig.hands.handle_result(result("c1", "the text", false)).unwrap();
+    assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "the text"));
     assert_eq!(*rig.heard.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm  a read 0"]);
 }
 
 #[tokio::test]
 async fn a_call_that_ends_at_once_says_with_its_end_what_it_was() {
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    rig.event().await;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    rig.next_event().await;
     let (title, kind) = (Some("Delete\n\u{202e}a".to_owned()), Some(ToolKind::Delete));
-    rig.hands.result(ToolsResultParams { title, kind, ..result("c1", "done", false) }).unwrap();
-    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Completed, "done"));
+    rig.hands
+        .handle_result(ToolsResultParams { title, kind, ..result("c1", "done", false) })
+        .unwrap();
+    assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "done"));
     assert_eq!(*rig.heard.0.lock().unwrap(), ["Delete  a delete 0"]);
 }
 
 #[tokio::test]
 async fn a_call_is_answered_once_and_only_if_it_was_asked() {
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    rig.event().await;
-    let refused = |call: &str| rig.hands.result(result(call, "x", false)).unwrap_err().message;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    rig.next_event().await;
+    let refused =
+        |call: &str| rig.hands.handle_result(result(call, "x", false)).unwrap_err().message;
     assert!(refused("c2").starts_with("nobody waits for call `c2` here"));
-    rig.hands.result(result("c1", "first", true)).unwrap();
+    rig.hands.handle_result(result("c1", "first", true)).unwrap();
     assert!(refused("c1").starts_with("nobody waits for call `c1` here"));
-    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Failed, "first"));
+    assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Failed, "first"));
 }
 
 #[tokio::test]
 async fn a_host_that_vanishes_settles_its_calls() {
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    rig.event().await;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    rig.next_event().await;
     rig.gone.cancel();
     let end = asked.await.unwrap();
-    let (status, text) = words(&end);
+    let (status, text) = result_text(&end);
     assert_eq!(status, ToolCallStatus::Failed);
     assert!(text.contains("laptop went away; whether it happened is not known"), "{text}");
-    assert!(rig.hands.calls().is_empty());
+    assert!(rig.hands.lock_calls().is_empty());
     // Later ones are not even asked.
-    let end = rig.ask("c2", "read").await.unwrap();
-    assert!(words(&end).1.contains("which is not connected"), "{end:?}");
-    let away = ToolBackendError::Away { host: "laptop".to_owned() };
+    let end = rig.start_call("c2", "read").await.unwrap();
+    assert!(result_text(&end).1.contains("which is not connected"), "{end:?}");
+    let away = ToolBackendError::ClientDisconnected { host: "laptop".to_owned() };
     assert_eq!(rig.hands.set_mode(PermissionMode::Plan).await, Err(away.clone()));
-    assert_eq!(rig.hands.bench(DialectName::Qwen).await, Err(away));
+    assert_eq!(rig.hands.load_catalog(DialectName::Qwen).await, Err(away));
 }
 
 #[tokio::test]
 async fn a_host_that_is_replaced_hears_it_and_its_calls_are_settled() {
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    rig.event().await;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    rig.next_event().await;
     rig.hands.displace("desktop");
     rig.hands.displace("phone");
     let end = asked.await.unwrap();
-    assert!(words(&end).1.contains("whether it happened is not known"), "{end:?}");
-    let (name, payload) = rig.event().await;
+    assert!(result_text(&end).1.contains("whether it happened is not known"), "{end:?}");
+    let (name, payload) = rig.next_event().await;
     let expected =
         json!({"sessionKey": "agent:main:main", "sessionId": "sess_1", "host": "desktop"});
     assert_eq!((name.as_str(), payload), ("tools/displaced", expected));
-    assert_eq!((rig.hands.displaced_by(), rig.hands.is_there()), (Some("desktop"), false));
-    assert!(rig.hands.result(result("c1", "late", false)).is_err());
+    assert_eq!((rig.hands.displaced_by(), rig.hands.is_attached()), (Some("desktop"), false));
+    assert!(rig.hands.handle_result(result("c1", "late", false)).is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_ends_as_the_host_says_or_soon() {
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    rig.event().await;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    rig.next_event().await;
     rig.cancel.cancel();
-    let (name, payload) = rig.event().await;
+    let (name, payload) = rig.next_event().await;
     assert_eq!((name.as_str(), &payload["toolCallId"]), ("tools/cancel", &json!("c1")));
     let stopped = ToolsResultParams {
         status: Some(ToolCallStatus::Cancelled),
         ..result("c1", "stopped", true)
     };
-    rig.hands.result(stopped).unwrap();
-    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Cancelled, "stopped"));
+    rig.hands.handle_result(stopped).unwrap();
+    assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Cancelled, "stopped"));
 
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    rig.event().await;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    rig.next_event().await;
     rig.cancel.cancel();
     let end = asked.await.unwrap();
-    assert_eq!(words(&end).0, ToolCallStatus::Cancelled);
-    assert!(words(&end).1.contains("did not say within 5 s"), "{end:?}");
-    assert!(rig.hands.result(result("c1", "late", false)).is_err());
+    assert_eq!(result_text(&end).0, ToolCallStatus::Cancelled);
+    assert!(result_text(&end).1.contains("did not say within 5 s"), "{end:?}");
+    assert!(rig.hands.handle_result(result("c1", "late", false)).is_err());
 }
 
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_taken_back() {
-    let mut rig = RemoteBackendFixture::ready();
-    let asked = rig.ask("c1", "read");
-    rig.event().await;
+    let mut rig = RemoteBackendFixture::with_offer();
+    let asked = rig.start_call("c1", "read");
+    rig.next_event().await;
     asked.abort();
-    assert_eq!(rig.event().await.0, "tools/cancel");
-    assert!(rig.hands.calls().is_empty());
+    assert_eq!(rig.next_event().await.0, "tools/cancel");
+    assert!(rig.hands.lock_calls().is_empty());
 }
 
 #[tokio::test]
 async fn only_what_is_offered_is_asked_for() {
-    let rig = RemoteBackendFixture::ready();
-    let end = rig.ask("c1", "rm").await.unwrap();
+    let rig = RemoteBackendFixture::with_offer();
+    let end = rig.start_call("c1", "rm").await.unwrap();
     assert_eq!(
-        words(&end),
+        result_text(&end),
         (ToolCallStatus::Failed, "there is no tool `rm` with the tool host laptop now")
     );
     rig.cancel.cancel();
-    let end = rig.ask("c1", "read").await.unwrap();
-    assert_eq!(words(&end), (ToolCallStatus::Cancelled, "stopped before it was begun"));
+    let end = rig.start_call("c1", "read").await.unwrap();
+    assert_eq!(result_text(&end), (ToolCallStatus::Cancelled, "stopped before it was begun"));
 }
 
 #[tokio::test]
 async fn calls_and_results_are_bounded() {
-    let mut rig = RemoteBackendFixture::ready();
+    let mut rig = RemoteBackendFixture::with_offer();
     let mut asked = Vec::new();
     for n in 0..CALLS_MAX {
-        asked.push(rig.ask(&format!("c{n}"), "read"));
-        rig.event().await;
+        asked.push(rig.start_call(&format!("c{n}"), "read"));
+        rig.next_event().await;
     }
-    let end = rig.ask("more", "read").await.unwrap();
-    assert!(words(&end).1.contains("has 64 calls at work"), "{end:?}");
+    let end = rig.start_call("more", "read").await.unwrap();
+    assert!(result_text(&end).1.contains("has 64 calls at work"), "{end:?}");
     let large = "x".repeat(RESULT_BYTES_MAX);
-    let refused = rig.hands.result(result("c0", &large, false)).unwrap_err();
+    let refused = rig.hands.handle_result(result("c0", &large, false)).unwrap_err();
     assert!(refused.message.contains("settled as failed"), "{}", refused.message);
     let end = asked.swap_remove(0).await.unwrap();
-    assert_eq!(words(&end).0, ToolCallStatus::Failed);
-    assert!(words(&end).1.contains("ask for less at a time"), "{end:?}");
+    assert_eq!(result_text(&end).0, ToolCallStatus::Failed);
+    assert!(result_text(&end).1.contains("ask for less at a time"), "{end:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn tools_are_wanted_in_a_dialect_and_waited_for() {
-    let mut rig = rig();
-    let terms = rig.hands.begin(None, Some(PermissionMode::Plan));
+    let mut rig = fixture();
+    let terms = rig.hands.set_initial_terms(None, Some(PermissionMode::Plan));
     assert_eq!((terms.dialect.as_str(), terms.mode.as_deref()), ("canonical", Some("plan")));
     let hands = Arc::clone(&rig.hands);
-    let bench = tokio::spawn(async move { hands.bench(DialectName::Acp).await });
-    let (name, payload) = rig.event().await;
+    let bench = tokio::spawn(async move { hands.load_catalog(DialectName::Acp).await });
+    let (name, payload) = rig.next_event().await;
     assert_eq!((name.as_str(), &payload["dialect"]), ("tools/terms", &json!("acp")));
-    rig.hands.offer(offer("canonical", &["Read"]));
-    rig.hands.offer(offer("acp", &["read"]));
+    rig.hands.set_offer(offer("canonical", &["Read"]));
+    rig.hands.set_offer(offer("acp", &["read"]));
     let bench = bench.await.unwrap().unwrap();
     assert_eq!((bench.tools[0].name.as_str(), bench.cwd), ("read", PathBuf::from("/w")));
     // One that never offers it is not waited for forever.
-    let error = rig.hands.bench(DialectName::Qwen).await.unwrap_err();
+    let error = rig.hands.load_catalog(DialectName::Qwen).await.unwrap_err();
     assert!(error.to_string().contains("in the dialect `qwen` within 15 s"), "{error}");
-    rig.event().await;
+    rig.next_event().await;
     rig.hands.set_mode(PermissionMode::Auto).await.unwrap();
-    assert_eq!(rig.event().await.1["mode"], "auto");
+    assert_eq!(rig.next_event().await.1["mode"], "auto");
 }
 
 #[test]
@@ -316,6 +319,6 @@ fn an_error_cannot_be_called_a_success() {
         (Some(ToolCallStatus::Cancelled), false, ToolCallStatus::Cancelled),
     ] {
         let params = ToolsResultParams { status, ..result("c", "x", is_error) };
-        assert_eq!(end_of(params).status, expected, "{status:?} {is_error}");
+        assert_eq!(to_tool_result(params).status, expected, "{status:?} {is_error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Every entry is heard once, whatever was missed on the way.
 
 use super::*;
-use crate::testing::{SentFrames, outbox, run, sessions};
+use crate::testing::{SentFrames, run_id, send_queue, sessions};
 use serde_json::Value;
 use tempfile::TempDir;
 use zero_core::event::{RunOutcome, TokenUsage};
@@ -29,15 +29,15 @@ impl WatcherFixture {
             ..OpenSessionOptions::default()
         };
         let session = sessions.open(wanted).await.unwrap();
-        let (outbox, frames) = outbox();
+        let (outbox, frames) = send_queue();
         let gone = CancellationToken::new();
         let watch = WatchHandle::start(sessions.clone(), outbox, audience, gone.clone());
         Self { sessions, session, watch, frames, gone, _folder: folder }
     }
 
     /// Writes entries down, as a run does, and gives them their numbers.
-    async fn write(&self, whats: Vec<EventKind>) -> Vec<Arc<Event>> {
-        let entry = |what| NewEvent { run: Some(run("r")), time_ms: 5, what };
+    async fn append(&self, whats: Vec<EventKind>) -> Vec<Arc<Event>> {
+        let entry = |what| NewEvent { run: Some(run_id("r")), time_ms: 5, what };
         let entries = whats.into_iter().map(entry).collect();
         let events = self.sessions.store().append(&self.session.id, entries).await.unwrap();
         events.into_iter().map(Arc::new).collect()
@@ -47,8 +47,8 @@ impl WatcherFixture {
         self.sessions.bus().publish(&self.session.id, events);
     }
 
-    async fn payload(&mut self) -> Value {
-        self.frames.event().await.payload.unwrap()
+    async fn next_payload(&mut self) -> Value {
+        self.frames.next_event().await.payload.unwrap()
     }
 }
 
@@ -60,22 +60,22 @@ fn text(text: &str) -> EventKind {
     EventKind::Text { text: text.to_owned() }
 }
 
-fn ended() -> EventKind {
+fn run_ended() -> EventKind {
     EventKind::RunEnded { end: RunOutcome::Completed, usage: TokenUsage::default() }
 }
 
 #[tokio::test]
 async fn a_client_of_our_own_hears_the_entries_as_they_are() {
-    let mut rig = WatcherFixture::start(WatchAudience::Zero).await;
-    let early = rig.write(vec![prompt()]).await;
-    let last = rig.watch.hear(&rig.session).await.unwrap();
+    let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
+    let early = rig.append(vec![prompt()]).await;
+    let last = rig.watch.watch(&rig.session).await.unwrap();
     assert_eq!(last, early.last().unwrap().seq);
-    let events = rig.write(vec![text("Hi"), ended()]).await;
+    let events = rig.append(vec![text("Hi"), run_ended()]).await;
     rig.publish(&early);
     rig.publish(&events);
     let mut lines = Vec::new();
     for _ in 0..events.len() {
-        let frame = rig.frames.event().await;
+        let frame = rig.frames.next_event().await;
         lines.push(format!("{} {}", frame.event, frame.payload.unwrap()));
     }
     let lines = lines.join("\n").replace(&format!("\"seq\":{}", last + 1), "\"seq\":N+1");
@@ -85,26 +85,26 @@ async fn a_client_of_our_own_hears_the_entries_as_they_are() {
 
 #[tokio::test]
 async fn what_the_bus_dropped_is_read_from_the_store() {
-    let mut rig = WatcherFixture::start(WatchAudience::Zero).await;
-    let last = rig.watch.hear(&rig.session).await.unwrap();
-    let events = rig.write(vec![prompt(), text("a"), text("b"), ended()]).await;
+    let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
+    let last = rig.watch.watch(&rig.session).await.unwrap();
+    let events = rig.append(vec![prompt(), text("a"), text("b"), run_ended()]).await;
     rig.publish(&events[3..]);
     for seq in last + 1..=last + 4 {
-        assert_eq!(rig.payload().await["event"]["seq"], seq);
+        assert_eq!(rig.next_payload().await["event"]["seq"], seq);
     }
 }
 
 #[tokio::test]
 async fn an_ear_that_was_full_misses_nothing_not_even_the_end() {
-    let mut rig = WatcherFixture::start(WatchAudience::Family(RelayInterest::default())).await;
-    rig.watch.hear(&rig.session).await.unwrap();
+    let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
+    rig.watch.watch(&rig.session).await.unwrap();
     let many = ENTRIES_MAX * 2;
-    let whats = std::iter::once(prompt()).chain((0..many).map(|_| text("x"))).chain([ended()]);
-    let events = rig.write(whats.collect()).await;
+    let whats = std::iter::once(prompt()).chain((0..many).map(|_| text("x"))).chain([run_ended()]);
+    let events = rig.append(whats.collect()).await;
     // All at once: the task cannot take any of them meanwhile, and nothing comes after the end.
     rig.publish(&events);
     loop {
-        let frame = rig.frames.event().await;
+        let frame = rig.frames.next_event().await;
         let payload = frame.payload.unwrap();
         if payload["state"] == "final" {
             let said = payload["message"]["content"][0]["text"].as_str().unwrap();
@@ -116,34 +116,34 @@ async fn an_ear_that_was_full_misses_nothing_not_even_the_end() {
 
 #[tokio::test]
 async fn held_text_is_told_soon_without_anything_else_happening() {
-    let mut rig = WatcherFixture::start(WatchAudience::Family(RelayInterest::default())).await;
-    rig.watch.hear(&rig.session).await.unwrap();
-    let events = rig.write(vec![prompt(), text(&"x".repeat(100_000)), text("y")]).await;
+    let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
+    rig.watch.watch(&rig.session).await.unwrap();
+    let events = rig.append(vec![prompt(), text(&"x".repeat(100_000)), text("y")]).await;
     rig.publish(&events[..2]);
-    while rig.payload().await["state"] != "delta" {}
+    while rig.next_payload().await["state"] != "delta" {}
     rig.publish(&events[2..]);
-    let mut payload = rig.payload().await;
+    let mut payload = rig.next_payload().await;
     while payload["state"] != "delta" {
-        payload = rig.payload().await;
+        payload = rig.next_payload().await;
     }
     assert_eq!(payload["deltaText"], "y");
 }
 
 #[tokio::test]
 async fn nothing_is_heard_of_what_was_forgotten() {
-    let mut rig = WatcherFixture::start(WatchAudience::Zero).await;
-    rig.watch.hear(&rig.session).await.unwrap();
-    rig.watch.forget(&rig.session.id).await;
-    let unheard = rig.write(vec![prompt()]).await;
+    let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
+    rig.watch.watch(&rig.session).await.unwrap();
+    rig.watch.unwatch(&rig.session.id).await;
+    let unheard = rig.append(vec![prompt()]).await;
     rig.publish(&unheard);
-    let last = rig.watch.hear(&rig.session).await.unwrap();
+    let last = rig.watch.watch(&rig.session).await.unwrap();
     assert_eq!(last, unheard.last().unwrap().seq);
-    let heard = rig.write(vec![ended()]).await;
+    let heard = rig.append(vec![run_ended()]).await;
     rig.publish(&heard);
-    assert_eq!(rig.payload().await["event"]["seq"], last + 1);
+    assert_eq!(rig.next_payload().await["event"]["seq"], last + 1);
     rig.gone.cancel();
     // The task drops its end of the queue when it ends.
-    while rig.watch.hear(&rig.session).await.is_ok() {
+    while rig.watch.watch(&rig.session).await.is_ok() {
         tokio::task::yield_now().await;
     }
 }

@@ -23,13 +23,13 @@ fn offer(change: impl FnOnce(&mut Value)) -> ToolsOfferParams {
 #[track_caller]
 fn check(at: &str, value: Value, expected: &str) {
     let params = offer(|offer| *offer.pointer_mut(at).unwrap() = value);
-    let why = ToolOffer::of(params).unwrap_err().message;
+    let why = ToolOffer::from_params(params).unwrap_err().message;
     assert_eq!(why, format!("invalid tools/offer params: {expected}"), "{at}");
 }
 
 #[test]
 fn a_sound_offer_is_taken_as_it_is() {
-    let ToolOffer { dialect, bench } = ToolOffer::of(offer(|_| {})).unwrap();
+    let ToolOffer { dialect, bench } = ToolOffer::from_params(offer(|_| {})).unwrap();
     assert_eq!(dialect, DialectName::Canonical);
     let names: Vec<&str> = bench.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["Read", "git__log"]);
@@ -41,7 +41,7 @@ fn a_sound_offer_is_taken_as_it_is() {
             offer[field] = value;
         }
     });
-    assert!(ToolOffer::of(nothing).is_ok());
+    assert!(ToolOffer::from_params(nothing).is_ok());
 }
 
 #[test]
@@ -135,6 +135,6 @@ fn there_is_only_so_much_in_an_offer() {
         "system: it has 5000 characters, more than 4096; shorten it",
     );
     let large = offer(|offer| offer["system"] = json!("x".repeat(OFFER_BYTES_MAX)));
-    let why = ToolOffer::of(large).unwrap_err().message;
+    let why = ToolOffer::from_params(large).unwrap_err().message;
     assert!(why.ends_with("bytes, more than 4194304; offer less"), "{why}");
 }

@@ -6,10 +6,12 @@ use serde_json::json;
 use zero_gateway::{AuthConfig, Gateway, GatewayServeError, PlaintextPolicy, TlsIdentity};
 use zero_wire::method::TokenScope;
 
-use crate::raw_gateway::{self, ADMIN, READER, RawGateway, connect_params, elsewhere, someone};
-use crate::tls::certificate;
+use crate::raw_gateway::{
+    self, ADMIN, READER, RawGateway, connect_params, non_loopback_address, principal,
+};
+use crate::tls::self_signed;
 
-fn upgrade(target: &str, headers: &str) -> String {
+fn upgrade_request(target: &str, headers: &str) -> String {
     format!(
         "GET {target} HTTP/1.1\r\n{headers}Connection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -34,9 +36,9 @@ async fn a_foreign_page_or_name_never_gets_a_websocket() {
         ("", 403),
     ];
     for (headers, expected) in rows {
-        assert_eq!(rig.http(&upgrade("/", headers)).await.0, expected, "{headers}");
+        assert_eq!(rig.http(&upgrade_request("/", headers)).await.0, expected, "{headers}");
     }
-    let named_twice = upgrade("http://evil.example/", "Host: localhost\r\n");
+    let named_twice = upgrade_request("http://evil.example/", "Host: localhost\r\n");
     assert_eq!(rig.http(&named_twice).await.0, 403);
     for path in ["/healthz", "/readyz", "/metrics"] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n");
@@ -51,7 +53,7 @@ async fn a_token_in_the_url_is_not_read() {
     let url = format!("ws://localhost/?token={ADMIN}&auth={ADMIN}");
     let (websocket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
     let mut client = raw_gateway::RawClient { websocket, challenge: json!(null) };
-    assert_eq!(client.next().await["event"], "connect.challenge");
+    assert_eq!(client.next_frame().await["event"], "connect.challenge");
     let mut params = connect_params("");
     params["auth"] = json!({});
     let answer = client.connect(params).await;
@@ -64,7 +66,7 @@ async fn no_answer_repeats_a_secret() {
     let almost = format!("{ADMIN}x");
     let mut client = rig.client().await;
     let answer = client.connect(connect_params(&almost)).await.to_string();
-    let (_, reason) = client.closed().await;
+    let (_, reason) = client.wait_closed().await;
     assert!(
         !answer.contains("admin-token") && !reason.contains("admin-token"),
         "{answer} {reason}"
@@ -98,7 +100,7 @@ async fn guess_until_locked(
         params["auth"] = auth.clone();
         let answer = client.connect(params).await;
         if answer["error"]["details"]["code"] == "AUTH_RATE_LIMITED" {
-            assert_eq!(client.closed().await.0, 1008);
+            assert_eq!(client.wait_closed().await.0, 1008);
             return (tried, answer);
         }
         assert_eq!(answer["ok"], false);
@@ -131,21 +133,21 @@ async fn guessing_ends_on_this_machine_too_whatever_comes_along() {
 
 #[tokio::test]
 async fn a_lock_ends_and_hurts_nobody_who_is_in() {
-    let rig = RawGateway::with(|config| {
+    let rig = RawGateway::with_config(|config| {
         config.limits.tries.short_lock = Duration::from_millis(300);
     })
     .await;
-    let mut inside = rig.greeted(ADMIN).await;
+    let mut inside = rig.connected_client(ADMIN).await;
     let (_, locked) = guess_until_locked(&rig, json!({"token": "guess"})).await;
-    inside.health().await;
+    inside.check_health().await;
     let wait = locked["error"]["retryAfterMs"].as_u64().unwrap();
     tokio::time::sleep(Duration::from_millis(wait + 10)).await;
-    rig.greeted(ADMIN).await.health().await;
+    rig.connected_client(ADMIN).await.check_health().await;
 }
 
 #[tokio::test]
 async fn failed_tries_are_answered_ever_more_slowly() {
-    let rig = RawGateway::with(|config| {
+    let rig = RawGateway::with_config(|config| {
         config.limits.tries.delay_first = Duration::from_millis(40);
         config.limits.tries.delay_max = Duration::from_millis(160);
     })
@@ -166,9 +168,9 @@ async fn no_gateway_is_reached_from_elsewhere_without_a_token_and_tls() {
                        tls: Option<TlsIdentity>,
                        plaintext: PlaintextPolicy,
                        expected: &str| {
-        let mut config = raw_gateway::config().await;
+        let mut config = raw_gateway::gateway_config().await;
         config.auth = auth;
-        let said = match Gateway::new(config).listen(elsewhere(), tls, plaintext).await {
+        let said = match Gateway::new(config).listen(non_loopback_address(), tls, plaintext).await {
             Ok(_) => "listens",
             Err(GatewayServeError::NoAuth(_)) => "no auth",
             Err(GatewayServeError::NoTls(_)) => "no TLS",
@@ -176,10 +178,10 @@ async fn no_gateway_is_reached_from_elsewhere_without_a_token_and_tls() {
         };
         assert_eq!(said, expected);
     };
-    let anybody = || AuthConfig::anybody(someone("local", &[TokenScope::Admin]));
+    let anybody = || AuthConfig::allow_all(principal("local", &[TokenScope::Admin]));
     let token =
-        || AuthConfig::nobody().with_token(ADMIN, someone("a", &[TokenScope::Admin])).unwrap();
-    let tls = || Some(certificate().0);
+        || AuthConfig::deny_all().with_token(ADMIN, principal("a", &[TokenScope::Admin])).unwrap();
+    let tls = || Some(self_signed().0);
     check(anybody(), None, PlaintextPolicy::ThisMachine, "no auth").await;
     check(anybody(), tls(), PlaintextPolicy::Anywhere, "no auth").await;
     check(token(), None, PlaintextPolicy::ThisMachine, "no TLS").await;
@@ -189,8 +191,8 @@ async fn no_gateway_is_reached_from_elsewhere_without_a_token_and_tls() {
 
 #[tokio::test]
 async fn without_tokens_whoever_is_here_is_who_was_said() {
-    let rig = RawGateway::with(|config| {
-        config.auth = AuthConfig::anybody(someone("local", &[TokenScope::Write]));
+    let rig = RawGateway::with_config(|config| {
+        config.auth = AuthConfig::allow_all(principal("local", &[TokenScope::Write]));
     })
     .await;
     let mut client = rig.client().await;
@@ -216,7 +218,7 @@ async fn what_it_says_over_http() {
     assert_eq!(get("/etc/passwd").await.0, 404);
     let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(rig.http(post).await.0, 405);
-    let old = upgrade("/", "Host: localhost\r\n").replace("Version: 13", "Version: 8");
+    let old = upgrade_request("/", "Host: localhost\r\n").replace("Version: 13", "Version: 8");
     assert_eq!(rig.http(&old).await.0, 426);
-    assert_eq!(rig.http(&upgrade("/ws", "Host: localhost\r\n")).await.0, 404);
+    assert_eq!(rig.http(&upgrade_request("/ws", "Host: localhost\r\n")).await.0, 404);
 }

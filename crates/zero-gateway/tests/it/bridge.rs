@@ -11,55 +11,55 @@ use tokio::net::TcpStream;
 use zero_wire::device::{ChallengeContext, DeviceKey};
 use zero_wire::handshake::ConnectParams;
 
-use crate::bridge_frames::{FrameLog, recording};
-use crate::bridge_gateway::{FOLDER, TOKEN, bridge_rig};
+use crate::bridge_frames::{FrameLog, parse_recording};
+use crate::bridge_gateway::{FOLDER, TOKEN, start_bridge_gateway};
 use crate::raw_gateway::{PATIENCE, RawArrival, RawClient};
 
 #[tokio::test]
 async fn a_new_session_and_a_prompt() {
-    replay(include_str!("../fixtures/bridge/new_and_prompt.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/new_and_prompt.jsonl")).await;
 }
 
 #[tokio::test]
 async fn tool_calls() {
-    replay(include_str!("../fixtures/bridge/tool_calls.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/tool_calls.jsonl")).await;
 }
 
 #[tokio::test]
 async fn a_prompt_is_cancelled() {
-    replay(include_str!("../fixtures/bridge/cancel.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/cancel.jsonl")).await;
 }
 
 #[tokio::test]
 async fn a_prompt_while_another_runs() {
-    replay(include_str!("../fixtures/bridge/overlapping.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/overlapping.jsonl")).await;
 }
 
 #[tokio::test]
 async fn a_picture() {
-    replay(include_str!("../fixtures/bridge/image.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/image.jsonl")).await;
 }
 
 #[tokio::test]
 async fn an_approval_is_given() {
-    replay(include_str!("../fixtures/bridge/approval_allow.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/approval_allow.jsonl")).await;
 }
 
 #[tokio::test]
 async fn an_approval_is_denied() {
-    replay(include_str!("../fixtures/bridge/approval_deny.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/approval_deny.jsonl")).await;
 }
 
 #[tokio::test]
 async fn sessions_are_listed_loaded_and_reset() {
-    replay(include_str!("../fixtures/bridge/list_load_reset.jsonl")).await;
+    replay_recording(include_str!("../fixtures/bridge/list_load_reset.jsonl")).await;
 }
 
 /// Says what the bridge said, each time once everything came that it had heard before.
-async fn replay(text: &str) {
-    let recorded = recording(text);
-    let rig = bridge_rig(&recorded).await;
-    let client = RawClient::over(rig.gateway.tcp().await).await;
+async fn replay_recording(text: &str) {
+    let recorded = parse_recording(text);
+    let rig = start_bridge_gateway(&recorded).await;
+    let client = RawClient::from_stream(rig.gateway.tcp().await).await;
     let mut replay = BridgeReplay { client, folder: rig.folder(), heard: FrameLog::default() };
     replay.heard.add(replay.client.challenge.clone());
     let mut expected = FrameLog::default();
@@ -67,15 +67,15 @@ async fn replay(text: &str) {
         if line.is_from_gateway {
             expected.add(line.frame);
         } else {
-            replay.hear(&expected).await;
-            let names = expected.names().zip(replay.heard.names());
+            replay.receive(&expected).await;
+            let names = expected.ids().zip(replay.heard.ids());
             let names = names.map(|(recorded, ours)| (recorded.to_owned(), ours.to_owned()));
-            replay.say(&line.frame, &names.collect()).await;
+            replay.send(&line.frame, &names.collect()).await;
         }
     }
-    replay.hear(&expected).await;
+    replay.receive(&expected).await;
     expected.compare(&replay.heard);
-    replay.heard.counts_are_without_gaps();
+    replay.heard.check_sequence_numbers();
 }
 
 struct BridgeReplay {
@@ -87,10 +87,10 @@ struct BridgeReplay {
 
 impl BridgeReplay {
     /// Hears until all of this was heard.
-    async fn hear(&mut self, expected: &FrameLog) {
+    async fn receive(&mut self, expected: &FrameLog) {
         let hearing = async {
-            while !self.heard.has_all_of(expected) {
-                match self.client.arrival().await {
+            while !self.heard.contains_all(expected) {
+                match self.client.next_arrival().await {
                     RawArrival::Frame(frame) => {
                         let text = frame.to_string().replace(&self.folder, FOLDER);
                         self.heard.add(serde_json::from_str(&text).unwrap());
@@ -106,29 +106,32 @@ impl BridgeReplay {
     }
 
     /// Says a recorded frame with our folder, token and proof, and the names our gateway gave.
-    async fn say(&mut self, frame: &Value, names: &HashMap<String, String>) {
+    async fn send(&mut self, frame: &Value, names: &HashMap<String, String>) {
         let mut text = frame.to_string().replace(FOLDER, &self.folder).replace("\"TOKEN\"", TOKEN);
         for (recorded, ours) in names {
             text = text.replace(recorded.as_str(), ours);
         }
         let mut frame: Value = serde_json::from_str(&text).unwrap();
         if frame["method"] == "connect" {
-            self.prove(&mut frame["params"]);
+            self.sign_challenge(&mut frame["params"]);
         }
-        self.client.text(frame.to_string()).await;
+        self.client.send_text(frame.to_string()).await;
     }
 
     /// Signs our challenge as the bridge signed its own.
-    fn prove(&self, params: &mut Value) {
+    fn sign_challenge(&self, params: &mut Value) {
         let challenge = &self.client.challenge["payload"];
         let read: ConnectParams = serde_json::from_value(params.clone()).unwrap();
         let token = params["auth"]["token"].as_str().unwrap().to_owned();
         let role = params["role"].as_str().unwrap().to_owned();
         let scopes: Vec<String> = serde_json::from_value(params["scopes"].clone()).unwrap();
-        let context = ChallengeContext::of(&read.client, &role, &scopes, &token)
-            .challenged(challenge["nonce"].as_str().unwrap(), challenge["ts"].as_i64().unwrap());
+        let context = ChallengeContext::from_client(&read.client, &role, &scopes, &token)
+            .with_challenge(
+                challenge["nonce"].as_str().unwrap(),
+                challenge["ts"].as_i64().unwrap(),
+            );
         let (key, _) = DeviceKey::generate().unwrap();
-        let proof = serde_json::to_value(key.proof(&context)).unwrap();
+        let proof = serde_json::to_value(key.prove(&context)).unwrap();
         let fields = |proof: &Value| proof.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(fields(&params["device"]), fields(&proof), "the bridge proves it otherwise");
         params["device"] = proof;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 /// Fields that hold a moment or a span: any number will do, but a number.
-const TIMES: [&str; 9] = [
+const TIME_FIELDS: [&str; 9] = [
     "ts",
     "timestamp",
     "startedAt",
@@ -16,7 +16,7 @@ const TIMES: [&str; 9] = [
     "seq",
 ];
 /// How the names begin that a gateway gives.
-const NAMES: [&str; 3] = ["call_", "ask_", "sess_"];
+const ID_PREFIXES: [&str; 3] = ["call_", "ask_", "sess_"];
 
 /// A line of a recording.
 pub(crate) struct RecordedFrame {
@@ -24,7 +24,7 @@ pub(crate) struct RecordedFrame {
     pub(crate) frame: Value,
 }
 
-pub(crate) fn recording(text: &str) -> Vec<RecordedFrame> {
+pub(crate) fn parse_recording(text: &str) -> Vec<RecordedFrame> {
     let line = |line: &str| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         let is_from_gateway = match line["from"].as_str() {
@@ -60,7 +60,7 @@ impl FrameLog {
         if frame["event"] == "tick" {
             return;
         }
-        self.count(&frame);
+        self.record_count(&frame);
         self.normalise(&mut frame);
         if frame["type"] == "res" {
             self.responses.push(frame);
@@ -68,18 +68,18 @@ impl FrameLog {
             self.queued.push(frame);
         } else if frame["payload"]["data"]["phase"] == "update" {
             self.updates.push(frame);
-        } else if !self.goes_on(&frame) {
+        } else if !self.merge_streamed(&frame) {
             self.events.push(frame);
         }
     }
 
     /// The names that were given.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
     /// Whether all of that was said here too. More may have been said.
-    pub(crate) fn has_all_of(&self, other: &Self) -> bool {
+    pub(crate) fn contains_all(&self, other: &Self) -> bool {
         self.events.starts_with(&other.events)
             && self.updates.starts_with(&other.updates)
             && other.responses.iter().all(|response| self.responses.contains(response))
@@ -89,26 +89,26 @@ impl FrameLog {
     #[track_caller]
     pub(crate) fn compare(&self, ours: &Self) {
         for (number, recorded) in self.events.iter().enumerate() {
-            same(recorded, ours.events.get(number).unwrap_or(&Value::Null));
+            assert_same(recorded, ours.events.get(number).unwrap_or(&Value::Null));
         }
         assert_eq!(ours.events.get(self.events.len()), None, "this was not said");
         for recorded in &self.responses {
             let answer = ours.responses.iter().find(|response| response["id"] == recorded["id"]);
-            same(recorded, answer.unwrap_or(&Value::Null));
+            assert_same(recorded, answer.unwrap_or(&Value::Null));
         }
         for (number, recorded) in self.updates.iter().enumerate() {
-            same(recorded, ours.updates.get(number).unwrap_or(&Value::Null));
+            assert_same(recorded, ours.updates.get(number).unwrap_or(&Value::Null));
         }
         assert_eq!(ours.updates.get(self.updates.len()), None, "this was not said");
         assert_eq!(self.responses.len(), ours.responses.len(), "each request is answered once");
         for (recorded, ours) in self.queued.iter().zip(&ours.queued) {
-            same(recorded, ours);
+            assert_same(recorded, ours);
         }
     }
 
     /// Each event has the number after the one before it, on the connection and in its run.
     #[track_caller]
-    pub(crate) fn counts_are_without_gaps(&self) {
+    pub(crate) fn check_sequence_numbers(&self) {
         let mut runs = std::collections::HashMap::new();
         for (number, (seq, of_run)) in self.counts.iter().enumerate() {
             assert_eq!(*seq, number as u64 + 1, "the events of the connection");
@@ -119,7 +119,7 @@ impl FrameLog {
         }
     }
 
-    fn count(&mut self, frame: &Value) {
+    fn record_count(&mut self, frame: &Value) {
         if frame["type"] != "event" || frame["event"] == "connect.challenge" {
             return;
         }
@@ -134,11 +134,11 @@ impl FrameLog {
     /// Takes out what differs from one conversation to the next.
     fn normalise(&mut self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.placeholders(text),
+            Value::String(text) => *text = self.replace_ids(text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.normalise(value)),
             Value::Object(fields) => {
                 for (name, value) in fields {
-                    if TIMES.contains(&name.as_str()) && value.as_u64().is_some() {
+                    if TIME_FIELDS.contains(&name.as_str()) && value.as_u64().is_some() {
                         *value = json!("a number");
                     } else if ["nonce", "connId"].contains(&name.as_str()) && value.is_string() {
                         *value = json!("a name");
@@ -152,8 +152,8 @@ impl FrameLog {
     }
 
     /// The text with the gateway's names numbered.
-    fn placeholders(&mut self, text: &str) -> String {
-        let Some(prefix) = NAMES.into_iter().find(|prefix| text.starts_with(prefix)) else {
+    fn replace_ids(&mut self, text: &str) -> String {
+        let Some(prefix) = ID_PREFIXES.into_iter().find(|prefix| text.starts_with(prefix)) else {
             return text.to_owned();
         };
         let digits = text.chars().skip(prefix.len()).take_while(char::is_ascii_hexdigit).count();
@@ -169,16 +169,17 @@ impl FrameLog {
 
     /// Adds to a text that streams: how it is cut depends on the moment, what it says does not. Both
     /// the agent's text and the chat's are cumulative and tell what is new.
-    fn goes_on(&mut self, frame: &Value) -> bool {
-        let Some((new, text)) = streamed(frame) else { return false };
+    fn merge_streamed(&mut self, frame: &Value) -> bool {
+        let Some((new, text)) = streamed_text(frame) else { return false };
         let of_this = |other: &&mut Value| {
             other["event"] == frame["event"]
                 && other["payload"]["runId"] == frame["payload"]["runId"]
         };
         // The two kinds take turns.
-        let last = self.events.iter_mut().rev().take(2).take_while(|last| streamed(last).is_some());
+        let last =
+            self.events.iter_mut().rev().take(2).take_while(|last| streamed_text(last).is_some());
         let Some(last) = last.into_iter().find(of_this) else { return false };
-        let (new_before, text_before) = streamed(last).unwrap();
+        let (new_before, text_before) = streamed_text(last).unwrap();
         assert_eq!(text, format!("{text_before}{new}"), "the text so far and what is new");
         let new = format!("{new_before}{new}");
         *last = frame.clone();
@@ -191,7 +192,7 @@ impl FrameLog {
 }
 
 /// What is new in a text that streams, and all of it.
-fn streamed(frame: &Value) -> Option<(String, String)> {
+fn streamed_text(frame: &Value) -> Option<(String, String)> {
     let payload = &frame["payload"];
     let (new, text) = match frame["event"].as_str()? {
         "chat" if payload["state"] == "delta" => {
@@ -206,7 +207,7 @@ fn streamed(frame: &Value) -> Option<(String, String)> {
 }
 
 #[track_caller]
-fn same(recorded: &Value, ours: &Value) {
+fn assert_same(recorded: &Value, ours: &Value) {
     let pretty = |value| serde_json::to_string_pretty(value).unwrap();
     assert_eq!(pretty(recorded), pretty(ours), "left: recorded, right: said now");
 }
@@ -227,7 +228,7 @@ mod tests {
         };
         let changed = FRAME.replace(from, to);
         assert!(from == to || changed != FRAME, "{from} is not there");
-        assert_eq!(frames(&changed).has_all_of(&frames(FRAME)), is_same, "{from} {to}");
+        assert_eq!(frames(&changed).contains_all(&frames(FRAME)), is_same, "{from} {to}");
     }
 
     #[test]

@@ -59,12 +59,12 @@ fn folder(temp: &TempDir) -> PathBuf {
     temp.path().canonicalize().unwrap().join("work")
 }
 
-pub(crate) async fn bridge_rig(recorded: &[RecordedFrame]) -> BridgeGateway {
+pub(crate) async fn start_bridge_gateway(recorded: &[RecordedFrame]) -> BridgeGateway {
     let temp = tempfile::tempdir_in("/var/tmp").unwrap();
     let work = folder(&temp);
     std::fs::create_dir(&work).unwrap();
     std::fs::write(work.join("hello.txt"), "hello\n").unwrap();
-    let model: Arc<dyn ModelClient> = Arc::new(PromptDrivenModel::new(numbers_in(recorded)));
+    let model: Arc<dyn ModelClient> = Arc::new(PromptDrivenModel::new(count_numbers(recorded)));
     let sessions = SessionManager::start(SessionManagerConfig {
         store: Arc::new(SqliteStore::open(&temp.path().join("sessions.db")).unwrap()),
         bus: Arc::new(LocalEventBus::new()),
@@ -77,16 +77,16 @@ pub(crate) async fn bridge_rig(recorded: &[RecordedFrame]) -> BridgeGateway {
     });
     let sessions = sessions.await.unwrap();
     let who = Principal::new("this machine", vec![TokenScope::Admin]);
-    let gateway = RawGateway::with(|config| {
+    let gateway = RawGateway::with_config(|config| {
         config.sessions = sessions;
-        config.auth = AuthConfig::nobody().with_token(TOKEN.trim_matches('"'), who).unwrap();
+        config.auth = AuthConfig::deny_all().with_token(TOKEN.trim_matches('"'), who).unwrap();
         config.version = env!("CARGO_PKG_VERSION").to_owned();
     });
     BridgeGateway { gateway: gateway.await, temp }
 }
 
 /// How many numbers the slow model had said when it was stopped.
-fn numbers_in(recorded: &[RecordedFrame]) -> usize {
+fn count_numbers(recorded: &[RecordedFrame]) -> usize {
     let aborted = recorded.iter().find(|line| line.frame["payload"]["state"] == "aborted");
     let said = aborted.map(|line| &line.frame["payload"]["message"]["content"][0]["text"]);
     said.and_then(Value::as_str).map_or(0, |said| said.split_whitespace().count())
@@ -123,25 +123,26 @@ impl ModelClient for PromptDrivenModel {
         let last = request.messages.last().unwrap();
         if let Some(result) = last.blocks.iter().find_map(result_text) {
             let said: String = result.chars().take(80).collect();
-            return says(&format!("The tool said: {said}"), None);
+            return model_stream(&format!("The tool said: {said}"), None);
         }
         let text = last.text();
         let pictures =
             last.blocks.iter().filter(|block| matches!(block, MessageBlock::Image { .. }));
         match pictures.count() {
-            0 if text.contains("[read]") => {
-                says("I look first.", Some(("call_1", "Read", json!({"file_path": "hello.txt"}))))
-            }
+            0 if text.contains("[read]") => model_stream(
+                "I look first.",
+                Some(("call_1", "Read", json!({"file_path": "hello.txt"}))),
+            ),
             0 if text.contains("[write]") => {
                 let input = json!({"file_path": "made.txt", "content": "made\n"});
-                says("", Some(("call_2", "Write", input)))
+                model_stream("", Some(("call_2", "Write", input)))
             }
             0 if text.contains("[slow]") => {
                 let numbers = (0..self.numbers).map(|n| Ok(ModelEvent::Text(format!("{n} "))));
                 Box::pin(stream::iter(numbers.collect::<Vec<_>>()).chain(stream::pending()))
             }
-            0 => says("Hello from the model, ünïcode and all.", None),
-            pictures => says(&format!("I see {pictures} picture."), None),
+            0 => model_stream("Hello from the model, ünïcode and all.", None),
+            pictures => model_stream(&format!("I see {pictures} picture."), None),
         }
     }
 }
@@ -158,7 +159,7 @@ fn result_text(block: &MessageBlock) -> Option<String> {
 }
 
 /// Words one by one, and then perhaps a call.
-fn says(text: &str, call: Option<(&str, &str, Value)>) -> ModelStream {
+fn model_stream(text: &str, call: Option<(&str, &str, Value)>) -> ModelStream {
     let words = text.split_inclusive(' ').map(|word| Ok(ModelEvent::Text(word.to_owned())));
     let mut events: Vec<_> = words.collect();
     let mut blocks = Vec::new();
@@ -199,7 +200,7 @@ impl FolderBackendFactory {
                 StateDir::new(temp.path().canonicalize().unwrap().join("state")),
             )
         });
-        host.registry().add(BUILTIN, zero_tools::builtin()).unwrap();
+        host.registry().add(BUILTIN, zero_tools::builtin_tools()).unwrap();
         Self { host: Arc::new(host), dialects: Arc::default() }
     }
 }

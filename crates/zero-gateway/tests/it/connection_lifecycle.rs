@@ -9,14 +9,14 @@ use tokio_tungstenite::tungstenite::Message;
 use zero_wire::method::TokenScope;
 use zero_wire::pipe::pipe;
 
-use crate::raw_gateway::{ADMIN, PATIENCE, RawArrival, RawGateway, connect_params, someone};
+use crate::raw_gateway::{ADMIN, PATIENCE, RawArrival, RawGateway, connect_params, principal};
 
 #[tokio::test]
 async fn a_client_that_does_not_even_pong_is_cut_off() {
     // One that reads pongs. It may come too late for that on a machine that stands still, but not every
     // time.
     for _ in 0..20 {
-        if one_pongs_and_one_does_not().await == PongTiming::InTime {
+        if run_pong_case().await == PongTiming::InTime {
             return;
         }
     }
@@ -29,18 +29,19 @@ enum PongTiming {
     TooLate,
 }
 
-async fn one_pongs_and_one_does_not() -> PongTiming {
+async fn run_pong_case() -> PongTiming {
     let rig =
-        RawGateway::with(|config| config.limits.ping_interval = Duration::from_millis(200)).await;
-    let mut alive = rig.greeted(ADMIN).await;
-    let mut dead = rig.greeted(ADMIN).await.websocket.into_inner();
+        RawGateway::with_config(|config| config.limits.ping_interval = Duration::from_millis(200))
+            .await;
+    let mut alive = rig.connected_client(ADMIN).await;
+    let mut dead = rig.connected_client(ADMIN).await.websocket.into_inner();
     let reading = async {
         let mut unread = Vec::new();
         dead.read_to_end(&mut unread).await.unwrap();
         unread
     };
     let pongs = async {
-        match alive.arrival().await {
+        match alive.next_arrival().await {
             RawArrival::Frame(frame) => panic!("{frame}"),
             RawArrival::Closed(..) => {}
         }
@@ -55,7 +56,7 @@ async fn one_pongs_and_one_does_not() -> PongTiming {
     if alive.websocket.send(Message::text(health.to_string())).await.is_err() {
         return PongTiming::TooLate;
     }
-    match alive.arrival().await {
+    match alive.next_arrival().await {
         RawArrival::Frame(answer) => {
             assert_eq!(answer["id"], "h", "{answer}");
             PongTiming::InTime
@@ -64,12 +65,12 @@ async fn one_pongs_and_one_does_not() -> PongTiming {
     }
 }
 
-async fn over_pipe(
+async fn connect_over_pipe(
     params: Value,
 ) -> (zero_wire::pipe::PipeSender, zero_wire::pipe::PipeReceiver, Value) {
     let rig = RawGateway::start().await;
     let (client, server) = pipe();
-    rig.gateway.attach(server, someone("me", &[TokenScope::Write]));
+    rig.gateway.attach_pipe(server, principal("me", &[TokenScope::Write]));
     let (sender, mut receiver) = client.split();
     let challenge: Value = serde_json::from_str(&receiver.recv().await.unwrap()).unwrap();
     assert_eq!(challenge["event"], "connect.challenge");
@@ -84,7 +85,7 @@ async fn over_pipe(
 #[tokio::test]
 async fn a_client_in_the_process_is_asked_for_nothing_and_gets_no_more_than_it_was_given() {
     let mut params = connect_params("whatever");
-    let (sender, mut receiver, hello) = over_pipe(params.clone()).await;
+    let (sender, mut receiver, hello) = connect_over_pipe(params.clone()).await;
     assert_eq!(hello["payload"]["auth"]["scopes"], json!(["operator.write"]));
     let health = json!({"type": "req", "id": "h", "method": "health", "params": {}});
     sender.send(health.to_string()).await.unwrap();
@@ -92,7 +93,7 @@ async fn a_client_in_the_process_is_asked_for_nothing_and_gets_no_more_than_it_w
     assert_eq!((&answer["id"], &answer["ok"]), (&json!("h"), &json!(true)));
     params["minProtocol"] = json!(9);
     params["maxProtocol"] = json!(9);
-    let (_, mut receiver, refused) = over_pipe(params).await;
+    let (_, mut receiver, refused) = connect_over_pipe(params).await;
     assert_eq!(refused["error"]["details"]["code"], "PROTOCOL_MISMATCH");
     assert_eq!(receiver.recv().await.unwrap_err().code, 1002);
 }
@@ -100,16 +101,16 @@ async fn a_client_in_the_process_is_asked_for_nothing_and_gets_no_more_than_it_w
 #[tokio::test]
 async fn the_end_is_told_and_nobody_comes_in_any_more() {
     let rig = RawGateway::start().await;
-    let mut client = rig.greeted(ADMIN).await;
+    let mut client = rig.connected_client(ADMIN).await;
     let (embedded, server) = pipe();
-    rig.gateway.attach(server, someone("me", &[TokenScope::Read]));
+    rig.gateway.attach_pipe(server, principal("me", &[TokenScope::Read]));
     let mut stranger = rig.client().await;
     let address = rig.address;
     rig.stop.cancel();
-    let told = client.next().await;
+    let told = client.next_frame().await;
     assert_eq!((told["event"].as_str(), told["seq"].as_u64()), (Some("shutdown"), Some(1)));
-    assert_eq!(client.closed().await, (1012, "service restart".to_owned()));
-    assert_eq!(stranger.closed().await, (1012, "service restart".to_owned()));
+    assert_eq!(client.wait_closed().await, (1012, "service restart".to_owned()));
+    assert_eq!(stranger.wait_closed().await, (1012, "service restart".to_owned()));
     let (_, mut at_embedded) = embedded.split();
     let reason = loop {
         if let Err(reason) = at_embedded.recv().await {
@@ -123,26 +124,27 @@ async fn the_end_is_told_and_nobody_comes_in_any_more() {
 
 #[tokio::test]
 async fn who_connects_while_it_ends_is_told_to_come_back() {
-    let rig = RawGateway::with(|config| config.limits.last_words = PATIENCE).await;
+    let rig = RawGateway::with_config(|config| config.limits.last_words = PATIENCE).await;
     let mut late = rig.client().await;
-    let mut inside = rig.greeted(ADMIN).await;
+    let mut inside = rig.connected_client(ADMIN).await;
     rig.stop.cancel();
-    assert_eq!(inside.next().await["event"], "shutdown");
+    assert_eq!(inside.next_frame().await["event"], "shutdown");
     let answer = late.connect(connect_params(ADMIN)).await;
     assert_eq!(answer["error"]["code"], "UNAVAILABLE");
     assert_eq!(answer["error"]["retryable"], true);
     assert!(answer["error"]["retryAfterMs"].is_u64());
-    assert_eq!(late.closed().await.0, 1013);
+    assert_eq!(late.wait_closed().await.0, 1013);
 }
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
     let rig =
-        RawGateway::with(|config| config.limits.close_grace = Duration::from_millis(100)).await;
-    let mut stuck = rig.greeted(ADMIN).await;
+        RawGateway::with_config(|config| config.limits.close_grace = Duration::from_millis(100))
+            .await;
+    let mut stuck = rig.connected_client(ADMIN).await;
     let id = "x".repeat(1_000_000);
     for _ in 0..20 {
-        stuck.request(&id, "health", json!({})).await;
+        stuck.send_request(&id, "health", json!({})).await;
     }
     rig.stop.cancel();
     tokio::time::timeout(PATIENCE, rig.serving).await.unwrap().unwrap();

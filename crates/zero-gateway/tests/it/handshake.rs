@@ -81,11 +81,11 @@ async fn a_client_with_a_token_is_greeted() {
       }
     }
     "#);
-    client.health().await;
+    client.check_health().await;
 }
 
 /// What `connect` gives with some parameters changed: the granted scopes, or the error and close.
-async fn outcome(rig: &RawGateway, change: Value) -> String {
+async fn connect_outcome(rig: &RawGateway, change: Value) -> String {
     let mut client = rig.client().await;
     let mut params = connect_params(ADMIN);
     for (name, value) in change.as_object().unwrap() {
@@ -99,7 +99,7 @@ async fn outcome(rig: &RawGateway, change: Value) -> String {
         let hello = &answer["payload"];
         return format!("{} {}", hello["protocol"], hello["auth"]["scopes"]);
     }
-    let (error, closed) = (&answer["error"], client.closed().await);
+    let (error, closed) = (&answer["error"], client.wait_closed().await);
     let word =
         error["details"]["code"].as_str().unwrap_or_else(|| error["message"].as_str().unwrap());
     format!("{} {word}, {}", error["code"].as_str().unwrap(), closed.0)
@@ -135,10 +135,10 @@ async fn what_is_agreed() {
         ),
     ];
     for (change, expected) in rows {
-        assert_eq!(outcome(&rig, change.clone()).await, expected, "{change}");
+        assert_eq!(connect_outcome(&rig, change.clone()).await, expected, "{change}");
     }
     let zero = json!({"client": {"id": "zero", "version": "1", "platform": "l", "mode": "cli"}});
-    let refused = outcome(&rig, zero).await;
+    let refused = connect_outcome(&rig, zero).await;
     assert!(refused.starts_with("INVALID_REQUEST invalid connect params: "), "{refused}");
 }
 
@@ -171,7 +171,7 @@ async fn refusals_have_their_details() {
             "minimumProbeProtocol": 3,
         })
     );
-    assert_eq!(client.closed().await, (1002, "protocol mismatch".to_owned()));
+    assert_eq!(client.wait_closed().await, (1002, "protocol mismatch".to_owned()));
 }
 
 #[tokio::test]
@@ -196,33 +196,33 @@ async fn what_is_no_connect_ends_the_connection() {
     ];
     for (message, code, reason) in rows {
         let mut client = rig.client().await;
-        client.say(message.clone()).await;
-        assert_eq!(client.closed().await, (code, reason.to_owned()), "{message}");
+        client.send(message.clone()).await;
+        assert_eq!(client.wait_closed().await, (code, reason.to_owned()), "{message}");
     }
     let mut client = rig.client().await;
-    let answer = client.ask("1", "health", json!({})).await;
+    let answer = client.call_method("1", "health", json!({})).await;
     assert_eq!(answer["error"]["code"], "INVALID_REQUEST");
 }
 
 #[tokio::test]
 async fn bad_input_after_the_greeting_costs_nothing_but_an_answer() {
     let rig = RawGateway::start().await;
-    let mut client = rig.greeted(ADMIN).await;
-    client.text("not json").await;
-    client.say(Message::binary(vec![1, 2, 3])).await;
-    let again = client.ask("2", "connect", connect_params(ADMIN)).await;
+    let mut client = rig.connected_client(ADMIN).await;
+    client.send_text("not json").await;
+    client.send(Message::binary(vec![1, 2, 3])).await;
+    let again = client.call_method("2", "connect", connect_params(ADMIN)).await;
     assert_eq!(again["error"]["message"], "connect is only valid as the first request");
-    let unknown = client.ask("3", "no.such", json!({})).await;
+    let unknown = client.call_method("3", "no.such", json!({})).await;
     assert_eq!(unknown["error"]["code"], "INVALID_REQUEST");
     assert_eq!(unknown["error"]["message"], "unknown method: no.such");
-    client.text(r#"{"type":"req","method":"health"}"#).await;
-    let nameless = client.next().await;
+    client.send_text(r#"{"type":"req","method":"health"}"#).await;
+    let nameless = client.next_frame().await;
     assert_eq!(nameless["id"], "invalid");
     let message = "invalid request frame: must have required property 'id'";
     assert_eq!(nameless["error"]["message"], message);
-    client.text(r#"{"type":"res","id":"9","ok":true}"#).await;
-    assert_eq!(client.next().await["id"], "invalid");
-    client.health().await;
+    client.send_text(r#"{"type":"res","id":"9","ok":true}"#).await;
+    assert_eq!(client.next_frame().await["id"], "invalid");
+    client.check_health().await;
 }
 
 struct TestDevice(Ed25519KeyPair);
@@ -262,7 +262,7 @@ async fn a_device_need_not_be_shown_but_must_be_right() {
             true => "in".to_owned(),
             false => {
                 let details = &answer["error"]["details"];
-                let closed = client.closed().await.0;
+                let closed = client.wait_closed().await.0;
                 format!("{} {} {closed}", details["code"], details["reason"])
             }
         };

@@ -12,7 +12,7 @@ use crate::raw_gateway::{ADMIN, PATIENCE, RawArrival, RawGateway, connect_params
 const MIB: usize = 1024 * 1024;
 
 /// A `connect` of so many bytes.
-fn connect_of(bytes: usize) -> String {
+fn connect_frame(bytes: usize) -> String {
     let frame =
         json!({"type": "req", "id": "c", "method": "connect", "params": connect_params(ADMIN)});
     let mut text = frame.to_string();
@@ -24,13 +24,13 @@ fn connect_of(bytes: usize) -> String {
 async fn a_stranger_may_say_64_kib_and_not_a_byte_more() {
     let rig = RawGateway::start().await;
     let mut client = rig.client().await;
-    client.text(connect_of(64 * 1024)).await;
-    assert_eq!(client.next().await["payload"]["type"], "hello-ok");
+    client.send_text(connect_frame(64 * 1024)).await;
+    assert_eq!(client.next_frame().await["payload"]["type"], "hello-ok");
     for bytes in [64 * 1024 + 1, MIB] {
         let mut client = rig.client().await;
         // The gateway stops reading in the middle of it.
-        let _ = client.websocket.send(Message::text(connect_of(bytes))).await;
-        let closed = client.closed().await;
+        let _ = client.websocket.send(Message::text(connect_frame(bytes))).await;
+        let closed = client.wait_closed().await;
         assert_eq!(closed, (1009, "a message has at most 65536 bytes here".to_owned()));
     }
 }
@@ -46,55 +46,55 @@ async fn parts_do_not_add_up_to_more() {
         let frame = Frame::message(part.clone().into_bytes(), OpCode::Data(kind), false);
         let _ = client.websocket.send(Message::Frame(frame)).await;
     }
-    assert_eq!(client.closed().await.0, 1009);
+    assert_eq!(client.wait_closed().await.0, 1009);
 }
 
 #[tokio::test]
 async fn who_is_known_may_say_25_mib() {
     let rig = RawGateway::start().await;
-    let mut client = rig.greeted(ADMIN).await;
+    let mut client = rig.connected_client(ADMIN).await;
     let mut text =
         json!({"type": "req", "id": "big", "method": "health", "params": {}}).to_string();
     text.push_str(&" ".repeat(25 * MIB - text.len()));
-    client.text(text.clone()).await;
-    assert_eq!(client.next().await["id"], "big");
+    client.send_text(text.clone()).await;
+    assert_eq!(client.next_frame().await["id"], "big");
     text.push(' ');
     let _ = client.websocket.send(Message::text(text)).await;
-    assert_eq!(client.closed().await.0, 1009);
+    assert_eq!(client.wait_closed().await.0, 1009);
 }
 
 #[tokio::test]
 async fn what_came_with_the_connect_waits_for_its_answer() {
     let rig = RawGateway::start().await;
     let mut client = rig.client().await;
-    client.request("c", "connect", connect_params(ADMIN)).await;
+    client.send_request("c", "connect", connect_params(ADMIN)).await;
     let padding = " ".repeat(200 * 1024);
     client
-        .text(format!(r#"{{"type":"req","id":"h","method":"health","params":{{}}}}{padding}"#))
+        .send_text(format!(r#"{{"type":"req","id":"h","method":"health","params":{{}}}}{padding}"#))
         .await;
-    assert_eq!(client.next().await["id"], "c");
-    assert_eq!(client.next().await["id"], "h");
+    assert_eq!(client.next_frame().await["id"], "c");
+    assert_eq!(client.next_frame().await["id"], "h");
 }
 
 #[tokio::test]
 async fn who_says_nothing_is_not_waited_for() {
     let short = Duration::from_millis(100);
-    let rig = RawGateway::with(|config| config.limits.handshake_time = short).await;
+    let rig = RawGateway::with_config(|config| config.limits.handshake_time = short).await;
     let mut silent = rig.client().await;
-    let (code, reason) = silent.closed().await;
+    let (code, reason) = silent.wait_closed().await;
     assert_eq!((code, reason.starts_with("handshake timeout")), (1008, true), "{reason}");
     // Pings do not buy time.
     let mut pinging = rig.client().await;
     let closed = loop {
         let _ = pinging.websocket.send(Message::Ping("x".into())).await;
-        let soon = tokio::time::timeout(Duration::from_millis(20), pinging.closed()).await;
+        let soon = tokio::time::timeout(Duration::from_millis(20), pinging.wait_closed()).await;
         if let Ok((code, _)) = soon {
             break code;
         }
     };
     assert!([1008, 1006].contains(&closed), "{closed}");
     // One that does not even ask for anything.
-    let rig = RawGateway::with(|config| config.limits.head_time = short).await;
+    let rig = RawGateway::with_config(|config| config.limits.head_time = short).await;
     let mut answer = Vec::new();
     let mut mute = rig.tcp().await;
     tokio::time::timeout(PATIENCE, mute.read_to_end(&mut answer)).await.unwrap().unwrap();
@@ -114,12 +114,12 @@ async fn a_head_has_an_end() {
 
 #[tokio::test]
 async fn who_does_not_read_is_cut_off_and_nobody_else_waits() {
-    let rig = RawGateway::with(|config| {
+    let rig = RawGateway::with_config(|config| {
         config.limits.buffered_bytes_max = MIB;
     })
     .await;
-    let mut slow = rig.greeted(ADMIN).await;
-    let mut other = rig.greeted(ADMIN).await;
+    let mut slow = rig.connected_client(ADMIN).await;
+    let mut other = rig.connected_client(ADMIN).await;
     // Each answer is as long as the id of its request, and none is read.
     let id = "x".repeat(200_000);
     let flood = async {
@@ -133,7 +133,7 @@ async fn who_does_not_read_is_cut_off_and_nobody_else_waits() {
     };
     let others = async {
         loop {
-            other.health().await;
+            other.check_health().await;
         }
     };
     tokio::select! {
@@ -141,17 +141,17 @@ async fn who_does_not_read_is_cut_off_and_nobody_else_waits() {
         () = others => {}
         () = tokio::time::sleep(PATIENCE) => panic!("never cut off"),
     }
-    other.health().await;
+    other.check_health().await;
 }
 
 #[tokio::test]
 async fn a_client_that_reads_late_is_told_why_it_was_cut_off() {
-    let rig = RawGateway::with(|config| {
+    let rig = RawGateway::with_config(|config| {
         config.limits.buffered_messages_max = 16;
         config.limits.close_grace = PATIENCE;
     })
     .await;
-    let mut slow = rig.greeted(ADMIN).await;
+    let mut slow = rig.connected_client(ADMIN).await;
     let id = "x".repeat(500_000);
     for _ in 0..60 {
         let frame = json!({"type": "req", "id": id, "method": "health", "params": {}});
@@ -159,20 +159,20 @@ async fn a_client_that_reads_late_is_told_why_it_was_cut_off() {
             break;
         }
     }
-    assert_eq!(slow.closed().await, (1008, "slow consumer".to_owned()));
+    assert_eq!(slow.wait_closed().await, (1008, "slow consumer".to_owned()));
 }
 
 #[tokio::test]
 async fn there_are_only_so_many_connections() {
-    let rig = RawGateway::with(|config| config.limits.connections_max = 2).await;
-    let mut first = rig.greeted(ADMIN).await;
-    let second = rig.greeted(ADMIN).await;
+    let rig = RawGateway::with_config(|config| config.limits.connections_max = 2).await;
+    let mut first = rig.connected_client(ADMIN).await;
+    let second = rig.connected_client(ADMIN).await;
     let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     let (status, answer) = rig.http(upgrade).await;
     assert_eq!(status, 503);
     assert!(answer.to_lowercase().contains("retry-after"), "{answer}");
-    first.health().await;
+    first.check_health().await;
     drop(second);
     // Its place is free as soon as the gateway has seen it leave.
     let freed = async { while rig.http(upgrade).await.0 == 503 {} };
@@ -181,42 +181,42 @@ async fn there_are_only_so_many_connections() {
 
 #[tokio::test]
 async fn strangers_wait_while_there_are_too_many_and_none_is_lost() {
-    let rig = RawGateway::with(|config| {
+    let rig = RawGateway::with_config(|config| {
         config.limits.strangers_max = 2;
         config.limits.handshake_time = Duration::from_secs(8);
     })
     .await;
     let idlers = [rig.client().await, rig.client().await];
     let waited = tokio::time::Instant::now();
-    rig.greeted(ADMIN).await.health().await;
+    rig.connected_client(ADMIN).await.check_health().await;
     assert!(waited.elapsed() > Duration::from_secs(1), "it came before they were gone");
     drop(idlers);
-    let many = (0..40).map(|_| async { rig.greeted(ADMIN).await.health().await });
+    let many = (0..40).map(|_| async { rig.connected_client(ADMIN).await.check_health().await });
     futures_util::future::join_all(many).await;
 }
 
 #[tokio::test]
 async fn who_is_greeted_holds_no_place_of_a_stranger() {
-    let rig = RawGateway::with(|config| config.limits.strangers_max = 1).await;
+    let rig = RawGateway::with_config(|config| config.limits.strangers_max = 1).await;
     let mut greeted = Vec::new();
     for _ in 0..5 {
-        greeted.push(rig.greeted(ADMIN).await);
+        greeted.push(rig.connected_client(ADMIN).await);
     }
     for client in &mut greeted {
-        client.health().await;
+        client.check_health().await;
     }
 }
 
 #[tokio::test]
 async fn a_flood_of_pings_holds_up_nothing() {
     let rig = RawGateway::start().await;
-    let mut client = rig.greeted(ADMIN).await;
+    let mut client = rig.connected_client(ADMIN).await;
     // Nobody reads the pongs: were they waited for, this would not end.
     for _ in 0..50_000 {
         client.websocket.feed(Message::Ping(vec![b'x'; 100].into())).await.unwrap();
     }
     client.websocket.flush().await.unwrap();
-    client.health().await;
+    client.check_health().await;
 }
 
 #[tokio::test]
@@ -238,22 +238,23 @@ async fn what_breaks_the_protocol_of_websockets_is_told_so() {
 #[tokio::test]
 async fn events_of_one_connection_are_numbered_from_one() {
     let rig =
-        RawGateway::with(|config| config.limits.tick_interval = Duration::from_millis(20)).await;
-    let mut client = rig.greeted(ADMIN).await;
+        RawGateway::with_config(|config| config.limits.tick_interval = Duration::from_millis(20))
+            .await;
+    let mut client = rig.connected_client(ADMIN).await;
     for expected in 1..=3 {
-        let RawArrival::Frame(tick) = client.arrival().await else { panic!("closed") };
+        let RawArrival::Frame(tick) = client.next_arrival().await else { panic!("closed") };
         assert_eq!((tick["event"].as_str(), tick["seq"].as_u64()), (Some("tick"), Some(expected)));
         assert!(tick["payload"]["ts"].is_i64());
     }
-    let mut later = rig.greeted(ADMIN).await;
-    assert_eq!(later.next().await["seq"], 1);
+    let mut later = rig.connected_client(ADMIN).await;
+    assert_eq!(later.next_frame().await["seq"], 1);
 }
 
 #[tokio::test]
 async fn more_requests_at_a_time_than_there_may_be_are_refused_and_not_lost() {
-    let rig = RawGateway::with(|config| config.limits.requests_max = 0).await;
-    let mut client = rig.greeted(ADMIN).await;
-    let refused = client.ask("h", "health", json!({})).await;
+    let rig = RawGateway::with_config(|config| config.limits.requests_max = 0).await;
+    let mut client = rig.connected_client(ADMIN).await;
+    let refused = client.call_method("h", "health", json!({})).await;
     assert_eq!(refused["error"]["code"], "UNAVAILABLE");
     assert_eq!(refused["error"]["retryable"], true);
     assert_eq!(refused["error"]["retryAfterMs"], 1000);

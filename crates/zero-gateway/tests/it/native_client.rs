@@ -13,8 +13,8 @@ use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 use zero_wire::method::TokenScope;
 use zero_wire::pipe::pipe;
 
-use crate::raw_gateway::{ADMIN, PASSWORD, RawGateway, someone};
-use crate::tls::certificate;
+use crate::raw_gateway::{ADMIN, PASSWORD, RawGateway, principal};
+use crate::tls::self_signed;
 
 fn options(auth: GatewayCredentials) -> ConnectOptions {
     let client = ClientInfo {
@@ -66,13 +66,13 @@ async fn it_comes_with_what_it_has() {
 
 #[tokio::test]
 async fn it_comes_by_tls_to_the_certificate_it_knows() {
-    let (tls, _) = certificate();
+    let (tls, _) = self_signed();
     let known = tls.fingerprint().parse().unwrap();
     let rig = RawGateway::with_tls(Some(tls), |_| {}).await;
     let pinned = ConnectOptions { tls_fingerprint: Some(known), ..token(ADMIN) };
     check(GatewayClient::connect(url(&rig, "wss"), pinned).await.unwrap(), &["operator.admin"])
         .await;
-    let other = certificate().0.fingerprint().parse().unwrap();
+    let other = self_signed().0.fingerprint().parse().unwrap();
     let mistaken = ConnectOptions { tls_fingerprint: Some(other), ..token(ADMIN) };
     let refused = GatewayClient::connect(url(&rig, "wss"), mistaken).await.unwrap_err();
     assert!(matches!(refused, GatewayClientError::Tls { .. }), "{refused}");
@@ -84,7 +84,7 @@ async fn it_comes_by_tls_to_the_certificate_it_knows() {
 async fn it_comes_from_within_and_hears_the_end() {
     let rig = RawGateway::start().await;
     let (client_end, server_end) = pipe();
-    rig.gateway.attach(server_end, someone("me", &[TokenScope::Admin]));
+    rig.gateway.attach_pipe(server_end, principal("me", &[TokenScope::Admin]));
     let options = options(GatewayCredentials::None);
     let (client, mut events) =
         GatewayClient::connect(GatewayTarget::Pipe(client_end), options).await.unwrap();
@@ -92,6 +92,6 @@ async fn it_comes_from_within_and_hears_the_end() {
     rig.stop.cancel();
     assert_eq!(events.next().await.unwrap().event, SHUTDOWN);
     assert!(events.next().await.is_none());
-    assert_eq!(events.end().unwrap().code, 1012);
+    assert_eq!(events.close_reason().unwrap().code, 1012);
     rig.serving.await.unwrap();
 }

@@ -50,51 +50,51 @@ impl ToolBackendFactory for NullServices {
         &self,
         _: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
-        is(Err(ToolBackendError::Workspace("nothing can be done here".to_owned())))
+        ready_future(Err(ToolBackendError::Workspace("nothing can be done here".to_owned())))
     }
 }
 
 type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-fn is<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
+fn ready_future<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
     Box::pin(async move { value })
 }
 
-fn not_kept<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>> {
-    is(Err(StoreError::Broken { verb: "write", why: "nothing is kept here".to_owned() }))
+fn unsupported<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>> {
+    ready_future(Err(StoreError::Broken { verb: "write", why: "nothing is kept here".to_owned() }))
 }
 
 impl Store for NullServices {
     fn session(&self, _: &SessionKey) -> StoreFuture<'_, Option<SessionRecord>> {
-        is(Ok(None))
+        ready_future(Ok(None))
     }
 
     fn session_by_id(&self, _: &SessionId) -> StoreFuture<'_, Option<SessionRecord>> {
-        is(Ok(None))
+        ready_future(Ok(None))
     }
 
     fn create(&self, _: NewSession) -> StoreFuture<'_, SessionRecord> {
-        not_kept()
+        unsupported()
     }
 
     fn list(&self, _: SessionQuery) -> StoreFuture<'_, SessionPage> {
-        is(Ok(SessionPage::default()))
+        ready_future(Ok(SessionPage::default()))
     }
 
     fn patch(&self, _: &SessionKey, _: SessionPatch) -> StoreFuture<'_, Option<SessionRecord>> {
-        is(Ok(None))
+        ready_future(Ok(None))
     }
 
     fn delete(&self, _: &SessionKey) -> StoreFuture<'_, bool> {
-        is(Ok(false))
+        ready_future(Ok(false))
     }
 
     fn append(&self, _: &SessionId, _: Vec<NewEvent>) -> StoreFuture<'_, Vec<Event>> {
-        not_kept()
+        unsupported()
     }
 
     fn events(&self, _: &SessionId, _: u64, _: LedgerReadLimit) -> StoreFuture<'_, Vec<Event>> {
-        is(Ok(Vec::new()))
+        ready_future(Ok(Vec::new()))
     }
 
     fn last_events(
@@ -103,28 +103,28 @@ impl Store for NullServices {
         _: u64,
         _: LedgerReadLimit,
     ) -> StoreFuture<'_, Vec<Event>> {
-        is(Ok(Vec::new()))
+        ready_future(Ok(Vec::new()))
     }
 
     fn transcript(&self, _: &SessionId, _: Option<u64>) -> StoreFuture<'_, Transcript> {
-        is(Ok(Transcript::default()))
+        ready_future(Ok(Transcript::default()))
     }
 
     fn add_messages(&self, _: &SessionId, _: Vec<Arc<ModelMessage>>) -> StoreFuture<'_, ()> {
-        not_kept()
+        unsupported()
     }
 
-    fn new_transcript(
+    fn start_transcript(
         &self,
         _: &SessionId,
         _: TranscriptStart,
         _: Vec<Arc<ModelMessage>>,
     ) -> StoreFuture<'_, u64> {
-        not_kept()
+        unsupported()
     }
 
     fn begin_run(&self, _: NewRun) -> StoreFuture<'_, BeginRunOutcome> {
-        not_kept()
+        unsupported()
     }
 
     fn end_run(
@@ -134,34 +134,34 @@ impl Store for NullServices {
         _: TokenUsage,
         _: Vec<NewEvent>,
     ) -> StoreFuture<'_, Option<Vec<Event>>> {
-        is(Ok(None))
+        ready_future(Ok(None))
     }
 
     fn run(&self, _: &RunId) -> StoreFuture<'_, Option<RunRecord>> {
-        is(Ok(None))
+        ready_future(Ok(None))
     }
 
-    fn unsettled_runs(&self, _: Option<&SessionId>) -> StoreFuture<'_, Vec<RunRecord>> {
-        is(Ok(Vec::new()))
+    fn unfinished_runs(&self, _: Option<&SessionId>) -> StoreFuture<'_, Vec<RunRecord>> {
+        ready_future(Ok(Vec::new()))
     }
 
     fn grants(&self, _: &SessionId) -> StoreFuture<'_, Vec<GrantRecord>> {
-        is(Ok(Vec::new()))
+        ready_future(Ok(Vec::new()))
     }
 
     fn set_grants(&self, _: &SessionId, _: Vec<GrantRecord>) -> StoreFuture<'_, ()> {
-        not_kept()
+        unsupported()
     }
 
     fn size(&self, _: &SessionId) -> StoreFuture<'_, u64> {
-        is(Ok(0))
+        ready_future(Ok(0))
     }
 
-    fn ready(&self) -> StoreFuture<'_, ()> {
-        is(Ok(()))
+    fn check_ready(&self) -> StoreFuture<'_, ()> {
+        ready_future(Ok(()))
     }
 
     fn count(&self) -> StoreFuture<'_, u64> {
-        is(Ok(0))
+        ready_future(Ok(0))
     }
 }

@@ -29,7 +29,7 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 /// Longer than anything here takes, so that a test fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) fn someone(name: &str, scopes: &[TokenScope]) -> Principal {
+pub(crate) fn principal(name: &str, scopes: &[TokenScope]) -> Principal {
     Principal::new(name, scopes.to_vec())
 }
 
@@ -50,11 +50,11 @@ impl MetricsSource for EmptyMetrics {
 }
 
 /// A gateway that asks for tokens and answers failed tries quickly.
-pub(crate) async fn config() -> GatewayConfig {
-    let auth = AuthConfig::nobody()
-        .with_token(READER, someone("reader", &[TokenScope::Read]))
-        .and_then(|auth| auth.with_token(ADMIN, someone("admin", &[TokenScope::Admin])))
-        .and_then(|auth| auth.with_password(PASSWORD, someone("person", &[TokenScope::Write])))
+pub(crate) async fn gateway_config() -> GatewayConfig {
+    let auth = AuthConfig::deny_all()
+        .with_token(READER, principal("reader", &[TokenScope::Read]))
+        .and_then(|auth| auth.with_token(ADMIN, principal("admin", &[TokenScope::Admin])))
+        .and_then(|auth| auth.with_password(PASSWORD, principal("person", &[TokenScope::Write])))
         .unwrap();
     let delay_max = Duration::from_millis(1);
     let tries =
@@ -80,10 +80,10 @@ pub(crate) struct RawGateway {
 
 impl RawGateway {
     pub(crate) async fn start() -> Self {
-        Self::with(|_| {}).await
+        Self::with_config(|_| {}).await
     }
 
-    pub(crate) async fn with(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+    pub(crate) async fn with_config(change: impl FnOnce(&mut GatewayConfig)) -> Self {
         Self::with_tls(None, change).await
     }
 
@@ -91,7 +91,7 @@ impl RawGateway {
         tls: Option<TlsIdentity>,
         change: impl FnOnce(&mut GatewayConfig),
     ) -> Self {
-        let mut config = config().await;
+        let mut config = gateway_config().await;
         change(&mut config);
         let gateway = Gateway::new(config);
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -108,11 +108,11 @@ impl RawGateway {
 
     /// A client that has been challenged.
     pub(crate) async fn client(&self) -> RawClient<TcpStream> {
-        RawClient::over(self.tcp().await).await
+        RawClient::from_stream(self.tcp().await).await
     }
 
     /// A client that was greeted.
-    pub(crate) async fn greeted(&self, token: &str) -> RawClient<TcpStream> {
+    pub(crate) async fn connected_client(&self, token: &str) -> RawClient<TcpStream> {
         let mut client = self.client().await;
         let hello = client.connect(connect_params(token)).await;
         assert_eq!(hello["payload"]["type"], "hello-ok", "{hello}");
@@ -125,7 +125,9 @@ impl RawGateway {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let reading = async {
-            while !is_whole(&answer) && matches!(stream.read_buf(&mut answer).await, Ok(1..)) {}
+            while !is_complete_response(&answer)
+                && matches!(stream.read_buf(&mut answer).await, Ok(1..))
+            {}
         };
         tokio::time::timeout(PATIENCE, reading).await.expect("no answer");
         let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -136,7 +138,7 @@ impl RawGateway {
 
 /// Whether all of an answer is there: its head, and as much as that says. What becomes a WebSocket goes
 /// on after its head.
-fn is_whole(answer: &[u8]) -> bool {
+fn is_complete_response(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
@@ -169,33 +171,33 @@ pub(crate) struct RawClient<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> RawClient<S> {
-    pub(crate) async fn over(stream: S) -> Self {
+    pub(crate) async fn from_stream(stream: S) -> Self {
         let request = "ws://localhost/".into_client_request().unwrap();
         let (websocket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
         let mut client = Self { websocket, challenge: Value::Null };
-        client.challenge = client.next().await;
+        client.challenge = client.next_frame().await;
         assert_eq!(client.challenge["event"], "connect.challenge");
         client
     }
 
-    pub(crate) async fn say(&mut self, message: Message) {
+    pub(crate) async fn send(&mut self, message: Message) {
         tokio::time::timeout(PATIENCE, self.websocket.send(message)).await.unwrap().unwrap();
     }
 
-    pub(crate) async fn text(&mut self, text: impl Into<String>) {
-        self.say(Message::text(text.into())).await;
+    pub(crate) async fn send_text(&mut self, text: impl Into<String>) {
+        self.send(Message::text(text.into())).await;
     }
 
-    pub(crate) async fn request(&mut self, id: &str, method: &str, params: Value) {
+    pub(crate) async fn send_request(&mut self, id: &str, method: &str, params: Value) {
         let frame = json!({"type": "req", "id": id, "method": method, "params": params});
-        self.text(frame.to_string()).await;
+        self.send_text(frame.to_string()).await;
     }
 
     /// Asks and gives the response; events in between are passed over.
-    pub(crate) async fn ask(&mut self, id: &str, method: &str, params: Value) -> Value {
-        self.request(id, method, params).await;
+    pub(crate) async fn call_method(&mut self, id: &str, method: &str, params: Value) -> Value {
+        self.send_request(id, method, params).await;
         loop {
-            let frame = self.next().await;
+            let frame = self.next_frame().await;
             if frame["type"] == "res" && frame["id"] == id {
                 return frame;
             }
@@ -203,32 +205,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawClient<S> {
     }
 
     pub(crate) async fn connect(&mut self, params: Value) -> Value {
-        self.ask("c", "connect", params).await
+        self.call_method("c", "connect", params).await
     }
 
-    pub(crate) async fn health(&mut self) {
-        let answer = self.ask("h", "health", json!({})).await;
+    pub(crate) async fn check_health(&mut self) {
+        let answer = self.call_method("h", "health", json!({})).await;
         assert_eq!(answer["ok"], true, "{answer}");
     }
 
     /// The next frame.
-    pub(crate) async fn next(&mut self) -> Value {
-        match self.arrival().await {
+    pub(crate) async fn next_frame(&mut self) -> Value {
+        match self.next_arrival().await {
             RawArrival::Frame(frame) => frame,
             RawArrival::Closed(code, reason) => panic!("closed {code} {reason:?}"),
         }
     }
 
     /// The code and reason of the close; frames before it are passed over.
-    pub(crate) async fn closed(&mut self) -> (u16, String) {
+    pub(crate) async fn wait_closed(&mut self) -> (u16, String) {
         loop {
-            if let RawArrival::Closed(code, reason) = self.arrival().await {
+            if let RawArrival::Closed(code, reason) = self.next_arrival().await {
                 return (code, reason);
             }
         }
     }
 
-    pub(crate) async fn arrival(&mut self) -> RawArrival {
+    pub(crate) async fn next_arrival(&mut self) -> RawArrival {
         let arriving = async {
             loop {
                 match self.websocket.next().await {
@@ -259,6 +261,6 @@ pub(crate) enum RawArrival {
 }
 
 /// An address that is not this machine's loopback.
-pub(crate) fn elsewhere() -> SocketAddr {
+pub(crate) fn non_loopback_address() -> SocketAddr {
     SocketAddr::from((IpAddr::from([0, 0, 0, 0]), 0))
 }

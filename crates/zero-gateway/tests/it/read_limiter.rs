@@ -20,7 +20,7 @@ use zero_wire::zero_sessions::ZeroSessionsEvents;
 use crate::test_gateway::{PATIENCE, TestClient, TestGateway};
 
 /// A session of somebody, with a prompt and so many answers of so many bytes.
-async fn fill(lab: &TestGateway, owner: &str, key: &str, entries: usize, bytes: usize) {
+async fn fill_ledger(lab: &TestGateway, owner: &str, key: &str, entries: usize, bytes: usize) {
     let wanted = OpenSessionOptions {
         key: Some(key.to_owned()),
         owner: owner.to_owned(),
@@ -34,20 +34,20 @@ async fn fill(lab: &TestGateway, owner: &str, key: &str, entries: usize, bytes: 
     lab.sessions.store().append(&session.id, entries).await.unwrap();
 }
 
-fn history_of(key: &str) -> ChatHistoryParams {
+fn history_params(key: &str) -> ChatHistoryParams {
     ChatHistoryParams { session_key: key.to_owned(), ..ChatHistoryParams::default() }
 }
 
 #[tokio::test]
 async fn others_are_answered_while_one_reads_a_history_again_and_again() {
-    const ASKED: usize = 100;
+    const REQUESTS: usize = 100;
     let lab = TestGateway::start(&[]).await;
-    fill(&lab, "ann", "main", 20, 50_000).await;
-    fill(&lab, "bob", "other", 1, 10).await;
+    fill_ledger(&lab, "ann", "main", 20, 50_000).await;
+    fill_ledger(&lab, "bob", "other", 1, 10).await;
     let ann = lab.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
     let bob = lab.connect("bob", &[TokenScope::Read], &["zero-events"]).await;
-    let flood = || ann.client.request::<ChatHistory>(history_of("main"));
-    let mut flood: FuturesUnordered<_> = (0..ASKED).map(|_| flood()).collect();
+    let flood = || ann.client.request::<ChatHistory>(history_params("main"));
+    let mut flood: FuturesUnordered<_> = (0..REQUESTS).map(|_| flood()).collect();
     let answered = Cell::new(0_usize);
     let reading = async {
         while let Some(answer) = flood.next().await {
@@ -59,38 +59,38 @@ async fn others_are_answered_while_one_reads_a_history_again_and_again() {
         while answered.get() == 0 {
             tokio::task::yield_now().await;
         }
-        bob.ask::<Health>(json!({})).await;
-        bob.ask::<ChatHistory>(json!({"sessionKey": "other"})).await;
+        bob.request::<Health>(json!({})).await;
+        bob.request::<ChatHistory>(json!({"sessionKey": "other"})).await;
         answered.get()
     };
     let before = tokio::select! {
-        () = reading => ASKED,
+        () = reading => REQUESTS,
         before = others => before,
     };
-    assert!(before < ASKED / 2, "{before} of {ASKED} were answered before");
+    assert!(before < REQUESTS / 2, "{before} of {REQUESTS} were answered before");
 }
 
 #[tokio::test]
 async fn no_answer_reads_more_of_a_ledger_than_is_bearable() {
     let lab = TestGateway::start(&[]).await;
-    fill(&lab, "ann", "main", 25, 1_000_000).await;
+    fill_ledger(&lab, "ann", "main", 25, 1_000_000).await;
     let ann = lab.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
-    let events = ann.ask::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 0})).await;
+    let events = ann.request::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 0})).await;
     assert_eq!((events.events.len(), events.has_more), (9, true));
     let last = events.events.last().unwrap().seq;
-    let rest = ann.ask::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 20})).await;
+    let rest = ann.request::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 20})).await;
     assert_eq!((last, rest.events.len(), rest.has_more), (9, 6, false));
     // A reply of 25 MB began further back than can be read, so nothing of it looks whole.
-    let history = ann.ask::<ChatHistory>(json!({"sessionKey": "main"})).await;
+    let history = ann.request::<ChatHistory>(json!({"sessionKey": "main"})).await;
     assert_eq!(history.messages.len(), 0);
-    assert_eq!(ann.ask::<SessionsGet>(json!({"key": "main"})).await.messages.len(), 0);
-    let preview = ann.ask::<SessionsPreview>(json!({"keys": ["main"]})).await;
+    assert_eq!(ann.request::<SessionsGet>(json!({"key": "main"})).await.messages.len(), 0);
+    let preview = ann.request::<SessionsPreview>(json!({"keys": ["main"]})).await;
     assert_eq!(preview.previews[0].status, "empty");
 }
 
 /// Whether a history is refused at once; otherwise it waits. `health`, asked after it, tells.
-async fn is_refused(desk: &TestClient) -> Option<String> {
-    let history = desk.client.request::<ChatHistory>(history_of("main"));
+async fn refusal_message(desk: &TestClient) -> Option<String> {
+    let history = desk.client.request::<ChatHistory>(history_params("main"));
     let health = desk.client.request::<Health>(HealthParams::default());
     let answered = async {
         tokio::select! {
@@ -114,17 +114,17 @@ async fn is_refused(desk: &TestClient) -> Option<String> {
 #[tokio::test]
 async fn who_left_before_its_turn_waits_no_more() {
     let limits = GatewayLimits { reads_max: 0, reads_asked_max: 1, ..GatewayLimits::default() };
-    let lab = TestGateway::with(&[], limits).await;
+    let lab = TestGateway::with_limits(&[], limits).await;
     let first = lab.connect("ann", &[TokenScope::Read], &[]).await;
     let second = lab.connect("ann", &[TokenScope::Read], &[]).await;
-    assert_eq!(is_refused(&first).await, None);
+    assert_eq!(refusal_message(&first).await, None);
     let too_many = "1 requests with this token that read sessions are not answered yet; wait for \
                     some";
-    assert_eq!(is_refused(&second).await.as_deref(), Some(too_many));
+    assert_eq!(refusal_message(&second).await.as_deref(), Some(too_many));
     // Another token has a queue of its own.
     let other = lab.connect("bob", &[TokenScope::Read], &[]).await;
-    assert_eq!(is_refused(&other).await, None);
+    assert_eq!(refusal_message(&other).await, None);
     drop(first);
-    let freed = async { while is_refused(&second).await.is_some() {} };
+    let freed = async { while refusal_message(&second).await.is_some() {} };
     timeout(PATIENCE, freed).await.unwrap();
 }

@@ -10,16 +10,16 @@ use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
 use crate::test_gateway::{TestClient, TestGateway};
 
 /// A host of the main session, and how its answers to terms are written.
-pub(crate) async fn host(lab: &TestGateway) -> TestClient {
+pub(crate) async fn attach_host(lab: &TestGateway) -> TestClient {
     let host = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
-    host.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
-    let terms = host.ask::<ToolsAttach>(json!({"sessionKey": "main", "host": "laptop"})).await;
-    offer(&host, &terms.dialect).await;
+    host.request::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
+    let terms = host.request::<ToolsAttach>(json!({"sessionKey": "main", "host": "laptop"})).await;
+    offer_tools(&host, &terms.dialect).await;
     host
 }
 
-async fn offer(host: &TestClient, dialect: &str) {
-    host.ask::<ToolsOffer>(json!({
+async fn offer_tools(host: &TestClient, dialect: &str) {
+    host.request::<ToolsOffer>(json!({
         "sessionKey": "main", "dialect": dialect, "cwd": "/w", "system": "linux",
         "tools": [{
             "name": "look", "canonical": "Read", "description": "Looks", "kind": "read",
@@ -31,28 +31,28 @@ async fn offer(host: &TestClient, dialect: &str) {
 }
 
 /// Waits until the host is asked for a call; offers the tools in whatever dialect is wanted.
-pub(crate) async fn asked(host: &mut TestClient) -> Value {
+pub(crate) async fn next_call(host: &mut TestClient) -> Value {
     loop {
-        let event = host.next().await;
+        let event = host.next_event().await;
         let payload = event.payload.unwrap_or_default();
         match event.event.as_str() {
-            "tools/terms" => offer(host, payload["dialect"].as_str().unwrap()).await,
+            "tools/terms" => offer_tools(host, payload["dialect"].as_str().unwrap()).await,
             "tools/use" => return payload,
             _ => {}
         }
     }
 }
 
-pub(crate) fn say(run: &str) -> Value {
+pub(crate) fn send_params(run: &str) -> Value {
     json!({"sessionKey": "main", "message": "look", "idempotencyKey": run})
 }
 
 #[tokio::test]
 async fn the_commands_of_a_host_can_be_chosen() {
     let lab = TestGateway::start(&[]).await;
-    let host = host(&lab).await;
+    let host = attach_host(&lab).await;
     let names = async |params: Value| {
-        let choices = host.ask::<ZeroSessionsChoices>(params).await;
+        let choices = host.request::<ZeroSessionsChoices>(params).await;
         choices.commands.into_iter().map(|command| command.name).collect::<Vec<_>>()
     };
     let own = names(json!({})).await;
@@ -64,22 +64,22 @@ async fn the_commands_of_a_host_can_be_chosen() {
 #[tokio::test]
 async fn a_client_does_the_work_and_the_run_goes_on() {
     let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
-    let mut host = host(&lab).await;
+    let mut host = attach_host(&lab).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
-    ann.ask::<ChatSend>(say("run-1")).await;
-    let call = asked(&mut host).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    let call = next_call(&mut host).await;
     assert_eq!((&call["toolName"], &call["input"]), (&json!("look"), &json!({"path": "a"})));
     // Nobody else can answer for the host.
     let result = json!({
         "sessionId": call["sessionId"], "toolCallId": call["toolCallId"],
         "content": [{"type": "text", "text": "it is there"}], "isError": false,
     });
-    let refused = ann.refused::<ToolsResult>(result.clone()).await;
+    let refused = ann.expect_refusal::<ToolsResult>(result.clone()).await;
     assert!(refused.contains("does not host the tools of session"), "{refused}");
-    host.ask::<ToolsResult>(result.clone()).await;
-    let twice = host.refused::<ToolsResult>(result).await;
+    host.request::<ToolsResult>(result.clone()).await;
+    let twice = host.expect_refusal::<ToolsResult>(result).await;
     assert!(twice.contains("nobody waits for call"), "{twice}");
-    let heard = ann.until_end().await;
+    let heard = ann.collect_until_end().await;
     let told = |wanted: &str| {
         let phases = heard.iter().map(|event| event.payload.as_ref().unwrap());
         phases
@@ -94,12 +94,12 @@ async fn a_client_does_the_work_and_the_run_goes_on() {
 #[tokio::test]
 async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
     let lab = TestGateway::start(&["look:a", "It is gone", "never"]).await;
-    let mut host = host(&lab).await;
+    let mut host = attach_host(&lab).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
-    ann.ask::<ChatSend>(say("run-1")).await;
-    asked(&mut host).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    next_call(&mut host).await;
     host.client.close().await;
-    let heard = ann.until_end().await;
+    let heard = ann.collect_until_end().await;
     let is_result = |payload: &&Value| payload["data"]["phase"] == "result";
     let payloads = heard.iter().map(|event| event.payload.as_ref().unwrap());
     let results: Vec<&Value> = payloads.filter(is_result).collect();
@@ -108,22 +108,22 @@ async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
     let said = results[0]["data"]["result"]["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("laptop"), "{said}");
     // The gateway never takes the host's place.
-    let key = lab.sessions.key("main").unwrap();
+    let key = lab.sessions.resolve_key("main").unwrap();
     let record = lab.sessions.get(&key).await.unwrap().unwrap();
     assert_eq!(record.tool_host, ToolHostLocation::Client { name: "laptop".to_owned() });
-    ann.ask::<ChatSend>(say("run-2")).await;
-    let heard = ann.until_end().await;
+    ann.request::<ChatSend>(send_params("run-2")).await;
+    let heard = ann.collect_until_end().await;
     let last = heard.last().unwrap().payload.as_ref().unwrap();
     assert_eq!(last["state"], "error");
     assert!(last["errorMessage"].as_str().unwrap().contains("laptop"), "{last}");
     // Back again, it can work.
-    self::host(&lab).await;
+    self::attach_host(&lab).await;
 }
 
 #[tokio::test]
 async fn nothing_of_an_offer_that_is_wrong_counts() {
     let lab = TestGateway::start(&["look:a", "Seen"]).await;
-    let mut host = host(&lab).await;
+    let mut host = attach_host(&lab).await;
     let tool = |name: &str, schema: Value| {
         json!({
             "name": name, "canonical": "Read", "description": "Looks", "kind": "read",
@@ -138,45 +138,45 @@ async fn nothing_of_an_offer_that_is_wrong_counts() {
             "sessionKey": "main", "dialect": "canonical", "cwd": "/w", "system": "linux",
             "tools": tools,
         });
-        let refused = host.refused::<ToolsOffer>(offer).await;
+        let refused = host.expect_refusal::<ToolsOffer>(offer).await;
         assert!(refused.contains(why), "{refused}");
     }
     // What was offered before still holds.
     let ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
-    ann.ask::<ChatSend>(say("run-1")).await;
-    assert_eq!(asked(&mut host).await["toolName"], "look");
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    assert_eq!(next_call(&mut host).await["toolName"], "look");
 }
 
-fn attach(host: &str, take_over: bool) -> Value {
+fn attach_params(host: &str, take_over: bool) -> Value {
     json!({"sessionKey": "main", "host": host, "takeOver": take_over})
 }
 
 #[tokio::test]
 async fn nobody_is_replaced_unawares() {
     let lab = TestGateway::start(&["look:a", "It is gone", "look:b", "Seen"]).await;
-    let mut first = host(&lab).await;
+    let mut first = attach_host(&lab).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
-    ann.ask::<ChatSend>(say("run-1")).await;
-    let call = asked(&mut first).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    let call = next_call(&mut first).await;
     // Not by accident, and not by somebody else, whatever they may see.
     let mut second = lab.connect("ann", &[TokenScope::Write], &[]).await;
-    let refused = second.refused::<ToolsAttach>(attach("desktop", false)).await;
+    let refused = second.expect_refusal::<ToolsAttach>(attach_params("desktop", false)).await;
     assert!(refused.contains("hosted by `laptop`") && refused.contains("takeOver"), "{refused}");
     let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
     for take_over in [false, true] {
-        let refused = root.refused::<ToolsAttach>(attach("server", take_over)).await;
+        let refused = root.expect_refusal::<ToolsAttach>(attach_params("server", take_over)).await;
         assert!(refused.contains("that is somebody else"), "{refused}");
     }
     // On purpose: the first one hears it, and what it was asked for is settled.
-    let terms = second.ask::<ToolsAttach>(attach("desktop", true)).await;
-    let heard = first.until(|event, _| event == "tools/displaced").await;
+    let terms = second.request::<ToolsAttach>(attach_params("desktop", true)).await;
+    let heard = first.collect_until(|event, _| event == "tools/displaced").await;
     let told = heard.last().unwrap().payload.clone().unwrap();
     assert_eq!(
         (&told["sessionKey"], &told["host"]),
         (&json!("agent:main:main"), &json!("desktop"))
     );
-    offer(&second, &terms.dialect).await;
-    let heard = ann.until_end().await;
+    offer_tools(&second, &terms.dialect).await;
+    let heard = ann.collect_until_end().await;
     let payloads = heard.iter().map(|event| event.payload.as_ref().unwrap());
     let failed = payloads.filter(|payload| payload["data"]["phase"] == "result");
     assert_eq!(
@@ -185,7 +185,7 @@ async fn nobody_is_replaced_unawares() {
     );
     // It cannot go on as if nothing had happened.
     let offered = json!({"sessionKey": "main", "dialect": "canonical", "cwd": "/w", "system": "linux", "tools": []});
-    let refused = first.refused::<ToolsOffer>(offered).await;
+    let refused = first.expect_refusal::<ToolsOffer>(offered).await;
     assert!(
         refused.contains("`desktop` hosts the tools") && refused.contains("takeOver"),
         "{refused}"
@@ -194,18 +194,18 @@ async fn nobody_is_replaced_unawares() {
         "sessionId": call["sessionId"], "toolCallId": call["toolCallId"],
         "content": [{"type": "text", "text": "late"}], "isError": false,
     });
-    let refused = first.refused::<ToolsResult>(late).await;
+    let refused = first.expect_refusal::<ToolsResult>(late).await;
     assert!(refused.contains("`desktop` hosts the tools"), "{refused}");
-    let refused = first.refused::<ToolsAttach>(attach("laptop", false)).await;
+    let refused = first.expect_refusal::<ToolsAttach>(attach_params("laptop", false)).await;
     assert!(refused.contains("hosted by `desktop`"), "{refused}");
     // The second does the work now.
-    ann.ask::<ChatSend>(say("run-2")).await;
-    assert_eq!(asked(&mut second).await["toolName"], "look");
+    ann.request::<ChatSend>(send_params("run-2")).await;
+    assert_eq!(next_call(&mut second).await["toolName"], "look");
     // Who attaches again on the same connection replaces nobody.
-    second.ask::<ToolsAttach>(attach("desktop", false)).await;
+    second.request::<ToolsAttach>(attach_params("desktop", false)).await;
     // And once it is gone, there is nobody to take over from.
     second.client.close().await;
-    let heard = ann.until_end().await;
+    let heard = ann.collect_until_end().await;
     assert_eq!(heard.last().unwrap().payload.as_ref().unwrap()["state"], "error");
-    first.ask::<ToolsAttach>(attach("laptop", false)).await;
+    first.request::<ToolsAttach>(attach_params("laptop", false)).await;
 }

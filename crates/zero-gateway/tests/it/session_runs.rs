@@ -17,11 +17,11 @@ use zero_wire::zero_sessions::{
 
 use crate::test_gateway::TestGateway;
 
-fn say(run: &str) -> Value {
+fn send_params(run: &str) -> Value {
     json!({"sessionKey": "main", "message": "hello", "idempotencyKey": run})
 }
 
-fn text_of(event: &EventFrame) -> String {
+fn event_text(event: &EventFrame) -> String {
     let payload = event.payload.as_ref().unwrap();
     let blocks = payload["message"]["content"].as_array().cloned().unwrap_or_default();
     blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
@@ -31,13 +31,13 @@ fn text_of(event: &EventFrame) -> String {
 async fn a_family_client_hears_a_run_from_its_first_word() {
     let lab = TestGateway::start(&["Hello there"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
-    let ack = ann.ask::<ChatSend>(say("run-1")).await;
+    let ack = ann.request::<ChatSend>(send_params("run-1")).await;
     assert_eq!((ack.run_id.as_str(), ack.status), ("run-1", ChatSendStatus::Started));
-    let heard = ann.until_end().await;
+    let heard = ann.collect_until_end().await;
     let first = heard.first().unwrap().payload.as_ref().unwrap();
     assert_eq!((&first["stream"], &first["data"]["phase"]), (&json!("lifecycle"), &json!("start")));
     let last = heard.last().unwrap();
-    assert_eq!(text_of(last), "Hello there ");
+    assert_eq!(event_text(last), "Hello there ");
     let payload = last.payload.as_ref().unwrap();
     assert_eq!(payload["stopReason"], "stop");
     assert_eq!(payload["sessionKey"], "agent:main:main");
@@ -46,16 +46,16 @@ async fn a_family_client_hears_a_run_from_its_first_word() {
     assert!(seqs.eq(1..=heard.len() as u64));
 
     // The same prompt is the same run.
-    let again = ann.ask::<ChatSend>(say("run-1")).await;
+    let again = ann.request::<ChatSend>(send_params("run-1")).await;
     assert_eq!(again.status, ChatSendStatus::Ok);
-    let waited = ann.ask::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
+    let waited = ann.request::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
     let reply = waited.terminal_reply.unwrap();
     assert_eq!(
         (waited.status, reply.disposition),
         (AgentWaitStatus::Ok, ReplyDisposition::Visible)
     );
     assert_eq!(reply.text, "Hello there ");
-    let history = ann.ask::<ChatHistory>(json!({"sessionKey": "main"})).await;
+    let history = ann.request::<ChatHistory>(json!({"sessionKey": "main"})).await;
     let roles: Vec<&str> = history.messages.iter().map(|message| message.role.as_str()).collect();
     assert_eq!(roles, ["user", "assistant"]);
 }
@@ -64,17 +64,17 @@ async fn a_family_client_hears_a_run_from_its_first_word() {
 async fn a_run_is_stopped_and_says_so_once() {
     let lab = TestGateway::start(&["Working @hang"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
-    ann.ask::<ChatSend>(say("run-1")).await;
-    ann.until(|name, payload| name == "chat" && payload["state"] == "delta").await;
-    let stopped = ann.ask::<ChatAbort>(json!({"sessionKey": "main"})).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    ann.collect_until(|name, payload| name == "chat" && payload["state"] == "delta").await;
+    let stopped = ann.request::<ChatAbort>(json!({"sessionKey": "main"})).await;
     assert_eq!((stopped.aborted, stopped.run_ids), (true, vec!["run-1".to_owned()]));
-    let heard = ann.until_end().await;
+    let heard = ann.collect_until_end().await;
     let payload = heard.last().unwrap().payload.as_ref().unwrap();
     assert_eq!((&payload["state"], &payload["stopReason"]), (&json!("aborted"), &json!("rpc")));
-    assert_eq!(text_of(heard.last().unwrap()), "Working ");
-    let again = ann.ask::<ChatAbort>(json!({"sessionKey": "main"})).await;
+    assert_eq!(event_text(heard.last().unwrap()), "Working ");
+    let again = ann.request::<ChatAbort>(json!({"sessionKey": "main"})).await;
     assert!(again.ok && !again.aborted);
-    let waited = ann.ask::<AgentWait>(json!({"runId": "run-1"})).await;
+    let waited = ann.request::<AgentWait>(json!({"runId": "run-1"})).await;
     assert_eq!(waited.status, AgentWaitStatus::Error);
 }
 
@@ -82,34 +82,34 @@ async fn a_run_is_stopped_and_says_so_once() {
 async fn whoever_comes_late_hears_what_was_said_so_far() {
     let lab = TestGateway::start(&["Once upon a @hang"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
-    ann.ask::<ChatSend>(say("run-1")).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
     let all = |name: &str, payload: &Value| {
         let text = &payload["message"]["content"][0]["text"];
         name == "chat" && text == "Once upon a "
     };
-    ann.until(all).await;
+    ann.collect_until(all).await;
     let mut late = lab.connect("ann", &[TokenScope::Write], &[]).await;
-    let waited = late.ask::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
+    let waited = late.request::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
     assert_eq!(waited.status, AgentWaitStatus::Timeout);
-    let heard = late.until(|name, _| name == "chat").await;
+    let heard = late.collect_until(|name, _| name == "chat").await;
     let last = heard.last().unwrap();
-    assert_eq!(text_of(last), "Once upon a ");
+    assert_eq!(event_text(last), "Once upon a ");
     assert_eq!(last.payload.as_ref().unwrap()["deltaText"], "Once upon a ");
-    late.ask::<ChatAbort>(json!({"sessionKey": "main", "runId": "run-1"})).await;
-    late.until_end().await;
-    ann.until_end().await;
+    late.request::<ChatAbort>(json!({"sessionKey": "main", "runId": "run-1"})).await;
+    late.collect_until_end().await;
+    ann.collect_until_end().await;
 }
 
 #[tokio::test]
 async fn a_client_of_our_own_hears_the_ledger_itself() {
     let lab = TestGateway::start(&["Hi"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
-    let open = ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main", "cwd": "/tmp"})).await;
+    let open = ann.request::<ZeroSessionsOpen>(json!({"sessionKey": "main", "cwd": "/tmp"})).await;
     assert_eq!((open.session_key.as_str(), open.cwd.as_deref()), ("agent:main:main", Some("/tmp")));
-    ann.ask::<ChatSend>(say("run-1")).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
     let mut heard = Vec::new();
     loop {
-        let event = ann.next().await;
+        let event = ann.next_event().await;
         assert_eq!(event.event, "zero.session.event");
         let event: SessionEvent = serde_json::from_value(event.payload.unwrap()).unwrap();
         let over =
@@ -120,9 +120,9 @@ async fn a_client_of_our_own_hears_the_ledger_itself() {
         }
     }
     let params = json!({"sessionKey": "main", "after": open.last_seq});
-    let replayed = ann.ask::<ZeroSessionsEvents>(params).await;
+    let replayed = ann.request::<ZeroSessionsEvents>(params).await;
     assert_eq!(replayed.events[..heard.len()], heard[..]);
-    let subscribed = ann.ask::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await;
+    let subscribed = ann.request::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await;
     assert!(subscribed.last_seq >= heard.last().unwrap().seq);
 }
 
@@ -131,51 +131,59 @@ async fn somebody_elses_session_is_not_there() {
     let lab = TestGateway::start(&["mine", "ours"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     let mut bob = lab.connect("bob", &[TokenScope::Write], &[]).await;
-    ann.ask::<ChatSend>(say("run-1")).await;
-    ann.until_end().await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    ann.collect_until_end().await;
     let missing = "InvalidRequest No session found: agent:main:main";
-    assert_eq!(bob.refused::<ChatSend>(say("run-2")).await, missing);
-    assert_eq!(bob.refused::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await, missing);
+    assert_eq!(bob.expect_refusal::<ChatSend>(send_params("run-2")).await, missing);
+    assert_eq!(
+        bob.expect_refusal::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await,
+        missing
+    );
     let open = json!({"sessionKey": "main", "cwd": "/tmp"});
-    assert_eq!(bob.refused::<ZeroSessionsOpen>(open).await, missing);
-    assert_eq!(ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await.cwd, None);
-    let resolved = bob.refused::<SessionsResolve>(json!({"key": "main"})).await;
+    assert_eq!(bob.expect_refusal::<ZeroSessionsOpen>(open).await, missing);
+    assert_eq!(ann.request::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await.cwd, None);
+    let resolved = bob.expect_refusal::<SessionsResolve>(json!({"key": "main"})).await;
     assert_eq!(resolved, "InvalidRequest No session found: main");
-    assert_eq!(bob.refused::<SessionsPatch>(json!({"key": "main", "label": "x"})).await, missing);
-    assert_eq!(bob.ask::<SessionsList>(json!({})).await.total_count, 0);
-    assert!(bob.ask::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
-    let waited = bob.ask::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
+    assert_eq!(
+        bob.expect_refusal::<SessionsPatch>(json!({"key": "main", "label": "x"})).await,
+        missing
+    );
+    assert_eq!(bob.request::<SessionsList>(json!({})).await.total_count, 0);
+    assert!(bob.request::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
+    let waited = bob.request::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
     assert_eq!((waited.status, waited.terminal_reply), (AgentWaitStatus::Timeout, None));
-    assert!(!bob.ask::<ChatAbort>(json!({"sessionKey": "main"})).await.aborted);
+    assert!(!bob.request::<ChatAbort>(json!({"sessionKey": "main"})).await.aborted);
     // A run of another session is not told of by its id.
     let own = json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-1"});
-    assert!(bob.refused::<ChatSend>(own).await.contains("belongs to another session"));
+    assert!(bob.expect_refusal::<ChatSend>(own).await.contains("belongs to another session"));
     // He hears only what is his.
-    bob.ask::<ChatSend>(json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-3"}))
-        .await;
-    let heard = bob.until_end().await;
+    bob.request::<ChatSend>(
+        json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-3"}),
+    )
+    .await;
+    let heard = bob.collect_until_end().await;
     let keys = heard.iter().map(|event| event.payload.as_ref().unwrap()["sessionKey"].clone());
     assert!(keys.into_iter().all(|key| key == "agent:main:bobs"));
     // Who may do everything sees everything.
     let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
-    assert_eq!(root.ask::<SessionsList>(json!({})).await.total_count, 2);
-    let reset = root.ask::<SessionsReset>(json!({"key": "main"})).await;
+    assert_eq!(root.request::<SessionsList>(json!({})).await.total_count, 2);
+    let reset = root.request::<SessionsReset>(json!({"key": "main"})).await;
     assert!(reset.entry.session_id.ends_with(".2"), "{}", reset.entry.session_id);
-    assert!(ann.ask::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
+    assert!(ann.request::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
 }
 
 #[tokio::test]
 async fn a_scope_that_is_missing_is_named() {
     let lab = TestGateway::start(&[]).await;
     let reader = lab.connect("ann", &[TokenScope::Read], &[]).await;
-    let refused = reader.refused::<ChatSend>(say("run-1")).await;
+    let refused = reader.expect_refusal::<ChatSend>(send_params("run-1")).await;
     assert!(refused.starts_with("Forbidden chat.send needs the scope operator.write"), "{refused}");
     let writer = lab.connect("ann", &[TokenScope::Write], &[]).await;
-    let refused = writer.refused::<SessionsDelete>(json!({"key": "main"})).await;
+    let refused = writer.expect_refusal::<SessionsDelete>(json!({"key": "main"})).await;
     assert!(refused.contains("operator.admin"), "{refused}");
-    let mut provenance = say("run-1");
+    let mut provenance = send_params("run-1");
     provenance["systemProvenanceReceipt"] = json!("trust me");
-    let refused = writer.refused::<ChatSend>(provenance).await;
+    let refused = writer.expect_refusal::<ChatSend>(provenance).await;
     assert_eq!(refused, "InvalidRequest system provenance fields require admin scope");
 }
 
@@ -184,21 +192,21 @@ async fn to_start_over_is_for_whoever_talks_in_a_session_by_both_ways() {
     let lab = TestGateway::start(&[]).await;
     let ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     let (by_key, by_open) = (json!({"key": "main"}), json!({"sessionKey": "main", "reset": true}));
-    ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
-    let again = ann.ask::<ZeroSessionsOpen>(by_open.clone()).await;
+    ann.request::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
+    let again = ann.request::<ZeroSessionsOpen>(by_open.clone()).await;
     assert_eq!(again.transcript, 2);
-    let again = ann.ask::<SessionsReset>(by_key.clone()).await;
+    let again = ann.request::<SessionsReset>(by_key.clone()).await;
     assert!(again.entry.session_id.ends_with(".3"), "{}", again.entry.session_id);
     let reader = lab.connect("ann", &[TokenScope::Read, TokenScope::Approvals], &[]).await;
     let stranger = lab.connect("bob", &[TokenScope::Write], &[]).await;
     for (who, why) in [(&reader, "needs the scope operator.write"), (&stranger, "No session found")]
     {
-        let refused = who.refused::<SessionsReset>(by_key.clone()).await;
+        let refused = who.expect_refusal::<SessionsReset>(by_key.clone()).await;
         assert!(refused.contains(why), "{refused}");
-        let refused = who.refused::<ZeroSessionsOpen>(by_open.clone()).await;
+        let refused = who.expect_refusal::<ZeroSessionsOpen>(by_open.clone()).await;
         assert!(refused.contains(why), "{refused}");
     }
-    let shown = ann.ask::<ZeroSessionsShow>(json!({"sessionKey": "main"})).await;
+    let shown = ann.request::<ZeroSessionsShow>(json!({"sessionKey": "main"})).await;
     assert_eq!(shown.transcript, 3, "nobody else started it over");
 }
 
@@ -208,15 +216,15 @@ async fn who_may_not_permit_may_not_choose_a_mode_that_asks_less() {
     let talker = lab.connect("ann", &[TokenScope::Write], &[]).await;
     for mode in ["auto", "accept-edits"] {
         let wanted = json!({"sessionKey": "main", "mode": mode});
-        let refused = talker.refused::<ZeroSessionsOpen>(wanted.clone()).await;
+        let refused = talker.expect_refusal::<ZeroSessionsOpen>(wanted.clone()).await;
         assert!(refused.contains("needs the scope operator.approvals"), "{refused}");
-        talker.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main", "mode": "plan"})).await;
-        let refused = talker.refused::<ZeroSessionsSet>(wanted).await;
+        talker.request::<ZeroSessionsOpen>(json!({"sessionKey": "main", "mode": "plan"})).await;
+        let refused = talker.expect_refusal::<ZeroSessionsSet>(wanted).await;
         assert!(refused.contains("needs the scope operator.approvals"), "{refused}");
     }
     let permitter = lab.connect("ann", &[TokenScope::Write, TokenScope::Approvals], &[]).await;
     let session =
-        permitter.ask::<ZeroSessionsSet>(json!({"sessionKey": "main", "mode": "auto"})).await;
+        permitter.request::<ZeroSessionsSet>(json!({"sessionKey": "main", "mode": "auto"})).await;
     assert_eq!(session.mode.as_deref(), Some("auto"));
 }
 
@@ -225,15 +233,15 @@ async fn the_agent_of_an_editors_session_can_be_chosen() {
     let lab = TestGateway::start(&[]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     let open = json!({"sessionKey": "acp:1", "agent": "Direct"});
-    let open = ann.ask::<ZeroSessionsOpen>(open).await;
+    let open = ann.request::<ZeroSessionsOpen>(open).await;
     assert_eq!((open.session_key.as_str(), open.agent.as_str()), ("agent:main:acp:1", "direct"));
     assert_eq!(open.thinking, None);
     let set = json!({"sessionKey": "agent:main:acp:1", "agent": "main", "thinking": "high"});
-    let set = ann.ask::<ZeroSessionsSet>(set).await;
+    let set = ann.request::<ZeroSessionsSet>(set).await;
     assert_eq!((set.agent.as_str(), set.thinking.as_deref()), ("main", Some("high")));
     let mut changed = Vec::new();
     while changed.len() < 2 {
-        let event = ann.next().await;
+        let event = ann.next_event().await;
         let event: SessionEvent = serde_json::from_value(event.payload.unwrap()).unwrap();
         if let EventKind::Changed { field, value } = event.event.what {
             changed.push(format!("{field} = {}", value.unwrap_or_default()));
@@ -242,11 +250,15 @@ async fn the_agent_of_an_editors_session_can_be_chosen() {
     assert_eq!(changed, ["agent = main", "thinking = high"]);
 
     let fixed = json!({"sessionKey": "bug", "agent": "direct"});
-    let refused = ann.refused::<ZeroSessionsOpen>(fixed).await;
+    let refused = ann.expect_refusal::<ZeroSessionsOpen>(fixed).await;
     assert!(refused.ends_with("open `agent:direct:bug` instead"), "{refused}");
-    assert_eq!(ann.ask::<ZeroSessionsList>(json!({})).await.sessions.len(), 1, "nothing was made");
+    assert_eq!(
+        ann.request::<ZeroSessionsList>(json!({})).await.sessions.len(),
+        1,
+        "nothing was made"
+    );
     let unknown = json!({"sessionKey": "acp:1", "agent": "nobody"});
-    let refused = ann.refused::<ZeroSessionsSet>(unknown).await;
+    let refused = ann.expect_refusal::<ZeroSessionsSet>(unknown).await;
     assert!(refused.contains("there is no agent `nobody`"), "{refused}");
 }
 
@@ -255,10 +267,10 @@ async fn sessions_are_listed_by_folder_and_page() {
     let lab = TestGateway::start(&[]).await;
     let ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     for (key, cwd) in [("a", "/one"), ("b", "/two"), ("c", "/one")] {
-        ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
+        ann.request::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
     }
     let keys = async |params: Value| {
-        let listed = ann.ask::<ZeroSessionsList>(params).await;
+        let listed = ann.request::<ZeroSessionsList>(params).await;
         let mut keys: Vec<String> = listed.sessions.into_iter().map(|s| s.session_key).collect();
         keys.sort();
         (keys.join(" "), listed.next_offset)
@@ -268,7 +280,7 @@ async fn sessions_are_listed_by_folder_and_page() {
     assert_eq!(keys(json!({"limit": 2})).await.1, Some(2));
     assert_eq!(keys(json!({"limit": 2, "offset": 2})).await.1, None);
     let bob = lab.connect("bob", &[TokenScope::Write], &[]).await;
-    assert!(bob.ask::<ZeroSessionsList>(json!({})).await.sessions.is_empty());
-    let refused = ann.refused::<ZeroSessionsList>(json!({"cwd": "one"})).await;
+    assert!(bob.request::<ZeroSessionsList>(json!({})).await.sessions.is_empty());
+    let refused = ann.expect_refusal::<ZeroSessionsList>(json!({"cwd": "one"})).await;
     assert!(refused.contains("cwd has to be an absolute path"), "{refused}");
 }

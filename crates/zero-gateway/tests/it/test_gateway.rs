@@ -46,11 +46,11 @@ pub(crate) struct TestGateway {
 impl TestGateway {
     /// A gateway whose model gives these answers, one after the other.
     pub(crate) async fn start(answers: &[&str]) -> Self {
-        Self::with(answers, GatewayLimits::default()).await
+        Self::with_limits(answers, GatewayLimits::default()).await
     }
 
     /// The same with other bounds.
-    pub(crate) async fn with(answers: &[&str], limits: GatewayLimits) -> Self {
+    pub(crate) async fn with_limits(answers: &[&str], limits: GatewayLimits) -> Self {
         let folder = TempDir::new().unwrap();
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
         let model: Arc<dyn ModelClient> = Arc::new(ScriptedModel::new(answers));
@@ -68,7 +68,7 @@ impl TestGateway {
         .unwrap();
         let gateway = Gateway::new(GatewayConfig {
             sessions: sessions.clone(),
-            auth: AuthConfig::nobody(),
+            auth: AuthConfig::deny_all(),
             limits,
             version: "1.2.3".to_owned(),
             allowed_origins: Vec::new(),
@@ -90,7 +90,7 @@ impl TestGateway {
 
     pub(crate) async fn connect_as(&self, who: Principal, caps: &[&str]) -> TestClient {
         let (client, server) = pipe();
-        self.gateway.attach(server, who);
+        self.gateway.attach_pipe(server, who);
         let mut options = ConnectOptions::new(ClientInfo {
             id: ClientId::Cli,
             display_name: None,
@@ -118,13 +118,13 @@ pub(crate) struct TestClient {
 
 impl TestClient {
     /// Asks, with parameters as JSON.
-    pub(crate) async fn ask<M: GatewayMethod>(&self, params: Value) -> M::Result {
+    pub(crate) async fn request<M: GatewayMethod>(&self, params: Value) -> M::Result {
         let params = serde_json::from_value(params).unwrap();
         timeout(PATIENCE, self.client.request::<M>(params)).await.unwrap().unwrap()
     }
 
     /// Asks for what will be refused; gives code and message.
-    pub(crate) async fn refused<M: GatewayMethod>(&self, params: Value) -> String {
+    pub(crate) async fn expect_refusal<M: GatewayMethod>(&self, params: Value) -> String {
         let params = serde_json::from_value(params).unwrap();
         match timeout(PATIENCE, self.client.request::<M>(params)).await.unwrap() {
             Err(GatewayClientError::Refused { error }) => {
@@ -136,7 +136,7 @@ impl TestClient {
     }
 
     /// The next event that is no tick.
-    pub(crate) async fn next(&mut self) -> EventFrame {
+    pub(crate) async fn next_event(&mut self) -> EventFrame {
         loop {
             let event = timeout(PATIENCE, self.events.next()).await.unwrap().unwrap();
             if event.event != "tick" {
@@ -146,10 +146,13 @@ impl TestClient {
     }
 
     /// Events up to the first that is wanted, which is the last of them.
-    pub(crate) async fn until(&mut self, wanted: impl Fn(&str, &Value) -> bool) -> Vec<EventFrame> {
+    pub(crate) async fn collect_until(
+        &mut self,
+        wanted: impl Fn(&str, &Value) -> bool,
+    ) -> Vec<EventFrame> {
         let mut heard = Vec::new();
         loop {
-            let event = self.next().await;
+            let event = self.next_event().await;
             let found = wanted(&event.event, event.payload.as_ref().unwrap_or(&Value::Null));
             heard.push(event);
             if found {
@@ -159,9 +162,9 @@ impl TestClient {
     }
 
     /// Events up to the end of a run, as the family hears it.
-    pub(crate) async fn until_end(&mut self) -> Vec<EventFrame> {
+    pub(crate) async fn collect_until_end(&mut self) -> Vec<EventFrame> {
         let over = |state: &Value| ["final", "aborted", "error"].iter().any(|end| state == end);
-        self.until(|name, payload| name == "chat" && over(&payload["state"])).await
+        self.collect_until(|name, payload| name == "chat" && over(&payload["state"])).await
     }
 }
 
@@ -233,7 +236,7 @@ impl ToolBackendFactory for NoToolBackend {
 struct EmptyToolBackend;
 
 impl ToolBackend for EmptyToolBackend {
-    fn bench(
+    fn load_catalog(
         &self,
         _dialect: zero_runtime::DialectName,
     ) -> BoxFuture<'_, Result<zero_session::tool_backend::ToolCatalog, ToolBackendError>> {
@@ -256,7 +259,7 @@ impl ToolBackend for EmptyToolBackend {
         Box::pin(async { Ok(()) })
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         "nowhere".to_owned()
     }
 

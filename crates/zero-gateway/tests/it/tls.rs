@@ -15,7 +15,7 @@ use zero_gateway::{TlsError, TlsIdentity};
 use crate::raw_gateway::{ADMIN, RawClient, RawGateway, connect_params};
 
 /// A certificate that signed itself, and its bytes.
-pub(crate) fn certificate() -> (TlsIdentity, CertificateDer<'static>) {
+pub(crate) fn self_signed() -> (TlsIdentity, CertificateDer<'static>) {
     let made = TestCertificate::new();
     let tls = TlsIdentity::from_pem(made.certificate_pem().as_bytes(), made.key_pem().as_bytes())
         .unwrap();
@@ -45,7 +45,7 @@ fn pem(kind: &str, bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn with_a_certificate_everything_goes_by_tls() {
-    let (tls, certificate) = certificate();
+    let (tls, certificate) = self_signed();
     let digest: String = Sha256::digest(&certificate).iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(tls.fingerprint(), digest);
     let rig = RawGateway::with_tls(Some(tls), |_| {}).await;
@@ -59,10 +59,10 @@ async fn with_a_certificate_everything_goes_by_tls() {
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     let stream = TlsConnector::from(Arc::new(config)).connect(name, rig.tcp().await).await.unwrap();
-    let mut client = RawClient::over(stream).await;
+    let mut client = RawClient::from_stream(stream).await;
     let hello = client.connect(connect_params(ADMIN)).await;
     assert_eq!(hello["payload"]["type"], "hello-ok");
-    client.health().await;
+    client.check_health().await;
     // In plaintext nobody answers.
     let mut plain = rig.tcp().await;
     plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
@@ -83,7 +83,7 @@ fn what_is_no_certificate_is_told_so() {
             TlsError::NoCertificate => "no certificate",
             TlsError::Certificate(_) => "certificate",
             TlsError::Key => "key",
-            TlsError::Pair(_) => "pair",
+            TlsError::Mismatch(_) => "pair",
         };
         assert_eq!(kind, expected, "{error}");
     }

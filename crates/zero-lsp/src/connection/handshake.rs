@@ -8,20 +8,20 @@ use crate::position::PositionEncoding;
 use crate::uri;
 
 /// How a server is greeted. It is offered what is used, and no more.
-pub(super) fn initialize(root: &Path, folders: &Value, options: &Value) -> Value {
+pub(super) fn initialize_params(root: &Path, folders: &Value, options: &Value) -> Value {
     json!({
         // It runs in a world of its own, where our number means nothing.
         "processId": null,
         "clientInfo": {"name": "zero", "version": env!("CARGO_PKG_VERSION")},
         "rootPath": root.display().to_string(),
-        "rootUri": uri::of_path(root),
+        "rootUri": uri::from_path(root),
         "workspaceFolders": folders,
         "initializationOptions": options,
         "trace": "off",
         "capabilities": {
-            "general": {"positionEncodings": PositionEncoding::OFFERED},
+            "general": {"positionEncodings": PositionEncoding::SUPPORTED},
             // What clangd went by before there was a standard.
-            "offsetEncoding": PositionEncoding::OFFERED,
+            "offsetEncoding": PositionEncoding::SUPPORTED,
             "window": {"workDoneProgress": true, "showDocument": {"support": false}},
             "workspace": {
                 "applyEdit": false,
@@ -46,14 +46,14 @@ pub(super) fn initialize(root: &Path, folders: &Value, options: &Value) -> Value
 }
 
 /// The units that a server counts in, by its greeting.
-pub(super) fn encoding(greeting: &Value) -> Result<PositionEncoding, String> {
+pub(super) fn negotiated_encoding(greeting: &Value) -> Result<PositionEncoding, String> {
     let named = greeting.pointer("/capabilities/positionEncoding");
     let named = named.or_else(|| greeting.get("offsetEncoding"));
     match named {
         None | Some(Value::Null) => Ok(PositionEncoding::default()),
         Some(name) => {
-            let known = name.as_str().and_then(PositionEncoding::named);
-            let shown = || zero_core::sanitize::quoted(&name.to_string());
+            let known = name.as_str().and_then(PositionEncoding::from_name);
+            let shown = || zero_core::sanitize::to_quoted_line(&name.to_string());
             known.ok_or_else(|| format!("it counts in {}, which nobody offered", shown()))
         }
     }
@@ -76,7 +76,7 @@ mod tests {
             (json!({"capabilities": {"positionEncoding": "ebcdic"}}), None),
             (json!({"capabilities": {"positionEncoding": 8}}), None),
         ] {
-            assert_eq!(encoding(&greeting).ok(), expected, "{greeting}");
+            assert_eq!(negotiated_encoding(&greeting).ok(), expected, "{greeting}");
         }
     }
 }

@@ -24,7 +24,7 @@ impl Default for LanguageServerProgress {
 
 impl LanguageServerProgress {
     /// Takes what it says. False when it makes no sense.
-    pub(super) fn take(&self, params: &Value) -> bool {
+    pub(super) fn update(&self, params: &Value) -> bool {
         let token = params.get("token").map(Value::to_string).filter(|token| token.len() < 200);
         let kind = params.pointer("/value/kind").and_then(Value::as_str);
         let (Some(token), Some(kind)) = (token, kind) else { return false };
@@ -38,17 +38,17 @@ impl LanguageServerProgress {
         true
     }
 
-    pub(super) fn is_at_work(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         *self.count.borrow() > 0
     }
 
     /// Waits until it is at work on something.
-    pub(super) async fn begun(&self) {
+    pub(super) async fn wait_until_busy(&self) {
         let _ = self.count.subscribe().wait_for(|count| *count > 0).await;
     }
 
     /// Waits until it is at work on nothing.
-    pub(super) async fn rest(&self) {
+    pub(super) async fn wait_until_idle(&self) {
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
 }
@@ -63,15 +63,15 @@ mod tests {
     async fn work_begins_and_ends() {
         let progress = LanguageServerProgress::default();
         let say = |token: Value, kind: &str| {
-            progress.take(&json!({"token": token, "value": {"kind": kind}}))
+            progress.update(&json!({"token": token, "value": {"kind": kind}}))
         };
-        assert!(!progress.is_at_work());
+        assert!(!progress.is_busy());
         assert!(say(json!(1), "begin") && say(json!("a"), "begin") && say(json!(1), "report"));
-        progress.begun().await;
+        progress.wait_until_busy().await;
         assert!(say(json!(1), "end"));
-        assert!(progress.is_at_work());
+        assert!(progress.is_busy());
         assert!(say(json!("a"), "end") && say(json!("b"), "end"));
-        progress.rest().await;
+        progress.wait_until_idle().await;
         assert!(!say(json!("x".repeat(300)), "begin"));
         for number in 0..3 * TOKENS_MAX {
             say(json!(number), "begin");

@@ -7,19 +7,19 @@ use super::transport::LspConnectionState;
 /// Most settings that are asked for at a time.
 const ITEMS_MAX: usize = 200;
 /// The number for a question that nobody here answers.
-const UNKNOWN: i64 = -32601;
+const METHOD_NOT_FOUND: i64 = -32601;
 /// The number for one whose answer would be too long.
-const TOO_MUCH: i64 = -32803;
+const REQUEST_FAILED: i64 = -32803;
 
 /// The reply to a question of the server's.
-pub(super) fn reply(
+pub(super) fn answer_request(
     shared: &LspConnectionState,
     id: &Value,
     method: &str,
     params: &Value,
 ) -> Value {
     let result = match method {
-        "workspace/configuration" => configuration(&shared.settings, params),
+        "workspace/configuration" => read_configuration(&shared.settings, params),
         "workspace/workspaceFolders" => shared.folders.clone(),
         // Nothing was offered that could be registered; who tries all the same need not fail.
         "client/registerCapability"
@@ -39,20 +39,20 @@ pub(super) fn reply(
         }),
         _ => {
             let message = "this client does not answer that";
-            return json!({"jsonrpc": "2.0", "id": id, "error": {"code": UNKNOWN, "message": message}});
+            return json!({"jsonrpc": "2.0", "id": id, "error": {"code": METHOD_NOT_FOUND, "message": message}});
         }
     };
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
 /// The reply to one who asks for more than is told at a time.
-pub(super) fn too_much(id: &Value) -> Value {
+pub(super) fn reply_too_large(id: &Value) -> Value {
     let message = "that is more than this client tells at a time; ask for less";
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": TOO_MUCH, "message": message}})
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": REQUEST_FAILED, "message": message}})
 }
 
 /// The settings that are asked for, by their sections; null for what nobody set.
-fn configuration(settings: &Value, params: &Value) -> Value {
+fn read_configuration(settings: &Value, params: &Value) -> Value {
     let items = params.get("items").and_then(Value::as_array);
     let section = |item: &Value| match item.get("section").and_then(Value::as_str) {
         None | Some("") => settings.clone(),
@@ -73,17 +73,17 @@ mod tests {
         let settings = json!({"python": {"analysis": {"mode": "x"}}, "a": 1});
         let ask = |sections: &[&str]| {
             let items: Vec<Value> = sections.iter().map(|s| json!({"section": s})).collect();
-            configuration(&settings, &json!({"items": items}))
+            read_configuration(&settings, &json!({"items": items}))
         };
         assert_eq!(
             ask(&["python.analysis", "a", "b.c", "a.b"]),
             json!([{"mode": "x"}, 1, null, null])
         );
         assert_eq!(ask(&[""]), json!([settings]));
-        assert_eq!(configuration(&settings, &json!(7)), json!([]));
+        assert_eq!(read_configuration(&settings, &json!(7)), json!([]));
         let many = vec![json!({"section": "a"}); 3 * ITEMS_MAX];
         assert_eq!(
-            configuration(&settings, &json!({"items": many})).as_array().unwrap().len(),
+            read_configuration(&settings, &json!({"items": many})).as_array().unwrap().len(),
             ITEMS_MAX
         );
     }

@@ -19,7 +19,7 @@ use super::server_progress::LanguageServerProgress;
 use super::server_requests;
 use crate::diagnostics_store::DiagnosticsStore;
 use crate::error::LspError;
-use crate::frame::{LspFrameReader, framed};
+use crate::frame::{LspFrameReader, encode_frame};
 
 /// Questions that wait for an answer.
 pub(super) const PENDING_MAX: usize = 64;
@@ -29,7 +29,7 @@ const END_MAX: Duration = Duration::from_secs(2);
 const ID_BYTES_MAX: usize = 256;
 const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Messages that make no sense before a server is cut off.
-const NONSENSE_MAX: u32 = 200;
+const INVALID_MESSAGES_MAX: u32 = 200;
 
 /// What those share who talk to the server and who listens to it.
 pub(super) struct LspConnectionState {
@@ -51,7 +51,7 @@ pub(super) struct LspConnectionState {
 pub(super) enum LspResponse {
     Result(Value),
     Error { code: i64, message: String },
-    Nonsense,
+    Invalid,
 }
 
 /// A question that waits for its answer. Whoever gives up waiting tells the server.
@@ -62,8 +62,8 @@ pub(super) struct LspRequestGuard<'a> {
 
 impl Drop for LspRequestGuard<'_> {
     fn drop(&mut self) {
-        if self.shared.lock().remove(&self.id).is_some() {
-            let cancel = framed_message(None, "$/cancelRequest", json!({"id": self.id}));
+        if self.shared.lock_pending().remove(&self.id).is_some() {
+            let cancel = encode_message(None, "$/cancelRequest", json!({"id": self.id}));
             // Where there is no room for it, it is not important enough to wait.
             let _ = self.shared.outbox.try_send(cancel);
         }
@@ -71,14 +71,16 @@ impl Drop for LspRequestGuard<'_> {
 }
 
 impl LspConnectionState {
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<LspResponse>>> {
+    fn lock_pending(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<LspResponse>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn question(&self) -> Option<(LspRequestGuard<'_>, oneshot::Receiver<LspResponse>)> {
+    pub(super) fn register_request(
+        &self,
+    ) -> Option<(LspRequestGuard<'_>, oneshot::Receiver<LspResponse>)> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
-        let mut pending = self.lock();
+        let mut pending = self.lock_pending();
         if pending.len() >= PENDING_MAX {
             return None;
         }
@@ -91,51 +93,52 @@ impl LspConnectionState {
         self.closed.cancel();
     }
 
-    pub(super) fn gone(&self, why: String) -> LspError {
-        LspError::Gone { server: self.server.clone(), why }
+    pub(super) fn closed_error(&self, why: String) -> LspError {
+        LspError::Unavailable { server: self.server.clone(), why }
     }
 
     /// Takes one message of the server.
-    fn take(&self, message: &[u8]) {
+    fn receive(&self, message: &[u8]) {
         let makes_sense = match serde_json::from_slice::<Value>(message) {
-            Ok(message) => self.understand(message),
+            Ok(message) => self.dispatch(message),
             Err(_) => false,
         };
-        if !makes_sense && self.nonsense.fetch_add(1, Ordering::Relaxed) >= NONSENSE_MAX {
+        if !makes_sense && self.nonsense.fetch_add(1, Ordering::Relaxed) >= INVALID_MESSAGES_MAX {
             self.close("it says too much that makes no sense".to_owned());
         }
     }
 
-    fn understand(&self, mut message: Value) -> bool {
+    fn dispatch(&self, mut message: Value) -> bool {
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
         let id = message.get("id").cloned();
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
         match (method, id) {
             (Some(method), Some(id)) => {
-                if !is_id(&id) {
+                if !is_valid_id(&id) {
                     return false;
                 }
-                let reply = server_requests::reply(self, &id, &method, &params).to_string();
+                let reply =
+                    server_requests::answer_request(self, &id, &method, &params).to_string();
                 let reply = match reply.len() <= REPLY_BYTES_MAX {
                     true => reply,
-                    false => server_requests::too_much(&id).to_string(),
+                    false => server_requests::reply_too_large(&id).to_string(),
                 };
-                let bytes = framed(reply.as_bytes());
+                let bytes = encode_frame(reply.as_bytes());
                 if self.outbox.try_send(bytes).is_err() {
                     self.close("it asks more than it reads answers of".to_owned());
                 }
                 true
             }
             (Some(method), None) => match method.as_str() {
-                "textDocument/publishDiagnostics" => self.published.take(&params),
-                "$/progress" => self.progress.take(&params),
+                "textDocument/publishDiagnostics" => self.published.publish(&params),
+                "$/progress" => self.progress.update(&params),
                 _ => true,
             },
             (None, Some(id)) => {
-                let waiting = id.as_i64().and_then(|id| self.lock().remove(&id));
+                let waiting = id.as_i64().and_then(|id| self.lock_pending().remove(&id));
                 let Some(waiting) = waiting else { return false };
                 // Nobody may wait for it any more.
-                let _ = waiting.send(answered(&mut message));
+                let _ = waiting.send(parse_response(&mut message));
                 true
             }
             (None, None) => false,
@@ -144,7 +147,7 @@ impl LspConnectionState {
 }
 
 /// Whether a server may call a question that: it is kept until the answer is read.
-fn is_id(id: &Value) -> bool {
+fn is_valid_id(id: &Value) -> bool {
     match id {
         Value::Number(_) => true,
         Value::String(name) => name.len() <= ID_BYTES_MAX,
@@ -153,7 +156,7 @@ fn is_id(id: &Value) -> bool {
 }
 
 /// A message as it is written: one with a number wants an answer.
-pub(super) fn framed_message(id: Option<i64>, method: &str, params: Value) -> Vec<u8> {
+pub(super) fn encode_message(id: Option<i64>, method: &str, params: Value) -> Vec<u8> {
     let mut message = json!({"jsonrpc": "2.0", "method": method});
     if let Some(id) = id {
         message["id"] = id.into();
@@ -161,25 +164,25 @@ pub(super) fn framed_message(id: Option<i64>, method: &str, params: Value) -> Ve
     if !params.is_null() {
         message["params"] = params;
     }
-    framed(message.to_string().as_bytes())
+    encode_frame(message.to_string().as_bytes())
 }
 
-fn answered(message: &mut Value) -> LspResponse {
-    let Some(fields) = message.as_object_mut() else { return LspResponse::Nonsense };
+fn parse_response(message: &mut Value) -> LspResponse {
+    let Some(fields) = message.as_object_mut() else { return LspResponse::Invalid };
     match (fields.get_mut("result").map(Value::take), fields.get("error")) {
         (_, Some(error)) if error.is_object() => LspResponse::Error {
             code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
-            message: zero_core::sanitize::line(
+            message: zero_core::sanitize::to_line(
                 error.get("message").and_then(Value::as_str).unwrap_or("it says no more"),
             ),
         },
         (Some(result), _) => LspResponse::Result(result),
-        (None, _) => LspResponse::Nonsense,
+        (None, _) => LspResponse::Invalid,
     }
 }
 
 /// Listens until there is nothing more to hear.
-pub(super) async fn listen(output: pipe::Receiver, shared: Arc<LspConnectionState>) {
+pub(super) async fn read_messages(output: pipe::Receiver, shared: Arc<LspConnectionState>) {
     let mut reader = LspFrameReader::new(output);
     loop {
         let next = tokio::select! {
@@ -188,7 +191,7 @@ pub(super) async fn listen(output: pipe::Receiver, shared: Arc<LspConnectionStat
             next = reader.next() => next,
         };
         match next {
-            Ok(message) => shared.take(&message),
+            Ok(message) => shared.receive(&message),
             Err(error) => {
                 shared.close(error.to_string());
                 break;
@@ -196,12 +199,12 @@ pub(super) async fn listen(output: pipe::Receiver, shared: Arc<LspConnectionStat
         }
     }
     // Whoever waits hears of it by the end of their channel.
-    shared.lock().clear();
+    shared.lock_pending().clear();
 }
 
 /// Writes what is to be read by the server, one message after the other. When it ends, so does the
 /// server's input. A server that reads nothing for `stuck_max` is cut off.
-pub(super) async fn write(
+pub(super) async fn write_messages(
     mut input: pipe::Sender,
     mut waiting: mpsc::Receiver<Vec<u8>>,
     shared: Arc<LspConnectionState>,
@@ -218,7 +221,7 @@ pub(super) async fn write(
                         tokio::time::sleep(END_MAX).await;
                         return shared.close("it closed its input".to_owned());
                     }
-                    Err(_) => return shared.close(stuck(stuck_max)),
+                    Err(_) => return shared.close(stall_reason(stuck_max)),
                 }
             }
         }
@@ -231,6 +234,6 @@ pub(super) async fn write(
 }
 
 /// Why a server is cut off that reads nothing.
-pub(super) fn stuck(stuck_max: Duration) -> String {
+pub(super) fn stall_reason(stuck_max: Duration) -> String {
     format!("it read nothing for {} s", stuck_max.as_secs_f32())
 }

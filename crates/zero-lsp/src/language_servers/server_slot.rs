@@ -65,7 +65,7 @@ pub(super) struct LanguageServerStartGuard<'a> {
 
 impl LanguageServerSlot {
     /// It, if it runs.
-    pub(super) fn running(self: &Arc<Self>) -> Option<LanguageServerLease> {
+    pub(super) fn lease_running(self: &Arc<Self>) -> Option<LanguageServerLease> {
         // Counted before it is looked at: who would end it for want of users sees this one.
         self.users.fetch_add(1, Ordering::Relaxed);
         let current = self.current().clone().filter(|connection| connection.is_alive());
@@ -82,12 +82,12 @@ impl LanguageServerSlot {
     }
 
     /// Waits until nobody else starts it.
-    pub(super) async fn starting(&self) -> LanguageServerStartGuard<'_> {
+    pub(super) async fn lock_start(&self) -> LanguageServerStartGuard<'_> {
         LanguageServerStartGuard { slot: self, failures: self.failures.lock().await }
     }
 
     /// Puts a server there that was just started. It ends once nobody used it for so long.
-    pub(super) fn put(
+    pub(super) fn install(
         self: &Arc<Self>,
         connection: LspConnection,
         idle_max: Duration,
@@ -104,44 +104,44 @@ impl LanguageServerSlot {
     pub(super) async fn stop(&self) {
         let connection = self.current().take();
         if let Some(connection) = connection {
-            connection.end().await;
+            connection.shut_down().await;
         }
     }
 
     /// Ends one that may not be asked any more, if it is still there. That is no failure of it.
     async fn retire(&self, connection: &Arc<LspConnection>, why: &str) {
-        let _starting = self.starting().await;
+        let _starting = self.lock_start().await;
         let connection = {
             let mut current = self.current();
             let is_this = current.as_ref().is_some_and(|now| Arc::ptr_eq(now, connection));
             if is_this { current.take() } else { None }
         };
         if let Some(connection) = connection {
-            connection.cut_off(why).await;
+            connection.terminate(why).await;
         }
     }
 
-    pub(super) fn has_place(&self) -> bool {
+    pub(super) fn is_counted(&self) -> bool {
         self.has_place.load(Ordering::Relaxed)
     }
 
-    pub(super) fn take_place(&self) {
+    pub(super) fn mark_counted(&self) {
         self.has_place.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn give_up_place(&self) {
+    pub(super) fn clear_counted(&self) {
         self.has_place.store(false, Ordering::Relaxed);
     }
 
     /// Whether it runs, or did, and nobody uses it.
     pub(super) fn is_idle(&self) -> bool {
-        self.has_place()
+        self.is_counted()
             && self.users.load(Ordering::Relaxed) == 0
             && self.failures.try_lock().is_ok()
     }
 
     /// When it was used last.
-    pub(super) fn used(&self) -> Option<Instant> {
+    pub(super) fn last_used(&self) -> Option<Instant> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,21 +156,25 @@ impl LanguageServerSlot {
 
 impl LanguageServerStartGuard<'_> {
     /// Takes away one that died, and remembers it.
-    pub(super) async fn bury(&mut self, bounds: LanguageServerLimits) {
+    pub(super) async fn remove_dead(&mut self, bounds: LanguageServerLimits) {
         let dead = self.slot.current().take();
         if let Some(dead) = dead {
-            let why = dead.gone().await;
-            self.failed(why.to_string());
+            let why = dead.closed_error().await;
+            self.record_failure(why.to_string());
         }
         let now = Instant::now();
         self.failures.times.retain(|time| now - *time < bounds.pause);
     }
 
     /// Refuses one that failed too often.
-    pub(super) fn check(&self, server: &str, bounds: LanguageServerLimits) -> Result<(), LspError> {
+    pub(super) fn check_failures(
+        &self,
+        server: &str,
+        bounds: LanguageServerLimits,
+    ) -> Result<(), LspError> {
         let FailureLog { times, last } = &*self.failures;
         match times.first() {
-            Some(first) if times.len() >= bounds.failures_max => Err(LspError::Resting {
+            Some(first) if times.len() >= bounds.failures_max => Err(LspError::CoolingDown {
                 server: server.to_owned(),
                 failures: times.len(),
                 rest: bounds.pause.saturating_sub(first.elapsed()),
@@ -181,7 +185,7 @@ impl LanguageServerStartGuard<'_> {
     }
 
     /// Remembers that it failed.
-    pub(super) fn failed(&mut self, why: String) {
+    pub(super) fn record_failure(&mut self, why: String) {
         self.failures.times.push(Instant::now());
         self.failures.last = why;
     }
@@ -195,23 +199,26 @@ async fn end_when_idle(
 ) {
     loop {
         let until = match slot.upgrade() {
-            Some(slot) => slot.used().unwrap_or_else(Instant::now) + idle_max,
+            Some(slot) => slot.last_used().unwrap_or_else(Instant::now) + idle_max,
             None => return,
         };
         tokio::time::sleep_until(until).await;
         let (Some(slot), Some(connection)) = (slot.upgrade(), connection.upgrade()) else { return };
         // Whoever starts another one waits until this one has gone.
-        let starting = slot.starting().await;
+        let starting = slot.lock_start().await;
         let is_due = slot.users.load(Ordering::Relaxed) == 0
-            && slot.used().is_none_or(|used| used.elapsed() >= idle_max);
+            && slot.last_used().is_none_or(|used| used.elapsed() >= idle_max);
         let is_this = slot.current().as_ref().is_some_and(|now| Arc::ptr_eq(now, &connection));
         if !is_this {
             return;
         }
         if is_due {
-            tracing::debug!(server = connection.server(), "a language server ends: nobody asks");
+            tracing::debug!(
+                server = connection.server_name(),
+                "a language server ends: nobody asks"
+            );
             slot.stop().await;
-            slot.give_up_place();
+            slot.clear_counted();
             return;
         }
         drop(starting);

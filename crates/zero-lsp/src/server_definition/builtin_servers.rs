@@ -12,7 +12,7 @@ type BuiltinServerRow = (
     &'static str,
 );
 
-const LINES: &[BuiltinServerRow] = &[
+const BUILTIN_SERVERS: &[BuiltinServerRow] = &[
     (
         "rust-analyzer",
         &[&["rust-analyzer"]],
@@ -94,7 +94,7 @@ const LINES: &[BuiltinServerRow] = &[
 
 /// The servers that are known by name. What they make of a project goes into a folder of their own,
 /// so none needs to write where it reads.
-pub fn known() -> Vec<LanguageServerDefinition> {
+pub fn builtin_servers() -> Vec<LanguageServerDefinition> {
     let definition =
         |(name, commands, languages, how): &BuiltinServerRow| LanguageServerDefinition {
             name: (*name).to_owned(),
@@ -109,15 +109,15 @@ pub fn known() -> Vec<LanguageServerDefinition> {
                     id: (*id).to_owned(),
                 })
                 .collect(),
-            settings: settings(name),
-            initialization_options: initialization_options(name),
+            settings: default_settings(name),
+            initialization_options: default_initialization_options(name),
             how_to_get: (*how).to_owned(),
             ..LanguageServerDefinition::default()
         };
-    LINES.iter().map(definition).collect()
+    BUILTIN_SERVERS.iter().map(definition).collect()
 }
 
-fn settings(name: &str) -> Value {
+fn default_settings(name: &str) -> Value {
     match name {
         "python" => json!({
             "python": {"analysis": {"diagnosticMode": "openFilesOnly"}},
@@ -127,7 +127,7 @@ fn settings(name: &str) -> Value {
     }
 }
 
-fn initialization_options(name: &str) -> Value {
+fn default_initialization_options(name: &str) -> Value {
     match name {
         // It could not reach anybody to look for types, and must not try for minutes.
         "typescript" => json!({"disableAutomaticTypingAcquisition": true}),

@@ -14,7 +14,7 @@ use zero_runtime::{ToolHost, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 
 /// Longer than anything takes on a machine that is very busy.
-pub(crate) const LONG: Duration = Duration::from_secs(180);
+pub(crate) const LONG_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A host and its servers. A server that misbehaves in some way is for files that end in it. The
 /// workspace is trusted unless a file `untrusted` lies in it.
@@ -26,18 +26,18 @@ pub(crate) struct LspFixture {
 
 impl LspFixture {
     pub(crate) fn new(modes: &[&str]) -> Self {
-        Self::with(modes, bounds(), |_| {})
+        Self::with_limits(modes, test_limits(), |_| {})
     }
 
-    pub(crate) fn with(
+    pub(crate) fn with_limits(
         modes: &[&str],
         bounds: LanguageServerLimits,
         change: impl Fn(&mut LanguageServerDefinition),
     ) -> Self {
-        Self::of_host(modes, bounds, change, |_| {})
+        Self::with_host(modes, bounds, change, |_| {})
     }
 
-    pub(crate) fn of_host(
+    pub(crate) fn with_host(
         modes: &[&str],
         bounds: LanguageServerLimits,
         change: impl Fn(&mut LanguageServerDefinition),
@@ -58,9 +58,9 @@ impl LspFixture {
             .filter(|folder| folder.is_absolute())
             .collect();
         let host = ToolHost::new(config);
-        let program = program(&work);
+        let program = server_program(&work);
         let definitions = modes.iter().map(|mode| {
-            let mut server = definition(mode, &program);
+            let mut server = server_definition(mode, &program);
             change(&mut server);
             server
         });
@@ -79,13 +79,13 @@ impl LspFixture {
         Self { temp, servers, _host: host }
     }
 
-    pub(crate) fn work(&self) -> PathBuf {
+    pub(crate) fn workspace_path(&self) -> PathBuf {
         self.temp.path().canonicalize().unwrap().join("work")
     }
 
     /// A file that the server of a mode is for.
-    pub(crate) fn file(&self, mode: &str) -> PathBuf {
-        let path = self.work().join(format!("a.{mode}"));
+    pub(crate) fn file_path(&self, mode: &str) -> PathBuf {
+        let path = self.workspace_path().join(format!("a.{mode}"));
         if !path.exists() {
             std::fs::write(&path, "text").unwrap();
         }
@@ -93,42 +93,43 @@ impl LspFixture {
     }
 
     /// A running server.
-    pub(crate) async fn server(&self, mode: &str) -> Result<LanguageServerLease, LspError> {
-        let path = self.file(mode);
-        let server = tokio::time::timeout(LONG, self.servers.for_file(&path, mode)).await;
+    pub(crate) async fn start_server(&self, mode: &str) -> Result<LanguageServerLease, LspError> {
+        let path = self.file_path(mode);
+        let server =
+            tokio::time::timeout(LONG_TIMEOUT, self.servers.lease_for_file(&path, mode)).await;
         Ok(server.expect("it waits for ever")?.0)
     }
 
     /// What a server says about a place.
     pub(crate) async fn hover(&self, mode: &str) -> Result<Option<String>, LspError> {
-        let server = self.server(mode).await?;
-        self.hover_of(&server, mode).await
+        let server = self.start_server(mode).await?;
+        self.hover_with(&server, mode).await
     }
 
-    pub(crate) async fn hover_of(
+    pub(crate) async fn hover_with(
         &self,
         server: &LanguageServerLease,
         mode: &str,
     ) -> Result<Option<String>, LspError> {
-        let path = self.file(mode);
+        let path = self.file_path(mode);
         let text = DocumentText { path: &path, language: mode, text: "text", is_unsaved: false };
-        server.tell(text).await?;
-        let asker = LspClient::new(server, self.servers.bounds());
+        server.sync_document(text).await?;
+        let asker = LspClient::new(server, self.servers.limits());
         let spot = DocumentPosition { path: &path, position: LspPosition::default() };
-        tokio::time::timeout(LONG, asker.hover(spot)).await.expect("it waits for ever")
+        tokio::time::timeout(LONG_TIMEOUT, asker.hover(spot)).await.expect("it waits for ever")
     }
 }
 
 /// Short where a test waits for the end of it, long where it must not come.
-pub(crate) fn bounds() -> LanguageServerLimits {
+pub(crate) fn test_limits() -> LanguageServerLimits {
     LanguageServerLimits {
-        start_max: LONG,
+        start_max: LONG_TIMEOUT,
         answer_max: Duration::from_secs(150),
         ..LanguageServerLimits::default()
     }
 }
 
-fn definition(mode: &str, program: &Path) -> LanguageServerDefinition {
+fn server_definition(mode: &str, program: &Path) -> LanguageServerDefinition {
     let words = [program.to_str().unwrap(), mode].map(str::to_owned);
     LanguageServerDefinition {
         name: mode.to_owned(),
@@ -142,7 +143,7 @@ fn definition(mode: &str, program: &Path) -> LanguageServerDefinition {
 
 /// The server: an example beside this test, copied beside the folder it works in. Servers have a
 /// `/tmp` of their own, and the build may lie in the other.
-fn program(work: &Path) -> PathBuf {
+fn server_program(work: &Path) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let name = "hostile_language_server";
     let program = test.parent().unwrap().with_file_name("examples").join(name);
@@ -157,8 +158,8 @@ fn program(work: &Path) -> PathBuf {
 }
 
 /// Waits until something holds.
-pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + LONG;
+pub(crate) async fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + LONG_TIMEOUT;
     while !holds() {
         assert!(Instant::now() < end, "{what} never came");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -166,6 +167,6 @@ pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// Whether a process is there.
-pub(crate) fn is_there(pid: i32) -> bool {
+pub(crate) fn is_process_alive(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }

@@ -12,11 +12,11 @@ use zero_lsp::{DocumentText, LanguageServerLimits, LspError, PositionEncoding};
 use zero_runtime::{DeniedFiles, Policy, PolicyDecision, PolicyRequest, RiskPolicy};
 use zero_sandbox::Workspace;
 
-use crate::fixture::{LONG, LspFixture, bounds, is_there, until};
+use crate::fixture::{LONG_TIMEOUT, LspFixture, is_process_alive, test_limits, wait_until};
 
 /// What comes of asking a server that misbehaves: a text, or words of the error.
 #[track_caller]
-fn check(found: Result<Option<String>, LspError>, mode: &str, expected: Result<&str, &str>) {
+fn check_hover(found: Result<Option<String>, LspError>, mode: &str, expected: Result<&str, &str>) {
     match (found, expected) {
         (Ok(Some(text)), Ok(expected)) => assert_eq!(text, expected, "{mode}"),
         (Err(error), Err(part)) => {
@@ -52,95 +52,102 @@ async fn whatever_it_does_there_is_an_answer_or_an_error() {
         ("long-names", Err("makes no sense")),
     ];
     let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
-    let arena =
-        LspFixture::with(&modes, LanguageServerLimits { servers_max: 50, ..bounds() }, |_| {});
+    let arena = LspFixture::with_limits(
+        &modes,
+        LanguageServerLimits { servers_max: 50, ..test_limits() },
+        |_| {},
+    );
     for (mode, expected) in rows {
-        check(arena.hover(mode).await, mode, expected);
+        check_hover(arena.hover(mode).await, mode, expected);
     }
-    check(arena.hover("good").await, "good", Ok("fine"));
+    check_hover(arena.hover("good").await, "good", Ok("fine"));
 }
 
 #[tokio::test]
 async fn silence_has_an_end() {
     let short = Duration::from_millis(500);
-    let arena = LspFixture::with(
+    let arena = LspFixture::with_limits(
         &["silent"],
-        LanguageServerLimits { start_max: short, ..bounds() },
+        LanguageServerLimits { start_max: short, ..test_limits() },
         |_| {},
     );
-    check(arena.hover("silent").await, "silent", Err("did not answer within"));
-    let arena = LspFixture::with(
+    check_hover(arena.hover("silent").await, "silent", Err("did not answer within"));
+    let arena = LspFixture::with_limits(
         &["never-answers"],
-        LanguageServerLimits { answer_max: short, ..bounds() },
+        LanguageServerLimits { answer_max: short, ..test_limits() },
         |_| {},
     );
-    let server = arena.server("never-answers").await.unwrap();
+    let server = arena.start_server("never-answers").await.unwrap();
     for _ in 0..3 {
-        let found = arena.hover_of(&server, "never-answers").await;
-        check(found, "never-answers", Err("did not answer `textDocument/hover`"));
+        let found = arena.hover_with(&server, "never-answers").await;
+        check_hover(found, "never-answers", Err("did not answer `textDocument/hover`"));
     }
     // It hangs: nobody waits for it again.
     assert!(!server.is_alive());
-    check(arena.hover_of(&server, "never-answers").await, "never-answers", Err("unanswered"));
+    check_hover(
+        arena.hover_with(&server, "never-answers").await,
+        "never-answers",
+        Err("unanswered"),
+    );
 }
 
 #[tokio::test]
 async fn one_that_reads_nothing_is_cut_off_and_started_again() {
-    let bounds = LanguageServerLimits { stuck_max: Duration::from_millis(300), ..bounds() };
-    let arena = LspFixture::with(&["deaf"], bounds, |_| {});
-    let server = arena.server("deaf").await.unwrap();
-    let (pid, path) = (server.pid(), arena.file("deaf"));
+    let bounds = LanguageServerLimits { stuck_max: Duration::from_millis(300), ..test_limits() };
+    let arena = LspFixture::with_limits(&["deaf"], bounds, |_| {});
+    let server = arena.start_server("deaf").await.unwrap();
+    let (pid, path) = (server.pid(), arena.file_path("deaf"));
     // More than a pipe holds.
     let long = "x".repeat(1 << 20);
     let text = DocumentText { path: &path, language: "x", text: &long, is_unsaved: true };
-    server.tell(text).await.unwrap();
-    check(arena.hover_of(&server, "deaf").await, "deaf", Err("it read nothing for 0.3 s"));
+    server.sync_document(text).await.unwrap();
+    check_hover(arena.hover_with(&server, "deaf").await, "deaf", Err("it read nothing for 0.3 s"));
     drop(server);
-    until("its end", || !is_there(pid)).await;
-    assert_ne!(arena.server("deaf").await.unwrap().pid(), pid);
+    wait_until("its end", || !is_process_alive(pid)).await;
+    assert_ne!(arena.start_server("deaf").await.unwrap().pid(), pid);
 }
 
 #[tokio::test]
 async fn one_that_closes_its_input_is_cut_off_and_started_again() {
-    let bounds = LanguageServerLimits { stuck_max: Duration::from_millis(300), ..bounds() };
-    let arena = LspFixture::with(&["hangs-up"], bounds, |_| {});
-    let server = arena.server("hangs-up").await.unwrap();
-    let (pid, path) = (server.pid(), arena.file("hangs-up"));
+    let bounds = LanguageServerLimits { stuck_max: Duration::from_millis(300), ..test_limits() };
+    let arena = LspFixture::with_limits(&["hangs-up"], bounds, |_| {});
+    let server = arena.start_server("hangs-up").await.unwrap();
+    let (pid, path) = (server.pid(), arena.file_path("hangs-up"));
     // More than a pipe holds. It lives, and what confines it may hold the pipe open.
     let long = "x".repeat(1 << 20);
     let text = DocumentText { path: &path, language: "x", text: &long, is_unsaved: true };
-    let _ = server.tell(text).await;
-    let said = arena.hover_of(&server, "hangs-up").await.unwrap_err().to_string();
+    let _ = server.sync_document(text).await;
+    let said = arena.hover_with(&server, "hangs-up").await.unwrap_err().to_string();
     let expected = ["it closed its input", "it read nothing for 0.3 s"];
     assert!(expected.iter().any(|why| said.contains(why)), "{said}");
     drop(server);
-    until("its end", || !is_there(pid)).await;
-    assert_ne!(arena.server("hangs-up").await.unwrap().pid(), pid);
+    wait_until("its end", || !is_process_alive(pid)).await;
+    assert_ne!(arena.start_server("hangs-up").await.unwrap().pid(), pid);
 }
 
 #[tokio::test]
 async fn what_only_stands_in_for_a_server_is_not_taken_for_it() {
-    let arena = LspFixture::with(&["good", "stand-in"], bounds(), |server| {
+    let arena = LspFixture::with_limits(&["good", "stand-in"], test_limits(), |server| {
         if server.name == "stand-in" {
             server.name = "rust-analyzer".to_owned();
             server.how_to_get = "`rustup component add rust-analyzer`".to_owned();
         }
     });
     // As often as one likes: it may be installed in between.
-    for _ in 0..=bounds().failures_max {
-        let error = arena.server("stand-in").await.err().unwrap();
-        assert!(matches!(error, LspError::StandIn { .. }), "{error}");
+    for _ in 0..=test_limits().failures_max {
+        let error = arena.start_server("stand-in").await.err().unwrap();
+        assert!(matches!(error, LspError::RustupProxy { .. }), "{error}");
         let how = "only stands in for it; it comes by `rustup component add rust-analyzer`";
         assert!(error.to_string().ends_with(how), "{error}");
     }
-    check(arena.hover("good").await, "good", Ok("fine"));
+    check_hover(arena.hover("good").await, "good", Ok("fine"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn files_are_opened_and_closed_in_the_order_it_hears_of_it() {
     let arena = Arc::new(LspFixture::new(&["minds-the-order"]));
-    let server = Arc::new(arena.server("minds-the-order").await.unwrap());
-    let path = arena.file("minds-the-order");
+    let server = Arc::new(arena.start_server("minds-the-order").await.unwrap());
+    let path = arena.file_path("minds-the-order");
     let tasks = (0..8).map(|task| {
         let (server, path) = (Arc::clone(&server), path.clone());
         tokio::spawn(async move {
@@ -148,16 +155,16 @@ async fn files_are_opened_and_closed_in_the_order_it_hears_of_it() {
                 let text = format!("{task} {round}");
                 let text =
                     DocumentText { path: &path, language: "x", text: &text, is_unsaved: true };
-                server.tell(text).await.unwrap();
-                server.saved(&path).await.unwrap();
+                server.sync_document(text).await.unwrap();
+                server.notify_saved(&path).await.unwrap();
                 server.close_file(&path).await.unwrap();
             }
         })
     });
     for task in tasks.collect::<Vec<_>>() {
-        tokio::time::timeout(LONG, task).await.unwrap().unwrap();
+        tokio::time::timeout(LONG_TIMEOUT, task).await.unwrap().unwrap();
     }
-    let said = arena.hover_of(&server, "minds-the-order").await.unwrap().unwrap();
+    let said = arena.hover_with(&server, "minds-the-order").await.unwrap().unwrap();
     assert_eq!(said, "wrong:");
 }
 
@@ -169,9 +176,9 @@ async fn what_runs_its_script_is_not_found_in_the_workspace() {
         std::fs::write(path, text).unwrap();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     };
-    let arena = LspFixture::of_host(
+    let arena = LspFixture::with_host(
         &["good"],
-        bounds(),
+        test_limits(),
         |server| {
             let program = Path::new(&server.commands[0][0]);
             let tools = program.with_file_name("tools");
@@ -188,7 +195,7 @@ async fn what_runs_its_script_is_not_found_in_the_workspace() {
             config.commands.environment = vec![("PATH".to_owned(), path)];
         },
     );
-    check(arena.hover("good").await, "good", Ok("fine"));
+    check_hover(arena.hover("good").await, "good", Ok("fine"));
 }
 
 /// Judges by risk; what is called `late.txt` may not be read, and is found when it is there.
@@ -207,21 +214,22 @@ impl Policy for LateFileDenyPolicy {
 
 #[tokio::test]
 async fn what_comes_to_be_denied_is_not_told_and_hidden_from_the_next() {
-    let arena = LspFixture::of_host(
+    let arena = LspFixture::with_host(
         &["peeks"],
-        bounds(),
+        test_limits(),
         |_| {},
         |config| config.policy = Arc::new(LateFileDenyPolicy),
     );
-    let (late, other) = (arena.work().join("late.txt"), arena.work().join("other"));
+    let (late, other) =
+        (arena.workspace_path().join("late.txt"), arena.workspace_path().join("other"));
     let nothing = "sees `` and knows ``";
-    let server = arena.server("peeks").await.unwrap();
-    check(arena.hover_of(&server, "peeks").await, "peeks", Ok(nothing));
-    assert_eq!(arena.servers.vouch(&server).await, Ok(()));
+    let server = arena.start_server("peeks").await.unwrap();
+    check_hover(arena.hover_with(&server, "peeks").await, "peeks", Ok(nothing));
+    assert_eq!(arena.servers.verify_lease(&server).await, Ok(()));
     // More often than a server may fail: each time it comes otherwise.
     for round in 0..4 {
-        let server = arena.server("peeks").await.unwrap();
-        check(arena.hover_of(&server, "peeks").await, "peeks", Ok(nothing));
+        let server = arena.start_server("peeks").await.unwrap();
+        check_hover(arena.hover_with(&server, "peeks").await, "peeks", Ok(nothing));
         match round {
             0 => std::fs::write(&late, "s3cret").unwrap(),
             1 => {
@@ -236,20 +244,20 @@ async fn what_comes_to_be_denied_is_not_told_and_hidden_from_the_next() {
             _ => {
                 // Written to where it is, it stays hidden.
                 std::fs::write(&late, "s3cret too").unwrap();
-                check(arena.hover_of(&server, "peeks").await, "peeks", Ok(nothing));
+                check_hover(arena.hover_with(&server, "peeks").await, "peeks", Ok(nothing));
                 continue;
             }
         }
         let seen = "sees `s3cret` and knows ``";
-        check(arena.hover_of(&server, "peeks").await, "peeks", Ok(seen));
-        let refused = arena.servers.vouch(&server).await.unwrap_err();
-        assert!(refused.is_of_this_life(), "{refused}");
-        assert!(!server.is_alive() && !is_there(server.pid()), "{round}");
+        check_hover(arena.hover_with(&server, "peeks").await, "peeks", Ok(seen));
+        let refused = arena.servers.verify_lease(&server).await.unwrap_err();
+        assert!(refused.is_worth_restart(), "{refused}");
+        assert!(!server.is_alive() && !is_process_alive(server.pid()), "{round}");
     }
     // What the first ones noted down is gone with them, also when nothing is hidden any more.
     std::fs::remove_file(&late).unwrap();
     arena.servers.stop().await;
-    check(arena.hover("peeks").await, "peeks", Ok(nothing));
+    check_hover(arena.hover("peeks").await, "peeks", Ok(nothing));
 }
 
 #[tokio::test]
@@ -262,10 +270,10 @@ async fn what_it_asks_of_us_changes_nothing() {
     assert_eq!(told["workspace/applyEdit"]["applied"], false);
     assert_eq!(told["window/showMessageRequest"], Value::Null);
     assert_eq!(told["window/showDocument"], json!({"success": false}));
-    let folder = format!("file://{}", arena.work().display());
+    let folder = format!("file://{}", arena.workspace_path().display());
     assert_eq!(told["workspace/workspaceFolders"][0]["uri"], folder.as_str());
     assert_eq!(told["zero/unknown"]["code"], -32601);
-    assert!(!arena.work().join("evil").exists());
+    assert!(!arena.workspace_path().join("evil").exists());
 }
 
 /// Judges by risk; files called `secret.txt` may not be read, and some command may not run.
@@ -285,9 +293,9 @@ impl Policy for SecretDenyPolicy {
 async fn it_reads_the_project_and_changes_and_reaches_nothing() {
     let outside = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = outside.local_addr().unwrap().port().to_string();
-    let arena = LspFixture::of_host(
+    let arena = LspFixture::with_host(
         &["confined"],
-        bounds(),
+        test_limits(),
         |server| {
             server.commands[0].push(port.clone());
             server.variables = vec![("MY_VARIABLE".to_owned(), "mine".to_owned())];
@@ -301,47 +309,50 @@ async fn it_reads_the_project_and_changes_and_reaches_nothing() {
         },
     );
     for name in ["plain.txt", "secret.txt"] {
-        std::fs::write(arena.work().join(name), "words").unwrap();
+        std::fs::write(arena.workspace_path().join(name), "words").unwrap();
     }
     let said = arena.hover("confined").await.unwrap().unwrap();
     assert_eq!(
         said,
         "read=yes secret=no write=no change=no git=no cache=yes tmp=yes connect=no variable=yes secrets of others=no"
     );
-    assert_eq!(std::fs::read_to_string(arena.work().join("plain.txt")).unwrap(), "words");
-    assert!(!arena.work().join("evil").exists() && !arena.work().join(".git").exists());
+    assert_eq!(std::fs::read_to_string(arena.workspace_path().join("plain.txt")).unwrap(), "words");
+    assert!(
+        !arena.workspace_path().join("evil").exists()
+            && !arena.workspace_path().join(".git").exists()
+    );
 }
 
 #[tokio::test]
 async fn units_are_agreed_on_and_problems_come_with_their_state() {
     let arena = LspFixture::new(&["utf-8", "good", "publishes"]);
-    assert_eq!(arena.server("utf-8").await.unwrap().encoding(), PositionEncoding::Utf8);
-    assert_eq!(arena.server("good").await.unwrap().encoding(), PositionEncoding::Utf16);
-    let server = arena.server("publishes").await.unwrap();
-    let path = arena.file("publishes");
+    assert_eq!(arena.start_server("utf-8").await.unwrap().encoding(), PositionEncoding::Utf8);
+    assert_eq!(arena.start_server("good").await.unwrap().encoding(), PositionEncoding::Utf16);
+    let server = arena.start_server("publishes").await.unwrap();
+    let path = arena.file_path("publishes");
     let text = DocumentText { path: &path, language: "x", text: "mine", is_unsaved: true };
-    let told = server.tell(text).await.unwrap();
-    let report = server.wait_about(&path, told, LONG).await.unwrap().unwrap();
+    let told = server.sync_document(text).await.unwrap();
+    let report = server.wait_for_diagnostics(&path, told, LONG_TIMEOUT).await.unwrap().unwrap();
     let messages: Vec<&str> = report.found.taken.iter().map(|f| f.message.as_str()).collect();
     assert_eq!((messages, report.found.total), (vec!["saw mine"], 2));
-    assert_eq!(server.unsaved().await, std::slice::from_ref(&path));
+    assert_eq!(server.unsaved_files().await, std::slice::from_ref(&path));
     // About another state nothing is known.
     let later = zero_lsp::DocumentVersion { version: told.version + 1, ..told };
-    assert!(server.known_about(&path, later).is_none());
+    assert!(server.diagnostics_for(&path, later).is_none());
 }
 
 #[tokio::test]
 async fn a_file_without_a_server_is_told_so() {
-    let arena = LspFixture::with(&["good", "gone"], bounds(), |server| {
+    let arena = LspFixture::with_limits(&["good", "gone"], test_limits(), |server| {
         if server.name == "gone" {
             server.commands = vec![vec!["no-such-language-server".to_owned()]];
             server.how_to_get = "`apt install gone`".to_owned();
         }
     });
-    let known = arena.servers.for_file(&arena.work().join("x.txt"), "x.txt").await;
+    let known = arena.servers.lease_for_file(&arena.workspace_path().join("x.txt"), "x.txt").await;
     let said = known.err().unwrap().to_string();
     assert!(said.contains("`x.txt`") && said.contains(".gone .good"), "{said}");
-    let said = arena.server("gone").await.err().unwrap().to_string();
+    let said = arena.start_server("gone").await.err().unwrap().to_string();
     assert!(said.contains("is installed: `gone` comes by `apt install gone`"), "{said}");
-    assert!(arena.servers.for_file(Path::new("/etc/x.good"), "/etc/x.good").await.is_err());
+    assert!(arena.servers.lease_for_file(Path::new("/etc/x.good"), "/etc/x.good").await.is_err());
 }

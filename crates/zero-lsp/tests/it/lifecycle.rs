@@ -6,16 +6,16 @@ use std::time::Duration;
 use zero_core::{ErrorReason, ErrorType};
 use zero_lsp::{LanguageServerLimits, LspError};
 
-use crate::fixture::{LONG, LspFixture, bounds, is_there, until};
+use crate::fixture::{LONG_TIMEOUT, LspFixture, is_process_alive, test_limits, wait_until};
 
 #[tokio::test]
 async fn one_server_answers_all_who_ask() {
     let arena = LspFixture::new(&["good"]);
-    assert!(arena.servers.running_for(&arena.file("good")).is_none());
-    let (first, second) = tokio::join!(arena.server("good"), arena.server("good"));
+    assert!(arena.servers.running_for_file(&arena.file_path("good")).is_none());
+    let (first, second) = tokio::join!(arena.start_server("good"), arena.start_server("good"));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.pid(), second.pid());
-    let (running, language) = arena.servers.running_for(&arena.file("good")).unwrap();
+    let (running, language) = arena.servers.running_for_file(&arena.file_path("good")).unwrap();
     assert_eq!((running.pid(), language.as_str()), (first.pid(), "good"));
     let ask = || arena.hover("good");
     let answers = tokio::join!(ask(), ask(), ask(), ask());
@@ -28,89 +28,90 @@ async fn one_server_answers_all_who_ask() {
 async fn one_that_died_is_started_again_and_not_for_ever() {
     let arena = LspFixture::new(&["crash-once", "crash-on-ask"]);
     let error = arena.hover("crash-once").await.unwrap_err();
-    assert!(error.is_of_this_life() && error.to_string().contains("out of luck"), "{error}");
+    assert!(error.is_worth_restart() && error.to_string().contains("out of luck"), "{error}");
     assert_eq!(arena.hover("crash-once").await.unwrap().unwrap(), "recovered");
-    for _ in 0..bounds().failures_max {
-        assert!(arena.hover("crash-on-ask").await.unwrap_err().is_of_this_life());
+    for _ in 0..test_limits().failures_max {
+        assert!(arena.hover("crash-on-ask").await.unwrap_err().is_worth_restart());
     }
     let error = arena.hover("crash-on-ask").await.unwrap_err();
-    let LspError::Resting { failures, why, .. } = error else { panic!("{error}") };
-    assert_eq!(failures, bounds().failures_max);
+    let LspError::CoolingDown { failures, why, .. } = error else { panic!("{error}") };
+    assert_eq!(failures, test_limits().failures_max);
     assert!(why.contains("signal 6"), "{why}");
 }
 
 #[tokio::test]
 async fn none_runs_where_the_folder_is_not_trusted() {
     let arena = LspFixture::new(&["good"]);
-    let mark = arena.work().join("untrusted");
+    let mark = arena.workspace_path().join("untrusted");
     std::fs::write(&mark, "").unwrap();
     // As often as one likes: that is no failure of the server.
-    for _ in 0..=bounds().failures_max {
-        let error = arena.server("good").await.err().unwrap();
+    for _ in 0..=test_limits().failures_max {
+        let error = arena.start_server("good").await.err().unwrap();
         let LspError::Untrusted { folder, why } = &error else { panic!("{error}") };
-        assert_eq!((Path::new(folder), why.as_str()), (&*arena.work(), "trust it first"));
-        let error = error.for_call();
+        assert_eq!((Path::new(folder), why.as_str()), (&*arena.workspace_path(), "trust it first"));
+        let error = error.to_tool_error();
         assert_eq!(error.error_type, ErrorType::PermissionDenied);
         assert_eq!(error.reason(), Some(ErrorReason::Untrusted));
-        assert!(arena.servers.running_for(&arena.file("good")).is_none());
+        assert!(arena.servers.running_for_file(&arena.file_path("good")).is_none());
     }
     std::fs::remove_file(&mark).unwrap();
-    let server = arena.server("good").await.unwrap();
-    assert_eq!(arena.servers.vouch(&server).await, Ok(()));
+    let server = arena.start_server("good").await.unwrap();
+    assert_eq!(arena.servers.verify_lease(&server).await, Ok(()));
     // Taken back, nothing of what it said is told, and it ends.
     std::fs::write(&mark, "").unwrap();
-    let refused = arena.servers.vouch(&server).await.unwrap_err();
+    let refused = arena.servers.verify_lease(&server).await.unwrap_err();
     assert!(matches!(refused, LspError::Untrusted { .. }), "{refused}");
-    assert!(!server.is_alive() && !is_there(server.pid()));
+    assert!(!server.is_alive() && !is_process_alive(server.pid()));
 }
 
 #[tokio::test]
 async fn one_that_nobody_asks_ends() {
     let idle_max = Duration::from_millis(300);
-    let arena = LspFixture::with(
+    let arena = LspFixture::with_limits(
         &["good", "ignores-the-end"],
-        LanguageServerLimits { idle_max, ..bounds() },
+        LanguageServerLimits { idle_max, ..test_limits() },
         |_| {},
     );
     for mode in ["good", "ignores-the-end"] {
-        let server = arena.server(mode).await.unwrap();
+        let server = arena.start_server(mode).await.unwrap();
         let pid = server.pid();
         // In use, it stays.
         tokio::time::sleep(4 * idle_max).await;
-        assert!(server.is_alive() && is_there(pid), "{mode}");
+        assert!(server.is_alive() && is_process_alive(pid), "{mode}");
         drop(server);
-        until("its end", || !is_there(pid)).await;
-        assert!(arena.servers.running_for(&arena.file(mode)).is_none(), "{mode}");
-        assert!(arena.server(mode).await.is_ok(), "{mode}");
+        wait_until("its end", || !is_process_alive(pid)).await;
+        assert!(arena.servers.running_for_file(&arena.file_path(mode)).is_none(), "{mode}");
+        assert!(arena.start_server(mode).await.is_ok(), "{mode}");
     }
 }
 
 #[tokio::test]
 async fn only_so_many_run_at_a_time() {
-    let arena = LspFixture::with(
+    let arena = LspFixture::with_limits(
         &["good", "utf-8"],
-        LanguageServerLimits { servers_max: 1, ..bounds() },
+        LanguageServerLimits { servers_max: 1, ..test_limits() },
         |_| {},
     );
-    let first = arena.server("good").await.unwrap();
-    assert_eq!(arena.server("utf-8").await.err(), Some(LspError::TooMany(1)));
+    let first = arena.start_server("good").await.unwrap();
+    assert_eq!(arena.start_server("utf-8").await.err(), Some(LspError::TooMany(1)));
     let pid = first.pid();
     drop(first);
-    let second = arena.server("utf-8").await.unwrap();
-    until("the end of the first", || !is_there(pid)).await;
+    let second = arena.start_server("utf-8").await.unwrap();
+    wait_until("the end of the first", || !is_process_alive(pid)).await;
     drop(second);
-    assert!(arena.server("good").await.is_ok());
+    assert!(arena.start_server("good").await.is_ok());
 }
 
 #[tokio::test]
 async fn none_outlives_its_host() {
     let arena = LspFixture::new(&["good", "ignores-the-end"]);
-    let (first, second) = (arena.server("good").await, arena.server("ignores-the-end").await);
+    let (first, second) =
+        (arena.start_server("good").await, arena.start_server("ignores-the-end").await);
     let pids = [first.unwrap().pid(), second.unwrap().pid()];
     drop(arena);
-    until("their end", || pids.iter().all(|pid| !is_there(*pid))).await;
+    wait_until("their end", || pids.iter().all(|pid| !is_process_alive(*pid))).await;
     let arena = LspFixture::new(&["good"]);
-    let pid = arena.server("good").await.unwrap().pid();
-    tokio::time::timeout(LONG, arena.servers.stop()).await.unwrap();
-    assert!(!is_there(pid));
+    let pid = arena.start_server("good").await.unwrap().pid();
+    tokio::time::timeout(LONG_TIMEOUT, arena.servers.stop()).await.unwrap();
+    assert!(!is_process_alive(pid));
 }

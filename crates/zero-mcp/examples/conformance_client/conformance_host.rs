@@ -69,14 +69,14 @@ impl ConformanceHost {
                 ..LoginSettings::default()
             },
         };
-        let guard = NetworkGuard::new(Arc::new(policy()?), ResolverConfig::default());
+        let guard = NetworkGuard::new(Arc::new(build_policy()?), ResolverConfig::default());
         let credentials: Arc<dyn LoginStore> =
             Arc::new(CredentialVault::new(&state, Arc::new(NoKeyring)));
         let servers = McpServerSet::new(McpServerSetConfig {
             services: host.services(),
             registry: Arc::clone(host.registry()),
             state,
-            definitions: vec![definition(&alias, &endpoint)],
+            definitions: vec![server_definition(&alias, &endpoint)],
             schema_tokens_max: SCHEMA_TOKENS_MAX,
             elicitor: Some(person),
             web: RemoteServerAccess { guard: guard.clone(), credentials: Arc::clone(&credentials) },
@@ -94,7 +94,7 @@ impl ConformanceHost {
         match (status.state, status.last_error) {
             (ServerPhase::Ready, _) => Ok(()),
             (_, Some(error)) => Err(error.to_string()),
-            (state, None) => Err(format!("the server is {}", state.word())),
+            (state, None) => Err(format!("the server is {}", state.as_str())),
         }
     }
 
@@ -102,12 +102,12 @@ impl ConformanceHost {
     pub(crate) fn tools(&self) -> Vec<(String, Value)> {
         let all = self.host.registry().list();
         let specs = all.iter().map(|registered| registered.tool.spec());
-        let theirs = specs.filter(|spec| spec.name.as_str().starts_with(&self.name_of("")));
+        let theirs = specs.filter(|spec| spec.name.as_str().starts_with(&self.tool_name("")));
         theirs.map(|spec| (spec.name.to_string(), spec.input_schema.clone())).collect()
     }
 
     /// The name that a tool of the server has here.
-    pub(crate) fn name_of(&self, tool: &str) -> String {
+    pub(crate) fn tool_name(&self, tool: &str) -> String {
         format!("{ALIAS}__{tool}")
     }
 
@@ -148,7 +148,7 @@ impl ConformanceHost {
 
 /// The suite's issuers of logins are on other ports of this machine. A server's own address opens
 /// that one port and no other, so there is a rule, as a person would write it.
-fn policy() -> Result<RulePolicy, String> {
+fn build_policy() -> Result<RulePolicy, String> {
     let source = RuleSource { name: "fixture".to_owned(), line: None, owner: RuleOwner::Person };
     let rule = PolicyRule::parse("WebFetch(domain:localhost)", Verdict::Allow, source);
     let rules = vec![rule.map_err(|error| error.to_string())?];
@@ -158,7 +158,7 @@ fn policy() -> Result<RulePolicy, String> {
     ))
 }
 
-fn definition(alias: &ServerAlias, endpoint: &HttpEndpoint) -> McpServerDefinition {
+fn server_definition(alias: &ServerAlias, endpoint: &HttpEndpoint) -> McpServerDefinition {
     McpServerDefinition {
         alias: alias.clone(),
         reach: ServerTransport::Http(endpoint.clone()),

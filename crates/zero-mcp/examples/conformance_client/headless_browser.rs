@@ -24,7 +24,7 @@ impl LoginUi for HeadlessBrowser {
         self.shown.send_replace(Some(url.to_owned()));
     }
 
-    fn pasted(&self) -> BoxFuture<'_, Option<String>> {
+    fn read_pasted_url(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
             let mut shown = self.shown.subscribe();
             let url = shown.wait_for(Option::is_some).await.ok()?.clone()?;

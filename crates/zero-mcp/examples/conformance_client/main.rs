@@ -66,20 +66,20 @@ async fn run() -> Result<(), String> {
         Err(_) => ScenarioContext::default(),
     };
     let world = ConformanceHost::new(&url, &context)?;
-    let mut visited = visit(&world, &scenario, &context).await;
+    let mut visited = run_scenario(&world, &scenario, &context).await;
     for _ in 0..LOGINS_MAX {
         match &visited {
             Err(reason) if wants_login(reason) => world.login().await?,
             _ => break,
         }
-        visited = visit(&world, &scenario, &context).await;
+        visited = run_scenario(&world, &scenario, &context).await;
     }
     world.servers.stop().await;
     visited
 }
 
 /// Connects, and calls what the scenario is about.
-async fn visit(
+async fn run_scenario(
     world: &ConformanceHost,
     scenario: &str,
     context: &ScenarioContext,
@@ -93,13 +93,13 @@ async fn visit(
             "json-schema-2020-12-preservation" => {
                 Map::from_iter([("schema".to_owned(), seen.clone())])
             }
-            _ => simulated_user::arguments(schema),
+            _ => simulated_user::build_arguments(schema),
         };
         tools.iter().map(|(name, schema)| (name.clone(), arguments(schema))).collect()
     } else {
         let named = context.calls.iter();
         let arguments = |call: &ScenarioCall| call.arguments.clone().unwrap_or_default();
-        named.map(|call| (world.name_of(&call.name), arguments(call))).collect()
+        named.map(|call| (world.tool_name(&call.name), arguments(call))).collect()
     };
     for (name, arguments) in calls.into_iter().take(CALLS_MAX) {
         world.call(&name, arguments).await?;

@@ -23,34 +23,37 @@ impl Approver for SimulatedUser {
 impl Elicitor for SimulatedUser {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         let answer = match &elicitation.wanted {
-            ElicitationMode::Form(schema) => ElicitationAnswer::Accept(filled_in(schema)),
-            ElicitationMode::Visit(_) => ElicitationAnswer::Decline,
+            ElicitationMode::Form(schema) => ElicitationAnswer::Accept(fill_form(schema)),
+            ElicitationMode::Url(_) => ElicitationAnswer::Decline,
         };
         Box::pin(std::future::ready(answer))
     }
 }
 
 /// The form with its defaults, and something that fits where a required field has none.
-fn filled_in(schema: &Value) -> Map<String, Value> {
-    fields(schema, |field, is_required| {
+fn fill_form(schema: &Value) -> Map<String, Value> {
+    fill_fields(schema, |field, is_required| {
         let given = field.get("default").filter(|value| !value.is_null()).cloned();
-        given.or_else(|| is_required.then(|| fitting(field)))
+        given.or_else(|| is_required.then(|| sample_value(field)))
     })
 }
 
 /// Arguments for a tool: something that fits for every one that is required.
-pub(crate) fn arguments(schema: &Value) -> Map<String, Value> {
-    fields(schema, |property, is_required| is_required.then(|| fitting(property)))
+pub(crate) fn build_arguments(schema: &Value) -> Map<String, Value> {
+    fill_fields(schema, |property, is_required| is_required.then(|| sample_value(property)))
 }
 
-fn fields(schema: &Value, value: impl Fn(&Value, bool) -> Option<Value>) -> Map<String, Value> {
+fn fill_fields(
+    schema: &Value,
+    value: impl Fn(&Value, bool) -> Option<Value>,
+) -> Map<String, Value> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|n| n == name));
     let all = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     all.filter_map(|(name, field)| Some((name.clone(), value(field, is_required(name))?))).collect()
 }
 
-fn fitting(schema: &Value) -> Value {
+fn sample_value(schema: &Value) -> Value {
     match schema.get("type").and_then(Value::as_str) {
         Some("number") => json!(1.5),
         Some("integer") => json!(1),

@@ -7,23 +7,26 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
-use crate::multi_round_tools::schema;
-use crate::single_round_tools::said;
+use crate::multi_round_tools::elicitation_schema;
+use crate::single_round_tools::text_result;
 
 /// Asks the client's model, and says what it answered.
-pub(crate) async fn model(cx: &RequestContext<RoleServer>, prompt: &str) -> CallToolResult {
+pub(crate) async fn request_sampling(
+    cx: &RequestContext<RoleServer>,
+    prompt: &str,
+) -> CallToolResult {
     let request = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
     match cx.peer.create_message(request).await {
         Ok(answer) => {
             let text = answer.message.content.first().and_then(|block| block.as_text());
-            said(format!("LLM response: {}", text.map_or("none", |text| text.text.as_str())))
+            text_result(format!("LLM response: {}", text.map_or("none", |text| text.text.as_str())))
         }
-        Err(error) => unanswered(&error),
+        Err(error) => unanswered_result(&error),
     }
 }
 
 /// Asks the person at the client, and says what came back.
-pub(crate) async fn person(
+pub(crate) async fn request_elicitation(
     cx: &RequestContext<RoleServer>,
     message: &str,
     properties: Value,
@@ -31,19 +34,19 @@ pub(crate) async fn person(
     let request = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: message.to_owned(),
-        requested_schema: schema(properties)?,
+        requested_schema: elicitation_schema(properties)?,
     };
     Ok(match cx.peer.create_elicitation(request).await {
-        Ok(answer) => said(format!(
+        Ok(answer) => text_result(format!(
             "User response: {}",
             serde_json::to_string(&answer).unwrap_or_else(|error| error.to_string())
         )),
-        Err(error) => unanswered(&error),
+        Err(error) => unanswered_result(&error),
     })
 }
 
 /// A name and an address.
-pub(crate) fn who() -> Value {
+pub(crate) fn user_fields() -> Value {
     json!({
         "username": { "type": "string", "description": "Your name" },
         "email": { "type": "string", "description": "Your address" },
@@ -51,7 +54,7 @@ pub(crate) fn who() -> Value {
 }
 
 /// A field of every kind, each with a default.
-pub(crate) fn defaults() -> Value {
+pub(crate) fn default_fields() -> Value {
     json!({
         "name": { "type": "string", "default": "John Doe" },
         "age": { "type": "integer", "default": 30 },
@@ -66,7 +69,7 @@ pub(crate) fn defaults() -> Value {
 }
 
 /// A choice of every kind.
-pub(crate) fn choices() -> Value {
+pub(crate) fn choice_fields() -> Value {
     let titled = |what: &str| {
         json!([
             { "const": "value1", "title": format!("First {what}") },
@@ -88,6 +91,6 @@ pub(crate) fn choices() -> Value {
     })
 }
 
-fn unanswered(error: &rmcp::ServiceError) -> CallToolResult {
+fn unanswered_result(error: &rmcp::ServiceError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(format!("The client did not answer: {error}"))])
 }

@@ -95,7 +95,7 @@ impl ServerHandler for ConformanceServer {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tool_definitions::tools().into_iter().find(|tool| tool.name == name)
+        tool_definitions::list_tools().into_iter().find(|tool| tool.name == name)
     }
 
     async fn list_tools(
@@ -103,7 +103,7 @@ impl ServerHandler for ConformanceServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list = ListToolsResult::with_all_items(tool_definitions::tools());
+        let list = ListToolsResult::with_all_items(tool_definitions::list_tools());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -123,7 +123,7 @@ impl ServerHandler for ConformanceServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let list = ListResourcesResult::with_all_items(resources::resources());
+        let list = ListResourcesResult::with_all_items(resources::list_resources());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -132,7 +132,7 @@ impl ServerHandler for ConformanceServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let list = ListResourceTemplatesResult::with_all_items(resources::templates());
+        let list = ListResourceTemplatesResult::with_all_items(resources::list_templates());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -141,7 +141,7 @@ impl ServerHandler for ConformanceServer {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = resources::read(&request.uri)?;
+        let contents = resources::read_resource(&request.uri)?;
         Ok(contents.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public).into())
     }
 
@@ -150,7 +150,7 @@ impl ServerHandler for ConformanceServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let list = ListPromptsResult::with_all_items(resources::prompts());
+        let list = ListPromptsResult::with_all_items(resources::list_prompts());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -159,7 +159,7 @@ impl ServerHandler for ConformanceServer {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        resources::prompt(&request)
+        resources::get_prompt(&request)
     }
 
     async fn complete(
@@ -183,7 +183,7 @@ impl ServerHandler for ConformanceServer {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        resources::read(&request.uri)?;
+        resources::read_resource(&request.uri)?;
         let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
         if subscribed.len() >= SUBSCRIBED_MAX {
             return Err(ErrorData::internal_error("too many subscriptions", None));

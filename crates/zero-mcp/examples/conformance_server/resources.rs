@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::multi_round_tools;
 
 /// A PNG of one red point.
-pub(crate) const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg==";
+pub(crate) const PNG_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg==";
 /// A WAV of no length.
-pub(crate) const SOUND: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
+pub(crate) const WAV_BASE64: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
 /// All resources, in the order they are listed in.
-pub(crate) fn resources() -> Vec<Resource> {
+pub(crate) fn list_resources() -> Vec<Resource> {
     [
         ("test://static-text", "A text", "text/plain"),
         ("test://static-binary", "An image", "image/png"),
@@ -29,7 +29,7 @@ pub(crate) fn resources() -> Vec<Resource> {
 }
 
 /// All templates of resources.
-pub(crate) fn templates() -> Vec<ResourceTemplate> {
+pub(crate) fn list_templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("test://template/{id}/data", "Data of an id")
             .with_mime_type("application/json"),
@@ -37,23 +37,25 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads a resource.
-pub(crate) fn read(uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(crate) fn read_resource(uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let contents = match uri {
-        "test://static-text" => text(uri, "text/plain", "The content of the static text resource."),
+        "test://static-text" => {
+            text_contents(uri, "text/plain", "The content of the static text resource.")
+        }
         "test://watched-resource" => {
-            text(uri, "text/plain", "The content of the watched resource.")
+            text_contents(uri, "text/plain", "The content of the watched resource.")
         }
         "test://static-binary" => ResourceContents::BlobResourceContents {
             uri: uri.to_owned(),
             mime_type: Some("image/png".to_owned()),
-            blob: PICTURE.to_owned(),
+            blob: PNG_BASE64.to_owned(),
             meta: None,
         },
         _ => {
             match uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
                 Some(id) if !id.is_empty() && !id.contains('/') => {
                     let data = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
-                    text(uri, "application/json", &data.to_string())
+                    text_contents(uri, "application/json", &data.to_string())
                 }
                 _ => {
                     return Err(ErrorData::resource_not_found(
@@ -68,7 +70,7 @@ pub(crate) fn read(uri: &str) -> Result<ReadResourceResult, ErrorData> {
 }
 
 /// A resource that is a text.
-pub(crate) fn text(uri: &str, kind: &str, text: &str) -> ResourceContents {
+pub(crate) fn text_contents(uri: &str, kind: &str, text: &str) -> ResourceContents {
     ResourceContents::TextResourceContents {
         uri: uri.to_owned(),
         mime_type: Some(kind.to_owned()),
@@ -78,7 +80,7 @@ pub(crate) fn text(uri: &str, kind: &str, text: &str) -> ResourceContents {
 }
 
 /// All prompts, in the order they are listed in.
-pub(crate) fn prompts() -> Vec<Prompt> {
+pub(crate) fn list_prompts() -> Vec<Prompt> {
     let argument = |name: &str, required| PromptArgument::new(name).with_required(required);
     vec![
         Prompt::new("test_simple_prompt", Some("A text"), None),
@@ -98,7 +100,7 @@ pub(crate) fn prompts() -> Vec<Prompt> {
 }
 
 /// Builds a prompt.
-pub(crate) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorData> {
+pub(crate) fn get_prompt(request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorData> {
     let argument = |name: &str| {
         let arguments = request.arguments.as_ref();
         arguments.and_then(|all| all.get(name)).and_then(Value::as_str).unwrap_or_default()
@@ -113,7 +115,7 @@ pub(crate) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptRespon
         ))],
         "test_prompt_with_embedded_resource" => {
             let contents =
-                text(argument("resourceUri"), "text/plain", "Embedded resource content.");
+                text_contents(argument("resourceUri"), "text/plain", "Embedded resource content.");
             vec![
                 PromptMessage::new(Role::User, ContentBlock::resource(contents)),
                 says("Please process the embedded resource above.".to_owned()),
@@ -122,19 +124,26 @@ pub(crate) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptRespon
         "test_prompt_with_image" => vec![
             PromptMessage::new(
                 Role::User,
-                ContentBlock::Image(ImageContent::new(PICTURE, "image/png")),
+                ContentBlock::Image(ImageContent::new(PNG_BASE64, "image/png")),
             ),
             says("Please analyze the image above.".to_owned()),
         ],
         "test_input_required_result_prompt" => {
-            match multi_round_tools::answered(request.input_responses.as_ref(), "user_context") {
+            match multi_round_tools::accepted_content(
+                request.input_responses.as_ref(),
+                "user_context",
+            ) {
                 Some(given) => {
                     vec![says(format!("The context is: {}", Value::Object(given.clone())))]
                 }
                 None => {
                     let wanted = InputRequests::from([(
                         "user_context".to_owned(),
-                        multi_round_tools::ask_person("What is this about?", "context", "string")?,
+                        multi_round_tools::elicitation_request(
+                            "What is this about?",
+                            "context",
+                            "string",
+                        )?,
                     )]);
                     return Ok(InputRequiredResult::from_input_requests(wanted).into());
                 }

@@ -4,22 +4,27 @@ use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
 
 /// All tools, in the order they are listed in.
-pub(crate) fn tools() -> Vec<Tool> {
-    let plain = PLAIN.into_iter().map(|(name, about)| (name, about, nothing()));
+pub(crate) fn list_tools() -> Vec<Tool> {
+    let plain =
+        TOOLS_WITHOUT_ARGUMENTS.into_iter().map(|(name, about)| (name, about, empty_schema()));
     let special = [
-        ("test_sampling", "Asks the client's model", one_string("prompt")),
-        ("test_elicitation", "Asks the person at the client", one_string("message")),
+        ("test_sampling", "Asks the client's model", string_schema("prompt")),
+        ("test_elicitation", "Asks the person at the client", string_schema("message")),
         ("json_schema_2020_12_tool", "Has a schema with every newer keyword", newer_schema()),
-        ("test_custom_header", "Has an argument that is mirrored in a header", mirrored()),
+        (
+            "test_custom_header",
+            "Has an argument that is mirrored in a header",
+            mirrored_header_schema(),
+        ),
     ];
     plain
         .chain(special)
-        .map(|(name, about, schema)| Tool::new(name, about, object(schema)))
+        .map(|(name, about, schema)| Tool::new(name, about, into_json_object(schema)))
         .collect()
 }
 
 /// Those without arguments.
-const PLAIN: [(&str, &str); 24] = [
+const TOOLS_WITHOUT_ARGUMENTS: [(&str, &str); 24] = [
     ("test_simple_text", "Returns a text"),
     ("test_image_content", "Returns an image"),
     ("test_audio_content", "Returns a sound"),
@@ -46,11 +51,11 @@ const PLAIN: [(&str, &str); 24] = [
     ("test_input_required_result_capabilities", "Needs what the client can give"),
 ];
 
-fn nothing() -> Value {
+fn empty_schema() -> Value {
     json!({ "type": "object", "properties": {} })
 }
 
-fn one_string(name: &str) -> Value {
+fn string_schema(name: &str) -> Value {
     json!({
         "type": "object",
         "properties": { name: { "type": "string" } },
@@ -58,7 +63,7 @@ fn one_string(name: &str) -> Value {
     })
 }
 
-fn mirrored() -> Value {
+fn mirrored_header_schema() -> Value {
     json!({
         "type": "object",
         "properties": { "value": { "type": "string", "x-mcp-header": "Value" } },
@@ -89,7 +94,7 @@ fn newer_schema() -> Value {
     })
 }
 
-fn object(schema: Value) -> JsonObject {
+fn into_json_object(schema: Value) -> JsonObject {
     match schema {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),

@@ -7,34 +7,37 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::HostileMcpServer;
-use crate::output::{error, reply, say};
+use crate::output::{error_reply, reply, write_message};
 
 impl HostileMcpServer {
     pub(crate) fn discover(&mut self, id: &Value) -> Option<ExitCode> {
         let versions = match self.mode.as_str() {
             "discovers-nonsense" => {
-                say(&reply(id, json!({"banana": [1, 2, 3]})));
+                write_message(&reply(id, json!({"banana": [1, 2, 3]})));
                 return None;
             }
             "discovers-another-kind" => {
-                say(&reply(id, json!({"resultType": "hologram", "supportedVersions": []})));
+                write_message(&reply(
+                    id,
+                    json!({"resultType": "hologram", "supportedVersions": []}),
+                ));
                 return None;
             }
             "discovers-the-future" => json!(["2999-01-01", "\u{1b}[2Jyes"]),
             "refuses-every-version" => {
                 let data = json!({"supported": ["2026-07-28"], "requested": "x"});
-                say(
+                write_message(
                     &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32022, "message": "no", "data": data}}),
                 );
                 return None;
             }
             mode if mode.starts_with("modern-") => json!(["2026-07-28"]),
             _ => {
-                say(&error(id, -32601, "there is no such method"));
+                write_message(&error_reply(id, -32601, "there is no such method"));
                 return None;
             }
         };
-        say(&reply(
+        write_message(&reply(
             id,
             json!({
                 "resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {"listChanged": true}},
@@ -48,22 +51,22 @@ impl HostileMcpServer {
         self.listens += 1;
         let tagged = json!({"io.modelcontextprotocol/subscriptionId": id});
         if !self.mode.starts_with("modern-listen") {
-            say(&error(id, -32601, "there is no such method"));
+            write_message(&error_reply(id, -32601, "there is no such method"));
             return None;
         }
-        say(
+        write_message(
             &json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
             "_meta": tagged, "notifications": {"toolsListChanged": true}}}),
         );
         match self.mode.as_str() {
             "modern-listen-ends-at-once" => {
-                say(&reply(id, json!({"resultType": "complete", "_meta": tagged})));
+                write_message(&reply(id, json!({"resultType": "complete", "_meta": tagged})));
             }
             "modern-listen-floods" => {
                 let tagged = tagged.clone();
                 std::thread::spawn(move || {
                     for _ in 0..20_000 {
-                        say(
+                        write_message(
                             &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": tagged}}),
                         );
                     }
@@ -74,7 +77,7 @@ impl HostileMcpServer {
         None
     }
 
-    pub(crate) fn call_without_a_handshake(
+    pub(crate) fn call_without_handshake(
         &mut self,
         id: &Value,
         params: &Value,
@@ -115,7 +118,7 @@ impl HostileMcpServer {
                 json!({"resultType": "complete", "content": [{"type": "text", "text": text}]})
             }
         };
-        say(&reply(id, answer));
+        write_message(&reply(id, answer));
         None
     }
 }

@@ -8,16 +8,16 @@ pub(crate) fn reply(id: &Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-pub(crate) fn error(id: &Value, code: i64, message: &str) -> Value {
+pub(crate) fn error_reply(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-pub(crate) fn say(message: &Value) {
-    say_raw(format!("{message}\n").as_bytes());
+pub(crate) fn write_message(message: &Value) {
+    write_raw(format!("{message}\n").as_bytes());
 }
 
 /// Writes as it is. When nobody listens any more there is nothing left to do.
-pub(crate) fn say_raw(bytes: &[u8]) {
+pub(crate) fn write_raw(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);

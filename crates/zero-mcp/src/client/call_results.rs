@@ -24,7 +24,7 @@ const MIME_BYTES_MAX: usize = 100;
 const VIOLATIONS_SHOWN_MAX: usize = 5;
 
 /// The result of a call. A tool that says it failed is an error with all it says.
-pub(crate) fn result(
+pub(crate) fn to_tool_result(
     alias: &ServerAlias,
     answer: CallToolResult,
     promised: Option<&InputSchema>,
@@ -32,48 +32,50 @@ pub(crate) fn result(
     let has_failed = answer.is_error == Some(true);
     let left_out = answer.content.len().saturating_sub(BLOCKS_MAX);
     let mut content: Vec<ToolResultPart> =
-        answer.content.into_iter().take(BLOCKS_MAX).map(block).collect();
+        answer.content.into_iter().take(BLOCKS_MAX).map(convert_block).collect();
     if left_out > 0 {
         content.push(ToolResultPart::Text(format!("[{left_out} more blocks were left out]")));
     }
     if let Some(structured) = &answer.structured_content
-        && !says(&content, structured)
+        && !contains_structured(&content, structured)
     {
         let text = serde_json::to_string_pretty(structured).unwrap_or_default();
         content.push(ToolResultPart::Text(text));
     }
     if has_failed {
-        return Err(failure(alias, &content, answer.structured_content));
+        return Err(to_tool_error(alias, &content, answer.structured_content));
     }
-    content.extend(misfit(answer.structured_content.as_ref(), promised).map(ToolResultPart::Text));
+    content.extend(
+        schema_violation(answer.structured_content.as_ref(), promised).map(ToolResultPart::Text),
+    );
     if content.is_empty() {
         content.push(ToolResultPart::Text("(the tool ran and said nothing)".to_owned()));
     }
-    let display = display(&content);
+    let display = build_display(&content);
     let structured = answer.structured_content.unwrap_or(Value::Null);
     Ok(ToolResult { content, display, structured, locations: Vec::new() })
 }
 
 /// All that a tool says about its failure.
-fn failure(
+fn to_tool_error(
     alias: &ServerAlias,
     content: &[ToolResultPart],
     structured: Option<Value>,
 ) -> ToolError {
-    let texts: Vec<&str> = content.iter().map(text_of).collect();
+    let texts: Vec<&str> = content.iter().map(content_text).collect();
     let mut message = texts.join("\n");
     if message.trim().is_empty() {
         message = "the tool says that it failed, and nothing more".to_owned();
     }
-    let error =
-        ToolError::failed(ErrorReason::RemoteFailure, message).with("server", alias.as_str());
+    let error = ToolError::failed(ErrorReason::RemoteFailure, message)
+        .with_detail("server", alias.as_str());
     match structured {
-        Some(structured) => error.with("structured", structured),
+        Some(structured) => error.with_detail("structured", structured),
         None => error,
     }
 }
 
-fn text_of(content: &ToolResultPart) -> &str {
+fn content_text(content: &ToolResultPart) -> &str {
     match content {
         ToolResultPart::Text(text) => text,
         ToolResultPart::Image { .. } => "[an image]",
@@ -83,54 +85,62 @@ fn text_of(content: &ToolResultPart) -> &str {
 }
 
 /// A block in words of the host.
-fn block(block: ContentBlock) -> ToolResultPart {
+fn convert_block(block: ContentBlock) -> ToolResultPart {
     match block {
         ContentBlock::Text(text) => ToolResultPart::Text(text.text),
-        ContentBlock::Image(image) => media("image", image.mime_type, image.data, |mime, data| {
-            ToolResultPart::Image { mime, data }
-        }),
-        ContentBlock::Audio(audio) => media("audio", audio.mime_type, audio.data, |mime, data| {
-            ToolResultPart::Audio { mime, data }
-        }),
+        ContentBlock::Image(image) => {
+            convert_media("image", image.mime_type, image.data, |mime, data| {
+                ToolResultPart::Image { mime, data }
+            })
+        }
+        ContentBlock::Audio(audio) => {
+            convert_media("audio", audio.mime_type, audio.data, |mime, data| {
+                ToolResultPart::Audio { mime, data }
+            })
+        }
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {
-                ToolResultPart::Text(format!("[{}]\n{text}", sanitize::line(&uri)))
+                ToolResultPart::Text(format!("[{}]\n{text}", sanitize::to_line(&uri)))
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let mime = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-                let uri = sanitize::line(&uri);
-                media("", mime, blob, |mime, data| ToolResultPart::Resource { uri, mime, data })
+                let uri = sanitize::to_line(&uri);
+                convert_media("", mime, blob, |mime, data| ToolResultPart::Resource {
+                    uri,
+                    mime,
+                    data,
+                })
             }
-            _ => unknown(),
+            _ => unknown_block(),
         },
-        ContentBlock::ResourceLink(link) => ToolResultPart::Text(linked(&link)),
-        _ => unknown(),
+        ContentBlock::ResourceLink(link) => ToolResultPart::Text(describe_link(&link)),
+        _ => unknown_block(),
     }
 }
 
-fn unknown() -> ToolResultPart {
+fn unknown_block() -> ToolResultPart {
     ToolResultPart::Text("[a block of a kind that zero does not know was left out]".to_owned())
 }
 
 /// A resource that the server names and does not send.
-fn linked(link: &Resource) -> String {
-    let name = sanitize::line(link.title.as_deref().unwrap_or(&link.name));
-    let mut text = format!("[resource {name}: {}", sanitize::line(&link.uri));
+fn describe_link(link: &Resource) -> String {
+    let name = sanitize::to_line(link.title.as_deref().unwrap_or(&link.name));
+    let mut text = format!("[resource {name}: {}", sanitize::to_line(&link.uri));
     if let Some(mime) = &link.mime_type {
-        text.push_str(&format!(", {}", sanitize::line(mime)));
+        text.push_str(&format!(", {}", sanitize::to_line(mime)));
     }
     if let Some(size) = link.size {
         text.push_str(&format!(", {size} bytes"));
     }
     text.push(']');
     if let Some(description) = &link.description {
-        text.push_str(&format!(" {}", sanitize::line(description)));
+        text.push_str(&format!(" {}", sanitize::to_line(description)));
     }
     text
 }
 
 /// Bytes that are what they claim to be, as far as can be told cheaply.
-fn media(
+fn convert_media(
     family: &str,
     mime: String,
     data: String,
@@ -146,7 +156,7 @@ fn media(
             is_token(kind) && is_token(of) && (family.is_empty() || kind == family)
         });
     if !is_media_type {
-        let mime = sanitize::quoted(&mime);
+        let mime = sanitize::to_quoted_line(&mime);
         return ToolResultPart::Text(format!(
             "[data was left out: {mime} is no media type for it]"
         ));
@@ -161,19 +171,19 @@ fn media(
 }
 
 /// Whether some text already says what the structured content says.
-fn says(content: &[ToolResultPart], structured: &Value) -> bool {
+fn contains_structured(content: &[ToolResultPart], structured: &Value) -> bool {
     content.iter().any(|content| match content {
-        ToolResultPart::Text(text) => is_same(text, structured),
+        ToolResultPart::Text(text) => is_same_json(text, structured),
         _ => false,
     })
 }
 
-fn is_same(text: &str, structured: &Value) -> bool {
+fn is_same_json(text: &str, structured: &Value) -> bool {
     let text = text.trim();
     if serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured) {
         return true;
     }
-    // Servers wrap a bare value in an object, by the name `result`, and say only the value.
+    // Servers wrap a bare value in an object, by the name `to_tool_result`, and say only the value.
     let only = |fields: &Map<String, Value>| match fields.len() {
         1 => fields.values().next().cloned(),
         _ => None,
@@ -190,7 +200,7 @@ fn is_same(text: &str, structured: &Value) -> bool {
 }
 
 /// A note for when structured content is not what the tool promised.
-fn misfit(structured: Option<&Value>, promised: Option<&InputSchema>) -> Option<String> {
+fn schema_violation(structured: Option<&Value>, promised: Option<&InputSchema>) -> Option<String> {
     let promised = promised?;
     let Some(structured) = structured else {
         return Some(
@@ -208,9 +218,9 @@ fn misfit(structured: Option<&Value>, promised: Option<&InputSchema>) -> Option<
 }
 
 /// What the person sees: the texts, harmless, and what else there is by name.
-fn display(content: &[ToolResultPart]) -> ResultDisplay {
+fn build_display(content: &[ToolResultPart]) -> ResultDisplay {
     let mut texts = String::new();
-    for text in content.iter().map(text_of) {
+    for text in content.iter().map(content_text) {
         if !texts.is_empty() {
             texts.push('\n');
         }
@@ -221,7 +231,7 @@ fn display(content: &[ToolResultPart]) -> ResultDisplay {
             break;
         }
     }
-    ResultDisplay::markdown(sanitize::block(&texts, ""))
+    ResultDisplay::markdown(sanitize::to_code_block(&texts, ""))
 }
 
 #[cfg(test)]
@@ -229,7 +239,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn shown(content: &ToolResultPart) -> String {
+    fn render_content(content: &ToolResultPart) -> String {
         match content {
             ToolResultPart::Text(text) => text.clone(),
             ToolResultPart::Image { mime, data } => format!("image {mime} {data}"),
@@ -248,9 +258,9 @@ mod tests {
     fn check_promised(answer: Value, promised: Option<Value>, expected: &[&str]) {
         let parsed: CallToolResult = serde_json::from_value(answer.clone()).unwrap();
         let promised = promised.map(InputSchema::new);
-        let result = result(&ServerAlias::new("a").unwrap(), parsed, promised.as_ref());
+        let result = to_tool_result(&ServerAlias::new("a").unwrap(), parsed, promised.as_ref());
         let pieces = match result {
-            Ok(result) => result.content.iter().map(shown).collect(),
+            Ok(result) => result.content.iter().map(render_content).collect(),
             Err(error) => vec![format!("{:?}: {error}", error.reason().unwrap())],
         };
         assert_eq!(pieces, expected, "{answer}");

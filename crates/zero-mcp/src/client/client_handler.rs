@@ -27,7 +27,7 @@ use super::sanitize;
 use crate::server_definition::ServerAlias;
 
 /// Words of progress that wait for a call to look at them.
-const PROGRESS_KEPT: usize = 16;
+const PROGRESS_QUEUE_MAX: usize = 16;
 /// Questions of one server that may wait for the person at a time.
 const QUESTIONS_WAITING_MAX: u32 = 4;
 /// Longest message of a question, in characters.
@@ -76,7 +76,7 @@ pub(crate) struct McpProgress {
 
 impl McpProgress {
     /// In words, for a person.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let amount = match self.total {
             Some(total) if total > 0.0 => format!("{}/{total}", self.done),
             _ => self.done.to_string(),
@@ -117,7 +117,7 @@ impl McpClientHandler {
     }
 
     /// What we say of ourselves.
-    pub(crate) fn config(&self) -> ClientConfig {
+    pub(crate) fn client_config(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         if self.elicits {
             let form = FormElicitationCapability::default();
@@ -131,19 +131,19 @@ impl McpClientHandler {
     }
 
     /// Notes that a call runs.
-    pub(crate) fn running(&self, caller: CallerContext) -> RunningCallGuard<'_> {
+    pub(crate) fn track_call(&self, caller: CallerContext) -> RunningCallGuard<'_> {
         let number = self.next_caller.fetch_add(1, Ordering::Relaxed);
         self.callers().insert(number, caller);
         RunningCallGuard { handler: self, number }
     }
 
     /// How many calls run.
-    pub(crate) fn calls(&self) -> usize {
+    pub(crate) fn running_calls(&self) -> usize {
         self.callers().len()
     }
 
     /// Does something if no call runs, and before the next one does; says whether.
-    pub(crate) fn if_idle(&self, act: impl FnOnce()) -> bool {
+    pub(crate) fn run_if_idle(&self, act: impl FnOnce()) -> bool {
         let callers = self.callers();
         let is_idle = callers.is_empty();
         if is_idle {
@@ -159,7 +159,7 @@ impl McpClientHandler {
 
     /// Listens for progress from now on.
     pub(crate) fn listen(&self, token: ProgressToken) -> mpsc::Receiver<McpProgress> {
-        let (sender, receiver) = mpsc::channel(PROGRESS_KEPT);
+        let (sender, receiver) = mpsc::channel(PROGRESS_QUEUE_MAX);
         self.listeners().insert(token, sender);
         receiver
     }
@@ -177,16 +177,16 @@ impl McpClientHandler {
     ) -> ElicitResult {
         let cancelled = || ElicitResult::new(ElicitationAction::Cancel);
         let Some(elicitor) = &caller.elicitor else { return cancelled() };
-        let Some((message, wanted)) = wanted(request) else { return cancelled() };
+        let Some((message, wanted)) = read_question(request) else { return cancelled() };
         let _waiting = QuestionCountGuard::new(&self.waiting);
         if self.waiting.load(Ordering::Relaxed) > QUESTIONS_WAITING_MAX {
             return cancelled();
         }
         // One at a time: a person answers one question after the other.
         let Ok(_turn) = self.asking.acquire().await else { return cancelled() };
-        let is_visit = matches!(wanted, ElicitationMode::Visit(_));
+        let is_visit = matches!(wanted, ElicitationMode::Url(_));
         let origin = format!("MCP server `{}`", caller.alias);
-        let message = sanitize::shortened(&message, MESSAGE_CHARS_MAX);
+        let message = sanitize::truncate(&message, MESSAGE_CHARS_MAX);
         let call = caller.call.clone();
         match elicitor.elicit(&Elicitation { origin, call, message, wanted }).await {
             ElicitationAnswer::Accept(_) if is_visit => {
@@ -202,7 +202,7 @@ impl McpClientHandler {
 
     /// Whom a question belongs to that came by itself: whoever makes the calls that run. Where they
     /// are several, nobody can tell whom it is meant for, and it must not reach the wrong person.
-    fn asked(&self) -> Option<CallerContext> {
+    fn sole_caller(&self) -> Option<CallerContext> {
         let callers = self.callers();
         let mut all = callers.values();
         let first = all.next()?;
@@ -240,7 +240,7 @@ impl Drop for QuestionCountGuard<'_> {
 }
 
 /// What a question wants, where it can be shown in full.
-fn wanted(request: ElicitRequestParams) -> Option<(String, ElicitationMode)> {
+fn read_question(request: ElicitRequestParams) -> Option<(String, ElicitationMode)> {
     match request {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
             let form = serde_json::to_value(requested_schema).ok()?;
@@ -251,7 +251,7 @@ fn wanted(request: ElicitRequestParams) -> Option<(String, ElicitationMode)> {
             let is_address = url::Url::parse(&url)
                 .is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host());
             (is_address && url.len() <= URL_BYTES_MAX)
-                .then_some((message, ElicitationMode::Visit(url)))
+                .then_some((message, ElicitationMode::Url(url)))
         }
         _ => None,
     }
@@ -263,7 +263,7 @@ impl ClientHandler for McpClientHandler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let Some(caller) = self.asked() else {
+        let Some(caller) = self.sole_caller() else {
             return Ok(ElicitResult::new(ElicitationAction::Cancel));
         };
         tokio::select! {
@@ -283,7 +283,7 @@ impl ClientHandler for McpClientHandler {
         if let Some(listener) = listener {
             let ProgressNotificationParam { progress, total, message, .. } = params;
             // Who is behind hears the next word.
-            let message = message.as_deref().map(sanitize::line);
+            let message = message.as_deref().map(sanitize::to_line);
             let _ = listener.try_send(McpProgress { done: progress, total, message });
         }
     }
@@ -302,12 +302,12 @@ impl ClientHandler for McpClientHandler {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            let words = sanitize::shortened(&sanitize::line(&words), LOG_CHARS_MAX);
+            let words = sanitize::truncate(&sanitize::to_line(&words), LOG_CHARS_MAX);
             tracing::debug!(target: "zero_mcp::server_log", level = ?params.level, "{words}");
         }
     }
 
     fn get_info(&self) -> ClientConfig {
-        self.config()
+        self.client_config()
     }
 }

@@ -8,7 +8,7 @@ use rmcp::transport::Transport;
 use zero_runtime::tool::BoxFuture;
 
 use super::error::ServerUnavailableError;
-use super::http::http_error;
+use super::http::find_http_error;
 use super::status::QuarantinedTool;
 use crate::server_definition::McpServerDefinition;
 
@@ -30,7 +30,7 @@ pub(crate) struct ServerChannel {
 /// Sees what becomes of a server beside what it says.
 pub(crate) trait ServerMonitor: Send + Sync {
     /// How its process ended: exit code and signal; `None` while it runs, and where there is none.
-    fn ended(&self) -> Option<(Option<i32>, Option<i32>)> {
+    fn exit_status(&self) -> Option<(Option<i32>, Option<i32>)> {
         None
     }
 
@@ -45,7 +45,7 @@ pub(crate) trait ServerMonitor: Send + Sync {
     }
 
     /// Why there is nothing more to be said to it or heard of it, where that is known.
-    fn closed(&self) -> Option<String> {
+    fn close_cause(&self) -> Option<String> {
         None
     }
 
@@ -55,12 +55,12 @@ pub(crate) trait ServerMonitor: Send + Sync {
     }
 
     /// What it was refused that may be why it failed, and the settings that would allow it.
-    fn refused(&self) -> Vec<String> {
+    fn refusals(&self) -> Vec<String> {
         Vec::new()
     }
 
     /// Tools that were too malformed to be read, since the last time this was asked.
-    fn malformed(&self) -> Vec<QuarantinedTool> {
+    fn take_malformed_tools(&self) -> Vec<QuarantinedTool> {
         Vec::new()
     }
 
@@ -70,7 +70,7 @@ pub(crate) trait ServerMonitor: Send + Sync {
     }
 
     /// Ends it in an orderly way.
-    fn end(&self) -> BoxFuture<'_, ()> {
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
@@ -137,7 +137,7 @@ impl<T: Transport<RoleClient>> DynTransport for T {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> BoxFuture<'static, Result<(), ClientTransportError>> {
         let sending = Transport::send(self, item);
-        Box::pin(async move { sending.await.map_err(|error| explained(&error)) })
+        Box::pin(async move { sending.await.map_err(|error| to_transport_error(&error)) })
     }
 
     fn receive(&mut self) -> BoxFuture<'_, Option<RxJsonRpcMessage<RoleClient>>> {
@@ -145,15 +145,20 @@ impl<T: Transport<RoleClient>> DynTransport for T {
     }
 
     fn close(&mut self) -> BoxFuture<'_, Result<(), ClientTransportError>> {
-        Box::pin(async move { Transport::close(self).await.map_err(|error| explained(&error)) })
+        Box::pin(
+            async move { Transport::close(self).await.map_err(|error| to_transport_error(&error)) },
+        )
     }
 }
 
 /// An error with what caused it, once each.
-fn explained(error: &(dyn std::error::Error + 'static)) -> ClientTransportError {
+fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> ClientTransportError {
     // What we know of it says more than what the SDK makes of that.
-    if let Some(known) = http_error(error) {
-        return ClientTransportError { words: known.to_string(), is_settled: known.is_settled() };
+    if let Some(known) = find_http_error(error) {
+        return ClientTransportError {
+            words: known.to_string(),
+            is_settled: known.is_conclusive(),
+        };
     }
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -36,7 +36,7 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often that is tried after it ended.
 const SUBSCRIBE_ATTEMPTS_MAX: u32 = 5;
 /// How long the end of a process is waited for, to tell how it ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a connection that is closed may take to say goodbye.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -66,11 +66,11 @@ impl ClosingServers {
     fn add(&self, witness: Arc<dyn ServerMonitor>) {
         let mut endings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while endings.try_join_next().is_some() {}
-        endings.spawn(async move { witness.end().await });
+        endings.spawn(async move { witness.shut_down().await });
     }
 
     /// Ends all of them at once.
-    pub(crate) async fn hurry(&self) {
+    pub(crate) async fn end_now(&self) {
         let mut endings =
             std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         endings.shutdown().await;
@@ -105,7 +105,8 @@ impl McpConnection {
             Some(ProtocolEra::Legacy) => HandshakeStrategy::Legacy,
             _ => HandshakeStrategy::Either { overlap: on_pipes },
         };
-        let agree = |asking| Self::agree(connector, definition, asking, elicits, deadline, endings);
+        let agree =
+            |asking| Self::negotiate(connector, definition, asking, elicits, deadline, endings);
         let opening = agree(asking);
         let connection = match opening.await {
             // A server behind HTTP that knows only the older way may refuse the first question in
@@ -118,26 +119,26 @@ impl McpConnection {
                 // What has nothing to do with the question, such as a login that is wanted, is what
                 // there is to tell.
                 let older = agree(HandshakeStrategy::Legacy).await;
-                older.map_err(|second| if first.is_settled() { first } else { second })
+                older.map_err(|second| if first.is_conclusive() { first } else { second })
             }
             opened => opened,
         };
         let connection = Arc::new(connection.map_err(|error| match error {
-            ConnectAttemptError::Late(facts) => {
-                let message = joined([late().message, facts.message]);
+            ConnectAttemptError::TimedOut(facts) => {
+                let message = join_parts([late().message, facts.message]);
                 ServerUnavailableError { message, ..facts }
             }
             ConnectAttemptError::Failed(error) => error,
         })?);
-        tokio::spawn(Arc::clone(&connection).follow());
-        match tokio::time::timeout_at(deadline, connection.list()).await {
+        tokio::spawn(Arc::clone(&connection).watch_changes());
+        match tokio::time::timeout_at(deadline, connection.list_tools()).await {
             Ok(Ok(listing)) => Ok((connection, listing)),
-            Ok(Err(error)) => Err(connection.give_up(error, endings).await),
-            Err(_) => Err(connection.give_up(late(), endings).await),
+            Ok(Err(error)) => Err(connection.abandon(error, endings).await),
+            Err(_) => Err(connection.abandon(late(), endings).await),
         }
     }
 
-    async fn agree(
+    async fn negotiate(
         connector: &dyn ServerConnector,
         definition: &McpServerDefinition,
         asking: HandshakeStrategy,
@@ -146,23 +147,23 @@ impl McpConnection {
         endings: &ClosingServers,
     ) -> Result<Self, ConnectAttemptError> {
         let Ok(way) = tokio::time::timeout_at(deadline, connector.connect(definition)).await else {
-            return Err(ConnectAttemptError::Late(ServerUnavailableError::default()));
+            return Err(ConnectAttemptError::TimedOut(ServerUnavailableError::default()));
         };
         let ServerChannel { mut link, witness } = way.map_err(ConnectAttemptError::Failed)?;
         let handler = Arc::new(McpClientHandler::new(elicits));
-        let ours = handler.config();
-        let talk = handshake::shake_hands(&mut link, &ours, asking);
+        let ours = handler.client_config();
+        let talk = handshake::negotiate(&mut link, &ours, asking);
         let agreed = match tokio::time::timeout_at(deadline, talk).await {
             Ok(Ok(agreed)) => agreed,
             Ok(Err(error)) => {
-                let error = last_words(error, &*witness).await;
+                let error = add_failure_details(error, &*witness).await;
                 endings.add(witness);
                 return Err(ConnectAttemptError::Failed(error));
             }
             Err(_) => {
-                let error = last_words(ServerUnavailableError::default(), &*witness).await;
+                let error = add_failure_details(ServerUnavailableError::default(), &*witness).await;
                 endings.add(witness);
-                return Err(ConnectAttemptError::Late(error));
+                return Err(ConnectAttemptError::TimedOut(error));
             }
         };
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
@@ -198,11 +199,11 @@ impl McpConnection {
         !self.is_closing.load(Ordering::Acquire)
             && !self.ended.is_cancelled()
             && !self.peer.is_transport_closed()
-            && self.witness.ended().is_none()
+            && self.witness.exit_status().is_none()
     }
 
     /// Completes when it has ended, for whatever reason.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn wait_for_end(&self) {
         self.ended.cancelled().await;
     }
 
@@ -212,22 +213,22 @@ impl McpConnection {
     }
 
     /// For how long nobody has used it.
-    pub(crate) fn idle(&self) -> Duration {
-        match self.handler.calls() {
+    pub(crate) fn idle_time(&self) -> Duration {
+        match self.handler.running_calls() {
             0 => self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed(),
             _ => Duration::ZERO,
         }
     }
 
     /// Notes that it was used just now.
-    pub(crate) fn used(&self) {
+    pub(crate) fn mark_used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// Has it take no more calls, if it has none at work; else it stays as it is.
-    pub(crate) fn refuse_more(&self) -> bool {
+    pub(crate) fn close_if_idle(&self) -> bool {
         // A call says that it is at work before it looks whether it may be sent.
-        self.handler.if_idle(|| self.is_closing.store(true, Ordering::Release))
+        self.handler.run_if_idle(|| self.is_closing.store(true, Ordering::Release))
     }
 
     /// Closes it in an orderly way; the server's process is gone afterwards.
@@ -235,24 +236,24 @@ impl McpConnection {
         self.is_closing.store(true, Ordering::Release);
         self.stop.cancel();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
-        self.witness.end().await;
+        self.witness.shut_down().await;
     }
 
     /// Why it ended by itself, with all that is known.
-    pub(crate) async fn why_ended(&self) -> ServerUnavailableError {
-        let mut error = facts(ServerUnavailableError::default(), &*self.witness).await;
+    pub(crate) async fn end_reason(&self) -> ServerUnavailableError {
+        let mut error = add_exit_details(ServerUnavailableError::default(), &*self.witness).await;
         if error.message.is_empty() {
             error.message = "its connection ended".to_owned();
         }
         error
     }
 
-    async fn give_up(
+    async fn abandon(
         &self,
         error: ServerUnavailableError,
         endings: &ClosingServers,
     ) -> ServerUnavailableError {
-        let error = last_words(error, &*self.witness).await;
+        let error = add_failure_details(error, &*self.witness).await;
         self.is_closing.store(true, Ordering::Release);
         self.stop.cancel();
         endings.add(Arc::clone(&self.witness));
@@ -261,7 +262,7 @@ impl McpConnection {
 
     /// Asks for all tools. The answers are never those of a cache.
     pub(crate) async fn relist(&self) -> Result<ToolListing, ServerUnavailableError> {
-        match tokio::time::timeout(RELIST_TIMEOUT, self.list()).await {
+        match tokio::time::timeout(RELIST_TIMEOUT, self.list_tools()).await {
             Ok(listing) => listing,
             Err(_) => Err(ServerUnavailableError::new(format!(
                 "it did not list its tools within {} s",
@@ -270,12 +271,12 @@ impl McpConnection {
         }
     }
 
-    async fn list(&self) -> Result<ToolListing, ServerUnavailableError> {
+    async fn list_tools(&self) -> Result<ToolListing, ServerUnavailableError> {
         let mut builder = ToolListingBuilder::default();
         let mut cursor: Option<String> = None;
         let mut visited = HashSet::new();
         for page in 1.. {
-            let result = match self.page(cursor.take()).await {
+            let result = match self.list_page(cursor.take()).await {
                 Ok(result) => result,
                 // It never said that it has tools.
                 Err(ServiceError::McpError(error))
@@ -284,29 +285,30 @@ impl McpConnection {
                 {
                     break;
                 }
-                Err(error) => return Err(unlisted(&error)),
+                Err(error) => return Err(listing_error(&error)),
             };
-            if builder.take(result.tools) == ListingDemand::NoMore {
+            if builder.add_page(result.tools) == ListingDemand::NoMore {
                 break;
             }
             // An empty text is a place to go on at as well.
             let Some(next) = result.next_cursor else { break };
             if page == PAGES_MAX {
-                builder.stopped(&format!(
+                builder.note_cut(&format!(
                     "its list has more than {PAGES_MAX} pages; the rest is left out"
                 ));
                 break;
             }
             if next.len() > CURSOR_BYTES_MAX || !visited.insert(next.clone()) {
-                builder.stopped("its list goes round in circles; what was seen until then is used");
+                builder
+                    .note_cut("its list goes round in circles; what was seen until then is used");
                 break;
             }
             cursor = Some(next);
         }
-        Ok(builder.finish(self.witness.malformed()))
+        Ok(builder.finish(self.witness.take_malformed_tools()))
     }
 
-    async fn page(&self, cursor: Option<String>) -> Result<ListToolsResult, ServiceError> {
+    async fn list_page(&self, cursor: Option<String>) -> Result<ListToolsResult, ServiceError> {
         let request = match cursor {
             None => ListToolsRequest::default(),
             cursor => {
@@ -326,7 +328,7 @@ impl McpConnection {
 
     /// Has a server of the newer kind tell of changes, which it does only to who listens, declared
     /// or not. The older kind tells by itself.
-    async fn follow(self: Arc<Self>) {
+    async fn watch_changes(self: Arc<Self>) {
         if self.era != ProtocolEra::Modern {
             return;
         }
@@ -358,69 +360,72 @@ impl McpConnection {
 
 /// Why a connection could not be opened.
 enum ConnectAttemptError {
-    Late(ServerUnavailableError),
+    TimedOut(ServerUnavailableError),
     Failed(ServerUnavailableError),
 }
 
 impl ConnectAttemptError {
     /// Whether it has nothing to do with how the server was asked.
-    fn is_settled(&self) -> bool {
+    fn is_conclusive(&self) -> bool {
         matches!(self, Self::Failed(error) if error.is_settled)
     }
 }
 
-fn unlisted(error: &ServiceError) -> ServerUnavailableError {
+fn listing_error(error: &ServiceError) -> ServerUnavailableError {
     ServerUnavailableError::new(match error {
-        ServiceError::McpError(error) => match wire::refusal_in(error) {
-            Some(why) => format!("its list of tools cannot be used: {}", sanitize::line(why)),
+        ServiceError::McpError(error) => match wire::find_refusal(error) {
+            Some(why) => format!("its list of tools cannot be used: {}", sanitize::to_line(why)),
             None => {
-                let said = sanitize::line(&error.message);
+                let said = sanitize::to_line(&error.message);
                 format!("it refused to list its tools: {said} ({})", error.code.0)
             }
         },
         ServiceError::TransportClosed => "it ended before it had listed its tools".to_owned(),
         other => {
-            format!("it could not be asked for its tools: {}", sanitize::line(&other.to_string()))
+            format!(
+                "it could not be asked for its tools: {}",
+                sanitize::to_line(&other.to_string())
+            )
         }
     })
 }
 
 /// An error with all that is known of a server that could not be opened, before it is ended for it.
-async fn last_words(
+async fn add_failure_details(
     error: ServerUnavailableError,
     witness: &dyn ServerMonitor,
 ) -> ServerUnavailableError {
-    let mut error = facts(error, witness).await;
+    let mut error = add_exit_details(error, witness).await;
     // What it said in place of an answer mostly says what is wrong.
-    error.message = joined([error.message].into_iter().chain(witness.notes()));
+    error.message = join_parts([error.message].into_iter().chain(witness.notes()));
     error
 }
 
-fn joined(parts: impl IntoIterator<Item = String>) -> String {
+fn join_parts(parts: impl IntoIterator<Item = String>) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// An error with how the process ended and what it wrote. The end of one that has stopped to talk is
 /// waited for a moment.
-async fn facts(
+async fn add_exit_details(
     mut error: ServerUnavailableError,
     witness: &dyn ServerMonitor,
 ) -> ServerUnavailableError {
     let pause = Duration::from_millis(10);
     let mut waited = Duration::ZERO;
-    let is_over = || witness.ended().is_some() && witness.is_drained();
-    while witness.closed().is_some() && !is_over() && waited < LAST_WORDS {
+    let is_over = || witness.exit_status().is_some() && witness.is_drained();
+    while witness.close_cause().is_some() && !is_over() && waited < EXIT_REPORT_TIMEOUT {
         tokio::time::sleep(pause).await;
         waited += pause;
     }
-    (error.exit_code, error.signal) = witness.ended().unwrap_or_default();
+    (error.exit_code, error.signal) = witness.exit_status().unwrap_or_default();
     let how = match (error.exit_code, error.signal) {
         (_, Some(signal)) => Some(format!("its process was ended by signal {signal}")),
         (Some(code), None) => Some(format!("its process ended with exit code {code}")),
-        (None, None) => witness.closed(),
+        (None, None) => witness.close_cause(),
     };
-    error.message = joined([error.message].into_iter().chain(how));
+    error.message = join_parts([error.message].into_iter().chain(how));
     error.stderr_tail = witness.stderr_tail();
-    error.notes = witness.refused();
+    error.notes = witness.refusals();
     error
 }

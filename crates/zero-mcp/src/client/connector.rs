@@ -34,7 +34,7 @@ impl HostConnector {
         Self { services, web }
     }
 
-    fn web(
+    fn connect_http(
         &self,
         alias: &ServerAlias,
         endpoint: &HttpEndpoint,
@@ -65,14 +65,14 @@ impl ServerConnector for HostConnector {
                         witness: Arc::new(process),
                     })
                 }
-                ServerTransport::Http(endpoint) => self.web(&definition.alias, endpoint),
+                ServerTransport::Http(endpoint) => self.connect_http(&definition.alias, endpoint),
             }
         })
     }
 }
 
 impl ServerMonitor for ServerProcess {
-    fn ended(&self) -> Option<(Option<i32>, Option<i32>)> {
+    fn exit_status(&self) -> Option<(Option<i32>, Option<i32>)> {
         self.exit().map(|exit| (exit.code, exit.signal))
     }
 
@@ -84,30 +84,30 @@ impl ServerMonitor for ServerProcess {
         ServerProcess::is_drained(self)
     }
 
-    fn closed(&self) -> Option<String> {
-        self.troubles().closed().map(|why| why.to_string())
+    fn close_cause(&self) -> Option<String> {
+        self.diagnostics().close_cause().map(|why| why.to_string())
     }
 
     fn notes(&self) -> Vec<String> {
         let mut notes = ServerProcess::notes(self);
-        notes.extend(troubles_in_words(&self.troubles().report()));
+        notes.extend(describe_diagnostics(&self.diagnostics().report()));
         notes
     }
 
-    fn refused(&self) -> Vec<String> {
-        ServerProcess::refused(self)
+    fn refusals(&self) -> Vec<String> {
+        ServerProcess::refusals(self)
     }
 
-    fn malformed(&self) -> Vec<QuarantinedTool> {
-        malformed(self.troubles())
+    fn take_malformed_tools(&self) -> Vec<QuarantinedTool> {
+        take_malformed_tools(self.diagnostics())
     }
 
     fn is_outdated(&self) -> BoxFuture<'_, bool> {
         Box::pin(ServerProcess::is_outdated(self))
     }
 
-    fn end(&self) -> BoxFuture<'_, ()> {
-        Box::pin(ServerProcess::end(self))
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(ServerProcess::shut_down(self))
     }
 }
 
@@ -115,21 +115,21 @@ impl ServerMonitor for ServerProcess {
 struct HttpServerMonitor(ConnectionDiagnostics);
 
 impl ServerMonitor for HttpServerMonitor {
-    fn closed(&self) -> Option<String> {
-        self.0.closed().map(|why| why.to_string())
+    fn close_cause(&self) -> Option<String> {
+        self.0.close_cause().map(|why| why.to_string())
     }
 
     fn notes(&self) -> Vec<String> {
-        troubles_in_words(&self.0.report())
+        describe_diagnostics(&self.0.report())
     }
 
-    fn malformed(&self) -> Vec<QuarantinedTool> {
-        malformed(&self.0)
+    fn take_malformed_tools(&self) -> Vec<QuarantinedTool> {
+        take_malformed_tools(&self.0)
     }
 }
 
 /// The tools of the list that was just asked for which could not be read.
-pub(crate) fn malformed(troubles: &ConnectionDiagnostics) -> Vec<QuarantinedTool> {
+pub(crate) fn take_malformed_tools(troubles: &ConnectionDiagnostics) -> Vec<QuarantinedTool> {
     let report = troubles.report();
     troubles.forget_quarantined();
     let unread = report.quarantined.into_iter();
@@ -137,7 +137,7 @@ pub(crate) fn malformed(troubles: &ConnectionDiagnostics) -> Vec<QuarantinedTool
 }
 
 /// What went wrong in what a server said, for a person.
-pub(crate) fn troubles_in_words(report: &DiagnosticsReport) -> Vec<String> {
+pub(crate) fn describe_diagnostics(report: &DiagnosticsReport) -> Vec<String> {
     let counted = |count: u64, what: &str, samples: &[String]| {
         let sample = samples.first().map(|sample| format!(", such as: {sample}"));
         (count > 0).then(|| format!("{count} {what}{}", sample.unwrap_or_default()))

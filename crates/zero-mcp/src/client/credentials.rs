@@ -81,7 +81,7 @@ pub enum CredentialError {
     Busy,
     /// It was called off.
     #[error("reading the login was called off")]
-    CalledOff,
+    Cancelled,
 }
 
 /// Keeps no logins: for servers that want none.

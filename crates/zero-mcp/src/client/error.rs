@@ -36,7 +36,7 @@ impl ServerUnavailableError {
     }
 
     /// The same as the outcome of a call.
-    pub fn for_call(&self, alias: &str) -> ToolError {
+    pub fn to_tool_error(&self, alias: &str) -> ToolError {
         let mut message = format!("MCP server `{alias}`: {}", self.message);
         if !self.stderr_tail.is_empty() {
             let start = self.stderr_tail.len().saturating_sub(TAIL_IN_MESSAGE_MAX);
@@ -47,12 +47,12 @@ impl ServerUnavailableError {
             message.push_str(&format!("\nnote: {note}"));
         }
         let mut error =
-            ToolError::failed(ErrorReason::ServerUnavailable, message).with("server", alias);
+            ToolError::failed(ErrorReason::ServerUnavailable, message).with_detail("server", alias);
         if let Some(code) = self.exit_code {
-            error = error.with("exit_code", code);
+            error = error.with_detail("exit_code", code);
         }
         if let Some(signal) = self.signal {
-            error = error.with("signal", signal);
+            error = error.with_detail("signal", signal);
         }
         error
     }

@@ -1,8 +1,8 @@
 //! The first words with a server: which of the two protocols it speaks, and in what version.
 //!
-//! The newer protocol has no handshake; its servers answer `server/discover`. An older server
+//! The newer protocol has no handshake; its servers answer `server/send_discover`. An older server
 //! answers that with an error or not at all, and some take long until they answer anything. So the
-//! newer is asked for first, and after a while of silence `initialize` is sent as well, on the same
+//! newer is asked for first, and after a while of silence `send_initialize` is sent as well, on the same
 //! connection to the same process: what is answered first decides, and a late answer to the other
 //! question is dropped. Nothing is started twice, and a server that takes half a minute to come up
 //! is as welcome as one that is there at once.
@@ -57,7 +57,7 @@ pub(crate) struct NegotiatedProtocol {
 }
 
 /// Talks with a server until both know how to go on. Bounded by whoever calls it.
-pub(crate) async fn shake_hands(
+pub(crate) async fn negotiate(
     link: &mut ClientTransport,
     ours: &ClientConfig,
     asking: HandshakeStrategy,
@@ -65,31 +65,31 @@ pub(crate) async fn shake_hands(
     let mut talk = HandshakeDriver {
         link,
         ours,
-        discover: ProbeState::NotAsked,
-        initialize: ProbeState::NotAsked,
+        discover: ProbeState::NotSent,
+        initialize: ProbeState::NotSent,
         attempts: 0,
     };
     match asking {
-        HandshakeStrategy::Legacy => talk.initialize().await?,
-        HandshakeStrategy::Either { .. } => talk.discover().await?,
+        HandshakeStrategy::Legacy => talk.send_initialize().await?,
+        HandshakeStrategy::Either { .. } => talk.send_discover().await?,
     }
     let patience = tokio::time::sleep(PROBE_SILENCE);
     let mut patience = std::pin::pin!(patience);
     for _ in 0..MESSAGES_MAX {
         let may_overlap = asking == HandshakeStrategy::Either { overlap: true }
-            && talk.initialize == ProbeState::NotAsked;
+            && talk.initialize == ProbeState::NotSent;
         let message = tokio::select! {
             biased;
             message = talk.link.receive() => message,
             () = &mut patience, if may_overlap => {
-                talk.initialize().await?;
+                talk.send_initialize().await?;
                 continue;
             }
         };
         let Some(message) = message else {
             return Err(ServerUnavailableError::new("it never became ready"));
         };
-        if let Some(agreed) = talk.hear(message).await? {
+        if let Some(agreed) = talk.handle_message(message).await? {
             return Ok(agreed);
         }
     }
@@ -99,15 +99,15 @@ pub(crate) async fn shake_hands(
 /// How a question stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProbeState {
-    NotAsked,
+    NotSent,
     /// Asked under this id.
     Open(i64),
-    Settled,
+    Answered,
 }
 
 impl ProbeState {
     /// Whether an id is that of the question; some servers make a text of the number.
-    fn has(self, id: &RequestId) -> bool {
+    fn matches_id(self, id: &RequestId) -> bool {
         match (self, id) {
             (Self::Open(number), RequestId::Number(id)) => *id == number,
             (Self::Open(number), RequestId::String(id)) => id.parse() == Ok(number),
@@ -132,7 +132,7 @@ struct HandshakeDriver<'a> {
 }
 
 impl HandshakeDriver<'_> {
-    async fn discover(&mut self) -> Result<(), ServerUnavailableError> {
+    async fn send_discover(&mut self) -> Result<(), ServerUnavailableError> {
         let mut request = DiscoverRequest::new(DiscoverRequestParams {});
         request.extensions.insert(RequestMetaObject::with_client_context(
             ProtocolVersion::V_2026_07_28,
@@ -146,7 +146,7 @@ impl HandshakeDriver<'_> {
         self.send(ClientJsonRpcMessage::request(request, RequestId::Number(id))).await
     }
 
-    async fn initialize(&mut self) -> Result<(), ServerUnavailableError> {
+    async fn send_initialize(&mut self) -> Result<(), ServerUnavailableError> {
         let ours = self.ours.clone().with_protocol_version(ProtocolVersion::V_2025_11_25);
         self.initialize = ProbeState::Open(FIRST_ID);
         let request = ClientRequest::InitializeRequest(InitializeRequest::new(ours));
@@ -162,22 +162,26 @@ impl HandshakeDriver<'_> {
     }
 
     /// Takes one message; the first that settles everything ends the talk.
-    async fn hear(
+    async fn handle_message(
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
         match message {
-            ServerJsonRpcMessage::Response(response) if self.discover.has(&response.id) => {
+            ServerJsonRpcMessage::Response(response) if self.discover.matches_id(&response.id) => {
                 match response.result {
-                    ServerResult::DiscoverResult(result) => self.discovered(result).await,
+                    ServerResult::DiscoverResult(result) => {
+                        self.handle_discover_result(result).await
+                    }
                     // Nonsense in answer to the newer question means an older server.
-                    _ => self.not_modern(&[]).await,
+                    _ => self.fall_back_to_legacy(&[]).await,
                 }
             }
-            ServerJsonRpcMessage::Response(response) if self.initialize.has(&response.id) => {
+            ServerJsonRpcMessage::Response(response)
+                if self.initialize.matches_id(&response.id) =>
+            {
                 match response.result {
                     ServerResult::InitializeResult(result) => {
-                        self.initialized(result.into()).await.map(Some)
+                        self.handle_initialize_result(result.into()).await.map(Some)
                     }
                     _ => Err(ServerUnavailableError::new(
                         "it answered `initialize` with something else",
@@ -185,12 +189,18 @@ impl HandshakeDriver<'_> {
                 }
             }
             ServerJsonRpcMessage::Error(error) => match &error.id {
-                Some(id) if self.initialize.has(id) => self.not_legacy(&error.error).await,
-                Some(id) if self.discover.has(id) => self.not_discovered(&error.error).await,
+                Some(id) if self.initialize.matches_id(id) => {
+                    self.handle_initialize_error(&error.error).await
+                }
+                Some(id) if self.discover.matches_id(id) => {
+                    self.handle_discover_error(&error.error).await
+                }
                 Some(_) => Ok(None),
                 // One that could not read the id of the question says so without.
-                None if self.initialize.is_open() => self.not_legacy(&error.error).await,
-                None => self.not_discovered(&error.error).await,
+                None if self.initialize.is_open() => {
+                    self.handle_initialize_error(&error.error).await
+                }
+                None => self.handle_discover_error(&error.error).await,
             },
             ServerJsonRpcMessage::Request(request)
                 if matches!(request.request, ServerRequest::PingRequest(_)) =>
@@ -202,19 +212,19 @@ impl HandshakeDriver<'_> {
         }
     }
 
-    async fn discovered(
+    async fn handle_discover_result(
         &mut self,
         result: DiscoverResult,
     ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
         let version = ProtocolVersion::V_2026_07_28;
         if !result.supported_versions.contains(&version) {
-            return self.not_modern(&result.supported_versions).await;
+            return self.fall_back_to_legacy(&result.supported_versions).await;
         }
         let info = ServerPeerInfo::from_discover_result(version, result);
         Ok(Some(NegotiatedProtocol { era: ProtocolEra::Modern, info }))
     }
 
-    async fn not_discovered(
+    async fn handle_discover_error(
         &mut self,
         error: &ErrorData,
     ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
@@ -226,70 +236,75 @@ impl HandshakeDriver<'_> {
                     .unwrap_or_default();
                 let offers_ours = supported.contains(&ProtocolVersion::V_2026_07_28);
                 if offers_ours && self.attempts < ATTEMPTS_MAX {
-                    return self.discover().await.map(|()| None);
+                    return self.send_discover().await.map(|()| None);
                 }
-                self.not_modern(&supported).await
+                self.fall_back_to_legacy(&supported).await
             }
             ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY | ErrorCode::HEADER_MISMATCH => {
-                Err(refused(error))
+                Err(refusal_error(error))
             }
-            _ => self.not_modern(&[]).await,
+            _ => self.fall_back_to_legacy(&[]).await,
         }
     }
 
     /// It is not of the newer kind: asks in the older way, unless it says that it knows none of
     /// that either.
-    async fn not_modern(
+    async fn fall_back_to_legacy(
         &mut self,
         supported: &[ProtocolVersion],
     ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
-        self.discover = ProbeState::Settled;
+        self.discover = ProbeState::Answered;
         if supported.contains(&ProtocolVersion::V_2026_07_28) {
             return Err(ServerUnavailableError::new(
                 "it refuses version 2026-07-28 of the protocol, which it says it speaks",
             ));
         }
         let knows_older = supported.is_empty()
-            || supported.iter().any(|version| is_known(version) && version.has_initialize());
+            || supported
+                .iter()
+                .any(|version| is_known_version(version) && version.has_initialize());
         if !knows_older {
-            let versions: Vec<String> =
-                supported.iter().take(8).map(|version| sanitize::line(version.as_str())).collect();
+            let versions: Vec<String> = supported
+                .iter()
+                .take(8)
+                .map(|version| sanitize::to_line(version.as_str()))
+                .collect();
             return Err(ServerUnavailableError::new(format!(
                 "it speaks versions of the protocol that zero does not: {}",
                 versions.join(", ")
             )));
         }
         match self.initialize {
-            ProbeState::NotAsked => self.initialize().await.map(|()| None),
+            ProbeState::NotSent => self.send_initialize().await.map(|()| None),
             ProbeState::Open(_) => Ok(None),
-            ProbeState::Settled => Err(ServerUnavailableError::new(
+            ProbeState::Answered => Err(ServerUnavailableError::new(
                 "it refuses both `server/discover` and `initialize`: it is no MCP server, or of a kind that zero does not know",
             )),
         }
     }
 
     /// It does not answer in the older way, or not any more.
-    async fn not_legacy(
+    async fn handle_initialize_error(
         &mut self,
         error: &ErrorData,
     ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
-        self.initialize = ProbeState::Settled;
+        self.initialize = ProbeState::Answered;
         match self.discover {
-            ProbeState::NotAsked => self.discover().await.map(|()| None),
+            ProbeState::NotSent => self.send_discover().await.map(|()| None),
             ProbeState::Open(_) => Ok(None),
-            ProbeState::Settled => Err(refused(error)),
+            ProbeState::Answered => Err(refusal_error(error)),
         }
     }
 
-    async fn initialized(
+    async fn handle_initialize_result(
         &mut self,
         info: ServerPeerInfo,
     ) -> Result<NegotiatedProtocol, ServerUnavailableError> {
         let version = &info.protocol_version;
-        if !is_known(version) || !version.has_initialize() {
+        if !is_known_version(version) || !version.has_initialize() {
             return Err(ServerUnavailableError::new(format!(
                 "it answered `initialize` with version {} of the protocol, which zero does not know or which has no `initialize`",
-                sanitize::quoted(version.as_str())
+                sanitize::to_quoted_line(version.as_str())
             )));
         }
         let notification =
@@ -300,17 +315,17 @@ impl HandshakeDriver<'_> {
     }
 }
 
-fn refused(error: &ErrorData) -> ServerUnavailableError {
-    if let Some(why) = wire::refusal_in(error) {
+fn refusal_error(error: &ErrorData) -> ServerUnavailableError {
+    if let Some(why) = wire::find_refusal(error) {
         return ServerUnavailableError::new(format!(
             "its greeting cannot be used: {}",
-            sanitize::line(why)
+            sanitize::to_line(why)
         ));
     }
-    let said = sanitize::line(&error.message);
+    let said = sanitize::to_line(&error.message);
     ServerUnavailableError::new(format!("it refused to be talked to: {said} ({})", error.code.0))
 }
 
-fn is_known(version: &ProtocolVersion) -> bool {
+fn is_known_version(version: &ProtocolVersion) -> bool {
     ProtocolVersion::KNOWN_VERSIONS.contains(version)
 }

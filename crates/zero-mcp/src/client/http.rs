@@ -23,7 +23,7 @@ use rmcp::transport::streamable_http_client::{
 
 pub use zero_runtime::web::{NetworkGuard, UnreachableError};
 
-pub use self::error::{McpHttpError, http_error};
+pub use self::error::{McpHttpError, find_http_error};
 
 use self::mcp_http_client::McpHttpClient;
 use crate::client::credentials::LoginStore;
@@ -67,7 +67,7 @@ const RESUMES_MAX: usize = 5;
 const RESUME_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Prepares the connection to a server; nothing is sent before the SDK does. Errors of the transport
-/// lead to an [`McpHttpError`]: see [`http_error`].
+/// lead to an [`McpHttpError`]: see [`find_http_error`].
 pub fn connect(
     alias: &ServerAlias,
     endpoint: &HttpEndpoint,

@@ -16,13 +16,13 @@ pub(crate) struct ServerIdentity(String);
 
 impl ServerIdentity {
     /// Of a way to reach a server. The order of variables and headers does not matter.
-    pub(crate) fn of(reach: &ServerTransport) -> Self {
+    pub(crate) fn from_transport(reach: &ServerTransport) -> Self {
         let facts = match reach {
             ServerTransport::Command(launch) => json!([
                 "command",
                 launch.command,
                 launch.args,
-                sorted(&launch.variables),
+                sorted_pairs(&launch.variables),
                 launch.folder.as_os_str().as_encoded_bytes(),
                 launch.network.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>(),
                 launch
@@ -34,7 +34,7 @@ impl ServerIdentity {
             ServerTransport::Http(endpoint) => json!([
                 "http",
                 endpoint.url.as_str(),
-                sorted(&endpoint.headers),
+                sorted_pairs(&endpoint.headers),
                 endpoint.login.client_id,
             ]),
         };
@@ -43,7 +43,7 @@ impl ServerIdentity {
 
     /// What a server is, wherever it runs and whatever secrets it is given: its program and
     /// arguments, or its address.
-    pub(crate) fn of_what_it_is(reach: &ServerTransport) -> Self {
+    pub(crate) fn from_target(reach: &ServerTransport) -> Self {
         Self::from_facts(&match reach {
             ServerTransport::Command(launch) => json!(["command", launch.command, launch.args]),
             ServerTransport::Http(endpoint) => json!(["http", endpoint.url.as_str()]),
@@ -51,7 +51,7 @@ impl ServerIdentity {
     }
 
     /// The same server for somebody who must not share it with others.
-    pub(crate) fn narrowed(&self, by: &Value) -> Self {
+    pub(crate) fn scoped_to(&self, by: &Value) -> Self {
         Self::from_facts(&json!([self.0, by]))
     }
 
@@ -72,7 +72,7 @@ impl fmt::Display for ServerIdentity {
     }
 }
 
-fn sorted(pairs: &[(String, String)]) -> Vec<&(String, String)> {
+fn sorted_pairs(pairs: &[(String, String)]) -> Vec<&(String, String)> {
     let mut pairs: Vec<_> = pairs.iter().collect();
     pairs.sort();
     pairs
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::server_definition::ServerLaunch;
 
-    fn launch(change: impl FnOnce(&mut ServerLaunch)) -> ServerIdentity {
+    fn launch_identity(change: impl FnOnce(&mut ServerLaunch)) -> ServerIdentity {
         let mut launch = ServerLaunch {
             command: "npx".into(),
             args: vec!["a".into()],
@@ -93,12 +93,12 @@ mod tests {
             writable: vec![],
         };
         change(&mut launch);
-        ServerIdentity::of(&ServerTransport::Command(launch))
+        ServerIdentity::from_transport(&ServerTransport::Command(launch))
     }
 
     #[track_caller]
     fn check(change: impl FnOnce(&mut ServerLaunch), is_same: bool) {
-        assert_eq!(launch(change) == launch(|_| {}), is_same);
+        assert_eq!(launch_identity(change) == launch_identity(|_| {}), is_same);
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn no_secret_is_left_in_it() {
-        let identity = launch(|launch| launch.variables[0].1 = "hunter2".into());
+        let identity = launch_identity(|launch| launch.variables[0].1 = "hunter2".into());
         assert!(!identity.as_str().contains("hunter2"));
         assert!(identity.as_str().bytes().all(|b| b.is_ascii_hexdigit()));
     }

@@ -42,7 +42,7 @@ pub trait LoginUi: Send + Sync {
 
     /// The address that the browser was sent back to, when the person pastes it. It need never come:
     /// `None` says that nothing can be pasted.
-    fn pasted(&self) -> BoxFuture<'_, Option<String>>;
+    fn read_pasted_url(&self) -> BoxFuture<'_, Option<String>>;
 }
 
 /// A login that is wanted.
@@ -80,15 +80,15 @@ pub async fn login(
 ) -> Result<LoginOutcome, LoginError> {
     let LoginRequest { endpoint, credentials, .. } = request;
     if endpoint.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
-        return Err(LoginError::OwnHeader);
+        return Err(LoginError::HeaderConfigured);
     }
-    let resource = LoginRecord::resource_of(&endpoint.url);
+    let resource = LoginRecord::resource_from_url(&endpoint.url);
     // One that cannot be read is replaced.
     let before = credentials.load(&resource).await.ok().flatten();
     let mut attempt = LoginAttempt::begin(request, before).await?;
     let url = attempt.authorize().await?;
     ui.show_url(&url);
-    let waited = timeout(request.time, attempt.answer(ui)).await;
+    let waited = timeout(request.time, attempt.wait_for_answer(ui)).await;
     let answer = match waited {
         Ok(answer) => answer?,
         Err(_) => {
@@ -138,16 +138,16 @@ impl<'a> LoginAttempt<'a> {
     ) -> Result<Self, LoginError> {
         let LoginRequest { endpoint, guard, .. } = request;
         let web = LoginHttpClient::new(&endpoint.url, guard)?;
-        let challenge = challenge(&web, &endpoint.url).await?;
-        let mut manager = login_http_client::manager(&endpoint.url, guard)
+        let challenge = fetch_challenge(&web, &endpoint.url).await?;
+        let mut manager = login_http_client::new_manager(&endpoint.url, guard)
             .await
             .map_err(LoginError::Discovery)?;
         let found = manager
             .resolve_metadata_from_challenge(challenge.header.as_deref())
             .await
-            .map_err(|error| LoginError::Discovery(renewal::said(&error)))?;
+            .map_err(|error| LoginError::Discovery(renewal::describe_error(&error)))?;
         if !found.source.is_discovered() && !challenge.is_refusal {
-            return Err(LoginError::NotWanted);
+            return Err(LoginError::NotRequired);
         }
         let metadata = found.metadata;
         manager.set_metadata(metadata.clone());
@@ -163,7 +163,7 @@ impl<'a> LoginAttempt<'a> {
     /// The address at which the person logs in.
     async fn authorize(&mut self) -> Result<String, LoginError> {
         self.check_authorization_endpoint()?;
-        let scopes = self.scopes().await;
+        let scopes = self.requested_scopes().await;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = self.choose_client(&scopes).await?;
         self.client = Some(client);
@@ -191,7 +191,7 @@ impl<'a> LoginAttempt<'a> {
     }
 
     /// What is asked for: what settings say, or what the server does; and what it asked for since.
-    async fn scopes(&self) -> Vec<String> {
+    async fn requested_scopes(&self) -> Vec<String> {
         let named = &self.request.endpoint.login.scopes;
         let mut scopes = match named.is_empty() {
             true => self.manager.select_initial_scopes(&[]).await,
@@ -231,11 +231,11 @@ impl<'a> LoginAttempt<'a> {
         } else if let Some(url) = self.request.client_metadata_url.filter(|_| can_describe) {
             (OAuthClientConfig::new(url.as_str(), &redirect_uri), false, false)
         } else if let Some(record) = self.before.as_ref().filter(is_same) {
-            (record.client(), true, true)
+            (record.oauth_client(), true, true)
         } else if self.metadata.registration_endpoint.is_some() {
             let registered = self.manager.register_client("zero", &redirect_uri, scopes).await;
             let config = registered.map_err(|error| LoginError::Registration {
-                why: renewal::said(&error),
+                why: renewal::describe_error(&error),
                 redirect_uri: redirect_uri.clone(),
             })?;
             (config, true, false)
@@ -248,9 +248,9 @@ impl<'a> LoginAttempt<'a> {
     }
 
     /// What the browser brings back, or the person pastes.
-    async fn answer(&self, ui: &dyn LoginUi) -> Result<AuthorizationResponse, LoginError> {
+    async fn wait_for_answer(&self, ui: &dyn LoginUi) -> Result<AuthorizationResponse, LoginError> {
         let pasted = async {
-            match ui.pasted().await {
+            match ui.read_pasted_url().await {
                 Some(url) => url,
                 None => std::future::pending().await,
             }
@@ -268,7 +268,7 @@ impl<'a> LoginAttempt<'a> {
             self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer.as_deref());
         exchange.await.map_err(|error| match error {
             AuthError::AuthorizationServerMismatch { .. }
-            | AuthError::AuthorizationServerMissingIssuer { .. } => LoginError::OtherIssuer,
+            | AuthError::AuthorizationServerMissingIssuer { .. } => LoginError::IssuerMismatch,
             error => LoginError::refused(&error),
         })?;
         let stored = self.store.load().await.map_err(|error| LoginError::refused(&error))?;
@@ -278,7 +278,7 @@ impl<'a> LoginAttempt<'a> {
         // Without a name of its own, the issuer is where tokens come from.
         let issuer = self.metadata.issuer.clone();
         Ok(LoginRecord {
-            resource: LoginRecord::resource_of(&self.request.endpoint.url),
+            resource: LoginRecord::resource_from_url(&self.request.endpoint.url),
             issuer: issuer.unwrap_or_else(|| self.metadata.token_endpoint.clone()),
             client_secret: client.config.client_secret.clone(),
             redirect_uri: client.config.redirect_uri.clone(),
@@ -309,7 +309,7 @@ struct LoginChallenge {
 
 /// Asks the server something, to hear what login it wants. Some let anybody shake hands and want a
 /// login only after that, so they are asked in the way that has no handshake first.
-async fn challenge(web: &LoginHttpClient, url: &Url) -> Result<LoginChallenge, LoginError> {
+async fn fetch_challenge(web: &LoginHttpClient, url: &Url) -> Result<LoginChallenge, LoginError> {
     let ours = serde_json::json!({"name": "zero", "version": env!("CARGO_PKG_VERSION")});
     let alone = serde_json::json!({
         "jsonrpc": "2.0",
@@ -321,7 +321,7 @@ async fn challenge(web: &LoginHttpClient, url: &Url) -> Result<LoginChallenge, L
             "io.modelcontextprotocol/clientInfo": ours,
         }},
     });
-    let challenge = ask(web, url, "2026-07-28", &alone).await?;
+    let challenge = probe_challenge(web, url, "2026-07-28", &alone).await?;
     if challenge.is_refusal {
         return Ok(challenge);
     }
@@ -331,10 +331,10 @@ async fn challenge(web: &LoginHttpClient, url: &Url) -> Result<LoginChallenge, L
         "method": "initialize",
         "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": ours},
     });
-    ask(web, url, "2025-11-25", &handshake).await
+    probe_challenge(web, url, "2025-11-25", &handshake).await
 }
 
-async fn ask(
+async fn probe_challenge(
     web: &LoginHttpClient,
     url: &Url,
     version: &str,
@@ -349,7 +349,7 @@ async fn ask(
         .header("mcp-method", method)
         .body(message.to_string().into_bytes())
         .map_err(|_| LoginError::BadAuthorizationUrl)?;
-    let head = web.head(question, RedirectPolicy::SameOrigin).await?;
+    let head = web.fetch_head(question, RedirectPolicy::SameOrigin).await?;
     let header = head.headers.get("www-authenticate").and_then(|header| header.to_str().ok());
     let header = header.filter(|header| header.len() <= HEADER_BYTES_MAX).map(str::to_owned);
     let is_refusal = head.status == http::StatusCode::UNAUTHORIZED;

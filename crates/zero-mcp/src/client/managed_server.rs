@@ -26,21 +26,21 @@ use crate::server_definition::McpServerDefinition;
 /// A server that nobody has used for this long is stopped.
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
 /// First rest after a failure; it doubles with each.
-const REST: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// After this many failures in a row a server rests for long.
 const FAILURES_MAX: u32 = 5;
 /// How long that is.
-const LONG_REST: Duration = Duration::from_secs(5 * 60);
+const LONG_RETRY_PAUSE: Duration = Duration::from_secs(5 * 60);
 /// A rest of at most this long is waited for.
-const REST_WAITED_MAX: Duration = Duration::from_secs(2);
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
 /// A connection that lived this long was a good one: its end is the first failure again.
-const GOOD_LIFE: Duration = Duration::from_secs(60);
+const STABLE_UPTIME: Duration = Duration::from_secs(60);
 /// How long changes of a list are collected before it is asked for again.
 const RELIST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest such pause, for a list that changes all the time.
 const RELIST_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A server that does not answer this many calls in a row is started anew.
-const SILENCES_MAX: u32 = 3;
+const UNANSWERED_CALLS_MAX: u32 = 3;
 
 /// One server, whoever uses it.
 pub(crate) struct ManagedServer {
@@ -116,7 +116,7 @@ impl ManagedServer {
         };
         Self {
             identity,
-            secrets: ServerSecrets::of(&definition.reach),
+            secrets: ServerSecrets::from_transport(&definition.reach),
             definition,
             connector,
             catalogue,
@@ -136,12 +136,12 @@ impl ManagedServer {
     }
 
     /// Hears of every new list.
-    pub(crate) fn listings(&self) -> watch::Receiver<Option<Arc<ToolListing>>> {
+    pub(crate) fn subscribe_listings(&self) -> watch::Receiver<Option<Arc<ToolListing>>> {
         self.listing.subscribe()
     }
 
     /// How it stands.
-    pub(crate) fn glance(&self) -> ServerSnapshot {
+    pub(crate) fn snapshot(&self) -> ServerSnapshot {
         let state = self.state();
         let now = Instant::now();
         ServerSnapshot {
@@ -157,12 +157,12 @@ impl ManagedServer {
     }
 
     /// An open connection; starts the server where there is none.
-    pub(crate) async fn connection(
+    pub(crate) async fn open_connection(
         self: &Arc<Self>,
     ) -> Result<Arc<McpConnection>, ServerUnavailableError> {
         let mut outdated = None;
-        if let Some(connection) = self.open() {
-            if connection.handler.calls() > 0 || !connection.witness.is_outdated().await {
+        if let Some(connection) = self.live_connection() {
+            if connection.handler.running_calls() > 0 || !connection.witness.is_outdated().await {
                 return Ok(connection);
             }
             outdated = Some(connection);
@@ -183,9 +183,9 @@ impl ManagedServer {
     /// started without that in sight. One that is at work ends when it has nothing to do.
     async fn retire(&self, connection: &Arc<McpConnection>) {
         let _one = self.starting.lock().await;
-        if self.holds(connection) && connection.refuse_more() {
+        if self.is_current(connection) && connection.close_if_idle() {
             tracing::debug!(server = %self.definition.alias, "a server ends: it sees too much");
-            self.take_down().await;
+            self.close_connection().await;
         }
     }
 
@@ -194,13 +194,13 @@ impl ManagedServer {
         self: &Arc<Self>,
     ) -> Result<Arc<McpConnection>, ServerUnavailableError> {
         // Seen by every zero that shares this state, ours included.
-        self.catalogue.mark(&self.identity);
+        self.catalogue.request_restart(&self.identity);
         self.stop().await;
         {
             let mut state = self.state();
             (state.failures, state.rests_until) = (0, None);
         }
-        self.connection().await
+        self.open_connection().await
     }
 
     /// Stops it, also while it starts. The next call starts it again.
@@ -208,41 +208,41 @@ impl ManagedServer {
         // A start may take half a minute, and nobody wants this one any more.
         self.state().give_up.cancel();
         let _one = self.starting.lock().await;
-        self.take_down().await;
-        self.endings.hurry().await;
+        self.close_connection().await;
+        self.endings.end_now().await;
         // What is being written down belongs to what was there, not to what comes after.
         drop(self.writing.lock().await);
     }
 
     /// Notes that a connection was found gone, so that the next call starts the server again.
-    pub(crate) async fn found_gone(&self, connection: &Arc<McpConnection>) {
-        self.lost(connection).await;
+    pub(crate) async fn report_disconnected(&self, connection: &Arc<McpConnection>) {
+        self.handle_disconnect(connection).await;
     }
 
     /// Notes that a call was answered: whatever failed before is over.
-    pub(crate) fn answered(&self) {
+    pub(crate) fn report_answered(&self) {
         let mut state = self.state();
         (state.failures, state.rests_until) = (0, None);
     }
 
     /// Notes that a call was not answered in time. A server that leaves one after the other so
     /// hangs, and the next call starts it anew.
-    pub(crate) async fn left_unanswered(&self, connection: &Arc<McpConnection>) {
-        if connection.silences.load(Ordering::Relaxed) < SILENCES_MAX {
+    pub(crate) async fn report_unanswered(&self, connection: &Arc<McpConnection>) {
+        if connection.silences.load(Ordering::Relaxed) < UNANSWERED_CALLS_MAX {
             return;
         }
         connection.close().await;
         let error = ServerUnavailableError::new(format!(
-            "it left {SILENCES_MAX} calls in a row without an answer"
+            "it left {UNANSWERED_CALLS_MAX} calls in a row without an answer"
         ));
-        self.failed(connection, error);
+        self.record_failure(connection, error);
     }
 
-    fn open(&self) -> Option<Arc<McpConnection>> {
+    fn live_connection(&self) -> Option<Arc<McpConnection>> {
         let connection = self.state().connection.clone()?;
         let is_marked = || {
             self.catalogue
-                .marked(&self.identity)
+                .restart_request_age(&self.identity)
                 .is_some_and(|age| age < connection.opened.elapsed())
         };
         (connection.is_open() && !is_marked()).then_some(connection)
@@ -251,7 +251,7 @@ impl ManagedServer {
     async fn start(self: &Arc<Self>) -> Result<Arc<McpConnection>, ServerUnavailableError> {
         let failed_before = self.state().failed_starts;
         let _one = self.starting.lock().await;
-        if let Some(connection) = self.open() {
+        if let Some(connection) = self.live_connection() {
             return Ok(connection);
         }
         if self.users.load(Ordering::Acquire) == 0 {
@@ -294,9 +294,9 @@ impl ManagedServer {
                     // What was known of it may be what is wrong.
                     state.era = None;
                     state.failed_starts = state.failed_starts.wrapping_add(1);
-                    state.fail(error.clone());
+                    state.record_failure(error.clone());
                 }
-                self.remember().await;
+                self.save_cache().await;
                 Err(error)
             }
         }
@@ -304,8 +304,8 @@ impl ManagedServer {
 
     /// Makes one attempt to start it; that it still rests is no attempt.
     async fn try_to_start(&self) -> Result<ConnectResult, ServerUnavailableError> {
-        self.take_down().await;
-        self.rest().await?;
+        self.close_connection().await;
+        self.wait_for_retry().await?;
         let era = {
             let mut state = self.state();
             state.phase = ServerPhase::Starting;
@@ -319,17 +319,17 @@ impl ManagedServer {
             self.elicits,
             &self.endings,
         );
-        Ok(opening.await.map_err(|error| self.secrets.taken_out_of(error)))
+        Ok(opening.await.map_err(|error| self.secrets.redact_error(error)))
     }
 
     /// Waits for a short rest to be over; a long one is told.
-    async fn rest(&self) -> Result<(), ServerUnavailableError> {
+    async fn wait_for_retry(&self) -> Result<(), ServerUnavailableError> {
         let left = {
             let state = self.state();
             let now = Instant::now();
             let left = state.rests_until.map(|until| until.saturating_duration_since(now));
             match left {
-                Some(left) if left > REST_WAITED_MAX => {
+                Some(left) if left > RETRY_WAIT_MAX => {
                     let mut error = state.last_error.clone().unwrap_or_default();
                     error.message = format!(
                         "{}; it failed {} times in a row and is not started again for {} s, or until `zero mcp reconnect {}`",
@@ -347,7 +347,7 @@ impl ManagedServer {
         Ok(())
     }
 
-    async fn take_down(&self) {
+    async fn close_connection(&self) {
         let old = {
             let mut state = self.state();
             let old = state.connection.take();
@@ -366,10 +366,11 @@ impl ManagedServer {
         let mut pause = RELIST_PAUSE;
         let mut listed_at = Instant::now();
         loop {
-            let idle_left = IDLE_MAX.saturating_sub(connection.idle()).max(Duration::from_secs(1));
+            let idle_left =
+                IDLE_MAX.saturating_sub(connection.idle_time()).max(Duration::from_secs(1));
             tokio::select! {
-                () = connection.ended() => {
-                    self.lost(&connection).await;
+                () = connection.wait_for_end() => {
+                    self.handle_disconnect(&connection).await;
                     return;
                 }
                 () = connection.handler.list_changed.notified() => {
@@ -379,7 +380,7 @@ impl ManagedServer {
                         false => RELIST_PAUSE,
                     };
                     tokio::select! {
-                        () = connection.ended() => continue,
+                        () = connection.wait_for_end() => continue,
                         () = tokio::time::sleep(pause) => {}
                     }
                     match connection.relist().await {
@@ -391,11 +392,11 @@ impl ManagedServer {
                     listed_at = Instant::now();
                 }
                 () = tokio::time::sleep(idle_left) => {
-                    if connection.idle() >= IDLE_MAX {
+                    if connection.idle_time() >= IDLE_MAX {
                         let _one = self.starting.lock().await;
-                        let is_ours = self.holds(&connection);
-                        if is_ours && connection.idle() >= IDLE_MAX {
-                            self.take_down().await;
+                        let is_ours = self.is_current(&connection);
+                        if is_ours && connection.idle_time() >= IDLE_MAX {
+                            self.close_connection().await;
                             return;
                         }
                     }
@@ -404,31 +405,35 @@ impl ManagedServer {
         }
     }
 
-    fn holds(&self, connection: &Arc<McpConnection>) -> bool {
+    fn is_current(&self, connection: &Arc<McpConnection>) -> bool {
         self.state().connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection))
     }
 
     /// Notes that a connection ended; by itself, unless we ended it.
-    async fn lost(&self, connection: &Arc<McpConnection>) {
-        if connection.is_closing() || !self.holds(connection) {
+    async fn handle_disconnect(&self, connection: &Arc<McpConnection>) {
+        if connection.is_closing() || !self.is_current(connection) {
             return;
         }
-        let error = self.secrets.taken_out_of(connection.why_ended().await);
-        if connection.opened.elapsed() >= GOOD_LIFE && self.holds(connection) {
+        let error = self.secrets.redact_error(connection.end_reason().await);
+        if connection.opened.elapsed() >= STABLE_UPTIME && self.is_current(connection) {
             self.state().failures = 0;
         }
-        if self.failed(connection, error) {
-            self.remember().await;
+        if self.record_failure(connection, error) {
+            self.save_cache().await;
         }
     }
 
     /// Whether this is the first who says so.
-    fn failed(&self, connection: &Arc<McpConnection>, error: ServerUnavailableError) -> bool {
+    fn record_failure(
+        &self,
+        connection: &Arc<McpConnection>,
+        error: ServerUnavailableError,
+    ) -> bool {
         let mut state = self.state();
         let is_first = state.connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection));
         if is_first {
             state.connection = None;
-            state.fail(error);
+            state.record_failure(error);
         }
         is_first
     }
@@ -442,13 +447,13 @@ impl ManagedServer {
             is_new
         });
         if is_new || self.state().starts == 1 {
-            self.remember().await;
+            self.save_cache().await;
         }
     }
 
     /// Writes down what is known. One at a time, also when nobody waits for it any more, so that what
     /// was known last is what stands there.
-    async fn remember(&self) {
+    async fn save_cache(&self) {
         let alone = Arc::clone(&self.writing).lock_owned().await;
         let remembered = {
             let state = self.state();
@@ -472,13 +477,13 @@ impl ManagedServer {
 }
 
 impl ManagedServerState {
-    fn fail(&mut self, error: ServerUnavailableError) {
+    fn record_failure(&mut self, error: ServerUnavailableError) {
         self.phase = ServerPhase::Failed;
         self.failures = self.failures.saturating_add(1);
         self.last_error = Some(error);
         let rest = match self.failures {
-            FAILURES_MAX.. => LONG_REST,
-            failures => REST * 2_u32.pow(failures.saturating_sub(1)),
+            FAILURES_MAX.. => LONG_RETRY_PAUSE,
+            failures => RETRY_PAUSE * 2_u32.pow(failures.saturating_sub(1)),
         };
         self.rests_until = Some(Instant::now() + rest.mul_f64(0.5 + fastrand::f64() / 2.0));
     }

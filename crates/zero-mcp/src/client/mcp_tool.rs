@@ -55,8 +55,8 @@ impl McpTool {
         let title = definition.title.as_deref().unwrap_or(&definition.name);
         let spec = ToolSpec {
             name,
-            display_name: sanitize::line(title),
-            description: definition.described(),
+            display_name: sanitize::to_line(title),
+            description: definition.model_description(),
             input_schema: definition.input_schema.clone(),
             output_schema: definition.output_schema.clone().unwrap_or_else(|| json!({})),
             category: ToolCategory::External,
@@ -74,7 +74,7 @@ impl McpTool {
     }
 
     /// The server's own name for it.
-    pub(crate) fn own_name(&self) -> &str {
+    pub(crate) fn remote_name(&self) -> &str {
         &self.own.definition.name
     }
 
@@ -87,9 +87,9 @@ impl McpTool {
     }
 
     /// Roughly what a model pays to be shown it, in tokens.
-    pub(crate) fn tokens(&self) -> usize {
+    pub(crate) fn token_cost(&self) -> usize {
         let spec = &self.spec;
-        tool_listing::tokens(spec.name.as_str(), &spec.description, &spec.input_schema)
+        tool_listing::estimate_tokens(spec.name.as_str(), &spec.description, &spec.input_schema)
     }
 }
 
@@ -98,8 +98,8 @@ impl AnyTool for McpTool {
         &self.spec
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of(
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new(
             "whatever its server does with the call; what that says of it is not relied on",
         )
     }
@@ -109,12 +109,12 @@ impl AnyTool for McpTool {
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, "the input is no object"));
         };
         let own = Arc::clone(&self.own);
-        let standing = own.origin.pins.standing(&own.definition.name, &own.hash);
+        let standing = own.origin.pins.pin_state(&own.definition.name, &own.hash);
         Ok(Box::new(McpToolPlan { own, arguments, standing }))
     }
 
     fn claims(&self) -> Vec<String> {
-        self.own.definition.claims.list().into_iter().map(str::to_owned).collect()
+        self.own.definition.claims.labels().into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -128,7 +128,7 @@ struct McpToolPlan {
 impl AnyPlan for McpToolPlan {
     fn describe(&self) -> CallDescription {
         let alias = &self.own.origin.definition.alias;
-        let tool = sanitize::quoted(&self.own.definition.name);
+        let tool = sanitize::to_quoted_line(&self.own.definition.name);
         CallDescription {
             title: format!("Use {tool} of MCP server `{alias}`"),
             locations: Vec::new(),
@@ -157,16 +157,16 @@ impl AnyPlan for McpToolPlan {
         // long arguments.
         if self.standing == PinState::Changed {
             let own = &self.own;
-            let before = own.origin.pins.approved(&own.definition.name);
-            let changes = tool_changes::text(before.as_ref(), &own.definition);
-            let changes = sanitize::block(changes.trim_end(), "");
+            let before = own.origin.pins.approved_definition(&own.definition.name);
+            let changes = tool_changes::render_changes(before.as_ref(), &own.definition);
+            let changes = sanitize::to_code_block(changes.trim_end(), "");
             text.push_str(&format!(
                 "What the server says about this tool changed since it was allowed:\n{changes}\n\nThe arguments of this call:\n"
             ));
         }
         let arguments = serde_json::to_string_pretty(&self.arguments).unwrap_or_default();
-        text.push_str(&sanitize::block(&arguments, "json"));
-        let claims = self.own.definition.claims.words();
+        text.push_str(&sanitize::to_code_block(&arguments, "json"));
+        let claims = self.own.definition.claims.to_text();
         if !claims.is_empty() {
             text.push_str(&format!("\n\nThe server says: {claims}"));
         }
@@ -210,33 +210,33 @@ impl PinnedTool {
         loop {
             let connection = tokio::select! {
                 () = cx.cancelled() => return Err(ToolError::cancelled()),
-                connection = server.connection() => {
-                    connection.map_err(|error| error.for_call(alias.as_str()))?
+                connection = server.open_connection() => {
+                    connection.map_err(|error| error.to_tool_error(alias.as_str()))?
                 }
             };
-            self.still_the_same()?;
+            self.check_unchanged()?;
             if standing != PinState::Same && !is_second {
                 self.pin(cx).await?;
             }
             match connection.call(&order, cx).await {
                 Ok(answer) => {
-                    server.answered();
-                    return call_results::result(alias, answer, self.output.as_ref());
+                    server.report_answered();
+                    return call_results::to_tool_result(alias, answer, self.output.as_ref());
                 }
                 // Nothing of it was sent, so it cannot have run.
                 Err(McpCallError::NeverSent) if !is_second => {
-                    server.found_gone(&connection).await;
+                    server.report_disconnected(&connection).await;
                     is_second = true;
                 }
                 Err(McpCallError::NeverSent) => {
-                    let why = server.secrets.taken_out_of(connection.why_ended().await);
-                    return Err(why.for_call(alias.as_str()));
+                    let why = server.secrets.redact_error(connection.end_reason().await);
+                    return Err(why.to_tool_error(alias.as_str()));
                 }
                 Err(McpCallError::Failed(error)) => {
                     match error.reason() {
-                        Some(ErrorReason::RemoteFailure) => server.answered(),
-                        Some(ErrorReason::Deadline) => server.left_unanswered(&connection).await,
-                        _ if !connection.is_open() => server.found_gone(&connection).await,
+                        Some(ErrorReason::RemoteFailure) => server.report_answered(),
+                        Some(ErrorReason::Deadline) => server.report_unanswered(&connection).await,
+                        _ if !connection.is_open() => server.report_disconnected(&connection).await,
                         _ => {}
                     }
                     return Err(error);
@@ -247,9 +247,9 @@ impl PinnedTool {
 
     /// Whether the server, which may have been started for this call, still offers the very tool
     /// that was judged.
-    fn still_the_same(&self) -> Result<(), ToolError> {
+    fn check_unchanged(&self) -> Result<(), ToolError> {
         let alias = &self.origin.definition.alias;
-        let name = sanitize::quoted(&self.definition.name);
+        let name = sanitize::to_quoted_line(&self.definition.name);
         let listing = self.origin.server.listing();
         match listing.as_ref().and_then(|listing| listing.tools.get(&self.definition.name)) {
             // As good as the same hash, and made by nobody: schemas can be long.
@@ -270,7 +270,7 @@ impl PinnedTool {
     /// Pins the definition: a call under it was allowed to run.
     async fn pin(&self, cx: &CallContext) -> Result<(), ToolError> {
         let (pins, definition) = (self.origin.pins.clone(), self.definition.clone());
-        cx.blocking(move |_| {
+        cx.run_blocking(move |_| {
             // What cannot be pinned is asked about again; that is no reason not to do what was
             // allowed.
             if let Err(error) = pins.pin([&definition]) {

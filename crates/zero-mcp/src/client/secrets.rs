@@ -23,20 +23,20 @@ pub(crate) struct ServerSecrets {
 
 impl ServerSecrets {
     /// Those of a server.
-    pub(crate) fn of(reach: &ServerTransport) -> Self {
+    pub(crate) fn from_transport(reach: &ServerTransport) -> Self {
         match reach {
-            ServerTransport::Command(launch) => Self::of_launch(launch),
+            ServerTransport::Command(launch) => Self::from_launch(launch),
             ServerTransport::Http(endpoint) => {
                 let secret = endpoint.login.client_secret.iter();
                 let secret = secret.map(|secret| ("client secret", secret.as_str()));
-                Self::new(pairs(&endpoint.headers).chain(secret))
+                Self::new(as_str_pairs(&endpoint.headers).chain(secret))
             }
         }
     }
 
     /// Those of a server that is started here.
-    pub(crate) fn of_launch(launch: &ServerLaunch) -> Self {
-        Self::new(pairs(&launch.variables))
+    pub(crate) fn from_launch(launch: &ServerLaunch) -> Self {
+        Self::new(as_str_pairs(&launch.variables))
     }
 
     fn new<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
@@ -57,18 +57,18 @@ impl ServerSecrets {
     }
 
     /// The same text without them, and without what looks like a secret.
-    pub(crate) fn without(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.values {
             if text.contains(value) {
-                text = text.replace(value, &mark(name));
+                text = text.replace(value, &placeholder(name));
             }
         }
-        redaction::text(&text).into_owned()
+        redaction::redact_text(&text).into_owned()
     }
 
     /// The same for a text whose beginning was cut off, perhaps in the middle of one.
-    pub(crate) fn without_in_tail(&self, text: &str) -> String {
+    pub(crate) fn redact_tail(&self, text: &str) -> String {
         let rest_of = |value: &str| {
             let ends = value.char_indices().skip(1).map(|(at, _)| value[at..].to_owned());
             let mut ends = ends.take_while(|end| end.chars().count() >= VALUE_CHARS_MIN);
@@ -78,18 +78,18 @@ impl ServerSecrets {
         match cut {
             Some((name, end)) => {
                 let rest = text.get(end.len()..).unwrap_or_default();
-                self.without(&format!("{}{rest}", mark(name)))
+                self.redact(&format!("{}{rest}", placeholder(name)))
             }
-            None => self.without(text),
+            None => self.redact(text),
         }
     }
 
     /// The same error without them.
-    pub(crate) fn taken_out_of(&self, error: ServerUnavailableError) -> ServerUnavailableError {
+    pub(crate) fn redact_error(&self, error: ServerUnavailableError) -> ServerUnavailableError {
         ServerUnavailableError {
-            message: self.without(&error.message),
-            stderr_tail: self.without(&error.stderr_tail),
-            notes: error.notes.iter().map(|note| self.without(note)).collect(),
+            message: self.redact(&error.message),
+            stderr_tail: self.redact(&error.stderr_tail),
+            notes: error.notes.iter().map(|note| self.redact(note)).collect(),
             ..error
         }
     }
@@ -101,12 +101,12 @@ impl fmt::Debug for ServerSecrets {
     }
 }
 
-fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+fn as_str_pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }
 
 /// What stands where a value stood.
-fn mark(name: &str) -> String {
+fn placeholder(name: &str) -> String {
     format!("[{name}]")
 }
 
@@ -114,7 +114,7 @@ fn mark(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn secrets() -> ServerSecrets {
+    fn sample_secrets() -> ServerSecrets {
         let pairs = [
             ("PART", "hunter"),
             ("KEY", "hunter2-and-more"),
@@ -126,7 +126,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(secrets().without_in_tail(text), expected, "{text:?}");
+        assert_eq!(sample_secrets().redact_tail(text), expected, "{text:?}");
     }
 
     #[test]
@@ -140,11 +140,11 @@ mod tests {
         check("er2-and-more\nnext", "[KEY]\nnext");
         check("and more", "and more");
         let found = "x ghp_0123456789abcdefghijABCDEFGHIJ012345";
-        assert!(!secrets().without(found).contains("ghp_0123456789abc"));
+        assert!(!sample_secrets().redact(found).contains("ghp_0123456789abc"));
     }
 
     #[test]
     fn values_are_not_shown() {
-        assert!(!format!("{:?}", secrets()).contains("hunter"));
+        assert!(!format!("{:?}", sample_secrets()).contains("hunter"));
     }
 }

@@ -71,15 +71,15 @@ impl ServerBinding {
     /// Makes tools of what the server listed last; says whether that is news.
     pub(crate) fn refresh(&self) -> bool {
         let Some(listing) = self.origin.server.listing() else { return false };
-        let mut held = self.held();
+        let mut held = self.bound_tools();
         if held.listing.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, &listing)) {
             return false;
         }
-        *held = self.made_of(listing);
+        *held = self.build_tools(listing);
         true
     }
 
-    fn made_of(&self, listing: Arc<ToolListing>) -> BoundTools {
+    fn build_tools(&self, listing: Arc<ToolListing>) -> BoundTools {
         let definition = &self.origin.definition;
         let is_wanted = |name: &String| {
             let is_allowed =
@@ -90,8 +90,10 @@ impl ServerBinding {
         let (wanted, unwanted): (Vec<_>, Vec<_>) =
             listing.tools.values().partition(|tool| is_wanted(&tool.name));
         held.unwanted = unwanted.len();
-        let names =
-            tool_names::names(&definition.alias, wanted.iter().map(|tool| tool.name.as_str()));
+        let names = tool_names::assign_names(
+            &definition.alias,
+            wanted.iter().map(|tool| tool.name.as_str()),
+        );
         for (tool, name) in wanted.into_iter().zip(names) {
             match name {
                 Ok(name) => {
@@ -100,7 +102,7 @@ impl ServerBinding {
                 }
                 Err(reason) => {
                     held.quarantined
-                        .push(QuarantinedTool { tool: sanitize::line(&tool.name), reason });
+                        .push(QuarantinedTool { tool: sanitize::to_line(&tool.name), reason });
                 }
             }
         }
@@ -109,13 +111,13 @@ impl ServerBinding {
     }
 
     /// Roughly what a model pays to be shown its tools, in tokens.
-    pub(crate) fn tokens(&self) -> usize {
-        self.held().tools.iter().map(|tool| tool.tokens()).sum()
+    pub(crate) fn token_cost(&self) -> usize {
+        self.bound_tools().tools.iter().map(|tool| tool.token_cost()).sum()
     }
 
     /// Puts its tools in the registry.
     pub(crate) fn register(&self, registry: &ToolRegistry, shown: ToolVisibility) {
-        let mut held = self.held();
+        let mut held = self.bound_tools();
         if self.has_ended() || held.listing.is_none() {
             return;
         }
@@ -129,16 +131,16 @@ impl ServerBinding {
     }
 
     /// The tools that are not what was approved.
-    pub(crate) fn changed(&self) -> Vec<ToolDefinitionChange> {
+    pub(crate) fn changed_tools(&self) -> Vec<ToolDefinitionChange> {
         let pins = &self.origin.pins;
-        let pinned = pins.known();
-        let held = self.held();
+        let pinned = pins.snapshot();
+        let held = self.bound_tools();
         let tools = held.tools.iter();
         let changed = tools.filter(|tool| is_changed(tool, &pinned));
         let shown = changed.map(|tool| ToolDefinitionChange {
             name: tool.spec().name.to_string(),
-            tool: tool.own_name().to_owned(),
-            before: pins.approved(tool.own_name()),
+            tool: tool.remote_name().to_owned(),
+            before: pins.approved_definition(tool.remote_name()),
             after: tool.definition().clone(),
         });
         shown.collect()
@@ -158,21 +160,21 @@ impl ServerBinding {
 
     /// How it stands.
     pub(crate) fn status(&self) -> McpServerStatus {
-        let glance = self.origin.server.glance();
+        let glance = self.origin.server.snapshot();
         let definition = &self.origin.definition;
-        let held = self.held();
+        let held = self.bound_tools();
         let connection = glance.connection.filter(|connection| connection.is_open());
         let listing = held.listing.as_deref();
-        let pinned = self.origin.pins.known();
+        let pinned = self.origin.pins.snapshot();
         let mut notes = Vec::new();
         notes.extend(listing.and_then(|listing| listing.cut.clone()));
         if held.unwanted > 0 {
             notes.push(format!("{} of its tools are left out by its settings", held.unwanted));
         }
-        notes.extend(self.origin.pins.fault());
+        notes.extend(self.origin.pins.load_error());
         let secrets = &self.origin.server.secrets;
         let noted = connection.iter().flat_map(|connection| connection.witness.notes());
-        notes.extend(noted.map(|note| secrets.without(&note)));
+        notes.extend(noted.map(|note| secrets.redact(&note)));
         let quarantined = listing.into_iter().flat_map(|listing| &listing.quarantined);
         let quarantined = quarantined.chain(&held.quarantined).chain(&held.homeless);
         McpServerStatus {
@@ -190,10 +192,10 @@ impl ServerBinding {
             protocol: connection.as_ref().map(|c| c.info.protocol_version.as_str().to_owned()),
             implementation: connection.as_ref().and_then(|connection| {
                 let info = connection.info.server_info.as_ref()?;
-                Some(sanitize::line(&format!("{} {}", info.name, info.version)))
+                Some(sanitize::to_line(&format!("{} {}", info.name, info.version)))
             }),
             tools: held.tools.iter().map(|tool| tool_status(tool, &pinned)).collect(),
-            tokens: held.tools.iter().map(|tool| tool.tokens()).sum(),
+            tokens: held.tools.iter().map(|tool| tool.token_cost()).sum(),
             quarantined: quarantined.cloned().collect(),
             notes,
             last_error: glance.last_error,
@@ -215,7 +217,7 @@ impl ServerBinding {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, BoundTools> {
+    fn bound_tools(&self) -> MutexGuard<'_, BoundTools> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,14 +230,14 @@ fn tool_status(tool: &McpTool, pinned: &PinSnapshot) -> McpToolStatus {
     let definition = tool.definition();
     McpToolStatus {
         name: tool.spec().name.to_string(),
-        own_name: sanitize::line(tool.own_name()),
-        title: definition.title.as_deref().map(sanitize::line),
-        claims: definition.claims.words(),
-        tokens: tool.tokens(),
+        own_name: sanitize::to_line(tool.remote_name()),
+        title: definition.title.as_deref().map(sanitize::to_line),
+        claims: definition.claims.to_text(),
+        tokens: tool.token_cost(),
         changed: is_changed(tool, pinned),
     }
 }
 
 fn is_changed(tool: &McpTool, pinned: &PinSnapshot) -> bool {
-    pinned.standing(tool.own_name(), tool.hash()) == PinState::Changed
+    pinned.pin_state(tool.remote_name(), tool.hash()) == PinState::Changed
 }

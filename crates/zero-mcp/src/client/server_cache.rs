@@ -56,7 +56,7 @@ impl ServerCache {
 
     /// What is known of a server.
     pub(crate) fn load(&self, identity: &ServerIdentity) -> ServerCacheEntry {
-        let file = self.file(identity);
+        let file = self.cache_file(identity);
         let path = file.path();
         let bytes = match file.read(FILE_BYTES_MAX) {
             Ok(None) => return ServerCacheEntry::default(),
@@ -78,15 +78,15 @@ impl ServerCache {
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return;
         }
-        make_room(&self.folder);
-        if let Err(error) = self.file(identity).write(&bytes) {
+        evict_oldest(&self.folder);
+        if let Err(error) = self.cache_file(identity).write(&bytes) {
             tracing::warn!(%error, "what is known of a server could not be kept");
         }
     }
 
     /// Tells every zero that runs this server to start it anew before its next call.
-    pub(crate) fn mark(&self, identity: &ServerIdentity) {
-        make_room(&self.marks);
+    pub(crate) fn request_restart(&self, identity: &ServerIdentity) {
+        evict_oldest(&self.marks);
         let file = ConfigFile::Own(self.marks.path().join(identity.as_str()));
         if let Err(error) = file.write(b"") {
             tracing::warn!(%error, "other zeros could not be told to start a server anew");
@@ -94,18 +94,21 @@ impl ServerCache {
     }
 
     /// How long ago somebody last told so.
-    pub(crate) fn marked(&self, identity: &ServerIdentity) -> Option<std::time::Duration> {
+    pub(crate) fn restart_request_age(
+        &self,
+        identity: &ServerIdentity,
+    ) -> Option<std::time::Duration> {
         self.marks.age(identity.as_str()).ok()
     }
 
-    fn file(&self, identity: &ServerIdentity) -> ConfigFile {
+    fn cache_file(&self, identity: &ServerIdentity) -> ConfigFile {
         ConfigFile::Own(self.folder.path().join(format!("{identity}.json")))
     }
 }
 
 /// Removes the file that was not changed for the longest time, where there are too many.
-fn make_room(folder: &StateDir) {
-    let names = folder.names().unwrap_or_default();
+fn evict_oldest(folder: &StateDir) {
+    let names = folder.list_names().unwrap_or_default();
     if names.len() < FILES_MAX {
         return;
     }
@@ -124,7 +127,7 @@ mod tests {
     fn identity(n: usize) -> ServerIdentity {
         let url = url::Url::parse(&format!("https://a.b/{n}")).unwrap();
         let login = crate::server_definition::LoginSettings::default();
-        ServerIdentity::of(&crate::server_definition::ServerTransport::Http(
+        ServerIdentity::from_transport(&crate::server_definition::ServerTransport::Http(
             crate::server_definition::HttpEndpoint { url, headers: vec![], login },
         ))
     }
@@ -135,7 +138,7 @@ mod tests {
         let catalogue = ServerCache::new(&StateDir::new(temp.path()));
         if let Some(text) = written {
             catalogue.folder.create().unwrap();
-            std::fs::write(catalogue.file(&identity(1)).path(), text).unwrap();
+            std::fs::write(catalogue.cache_file(&identity(1)).path(), text).unwrap();
         }
         assert_eq!(catalogue.load(&identity(1)).era, expected, "{written:?}");
     }
@@ -164,7 +167,7 @@ mod tests {
         };
         catalogue.save(&identity(0), &kept);
         assert_eq!(catalogue.load(&identity(0)), kept);
-        let path = catalogue.file(&identity(0)).path();
+        let path = catalogue.cache_file(&identity(0)).path();
         let mode = std::os::unix::fs::PermissionsExt::mode(
             &std::fs::metadata(path).unwrap().permissions(),
         );
@@ -172,7 +175,7 @@ mod tests {
         for n in 1..=FILES_MAX + 5 {
             catalogue.save(&identity(n), &ServerCacheEntry::default());
         }
-        assert_eq!(catalogue.folder.names().unwrap().len(), FILES_MAX);
+        assert_eq!(catalogue.folder.list_names().unwrap().len(), FILES_MAX);
     }
 
     #[test]
@@ -180,9 +183,11 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let (one, other) = (ServerCache::new(&state), ServerCache::new(&state));
-        assert_eq!(other.marked(&identity(1)), None);
-        one.mark(&identity(1));
-        assert!(other.marked(&identity(1)).unwrap() < std::time::Duration::from_secs(60));
-        assert_eq!(other.marked(&identity(2)), None);
+        assert_eq!(other.restart_request_age(&identity(1)), None);
+        one.request_restart(&identity(1));
+        assert!(
+            other.restart_request_age(&identity(1)).unwrap() < std::time::Duration::from_secs(60)
+        );
+        assert_eq!(other.restart_request_age(&identity(2)), None);
     }
 }

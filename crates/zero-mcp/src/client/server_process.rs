@@ -22,16 +22,16 @@ use crate::server_definition::{ServerAlias, ServerLaunch};
 use crate::wire::{ConnectionDiagnostics, LineTransport, McpMessageLimits};
 
 /// How much of the error output is kept.
-pub const STDERR_KEPT: usize = 8 << 10;
+pub const STDERR_TAIL_BYTES: usize = 8 << 10;
 /// How long a server may take to end by itself once its input has ended, and once more after it was
 /// told to.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a tree that was killed is waited for.
-const KILLED_MAX: Duration = Duration::from_secs(5);
+const KILL_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Most notes on a server that failed.
 const NOTES_MAX: usize = 8;
 /// How long the last words of a server that seems to have died are waited for.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
+const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A server that runs here. Dropping it ends every process of it at once.
 pub struct ServerProcess {
@@ -64,25 +64,25 @@ impl ServerProcess {
         launch: &ServerLaunch,
         alias: &ServerAlias,
     ) -> Result<(Self, LineTransport<RoleClient>), ServerUnavailableError> {
-        let request = request(launch, alias);
+        let request = service_request(launch, alias);
         let services = services.clone();
         let started = tokio::task::spawn_blocking(move || services.start(&request)).await;
         let service = match started {
             Ok(Ok(service)) => service,
-            Ok(Err(error)) => return Err(could_not_start(launch, &error.to_string())),
-            Err(error) => return Err(could_not_start(launch, &error.to_string())),
+            Ok(Err(error)) => return Err(start_error(launch, &error.to_string())),
+            Err(error) => return Err(start_error(launch, &error.to_string())),
         };
-        Self::attend(service, launch, alias).map_err(|why| could_not_start(launch, &why))
+        Self::attach(service, launch, alias).map_err(|why| start_error(launch, &why))
     }
 
-    fn attend(
+    fn attach(
         mut service: ServiceHandle,
         launch: &ServerLaunch,
         alias: &ServerAlias,
     ) -> Result<(Self, LineTransport<RoleClient>), String> {
-        let stdin = sender(service.stdin.take())?;
-        let stdout = receiver(service.stdout.take())?;
-        let stderr = receiver(service.stderr.take())?;
+        let stdin = open_sender(service.stdin.take())?;
+        let stdout = open_receiver(service.stdout.take())?;
+        let stderr = open_receiver(service.stderr.take())?;
         let troubles = ConnectionDiagnostics::default();
         let lines =
             LineTransport::new(stdout, stdin, McpMessageLimits::default(), troubles.clone());
@@ -90,20 +90,24 @@ impl ServerProcess {
             service: Arc::new(service),
             troubles,
             stderr: Arc::default(),
-            secrets: ServerSecrets::of_launch(launch),
+            secrets: ServerSecrets::from_launch(launch),
             exit: Arc::default(),
             ended: CancellationToken::new(),
             drained: CancellationToken::new(),
-            closing: lines.closing(),
+            closing: lines.close_token(),
         };
-        let reading =
-            drain(stderr, Arc::clone(&process.stderr), process.secrets.clone(), alias.clone());
+        let reading = drain_stderr(
+            stderr,
+            Arc::clone(&process.stderr),
+            process.secrets.clone(),
+            alias.clone(),
+        );
         let drained = process.drained.clone().drop_guard();
         tokio::spawn(async move {
             let _drained = drained;
             reading.await;
         });
-        tokio::spawn(watch(
+        tokio::spawn(watch_exit(
             Arc::clone(&process.service),
             Arc::clone(&process.exit),
             process.ended.clone(),
@@ -113,7 +117,7 @@ impl ServerProcess {
     }
 
     /// What went wrong in what it said.
-    pub fn troubles(&self) -> &ConnectionDiagnostics {
+    pub fn diagnostics(&self) -> &ConnectionDiagnostics {
         &self.troubles
     }
 
@@ -126,7 +130,7 @@ impl ServerProcess {
 
     /// The end of its error output, without secrets, control characters escaped.
     pub fn stderr_tail(&self) -> String {
-        self.stderr.shown(&self.secrets)
+        self.stderr.to_text(&self.secrets)
     }
 
     /// Whether all of its error output has been read.
@@ -145,23 +149,23 @@ impl ServerProcess {
     }
 
     /// What it was refused that may be why it failed, and the settings that would allow it.
-    pub fn refused(&self) -> Vec<String> {
-        refused(self.notes(), &self.stderr_tail())
+    pub fn refusals(&self) -> Vec<String> {
+        explain_refusals(self.notes(), &self.stderr_tail())
     }
 
     /// Waits until it has ended.
-    pub async fn ended(&self) {
+    pub async fn wait_for_exit(&self) {
         self.ended.cancelled().await;
     }
 
     /// Why it is of no use any more, with its exit and the end of its error output.
-    pub async fn failure(&self, what: &str) -> ServerUnavailableError {
+    pub async fn describe_failure(&self, what: &str) -> ServerUnavailableError {
         // The output of a process that dies ends a moment before the rest is known.
         let rest = async {
-            self.ended().await;
+            self.wait_for_exit().await;
             self.drained.cancelled().await;
         };
-        let _ = tokio::time::timeout(LAST_WORDS_MAX, rest).await;
+        let _ = tokio::time::timeout(EXIT_REPORT_TIMEOUT, rest).await;
         let exit = self.exit();
         let message = match exit {
             Some(ServerExit { code: Some(code), .. }) => {
@@ -171,7 +175,7 @@ impl ServerProcess {
                 format!("{what}: it was ended by signal {signal}")
             }
             Some(_) => format!("{what}: it ended"),
-            None => match self.troubles.closed() {
+            None => match self.troubles.close_cause() {
                 Some(why) => format!("{what}: {why}"),
                 None => what.to_owned(),
             },
@@ -180,27 +184,27 @@ impl ServerProcess {
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),
             stderr_tail: self.stderr_tail(),
-            notes: self.refused(),
+            notes: self.refusals(),
             ..ServerUnavailableError::new(message)
         }
     }
 
     /// Ends it: its input ends, then it is told to end, then it is killed with all that came of it.
-    pub async fn end(&self) {
+    pub async fn shut_down(&self) {
         self.closing.cancel();
-        if self.ended_within(GRACE).await {
+        if self.wait_for_exit_within(GRACE).await {
             return;
         }
         self.service.terminate();
-        if self.ended_within(GRACE).await {
+        if self.wait_for_exit_within(GRACE).await {
             return;
         }
         self.service.kill();
-        self.ended_within(KILLED_MAX).await;
+        self.wait_for_exit_within(KILL_WAIT_MAX).await;
     }
 
-    async fn ended_within(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.ended()).await.is_ok()
+    async fn wait_for_exit_within(&self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.wait_for_exit()).await.is_ok()
     }
 }
 
@@ -211,7 +215,7 @@ impl Drop for ServerProcess {
 }
 
 /// What programs say when they cannot reach a host.
-const NO_NETWORK: [&str; 7] = [
+const NETWORK_REFUSAL_TEXTS: [&str; 7] = [
     "ENOTFOUND",
     "EAI_AGAIN",
     "ENETUNREACH",
@@ -221,21 +225,21 @@ const NO_NETWORK: [&str; 7] = [
     "403 Forbidden",
 ];
 /// What programs say when they may not change a file.
-const NO_WRITES: [&str; 5] =
+const WRITE_REFUSAL_TEXTS: [&str; 5] =
     ["EROFS", "EACCES", "EPERM", "Read-only file system", "Permission denied"];
 
 /// Notes on a server that failed, with the settings that would allow what its confinement seems to
 /// have refused. That a program was refused a change of a file only the program itself can say.
-fn refused(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
+fn explain_refusals(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
     notes.truncate(NOTES_MAX);
     let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
-    if notes.iter().any(|note| note.starts_with("network:")) || says(&NO_NETWORK) {
+    if notes.iter().any(|note| note.starts_with("network:")) || says(&NETWORK_REFUSAL_TEXTS) {
         notes.push(
             "it runs confined: list the hosts that it needs in `network` of this server, such as [\"api.example.com\"]"
                 .to_owned(),
         );
     }
-    if says(&NO_WRITES) {
+    if says(&WRITE_REFUSAL_TEXTS) {
         notes.push(
             "it runs confined: list the folders that it must change in `writable` of this server, such as [\"~/.npm\"]"
                 .to_owned(),
@@ -244,7 +248,7 @@ fn refused(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
     notes
 }
 
-fn request(launch: &ServerLaunch, alias: &ServerAlias) -> ServiceRequest {
+fn service_request(launch: &ServerLaunch, alias: &ServerAlias) -> ServiceRequest {
     let mut words = vec![launch.command.clone()];
     words.extend(launch.args.iter().cloned());
     ServiceRequest {
@@ -258,39 +262,37 @@ fn request(launch: &ServerLaunch, alias: &ServerAlias) -> ServiceRequest {
     }
 }
 
-fn could_not_start(launch: &ServerLaunch, why: &str) -> ServerUnavailableError {
-    let secrets = ServerSecrets::of_launch(launch);
+fn start_error(launch: &ServerLaunch, why: &str) -> ServerUnavailableError {
+    let secrets = ServerSecrets::from_launch(launch);
     let command = launch.command.escape_debug();
-    ServerUnavailableError::new(
-        secrets.without(&format!("`{command}` could not be started: {why}")),
-    )
+    ServerUnavailableError::new(secrets.redact(&format!("`{command}` could not be started: {why}")))
 }
 
-fn sender(fd: Option<OwnedFd>) -> Result<pipe::Sender, String> {
+fn open_sender(fd: Option<OwnedFd>) -> Result<pipe::Sender, String> {
     let fd = fd.ok_or("it has no input")?;
     pipe::Sender::from_owned_fd(fd).map_err(|error| format!("its input is no pipe: {error}"))
 }
 
-fn receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
+fn open_receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
     let fd = fd.ok_or("it has no output")?;
     pipe::Receiver::from_owned_fd(fd).map_err(|error| format!("its output is no pipe: {error}"))
 }
 
-async fn watch(
+async fn watch_exit(
     service: Arc<ServiceHandle>,
     exit: Arc<OnceLock<ServerExit>>,
     ended: CancellationToken,
     drained: CancellationToken,
 ) {
-    let how = service.ended().await;
+    let how = service.wait().await;
     // Whoever learns that it ended wants to know what it said last.
-    let _ = tokio::time::timeout(LAST_WORDS_MAX, drained.cancelled()).await;
+    let _ = tokio::time::timeout(EXIT_REPORT_TIMEOUT, drained.cancelled()).await;
     let _ = exit.set(ServerExit { code: how.exit_code, signal: how.signal });
     ended.cancel();
 }
 
 /// Reads error output until it ends. What reads slower than a server writes makes the server wait.
-async fn drain(
+async fn drain_stderr(
     mut stderr: pipe::Receiver,
     tail: Arc<ServerStderrTail>,
     secrets: ServerSecrets,
@@ -300,7 +302,7 @@ async fn drain(
     while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
         let text = chunk.get(..length).unwrap_or_default();
         tail.add(text);
-        tracing::debug!(server = %alias, text = %shown(text, &secrets), "error output");
+        tracing::debug!(server = %alias, text = %render_tail(text, &secrets), "error output");
     }
 }
 
@@ -311,22 +313,22 @@ struct ServerStderrTail(Mutex<VecDeque<u8>>);
 impl ServerStderrTail {
     fn add(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = bytes.get(bytes.len().saturating_sub(STDERR_KEPT)..).unwrap_or(bytes);
-        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_KEPT);
+        let bytes = bytes.get(bytes.len().saturating_sub(STDERR_TAIL_BYTES)..).unwrap_or(bytes);
+        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_TAIL_BYTES);
         kept.drain(..excess);
         kept.extend(bytes);
     }
 
-    fn shown(&self, secrets: &ServerSecrets) -> String {
+    fn to_text(&self, secrets: &ServerSecrets) -> String {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shown(kept.make_contiguous(), secrets)
+        render_tail(kept.make_contiguous(), secrets)
     }
 }
 
 /// Error output as it may be told.
-fn shown(bytes: &[u8], secrets: &ServerSecrets) -> String {
+fn render_tail(bytes: &[u8], secrets: &ServerSecrets) -> String {
     // Escaped later: a secret with a line break must be recognised.
-    sanitize::escaped(&secrets.without_in_tail(&String::from_utf8_lossy(bytes)))
+    sanitize::escape_unsafe_chars(&secrets.redact_tail(&String::from_utf8_lossy(bytes)))
 }
 
 #[cfg(test)]

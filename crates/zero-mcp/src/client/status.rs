@@ -59,7 +59,7 @@ pub enum ServerPhase {
 
 impl ServerPhase {
     /// Stable word for tables.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
             Self::Known => "known",

@@ -90,7 +90,7 @@ pub(crate) struct FakeServer {
 impl Default for FakeServer {
     fn default() -> Self {
         Self {
-            tools: Mutex::new(vec![tool("echo"), tool("fail"), tool("hang")]),
+            tools: Mutex::new(vec![tool_json("echo"), tool_json("fail"), tool_json("hang")]),
             answers: Mutex::new(vec!["server/discover", "initialize"]),
             is_silent: false,
             version: "2025-11-25",
@@ -106,7 +106,7 @@ impl Default for FakeServer {
 }
 
 /// A tool that takes anything.
-pub(crate) fn tool(name: &str) -> Value {
+pub(crate) fn tool_json(name: &str) -> Value {
     json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
 }
 
@@ -134,13 +134,13 @@ impl FakeServer {
     }
 
     /// Says something by itself.
-    pub(crate) async fn say(&self, message: Value) {
+    pub(crate) async fn send(&self, message: Value) {
         let voice = self.voice.lock().unwrap().clone().unwrap();
         voice.send(message).await.unwrap();
     }
 
     /// Goes away without a word.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn disconnect(&self) {
         self.voice.lock().unwrap().take();
     }
 
@@ -156,7 +156,7 @@ impl FakeServer {
             // Hung up is hung up, at once.
             let message = tokio::select! {
                 message = inbox.recv() => message,
-                () = self.hung_up() => return,
+                () = self.wait_for_disconnect() => return,
             };
             let Some(message) = message else { return };
             self.heard.lock().unwrap().push(message.clone());
@@ -166,7 +166,7 @@ impl FakeServer {
             let Some(id) = message.get("id").cloned() else { continue };
             if let Some(answer) = self.answer(&message) {
                 if answer == json!("die") {
-                    self.hang_up();
+                    self.disconnect();
                     return;
                 }
                 let mut answer = answer;
@@ -179,7 +179,7 @@ impl FakeServer {
         }
     }
 
-    async fn hung_up(&self) {
+    async fn wait_for_disconnect(&self) {
         loop {
             if self.voice.lock().unwrap().is_none() {
                 return;
@@ -206,28 +206,28 @@ impl FakeServer {
                 "protocolVersion": self.version, "capabilities": {"tools": {}},
                 "serverInfo": {"name": "fake", "version": "1"},
             }})),
-            "tools/list" => Some(self.page(message)),
-            "tools/call" => self.call(message),
+            "tools/list" => Some(self.list_page(message)),
+            "tools/call" => self.answer_call(message),
             _ => refused(),
         }
     }
 
-    /// Tools named `page*` are on pages of their own.
-    fn page(&self, message: &Value) -> Value {
+    /// Tools named `list_page*` are on pages of their own.
+    fn list_page(&self, message: &Value) -> Value {
         let tools = self.tools.lock().unwrap().clone();
         let cursor = message.pointer("/params/cursor").and_then(Value::as_str);
         match tools.first().and_then(|tool| tool["name"].as_str()) {
             Some("endless") => {
                 let page: u32 = cursor.map_or(0, |cursor| cursor.parse().unwrap());
                 let name = format!("page{page}");
-                json!({"result": {"tools": [tool(&name)], "nextCursor": (page + 1).to_string()}})
+                json!({"result": {"tools": [tool_json(&name)], "nextCursor": (page + 1).to_string()}})
             }
-            Some("circle") => json!({"result": {"tools": [tool("round")], "nextCursor": ""}}),
+            Some("circle") => json!({"result": {"tools": [tool_json("round")], "nextCursor": ""}}),
             _ => json!({"result": {"tools": tools}}),
         }
     }
 
-    fn call(&self, message: &Value) -> Option<Value> {
+    fn answer_call(&self, message: &Value) -> Option<Value> {
         let params = &message["params"];
         let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
         match params["name"].as_str().unwrap() {
@@ -299,7 +299,7 @@ impl ServerConnector for FakeConnector {
 }
 
 /// A server under a name.
-pub(crate) fn definition(alias: &str) -> McpServerDefinition {
+pub(crate) fn fake_definition(alias: &str) -> McpServerDefinition {
     McpServerDefinition {
         alias: ServerAlias::new(alias).unwrap(),
         reach: ServerTransport::Command(ServerLaunch {
@@ -348,7 +348,7 @@ impl Elicitor for RecordingUser {
 }
 
 impl CallEventObserver for RecordingUser {
-    fn event(&self, event: &CallEvent) {
+    fn on_event(&self, event: &CallEvent) {
         if let CallEvent::Progress { message, .. } = event {
             self.progress.lock().unwrap().push(message.clone());
         }
@@ -367,7 +367,7 @@ pub(crate) struct McpTestHost {
 
 impl McpTestHost {
     pub(crate) fn new(fake: FakeServer) -> Self {
-        Self::build(Arc::new(fake), vec![definition("fake")], |_| {})
+        Self::build(Arc::new(fake), vec![fake_definition("fake")], |_| {})
     }
 
     pub(crate) fn build(
@@ -375,11 +375,11 @@ impl McpTestHost {
         definitions: Vec<McpServerDefinition>,
         change: impl FnOnce(&mut McpServerSetConfig),
     ) -> Self {
-        Self::again(Arc::new(tempfile::tempdir().unwrap()), fake, definitions, change)
+        Self::with_state(Arc::new(tempfile::tempdir().unwrap()), fake, definitions, change)
     }
 
     /// Another zero with the same state on disk.
-    pub(crate) fn again(
+    pub(crate) fn with_state(
         temp: Arc<tempfile::TempDir>,
         fake: Arc<FakeServer>,
         definitions: Vec<McpServerDefinition>,
@@ -394,9 +394,9 @@ impl McpTestHost {
     pub(crate) const OWN_VALUE: &str = "q9-nobody-shall-see-this";
 
     /// A host whose server is a script that runs.
-    pub(crate) fn of_script(script: &str) -> Self {
+    pub(crate) fn from_script(script: &str) -> Self {
         let temp = Arc::new(tempfile::tempdir().unwrap());
-        let mut own = definition("fake");
+        let mut own = fake_definition("fake");
         if let ServerTransport::Command(launch) = &mut own.reach {
             launch.command = "bash".to_owned();
             launch.args = vec!["-c".to_owned(), script.to_owned()];
@@ -426,7 +426,7 @@ impl McpTestHost {
         let mut config = McpServerSetConfig {
             services: host.services(),
             web: RemoteServerAccess {
-                guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+                guard: NetworkGuard::new(Arc::clone(host.policy()), host.resolver_config().clone()),
                 credentials: Arc::new(EmptyLoginStore),
             },
             registry: Arc::clone(host.registry()),
@@ -448,7 +448,7 @@ impl McpTestHost {
     }
 
     /// The names of the tools in the registry.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub(crate) fn tool_names(&self) -> Vec<String> {
         self.registry().list().iter().map(|tool| tool.tool.spec().name.to_string()).collect()
     }
 
@@ -483,7 +483,7 @@ impl McpTestHost {
 }
 
 /// Lets everything that can happen happen.
-pub(crate) async fn settle() {
+pub(crate) async fn wait_until_idle() {
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

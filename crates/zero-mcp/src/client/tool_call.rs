@@ -38,7 +38,7 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 /// Longest message of an error, in characters.
 const ERROR_CHARS_MAX: usize = 4_000;
 /// First pause before a request that the server only put off is sent again; it doubles.
-const PUT_OFF_PAUSE: Duration = Duration::from_millis(100);
+const DEFERRED_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is asked of a server.
 pub(crate) struct McpCallRequest<'a> {
@@ -72,8 +72,8 @@ impl McpConnection {
         order: &McpCallRequest<'_>,
         cx: &CallContext,
     ) -> Result<CallToolResult, McpCallError> {
-        let _running = self.handler.running(order.caller.clone());
-        self.used();
+        let _running = self.handler.track_call(order.caller.clone());
+        self.mark_used();
         let mut params = CallToolRequestParams::new(order.tool.to_owned())
             .with_arguments(order.arguments.clone());
         let mut put_off = 0;
@@ -81,32 +81,35 @@ impl McpConnection {
             let answer =
                 self.exchange(params.clone(), order, cx).await.map_err(|why| match why {
                     // The rounds before were answered, so this one may have been part of something.
-                    McpCallError::NeverSent if round > 0 => McpCallError::Failed(lost(order)),
+                    McpCallError::NeverSent if round > 0 => {
+                        McpCallError::Failed(connection_lost_error(order))
+                    }
                     why => why,
                 })?;
-            self.used();
+            self.mark_used();
             match answer {
                 ServerResult::CallToolResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(asked) => {
-                    let (answers, state) = self.answers(asked, order, cx, &mut put_off).await?;
+                    let (answers, state) =
+                        self.collect_answers(asked, order, cx, &mut put_off).await?;
                     params.input_responses = answers;
                     params.request_state = state;
                 }
                 ServerResult::CreateTaskResult(_) => {
-                    return Err(failed(
+                    return Err(call_failure(
                         order,
                         "made a task of the call, and zero did not offer to wait for tasks",
                     ));
                 }
                 _ => {
-                    return Err(failed(
+                    return Err(call_failure(
                         order,
                         "answered the call with something that is no result of a tool",
                     ));
                 }
             }
         }
-        Err(failed(order, &format!("asked for more {ROUNDS_MAX} times and never answered")))
+        Err(call_failure(order, &format!("asked for more {ROUNDS_MAX} times and never answered")))
     }
 
     /// Sends one request and waits for its answer.
@@ -140,25 +143,25 @@ impl McpConnection {
         let mut told_at: Option<Instant> = None;
         loop {
             let Some(handle) = open.handle.as_mut() else {
-                return Err(McpCallError::Failed(lost(order)));
+                return Err(McpCallError::Failed(connection_lost_error(order)));
             };
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => {
-                    open.settled();
+                    open.disarm();
                     self.silences.store(0, Ordering::Relaxed);
                     let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
                     return match answer {
                         Ok(answer) => Ok(answer),
-                        Err(error) => Err(McpCallError::Failed(self.explained(error, order).await)),
+                        Err(error) => Err(McpCallError::Failed(self.explain_error(error, order).await)),
                     };
                 }
                 () = cx.cancelled() => {
-                    return Err(called_off(order));
+                    return Err(cancellation_error(order));
                 }
                 Some(word) = progress.recv() => {
                     silent_at = Instant::now() + order.silence_max;
-                    tell(&word, &mut told_at, cx);
+                    report_progress(&word, &mut told_at, cx);
                 }
                 () = tokio::time::sleep_until(silent_at) => {
                     // A person may take as long as a person takes.
@@ -169,14 +172,14 @@ impl McpConnection {
                     open.reason = "no answer in time";
                     self.silences.fetch_add(1, Ordering::Relaxed);
                     let limit = order.silence_max;
-                    return Err(McpCallError::Failed(timed_out(order, limit, "without an answer or a word of progress")));
+                    return Err(McpCallError::Failed(timeout_error(order, limit, "without an answer or a word of progress")));
                 }
             }
         }
     }
 
     /// The answers to what a server wants to know before it can go on.
-    async fn answers(
+    async fn collect_answers(
         &self,
         asked: InputRequiredResult,
         order: &McpCallRequest<'_>,
@@ -188,18 +191,18 @@ impl McpConnection {
             let what = format!(
                 "wants {state_bytes} bytes of its state to be sent back; {STATE_BYTES_MAX} are"
             );
-            return Err(failed(order, &what));
+            return Err(call_failure(order, &what));
         }
         let questions = asked.input_requests.unwrap_or_default();
         if questions.len() > QUESTIONS_MAX {
             let what = format!("asked {} questions at once", questions.len());
-            return Err(failed(order, &what));
+            return Err(call_failure(order, &what));
         }
         if questions.is_empty() {
-            let pause = PUT_OFF_PAUSE * 2_u32.pow((*put_off).min(5));
+            let pause = DEFERRED_RETRY_PAUSE * 2_u32.pow((*put_off).min(5));
             *put_off += 1;
             tokio::select! {
-                () = cx.cancelled() => return Err(called_off(order)),
+                () = cx.cancelled() => return Err(cancellation_error(order)),
                 () = tokio::time::sleep(pause) => return Ok((None, asked.request_state)),
             }
         }
@@ -208,19 +211,19 @@ impl McpConnection {
             let answer = match question {
                 InputRequest::Elicitation(request) => {
                     let said = tokio::select! {
-                        () = cx.cancelled() => return Err(called_off(order)),
+                        () = cx.cancelled() => return Err(cancellation_error(order)),
                         said = self.handler.elicit(order.caller, request.params) => said,
                     };
                     serde_json::to_value(said).unwrap_or_default()
                 }
                 InputRequest::ListRoots(_) => json!({"roots": []}),
                 InputRequest::CreateMessage(_) => {
-                    return Err(failed(
+                    return Err(call_failure(
                         order,
                         "wants to use a model, which zero does not lend to servers",
                     ));
                 }
-                _ => return Err(failed(order, "asked something that zero does not know")),
+                _ => return Err(call_failure(order, "asked something that zero does not know")),
             };
             answers.insert(key, answer);
         }
@@ -228,27 +231,27 @@ impl McpConnection {
     }
 
     /// What became of a request that went wrong on the way.
-    async fn explained(&self, error: ServiceError, order: &McpCallRequest<'_>) -> ToolError {
+    async fn explain_error(&self, error: ServiceError, order: &McpCallRequest<'_>) -> ToolError {
         match error {
-            ServiceError::McpError(error) => refused(&error, order),
+            ServiceError::McpError(error) => refusal_error(&error, order),
             ServiceError::Cancelled { .. } => ToolError::cancelled(),
             ServiceError::TransportClosed => {
-                let mut why = self.why_ended().await;
+                let mut why = self.end_reason().await;
                 why.message =
                     format!("{}; it had not answered, and the call may have run", why.message);
-                order.secrets.taken_out_of(why).for_call(order.caller.alias.as_str())
+                order.secrets.redact_error(why).to_tool_error(order.caller.alias.as_str())
             }
             ServiceError::TransportSend(error) => {
-                let mut why = self.why_ended().await;
+                let mut why = self.end_reason().await;
                 why.message = format!(
                     "the call could not be written ({}); it may have run",
-                    sanitize::line(&error.to_string())
+                    sanitize::to_line(&error.to_string())
                 );
-                order.secrets.taken_out_of(why).for_call(order.caller.alias.as_str())
+                order.secrets.redact_error(why).to_tool_error(order.caller.alias.as_str())
             }
             other => {
-                let said = sanitize::line(&other.to_string());
-                unavailable(order, &format!("gave no answer that can be read: {said}"))
+                let said = sanitize::to_line(&other.to_string());
+                unavailable_error(order, &format!("gave no answer that can be read: {said}"))
             }
         }
     }
@@ -262,7 +265,7 @@ struct RequestCancelGuard<'a> {
 }
 
 impl RequestCancelGuard<'_> {
-    fn settled(&mut self) {
+    fn disarm(&mut self) {
         if let Some(handle) = self.handle.take() {
             self.connection.handler.stop_listening(&handle.progress_token);
         }
@@ -284,22 +287,22 @@ impl Drop for RequestCancelGuard<'_> {
 }
 
 /// Passes a word of progress on, unless one was just passed on.
-fn tell(word: &McpProgress, told_at: &mut Option<Instant>, cx: &CallContext) {
+fn report_progress(word: &McpProgress, told_at: &mut Option<Instant>, cx: &CallContext) {
     if told_at.is_none_or(|told| told.elapsed() >= PROGRESS_PAUSE) {
         *told_at = Some(Instant::now());
-        cx.progress(word.words());
+        cx.report_progress(word.to_text());
     }
 }
 
 /// A call that nobody waits for any more: it took too long, or it is not wanted.
-fn called_off(order: &McpCallRequest<'_>) -> McpCallError {
+fn cancellation_error(order: &McpCallRequest<'_>) -> McpCallError {
     McpCallError::Failed(match order.since.elapsed() >= order.total_max {
-        true => timed_out(order, order.total_max, "without finishing"),
+        true => timeout_error(order, order.total_max, "without finishing"),
         false => ToolError::cancelled(),
     })
 }
 
-fn timed_out(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> ToolError {
+fn timeout_error(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> ToolError {
     let message = format!(
         "stopped after {} s {how}; the server was told to stop, and it may have done part of it; ask for less at once, or raise the timeout of MCP server `{}` ({})",
         limit.as_secs_f64(),
@@ -307,41 +310,43 @@ fn timed_out(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> ToolErro
         order.written_at
     );
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message).with("limit_ms", limit_ms)
+    ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message)
+        .with_detail("limit_ms", limit_ms)
 }
 
 /// The server refused the request itself, in its own words.
-fn refused(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
+fn refusal_error(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
     let alias = &order.caller.alias;
-    if let Some(why) = wire::refusal_in(error) {
-        let why = sanitize::shortened(&order.secrets.without(why), ERROR_CHARS_MAX);
+    if let Some(why) = wire::find_refusal(error) {
+        let why = sanitize::truncate(&order.secrets.redact(why), ERROR_CHARS_MAX);
         let message = format!(
             "MCP server `{alias}` answered with something that cannot be used: {why}; the call may have run"
         );
         return ToolError::failed(ErrorReason::RemoteFailure, message)
-            .with("server", alias.as_str());
+            .with_detail("server", alias.as_str());
     }
-    let said = sanitize::shortened(&order.secrets.without(&error.message), ERROR_CHARS_MAX);
+    let said = sanitize::truncate(&order.secrets.redact(&error.message), ERROR_CHARS_MAX);
     let message = format!("MCP server `{alias}` refused the call: {said} ({})", error.code.0);
-    let refusal = ToolError::failed(ErrorReason::RemoteFailure, message).with("code", error.code.0);
+    let refusal =
+        ToolError::failed(ErrorReason::RemoteFailure, message).with_detail("code", error.code.0);
     match &error.data {
         Some(data) if data.to_string().len() <= ERROR_CHARS_MAX => {
-            refusal.with("data", data.clone())
+            refusal.with_detail("data", data.clone())
         }
         _ => refusal,
     }
 }
 
-fn lost(order: &McpCallRequest<'_>) -> ToolError {
-    unavailable(order, "ended in the middle of the call; it may have run")
+fn connection_lost_error(order: &McpCallRequest<'_>) -> ToolError {
+    unavailable_error(order, "ended in the middle of the call; it may have run")
 }
 
-fn failed(order: &McpCallRequest<'_>, what: &str) -> McpCallError {
-    McpCallError::Failed(unavailable(order, what))
+fn call_failure(order: &McpCallRequest<'_>, what: &str) -> McpCallError {
+    McpCallError::Failed(unavailable_error(order, what))
 }
 
-fn unavailable(order: &McpCallRequest<'_>, what: &str) -> ToolError {
+fn unavailable_error(order: &McpCallRequest<'_>, what: &str) -> ToolError {
     let alias = order.caller.alias.as_str();
     ToolError::failed(ErrorReason::ServerUnavailable, format!("MCP server `{alias}` {what}"))
-        .with("server", alias)
+        .with_detail("server", alias)
 }

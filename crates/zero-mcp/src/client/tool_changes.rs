@@ -33,8 +33,8 @@ pub struct ToolDefinitionChange {
 impl ToolDefinitionChange {
     /// What changed, in lines that are harmless to show: the name of each field, what it said after
     /// `-`, and what it says after `+`.
-    pub fn text(&self) -> String {
-        text(self.before.as_ref(), &self.after)
+    pub fn to_text(&self) -> String {
+        render_changes(self.before.as_ref(), &self.after)
     }
 }
 
@@ -47,20 +47,23 @@ struct FieldChange {
 }
 
 /// What changed between two definitions, in lines.
-pub(crate) fn text(before: Option<&McpToolDefinition>, after: &McpToolDefinition) -> String {
+pub(crate) fn render_changes(
+    before: Option<&McpToolDefinition>,
+    after: &McpToolDefinition,
+) -> String {
     let value =
         |definition: &McpToolDefinition| serde_json::to_value(definition).unwrap_or_default();
     let old = before.map_or_else(|| Value::Object(serde_json::Map::new()), value);
     let mut fields = Vec::new();
-    compare("", Some(&old), Some(&value(after)), &mut fields);
+    collect_changes("", Some(&old), Some(&value(after)), &mut fields);
     let mut text = String::new();
     if before.is_none() {
         text.push_str("what it said when it was approved is not known any more; it says now:\n");
     }
     for field in fields.iter().take(FIELDS_MAX) {
-        let _ = writeln!(text, "{}", sanitize::line(&field.path));
+        let _ = writeln!(text, "{}", sanitize::to_line(&field.path));
         for (sign, value) in [('-', &field.before), ('+', &field.after)] {
-            for line in value.iter().flat_map(lines) {
+            for line in value.iter().flat_map(value_lines) {
                 let _ = writeln!(text, "  {sign} {line}");
             }
         }
@@ -72,7 +75,7 @@ pub(crate) fn text(before: Option<&McpToolDefinition>, after: &McpToolDefinition
 }
 
 /// Finds the fields that differ. Definitions are bounded in depth where they are taken in.
-fn compare(
+fn collect_changes(
     path: &str,
     before: Option<&Value>,
     after: Option<&Value>,
@@ -85,7 +88,7 @@ fn compare(
         let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
         for name in names {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            compare(&path, before.get(name), after.get(name), changed);
+            collect_changes(&path, before.get(name), after.get(name), changed);
         }
         return;
     }
@@ -94,13 +97,13 @@ fn compare(
 }
 
 /// A value in lines that are harmless to show.
-fn lines(value: &Value) -> Vec<String> {
+fn value_lines(value: &Value) -> Vec<String> {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let text = sanitize::shortened(&text, FIELD_CHARS_MAX);
-    text.lines().map(sanitize::harmless).collect()
+    let text = sanitize::truncate(&text, FIELD_CHARS_MAX);
+    text.lines().map(sanitize::replace_unsafe_chars).collect()
 }
 
 #[cfg(test)]
@@ -116,7 +119,7 @@ mod tests {
     #[track_caller]
     fn check(before: Option<Value>, after: Value, expected: &str) {
         let before = before.map(definition);
-        assert_eq!(text(before.as_ref(), &definition(after)), expected);
+        assert_eq!(render_changes(before.as_ref(), &definition(after)), expected);
     }
 
     #[test]
@@ -158,7 +161,7 @@ mod tests {
                 (0..100).map(|n| (format!("f{n}"), json!(text.repeat(9_000)))).collect();
             definition(json!({"name": "t", "input_schema": fields}))
         };
-        let said = text(Some(&wide("a")), &wide("b"));
+        let said = render_changes(Some(&wide("a")), &wide("b"));
         assert!(said.ends_with("and 60 fields more\n"), "{}", said.len());
         assert!(said.len() < 2 * FIELDS_MAX * (FIELD_CHARS_MAX + 100), "{}", said.len());
     }

@@ -51,12 +51,12 @@ pub(crate) struct ToolClaims {
 
 impl ToolClaims {
     /// The claims in words, for a person; empty when there is none.
-    pub(crate) fn words(&self) -> String {
-        self.list().join(", ")
+    pub(crate) fn to_text(&self) -> String {
+        self.labels().join(", ")
     }
 
     /// The same one by one.
-    pub(crate) fn list(&self) -> Vec<&'static str> {
+    pub(crate) fn labels(&self) -> Vec<&'static str> {
         let claim = |claim: Option<bool>, yes: &'static str, no: &'static str| {
             claim.map(|claim| if claim { yes } else { no })
         };
@@ -71,7 +71,7 @@ impl ToolClaims {
 }
 
 impl McpToolDefinition {
-    fn of(tool: Tool) -> Self {
+    fn from_tool(tool: Tool) -> Self {
         let annotations = tool.annotations.unwrap_or_default();
         let object = |schema: std::sync::Arc<Map<String, Value>>| {
             Value::Object(std::sync::Arc::unwrap_or_clone(schema))
@@ -95,22 +95,22 @@ impl McpToolDefinition {
     /// matter.
     pub(crate) fn hash(&self) -> String {
         let facts = serde_json::to_value(self).unwrap_or_default();
-        sha256(in_order(&facts).to_string().as_bytes())
+        sha256(sort_fields(&facts).to_string().as_bytes())
     }
 
     /// Its description for a model.
-    pub(crate) fn described(&self) -> String {
+    pub(crate) fn model_description(&self) -> String {
         let text = self.description.as_deref().or(self.title.as_deref()).unwrap_or_default();
-        sanitize::shortened(text, DESCRIPTION_CHARS_MAX)
+        sanitize::truncate(text, DESCRIPTION_CHARS_MAX)
     }
 
     /// Brings its input schema into the form the pipeline needs; otherwise, why it is unfit.
-    fn vet(&mut self) -> Result<(), String> {
+    fn validate_schema(&mut self) -> Result<(), String> {
         foreign_schema::vet_input(&mut self.input_schema)
             .map_err(|why| format!("its input schema {why}"))?;
         // What it says of its results is of use only if it can be checked.
         self.output_schema =
-            self.output_schema.take().filter(|schema| foreign_schema::fit(schema).is_ok());
+            self.output_schema.take().filter(|schema| foreign_schema::check_usable(schema).is_ok());
         Ok(())
     }
 
@@ -152,23 +152,23 @@ pub(crate) enum ListingDemand {
 
 impl ToolListingBuilder {
     /// Takes the tools of a page.
-    pub(crate) fn take(&mut self, page: Vec<Tool>) -> ListingDemand {
+    pub(crate) fn add_page(&mut self, page: Vec<Tool>) -> ListingDemand {
         for tool in page {
             if self.seen == TOOLS_MAX || self.bytes >= LISTING_BYTES_MAX {
-                self.stopped(&format!(
+                self.note_cut(&format!(
                     "it lists more than {TOOLS_MAX} tools or {} MB of them; the rest is left out",
                     LISTING_BYTES_MAX / 1024 / 1024
                 ));
                 return ListingDemand::NoMore;
             }
             self.seen += 1;
-            self.add(McpToolDefinition::of(tool));
+            self.add(McpToolDefinition::from_tool(tool));
         }
         ListingDemand::More
     }
 
     /// Notes that something was left out; the first note stays.
-    pub(crate) fn stopped(&mut self, why: &str) {
+    pub(crate) fn note_cut(&mut self, why: &str) {
         self.listing.cut.get_or_insert_with(|| why.to_owned());
     }
 
@@ -177,7 +177,7 @@ impl ToolListingBuilder {
         if self.refused.contains_key(&name) {
             return;
         }
-        if let Err(why) = tool.vet() {
+        if let Err(why) = tool.validate_schema() {
             self.refuse(name, why);
             return;
         }
@@ -196,7 +196,7 @@ impl ToolListingBuilder {
     }
 
     fn refuse(&mut self, name: String, why: String) {
-        // All of them are remembered, so that none comes back; `take` bounds how many.
+        // All of them are remembered, so that none comes back; `add_page` bounds how many.
         self.refused.insert(name, why);
     }
 
@@ -204,8 +204,8 @@ impl ToolListingBuilder {
     pub(crate) fn finish(self, malformed: Vec<QuarantinedTool>) -> ToolListing {
         let Self { mut listing, refused, .. } = self;
         let refused = refused.into_iter().map(|(tool, reason)| QuarantinedTool {
-            tool: sanitize::line(&tool),
-            reason: sanitize::shortened(&reason, 300),
+            tool: sanitize::to_line(&tool),
+            reason: sanitize::truncate(&reason, 300),
         });
         listing.quarantined = refused.chain(malformed).take(QUARANTINED_MAX).collect();
         listing
@@ -214,7 +214,7 @@ impl ToolListingBuilder {
 
 /// Roughly what a model pays to be shown a tool, in tokens: a quarter of the bytes of its name,
 /// description and schema. It is an estimate; tokenisers differ.
-pub(crate) fn tokens(name: &str, description: &str, schema: &Value) -> usize {
+pub(crate) fn estimate_tokens(name: &str, description: &str, schema: &Value) -> usize {
     (name.len() + description.len() + json_size(schema)).div_ceil(4)
 }
 
@@ -225,14 +225,14 @@ fn json_size(value: &Value) -> usize {
 
 /// The same value with the fields of its objects sorted by name. Definitions are at most
 /// [`zero_runtime::schema::DEPTH_MAX`] deep, and a bit.
-fn in_order(value: &Value) -> Value {
+fn sort_fields(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let sorted: BTreeMap<&String, Value> =
-                fields.iter().map(|(name, field)| (name, in_order(field))).collect();
+                fields.iter().map(|(name, field)| (name, sort_fields(field))).collect();
             json!(sorted)
         }
-        Value::Array(items) => Value::Array(items.iter().map(in_order).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(sort_fields).collect()),
         other => other.clone(),
     }
 }
@@ -248,7 +248,7 @@ mod tests {
     #[track_caller]
     fn check(schema: Value, expected: &str) {
         let mut builder = ToolListingBuilder::default();
-        builder.take(vec![tool("bad", schema), tool("good", json!({"type": "object"}))]);
+        builder.add_page(vec![tool("bad", schema), tool("good", json!({"type": "object"}))]);
         let listing = builder.finish(vec![]);
         assert!(listing.tools.contains_key("good"), "its neighbour works");
         let shown = match &listing.quarantined[..] {
@@ -326,7 +326,7 @@ mod tests {
             (vec![one(), other(), one()], false),
         ] {
             let mut builder = ToolListingBuilder::default();
-            builder.take(tools);
+            builder.add_page(tools);
             let listing = builder.finish(vec![]);
             assert_eq!(listing.tools.contains_key("a"), kept);
             assert_eq!(listing.quarantined.len(), usize::from(!kept));
@@ -337,9 +337,9 @@ mod tests {
     fn what_was_put_aside_stays_so_however_much_is() {
         let mut builder = ToolListingBuilder::default();
         let bad = |n: usize| tool(&format!("bad{n}"), json!({"type": "string"}));
-        builder.take((0..QUARANTINED_MAX + 5).map(bad).collect());
+        builder.add_page((0..QUARANTINED_MAX + 5).map(bad).collect());
         let versions = [json!({"title": "1"}), json!({"title": "2"}), json!({"title": "3"})];
-        builder.take(versions.into_iter().map(|schema| tool("twice", schema)).collect());
+        builder.add_page(versions.into_iter().map(|schema| tool("twice", schema)).collect());
         let listing = builder.finish(vec![]);
         assert!(listing.tools.is_empty(), "{:?}", listing.tools.keys());
         assert_eq!(listing.quarantined.len(), QUARANTINED_MAX);
@@ -351,14 +351,14 @@ mod tests {
         let page = |from: usize| {
             (from..from + 600).map(|n| tool(&format!("t{n}"), json!({}))).collect::<Vec<_>>()
         };
-        assert_eq!(builder.take(page(0)), ListingDemand::More);
-        assert_eq!(builder.take(page(600)), ListingDemand::NoMore);
+        assert_eq!(builder.add_page(page(0)), ListingDemand::More);
+        assert_eq!(builder.add_page(page(600)), ListingDemand::NoMore);
         let listing = builder.finish(vec![]);
         assert_eq!(listing.tools.len(), TOOLS_MAX);
         assert!(listing.cut.unwrap().starts_with("it lists more than 1000 tools"));
         let mut builder = ToolListingBuilder::default();
         let large = |n: usize| tool(&format!("t{n}"), json!({"description": "x".repeat(60_000)}));
-        assert_eq!(builder.take((0..100).map(large).collect()), ListingDemand::NoMore);
+        assert_eq!(builder.add_page((0..100).map(large).collect()), ListingDemand::NoMore);
         assert!(builder.finish(vec![]).tools.len() < 80);
     }
 
@@ -366,7 +366,7 @@ mod tests {
     fn a_definition_is_another_when_it_says_something_else() {
         let definition = |text: &str| {
             let tool: Tool = serde_json::from_str(text).unwrap();
-            McpToolDefinition::of(tool).hash()
+            McpToolDefinition::from_tool(tool).hash()
         };
         let first = definition(
             r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}}"#,

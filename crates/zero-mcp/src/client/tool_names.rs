@@ -1,4 +1,4 @@
-//! The names that tools of servers have here: `alias__tool`, as [`ToolName::namespaced`] makes them.
+//! The names that tools of servers have here: `alias__tool`, as [`ToolName::from_namespaced`] makes them.
 //!
 //! They depend on the tool alone, whatever else its server lists and in whatever order: what a
 //! person allowed by name stays allowed to that tool. Names that a server made to clash are found
@@ -17,11 +17,11 @@ const OWN_NAME_BYTES_MAX: usize = 256;
 /// The names here of the tools that a server calls `own`, in their order; otherwise, why one can
 /// have none. Of two that would have the same, the one whose own name it is has it, and where there
 /// is none the first by its own name.
-pub(crate) fn names<'a>(
+pub(crate) fn assign_names<'a>(
     alias: &ServerAlias,
     own: impl IntoIterator<Item = &'a str>,
 ) -> Vec<Result<ToolName, String>> {
-    let named: Vec<_> = own.into_iter().map(|own| (own, name(alias, own))).collect();
+    let named: Vec<_> = own.into_iter().map(|own| (own, build_name(alias, own))).collect();
     let is_own = |name: &ToolName, own: &str| {
         name.as_str().strip_prefix(alias.as_str()).and_then(|rest| rest.strip_prefix("__"))
             == Some(own)
@@ -39,7 +39,7 @@ pub(crate) fn names<'a>(
         match holders.get(&name) {
             Some(holder) if *holder != own => Err(format!(
                 "its name here would be `{name}`, as that of {}",
-                sanitize::quoted(holder)
+                sanitize::to_quoted_line(holder)
             )),
             _ => Ok(name),
         }
@@ -47,11 +47,11 @@ pub(crate) fn names<'a>(
     settled.collect()
 }
 
-fn name(alias: &ServerAlias, own: &str) -> Result<ToolName, String> {
+fn build_name(alias: &ServerAlias, own: &str) -> Result<ToolName, String> {
     if own.is_empty() || own.len() > OWN_NAME_BYTES_MAX {
         return Err(format!("its name has {} bytes, not 1 to {OWN_NAME_BYTES_MAX}", own.len()));
     }
-    ToolName::namespaced(alias.as_str(), own).map_err(|error| error.to_string())
+    ToolName::from_namespaced(alias.as_str(), own).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     #[track_caller]
     fn check(own: &[&str], expected: &[&str]) {
         let alias = ServerAlias::new("git-hub").unwrap();
-        let said: Vec<String> = names(&alias, own.iter().copied())
+        let said: Vec<String> = assign_names(&alias, own.iter().copied())
             .into_iter()
             .map(|name| name.map_or_else(|why| why, |name| name.to_string()))
             .collect();
@@ -79,7 +79,7 @@ mod tests {
             &["its name has 0 bytes, not 1 to 256", "its name has 257 bytes, not 1 to 256"],
         );
         let alias = ServerAlias::new("a".repeat(ServerAlias::LEN_MAX)).unwrap();
-        let name = name(&alias, &longest).unwrap();
+        let name = build_name(&alias, &longest).unwrap();
         assert_eq!(name.as_str().len(), ToolName::LEN_MAX);
     }
 

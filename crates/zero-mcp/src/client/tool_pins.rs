@@ -57,9 +57,9 @@ pub(crate) struct PinSnapshot(Option<PinFile>);
 
 impl PinSnapshot {
     /// How the definition of a tool stands. Where the pins could not be read it counts as changed.
-    pub(crate) fn standing(&self, tool: &str, hash: &str) -> PinState {
+    pub(crate) fn pin_state(&self, tool: &str, hash: &str) -> PinState {
         let Some(pinned) = &self.0 else { return PinState::Changed };
-        match pinned.tools.get(&key(tool)) {
+        match pinned.tools.get(&hash_key(tool)) {
             None if pinned.tools.len() < PINS_MAX => PinState::New,
             Some(pin) if pin == hash => PinState::Same,
             _ => PinState::Changed,
@@ -88,8 +88,7 @@ impl ToolPins {
     /// Those of a server under this name. Where it runs and with which secrets does not matter.
     pub(crate) fn new(state: &StateDir, alias: &ServerAlias, reach: &ServerTransport) -> Self {
         let state = state.child("pins");
-        let key =
-            json!([alias.as_str(), ServerIdentity::of_what_it_is(reach).as_str()]).to_string();
+        let key = json!([alias.as_str(), ServerIdentity::from_target(reach).as_str()]).to_string();
         let mut name = sha256(key.as_bytes());
         name.truncate(32);
         let file = ConfigFile::Own(state.path().join(format!("{name}.json")));
@@ -98,12 +97,12 @@ impl ToolPins {
     }
 
     /// How the definition of a tool stands.
-    pub(crate) fn standing(&self, tool: &str, hash: &str) -> PinState {
-        self.known().standing(tool, hash)
+    pub(crate) fn pin_state(&self, tool: &str, hash: &str) -> PinState {
+        self.snapshot().pin_state(tool, hash)
     }
 
     /// All that is pinned now.
-    pub(crate) fn known(&self) -> PinSnapshot {
+    pub(crate) fn snapshot(&self) -> PinSnapshot {
         let known = self.load().inspect_err(|error| {
             tracing::warn!(%error, "what was approved of a server is not known");
         });
@@ -111,7 +110,7 @@ impl ToolPins {
     }
 
     /// What is wrong with the pins, for a person.
-    pub(crate) fn fault(&self) -> Option<String> {
+    pub(crate) fn load_error(&self) -> Option<String> {
         self.load().err().map(|error| error.to_string())
     }
 
@@ -121,32 +120,34 @@ impl ToolPins {
         &self,
         tools: impl IntoIterator<Item = &'a McpToolDefinition>,
     ) -> Result<(), PinError> {
-        let _lock = config_file::lock(&self.state, LOCK).map_err(|error| self.failed(error))?;
+        let _lock = config_file::lock(&self.state, LOCK).map_err(|error| self.file_error(error))?;
         let mut pinned = self.load()?;
-        let mut seen = self.seen();
+        let mut seen = self.stored_definitions();
         for tool in tools {
-            let key = key(&tool.name);
+            let key = hash_key(&tool.name);
             if pinned.tools.len() < PINS_MAX || pinned.tools.contains_key(&key) {
                 pinned.tools.insert(key.clone(), tool.hash());
                 seen.insert(key, tool.clone());
             }
         }
         let bytes = serde_json::to_vec(&pinned).unwrap_or_default();
-        self.file.write(&bytes).map_err(|error| self.failed(error))?;
-        if let Err(error) = self.seen.write(&bounded(seen)) {
+        self.file.write(&bytes).map_err(|error| self.file_error(error))?;
+        if let Err(error) = self.seen.write(&encode_bounded(seen)) {
             tracing::warn!(%error, "what was approved of a server could not be kept to be shown");
         }
         Ok(())
     }
 
     /// The definition of a tool that was pinned, where it was kept.
-    pub(crate) fn approved(&self, tool: &str) -> Option<McpToolDefinition> {
-        let hash = self.load().ok()?.tools.remove(&key(tool))?;
-        self.seen().remove(&key(tool)).filter(|kept| kept.name == tool && kept.hash() == hash)
+    pub(crate) fn approved_definition(&self, tool: &str) -> Option<McpToolDefinition> {
+        let hash = self.load().ok()?.tools.remove(&hash_key(tool))?;
+        self.stored_definitions()
+            .remove(&hash_key(tool))
+            .filter(|kept| kept.name == tool && kept.hash() == hash)
     }
 
     /// The definitions that are kept, as far as they can be read.
-    fn seen(&self) -> BTreeMap<String, McpToolDefinition> {
+    fn stored_definitions(&self) -> BTreeMap<String, McpToolDefinition> {
         let bytes = self.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).ok().flatten();
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
@@ -155,31 +156,31 @@ impl ToolPins {
         match self.file.read(FILE_BYTES_MAX) {
             Ok(None) => Ok(PinFile::default()),
             Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| PinError::Damaged {
-                path: self.shown(),
+                path: self.display_path(),
                 error: error.to_string(),
             }),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.file_error(error)),
         }
     }
 
-    fn failed(&self, error: ConfigFileError) -> PinError {
-        PinError::File { path: self.shown(), error }
+    fn file_error(&self, error: ConfigFileError) -> PinError {
+        PinError::File { path: self.display_path(), error }
     }
 
-    fn shown(&self) -> String {
+    fn display_path(&self) -> String {
         self.file.path().display().to_string()
     }
 }
 
 /// A server's own name for a tool may be anything; its hash is short and plain.
-fn key(tool: &str) -> String {
+fn hash_key(tool: &str) -> String {
     let mut hash = sha256(tool.as_bytes());
     hash.truncate(32);
     hash
 }
 
 /// As many definitions as may be kept, as JSON.
-fn bounded(definitions: BTreeMap<String, McpToolDefinition>) -> Vec<u8> {
+fn encode_bounded(definitions: BTreeMap<String, McpToolDefinition>) -> Vec<u8> {
     let mut left = DEFINITIONS_BYTES_MAX;
     let mut kept = BTreeMap::new();
     for (key, definition) in definitions {
@@ -203,7 +204,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn pins(state: &StateDir, alias: &str, url: &str) -> ToolPins {
+    fn open_pins(state: &StateDir, alias: &str, url: &str) -> ToolPins {
         let endpoint = HttpEndpoint {
             url: url::Url::parse(url).unwrap(),
             headers: vec![],
@@ -216,22 +217,22 @@ mod tests {
     fn a_definition_is_pinned_to_its_server_and_its_name() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
-        let ours = pins(&state, "a", "https://a.b/");
+        let ours = open_pins(&state, "a", "https://a.b/");
         let (one, two) = (tool("t", "1"), tool("t", "2"));
-        assert_eq!(ours.standing("t", &one.hash()), PinState::New);
+        assert_eq!(ours.pin_state("t", &one.hash()), PinState::New);
         ours.pin([&one]).unwrap();
         for (pins, tool, hash, expected) in [
-            (pins(&state, "a", "https://a.b/"), "t", one.hash(), PinState::Same),
-            (pins(&state, "a", "https://a.b/"), "t", two.hash(), PinState::Changed),
-            (pins(&state, "a", "https://a.b/"), "u", one.hash(), PinState::New),
-            (pins(&state, "b", "https://a.b/"), "t", two.hash(), PinState::New),
-            (pins(&state, "a", "https://a.b/x"), "t", two.hash(), PinState::New),
+            (open_pins(&state, "a", "https://a.b/"), "t", one.hash(), PinState::Same),
+            (open_pins(&state, "a", "https://a.b/"), "t", two.hash(), PinState::Changed),
+            (open_pins(&state, "a", "https://a.b/"), "u", one.hash(), PinState::New),
+            (open_pins(&state, "b", "https://a.b/"), "t", two.hash(), PinState::New),
+            (open_pins(&state, "a", "https://a.b/x"), "t", two.hash(), PinState::New),
         ] {
-            assert_eq!(pins.standing(tool, &hash), expected, "{tool} {hash}");
+            assert_eq!(pins.pin_state(tool, &hash), expected, "{tool} {hash}");
         }
         ours.pin([&two]).unwrap();
-        assert_eq!(ours.standing("t", &two.hash()), PinState::Same);
-        assert_eq!(ours.standing("t", &one.hash()), PinState::Changed);
+        assert_eq!(ours.pin_state("t", &two.hash()), PinState::Same);
+        assert_eq!(ours.pin_state("t", &one.hash()), PinState::Changed);
     }
 
     #[test]
@@ -243,7 +244,7 @@ mod tests {
             let alias = ServerAlias::new("a").unwrap();
             ToolPins::new(&state, &alias, &first).pin([&tool("t", "1")]).unwrap();
             let later = ToolPins::new(&state, &alias, &second);
-            assert_eq!(later.standing("t", &tool("t", "2").hash()), expected, "{second:?}");
+            assert_eq!(later.pin_state("t", &tool("t", "2").hash()), expected, "{second:?}");
         }
         let launch = |argument: &str, token: &str, folder: &str| {
             ServerTransport::Command(ServerLaunch {
@@ -275,25 +276,30 @@ mod tests {
     #[test]
     fn what_was_approved_is_kept_to_be_shown_and_counts_for_nothing_else() {
         let temp = tempfile::tempdir().unwrap();
-        let pins = pins(&StateDir::new(temp.path()), "a", "https://a.b/");
-        assert_eq!(pins.approved("t"), None);
+        let pins = open_pins(&StateDir::new(temp.path()), "a", "https://a.b/");
+        assert_eq!(pins.approved_definition("t"), None);
         let huge = tool("huge", &"x".repeat(DEFINITION_BYTES_MAX));
         pins.pin([&tool("t", "1"), &tool("u", "1"), &huge]).unwrap();
-        assert_eq!(pins.approved("t"), Some(tool("t", "1")));
-        assert_eq!((pins.approved("v"), pins.approved("huge")), (None, None));
-        assert_eq!(pins.standing("huge", &huge.hash()), PinState::Same);
+        assert_eq!(pins.approved_definition("t"), Some(tool("t", "1")));
+        assert_eq!((pins.approved_definition("v"), pins.approved_definition("huge")), (None, None));
+        assert_eq!(pins.pin_state("huge", &huge.hash()), PinState::Same);
         // Another definition in the place of the one that was pinned is none.
-        let forged = BTreeMap::from([(key("t"), tool("t", "2")), (key("u"), tool("u", "1"))]);
-        pins.seen.write(&bounded(forged)).unwrap();
-        assert_eq!((pins.approved("t"), pins.approved("u")), (None, Some(tool("u", "1"))));
+        let forged =
+            BTreeMap::from([(hash_key("t"), tool("t", "2")), (hash_key("u"), tool("u", "1"))]);
+        pins.seen.write(&encode_bounded(forged)).unwrap();
+        assert_eq!(
+            (pins.approved_definition("t"), pins.approved_definition("u")),
+            (None, Some(tool("u", "1")))
+        );
         pins.seen.write(b"{").unwrap();
-        assert_eq!(pins.approved("u"), None);
-        assert_eq!(pins.standing("u", &tool("u", "1").hash()), PinState::Same);
+        assert_eq!(pins.approved_definition("u"), None);
+        assert_eq!(pins.pin_state("u", &tool("u", "1").hash()), PinState::Same);
         // However many there are, the file stays one that can be read.
         let many: Vec<_> = (0..100).map(|n| tool(&n.to_string(), &"x".repeat(60_000))).collect();
         pins.pin(&many).unwrap();
         assert!(pins.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).is_ok());
-        let kept = many.iter().filter(|tool| pins.approved(&tool.name).is_some()).count();
+        let kept =
+            many.iter().filter(|tool| pins.approved_definition(&tool.name).is_some()).count();
         assert!((50..100).contains(&kept), "{kept}");
     }
 
@@ -301,12 +307,12 @@ mod tests {
     fn damaged_pins_ask_about_everything_and_stay() {
         for text in ["", "{", "[]", r#"{"tools": {}, "all": true}"#] {
             let temp = tempfile::tempdir().unwrap();
-            let pins = pins(&StateDir::new(temp.path()), "a", "https://a.b/");
+            let pins = open_pins(&StateDir::new(temp.path()), "a", "https://a.b/");
             pins.file.write(text.as_bytes()).unwrap();
-            assert_eq!(pins.standing("t", "1"), PinState::Changed, "{text}");
+            assert_eq!(pins.pin_state("t", "1"), PinState::Changed, "{text}");
             assert!(pins.pin([&tool("t", "1")]).unwrap_err().to_string().contains("is damaged"));
-            assert!(pins.fault().unwrap().contains("remove it"));
-            assert_eq!(pins.standing("t", "1"), PinState::Changed, "{text}");
+            assert!(pins.load_error().unwrap().contains("remove it"));
+            assert_eq!(pins.pin_state("t", "1"), PinState::Changed, "{text}");
         }
     }
 }

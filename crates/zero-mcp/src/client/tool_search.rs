@@ -18,7 +18,7 @@ use zero_sandbox::Workspace;
 use super::sanitize;
 
 /// Tools that are returned when nobody says how many.
-const LIMIT: usize = 5;
+const LIMIT_DEFAULT: usize = 5;
 /// Most that are.
 const LIMIT_MAX: usize = 20;
 /// Most words of a search.
@@ -74,7 +74,7 @@ impl Tool for ToolSearch {
     type Plan = ToolSearchPlan;
     const NAME: &'static str = "ToolSearch";
 
-    fn about(&self) -> ToolInfo {
+    fn info(&self) -> ToolInfo {
         ToolInfo {
             display_name: "Find tools",
             category: ToolCategory::External,
@@ -86,9 +86,9 @@ impl Tool for ToolSearch {
         }
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("shows more tools to the model, and changes nothing else")
-            .within([ToolBound::count("tools that are found", LIMIT_MAX)])
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("shows more tools to the model, and changes nothing else")
+            .with_bounds([ToolBound::count("tools that are found", LIMIT_MAX)])
     }
 
     fn plan(
@@ -96,12 +96,12 @@ impl Tool for ToolSearch {
         args: ToolSearchArgs,
         _workspace: &Workspace,
     ) -> Result<ToolSearchPlan, ToolError> {
-        let limit = args.limit.map_or(LIMIT, |limit| limit as usize).clamp(1, LIMIT_MAX);
+        let limit = args.limit.map_or(LIMIT_DEFAULT, |limit| limit as usize).clamp(1, LIMIT_MAX);
         Ok(ToolSearchPlan { query: args.query, limit })
     }
 
     fn describe(&self, plan: &ToolSearchPlan) -> CallDescription {
-        let title = format!("Find tools for {}", sanitize::quoted(&plan.query));
+        let title = format!("Find tools for {}", sanitize::to_quoted_line(&plan.query));
         CallDescription { title, locations: Vec::new() }
     }
 
@@ -116,21 +116,21 @@ impl Tool for ToolSearch {
     ) -> Result<ToolReply<ToolSearchOutput>, ToolError> {
         let registry = self.registry.upgrade();
         let tools = registry.as_ref().map(|registry| registry.list()).unwrap_or_default();
-        let tools: Vec<_> = tools.into_iter().filter(|tool| is_remote(tool)).collect();
-        let best = ranked(&tools, &plan.query, plan.limit);
+        let tools: Vec<_> = tools.into_iter().filter(|tool| is_mcp_tool(tool)).collect();
+        let best = rank_tools(&tools, &plan.query, plan.limit);
         let names: Vec<ToolName> = best.iter().map(|tool| tool.tool.spec().name.clone()).collect();
         if let Some(registry) = &registry {
             registry.reveal(&names);
         }
-        let found: Vec<FoundTool> = best.iter().map(|tool| found(tool)).collect();
+        let found: Vec<FoundTool> = best.iter().map(|tool| to_found_tool(tool)).collect();
         let text = match &found[..] {
             [] => format!(
                 "No tool matches {}. There are {} tools of these MCP servers: {}. Try other words, or the name of a server.",
-                sanitize::quoted(&plan.query),
+                sanitize::to_quoted_line(&plan.query),
                 tools.len(),
                 self.servers.join(", ")
             ),
-            found => found.iter().map(described).collect::<Vec<_>>().join("\n\n"),
+            found => found.iter().map(describe_tool).collect::<Vec<_>>().join("\n\n"),
         };
         let summary = match names.len() {
             0 => "Nothing was found".to_owned(),
@@ -148,11 +148,11 @@ impl Tool for ToolSearch {
     }
 }
 
-fn is_remote(tool: &RegisteredTool) -> bool {
+fn is_mcp_tool(tool: &RegisteredTool) -> bool {
     tool.source.starts_with("mcp:")
 }
 
-fn found(tool: &RegisteredTool) -> FoundTool {
+fn to_found_tool(tool: &RegisteredTool) -> FoundTool {
     let spec = tool.tool.spec();
     FoundTool {
         name: spec.name.to_string(),
@@ -161,14 +161,18 @@ fn found(tool: &RegisteredTool) -> FoundTool {
     }
 }
 
-fn described(tool: &FoundTool) -> String {
+fn describe_tool(tool: &FoundTool) -> String {
     format!("{}: {}\ninput schema: {}", tool.name, tool.description, tool.input_schema)
 }
 
 /// The tools that match, best first. A word counts most in the name of a tool, less in its
 /// description, least in the names of its parameters; those that have more of the words come first.
-fn ranked(tools: &[Arc<RegisteredTool>], query: &str, limit: usize) -> Vec<Arc<RegisteredTool>> {
-    let wanted = words(query);
+fn rank_tools(
+    tools: &[Arc<RegisteredTool>],
+    query: &str,
+    limit: usize,
+) -> Vec<Arc<RegisteredTool>> {
+    let wanted = split_words(query);
     let exact = query.trim().to_lowercase();
     let mut scored: Vec<(u32, &Arc<RegisteredTool>)> = tools
         .iter()
@@ -183,7 +187,7 @@ fn ranked(tools: &[Arc<RegisteredTool>], query: &str, limit: usize) -> Vec<Arc<R
 fn score(tool: &RegisteredTool, wanted: &BTreeSet<String>, exact: &str) -> u32 {
     let spec = tool.tool.spec();
     let name = spec.name.as_str().to_lowercase();
-    let in_name = words(&name);
+    let in_name = split_words(&name);
     let description = spec.description.to_lowercase();
     let properties = spec.input_schema.get("properties").and_then(Value::as_object);
     let parameters: String = properties
@@ -203,7 +207,7 @@ fn score(tool: &RegisteredTool, wanted: &BTreeSet<String>, exact: &str) -> u32 {
 }
 
 /// The words of a text, in lower case: `createIssue` and `create_issue` are two each.
-fn words(text: &str) -> BTreeSet<String> {
+fn split_words(text: &str) -> BTreeSet<String> {
     let mut spaced = String::with_capacity(text.len() + 8);
     let mut was_lower = false;
     for c in text.chars() {
@@ -227,7 +231,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let words = words(text);
+        let words = split_words(text);
         assert_eq!(words.iter().map(String::as_str).collect::<Vec<_>>(), expected, "{text:?}");
     }
 

@@ -51,7 +51,7 @@ pub(super) enum ChoiceStyle {
 
 impl ElicitationSupport {
     /// What a client of this version can be asked that declared these.
-    pub(super) fn of(
+    pub(super) fn from_capabilities(
         version: Option<&ProtocolVersion>,
         capabilities: Option<&ClientCapabilities>,
     ) -> Self {
@@ -64,7 +64,7 @@ impl ElicitationSupport {
     }
 
     /// Whether it can be asked anything.
-    pub(super) fn asks(self) -> bool {
+    pub(super) fn can_elicit(self) -> bool {
         self.forms || self.pages
     }
 }
@@ -95,31 +95,31 @@ impl McpCallRouter {
     }
 
     /// Opens the line of a call; it stays for as long as the end is kept.
-    pub(super) fn open(
+    pub(super) fn open_route(
         self: &Arc<Self>,
         call: CallId,
         reach: ElicitationSupport,
     ) -> McpCallRouteReceiver {
         let (questions, asked) = mpsc::channel(QUESTIONS_WAITING_MAX);
         let (news, heard) = watch::channel(String::new());
-        self.lines().insert(call.clone(), Arc::new(McpCallRoute { reach, questions, news }));
+        self.routes().insert(call.clone(), Arc::new(McpCallRoute { reach, questions, news }));
         let entry = McpCallRouteGuard { board: Arc::clone(self), call };
         McpCallRouteReceiver { questions: asked, news: heard, _entry: entry }
     }
 
     /// The line of a call that runs.
-    pub(super) fn line(&self, call: &CallId) -> Option<Arc<McpCallRoute>> {
-        self.lines().get(call).cloned()
+    pub(super) fn route(&self, call: &CallId) -> Option<Arc<McpCallRoute>> {
+        self.routes().get(call).cloned()
     }
 
     /// The only line there is, for a question that does not say which call it is about.
-    pub(super) fn only_line(&self) -> Option<Arc<McpCallRoute>> {
-        let lines = self.lines();
+    pub(super) fn only_route(&self) -> Option<Arc<McpCallRoute>> {
+        let lines = self.routes();
         let mut all = lines.values();
         all.next().filter(|_| lines.len() == 1).cloned()
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<CallId, Arc<McpCallRoute>>> {
+    fn routes(&self) -> MutexGuard<'_, HashMap<CallId, Arc<McpCallRoute>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,7 +138,7 @@ impl McpCallRoute {
 
 impl Drop for McpCallRouteGuard {
     fn drop(&mut self) {
-        self.board.lines().remove(&self.call);
+        self.board.routes().remove(&self.call);
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     fn check(version: &str, capabilities: &str, forms: bool, pages: bool, choices: ChoiceStyle) {
         let version: ProtocolVersion = serde_json::from_value(version.into()).unwrap();
         let declared: ClientCapabilities = serde_json::from_str(capabilities).unwrap();
-        let reach = ElicitationSupport::of(Some(&version), Some(&declared));
+        let reach = ElicitationSupport::from_capabilities(Some(&version), Some(&declared));
         assert_eq!(reach, ElicitationSupport { forms, pages, choices }, "{version} {capabilities}");
     }
 
@@ -172,15 +172,17 @@ mod tests {
         let board = McpCallRouter::new();
         let reach = ElicitationSupport { forms: true, pages: false, choices: ChoiceStyle::Titled };
         let call = CallId::from_bits(1);
-        let end = board.open(call.clone(), reach);
-        let line = board.line(&call).unwrap();
-        assert!(board.only_line().is_some());
-        let second = board.open(CallId::from_bits(2), reach);
-        assert!(board.only_line().is_none(), "nobody knows which of two is meant");
+        let end = board.open_route(call.clone(), reach);
+        let line = board.route(&call).unwrap();
+        assert!(board.only_route().is_some());
+        let second = board.open_route(CallId::from_bits(2), reach);
+        assert!(board.only_route().is_none(), "nobody knows which of two is meant");
         drop((end, second));
-        assert!(board.line(&call).is_none());
-        let params =
-            super::super::mcp_approver::form("?", ElicitationSchema::new(Default::default()));
+        assert!(board.route(&call).is_none());
+        let params = super::super::mcp_approver::form_request(
+            "?",
+            ElicitationSchema::new(Default::default()),
+        );
         assert_eq!(line.ask(params).await.action, ElicitationAction::Cancel);
     }
 }

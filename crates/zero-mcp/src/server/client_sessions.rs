@@ -36,7 +36,7 @@ pub(super) struct HttpSessionMap {
 
 impl HttpSessionMap {
     /// Notes what ends the calls of a session.
-    pub(super) fn note(&self, session: &str, gone: &CancellationToken) {
+    pub(super) fn register(&self, session: &str, gone: &CancellationToken) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !clients.contains_key(session) {
             clients.retain(|_, gone| !gone.is_cancelled());
@@ -45,7 +45,7 @@ impl HttpSessionMap {
     }
 
     /// Ends the calls of a session.
-    pub(super) fn end(&self, session: &str) {
+    pub(super) fn end_session(&self, session: &str) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gone) = clients.remove(session) {
             gone.cancel();
@@ -54,7 +54,7 @@ impl HttpSessionMap {
 }
 
 /// The protocol session that a request over HTTP belongs to.
-pub(super) fn session_of(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn session_id(headers: &HeaderMap) -> Option<&str> {
     headers.get("mcp-session-id").and_then(|session| session.to_str().ok())
 }
 
@@ -68,7 +68,7 @@ impl LazySession {
         let open = || async {
             let id = SessionId::from_bits(fastrand::u128(..));
             let session = Arc::new(host.open_session(id)?);
-            sessions.keep(&session);
+            sessions.register(&session);
             Ok(session)
         };
         self.session.get_or_try_init(open).await.cloned()
@@ -76,14 +76,14 @@ impl LazySession {
 }
 
 impl OpenSessions {
-    fn keep(&self, session: &Arc<ToolHostSession>) {
+    fn register(&self, session: &Arc<ToolHostSession>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|session| session.strong_count() > 0);
         open.push(Arc::downgrade(session));
     }
 
     /// Ends all; returns when their commands are gone.
-    pub(super) fn end(&self) {
+    pub(super) fn end_all(&self) {
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         for session in open.iter().filter_map(Weak::upgrade) {
             session.end();

@@ -41,9 +41,9 @@ use crate::wire::{self, json_scan};
 /// The one path there is.
 pub const PATH: &str = "/mcp";
 /// How long nothing is taken after taking failed, as for want of file descriptors.
-const TAKE_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server does.
-const FAREWELL: Duration = Duration::from_millis(500);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 /// Where and for whom a server is there.
 pub struct McpHttpConfig {
@@ -138,7 +138,7 @@ pub async fn serve_http(
     let served = serve_sessions(
         http,
         move || McpServiceHandler::new(Arc::clone(&shared)),
-        move |session| deleted.http_sessions.end(session),
+        move |session| deleted.http_sessions.end_session(session),
     );
     let outcome = tokio::select! {
         outcome = served => outcome,
@@ -195,7 +195,7 @@ async fn serve_sessions<H: ServerHandler>(
         ended_session: Box::new(ended_session),
         ended,
     });
-    take_all(&shared, listener).await;
+    accept_connections(&shared, listener).await;
     Ok(())
 }
 
@@ -208,7 +208,10 @@ struct HttpServiceState<H> {
 }
 
 /// Takes connections until the end, and gives those there are a moment then.
-async fn take_all<H: ServerHandler>(shared: &Arc<HttpServiceState<H>>, listener: TcpListener) {
+async fn accept_connections<H: ServerHandler>(
+    shared: &Arc<HttpServiceState<H>>,
+    listener: TcpListener,
+) {
     let places = Arc::new(Semaphore::new(shared.limits.connections_max));
     let mut connections = JoinSet::new();
     let take = async {
@@ -217,13 +220,13 @@ async fn take_all<H: ServerHandler>(shared: &Arc<HttpServiceState<H>>, listener:
                 Ok((stream, from)) => {
                     let shared = Arc::clone(shared);
                     connections.spawn(async move {
-                        connection(shared, stream, from).await;
+                        serve_connection(shared, stream, from).await;
                         drop(place);
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
-                    tokio::time::sleep(TAKE_AGAIN).await;
+                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 }
             }
             while connections.try_join_next().is_some() {}
@@ -235,10 +238,10 @@ async fn take_all<H: ServerHandler>(shared: &Arc<HttpServiceState<H>>, listener:
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    let _ = timeout(FAREWELL, all_ended).await;
+    let _ = timeout(SHUTDOWN_GRACE, all_ended).await;
 }
 
-async fn connection<H: ServerHandler>(
+async fn serve_connection<H: ServerHandler>(
     shared: Arc<HttpServiceState<H>>,
     stream: TcpStream,
     from: SocketAddr,
@@ -271,32 +274,32 @@ type McpHttpReply = Response<BoxBody<Bytes, Infallible>>;
 
 impl<H: ServerHandler> HttpServiceState<H> {
     async fn answer(&self, request: Request<Incoming>) -> McpHttpReply {
-        if let Err(refusal) = self.guard.check_place(request.uri(), request.headers()) {
-            return refuse(refusal);
+        if let Err(refusal) = self.guard.check_address(request.uri(), request.headers()) {
+            return refusal_reply(refusal);
         }
-        let page = self.guard.named_origin(request.headers());
+        let page = self.guard.allowed_origin(request.headers());
         let mut reply = match page.is_some() && cors::is_preflight(&request) {
             // A browser asks beforehand, and never with the token.
-            true => cors::preflight(),
-            false => self.answer_there(request).await,
+            true => cors::preflight_reply(),
+            false => self.answer_checked(request).await,
         };
         if let Some(origin) = page {
-            cors::show_to(&mut reply, origin);
+            cors::allow_origin(&mut reply, origin);
         }
         reply
     }
 
     /// Answers a request that is addressed to us and comes from nowhere else than it may.
-    async fn answer_there(&self, request: Request<Incoming>) -> McpHttpReply {
+    async fn answer_checked(&self, request: Request<Incoming>) -> McpHttpReply {
         if let Err(refusal) = self.guard.check_token(request.headers()) {
-            return refuse(refusal);
+            return refusal_reply(refusal);
         }
         if request.uri().path() != PATH {
-            return plain(StatusCode::NOT_FOUND, "not found: the server is at /mcp");
+            return plain_reply(StatusCode::NOT_FOUND, "not found: the server is at /mcp");
         }
         let (head, body) = request.into_parts();
         let body = match head.method {
-            Method::POST => match self.read(body).await {
+            Method::POST => match self.read_body(body).await {
                 Ok(body) => body,
                 Err(reply) => return *reply,
             },
@@ -304,7 +307,7 @@ impl<H: ServerHandler> HttpServiceState<H> {
             _ => Bytes::new(),
         };
         let ends = match head.method {
-            Method::DELETE => client_sessions::session_of(&head.headers).map(str::to_owned),
+            Method::DELETE => client_sessions::session_id(&head.headers).map(str::to_owned),
             _ => None,
         };
         let reply = self.service.handle(Request::from_parts(head, Full::new(body))).await;
@@ -315,9 +318,9 @@ impl<H: ServerHandler> HttpServiceState<H> {
     }
 
     /// The whole body, within its bounds.
-    async fn read(&self, body: Incoming) -> Result<Bytes, Box<McpHttpReply>> {
+    async fn read_body(&self, body: Incoming) -> Result<Bytes, Box<McpHttpReply>> {
         let body = Limited::new(body, self.limits.body_bytes_max).collect();
-        let refuse = |status, message: &str| Err(Box::new(plain(status, message)));
+        let refuse = |status, message: &str| Err(Box::new(plain_reply(status, message)));
         match timeout(self.limits.body_time, body).await {
             Ok(Ok(body)) => {
                 let body = body.to_bytes();
@@ -339,12 +342,12 @@ impl<H: ServerHandler> HttpServiceState<H> {
     }
 }
 
-fn refuse(refusal: HttpRefusal) -> McpHttpReply {
+fn refusal_reply(refusal: HttpRefusal) -> McpHttpReply {
     tracing::warn!(reason = refusal.reason(), "refused a request");
     refusal.reply()
 }
 
-fn plain(status: StatusCode, message: &str) -> McpHttpReply {
+fn plain_reply(status: StatusCode, message: &str) -> McpHttpReply {
     let mut reply = Response::new(Full::new(Bytes::from(message.to_owned())).boxed());
     *reply.status_mut() = status;
     reply

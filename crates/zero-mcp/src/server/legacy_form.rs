@@ -30,22 +30,22 @@ type ChoiceOption = (String, String);
 
 impl LegacyForm {
     /// The same form in older words; none where there are none for it.
-    pub(super) fn of(schema: &Map<String, Value>) -> Option<Self> {
+    pub(super) fn from_schema(schema: &Map<String, Value>) -> Option<Self> {
         let fields = schema.get("properties")?.as_object()?;
         let (mut plain, mut flags) = (Map::new(), Vec::new());
         for (name, about) in fields {
             if about.get("type").and_then(Value::as_str) == Some("array") {
-                for (index, choice) in choices(about.get("items")?)?.into_iter().enumerate() {
+                for (index, choice) in read_choices(about.get("items")?)?.into_iter().enumerate() {
                     let flag = format!("{name}_{}", index + 1);
                     let is_taken = fields.contains_key(&flag) || plain.contains_key(&flag);
                     if is_taken || flags.len() >= FLAGS_MAX {
                         return None;
                     }
-                    plain.insert(flag.clone(), yes_or_no(name, about, &choice));
+                    plain.insert(flag.clone(), flag_field(name, about, &choice));
                     flags.push(ChoiceFlag { name: flag, field: name.clone(), value: choice.0 });
                 }
             } else {
-                plain.insert(name.clone(), one(about));
+                plain.insert(name.clone(), legacy_field(about));
             }
         }
         let mut schema = schema.clone();
@@ -62,7 +62,7 @@ impl LegacyForm {
 
     /// What was answered, in the words of the form as it was meant. What was not offered is left to
     /// whoever checks the values.
-    pub(super) fn values(&self, content: Value) -> Value {
+    pub(super) fn restore_values(&self, content: Value) -> Value {
         let Value::Object(mut values) = content else { return content };
         for field in &self.required {
             values.entry(field.clone()).or_insert_with(|| json!([]));
@@ -86,10 +86,10 @@ impl LegacyForm {
 }
 
 /// A field with one value.
-fn one(about: &Value) -> Value {
+fn legacy_field(about: &Value) -> Value {
     let Value::Object(about) = about else { return about.clone() };
     let mut about = about.clone();
-    if let Some(choices) = choices(&Value::Object(about.clone())) {
+    if let Some(choices) = read_choices(&Value::Object(about.clone())) {
         let (values, names): (Vec<String>, Vec<String>) = choices.into_iter().unzip();
         about.remove("oneOf");
         about.insert("enum".to_owned(), values.into());
@@ -102,7 +102,7 @@ fn one(about: &Value) -> Value {
     Value::Object(about)
 }
 
-fn yes_or_no(field: &str, about: &Value, (value, name): &ChoiceOption) -> Value {
+fn flag_field(field: &str, about: &Value, (value, name): &ChoiceOption) -> Value {
     let text = |key: &str| about.get(key).and_then(Value::as_str);
     let mut flag = json!({
         "type": "boolean",
@@ -119,7 +119,7 @@ fn yes_or_no(field: &str, about: &Value, (value, name): &ChoiceOption) -> Value 
 }
 
 /// What can be chosen; none where it is no choice.
-fn choices(about: &Value) -> Option<Vec<ChoiceOption>> {
+fn read_choices(about: &Value) -> Option<Vec<ChoiceOption>> {
     let list = |key: &str| about.get(key).and_then(Value::as_array);
     if let Some(values) = list("enum") {
         let names = list("enumNames");
@@ -143,9 +143,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn plain(fields: Value) -> LegacyForm {
+    fn legacy_form(fields: Value) -> LegacyForm {
         let form = json!({"type": "object", "properties": fields, "required": ["m", "c"]});
-        LegacyForm::of(form.as_object().unwrap()).unwrap()
+        LegacyForm::from_schema(form.as_object().unwrap()).unwrap()
     }
 
     #[test]
@@ -154,13 +154,13 @@ mod tests {
             {"const": "r", "title": "Red"}, {"const": "b"}]});
         let expected =
             json!({"type": "string", "title": "C", "enum": ["r", "b"], "enumNames": ["Red", "b"]});
-        assert_eq!(plain(json!({ "c": titled })).schema["properties"]["c"], expected);
+        assert_eq!(legacy_form(json!({ "c": titled })).schema["properties"]["c"], expected);
         for same in [
             json!({"type": "string", "maxLength": 3}),
             json!({"type": "integer", "minimum": 1}),
             json!({"type": "boolean", "default": true}),
         ] {
-            assert_eq!(plain(json!({ "c": same })).schema["properties"]["c"], same);
+            assert_eq!(legacy_form(json!({ "c": same })).schema["properties"]["c"], same);
         }
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn several_choices_are_one_yes_or_no_each_and_put_together_again() {
         let many = json!({"type": "array", "title": "Backups", "default": ["w"], "items": {"anyOf": [
             {"const": "d", "title": "Daily"}, {"const": "w", "title": "Weekly"}]}});
-        let form = plain(json!({"m": many, "c": {"type": "string"}}));
+        let form = legacy_form(json!({"m": many, "c": {"type": "string"}}));
         assert_eq!(
             form.schema["properties"],
             json!({
@@ -185,17 +185,17 @@ mod tests {
             (json!({"m_1": "yes"}), json!({"m": [], "m_1": "yes"})),
             (json!("x"), json!("x")),
         ] {
-            assert_eq!(form.values(content), expected);
+            assert_eq!(form.restore_values(content), expected);
         }
         let optional = json!({"properties": {"m": {"type": "array", "items": {"enum": ["d"]}}}});
-        let form = LegacyForm::of(optional.as_object().unwrap()).unwrap();
-        assert_eq!(form.values(json!({"m_1": false})), json!({}));
+        let form = LegacyForm::from_schema(optional.as_object().unwrap()).unwrap();
+        assert_eq!(form.restore_values(json!({"m_1": false})), json!({}));
     }
 
     #[test]
     fn what_has_no_older_words_is_not_asked() {
         let of = |fields: Value| {
-            LegacyForm::of(json!({ "properties": fields }).as_object().unwrap()).is_some()
+            LegacyForm::from_schema(json!({ "properties": fields }).as_object().unwrap()).is_some()
         };
         let many = |count: usize| {
             let values: Vec<String> = (0..count).map(|value| value.to_string()).collect();

@@ -12,7 +12,7 @@ use rmcp::model::{
     EnumSchema, JsonObject, LegacyEnumSchema, PrimitiveSchemaDefinition, SingleSelectEnumSchema,
     TitledSingleSelectEnumSchema,
 };
-use zero_core::tool_result::checklist;
+use zero_core::tool_result::render_checklist;
 use zero_core::{CommandExecution, Effect, ResultDisplay};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver};
@@ -44,24 +44,24 @@ impl Approver for McpApprover {
         "MCP client"
     }
 
-    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
-        let reachable = self.board.line(&question.call).is_some_and(|line| line.reach.forms);
-        (!reachable).then(|| how_to_allow(question))
+    fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        let reachable = self.board.route(&question.call).is_some_and(|line| line.reach.forms);
+        (!reachable).then(|| allow_hint(question))
     }
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            let Some(line) = self.board.line(&question.call) else {
+            let Some(line) = self.board.route(&question.call) else {
                 return ApprovalAnswer::RejectOnce;
             };
-            let schema = choice(&question.options(), line.reach.choices);
-            answer(question, &line.ask(form(&message(question), schema)).await)
+            let schema = choice_schema(&question.options(), line.reach.choices);
+            read_answer(question, &line.ask(form_request(&render_message(question), schema)).await)
         })
     }
 }
 
 /// A form.
-pub(super) fn form(message: &str, schema: ElicitationSchema) -> ElicitRequestParams {
+pub(super) fn form_request(message: &str, schema: ElicitationSchema) -> ElicitRequestParams {
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: message.to_owned(),
@@ -70,17 +70,17 @@ pub(super) fn form(message: &str, schema: ElicitationSchema) -> ElicitRequestPar
 }
 
 /// What the person chose. Anything but an answer that was offered is a no.
-fn answer(question: &ApprovalQuestion, result: &ElicitResult) -> ApprovalAnswer {
+fn read_answer(question: &ApprovalQuestion, result: &ElicitResult) -> ApprovalAnswer {
     let chosen = match result.action {
         ElicitationAction::Accept => result.content.as_ref().and_then(|content| content.get(FIELD)),
         _ => None,
     };
     let chosen = chosen.and_then(|id| id.as_str()).and_then(ApprovalAnswer::from_id);
-    chosen.filter(|answer| question.offers(*answer)).unwrap_or(ApprovalAnswer::RejectOnce)
+    chosen.filter(|answer| question.has_option(*answer)).unwrap_or(ApprovalAnswer::RejectOnce)
 }
 
 /// One required choice among the answers. None is set beforehand: nobody allows by pressing Enter.
-fn choice(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationSchema {
+fn choice_schema(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationSchema {
     let schema = match choices {
         ChoiceStyle::Titled => {
             let options = options.iter().map(|option| ConstTitle::new(option.id, &option.name));
@@ -99,10 +99,13 @@ fn choice(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationSchema {
 }
 
 /// What would let the call pass where nobody can be asked.
-fn how_to_allow(question: &ApprovalQuestion) -> String {
+fn allow_hint(question: &ApprovalQuestion) -> String {
     let yes = "start the server with `zero mcp --yes` or use a client that supports elicitation";
-    let rules: Vec<String> =
-        question.grants.iter().map(|grant| format!("\"{}\"", plain(&grant.rule))).collect();
+    let rules: Vec<String> = question
+        .grants
+        .iter()
+        .map(|grant| format!("\"{}\"", escape_invisible(&grant.rule)))
+        .collect();
     match &rules[..] {
         [] => format!("{yes}, or allow it by a rule under `permissions.allow` in the settings"),
         [rule] => format!("add the rule {rule} to `permissions.allow` in the settings, {yes}"),
@@ -114,22 +117,31 @@ fn how_to_allow(question: &ApprovalQuestion) -> String {
 }
 
 /// Everything a person should know before they answer.
-fn message(question: &ApprovalQuestion) -> String {
+fn render_message(question: &ApprovalQuestion) -> String {
     let mut text = format!(
         "{}\n\nRisk: {}\nWhy you are asked: {}\n",
-        plain(&question.title),
-        question.risk.word(),
-        plain(&question.reason)
+        escape_invisible(&question.title),
+        question.risk.as_str(),
+        escape_invisible(&question.reason)
     );
     let commands: Vec<&CommandExecution> = question.commands().collect();
     // Writing to a String cannot fail.
     for command in &commands {
         let folder = command.folder.as_ref().map(|folder| folder.canonical());
         let folder = folder.unwrap_or(&question.workspace).display().to_string();
-        let _ =
-            write!(text, "\nCommand, in {}:\n{}\n", plain(&folder), quoted(&command.to_string()));
+        let _ = write!(
+            text,
+            "\nCommand, in {}:\n{}\n",
+            escape_invisible(&folder),
+            quote_lines(&command.to_string())
+        );
         for (variable, value) in &command.variables {
-            let _ = writeln!(text, "with {}={}", plain(variable), plain(&cut(value)));
+            let _ = writeln!(
+                text,
+                "with {}={}",
+                escape_invisible(variable),
+                escape_invisible(&truncate_text(value))
+            );
         }
     }
     let others: Vec<&Effect> =
@@ -138,23 +150,28 @@ fn message(question: &ApprovalQuestion) -> String {
         text.push_str("\nIt will:\n");
     }
     for effect in others.iter().take(EFFECTS_MAX) {
-        let _ = writeln!(text, "- {}", plain(&effect.to_string()));
+        let _ = writeln!(text, "- {}", escape_invisible(&effect.to_string()));
     }
     if let Some(more) = others.len().checked_sub(EFFECTS_MAX).filter(|more| *more > 0) {
         let _ = writeln!(text, "- and {more} more");
     }
     match &question.preview {
         Some(ResultDisplay::Diff(diff)) => {
-            let _ = write!(text, "\nChange of {}:\n{}\n", plain(&diff.path), quoted(&diff.unified));
+            let _ = write!(
+                text,
+                "\nChange of {}:\n{}\n",
+                escape_invisible(&diff.path),
+                quote_lines(&diff.unified)
+            );
         }
         Some(ResultDisplay::Markdown { text: preview }) => {
-            let preview = question.beside_command(preview);
+            let preview = question.strip_command_preview(preview);
             if !preview.is_empty() {
-                let _ = write!(text, "\n{}\n", quoted(preview));
+                let _ = write!(text, "\n{}\n", quote_lines(preview));
             }
         }
         Some(ResultDisplay::Plan { entries }) => {
-            let _ = write!(text, "\n{}\n", quoted(&checklist(entries)));
+            let _ = write!(text, "\n{}\n", quote_lines(&render_checklist(entries)));
         }
         None => {}
     }
@@ -162,14 +179,17 @@ fn message(question: &ApprovalQuestion) -> String {
 }
 
 /// Text of somebody else: each of its lines stands behind a bar, so that none can pass for ours.
-pub(super) fn quoted(text: &str) -> String {
-    let lines: Vec<String> =
-        cut(text).trim_end().split('\n').map(|line| format!("| {}", plain(line))).collect();
+pub(super) fn quote_lines(text: &str) -> String {
+    let lines: Vec<String> = truncate_text(text)
+        .trim_end()
+        .split('\n')
+        .map(|line| format!("| {}", escape_invisible(line)))
+        .collect();
     lines.join("\n")
 }
 
 /// The beginning of a long text, and how much of it is missing.
-fn cut(text: &str) -> String {
+fn truncate_text(text: &str) -> String {
     if text.len() <= PART_BYTES_MAX {
         return text.to_owned();
     }
@@ -179,22 +199,22 @@ fn cut(text: &str) -> String {
 }
 
 /// Spells out what would not be seen, or would move what stands around it.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_harmful(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if is_unsafe_char(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     shown
 }
 
-fn is_harmful(c: char) -> bool {
+fn is_unsafe_char(c: char) -> bool {
     (c.is_control() && c != '\t')
         || matches!(c, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
         || matches!(c, '\u{E0000}'..='\u{E007F}')
 }
 
 /// A schema that a server gave, as far as a form can have it.
-pub(super) fn schema_of(schema: JsonObject) -> Option<ElicitationSchema> {
+pub(super) fn to_elicitation_schema(schema: JsonObject) -> Option<ElicitationSchema> {
     ElicitationSchema::from_json_schema(schema).ok()
 }
 
@@ -215,7 +235,7 @@ mod tests {
             title: "Run `make`".to_owned(),
             reason: "no rule allows it".to_owned(),
             risk,
-            effects: vec![Effect::Exec(CommandExecution::shell("make\nrm x\u{202E}"))],
+            effects: vec![Effect::Exec(CommandExecution::from_shell("make\nrm x\u{202E}"))],
             judged: vec![],
             grants: rules.iter().map(grant).collect(),
             preview: None,
@@ -229,7 +249,11 @@ mod tests {
         #[track_caller]
         fn check(risk: RiskLevel, result: Value, expected: ApprovalAnswer) {
             let parsed: ElicitResult = serde_json::from_value(result.clone()).unwrap();
-            assert_eq!(answer(&question(risk, &["Bash(make)"]), &parsed), expected, "{result}");
+            assert_eq!(
+                read_answer(&question(risk, &["Bash(make)"]), &parsed),
+                expected,
+                "{result}"
+            );
         }
         let accept = |id: &str| json!({"action": "accept", "content": {"answer": id}});
         check(RiskLevel::High, accept("allow_once"), ApprovalAnswer::AllowOnce);
@@ -254,7 +278,7 @@ mod tests {
     #[test]
     fn the_message_says_the_whole_command_and_nothing_unseen() {
         assert_eq!(
-            message(&question(RiskLevel::High, &[])),
+            render_message(&question(RiskLevel::High, &[])),
             "Run `make`\n\nRisk: high\nWhy you are asked: no rule allows it\n\n\
              Command, in /w:\n| make\n| rm x\\u{202e}\n"
         );
@@ -265,11 +289,11 @@ mod tests {
         #[track_caller]
         fn check(preview: &str, expected: &str) {
             let question = ApprovalQuestion {
-                effects: vec![Effect::Exec(CommandExecution::shell("make"))],
+                effects: vec![Effect::Exec(CommandExecution::from_shell("make"))],
                 preview: Some(ResultDisplay::markdown(preview.to_owned())),
                 ..question(RiskLevel::High, &[])
             };
-            let (_, shown) = message(&question)
+            let (_, shown) = render_message(&question)
                 .split_once("Command, in /w:\n| make\n")
                 .map(|(a, b)| (a.to_owned(), b.to_owned()))
                 .unwrap();
@@ -288,13 +312,13 @@ mod tests {
     #[test]
     fn what_is_too_long_is_counted() {
         let long = "x".repeat(PART_BYTES_MAX + 5);
-        assert!(quoted(&long).ends_with("| … NOT SHOWN: 5 more bytes"));
+        assert!(quote_lines(&long).ends_with("| … NOT SHOWN: 5 more bytes"));
     }
 
     #[test]
     fn a_choice_is_written_as_the_client_reads_it() {
         let options = question(RiskLevel::High, &[]).options();
-        let schema = |choices| serde_json::to_value(choice(&options, choices)).unwrap();
+        let schema = |choices| serde_json::to_value(choice_schema(&options, choices)).unwrap();
         assert_eq!(
             schema(ChoiceStyle::Titled)["properties"]["answer"],
             json!({"type": "string", "oneOf": [
@@ -310,8 +334,8 @@ mod tests {
 
     #[test]
     fn a_denial_names_the_rule_that_would_allow() {
-        let said = how_to_allow(&question(RiskLevel::High, &["Bash(make)"]));
+        let said = allow_hint(&question(RiskLevel::High, &["Bash(make)"]));
         assert!(said.starts_with("add the rule \"Bash(make)\" to `permissions.allow`"), "{said}");
-        assert!(how_to_allow(&question(RiskLevel::High, &[])).contains("--yes"));
+        assert!(allow_hint(&question(RiskLevel::High, &[])).contains("--yes"));
     }
 }

@@ -13,8 +13,8 @@ use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
 use super::call_router::{ChoiceStyle, ElicitationSupport, McpCallRoute, McpCallRouter};
 use super::legacy_form::LegacyForm;
-use super::mcp_approver::{form, plain, quoted, schema_of};
-use super::random_handle::handle;
+use super::mcp_approver::{escape_invisible, form_request, quote_lines, to_elicitation_schema};
+use super::random_handle::new_handle;
 
 /// Passes questions on to the client of their call.
 pub struct McpElicitor {
@@ -29,10 +29,10 @@ impl McpElicitor {
 
     /// The client to ask. A question that names no call is about the one that runs, if only one
     /// does: put to the wrong person it would be worse than not asked.
-    fn line(&self, elicitation: &Elicitation) -> Option<Arc<McpCallRoute>> {
+    fn find_route(&self, elicitation: &Elicitation) -> Option<Arc<McpCallRoute>> {
         match &elicitation.call {
-            Some(call) => self.board.line(call),
-            None => self.board.only_line(),
+            Some(call) => self.board.route(call),
+            None => self.board.only_route(),
         }
     }
 }
@@ -40,18 +40,18 @@ impl McpElicitor {
 impl Elicitor for McpElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         Box::pin(async move {
-            let Some(line) = self.line(elicitation) else { return ElicitationAnswer::Cancel };
-            let Some((params, plain)) = asked(elicitation, line.reach) else {
+            let Some(line) = self.find_route(elicitation) else { return ElicitationAnswer::Cancel };
+            let Some((params, plain)) = build_request(elicitation, line.reach) else {
                 return ElicitationAnswer::Cancel;
             };
             let result = line.ask(params).await;
             match result.action {
                 ElicitationAction::Accept => {
                     let content = match plain {
-                        Some(plain) => result.content.map(|content| plain.values(content)),
+                        Some(plain) => result.content.map(|content| plain.restore_values(content)),
                         None => result.content,
                     };
-                    accepted(&elicitation.wanted, content)
+                    accept_content(&elicitation.wanted, content)
                 }
                 ElicitationAction::Decline => ElicitationAnswer::Decline,
                 _ => ElicitationAnswer::Cancel,
@@ -61,9 +61,9 @@ impl Elicitor for McpElicitor {
 }
 
 /// What was filled in. Values that do not fit are none: whoever asked relies on their shape.
-fn accepted(wanted: &ElicitationMode, content: Option<Value>) -> ElicitationAnswer {
+fn accept_content(wanted: &ElicitationMode, content: Option<Value>) -> ElicitationAnswer {
     match wanted {
-        ElicitationMode::Visit(_) => ElicitationAnswer::Accept(Map::new()),
+        ElicitationMode::Url(_) => ElicitationAnswer::Accept(Map::new()),
         ElicitationMode::Form(schema) => {
             let values = content.unwrap_or_else(|| Value::Object(Map::new()));
             match InputSchema::new(schema.clone()).check(values) {
@@ -76,31 +76,36 @@ fn accepted(wanted: &ElicitationMode, content: Option<Value>) -> ElicitationAnsw
 
 /// The question as the client can show it, and how its answer is read where it had to be put in
 /// plainer words; none when it cannot be shown.
-fn asked(
+fn build_request(
     elicitation: &Elicitation,
     reach: ElicitationSupport,
 ) -> Option<(ElicitRequestParams, Option<LegacyForm>)> {
-    let message =
-        format!("{} asks:\n{}", plain(&elicitation.asker()), quoted(&elicitation.message));
+    let message = format!(
+        "{} asks:\n{}",
+        escape_invisible(&elicitation.asker()),
+        quote_lines(&elicitation.message)
+    );
     match &elicitation.wanted {
         ElicitationMode::Form(Value::Object(schema)) if reach.forms => match reach.choices {
-            ChoiceStyle::Titled => Some((form(&message, schema_of(schema.clone())?), None)),
+            ChoiceStyle::Titled => {
+                Some((form_request(&message, to_elicitation_schema(schema.clone())?), None))
+            }
             ChoiceStyle::Named => {
-                let plain = LegacyForm::of(schema)?;
-                let params = form(&message, schema_of(plain.schema.clone())?);
+                let plain = LegacyForm::from_schema(schema)?;
+                let params = form_request(&message, to_elicitation_schema(plain.schema.clone())?);
                 Some((params, Some(plain)))
             }
         },
-        ElicitationMode::Visit(url) if reach.pages => {
+        ElicitationMode::Url(url) if reach.pages => {
             let params = ElicitRequestParams::UrlElicitationParams {
                 meta: None,
                 message,
                 url: url.clone(),
-                elicitation_id: handle()?,
+                elicitation_id: new_handle()?,
             };
             Some((params, None))
         }
-        ElicitationMode::Form(_) | ElicitationMode::Visit(_) => None,
+        ElicitationMode::Form(_) | ElicitationMode::Url(_) => None,
     }
 }
 
@@ -117,7 +122,7 @@ mod tests {
             "properties": {"name": {"type": "string", "maxLength": 3}},
         });
         assert_eq!(
-            accepted(&ElicitationMode::Form(schema), content.clone()),
+            accept_content(&ElicitationMode::Form(schema), content.clone()),
             expected,
             "{content:?}"
         );
@@ -131,7 +136,7 @@ mod tests {
         check(Some(json!({"name": 1})), ElicitationAnswer::Cancel);
         check(Some(json!("abc")), ElicitationAnswer::Cancel);
         check(None, ElicitationAnswer::Cancel);
-        let visit = ElicitationMode::Visit("https://x.example/".to_owned());
-        assert_eq!(accepted(&visit, Some(name)), ElicitationAnswer::Accept(Map::new()));
+        let visit = ElicitationMode::Url("https://x.example/".to_owned());
+        assert_eq!(accept_content(&visit, Some(name)), ElicitationAnswer::Accept(Map::new()));
     }
 }

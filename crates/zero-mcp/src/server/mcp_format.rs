@@ -11,31 +11,31 @@ use zero_runtime::CallOutcome;
 use zero_runtime::dialect::DialectTool;
 
 /// A tool as `tools/list` writes it.
-pub fn tool(offered: &DialectTool) -> Value {
+pub fn to_tool_json(offered: &DialectTool) -> Value {
     // What is made of plain data can be written.
-    serde_json::to_value(listed(offered)).unwrap_or_default()
+    serde_json::to_value(to_tool(offered)).unwrap_or_default()
 }
 
 /// A tool as the SDK lists it.
-pub(super) fn listed(offered: &DialectTool) -> Tool {
+pub(super) fn to_tool(offered: &DialectTool) -> Tool {
     let spec = offered.registered.tool.spec();
-    let input = object(&offered.input_schema).unwrap_or_default();
+    let input = to_json_object(&offered.input_schema).unwrap_or_default();
     let mut tool = Tool::new(offered.name.clone(), offered.description.clone(), Arc::new(input))
         .with_title(spec.display_name.clone())
-        .with_annotations(annotations(spec));
+        .with_annotations(tool_annotations(spec));
     // Clients before 2026-07-28 know only objects as structured results.
     if spec.output_schema.get("type").is_some_and(|name| name == "object") {
-        tool.output_schema = object(&spec.output_schema).map(Arc::new);
+        tool.output_schema = to_json_object(&spec.output_schema).map(Arc::new);
     }
     tool
 }
 
-fn object(schema: &Value) -> Option<JsonObject> {
+fn to_json_object(schema: &Value) -> Option<JsonObject> {
     schema.as_object().cloned()
 }
 
 /// What a client may tell a person before the call. Hints, says MCP; here they are true.
-fn annotations(spec: &ToolSpec) -> ToolAnnotations {
+fn tool_annotations(spec: &ToolSpec) -> ToolAnnotations {
     let read_only = match spec.kind {
         ToolKind::Read | ToolKind::Search => true,
         ToolKind::Fetch => spec.risk <= RiskLevel::Medium,
@@ -64,13 +64,17 @@ pub(super) enum StructuredContentMode {
 }
 
 /// A result, as the dialect wrote it for the model.
-pub(super) fn result(outcome: CallOutcome, structured: StructuredContentMode) -> CallToolResult {
+pub(super) fn to_call_result(
+    outcome: CallOutcome,
+    structured: StructuredContentMode,
+) -> CallToolResult {
     let CallOutcome { result, rendered } = outcome;
     let mut uris = result.content.iter().filter_map(|content| match content {
         ToolResultPart::Resource { uri, .. } => Some(uri.as_str()),
         _ => None,
     });
-    let content = rendered.content.into_iter().map(|piece| block(piece, &mut uris)).collect();
+    let content =
+        rendered.content.into_iter().map(|piece| to_content_block(piece, &mut uris)).collect();
     let mut written = CallToolResult::success(content);
     if structured == StructuredContentMode::Promised {
         written.structured_content = Some(result.structured);
@@ -80,7 +84,7 @@ pub(super) fn result(outcome: CallOutcome, structured: StructuredContentMode) ->
 
 /// A failure: what the model reads, then what programs do. There is no structured content, because
 /// that would have to fit the output schema of a success.
-pub(super) fn failure(error: ToolError) -> CallToolResult {
+pub(super) fn to_error_result(error: ToolError) -> CallToolResult {
     let facts =
         json!({"tool": error.tool, "error_type": error.error_type, "details": error.details});
     CallToolResult::error(vec![
@@ -90,38 +94,55 @@ pub(super) fn failure(error: ToolError) -> CallToolResult {
 }
 
 /// One piece of a result. Dialects write pieces in their own ways; MCP has only its own.
-fn block<'a>(mut piece: Value, uris: &mut impl Iterator<Item = &'a str>) -> ContentBlock {
+fn to_content_block<'a>(
+    mut piece: Value,
+    uris: &mut impl Iterator<Item = &'a str>,
+) -> ContentBlock {
     if piece["type"] == "content" {
-        piece = take(&mut piece, "content");
+        piece = take_field(&mut piece, "content");
     }
     let kind = piece["type"].as_str().unwrap_or_default().to_owned();
     match kind.as_str() {
         "diff" if piece["diff"].is_string() => ContentBlock::text(format!(
             "{}\n{}",
-            text(&mut piece, "path"),
-            text(&mut piece, "diff")
+            take_text(&mut piece, "path"),
+            take_text(&mut piece, "diff")
         )),
         "image" if piece["source"].is_object() => {
-            let mut source = take(&mut piece, "source");
-            media(text(&mut source, "mediaType"), text(&mut source, "data"), uris)
+            let mut source = take_field(&mut piece, "source");
+            to_media_block(
+                take_text(&mut source, "mediaType"),
+                take_text(&mut source, "data"),
+                uris,
+            )
         }
-        "image" | "audio" => media(text(&mut piece, "mimeType"), text(&mut piece, "data"), uris),
+        "image" | "audio" => {
+            to_media_block(take_text(&mut piece, "mimeType"), take_text(&mut piece, "data"), uris)
+        }
         "resource" => {
-            let mut resource = take(&mut piece, "resource");
-            media(text(&mut resource, "mimeType"), text(&mut resource, "blob"), uris)
+            let mut resource = take_field(&mut piece, "resource");
+            to_media_block(
+                take_text(&mut resource, "mimeType"),
+                take_text(&mut resource, "blob"),
+                uris,
+            )
         }
         "" if piece["inlineData"].is_object() => {
-            let mut data = take(&mut piece, "inlineData");
-            media(text(&mut data, "mimeType"), text(&mut data, "data"), uris)
+            let mut data = take_field(&mut piece, "inlineData");
+            to_media_block(take_text(&mut data, "mimeType"), take_text(&mut data, "data"), uris)
         }
-        _ if piece["text"].is_string() => ContentBlock::text(text(&mut piece, "text")),
+        _ if piece["text"].is_string() => ContentBlock::text(take_text(&mut piece, "text")),
         // A shape that nobody here knows still says what it says.
         _ => ContentBlock::text(piece.to_string()),
     }
 }
 
 /// Bytes, by what they are.
-fn media<'a>(mime: String, data: String, uris: &mut impl Iterator<Item = &'a str>) -> ContentBlock {
+fn to_media_block<'a>(
+    mime: String,
+    data: String,
+    uris: &mut impl Iterator<Item = &'a str>,
+) -> ContentBlock {
     match mime.split('/').next() {
         Some("image") => ContentBlock::image(data, mime),
         Some("audio") => ContentBlock::audio(data, mime),
@@ -134,14 +155,14 @@ fn media<'a>(mime: String, data: String, uris: &mut impl Iterator<Item = &'a str
 }
 
 /// Takes a text out of an object.
-fn text(object: &mut Value, field: &str) -> String {
-    match take(object, field) {
+fn take_text(object: &mut Value, field: &str) -> String {
+    match take_field(object, field) {
         Value::String(text) => text,
         _ => String::new(),
     }
 }
 
-fn take(object: &mut Value, field: &str) -> Value {
+fn take_field(object: &mut Value, field: &str) -> Value {
     object.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
@@ -159,8 +180,10 @@ mod tests {
             let display = ResultDisplay::markdown("");
             let result = ToolResult { content, display, structured: json!({}), locations: vec![] };
             let rendered = Dialect::new(*dialect).render("x", &result);
-            let written =
-                super::result(CallOutcome { result, rendered }, StructuredContentMode::Absent);
+            let written = super::to_call_result(
+                CallOutcome { result, rendered },
+                StructuredContentMode::Absent,
+            );
             let written = serde_json::to_value(&written.content[0]).unwrap();
             assert_eq!(written, expected, "{dialect}");
         }

@@ -49,7 +49,7 @@ pub(super) enum ResumeOutcome {
     /// The call goes on.
     Running(RunningCall, ParkedRequest),
     /// The answer is still missing: the same question again.
-    Again(InputRequiredResult),
+    AskAgain(InputRequiredResult),
 }
 
 impl ParkedCalls {
@@ -65,13 +65,13 @@ impl ParkedCalls {
         ask: ClientQuestion,
         wish: ParkedRequest,
     ) -> Option<InputRequiredResult> {
-        let handle = random_handle::handle()?;
-        let told = question(&ask.params, &handle);
-        let mut parked = self.parked();
+        let handle = random_handle::new_handle()?;
+        let told = input_required(&ask.params, &handle);
+        let mut parked = self.parked_calls();
         if parked.len() >= self.calls_max {
             return None;
         }
-        let expiry = self.expire(handle.clone());
+        let expiry = self.schedule_expiry(handle.clone());
         parked.insert(handle, ParkedCall { wish, running, ask, expiry });
         Some(told)
     }
@@ -83,18 +83,20 @@ impl ParkedCalls {
         wish: ParkedRequest,
         responses: Option<&InputResponses>,
     ) -> Result<ResumeOutcome, ErrorData> {
-        let mut all = self.parked();
+        let mut all = self.parked_calls();
         let unknown = || {
-            invalid(
+            invalid_params(
                 "`requestState` names no call that waits for an answer: it was answered, has expired, or belongs to another tool or other arguments; call the tool again without it",
             )
         };
         let parked = all.get(handle).filter(|parked| parked.wish == wish).ok_or_else(unknown)?;
         let Some(response) = responses.and_then(|responses| responses.get(QUESTION)) else {
-            return Ok(ResumeOutcome::Again(question(&parked.ask.params, handle)));
+            return Ok(ResumeOutcome::AskAgain(input_required(&parked.ask.params, handle)));
         };
         let answer: ElicitResult = serde_json::from_value(response.clone()).map_err(|error| {
-            invalid(format!("`inputResponses.{QUESTION}` is no answer to an elicitation: {error}"))
+            invalid_params(format!(
+                "`inputResponses.{QUESTION}` is no answer to an elicitation: {error}"
+            ))
         })?;
         let Some(parked) = all.remove(handle) else { return Err(unknown()) };
         parked.expiry.abort();
@@ -105,35 +107,35 @@ impl ParkedCalls {
 
     /// Ends every call that waits.
     pub(super) fn clear(&self) {
-        let ended = std::mem::take(&mut *self.parked());
+        let ended = std::mem::take(&mut *self.parked_calls());
         for parked in ended.into_values() {
             parked.expiry.abort();
         }
     }
 
-    fn expire(self: &Arc<Self>, handle: String) -> AbortHandle {
+    fn schedule_expiry(self: &Arc<Self>, handle: String) -> AbortHandle {
         let (pending, age_max) = (Arc::downgrade(self), self.age_max);
         let wait = async move {
             tokio::time::sleep(age_max).await;
             if let Some(pending) = pending.upgrade() {
-                let expired = pending.parked().remove(&handle);
+                let expired = pending.parked_calls().remove(&handle);
                 drop(expired);
             }
         };
         tokio::spawn(wait).abort_handle()
     }
 
-    fn parked(&self) -> MutexGuard<'_, HashMap<String, ParkedCall>> {
+    fn parked_calls(&self) -> MutexGuard<'_, HashMap<String, ParkedCall>> {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn question(params: &ElicitRequestParams, handle: &str) -> InputRequiredResult {
+fn input_required(params: &ElicitRequestParams, handle: &str) -> InputRequiredResult {
     let request = InputRequest::Elicitation(ElicitRequest::new(params.clone()));
     let requests = BTreeMap::from([(QUESTION.to_owned(), request)]);
     InputRequiredResult::new(Some(requests), Some(handle.to_owned()))
 }
 
-fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> ErrorData {
+fn invalid_params(message: impl Into<std::borrow::Cow<'static, str>>) -> ErrorData {
     ErrorData::invalid_params(message, None)
 }

@@ -33,9 +33,9 @@ impl McpObserver {
 }
 
 impl CallEventObserver for McpObserver {
-    fn event(&self, event: &CallEvent) {
+    fn on_event(&self, event: &CallEvent) {
         let CallEvent::Progress { call, message } = event else { return };
-        if let Some(line) = self.board.line(call) {
+        if let Some(line) = self.board.route(call) {
             let end = message.floor_char_boundary(MESSAGE_BYTES_MAX);
             let message = message.get(..end).unwrap_or_default().to_owned();
             line.news.send_replace(message);
@@ -58,7 +58,7 @@ impl ProgressReporter {
     }
 
     /// Waits for the next thing to say. Nothing is lost when the wait is given up.
-    pub(super) async fn wait(&self, news: &mut watch::Receiver<String>) {
+    pub(super) async fn wait_for_update(&self, news: &mut watch::Receiver<String>) {
         if self.token.is_none() {
             return std::future::pending().await;
         }
@@ -69,7 +69,7 @@ impl ProgressReporter {
     }
 
     /// Says the latest.
-    pub(super) async fn tell(&mut self, news: &mut watch::Receiver<String>) {
+    pub(super) async fn send_update(&mut self, news: &mut watch::Receiver<String>) {
         let Some(token) = self.token.clone() else { return };
         let message = news.borrow_and_update().clone();
         self.said += 1;

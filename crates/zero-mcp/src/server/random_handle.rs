@@ -8,7 +8,7 @@ const HANDLE_BYTES: usize = 32;
 
 /// A handle that nobody can guess; none when the system gives no chance, which is no reason to
 /// hand out one that can be.
-pub(super) fn handle() -> Option<String> {
+pub(super) fn new_handle() -> Option<String> {
     let mut bytes = [0; HANDLE_BYTES];
     let random = rustls::crypto::ring::default_provider().secure_random;
     random.fill(&mut bytes).ok()?;

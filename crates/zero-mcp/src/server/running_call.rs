@@ -21,7 +21,7 @@ use super::call_router::{ClientQuestion, ElicitationSupport, McpCallRouteReceive
 use super::progress::ProgressReporter;
 
 /// How long it may take to tell a client that a question is withdrawn.
-const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
+const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A call that runs.
 pub(super) struct RunningCall {
@@ -56,7 +56,7 @@ impl RunningCall {
     pub(super) fn start(start: CallSetup, tool: String, arguments: JsonObject) -> Self {
         let CallSetup { host, dialect, session, board, reach, stop, running } = start;
         let id = new_call_id();
-        let line = board.open(id.clone(), reach);
+        let line = board.open_route(id.clone(), reach);
         let input = Value::Object(arguments);
         let call = ToolCall { id, session: session.id().cloned(), tool, input, timeout: None };
         let end = stop.clone().drop_guard();
@@ -68,7 +68,7 @@ impl RunningCall {
     }
 
     /// Waits for its end or its next question, and passes on what it says until then.
-    pub(super) async fn next(&mut self, teller: &mut ProgressReporter) -> CallStep {
+    pub(super) async fn next_step(&mut self, teller: &mut ProgressReporter) -> CallStep {
         loop {
             tokio::select! {
                 biased;
@@ -77,7 +77,7 @@ impl RunningCall {
                     return CallStep::Done(done.map_err(broken));
                 }
                 Some(ask) = self.line.questions.recv() => return CallStep::Asked(ask),
-                () = teller.wait(&mut self.line.news) => teller.tell(&mut self.line.news).await,
+                () = teller.wait_for_update(&mut self.line.news) => teller.send_update(&mut self.line.news).await,
             }
         }
     }
@@ -85,13 +85,13 @@ impl RunningCall {
 
 /// Puts a question to a client that takes requests. It waits as long as the client does, and is
 /// withdrawn when the call gives up.
-pub(super) async fn put(peer: &Peer<RoleServer>, mut ask: ClientQuestion) {
+pub(super) async fn send_question(peer: &Peer<RoleServer>, mut ask: ClientQuestion) {
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(ask.params));
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
     let Ok(sent) = sent else { return };
     let mut open = ClientQuestionGuard(Some(sent));
     tokio::select! {
-        answer = open.answer() => {
+        answer = open.wait_for_answer() => {
             let answer = match answer {
                 Some(ClientResult::ElicitResult(answer)) => answer,
                 // No answer is not a yes.
@@ -108,7 +108,7 @@ pub(super) async fn put(peer: &Peer<RoleServer>, mut ask: ClientQuestion) {
 struct ClientQuestionGuard(Option<RequestHandle<RoleServer>>);
 
 impl ClientQuestionGuard {
-    async fn answer(&mut self) -> Option<ClientResult> {
+    async fn wait_for_answer(&mut self) -> Option<ClientResult> {
         let answer = (&mut self.0.as_mut()?.rx).await;
         self.0 = None;
         answer.ok()?.ok()
@@ -122,7 +122,7 @@ impl Drop for ClientQuestionGuard {
         // The client may be gone as well.
         runtime.spawn(async move {
             let withdrawn = sent.cancel(Some("the call is over".to_owned()));
-            let _ = tokio::time::timeout(WITHDRAWN_WITHIN, withdrawn).await;
+            let _ = tokio::time::timeout(WITHDRAW_TIMEOUT, withdrawn).await;
         });
     }
 }

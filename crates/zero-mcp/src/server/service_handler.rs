@@ -16,11 +16,11 @@ use zero_runtime::ToolHostSession;
 
 use super::McpServiceState;
 use super::call_router::ElicitationSupport;
-use super::client_sessions::{LazySession, session_of};
+use super::client_sessions::{LazySession, session_id};
 use super::mcp_format::{self, StructuredContentMode};
 use super::parked_calls::{ParkedRequest, ResumeOutcome};
 use super::progress::ProgressReporter;
-use super::running_call::{CallSetup, CallStep, RunningCall, put};
+use super::running_call::{CallSetup, CallStep, RunningCall, send_question};
 
 /// How long a list may be taken for true. Who listens for changes hears of them at once.
 const LIST_TTL_MS: u64 = 30_000;
@@ -45,13 +45,13 @@ enum ProtocolStyle {
     /// A handshake, and requests both ways.
     Handshake,
     /// Every request stands alone; what a client is asked is part of a result.
-    Alone,
+    Stateless,
 }
 
 impl ProtocolStyle {
-    fn of(cx: &RequestContext<RoleServer>) -> Self {
+    fn detect(cx: &RequestContext<RoleServer>) -> Self {
         match cx.protocol_version() {
-            Some(version) if !version.has_initialize() => Self::Alone,
+            Some(version) if !version.has_initialize() => Self::Stateless,
             _ => Self::Handshake,
         }
     }
@@ -68,25 +68,25 @@ impl McpServiceHandler {
     }
 
     /// Cancelled when the client has ended its session.
-    fn gone(&self, cx: &RequestContext<RoleServer>) -> CancellationToken {
+    fn session_end_token(&self, cx: &RequestContext<RoleServer>) -> CancellationToken {
         let Some(own) = self.own.get() else { return CancellationToken::new() };
         let http = cx.extensions.get::<http::request::Parts>();
-        if let Some(session) = http.and_then(|head| session_of(&head.headers)) {
-            self.server.http_sessions.note(session, &own.gone);
+        if let Some(session) = http.and_then(|head| session_id(&head.headers)) {
+            self.server.http_sessions.register(session, &own.gone);
         }
         own.gone.clone()
     }
 
     /// Makes a call, or goes on with the one that an answer belongs to.
-    async fn begin(
+    async fn begin_call(
         &self,
         request: CallToolRequestParams,
         cx: &RequestContext<RoleServer>,
     ) -> Result<Result<CallAdmission, ToolError>, ErrorData> {
         let tool = request.name.into_owned();
         let arguments = request.arguments.unwrap_or_default();
-        let era = ProtocolStyle::of(cx);
-        if let (Some(state), ProtocolStyle::Alone) = (&request.request_state, era) {
+        let era = ProtocolStyle::detect(cx);
+        if let (Some(state), ProtocolStyle::Stateless) = (&request.request_state, era) {
             let wish = ParkedRequest { tool, arguments };
             let resumed =
                 self.server.pending.resume(state, wish, request.input_responses.as_ref())?;
@@ -94,21 +94,26 @@ impl McpServiceHandler {
                 ResumeOutcome::Running(running, wish) => {
                     CallAdmission::Running { tool: wish.tool.clone(), running, wish: Some(wish) }
                 }
-                ResumeOutcome::Again(question) => CallAdmission::Asked(question.into()),
+                ResumeOutcome::AskAgain(question) => CallAdmission::Asked(question.into()),
             }));
         }
         let session = match self.session().await {
             Ok(session) => session,
-            Err(error) => return Ok(Err(error.for_tool(&tool))),
+            Err(error) => return Ok(Err(error.with_tool(&tool))),
         };
         let version = cx.protocol_version();
         let reach = match (era, self.own.get()) {
             // It speaks a protocol with requests both ways, but there is no other way.
-            (ProtocolStyle::Handshake, None) => ElicitationSupport::of(version.as_ref(), None),
-            _ => ElicitationSupport::of(version.as_ref(), cx.client_capabilities().as_ref()),
+            (ProtocolStyle::Handshake, None) => {
+                ElicitationSupport::from_capabilities(version.as_ref(), None)
+            }
+            _ => ElicitationSupport::from_capabilities(
+                version.as_ref(),
+                cx.client_capabilities().as_ref(),
+            ),
         };
         // Only who can be asked without a connection has to repeat what was asked for.
-        let wish = (era == ProtocolStyle::Alone && reach.asks())
+        let wish = (era == ProtocolStyle::Stateless && reach.can_elicit())
             .then(|| ParkedRequest { tool: tool.clone(), arguments: arguments.clone() });
         let start = CallSetup {
             host: Arc::clone(&self.server.host),
@@ -124,7 +129,7 @@ impl McpServiceHandler {
     }
 
     /// Sees a call through to its result, or to a question that ends the request.
-    async fn finish(
+    async fn finish_call(
         &self,
         tool: &str,
         mut running: RunningCall,
@@ -133,33 +138,34 @@ impl McpServiceHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let mut teller = ProgressReporter::new(cx.peer.clone(), cx.meta.get_progress_token());
         loop {
-            match (running.next(&mut teller).await, wish.is_some()) {
+            match (running.next_step(&mut teller).await, wish.is_some()) {
                 (CallStep::Done(report), _) => {
                     let outcome = report.and_then(|report| report.outcome);
                     return match outcome {
                         Ok(outcome) => {
-                            Ok(mcp_format::result(outcome, self.structured(tool)).into())
+                            Ok(mcp_format::to_call_result(outcome, self.structured_mode(tool))
+                                .into())
                         }
-                        Err(error) => failed(error),
+                        Err(error) => failed_call_response(error),
                     };
                 }
-                (CallStep::Asked(ask), false) => put(&cx.peer, ask).await,
+                (CallStep::Asked(ask), false) => send_question(&cx.peer, ask).await,
                 (CallStep::Asked(ask), true) => {
                     let parked = wish.and_then(|wish| self.server.pending.park(running, ask, wish));
                     return match parked {
                         Some(question) => Ok(question.into()),
-                        None => failed(ToolError::failed(
+                        None => failed_call_response(ToolError::failed(
                             ErrorReason::QueueFull,
                             format!("{} calls wait for an answer already; answer one of them, or try again later", self.server.limits.pending_max),
-                        ).for_tool(tool)),
+                        ).with_tool(tool)),
                     };
                 }
             }
         }
     }
 
-    fn structured(&self, tool: &str) -> StructuredContentMode {
-        let listed = self.server.listing.now();
+    fn structured_mode(&self, tool: &str) -> StructuredContentMode {
+        let listed = self.server.listing.snapshot();
         match listed.get(tool).is_some_and(|tool| tool.output_schema.is_some()) {
             true => StructuredContentMode::Promised,
             false => StructuredContentMode::Absent,
@@ -174,11 +180,11 @@ enum CallAdmission {
 }
 
 /// A tool that does not exist is an error of the protocol; everything else is the model's to read.
-fn failed(error: ToolError) -> Result<CallToolResponse, ErrorData> {
+fn failed_call_response(error: ToolError) -> Result<CallToolResponse, ErrorData> {
     if error.reason() == Some(ErrorReason::UnknownTool) {
         return Err(ErrorData::invalid_params(error.message, None));
     }
-    Ok(mcp_format::failure(error).into())
+    Ok(mcp_format::to_error_result(error).into())
 }
 
 impl ServerHandler for McpServiceHandler {
@@ -220,7 +226,7 @@ impl ServerHandler for McpServiceHandler {
     async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
         let Some(own) = self.own.get() else { return };
         let (server, gone) = (Arc::clone(&self.server), own.gone.clone());
-        tokio::spawn(announce(server, gone, cx.peer));
+        tokio::spawn(announce_list_changes(server, gone, cx.peer));
     }
 
     async fn list_tools(
@@ -233,8 +239,9 @@ impl ServerHandler for McpServiceHandler {
                 "there is no such page: all tools are on the first one; list without a cursor";
             return Err(ErrorData::invalid_params(message, None));
         }
-        let mut result = ListToolsResult::with_all_items(self.server.listing.now().tools.clone());
-        if ProtocolStyle::of(&cx) == ProtocolStyle::Alone {
+        let mut result =
+            ListToolsResult::with_all_items(self.server.listing.snapshot().tools.clone());
+        if ProtocolStyle::detect(&cx) == ProtocolStyle::Stateless {
             result.meta = Some(self.server.whose.clone());
             result = result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
         }
@@ -242,7 +249,7 @@ impl ServerHandler for McpServiceHandler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.server.listing.now().get(name).cloned()
+        self.server.listing.snapshot().get(name).cloned()
     }
 
     async fn call_tool(
@@ -255,29 +262,29 @@ impl ServerHandler for McpServiceHandler {
                 "{} calls are being made already; wait for one of them",
                 self.server.limits.calls_max
             );
-            let error = ToolError::failed(ErrorReason::QueueFull, message).for_tool(&request.name);
-            return failed(error);
+            let error = ToolError::failed(ErrorReason::QueueFull, message).with_tool(&request.name);
+            return failed_call_response(error);
         };
-        let gone = self.gone(&cx);
+        let gone = self.session_end_token(&cx);
         let call = async {
-            match self.begin(request, &cx).await? {
+            match self.begin_call(request, &cx).await? {
                 Ok(CallAdmission::Running { tool, running, wish }) => {
-                    self.finish(&tool, running, wish, &cx).await
+                    self.finish_call(&tool, running, wish, &cx).await
                 }
                 Ok(CallAdmission::Asked(question)) => Ok(question),
-                Err(error) => failed(error),
+                Err(error) => failed_call_response(error),
             }
         };
         // Letting go of a call ends it. Nobody waits for what is said then.
         let mut response = tokio::select! {
             biased;
-            () = cx.ct.cancelled() => failed(ToolError::cancelled()),
+            () = cx.ct.cancelled() => failed_call_response(ToolError::cancelled()),
             response = call => response,
-            () = self.server.stop.cancelled() => failed(ToolError::cancelled()),
-            () = gone.cancelled() => failed(ToolError::cancelled()),
+            () = self.server.stop.cancelled() => failed_call_response(ToolError::cancelled()),
+            () = gone.cancelled() => failed_call_response(ToolError::cancelled()),
         }?;
-        if let (CallToolResponse::Complete(result), ProtocolStyle::Alone) =
-            (&mut response, ProtocolStyle::of(&cx))
+        if let (CallToolResponse::Complete(result), ProtocolStyle::Stateless) =
+            (&mut response, ProtocolStyle::detect(&cx))
         {
             result.meta = Some(self.server.whose.clone());
         }
@@ -316,7 +323,11 @@ impl ServerHandler for McpServiceHandler {
 }
 
 /// Tells a client that shook hands when it should list again, for as long as it is there.
-async fn announce(server: Arc<McpServiceState>, gone: CancellationToken, peer: Peer<RoleServer>) {
+async fn announce_list_changes(
+    server: Arc<McpServiceState>,
+    gone: CancellationToken,
+    peer: Peer<RoleServer>,
+) {
     let (mut changes, stop) = (server.changes.clone(), server.stop.clone());
     // What keeps the client's session must not be kept by this.
     drop(server);

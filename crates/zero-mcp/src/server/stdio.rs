@@ -23,13 +23,13 @@ use crate::wire::{ConnectionDiagnostics, DisconnectCause, LineTransport, McpMess
 /// How often it is looked whether all is answered when the client is gone: a script that pipes its
 /// requests in and closes the pipe wants to read the results. Looks are counted instead of time: on a
 /// busy machine calls get no further either.
-const LOOKS_MAX: u32 = 150;
+const DRAIN_CHECKS_MAX: u32 = 150;
 /// Time between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const DRAIN_CHECK_PAUSE: Duration = Duration::from_millis(2);
 /// How long calls that were stopped may take to say so.
-const FAREWELL: Duration = Duration::from_millis(50);
+const STOP_GRACE: Duration = Duration::from_millis(50);
 /// How long the last results may take to be written.
-const WRITE_OUT: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a client may not read what it is sent. A client whose person is away, or that is looked
 /// at in a debugger, is no broken one.
 const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
@@ -37,7 +37,7 @@ const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
 /// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
 /// may be written to stdout.
 pub async fn serve_stdio(config: McpServiceConfig) -> Result<(), McpServiceError> {
-    let (input, output) = zero_runtime::stdio::stdio().map_err(McpServiceError::Socket)?;
+    let (input, output) = zero_runtime::stdio::open_stdio().map_err(McpServiceError::Socket)?;
     let limits = McpMessageLimits { write_timeout: UNREAD_MAX, ..McpMessageLimits::default() };
     serve_lines(config, LineTransport::new(input, output, limits, ConnectionDiagnostics::default()))
         .await
@@ -49,19 +49,19 @@ pub async fn serve_lines(
     config: McpServiceConfig,
     lines: LineTransport<RoleServer>,
 ) -> Result<(), McpServiceError> {
-    let (closing, written) = (lines.closing(), lines.written());
-    let troubles = lines.troubles().clone();
-    let outcome = serve_on(config, lines).await;
+    let (closing, written) = (lines.close_token(), lines.flushed_token());
+    let troubles = lines.diagnostics().clone();
+    let outcome = serve_transport(config, lines).await;
     closing.cancel();
-    let _ = tokio::time::timeout(WRITE_OUT, written.cancelled()).await;
-    match troubles.closed() {
-        Some(DisconnectCause::WriteTimedOut { after }) => Err(McpServiceError::NotRead(after)),
+    let _ = tokio::time::timeout(FLUSH_TIMEOUT, written.cancelled()).await;
+    match troubles.close_cause() {
+        Some(DisconnectCause::WriteTimedOut { after }) => Err(McpServiceError::UnreadOutput(after)),
         _ => outcome,
     }
 }
 
 /// Serves one client on any transport.
-pub async fn serve_on<T, E, A>(
+pub async fn serve_transport<T, E, A>(
     config: McpServiceConfig,
     transport: T,
 ) -> Result<(), McpServiceError>
@@ -90,26 +90,26 @@ where
             Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
                 Ok(())
             }
-            Err(error) => Err(McpServiceError::Begin(error.to_string())),
+            Err(error) => Err(McpServiceError::Handshake(error.to_string())),
         }
     };
     let outcome = tokio::select! {
         outcome = served => outcome,
-        () = farewell(&server, &gone, &open) => Ok(()),
+        () = wait_for_drain(&server, &gone, &open) => Ok(()),
     };
     server.end().await;
     outcome
 }
 
 /// Returns when a client that is gone, or a server that is stopped, had its time.
-async fn farewell(server: &McpServiceState, gone: &CancellationToken, open: &AtomicUsize) {
+async fn wait_for_drain(server: &McpServiceState, gone: &CancellationToken, open: &AtomicUsize) {
     let answered = async {
         gone.cancelled().await;
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..DRAIN_CHECKS_MAX {
             if open.load(Ordering::Relaxed) == 0 {
                 break;
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(DRAIN_CHECK_PAUSE).await;
         }
     };
     tokio::select! {
@@ -117,7 +117,7 @@ async fn farewell(server: &McpServiceState, gone: &CancellationToken, open: &Ato
         () = server.stop.cancelled() => {}
     }
     server.stop.cancel();
-    tokio::time::sleep(FAREWELL).await;
+    tokio::time::sleep(STOP_GRACE).await;
 }
 
 /// A transport that tells when the client is gone. The SDK would let calls run on for seconds.

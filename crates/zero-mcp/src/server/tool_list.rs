@@ -14,7 +14,7 @@ use zero_runtime::{Dialect, RegistryChange, ToolRegistry};
 use super::mcp_format;
 
 /// How long changes are gathered before they are told: a server that comes brings many tools.
-const GATHER: Duration = Duration::from_millis(50);
+const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// The tools as they are listed in one state of the registry.
 pub(super) struct McpToolListSnapshot {
@@ -50,14 +50,14 @@ impl McpToolListCache {
     }
 
     /// The list as it is now.
-    pub(super) fn now(&self) -> Arc<McpToolListSnapshot> {
+    pub(super) fn snapshot(&self) -> Arc<McpToolListSnapshot> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         // Read first: a change in between makes the next one look again.
         let version = self.registry.version();
         match &*latest {
             Some(listed) if listed.version == version => Arc::clone(listed),
             _ => {
-                let listed = Arc::new(self.make(version));
+                let listed = Arc::new(self.build(version));
                 self.told
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -68,20 +68,20 @@ impl McpToolListCache {
         }
     }
 
-    fn make(&self, version: u64) -> McpToolListSnapshot {
-        let mut offered = self.dialect.offered(&self.registry);
-        in_order(&mut offered, &self.order);
-        let tools: Vec<Tool> = offered.iter().map(mcp_format::listed).collect();
+    fn build(&self, version: u64) -> McpToolListSnapshot {
+        let mut offered = self.dialect.list_tools(&self.registry);
+        sort_tools(&mut offered, &self.order);
+        let tools: Vec<Tool> = offered.iter().map(mcp_format::to_tool).collect();
         let places =
             tools.iter().enumerate().map(|(place, tool)| (tool.name.to_string(), place)).collect();
         McpToolListSnapshot { version, tools, places }
     }
 
     /// Whether clients should hear of a change. What they have never seen has not changed.
-    fn is_news(&self) -> bool {
+    fn has_unannounced_change(&self) -> bool {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(told) = told else { return false };
-        let now = self.now();
+        let now = self.snapshot();
         if told.tools == now.tools {
             return false;
         }
@@ -92,7 +92,7 @@ impl McpToolListCache {
 
 /// Puts tools in the order in which zero brings them, whatever a dialect calls them; those from
 /// elsewhere follow as they are.
-pub fn in_order(offered: &mut [DialectTool], order: &[ToolName]) {
+pub fn sort_tools(offered: &mut [DialectTool], order: &[ToolName]) {
     let place = |tool: &DialectTool| {
         let name = &tool.registered.tool.spec().name;
         order.iter().position(|known| known == name).unwrap_or(order.len())
@@ -101,7 +101,7 @@ pub fn in_order(offered: &mut [DialectTool], order: &[ToolName]) {
 }
 
 /// Counts up in `told` whenever clients should list again, until `stop`.
-pub(super) async fn watch(
+pub(super) async fn watch_changes(
     listing: Arc<McpToolListCache>,
     mut changes: broadcast::Receiver<RegistryChange>,
     told: watch::Sender<u64>,
@@ -117,11 +117,11 @@ pub(super) async fn watch(
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(GATHER) => {}
+            () = tokio::time::sleep(CHANGE_DEBOUNCE) => {}
         }
         // All that came so far is in the list that is looked at next.
         changes = changes.resubscribe();
-        if listing.is_news() {
+        if listing.has_unannounced_change() {
             told.send_modify(|count| *count += 1);
         }
     }

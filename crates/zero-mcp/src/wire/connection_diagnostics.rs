@@ -102,7 +102,7 @@ impl ConnectionDiagnostics {
     }
 
     /// Why the connection is closed, if it is.
-    pub fn closed(&self) -> Option<DisconnectCause> {
+    pub fn close_cause(&self) -> Option<DisconnectCause> {
         self.lock().closed.clone()
     }
 
@@ -117,48 +117,51 @@ impl ConnectionDiagnostics {
     pub fn quarantine(&self, tool: &str, reason: &str) {
         let mut report = self.lock();
         if report.quarantined.len() < QUARANTINED_MAX {
-            report.quarantined.push(MalformedTool { tool: sample(tool), reason: sample(reason) });
+            report.quarantined.push(MalformedTool {
+                tool: sanitize_sample(tool),
+                reason: sanitize_sample(reason),
+            });
         } else {
             report.quarantined_more += 1;
         }
     }
 
     /// Notes a line that was no message.
-    pub fn noise(&self, line: &[u8]) {
+    pub fn record_noise(&self, line: &[u8]) {
         let mut report = self.lock();
         report.noise += 1;
         if report.noise_samples.len() < SAMPLES_MAX {
             let head = line.get(..4 * SAMPLE_CHARS_MAX).unwrap_or(line);
-            report.noise_samples.push(sample(&String::from_utf8_lossy(head)));
+            report.noise_samples.push(sanitize_sample(&String::from_utf8_lossy(head)));
         }
     }
 
     /// Notes a message that was refused.
-    pub fn refused(&self, why: &str) {
+    pub fn record_refusal(&self, why: &str) {
         let mut report = self.lock();
         report.refused += 1;
-        keep(&mut report.refused_samples, why);
+        add_sample(&mut report.refused_samples, why);
     }
 
     /// Notes a part that was mended or left out.
-    pub fn mended(&self, what: &str) {
+    pub fn record_repair(&self, what: &str) {
         let mut report = self.lock();
         report.mended += 1;
-        keep(&mut report.mended_samples, what);
+        add_sample(&mut report.mended_samples, what);
     }
 
     /// Notes an answer to nothing.
-    pub(crate) fn unasked_answer(&self) {
+    pub(crate) fn record_unsolicited_answer(&self) {
         self.lock().unasked_answers += 1;
     }
 
     /// Notes a notification.
-    pub(crate) fn notification(&self) {
+    pub(crate) fn record_notification(&self) {
         self.lock().notifications += 1;
     }
 
     /// Notes why the connection is closed. The first reason stays.
-    pub fn close(&self, why: DisconnectCause) {
+    pub fn record_close(&self, why: DisconnectCause) {
         self.lock().closed.get_or_insert(why);
     }
 
@@ -167,14 +170,14 @@ impl ConnectionDiagnostics {
     }
 }
 
-fn keep(samples: &mut Vec<String>, text: &str) {
+fn add_sample(samples: &mut Vec<String>, text: &str) {
     if samples.len() < SAMPLES_MAX {
-        samples.push(sample(text));
+        samples.push(sanitize_sample(text));
     }
 }
 
 /// A text from the other end, fit to be shown: short, on one line, without control characters.
-pub(crate) fn sample(text: &str) -> String {
+pub(crate) fn sanitize_sample(text: &str) -> String {
     let mut shown = String::new();
     for (count, character) in text.trim().chars().enumerate() {
         if count == SAMPLE_CHARS_MAX {
@@ -204,8 +207,8 @@ mod tests {
     fn floods_are_counted_and_take_no_memory() {
         let troubles = ConnectionDiagnostics::default();
         for number in 0..10_000 {
-            troubles.noise(&[b'x'; 4096]);
-            troubles.refused("no");
+            troubles.record_noise(&[b'x'; 4096]);
+            troubles.record_refusal("no");
             troubles.quarantine(&number.to_string(), "its name is empty");
         }
         let report = troubles.report();
@@ -217,6 +220,6 @@ mod tests {
 
     #[test]
     fn samples_cannot_play_with_a_terminal() {
-        assert_eq!(sample("a\x1b[31mb\u{202e}\n"), "a\\u{1b}[31mb\\u{202e}");
+        assert_eq!(sanitize_sample("a\x1b[31mb\u{202e}\n"), "a\\u{1b}[31mb\\u{202e}");
     }
 }

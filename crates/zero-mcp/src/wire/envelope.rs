@@ -5,7 +5,7 @@ use rmcp::model::RequestId;
 use super::json_scan::{self, MalformedJsonError};
 
 /// How far into a line that is too long its id is looked for, and how far before its end.
-const ID_WITHIN: usize = zero_runtime::line_reader::ENDS_KEPT;
+const ID_SEARCH_BYTES: usize = zero_runtime::line_reader::ENDS_KEPT;
 
 /// The members of a message that tell what it is, each as it is written.
 #[derive(Debug, Default)]
@@ -27,21 +27,21 @@ pub(crate) enum EnvelopeId {
     Absent,
     /// There, but null or nothing that an id can be.
     Unusable,
-    Given(RequestId),
+    Valid(RequestId),
 }
 
 impl EnvelopeId {
     fn read(written: &[u8]) -> Self {
         // The longest id that is taken; one of megabytes would be kept and repeated.
-        if written.len() > ID_WITHIN {
+        if written.len() > ID_SEARCH_BYTES {
             return Self::Unusable;
         }
-        serde_json::from_slice(written).map_or(Self::Unusable, Self::Given)
+        serde_json::from_slice(written).map_or(Self::Unusable, Self::Valid)
     }
 
-    pub(crate) fn given(&self) -> Option<&RequestId> {
+    pub(crate) fn request_id(&self) -> Option<&RequestId> {
         match self {
-            Self::Given(id) => Some(id),
+            Self::Valid(id) => Some(id),
             Self::Absent | Self::Unusable => None,
         }
     }
@@ -50,16 +50,16 @@ impl EnvelopeId {
 impl<'a> MessageEnvelope<'a> {
     /// Takes a whole message apart. One that says a thing twice says nothing.
     pub(crate) fn read(message: &'a [u8]) -> Result<Self, MalformedJsonError> {
-        let (envelope, whole) = Self::read_as_far_as_possible(message);
+        let (envelope, whole) = Self::read_partial(message);
         if whole { Ok(envelope) } else { Err(MalformedJsonError) }
     }
 
     /// Takes the beginning of a message apart, as far as it goes.
     pub(crate) fn read_head(head: &'a [u8]) -> Self {
-        Self::read_as_far_as_possible(head).0
+        Self::read_partial(head).0
     }
 
-    fn read_as_far_as_possible(message: &'a [u8]) -> (Self, bool) {
+    fn read_partial(message: &'a [u8]) -> (Self, bool) {
         let mut envelope = Self::default();
         let mut seen: [bool; 6] = [false; 6];
         for piece in json_scan::members(message) {
@@ -73,7 +73,7 @@ impl<'a> MessageEnvelope<'a> {
                 0 => envelope.is_version_two = piece.value == br#""2.0""#,
                 1 => envelope.id = EnvelopeId::read(piece.value),
                 2 => {
-                    let Some(method) = json_scan::text(piece.value) else {
+                    let Some(method) = json_scan::parse_text(piece.value) else {
                         return (Self::default(), false);
                     };
                     envelope.method = Some(method);
@@ -90,7 +90,7 @@ impl<'a> MessageEnvelope<'a> {
 }
 
 /// The id at the end of a message whose middle is lost: the last member of the outermost object.
-pub(crate) fn id_at_end(tail: &[u8]) -> Option<RequestId> {
+pub(crate) fn find_trailing_id(tail: &[u8]) -> Option<RequestId> {
     let tail = tail.trim_ascii_end().strip_suffix(b"}")?;
     let at = tail.windows(4).rposition(|window| window == br#""id""#)?;
     let before = tail.get(..at)?.trim_ascii_end();
@@ -98,7 +98,7 @@ pub(crate) fn id_at_end(tail: &[u8]) -> Option<RequestId> {
     if before.last() != Some(&b',') {
         return None;
     }
-    EnvelopeId::read(value).given().cloned()
+    EnvelopeId::read(value).request_id().cloned()
 }
 
 #[cfg(test)]
@@ -108,13 +108,16 @@ mod tests {
     #[test]
     fn an_id_is_found_at_either_end_of_what_is_cut() {
         let head = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxxx"#;
-        assert_eq!(MessageEnvelope::read_head(head).id, EnvelopeId::Given(RequestId::Number(7)));
+        assert_eq!(MessageEnvelope::read_head(head).id, EnvelopeId::Valid(RequestId::Number(7)));
         let cut = br#"{"jsonrpc":"2.0","id":71234"#;
         assert_eq!(MessageEnvelope::read_head(cut).id, EnvelopeId::Absent);
-        assert_eq!(id_at_end(br#"xxx"]},"id":9}"#), Some(RequestId::Number(9)));
-        assert_eq!(id_at_end(b"xx\"]},\"id\" : \"a\" } \r"), Some(RequestId::String("a".into())));
-        assert_eq!(id_at_end(br#"xxx{"a":1,"id":9}}"#), None);
-        assert_eq!(id_at_end(br#"x,"id":9,"b":2}"#), None);
+        assert_eq!(find_trailing_id(br#"xxx"]},"id":9}"#), Some(RequestId::Number(9)));
+        assert_eq!(
+            find_trailing_id(b"xx\"]},\"id\" : \"a\" } \r"),
+            Some(RequestId::String("a".into()))
+        );
+        assert_eq!(find_trailing_id(br#"xxx{"a":1,"id":9}}"#), None);
+        assert_eq!(find_trailing_id(br#"x,"id":9,"b":2}"#), None);
     }
 
     #[test]

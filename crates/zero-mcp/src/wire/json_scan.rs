@@ -20,7 +20,7 @@ pub(crate) fn weigh(bytes: &[u8]) -> JsonWeight {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         match byte {
-            b'"' => at = string_end(bytes, at + 1).unwrap_or(bytes.len()),
+            b'"' => at = find_string_end(bytes, at + 1).unwrap_or(bytes.len()),
             b'{' | b'[' => {
                 depth += 1;
                 nodes += 1;
@@ -37,13 +37,13 @@ pub(crate) fn weigh(bytes: &[u8]) -> JsonWeight {
 
 /// Writes the replacement character over every escape of half a surrogate pair: no text can hold
 /// one, and a whole answer would be lost with it.
-pub(crate) fn mend_surrogates(bytes: &mut [u8]) -> usize {
+pub(crate) fn replace_lone_surrogates(bytes: &mut [u8]) -> usize {
     let mut mended = 0;
     let mut at = 0;
     while let Some(offset) = bytes.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\'))
     {
         at += offset;
-        at += match (surrogate(bytes, at), surrogate(bytes, at + 6)) {
+        at += match (surrogate_at(bytes, at), surrogate_at(bytes, at + 6)) {
             (Some(SurrogateHalf::High), Some(SurrogateHalf::Low)) => 12,
             (None, _) => 2,
             _ => {
@@ -64,7 +64,7 @@ enum SurrogateHalf {
 }
 
 /// Which half of a pair the escape at a place stands for, if it does.
-fn surrogate(bytes: &[u8], at: usize) -> Option<SurrogateHalf> {
+fn surrogate_at(bytes: &[u8], at: usize) -> Option<SurrogateHalf> {
     match bytes.get(at..at + 6)? {
         [b'\\', b'u', b'd' | b'D', kind, a, b]
             if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() =>
@@ -104,7 +104,7 @@ pub(crate) fn member<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
 }
 
 /// A text, if the piece is one.
-pub(crate) fn text(bytes: &[u8]) -> Option<String> {
+pub(crate) fn parse_text(bytes: &[u8]) -> Option<String> {
     serde_json::from_slice(bytes).ok()
 }
 
@@ -140,8 +140,8 @@ impl<'a> Iterator for JsonItems<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let piece = match self.state {
-            ScanState::Start => self.first(),
-            ScanState::Within => self.piece().map(Some),
+            ScanState::Start => self.read_first(),
+            ScanState::Within => self.read_item().map(Some),
             ScanState::Done => return None,
         };
         if !matches!(piece, Ok(Some(_))) {
@@ -152,25 +152,25 @@ impl<'a> Iterator for JsonItems<'a> {
 }
 
 impl<'a> JsonItems<'a> {
-    fn first(&mut self) -> Result<Option<JsonItem<'a>>, MalformedJsonError> {
+    fn read_first(&mut self) -> Result<Option<JsonItem<'a>>, MalformedJsonError> {
         self.cursor.expect(self.brackets.0)?;
         if self.cursor.expect(self.brackets.1).is_ok() {
-            return self.cursor.end().map(|()| None);
+            return self.cursor.expect_end().map(|()| None);
         }
         self.state = ScanState::Within;
-        self.piece().map(Some)
+        self.read_item().map(Some)
     }
 
-    fn piece(&mut self) -> Result<JsonItem<'a>, MalformedJsonError> {
+    fn read_item(&mut self) -> Result<JsonItem<'a>, MalformedJsonError> {
         let mut key: &[u8] = &[];
         if self.brackets.0 == b'{' {
-            key = self.cursor.string()?;
+            key = self.cursor.read_string()?;
             self.cursor.expect(b':')?;
         }
-        let value = self.cursor.value()?;
+        let value = self.cursor.read_value()?;
         if self.cursor.expect(b',').is_err() {
             self.cursor.expect(self.brackets.1)?;
-            self.cursor.end()?;
+            self.cursor.expect_end()?;
             self.state = ScanState::Done;
         }
         Ok(JsonItem { key, value })
@@ -198,24 +198,24 @@ impl<'a> JsonCursor<'a> {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), MalformedJsonError> {
+    fn expect_end(&mut self) -> Result<(), MalformedJsonError> {
         if self.peek().is_ok() { Err(MalformedJsonError) } else { Ok(()) }
     }
 
-    fn string(&mut self) -> Result<&'a [u8], MalformedJsonError> {
+    fn read_string(&mut self) -> Result<&'a [u8], MalformedJsonError> {
         self.expect(b'"')?;
         let start = self.at;
-        let end = string_end(self.bytes, start).ok_or(MalformedJsonError)?;
+        let end = find_string_end(self.bytes, start).ok_or(MalformedJsonError)?;
         self.at = end + 1;
         self.bytes.get(start..end).ok_or(MalformedJsonError)
     }
 
-    fn value(&mut self) -> Result<&'a [u8], MalformedJsonError> {
+    fn read_value(&mut self) -> Result<&'a [u8], MalformedJsonError> {
         let first = self.peek()?;
         let start = self.at;
         match first {
             b'"' => {
-                self.string()?;
+                self.read_string()?;
             }
             b'{' | b'[' => self.skip_nested()?,
             _ => {
@@ -234,7 +234,9 @@ impl<'a> JsonCursor<'a> {
         let mut depth = 0_usize;
         while let Some(&byte) = self.bytes.get(self.at) {
             match byte {
-                b'"' => self.at = string_end(self.bytes, self.at + 1).ok_or(MalformedJsonError)?,
+                b'"' => {
+                    self.at = find_string_end(self.bytes, self.at + 1).ok_or(MalformedJsonError)?
+                }
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 _ => {}
@@ -253,7 +255,7 @@ fn is_scalar(byte: u8) -> bool {
 }
 
 /// Where the quote is that ends a string whose text starts at a place.
-fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+fn find_string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let offset = bytes.get(at..)?.iter().position(|b| matches!(b, b'"' | b'\\'))?;
         at += offset;
@@ -330,7 +332,7 @@ mod tests {
             (r#""\uD8"#, r#""\uD8"#),
         ] {
             let mut bytes = json.as_bytes().to_vec();
-            mend_surrogates(&mut bytes);
+            replace_lone_surrogates(&mut bytes);
             assert_eq!(String::from_utf8(bytes).unwrap(), expected);
         }
     }

@@ -27,7 +27,7 @@ const REPLIES_WAITING_MAX: usize = 1024;
 ///
 /// A task of its own writes, so that reading waits for what is written only where the other end
 /// says more and more that is refused and does not read the refusals. When it does not read for too
-/// long, or cannot be written to, the transport closes, and [`LineTransport::closed_because`] says why.
+/// long, or cannot be written to, the transport closes, and [`LineTransport::close_cause`] says why.
 pub struct LineTransport<R: ConnectionRole> {
     reader: LineReader,
     inbox: VecDeque<RxJsonRpcMessage<R>>,
@@ -62,7 +62,7 @@ impl<R: ConnectionRole> LineTransport<R> {
     }
 
     /// What went wrong on this connection.
-    pub fn troubles(&self) -> &ConnectionDiagnostics {
+    pub fn diagnostics(&self) -> &ConnectionDiagnostics {
         &self.troubles
     }
 
@@ -72,18 +72,18 @@ impl<R: ConnectionRole> LineTransport<R> {
     }
 
     /// Cancelling it closes the output once what waits is written.
-    pub fn closing(&self) -> CancellationToken {
+    pub fn close_token(&self) -> CancellationToken {
         self.outbox.closing.clone()
     }
 
     /// Cancelled once everything that was sent is written, or cannot be.
-    pub fn written(&self) -> CancellationToken {
+    pub fn flushed_token(&self) -> CancellationToken {
         self.outbox.closed.clone()
     }
 
     /// Why the connection is closed, if it is.
-    pub fn closed_because(&self) -> Option<DisconnectCause> {
-        self.troubles.closed()
+    pub fn close_cause(&self) -> Option<DisconnectCause> {
+        self.troubles.close_cause()
     }
 
     async fn next_message(&mut self) -> Option<RxJsonRpcMessage<R>> {
@@ -108,15 +108,15 @@ impl<R: ConnectionRole> LineTransport<R> {
                 }
                 sent = send_first(&self.outbox, &mut self.replies), if !self.replies.is_empty() => {
                     if sent.is_err() {
-                        self.troubles.refused("the refusal of a message could not be sent");
+                        self.troubles.record_refusal("the refusal of a message could not be sent");
                     }
                     continue;
                 }
-                Some(taken) = finished(&mut self.taking) => {
+                Some(taken) = join_pending(&mut self.taking) => {
                     self.taking = None;
                     match taken {
                         Ok(taken) => self.deliver(taken),
-                        Err(error) => self.end(DisconnectCause::ReadFailed { why: error.to_string() }),
+                        Err(error) => self.record_end(DisconnectCause::ReadFailed { why: error.to_string() }),
                     }
                     continue;
                 }
@@ -125,22 +125,23 @@ impl<R: ConnectionRole> LineTransport<R> {
             let taken = match line {
                 Ok(LineEvent::Whole(mut line)) if line.len() >= LONG_LINE => {
                     let intake = Arc::clone(&self.intake);
-                    self.taking = Some(tokio::task::spawn_blocking(move || intake.take(&mut line)));
+                    self.taking =
+                        Some(tokio::task::spawn_blocking(move || intake.receive(&mut line)));
                     continue;
                 }
                 Ok(LineEvent::Whole(mut line)) => {
-                    let taken = self.intake.take(&mut line);
+                    let taken = self.intake.receive(&mut line);
                     self.reader.reuse(line);
                     taken
                 }
-                Ok(LineEvent::TooLong(head)) => self.intake.take_head(&head),
-                Ok(LineEvent::TooLongEnd(tail)) => self.intake.take_tail(&tail),
+                Ok(LineEvent::TooLong(head)) => self.intake.receive_head(&head),
+                Ok(LineEvent::TooLongEnd(tail)) => self.intake.receive_tail(&tail),
                 Ok(LineEvent::End(mut rest)) => {
-                    self.end(DisconnectCause::ByPeer);
-                    self.intake.take(&mut rest)
+                    self.record_end(DisconnectCause::ByPeer);
+                    self.intake.receive(&mut rest)
                 }
                 Err(error) => {
-                    self.end(DisconnectCause::ReadFailed { why: error.to_string() });
+                    self.record_end(DisconnectCause::ReadFailed { why: error.to_string() });
                     continue;
                 }
             };
@@ -154,8 +155,8 @@ impl<R: ConnectionRole> LineTransport<R> {
         self.replies.extend(taken.replies);
     }
 
-    fn end(&mut self, why: DisconnectCause) {
-        self.troubles.close(why);
+    fn record_end(&mut self, why: DisconnectCause) {
+        self.troubles.record_close(why);
         self.eof.cancel();
     }
 }
@@ -165,12 +166,12 @@ async fn send_first<T: Serialize>(
     outbox: &OutboundQueue,
     replies: &mut VecDeque<T>,
 ) -> Result<(), McpSendError> {
-    let room = outbox.room().await?;
+    let room = outbox.reserve().await?;
     replies.pop_front().map_or(Ok(()), |reply| room.send(&reply))
 }
 
 /// What came of a long line, if one is being looked at.
-async fn finished<T>(taking: &mut Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
+async fn join_pending<T>(taking: &mut Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
     match taking {
         Some(taking) => Some(taking.await),
         None => None,
@@ -184,7 +185,7 @@ impl<R: ConnectionRole> Transport<R> for LineTransport<R> {
         &mut self,
         item: TxJsonRpcMessage<R>,
     ) -> impl Future<Output = Result<(), McpSendError>> + Send + 'static {
-        self.intake.sending(&item);
+        self.intake.record_sent(&item);
         self.outbox.clone().send(item)
     }
 

@@ -37,16 +37,16 @@ pub struct IntakeOutcome<R: ConnectionRole> {
 }
 
 impl<R: ConnectionRole> IntakeOutcome<R> {
-    fn nothing() -> Self {
+    fn empty() -> Self {
         Self { messages: Vec::new(), replies: Vec::new() }
     }
 
-    fn message(message: RxJsonRpcMessage<R>) -> Self {
+    fn with_message(message: RxJsonRpcMessage<R>) -> Self {
         Self { messages: vec![message], replies: Vec::new() }
     }
 
     /// An error for a request; without an id where its own is none.
-    fn reply(error: ErrorData, id: Option<RequestId>) -> Self {
+    fn with_error_reply(error: ErrorData, id: Option<RequestId>) -> Self {
         Self { messages: Vec::new(), replies: vec![JsonRpcMessage::error(error, id)] }
     }
 }
@@ -58,53 +58,57 @@ impl<R: ConnectionRole> MessageIntake<R> {
     }
 
     /// Notes a message that is about to be sent. Without that, its answer is one to nothing.
-    pub fn sending(&self, message: &TxJsonRpcMessage<R>) {
-        let mut ledger = self.ledger();
+    pub fn record_sent(&self, message: &TxJsonRpcMessage<R>) {
+        let mut ledger = self.pending();
         match message {
             JsonRpcMessage::Request(request) => {
-                ledger.ask(request.id.clone(), R::asked(&request.request));
+                ledger.record_sent(request.id.clone(), R::request_kind(&request.request));
             }
-            JsonRpcMessage::Response(response) => ledger.end(&response.id),
+            JsonRpcMessage::Response(response) => ledger.finish(&response.id),
             JsonRpcMessage::Error(error) => {
                 if let Some(id) = &error.id {
-                    ledger.end(id);
+                    ledger.finish(id);
                 }
             }
             JsonRpcMessage::Notification(notification) => {
-                if let Some(id) = R::given_up(&notification.notification) {
-                    ledger.give_up(id);
+                if let Some(id) = R::cancelled_request(&notification.notification) {
+                    ledger.forget_sent(id);
                 }
             }
         }
     }
 
     /// Takes a message in. The bytes may be mended in place.
-    pub fn take(&self, line: &mut [u8]) -> IntakeOutcome<R> {
+    pub fn receive(&self, line: &mut [u8]) -> IntakeOutcome<R> {
         let line = match line {
             [0xef, 0xbb, 0xbf, rest @ ..] => rest,
             line => line,
         };
         let is_batch = match line.trim_ascii_start().first() {
-            None => return IntakeOutcome::nothing(),
+            None => return IntakeOutcome::empty(),
             Some(b'{') => false,
             Some(b'[') => true,
             Some(_) => {
-                self.troubles.noise(line);
-                return IntakeOutcome::nothing();
+                self.troubles.record_noise(line);
+                return IntakeOutcome::empty();
             }
         };
-        if json_scan::mend_surrogates(line) > 0 {
-            self.troubles.mended("a text held half a character");
+        if json_scan::replace_lone_surrogates(line) > 0 {
+            self.troubles.record_repair("a text held half a character");
         }
         let text = String::from_utf8_lossy(line);
         if let Cow::Owned(_) = text {
-            self.troubles.mended("a text was not UTF-8");
+            self.troubles.record_repair("a text was not UTF-8");
         }
-        if is_batch { self.take_batch(text.as_bytes()) } else { self.take_message(text.as_bytes()) }
+        if is_batch {
+            self.receive_batch(text.as_bytes())
+        } else {
+            self.receive_message(text.as_bytes())
+        }
     }
 
     /// Takes the beginning of a message that is too long.
-    pub fn take_head(&self, head: &[u8]) -> IntakeOutcome<R> {
+    pub fn receive_head(&self, head: &[u8]) -> IntakeOutcome<R> {
         let envelope = MessageEnvelope::read_head(head.trim_ascii_start());
         let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
         self.refuse(&envelope, &why)
@@ -112,146 +116,146 @@ impl<R: ConnectionRole> MessageIntake<R> {
 
     /// Takes the end of a message that is too long, and whose beginning did not say whom it
     /// concerns.
-    pub fn take_tail(&self, tail: &[u8]) -> IntakeOutcome<R> {
-        let Some(id) = envelope::id_at_end(tail) else { return IntakeOutcome::nothing() };
+    pub fn receive_tail(&self, tail: &[u8]) -> IntakeOutcome<R> {
+        let Some(id) = envelope::find_trailing_id(tail) else { return IntakeOutcome::empty() };
         let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
-        self.answer_with_refusal(&id, &why).unwrap_or_else(IntakeOutcome::nothing)
+        self.answer_with_refusal(&id, &why).unwrap_or_else(IntakeOutcome::empty)
     }
 
-    fn take_message(&self, message: &[u8]) -> IntakeOutcome<R> {
+    fn receive_message(&self, message: &[u8]) -> IntakeOutcome<R> {
         let Ok(envelope) = MessageEnvelope::read(message) else {
             let envelope = MessageEnvelope::read_head(message);
             if envelope.is_version_two {
                 return self.refuse(&envelope, "it is no valid JSON");
             }
-            self.troubles.noise(message);
-            return IntakeOutcome::nothing();
+            self.troubles.record_noise(message);
+            return IntakeOutcome::empty();
         };
         let is_answer = envelope.result.is_some() || envelope.error.is_some();
         if !envelope.is_version_two {
             // A log line may well be an object, but not an answer to what was asked.
-            if is_answer && let Some(id) = envelope.id.given() {
+            if is_answer && let Some(id) = envelope.id.request_id() {
                 let why = "it does not say that it is JSON-RPC 2.0";
                 if let Some(taken) = self.answer_with_refusal(id, why) {
                     return taken;
                 }
             }
-            self.troubles.noise(message);
-            return IntakeOutcome::nothing();
+            self.troubles.record_noise(message);
+            return IntakeOutcome::empty();
         }
         match (&envelope.method, &envelope.id) {
             (Some(_), _) if is_answer => self.refuse(&envelope, "it is a request and an answer"),
-            (Some(method), EnvelopeId::Given(id)) => {
-                self.take_request(method, id, &envelope, message)
+            (Some(method), EnvelopeId::Valid(id)) => {
+                self.receive_request(method, id, &envelope, message)
             }
             (Some(method), EnvelopeId::Absent) => {
-                self.take_notification(method, &envelope, message)
+                self.receive_notification(method, &envelope, message)
             }
-            (None, EnvelopeId::Given(id)) => self.take_answer(id, &envelope),
-            (None, _) => self.take_nameless(&envelope),
+            (None, EnvelopeId::Valid(id)) => self.receive_answer(id, &envelope),
+            (None, _) => self.receive_without_id(&envelope),
             _ => self.refuse(&envelope, "its id is neither a number nor a text"),
         }
     }
 
-    fn take_answer(&self, id: &RequestId, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
-        let Some((id, asked)) = self.ledger().answered(id) else {
-            self.troubles.unasked_answer();
-            return IntakeOutcome::nothing();
+    fn receive_answer(&self, id: &RequestId, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
+        let Some((id, asked)) = self.pending().take_answered(id) else {
+            self.troubles.record_unsolicited_answer();
+            return IntakeOutcome::empty();
         };
         let taken = match (envelope.result, envelope.error) {
             (None, Some(error)) => {
-                let error = sanitize::error(error, &self.limits);
-                return IntakeOutcome::message(JsonRpcMessage::error(error, Some(id)));
+                let error = sanitize::read_error(error, &self.limits);
+                return IntakeOutcome::with_message(JsonRpcMessage::error(error, Some(id)));
             }
-            (Some(result), None) => R::result(asked, result, &self.limits, &self.troubles),
+            (Some(result), None) => R::read_result(asked, result, &self.limits, &self.troubles),
             (Some(_), Some(_)) => Err("it holds both a result and an error".into()),
             (None, None) => Err("it holds neither a result nor an error".into()),
         };
-        IntakeOutcome::message(match taken {
+        IntakeOutcome::with_message(match taken {
             Ok(result) => JsonRpcMessage::response(result, id),
             Err(why) => {
-                self.troubles.refused(&why);
-                JsonRpcMessage::error(refusal(&why), Some(id))
+                self.troubles.record_refusal(&why);
+                JsonRpcMessage::error(refusal_error(&why), Some(id))
             }
         })
     }
 
     /// Whoever could not read our message cannot say in its error which one it was.
-    fn take_nameless(&self, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
+    fn receive_without_id(&self, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
         let (None, Some(error)) = (envelope.result, envelope.error) else {
             return self.refuse(envelope, "its id is neither a number nor a text");
         };
-        let error = sanitize::error(error, &self.limits);
-        self.troubles.refused(&format!("an error for no request: {}", error.message));
-        IntakeOutcome::message(JsonRpcMessage::error(error, None))
+        let error = sanitize::read_error(error, &self.limits);
+        self.troubles.record_refusal(&format!("an error for no request: {}", error.message));
+        IntakeOutcome::with_message(JsonRpcMessage::error(error, None))
     }
 
-    fn take_request(
+    fn receive_request(
         &self,
         method: &str,
         id: &RequestId,
         envelope: &MessageEnvelope<'_>,
         message: &[u8],
     ) -> IntakeOutcome<R> {
-        match self.ledger().begin(id, self.limits.requests_max) {
-            RequestAdmission::Yes => {}
+        match self.pending().admit(id, self.limits.requests_max) {
+            RequestAdmission::Admitted => {}
             RequestAdmission::IdInUse => {
                 // Any answer would be taken for the one to the first request of this id.
-                self.troubles.refused("a request had the id of another one");
-                return IntakeOutcome::nothing();
+                self.troubles.record_refusal("a request had the id of another one");
+                return IntakeOutcome::empty();
             }
             RequestAdmission::TooMany => {
-                self.troubles.refused("too many requests at a time");
+                self.troubles.record_refusal("too many requests at a time");
                 let message = "too many requests at a time: wait for some of the answers";
-                return IntakeOutcome::reply(
+                return IntakeOutcome::with_error_reply(
                     ErrorData::internal_error(message, None),
                     Some(id.clone()),
                 );
             }
         }
-        let checked = sanitize::fits(message, &self.limits)
+        let checked = sanitize::check_size(message, &self.limits)
             .map_err(|why| ErrorData::invalid_request(format!("refused: {why}"), None))
             .and_then(|()| parse_request::<R>(method, id, envelope, message));
         match checked {
-            Ok(request) => IntakeOutcome::message(request),
+            Ok(request) => IntakeOutcome::with_message(request),
             Err(error) => {
-                self.ledger().end(id);
-                self.troubles.refused(&error.message);
-                IntakeOutcome::reply(error, Some(id.clone()))
+                self.pending().finish(id);
+                self.troubles.record_refusal(&error.message);
+                IntakeOutcome::with_error_reply(error, Some(id.clone()))
             }
         }
     }
 
-    fn take_notification(
+    fn receive_notification(
         &self,
         method: &str,
         envelope: &MessageEnvelope<'_>,
         message: &[u8],
     ) -> IntakeOutcome<R> {
-        self.troubles.notification();
+        self.troubles.record_notification();
         if method == "notifications/cancelled"
             && let Some(id) =
                 envelope.params.and_then(|params| json_scan::member(params, "requestId"))
             && let Ok(id) = serde_json::from_slice(id)
         {
-            self.ledger().end(&id);
+            self.pending().finish(&id);
         }
-        if let Err(why) = sanitize::fits(message, &self.limits) {
-            self.troubles.refused(&why);
-            return IntakeOutcome::nothing();
+        if let Err(why) = sanitize::check_size(message, &self.limits) {
+            self.troubles.record_refusal(&why);
+            return IntakeOutcome::empty();
         }
         match serde_json::from_slice::<RxJsonRpcMessage<R>>(message) {
-            Ok(message) => IntakeOutcome::message(message),
+            Ok(message) => IntakeOutcome::with_message(message),
             Err(error) => {
-                self.troubles.refused(&error.to_string());
-                IntakeOutcome::nothing()
+                self.troubles.record_refusal(&error.to_string());
+                IntakeOutcome::empty()
             }
         }
     }
 
     /// None of the revisions that are spoken here has batches: each part is refused by itself.
-    fn take_batch(&self, batch: &[u8]) -> IntakeOutcome<R> {
-        let mut taken = IntakeOutcome::nothing();
+    fn receive_batch(&self, batch: &[u8]) -> IntakeOutcome<R> {
+        let mut taken = IntakeOutcome::empty();
         let mut is_noise = true;
         for part in json_scan::elements(batch).map_while(Result::ok).take(BATCH_MAX) {
             let Ok(envelope) = MessageEnvelope::read(part.value) else { continue };
@@ -264,7 +268,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
             taken.replies.extend(refused.replies);
         }
         if is_noise {
-            self.troubles.noise(batch);
+            self.troubles.record_noise(batch);
         }
         taken
     }
@@ -274,43 +278,43 @@ impl<R: ConnectionRole> MessageIntake<R> {
     fn refuse(&self, envelope: &MessageEnvelope<'_>, why: &str) -> IntakeOutcome<R> {
         let is_request = envelope.method.is_some() && envelope.id != EnvelopeId::Absent;
         if is_request {
-            self.troubles.refused(why);
+            self.troubles.record_refusal(why);
             let error = ErrorData::invalid_request(format!("refused: {why}"), None);
-            return IntakeOutcome::reply(error, envelope.id.given().cloned());
+            return IntakeOutcome::with_error_reply(error, envelope.id.request_id().cloned());
         }
-        let Some(id) = envelope.id.given() else {
-            self.troubles.refused(why);
-            return IntakeOutcome::nothing();
+        let Some(id) = envelope.id.request_id() else {
+            self.troubles.record_refusal(why);
+            return IntakeOutcome::empty();
         };
         self.answer_with_refusal(id, why).unwrap_or_else(|| {
-            self.troubles.unasked_answer();
-            IntakeOutcome::nothing()
+            self.troubles.record_unsolicited_answer();
+            IntakeOutcome::empty()
         })
     }
 
     /// Gives an error to the one who waits for an answer, if somebody does.
     fn answer_with_refusal(&self, id: &RequestId, why: &str) -> Option<IntakeOutcome<R>> {
-        let (id, _) = self.ledger().answered(id)?;
-        self.troubles.refused(why);
-        Some(IntakeOutcome::message(JsonRpcMessage::error(refusal(why), Some(id))))
+        let (id, _) = self.pending().take_answered(id)?;
+        self.troubles.record_refusal(why);
+        Some(IntakeOutcome::with_message(JsonRpcMessage::error(refusal_error(why), Some(id))))
     }
 
-    fn ledger(&self) -> MutexGuard<'_, PendingRequests> {
+    fn pending(&self) -> MutexGuard<'_, PendingRequests> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How the error begins that stands for an answer which was refused here.
-const REFUSED: &str = "the answer was refused: ";
+const REFUSAL_PREFIX: &str = "the answer was refused: ";
 
-fn refusal(why: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, format!("{REFUSED}{why}"), None)
+fn refusal_error(why: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, format!("{REFUSAL_PREFIX}{why}"), None)
 }
 
 /// Why an answer was refused here, where that is what an error stands for. A server that says the
 /// same words is taken at its word.
-pub(crate) fn refusal_in(error: &ErrorData) -> Option<&str> {
-    error.message.strip_prefix(REFUSED).filter(|_| error.code == ErrorCode::INTERNAL_ERROR)
+pub(crate) fn find_refusal(error: &ErrorData) -> Option<&str> {
+    error.message.strip_prefix(REFUSAL_PREFIX).filter(|_| error.code == ErrorCode::INTERNAL_ERROR)
 }
 
 fn parse_request<R: ConnectionRole>(
@@ -319,14 +323,14 @@ fn parse_request<R: ConnectionRole>(
     envelope: &MessageEnvelope<'_>,
     message: &[u8],
 ) -> Result<RxJsonRpcMessage<R>, ErrorData> {
-    if let Some(request) = R::quick_request(method, envelope.params) {
+    if let Some(request) = R::parse_common_request(method, envelope.params) {
         let request = JsonRpcRequest { jsonrpc: JsonRpcVersion2_0, id: id.clone(), request };
         return Ok(JsonRpcMessage::Request(request));
     }
     let parsed = serde_json::from_slice::<RxJsonRpcMessage<R>>(message);
     match parsed {
         Ok(JsonRpcMessage::Request(request)) => {
-            R::check(&request.request)?;
+            R::check_request(&request.request)?;
             Ok(JsonRpcMessage::Request(request))
         }
         Ok(_) => Err(ErrorData::invalid_request("it is no request", None)),

@@ -59,23 +59,23 @@ impl OutboundQueue {
 
     /// Sends a message once there is room for it. That it was sent does not mean that it arrived.
     pub(crate) async fn send(self, message: impl Serialize) -> Result<(), McpSendError> {
-        self.room().await?.send(&message)
+        self.reserve().await?.send(&message)
     }
 
     /// Waits for room for a message. Whoever stops to wait loses nothing.
-    pub(crate) async fn room(&self) -> Result<SendPermit<'_>, McpSendError> {
+    pub(crate) async fn reserve(&self) -> Result<SendPermit<'_>, McpSendError> {
         self.queue.reserve().await.map(SendPermit).map_err(|_| self.closed_error())
     }
 
     /// Writes what waits, as long as that is allowed to take, and closes.
     pub(crate) async fn close(&self) {
-        self.troubles.close(DisconnectCause::ByUs);
+        self.troubles.record_close(DisconnectCause::ByUs);
         self.closing.cancel();
         self.closed.cancelled().await;
     }
 
     fn closed_error(&self) -> McpSendError {
-        McpSendError::Closed(self.troubles.closed().unwrap_or(DisconnectCause::ByUs))
+        McpSendError::Closed(self.troubles.close_cause().unwrap_or(DisconnectCause::ByUs))
     }
 }
 
@@ -85,12 +85,12 @@ pub(crate) struct SendPermit<'a>(mpsc::Permit<'a, Vec<u8>>);
 impl SendPermit<'_> {
     /// Sends a message.
     pub(crate) fn send(self, message: &impl Serialize) -> Result<(), McpSendError> {
-        self.0.send(line(message)?);
+        self.0.send(encode_line(message)?);
         Ok(())
     }
 }
 
-fn line(message: &impl Serialize) -> Result<Vec<u8>, McpSendError> {
+fn encode_line(message: &impl Serialize) -> Result<Vec<u8>, McpSendError> {
     let mut line = serde_json::to_vec(message).map_err(McpSendError::Unwritable)?;
     line.push(b'\n');
     Ok(line)
@@ -118,7 +118,7 @@ impl<W: AsyncWrite + Unpin> OutboundWriter<W> {
             };
             let Some(message) = message else { break };
             if let Err(why) = self.write(&message).await {
-                self.troubles.close(why);
+                self.troubles.record_close(why);
                 return;
             }
         }

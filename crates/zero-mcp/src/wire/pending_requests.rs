@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use rmcp::model::RequestId;
 
 /// Requests of ours that are remembered. Whoever gives up without saying so leaves one behind.
-const ASKED_MAX: usize = 1024;
+const SENT_MAX: usize = 1024;
 
 /// What an answer has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(crate) struct PendingRequests {
 
 impl PendingRequests {
     /// Notes a request of ours.
-    pub(crate) fn ask(&mut self, id: RequestId, asked: McpRequestKind) {
-        if self.asked.len() >= ASKED_MAX
+    pub(crate) fn record_sent(&mut self, id: RequestId, asked: McpRequestKind) {
+        if self.asked.len() >= SENT_MAX
             && let Some(oldest) =
                 self.asked.iter().min_by_key(|(_, (age, _))| *age).map(|(id, _)| id.clone())
         {
@@ -47,12 +47,12 @@ impl PendingRequests {
     }
 
     /// Forgets a request of ours: it is given up.
-    pub(crate) fn give_up(&mut self, id: &RequestId) {
+    pub(crate) fn forget_sent(&mut self, id: &RequestId) {
         self.asked.remove(id);
     }
 
     /// Takes the request that an answer is for. Some servers turn our numbers into texts.
-    pub(crate) fn answered(&mut self, id: &RequestId) -> Option<(RequestId, McpRequestKind)> {
+    pub(crate) fn take_answered(&mut self, id: &RequestId) -> Option<(RequestId, McpRequestKind)> {
         if let Some((id, (_, asked))) = self.asked.remove_entry(id) {
             return Some((id, asked));
         }
@@ -62,7 +62,7 @@ impl PendingRequests {
     }
 
     /// Notes a request of theirs.
-    pub(crate) fn begin(&mut self, id: &RequestId, max: usize) -> RequestAdmission {
+    pub(crate) fn admit(&mut self, id: &RequestId, max: usize) -> RequestAdmission {
         if self.working_on.contains(id) {
             return RequestAdmission::IdInUse;
         }
@@ -70,11 +70,11 @@ impl PendingRequests {
             return RequestAdmission::TooMany;
         }
         self.working_on.insert(id.clone());
-        RequestAdmission::Yes
+        RequestAdmission::Admitted
     }
 
     /// Forgets a request of theirs: it is answered, or they gave it up.
-    pub(crate) fn end(&mut self, id: &RequestId) {
+    pub(crate) fn finish(&mut self, id: &RequestId) {
         self.working_on.remove(id);
     }
 }
@@ -82,7 +82,7 @@ impl PendingRequests {
 /// Whether a request is worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestAdmission {
-    Yes,
+    Admitted,
     IdInUse,
     TooMany,
 }
@@ -94,30 +94,30 @@ mod tests {
     #[test]
     fn an_answer_counts_once() {
         let mut ledger = PendingRequests::default();
-        ledger.ask(RequestId::Number(1), McpRequestKind::ToolCall);
-        let taken = ledger.answered(&RequestId::String("1".into()));
+        ledger.record_sent(RequestId::Number(1), McpRequestKind::ToolCall);
+        let taken = ledger.take_answered(&RequestId::String("1".into()));
         assert_eq!(taken, Some((RequestId::Number(1), McpRequestKind::ToolCall)));
-        assert_eq!(ledger.answered(&RequestId::Number(1)), None);
+        assert_eq!(ledger.take_answered(&RequestId::Number(1)), None);
     }
 
     #[test]
     fn the_oldest_is_forgotten_first() {
         let mut ledger = PendingRequests::default();
-        for number in 0..=ASKED_MAX as i64 {
-            ledger.ask(RequestId::Number(number), McpRequestKind::Other);
+        for number in 0..=SENT_MAX as i64 {
+            ledger.record_sent(RequestId::Number(number), McpRequestKind::Other);
         }
-        assert_eq!(ledger.answered(&RequestId::Number(0)), None);
-        assert!(ledger.answered(&RequestId::Number(1)).is_some());
+        assert_eq!(ledger.take_answered(&RequestId::Number(0)), None);
+        assert!(ledger.take_answered(&RequestId::Number(1)).is_some());
     }
 
     #[test]
     fn requests_of_theirs_have_a_bound() {
         let mut ledger = PendingRequests::default();
         let id = RequestId::Number(1);
-        assert_eq!(ledger.begin(&id, 1), RequestAdmission::Yes);
-        assert_eq!(ledger.begin(&id, 1), RequestAdmission::IdInUse);
-        assert_eq!(ledger.begin(&RequestId::Number(2), 1), RequestAdmission::TooMany);
-        ledger.end(&id);
-        assert_eq!(ledger.begin(&RequestId::Number(2), 1), RequestAdmission::Yes);
+        assert_eq!(ledger.admit(&id, 1), RequestAdmission::Admitted);
+        assert_eq!(ledger.admit(&id, 1), RequestAdmission::IdInUse);
+        assert_eq!(ledger.admit(&RequestId::Number(2), 1), RequestAdmission::TooMany);
+        ledger.finish(&id);
+        assert_eq!(ledger.admit(&RequestId::Number(2), 1), RequestAdmission::Admitted);
     }
 }

@@ -14,13 +14,13 @@ use super::sanitize;
 /// A side of a connection.
 pub trait ConnectionRole: ServiceRole {
     /// What the answer to a request of ours has to be.
-    fn asked(request: &Self::Req) -> McpRequestKind;
+    fn request_kind(request: &Self::Req) -> McpRequestKind;
 
     /// The request of ours that a notification of ours gives up.
-    fn given_up(notification: &Self::Not) -> Option<&RequestId>;
+    fn cancelled_request(notification: &Self::Not) -> Option<&RequestId>;
 
     /// Reads the result of an answer, mending what can be mended; or says why it cannot be taken.
-    fn result(
+    fn read_result(
         asked: McpRequestKind,
         written: &[u8],
         limits: &McpMessageLimits,
@@ -28,14 +28,14 @@ pub trait ConnectionRole: ServiceRole {
     ) -> Result<Self::PeerResp, String>;
 
     /// Reads a request that comes often without trying all others first.
-    fn quick_request(method: &str, params: Option<&[u8]>) -> Option<Self::PeerReq>;
+    fn parse_common_request(method: &str, params: Option<&[u8]>) -> Option<Self::PeerReq>;
 
     /// Refuses a request whose parameters are not what its method wants.
-    fn check(request: &Self::PeerReq) -> Result<(), ErrorData>;
+    fn check_request(request: &Self::PeerReq) -> Result<(), ErrorData>;
 }
 
 impl ConnectionRole for RoleClient {
-    fn asked(request: &ClientRequest) -> McpRequestKind {
+    fn request_kind(request: &ClientRequest) -> McpRequestKind {
         match request {
             ClientRequest::InitializeRequest(_) => McpRequestKind::Greeting,
             ClientRequest::DiscoverRequest(_) => McpRequestKind::Discovery,
@@ -45,7 +45,7 @@ impl ConnectionRole for RoleClient {
         }
     }
 
-    fn given_up(notification: &ClientNotification) -> Option<&RequestId> {
+    fn cancelled_request(notification: &ClientNotification) -> Option<&RequestId> {
         match notification {
             ClientNotification::CancelledNotification(cancelled) => {
                 cancelled.params.request_id.as_ref()
@@ -54,20 +54,20 @@ impl ConnectionRole for RoleClient {
         }
     }
 
-    fn result(
+    fn read_result(
         asked: McpRequestKind,
         written: &[u8],
         limits: &McpMessageLimits,
         troubles: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String> {
-        sanitize::result(asked, written, limits, troubles)
+        sanitize::read_result(asked, written, limits, troubles)
     }
 
-    fn quick_request(_: &str, _: Option<&[u8]>) -> Option<ServerRequest> {
+    fn parse_common_request(_: &str, _: Option<&[u8]>) -> Option<ServerRequest> {
         None
     }
 
-    fn check(request: &ServerRequest) -> Result<(), ErrorData> {
+    fn check_request(request: &ServerRequest) -> Result<(), ErrorData> {
         match request {
             ServerRequest::CustomRequest(request) => check_custom(
                 request,
@@ -79,11 +79,11 @@ impl ConnectionRole for RoleClient {
 }
 
 impl ConnectionRole for RoleServer {
-    fn asked(_: &ServerRequest) -> McpRequestKind {
+    fn request_kind(_: &ServerRequest) -> McpRequestKind {
         McpRequestKind::Other
     }
 
-    fn given_up(notification: &ServerNotification) -> Option<&RequestId> {
+    fn cancelled_request(notification: &ServerNotification) -> Option<&RequestId> {
         match notification {
             ServerNotification::CancelledNotification(cancelled) => {
                 cancelled.params.request_id.as_ref()
@@ -92,16 +92,16 @@ impl ConnectionRole for RoleServer {
         }
     }
 
-    fn result(
+    fn read_result(
         _: McpRequestKind,
         written: &[u8],
         limits: &McpMessageLimits,
         _: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String> {
-        sanitize::whole(written, limits)
+        sanitize::read_whole(written, limits)
     }
 
-    fn quick_request(method: &str, params: Option<&[u8]>) -> Option<ClientRequest> {
+    fn parse_common_request(method: &str, params: Option<&[u8]>) -> Option<ClientRequest> {
         if method != "tools/call" {
             return None;
         }
@@ -115,7 +115,7 @@ impl ConnectionRole for RoleServer {
         Some(ClientRequest::CallToolRequest(request))
     }
 
-    fn check(request: &ClientRequest) -> Result<(), ErrorData> {
+    fn check_request(request: &ClientRequest) -> Result<(), ErrorData> {
         match request {
             ClientRequest::CustomRequest(request) => check_custom(
                 request,

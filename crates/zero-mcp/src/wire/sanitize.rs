@@ -14,12 +14,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::McpMessageLimits;
-use super::connection_diagnostics::{ConnectionDiagnostics, sample};
+use super::connection_diagnostics::{ConnectionDiagnostics, sanitize_sample};
 use super::json_scan;
 use super::pending_requests::McpRequestKind;
 
 /// Reads the result of what was asked, or says why it cannot be taken.
-pub(super) fn result(
+pub(super) fn read_result(
     asked: McpRequestKind,
     written: &[u8],
     limits: &McpMessageLimits,
@@ -31,24 +31,27 @@ pub(super) fn result(
     let kind = ResultKind::read(written)?;
     match (asked, kind) {
         (McpRequestKind::Greeting, ResultKind::Complete) => {
-            server_info::greeting(written, limits, troubles).map(ServerResult::InitializeResult)
+            server_info::read_initialize_result(written, limits, troubles)
+                .map(ServerResult::InitializeResult)
         }
         (McpRequestKind::Discovery, ResultKind::Complete) => {
-            server_info::discovery(written, limits, troubles).map(ServerResult::DiscoverResult)
+            server_info::read_discover_result(written, limits, troubles)
+                .map(ServerResult::DiscoverResult)
         }
         (McpRequestKind::ToolList, ResultKind::Complete) => {
-            tool_list::list(written, limits, troubles).map(ServerResult::ListToolsResult)
+            tool_list::read_tool_list(written, limits, troubles).map(ServerResult::ListToolsResult)
         }
         (McpRequestKind::ToolCall, ResultKind::Complete) => {
-            call_result::complete(written, limits, troubles).map(ServerResult::CallToolResult)
+            call_result::read_call_result(written, limits, troubles)
+                .map(ServerResult::CallToolResult)
         }
         (McpRequestKind::ToolCall, ResultKind::InputRequired) => {
-            whole(written, limits).map(ServerResult::InputRequiredResult)
+            read_whole(written, limits).map(ServerResult::InputRequiredResult)
         }
         (McpRequestKind::ToolCall, ResultKind::Task) => {
-            whole(written, limits).map(ServerResult::CreateTaskResult)
+            read_whole(written, limits).map(ServerResult::CreateTaskResult)
         }
-        (McpRequestKind::Other, _) => whole(written, limits),
+        (McpRequestKind::Other, _) => read_whole(written, limits),
         (_, _) => Err("its `resultType` is none that this request can have".into()),
     }
 }
@@ -75,7 +78,7 @@ impl ResultKind {
             Some(br#""input_required""#) => Ok(Self::InputRequired),
             Some(br#""task""#) => Ok(Self::Task),
             Some(other) => {
-                let shown = sample(&String::from_utf8_lossy(other));
+                let shown = sanitize_sample(&String::from_utf8_lossy(other));
                 Err(format!("its `resultType` is {shown}, which is unknown"))
             }
         }
@@ -83,16 +86,16 @@ impl ResultKind {
 }
 
 /// Reads something that is taken as a whole or not at all.
-pub(super) fn whole<T: DeserializeOwned>(
+pub(super) fn read_whole<T: DeserializeOwned>(
     written: &[u8],
     limits: &McpMessageLimits,
 ) -> Result<T, String> {
-    fits(written, limits)?;
+    check_size(written, limits)?;
     serde_json::from_slice(written).map_err(|error| format!("it cannot be read: {error}"))
 }
 
 /// Whether a piece is neither too deep nor too much.
-pub(super) fn fits(written: &[u8], limits: &McpMessageLimits) -> Result<(), String> {
+pub(super) fn check_size(written: &[u8], limits: &McpMessageLimits) -> Result<(), String> {
     let weight = json_scan::weigh(written);
     // The parser refuses the last level by itself.
     let depth_max = limits.depth_max.min(127);
@@ -106,16 +109,19 @@ pub(super) fn fits(written: &[u8], limits: &McpMessageLimits) -> Result<(), Stri
 }
 
 /// Reads an error. There always is one in the end: the one who waits must learn that it failed.
-pub(super) fn error(written: &[u8], limits: &McpMessageLimits) -> ErrorData {
-    if let Ok(error) = whole(written, limits) {
+pub(super) fn read_error(written: &[u8], limits: &McpMessageLimits) -> ErrorData {
+    if let Ok(error) = read_whole(written, limits) {
         return error;
     }
     let code = json_scan::member(written, "code")
         .and_then(|code| serde_json::from_slice(code).ok())
         .map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
-    let message = json_scan::member(written, "message").and_then(json_scan::text);
-    let message = message.or_else(|| json_scan::text(written)).unwrap_or_else(|| {
-        format!("an error that cannot be read: {}", sample(&String::from_utf8_lossy(written)))
+    let message = json_scan::member(written, "message").and_then(json_scan::parse_text);
+    let message = message.or_else(|| json_scan::parse_text(written)).unwrap_or_else(|| {
+        format!(
+            "an error that cannot be read: {}",
+            sanitize_sample(&String::from_utf8_lossy(written))
+        )
     });
     ErrorData::new(code, message, None)
 }
@@ -134,14 +140,14 @@ impl<'a> NodeBudget<'a> {
     /// Reads a piece if it fits into what is left.
     fn read<T: DeserializeOwned>(&mut self, piece: &[u8]) -> Result<T, String> {
         let limits = McpMessageLimits { nodes_max: self.nodes_left, ..*self.limits };
-        fits(piece, &limits)?;
+        check_size(piece, &limits)?;
         self.nodes_left = self.nodes_left.saturating_sub(json_scan::weigh(piece).nodes);
         serde_json::from_slice(piece).map_err(|error| format!("it is no valid JSON: {error}"))
     }
 }
 
 /// Leaves a member out unless it has the type it should have.
-fn keep_if<T: DeserializeOwned>(
+fn remove_if_mistyped<T: DeserializeOwned>(
     object: &mut Map<String, Value>,
     key: &str,
     of: &str,
@@ -152,7 +158,7 @@ fn keep_if<T: DeserializeOwned>(
         object.shift_remove(key);
     } else if T::deserialize(value).is_err() {
         object.shift_remove(key);
-        troubles.mended(&format!("`{key}` of {of} was left out: it has the wrong type"));
+        troubles.record_repair(&format!("`{key}` of {of} was left out: it has the wrong type"));
     }
 }
 

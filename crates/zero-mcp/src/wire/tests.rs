@@ -25,7 +25,7 @@ struct TransportFixture<R: ConnectionRole> {
     there: DuplexStream,
 }
 
-fn bench<R: ConnectionRole>(limits: McpMessageLimits) -> TransportFixture<R> {
+fn new_fixture<R: ConnectionRole>(limits: McpMessageLimits) -> TransportFixture<R> {
     let (here, there) = tokio::io::duplex(64 << 10);
     let (input, output) = tokio::io::split(here);
     TransportFixture {
@@ -36,8 +36,8 @@ fn bench<R: ConnectionRole>(limits: McpMessageLimits) -> TransportFixture<R> {
 
 /// Asks for tools (id 1), calls one (id 2) and pings (id 3), then takes what the server says, and
 /// shows what the SDK gets: an id and a word on what it is.
-async fn told(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
-    let mut bench = bench::<RoleClient>(McpMessageLimits {
+async fn deliver(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
+    let mut bench = new_fixture::<RoleClient>(McpMessageLimits {
         line_bytes_max: 1 << 20,
         ..McpMessageLimits::default()
     });
@@ -46,7 +46,7 @@ async fn told(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
         (2, json!({"method": "tools/call", "params": {"name": "t"}})),
         (3, json!({"method": "ping"})),
     ] {
-        bench.lines.send(request_of(id, request)).await.unwrap();
+        bench.lines.send(request_message(id, request)).await.unwrap();
     }
     let bytes = server_says.to_vec();
     let (mut unread, mut writing) = tokio::io::split(bench.there);
@@ -57,22 +57,22 @@ async fn told(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
     let mut shown = Vec::new();
     let receiving = async {
         while let Some(message) = bench.lines.receive().await {
-            shown.push(show(&message));
+            shown.push(describe_message(&message));
         }
     };
     tokio::time::timeout(PATIENCE, receiving).await.expect("it hangs");
     server.await.unwrap();
-    assert_eq!(bench.lines.closed_because(), Some(DisconnectCause::ByPeer));
+    assert_eq!(bench.lines.close_cause(), Some(DisconnectCause::ByPeer));
     let _ = unread.read(&mut [0; 16]).await;
-    (shown, bench.lines.troubles().clone())
+    (shown, bench.lines.diagnostics().clone())
 }
 
-fn request_of(id: i64, request: Value) -> TxJsonRpcMessage<RoleClient> {
+fn request_message(id: i64, request: Value) -> TxJsonRpcMessage<RoleClient> {
     let request: ClientRequest = serde_json::from_value(request).unwrap();
     JsonRpcMessage::request(request, RequestId::Number(id))
 }
 
-fn show(message: &RxJsonRpcMessage<RoleClient>) -> String {
+fn describe_message(message: &RxJsonRpcMessage<RoleClient>) -> String {
     match message {
         JsonRpcMessage::Response(response) => {
             let what = match &response.result {
@@ -102,7 +102,7 @@ fn show(message: &RxJsonRpcMessage<RoleClient>) -> String {
 /// What the server says, and what the SDK is told in the end.
 async fn check(server_says: impl AsRef<[u8]>, expected: &[&str]) -> ConnectionDiagnostics {
     let says = server_says.as_ref();
-    let (shown, troubles) = told(says).await;
+    let (shown, troubles) = deliver(says).await;
     let head = String::from_utf8_lossy(says.get(..300).unwrap_or(says)).into_owned();
     assert_eq!(shown, expected, "{head}");
     troubles
@@ -121,12 +121,12 @@ async fn what_a_decent_server_says_arrives() {
 }
 
 /// An answer to the call: its result as it is written.
-fn called(result: &str) -> String {
+fn call_answer(result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":2,"result":{result}}}"#)
 }
 
 /// An answer to the request for tools: these as they are written.
-fn listed(tools: &[&str]) -> String {
+fn list_answer(tools: &[&str]) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{}]}}}}"#, tools.join(","))
 }
 
@@ -155,14 +155,14 @@ async fn an_answer_that_cannot_be_taken_is_an_error_for_the_one_who_waits() {
             r#"{"jsonrpc":"2.0","id":2,"result":{},"error":{"code":1,"message":"x"}}"#.into(),
             "it holds both a result and an error",
         ),
-        (called("7"), "its result is no object"),
+        (call_answer("7"), "its result is no object"),
         (
-            called(r#"{"resultType":"odd","content":[]}"#),
+            call_answer(r#"{"resultType":"odd","content":[]}"#),
             "its `resultType` is \"odd\", which is unknown",
         ),
         (format!("[{CALLED}]"), "it came in a batch: send one message a line"),
         (
-            called(&format!(r#"{{"content":[{{"type":"text","text":"{long}"}}]}}"#)),
+            call_answer(&format!(r#"{{"content":[{{"type":"text","text":"{long}"}}]}}"#)),
             "it is longer than 1048576 bytes",
         ),
         (
@@ -185,11 +185,11 @@ async fn an_answer_that_cannot_be_taken_is_an_error_for_the_one_who_waits() {
 
 #[tokio::test]
 async fn an_endless_line_is_an_error_before_it_ends() {
-    let mut bench = bench::<RoleClient>(McpMessageLimits {
+    let mut bench = new_fixture::<RoleClient>(McpMessageLimits {
         line_bytes_max: 1 << 20,
         ..McpMessageLimits::default()
     });
-    bench.lines.send(request_of(2, json!({"method": "ping"}))).await.unwrap();
+    bench.lines.send(request_message(2, json!({"method": "ping"}))).await.unwrap();
     let (_unread, mut writing) = tokio::io::split(bench.there);
     let server = tokio::spawn(async move {
         let head = br#"{"jsonrpc":"2.0","id":2,"result":{"a":""#;
@@ -198,7 +198,7 @@ async fn an_endless_line_is_an_error_before_it_ends() {
     });
     let told = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
     assert_eq!(
-        show(&told.unwrap()),
+        describe_message(&told.unwrap()),
         "2: error the answer was refused: it is longer than 1048576 bytes"
     );
     drop(bench.lines);
@@ -276,13 +276,13 @@ async fn a_bad_tool_leaves_its_neighbours_alone() {
         (&deep, "deep", "it nests 2002 levels deep; 127 are taken"),
         (&many, "many", "it holds more than 200000 values"),
     ] {
-        let troubles = check(listed(&[tool, GOOD]), &["1: tools good"]).await;
+        let troubles = check(list_answer(&[tool, GOOD]), &["1: tools good"]).await;
         let quarantined = troubles.report().quarantined;
         let shown: Vec<(&str, &str)> =
             quarantined.iter().map(|one| (&*one.tool, &*one.reason)).collect();
         assert_eq!(shown, [(name, reason)]);
     }
-    let troubles = check(listed(&[GOOD, GOOD]), &["1: tools good"]).await;
+    let troubles = check(list_answer(&[GOOD, GOOD]), &["1: tools good"]).await;
     assert_eq!(troubles.report().quarantined[0].reason, "another tool has the same name");
 }
 
@@ -302,7 +302,7 @@ async fn what_does_not_matter_of_a_tool_is_left_out() {
         r#""execution":{"taskSupport":"optional"}"#,
     ] {
         let tool = format!(r#"{{"name":"odd","inputSchema":{{}},{extra}}}"#);
-        let troubles = check(listed(&[&tool, GOOD]), &["1: tools odd good"]).await;
+        let troubles = check(list_answer(&[&tool, GOOD]), &["1: tools odd good"]).await;
         assert!(troubles.report().quarantined.is_empty());
     }
 }
@@ -328,7 +328,7 @@ async fn a_bad_block_leaves_its_neighbours_alone() {
         let result = format!(
             r#"{{"content":[{{"type":"text","text":"a"}},{block},{{"type":"text","text":"b"}}]}}"#
         );
-        check(called(&result), &[&expected]).await;
+        check(call_answer(&result), &[&expected]).await;
     }
 }
 
@@ -343,7 +343,7 @@ async fn results_of_calls_are_mended() {
         (r#"{"_meta":7,"content":[{"type":"text","text":"x"}]}"#, "2: call x"),
         (r#"{"resultType":null,"content":[{"type":"text","text":"x"}]}"#, "2: call x"),
     ] {
-        check(called(result), &[expected]).await;
+        check(call_answer(result), &[expected]).await;
     }
 }
 
@@ -351,7 +351,7 @@ async fn results_of_calls_are_mended() {
 async fn a_flood_of_notifications_is_counted() {
     let flood =
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n".repeat(100_000);
-    let (shown, troubles) = told(format!("{flood}{PONG}\n").as_bytes()).await;
+    let (shown, troubles) = deliver(format!("{flood}{PONG}\n").as_bytes()).await;
     assert_eq!(shown.len(), 100_001);
     assert_eq!(shown.last().unwrap(), "3: empty");
     assert_eq!(troubles.report().notifications, 100_000);
@@ -360,7 +360,7 @@ async fn a_flood_of_notifications_is_counted() {
 #[tokio::test]
 async fn noise_before_the_first_answer_cannot_block_us() {
     // The server writes a megabyte before it reads a byte, and we write much before we read.
-    let mut bench = bench::<RoleClient>(McpMessageLimits::default());
+    let mut bench = new_fixture::<RoleClient>(McpMessageLimits::default());
     let (mut reading, mut writing) = tokio::io::split(bench.there);
     let server = tokio::spawn(async move {
         for _ in 0..20_000 {
@@ -373,29 +373,29 @@ async fn noise_before_the_first_answer_cannot_block_us() {
     });
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
-    bench.lines.send(request_of(1, request)).await.unwrap();
+    bench.lines.send(request_message(1, request)).await.unwrap();
     let told = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
-    assert_eq!(show(&told.unwrap()), "1: call ");
-    assert_eq!(bench.lines.troubles().report().noise, 20_000);
+    assert_eq!(describe_message(&told.unwrap()), "1: call ");
+    assert_eq!(bench.lines.diagnostics().report().noise, 20_000);
     drop(server.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_never_reads_ends_the_connection() {
-    let mut bench = bench::<RoleClient>(McpMessageLimits::default());
+    let mut bench = new_fixture::<RoleClient>(McpMessageLimits::default());
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
-    bench.lines.send(request_of(1, request)).await.unwrap();
+    bench.lines.send(request_message(1, request)).await.unwrap();
     assert!(bench.lines.receive().await.is_none());
     let after = Duration::from_secs(6);
-    assert_eq!(bench.lines.closed_because(), Some(DisconnectCause::WriteTimedOut { after }));
-    let error = bench.lines.send(request_of(2, json!({"method": "ping"}))).await.unwrap_err();
+    assert_eq!(bench.lines.close_cause(), Some(DisconnectCause::WriteTimedOut { after }));
+    let error = bench.lines.send(request_message(2, json!({"method": "ping"}))).await.unwrap_err();
     assert!(error.to_string().contains("read nothing"), "{error}");
 }
 
 #[tokio::test]
 async fn messages_byte_by_byte_arrive() {
-    let mut bench = bench::<RoleServer>(McpMessageLimits::default());
+    let mut bench = new_fixture::<RoleServer>(McpMessageLimits::default());
     let (_unread, mut writing) = tokio::io::split(bench.there);
     tokio::spawn(async move {
         for byte in b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}\r\n" {
@@ -415,8 +415,10 @@ async fn messages_byte_by_byte_arrive() {
 
 /// What a client says to our server, and what is answered without the SDK.
 async fn check_server(client_says: &str, handed_on: usize, answered: &[(&str, i32)]) {
-    let mut bench =
-        bench::<RoleServer>(McpMessageLimits { requests_max: 2, ..McpMessageLimits::default() });
+    let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
+        requests_max: 2,
+        ..McpMessageLimits::default()
+    });
     let (mut reading, mut writing) = tokio::io::split(bench.there);
     writing.write_all(client_says.as_bytes()).await.unwrap();
     writing.shutdown().await.unwrap();
@@ -469,8 +471,10 @@ async fn a_client_is_answered_where_it_can_be() {
 #[tokio::test]
 async fn whoever_reads_gets_every_refusal() {
     const MANY: usize = 3_000;
-    let mut bench =
-        bench::<RoleServer>(McpMessageLimits { requests_max: 1, ..McpMessageLimits::default() });
+    let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
+        requests_max: 1,
+        ..McpMessageLimits::default()
+    });
     let (reading, mut writing) = tokio::io::split(bench.there);
     let says = "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}\n".repeat(MANY);
     let talking = tokio::spawn(async move {
@@ -504,8 +508,10 @@ async fn whoever_reads_gets_every_refusal() {
 
 #[tokio::test]
 async fn a_cancelled_request_makes_room() {
-    let mut bench =
-        bench::<RoleServer>(McpMessageLimits { requests_max: 1, ..McpMessageLimits::default() });
+    let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
+        requests_max: 1,
+        ..McpMessageLimits::default()
+    });
     let says = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\
         {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n\
         {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n";
@@ -524,7 +530,7 @@ async fn a_cancelled_request_makes_room() {
 async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
     let says = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"t","arguments":{"a":1}}}"#;
     let slow: RxJsonRpcMessage<RoleServer> = serde_json::from_str(says).unwrap();
-    let mut bench = bench::<RoleServer>(McpMessageLimits::default());
+    let mut bench = new_fixture::<RoleServer>(McpMessageLimits::default());
     bench.there.write_all(format!("{says}\n").as_bytes()).await.unwrap();
     let quick = bench.lines.receive().await.unwrap();
     let (JsonRpcMessage::Request(slow), JsonRpcMessage::Request(quick)) = (slow, quick) else {
@@ -538,7 +544,7 @@ async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
 #[tokio::test]
 async fn a_client_gets_every_answer_of_a_burst() {
     const CALLS: usize = 100;
-    let bench = bench::<RoleClient>(McpMessageLimits::default());
+    let bench = new_fixture::<RoleClient>(McpMessageLimits::default());
     let (reading, mut writing) = tokio::io::split(bench.there);
     let server = tokio::spawn(async move {
         let mut lines = BufReader::new(reading).lines();

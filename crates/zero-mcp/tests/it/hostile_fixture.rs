@@ -23,7 +23,7 @@ use zero_runtime::{
 };
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::server_fixture::{AllowAll, SleepCommand, until};
+use crate::server_fixture::{AllowAll, SleepCommand, wait_until};
 
 /// The server that behaves.
 pub(crate) const GOOD: &str = "good";
@@ -60,7 +60,7 @@ impl HostileFixture {
         let mut config = ToolHostConfig::new(workspace, state.clone());
         config.approver = Some(Arc::new(AllowAll));
         let host = ToolHost::new(config);
-        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
         let mark = SleepCommand::new();
         let definitions = modes.iter().chain([&GOOD]).map(|mode| {
             let mut definition = definition(mode, &work, &mark);
@@ -72,7 +72,7 @@ impl HostileFixture {
         let servers = McpServerSet::new(McpServerSetConfig {
             services: host.services(),
             web: RemoteServerAccess {
-                guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+                guard: NetworkGuard::new(Arc::clone(host.policy()), host.resolver_config().clone()),
                 credentials: Arc::new(EmptyLoginStore),
             },
             registry: Arc::clone(host.registry()),
@@ -116,7 +116,7 @@ impl HostileFixture {
     /// Starts the server of a mode and calls its tool `work`.
     pub(crate) async fn visit(&self, mode: &str, input: Value) -> VisitReport {
         let (alias, begun) = (alias(mode), Instant::now());
-        let ready = self.servers.ready(&alias).await;
+        let ready = self.servers.wait_until_ready(&alias).await;
         let start = begun.elapsed();
         if let Err(error) = ready {
             let said = format!("not ready: {} | {}", error.message, error.stderr_tail.trim());
@@ -140,7 +140,7 @@ impl HostileFixture {
     }
 
     /// Calls the server that behaves, again and again; how long it took each time.
-    pub(crate) async fn neighbour(&self, until: &CancellationToken) -> Vec<Duration> {
+    pub(crate) async fn poll_neighbor(&self, until: &CancellationToken) -> Vec<Duration> {
         let mut took = Vec::new();
         while took.is_empty() || !until.is_cancelled() {
             let begun = Instant::now();
@@ -153,8 +153,8 @@ impl HostileFixture {
     }
 
     /// Waits until the process of a mode runs.
-    pub(crate) async fn begun(&self, mode: &str) {
-        until(|| {
+    pub(crate) async fn wait_for_process(&self, mode: &str) {
+        wait_until(|| {
             std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
                 let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
@@ -171,14 +171,14 @@ impl HostileFixture {
     pub(crate) async fn stop(self) {
         self.servers.stop().await;
         // What was killed is gone in a moment.
-        let left = self.mark.ends().await;
+        let left = self.mark.wait_until_ended().await;
         assert!(left < Duration::from_secs(30), "processes were left for {left:?}");
     }
 }
 
 /// What came of a visit.
 pub(crate) struct VisitReport {
-    /// What was said, beginning with what it was: `ok`, `not ready`, or the kind of error.
+    /// What was said, beginning with what it was: `ok`, `not wait_until_ready`, or the kind of error.
     pub(crate) said: String,
     /// How long the server took to start.
     pub(crate) start: Duration,
@@ -196,7 +196,7 @@ fn definition(mode: &str, work: &Path, mark: &SleepCommand) -> McpServerDefiniti
     McpServerDefinition {
         alias: ServerAlias::new(alias(mode)).unwrap(),
         reach: ServerTransport::Command(ServerLaunch {
-            command: program(work).display().to_string(),
+            command: server_program(work).display().to_string(),
             args: vec![mode.to_owned(), mark.seconds().to_owned()],
             variables: Vec::new(),
             folder: work.to_owned(),
@@ -215,7 +215,7 @@ fn definition(mode: &str, work: &Path, mark: &SleepCommand) -> McpServerDefiniti
 
 /// The server: an example beside this test, copied beside the folder it works in. Servers have a
 /// `/tmp` of their own, and the build may lie in the other.
-fn program(work: &Path) -> PathBuf {
+fn server_program(work: &Path) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().with_file_name("examples").join("hostile_server");
     assert!(

@@ -11,7 +11,7 @@ use zero_mcp::client::ServerPhase;
 use zero_mcp::server_definition::McpServerDefinition;
 
 use crate::hostile_fixture::{HostileFixture, peak_memory};
-use crate::server_fixture::until;
+use crate::server_fixture::wait_until;
 
 /// What a server does, and what is to come of it: these words, in this order, with `…` between.
 type BehaviorRow = (&'static str, &'static str);
@@ -19,7 +19,7 @@ type BehaviorRow = (&'static str, &'static str);
 /// How long it may take to notice that a timeout has passed, on a machine that is busy.
 const GRACE: Duration = Duration::from_secs(60);
 /// How long the server that behaves may take to answer half of the time; at worst it has as long as any.
-const NEIGHBOUR_USUAL: Duration = Duration::from_secs(10);
+const NEIGHBOR_MEDIAN_MAX: Duration = Duration::from_secs(10);
 /// The most memory this program may take beyond what it does with a server that behaves: a few of the
 /// longest lines that are read.
 const GROWTH_MAX: u64 = 40 << 20;
@@ -33,7 +33,7 @@ struct ServerTimeouts {
 }
 
 /// For what comes to an end by itself, however busy the machine is.
-const LONG: ServerTimeouts = ServerTimeouts {
+const LONG_TIMEOUTS: ServerTimeouts = ServerTimeouts {
     startup: Duration::from_secs(60),
     silence: Duration::from_secs(60),
     call: Duration::from_secs(60),
@@ -45,9 +45,9 @@ const SCALES: [u32; 2] = [1, 10];
 
 impl ServerTimeouts {
     /// For a server of which this is expected: what is to run out is short.
-    fn expecting(expected: &str, scale: u32) -> Self {
+    fn for_expected(expected: &str, scale: u32) -> Self {
         let seconds = |count| Duration::from_secs(count) * scale;
-        let mut patience = LONG;
+        let mut patience = LONG_TIMEOUTS;
         if expected.contains("{startup}") {
             patience.startup = seconds(2);
         }
@@ -58,7 +58,7 @@ impl ServerTimeouts {
     }
 
     /// What is expected, with the times that were given.
-    fn told_in(self, expected: &str) -> String {
+    fn expand_times(self, expected: &str) -> String {
         let shown = |time: Duration| format!("{} s", time.as_secs());
         expected
             .replace("{startup}", &shown(self.startup))
@@ -66,7 +66,7 @@ impl ServerTimeouts {
             .replace("{call}", &shown(self.call))
     }
 
-    fn give(self, definition: &mut McpServerDefinition) {
+    fn apply_to(self, definition: &mut McpServerDefinition) {
         definition.startup_timeout = self.startup;
         definition.call_timeout = self.silence;
         definition.call_timeout_max = self.call;
@@ -74,8 +74,8 @@ impl ServerTimeouts {
 }
 
 /// A host with servers that all have time.
-fn arena(modes: &[&str]) -> HostileFixture {
-    HostileFixture::new(modes, |_, definition| LONG.give(definition))
+fn new_fixture(modes: &[&str]) -> HostileFixture {
+    HostileFixture::new(modes, |_, definition| LONG_TIMEOUTS.apply_to(definition))
 }
 
 /// Visits servers, so many at a time, all of one host.
@@ -108,35 +108,35 @@ async fn visit_all(
     let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
     let patience = |at: &str| {
         let expected = rows.iter().find(|(mode, _)| *mode == at).map_or("", |row| row.1);
-        ServerTimeouts::expecting(expected, scale)
+        ServerTimeouts::for_expected(expected, scale)
     };
-    let arena = HostileFixture::new(&modes, |mode, definition| patience(mode).give(definition));
-    arena.servers.ready("good").await.unwrap();
+    let arena = HostileFixture::new(&modes, |mode, definition| patience(mode).apply_to(definition));
+    arena.servers.wait_until_ready("good").await.unwrap();
     let done = CancellationToken::new();
     let visits = async {
         let visits =
-            futures_util::stream::iter(rows).map(|row| check(&arena, row, patience(row.0)));
+            futures_util::stream::iter(rows).map(|row| check_row(&arena, row, patience(row.0)));
         let faults: Vec<_> = visits.buffer_unordered(at_once).concat().await;
         done.cancel();
         faults
     };
-    let (faults, mut neighbour) = tokio::join!(visits, arena.neighbour(&done));
+    let (faults, mut neighbour) = tokio::join!(visits, arena.poll_neighbor(&done));
     neighbour.sort();
     let usual = neighbour[neighbour.len() / 2];
-    assert!(usual < NEIGHBOUR_USUAL, "{usual:?}");
+    assert!(usual < NEIGHBOR_MEDIAN_MAX, "{usual:?}");
     arena.stop().await;
     faults
 }
 
 /// Visits one server; what is wrong with what came of it.
-async fn check(
+async fn check_row(
     arena: &HostileFixture,
     (mode, expected): &BehaviorRow,
     patience: ServerTimeouts,
 ) -> Vec<(&'static str, String)> {
     let visit = arena.visit(mode, json!({})).await;
     let mut faults = Vec::new();
-    let expected = patience.told_in(expected);
+    let expected = patience.expand_times(expected);
     if !has_in_order(&visit.said, &expected) {
         faults.push((*mode, format!("expected {expected:?}, got {:?}", visit.said)));
     }
@@ -472,7 +472,7 @@ async fn a_line_without_end_finds_little_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_takes_the_name_of_another() {
-    let arena = arena(&["pretends-to-be-another", "takes-names"]);
+    let arena = new_fixture(&["pretends-to-be-another", "takes-names"]);
     arena.servers.probe().await;
     let own = |mode| -> Vec<(String, String)> {
         let tools = arena.status(mode).tools.into_iter();
@@ -501,7 +501,7 @@ async fn nobody_takes_the_name_of_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_locked_in() {
     let modes = ["shows-its-environment", "reads-a-secret", "writes-a-file", "calls-home"];
-    let arena = arena(&modes);
+    let arena = new_fixture(&modes);
     let say = async |mode: &str, input: Value| arena.visit(mode, input).await.said;
     let environment = say("shows-its-environment", json!({})).await;
     assert!(environment.contains("PATH=") && !environment.contains("CARGO"), "{environment}");
@@ -519,11 +519,12 @@ async fn a_server_is_locked_in() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_answer_is_not_that_of_the_next_call() {
-    let patience = ServerTimeouts { silence: Duration::from_secs(1), ..LONG };
-    let arena = HostileFixture::new(&["replies-late"], |_, definition| patience.give(definition));
+    let patience = ServerTimeouts { silence: Duration::from_secs(1), ..LONG_TIMEOUTS };
+    let arena =
+        HostileFixture::new(&["replies-late"], |_, definition| patience.apply_to(definition));
     let first = arena.visit("replies-late", json!({})).await.said;
     assert!(first.starts_with("Timeout Deadline"), "{first}");
-    until(|| !arena.status("replies-late").notes.is_empty()).await;
+    wait_until(|| !arena.status("replies-late").notes.is_empty()).await;
     let notes = arena.status("replies-late").notes;
     assert_eq!(notes, ["1 of its answers were to nothing that was asked"]);
     // The next has to come within its time, which a machine that stands still may keep it from.
@@ -540,7 +541,7 @@ async fn a_late_answer_is_not_that_of_the_next_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_says_something_else_each_time_is_noticed() {
-    let arena = arena(&["rewrites-itself"]);
+    let arena = new_fixture(&["rewrites-itself"]);
     assert_eq!(arena.visit("rewrites-itself", json!({})).await.said, "ok: worked");
     let is_changed = || arena.status("rewrites-itself").tools[0].changed;
     assert!(!is_changed());
@@ -552,7 +553,7 @@ async fn a_server_that_says_something_else_each_time_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_died_once_is_started_again() {
-    let arena = arena(&["dies-once"]);
+    let arena = new_fixture(&["dies-once"]);
     let first = arena.visit("dies-once", json!({})).await.said;
     assert!(first.starts_with("ExecutionFailed ServerUnavailable"), "{first}");
     assert_eq!(arena.visit("dies-once", json!({})).await.said, "ok: worked");
@@ -563,7 +564,7 @@ async fn a_server_that_died_once_is_started_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_ends_every_subscription_is_not_asked_all_the_time() {
     let modes = ["modern-listen-ends-at-once", "modern-listen-floods"];
-    let (arena, begun) = (arena(&modes), Instant::now());
+    let (arena, begun) = (new_fixture(&modes), Instant::now());
     for mode in modes {
         arena.visit(mode, json!({})).await;
     }
@@ -585,8 +586,8 @@ async fn a_server_that_never_becomes_ready_does_not_hold_up_the_end() {
         definition.startup_timeout = Duration::from_secs(600);
     });
     arena.servers.start_unknown();
-    arena.servers.ready("good").await.unwrap();
-    arena.begun("never-answers").await;
+    arena.servers.wait_until_ready("good").await.unwrap();
+    arena.wait_for_process("never-answers").await;
     let begun = Instant::now();
     arena.stop().await;
     assert!(begun.elapsed() < GRACE, "{:?}", begun.elapsed());

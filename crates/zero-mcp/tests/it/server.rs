@@ -15,14 +15,14 @@ use zero_mcp::wire::McpMessageLimits;
 use zero_runtime::schema::InputSchema;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
-use crate::server_fixture::{ApprovalSource, ServerFixture, SleepCommand, alone};
+use crate::server_fixture::{ApprovalSource, ServerFixture, SleepCommand, stateless_params};
 
 /// What may pass on a machine that is busy with other tests, where the bound is 100 ms.
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_handshake_settles_on_a_version_that_has_one() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     for (asked, agreed) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -42,11 +42,11 @@ async fn a_handshake_settles_on_a_version_that_has_one() {
 
 #[tokio::test]
 async fn tools_are_listed_with_schemas_that_compile() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    let mut client = fixture.shake_hands(json!({})).await;
-    let answer = client.ask("tools/list", json!({})).await;
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    let mut client = fixture.connect_initialized(json!({})).await;
+    let answer = client.request_and_wait("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap().clone();
-    assert_eq!(tools.len(), zero_tools::builtin().len());
+    assert_eq!(tools.len(), zero_tools::builtin_tools().len());
     assert!(answer["result"].get("resultType").is_none(), "unknown before 2026-07-28");
     for tool in &tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
@@ -63,16 +63,16 @@ async fn tools_are_listed_with_schemas_that_compile() {
     assert_eq!(hints("Read"), (true, false, false));
     assert_eq!(hints("Write"), (false, true, false));
     assert_eq!(hints("Bash"), (false, true, true));
-    let answer = client.ask("tools/list", json!({"cursor": "2"})).await;
+    let answer = client.request_and_wait("tools/list", json!({"cursor": "2"})).await;
     assert_eq!(answer["error"]["code"], -32602);
 }
 
 #[tokio::test]
 async fn a_call_gives_text_and_what_its_output_schema_promises() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    fixture.put("a.txt", "one\ntwo\n");
-    let mut client = fixture.shake_hands(json!({})).await;
-    let listed = client.ask("tools/list", json!({})).await;
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    fixture.write_file("a.txt", "one\ntwo\n");
+    let mut client = fixture.connect_initialized(json!({})).await;
+    let listed = client.request_and_wait("tools/list", json!({})).await;
     let read = listed["result"]["tools"].as_array().unwrap().iter();
     let read = read.clone().find(|tool| tool["name"] == "Read").unwrap().clone();
     let answer = client.call("Read", json!({"file_path": "a.txt"})).await;
@@ -85,8 +85,8 @@ async fn a_call_gives_text_and_what_its_output_schema_promises() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_call_is_told_to_whom_it_concerns() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    let mut client = fixture.shake_hands(json!({})).await;
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    let mut client = fixture.connect_initialized(json!({})).await;
     let answer = client.call("Reed", json!({})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("Read"), "{answer}");
@@ -108,36 +108,38 @@ async fn what_is_wrong_with_a_call_is_told_to_whom_it_concerns() {
 
 #[tokio::test]
 async fn a_request_that_stands_alone_is_answered() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    fixture.put("a.txt", "one\n");
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    fixture.write_file("a.txt", "one\n");
     let mut client = fixture.connect();
-    let answer = client.ask("server/discover", alone(json!({}), json!({}))).await;
+    let answer =
+        client.request_and_wait("server/discover", stateless_params(json!({}), json!({}))).await;
     let versions = answer["result"]["supportedVersions"].as_array().unwrap();
     assert_eq!(versions, &[json!("2026-07-28")], "those that need no handshake");
     assert_eq!(answer["result"]["resultType"], "complete");
-    let answer = client.ask("tools/list", alone(json!({}), json!({}))).await;
+    let answer =
+        client.request_and_wait("tools/list", stateless_params(json!({}), json!({}))).await;
     let result = &answer["result"];
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result["cacheScope"], "private");
     assert!(result["ttlMs"].as_u64().is_some());
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "zero");
     let call = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
-    let answer = client.ask("tools/call", alone(call, json!({}))).await;
+    let answer = client.request_and_wait("tools/call", stateless_params(call, json!({}))).await;
     assert_eq!(answer["result"]["content"][0]["text"], "     1\tone", "{answer}");
     assert_eq!(answer["result"]["resultType"], "complete");
     // What was read in one request can be edited in the next.
     let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
     let call = json!({"name": "Edit", "arguments": edit});
-    let answer = client.ask("tools/call", alone(call, json!({}))).await;
+    let answer = client.request_and_wait("tools/call", stateless_params(call, json!({}))).await;
     assert_eq!(answer["result"]["isError"], false, "{answer}");
-    let answer = client.ask("tools/list", json!({})).await;
+    let answer = client.request_and_wait("tools/list", json!({})).await;
     assert_eq!(answer["error"]["code"], -32602, "each request says its version");
 }
 
 #[tokio::test]
 async fn a_call_that_is_cancelled_stops_its_work_and_says_nothing_more() {
     for capabilities in [Some(json!({})), None] {
-        let fixture = ServerFixture::new(ApprovalSource::Nobody);
+        let fixture = ServerFixture::new(ApprovalSource::AllowAll);
         let sleep = SleepCommand::new();
         let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
         let mut client = fixture.connect();
@@ -146,39 +148,39 @@ async fn a_call_that_is_cancelled_stops_its_work_and_says_nothing_more() {
                 client.initialize("2025-11-25", capabilities.clone()).await;
                 call
             }
-            None => alone(call, json!({})),
+            None => stateless_params(call, json!({})),
         };
         let id = client.request("tools/call", call).await;
-        sleep.begins().await;
-        client.tell("notifications/cancelled", json!({"requestId": id})).await;
-        let took = sleep.ends().await;
+        sleep.wait_until_started().await;
+        client.notify("notifications/cancelled", json!({"requestId": id})).await;
+        let took = sleep.wait_until_ended().await;
         assert!(took < SOON, "{took:?}");
-        assert_eq!(client.hear_within(Duration::from_millis(300)).await, None);
-        let list = alone(json!({}), json!({}));
-        assert!(client.ask("tools/list", list).await["result"]["tools"].is_array());
+        assert_eq!(client.receive_within(Duration::from_millis(300)).await, None);
+        let list = stateless_params(json!({}), json!({}));
+        assert!(client.request_and_wait("tools/list", list).await["result"]["tools"].is_array());
     }
 }
 
 #[tokio::test]
 async fn a_client_that_goes_away_leaves_no_process() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let sleep = SleepCommand::new();
-    let mut client = fixture.shake_hands(json!({})).await;
+    let mut client = fixture.connect_initialized(json!({})).await;
     let background = json!({"command": sleep.command(), "run_in_background": true});
     assert_eq!(client.call("Bash", background).await["result"]["isError"], false);
     let waited_for = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": waited_for.command()}});
     client.request("tools/call", call).await;
-    sleep.begins().await;
-    waited_for.begins().await;
-    let took = client.hang_up().await;
+    sleep.wait_until_started().await;
+    waited_for.wait_until_started().await;
+    let took = client.disconnect().await;
     assert!(took < SOON, "{took:?}");
-    assert!(!sleep.runs() && !waited_for.runs());
+    assert!(!sleep.is_running() && !waited_for.is_running());
 }
 
 #[tokio::test]
 async fn a_server_that_is_stopped_ends_its_calls() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let config = fixture.config();
     let stop = config.stop.clone();
     let mut client = fixture.connect_to(config);
@@ -186,11 +188,11 @@ async fn a_server_that_is_stopped_ends_its_calls() {
     let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     client.request("tools/call", call).await;
-    sleep.begins().await;
+    sleep.wait_until_started().await;
     stop.cancel();
-    let took = client.ended().await;
+    let took = client.wait_for_end().await;
     assert!(took < SOON, "{took:?}");
-    assert!(!sleep.runs());
+    assert!(!sleep.is_running());
 }
 
 #[tokio::test]
@@ -206,7 +208,7 @@ async fn the_clients_of_the_sdk_list_call_and_answer() {
         let (transport, served) = fixture.pipe();
         let client = ApprovingClient.serve_with_lifecycle(transport, lifecycle).await.unwrap();
         let tools = client.list_all_tools().await.unwrap();
-        assert_eq!(tools.len(), zero_tools::builtin().len());
+        assert_eq!(tools.len(), zero_tools::builtin_tools().len());
         let arguments = json!({"file_path": "a", "content": "x"}).as_object().unwrap().clone();
         let call = CallToolRequestParams::new("Write").with_arguments(arguments);
         let result = client.call_tool(call).await.unwrap();
@@ -238,30 +240,30 @@ impl ClientHandler for ApprovingClient {
 
 #[tokio::test]
 async fn a_script_that_closes_the_pipe_reads_its_results() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    fixture.put("a.txt", "one\n");
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    fixture.write_file("a.txt", "one\n");
     let mut client = fixture.connect();
     let call = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
     // Opens the session, which takes longer than a call.
-    client.ask("tools/call", alone(call.clone(), json!({}))).await;
-    client.request("tools/call", alone(call, json!({}))).await;
+    client.request_and_wait("tools/call", stateless_params(call.clone(), json!({}))).await;
+    client.request("tools/call", stateless_params(call, json!({}))).await;
     let mut results = client.half_close().await;
     assert_eq!(results.remove(0)["result"]["content"][0]["text"], "     1\tone");
 }
 
 #[tokio::test]
 async fn what_comes_before_the_first_request_is_passed_over() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let mut client = fixture.connect();
-    client.tell("notifications/cancelled", json!({"requestId": 9})).await;
+    client.notify("notifications/cancelled", json!({"requestId": 9})).await;
     client.send(json!({"jsonrpc": "2.0", "id": 7, "result": {}})).await;
     client.initialize("2025-11-25", json!({})).await;
 }
 
 #[tokio::test]
 async fn progress_grows_and_ends_before_the_result() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    let mut client = fixture.shake_hands(json!({})).await;
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    let mut client = fixture.connect_initialized(json!({})).await;
     let command = "for i in $(seq 40); do echo line $i; sleep 0.02; done";
     let call = json!({
         "name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"},
@@ -269,7 +271,7 @@ async fn progress_grows_and_ends_before_the_result() {
     let id = client.request("tools/call", call).await;
     let mut counts = Vec::new();
     loop {
-        let message = client.hear().await;
+        let message = client.receive().await;
         if message["id"] == id {
             assert_eq!(message["result"]["isError"], false, "{message}");
             break;
@@ -280,7 +282,7 @@ async fn progress_grows_and_ends_before_the_result() {
         counts.push(message["params"]["progress"].as_f64().unwrap());
     }
     assert!(!counts.is_empty() && counts.is_sorted_by(|a, b| a < b), "{counts:?}");
-    assert_eq!(client.hear_within(Duration::from_millis(200)).await, None);
+    assert_eq!(client.receive_within(Duration::from_millis(200)).await, None);
     // Nobody who did not ask hears anything.
     let answer = client.call("Bash", json!({"command": command})).await;
     assert_eq!(answer["result"]["isError"], false);
@@ -288,24 +290,24 @@ async fn progress_grows_and_ends_before_the_result() {
 
 #[tokio::test]
 async fn changes_of_the_list_are_told_once_to_who_wants_to_hear() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    let mut client = fixture.shake_hands(json!({})).await;
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    let mut client = fixture.connect_initialized(json!({})).await;
     let mut listener = fixture.connect();
-    client.ask("tools/list", json!({})).await;
-    let listen = alone(json!({"notifications": {"toolsListChanged": true}}), json!({}));
+    client.request_and_wait("tools/list", json!({})).await;
+    let listen = stateless_params(json!({"notifications": {"toolsListChanged": true}}), json!({}));
     let id = listener.request("subscriptions/listen", listen).await;
-    let acknowledged = listener.hear().await;
+    let acknowledged = listener.receive().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-    listener.ask("tools/list", alone(json!({}), json!({}))).await;
+    listener.request_and_wait("tools/list", stateless_params(json!({}), json!({}))).await;
     for name in ["Delete", "LS", "Glob"] {
         fixture.host.registry().remove(name);
     }
-    assert_eq!(client.hear().await["method"], "notifications/tools/list_changed");
-    let heard = listener.hear().await;
+    assert_eq!(client.receive().await["method"], "notifications/tools/list_changed");
+    let heard = listener.receive().await;
     assert_eq!(heard["method"], "notifications/tools/list_changed");
     assert_eq!(heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
-    assert_eq!(client.hear_within(Duration::from_millis(200)).await, None);
-    let tools = client.ask("tools/list", json!({})).await;
+    assert_eq!(client.receive_within(Duration::from_millis(200)).await, None);
+    let tools = client.request_and_wait("tools/list", json!({})).await;
     let names: Vec<&str> = tools["result"]["tools"]
         .as_array()
         .unwrap()
@@ -337,68 +339,68 @@ async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
     let values = json!({"action": "accept", "content": {"name": "x"}});
     let expected = ElicitationAnswer::Accept(json!({"name": "x"}).as_object().unwrap().clone());
 
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     assert_eq!(fixture.elicitor.elicit(&question()).await, ElicitationAnswer::Cancel, "no call");
     let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
-    let mut client = fixture.shake_hands(forms.clone()).await;
+    let mut client = fixture.connect_initialized(forms.clone()).await;
     client.request("tools/call", call.clone()).await;
-    sleep.begins().await;
+    sleep.wait_until_started().await;
     let elicitor = fixture.elicitor.clone();
     let asked = tokio::spawn(async move { elicitor.elicit(&question()).await });
-    let heard = client.hear().await;
+    let heard = client.receive().await;
     assert_eq!(heard["method"], "elicitation/create");
     check(&heard["params"]);
     client.send(json!({"jsonrpc": "2.0", "id": heard["id"], "result": values})).await;
     assert_eq!(asked.await.unwrap(), expected);
-    client.hang_up().await;
+    client.disconnect().await;
 
     let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     let mut client = fixture.connect();
-    client.request("tools/call", alone(call.clone(), forms.clone())).await;
-    sleep.begins().await;
+    client.request("tools/call", stateless_params(call.clone(), forms.clone())).await;
+    sleep.wait_until_started().await;
     let elicitor = fixture.elicitor.clone();
     let asked = tokio::spawn(async move { elicitor.elicit(&question()).await });
-    let heard = client.hear().await;
+    let heard = client.receive().await;
     check(&heard["result"]["inputRequests"]["question"]["params"]);
     let mut again = call;
     again["requestState"] = heard["result"]["requestState"].clone();
     again["inputResponses"] = json!({"question": values});
-    client.request("tools/call", alone(again, forms)).await;
+    client.request("tools/call", stateless_params(again, forms)).await;
     assert_eq!(asked.await.unwrap(), expected);
-    assert!(sleep.runs(), "it is the same call that goes on");
-    client.hang_up().await;
-    assert!(!sleep.runs());
+    assert!(sleep.is_running(), "it is the same call that goes on");
+    client.disconnect().await;
+    assert!(!sleep.is_running());
 }
 
 #[tokio::test]
 async fn every_request_of_a_burst_is_answered_once() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    fixture.put("a.txt", "one\n");
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    fixture.write_file("a.txt", "one\n");
     let read = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
     for (count, method, params) in
         [(300, "ping", json!({})), (300, "tools/list", json!({})), (600, "tools/call", read)]
     {
-        let mut client = fixture.shake_hands(json!({})).await;
+        let mut client = fixture.connect_initialized(json!({})).await;
         client.burst(count, method, &params).await;
         let mut waited_for: BTreeSet<u64> = (1000..1000 + count).collect();
         while !waited_for.is_empty() {
-            let answer = client.hear().await;
+            let answer = client.receive().await;
             let id = answer["id"].as_u64().unwrap();
             assert!(waited_for.remove(&id), "{method}: {answer}");
         }
-        assert_eq!(client.hear_within(Duration::from_millis(50)).await, None);
+        assert_eq!(client.receive_within(Duration::from_millis(50)).await, None);
     }
 }
 
 #[tokio::test]
 async fn what_is_answered_is_written_before_the_end() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     for round in 0..30 {
         let mut client = fixture.connect();
         match round % 2 {
-            0 => client.request("tools/list", alone(json!({}), json!({}))).await,
+            0 => client.request("tools/list", stateless_params(json!({}), json!({}))).await,
             _ => {
                 let hello = json!({
                     "protocolVersion": "2025-11-25", "capabilities": {},
@@ -416,13 +418,13 @@ async fn what_is_answered_is_written_before_the_end() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_is_an_error() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let limits = McpMessageLimits {
         write_timeout: Duration::from_millis(200),
         ..McpMessageLimits::default()
     };
     let mut client = fixture.connect_within(fixture.config(), 512, limits);
-    client.request("tools/list", alone(json!({}), json!({}))).await;
-    let error = client.outcome().await.unwrap_err();
-    assert!(matches!(error, McpServiceError::NotRead(_)), "{error}");
+    client.request("tools/list", stateless_params(json!({}), json!({}))).await;
+    let error = client.wait_for_outcome().await.unwrap_err();
+    assert!(matches!(error, McpServiceError::UnreadOutput(_)), "{error}");
 }

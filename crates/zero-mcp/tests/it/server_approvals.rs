@@ -5,39 +5,39 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::server_fixture::{
-    ApprovalSource, JsonLineClient, ServerFixture, SleepCommand, alone, until,
+    ApprovalSource, JsonLineClient, ServerFixture, SleepCommand, stateless_params, wait_until,
 };
 
-fn write(name: &str) -> Value {
+fn write_call(name: &str) -> Value {
     json!({"name": "Write", "arguments": {"file_path": name, "content": "text"}})
 }
 
-fn forms() -> Value {
+fn form_capability() -> Value {
     json!({"elicitation": {}})
 }
 
-fn accept(id: &str) -> Value {
+fn accept_answer(id: &str) -> Value {
     json!({"action": "accept", "content": {"answer": id}})
 }
 
-fn said(answer: &Value) -> &str {
+fn result_text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
 }
 
 #[tokio::test]
 async fn who_can_be_asked_is_asked_on_the_connection() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
-    let mut client = fixture.shake_hands(forms()).await;
+    let mut client = fixture.connect_initialized(form_capability()).await;
     for (name, answer, allowed) in [
-        ("a", accept("allow_once"), true),
-        ("b", accept("reject_once"), false),
-        ("c", accept("allow_always"), false),
+        ("a", accept_answer("allow_once"), true),
+        ("b", accept_answer("reject_once"), false),
+        ("c", accept_answer("allow_always"), false),
         ("d", json!({"action": "decline"}), false),
         ("e", json!({"action": "cancel"}), false),
         ("f", json!({"action": "accept"}), false),
     ] {
-        let id = client.request("tools/call", write(name)).await;
-        let question = client.hear().await;
+        let id = client.request("tools/call", write_call(name)).await;
+        let question = client.receive().await;
         assert_eq!(question["method"], "elicitation/create", "{question}");
         let params = &question["params"];
         let message = params["message"].as_str().unwrap();
@@ -45,54 +45,58 @@ async fn who_can_be_asked_is_asked_on_the_connection() {
         let choices = &params["requestedSchema"]["properties"]["answer"]["oneOf"];
         assert_eq!(choices[0], json!({"const": "allow_once", "title": "Allow once"}));
         client.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
-        let result = client.hear().await;
+        let result = client.receive().await;
         assert_eq!(result["id"], id);
         assert_eq!(result["result"]["isError"], !allowed, "{name}: {result}");
         assert_eq!(fixture.path(name).exists(), allowed, "{name}");
     }
-    let id = client.request("tools/call", write("g")).await;
-    let question = client.hear().await;
+    let id = client.request("tools/call", write_call("g")).await;
+    let question = client.receive().await;
     let error = json!({"code": -32601, "message": "no"});
     client.send(json!({"jsonrpc": "2.0", "id": question["id"], "error": error})).await;
-    let result = client.hear().await;
+    let result = client.receive().await;
     assert_eq!((&result["id"], &result["result"]["isError"]), (&json!(id), &json!(true)));
 }
 
 #[tokio::test]
 async fn a_question_is_withdrawn_when_its_call_is_cancelled() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
-    let mut client = fixture.shake_hands(forms()).await;
-    let id = client.request("tools/call", write("a")).await;
-    let question = client.hear().await;
-    client.tell("notifications/cancelled", json!({"requestId": id})).await;
-    let heard = client.hear().await;
+    let mut client = fixture.connect_initialized(form_capability()).await;
+    let id = client.request("tools/call", write_call("a")).await;
+    let question = client.receive().await;
+    client.notify("notifications/cancelled", json!({"requestId": id})).await;
+    let heard = client.receive().await;
     assert_eq!(heard["method"], "notifications/cancelled", "{heard}");
     assert_eq!(heard["params"]["requestId"], question["id"], "{heard}");
     client
-        .send(json!({"jsonrpc": "2.0", "id": question["id"], "result": accept("allow_once")}))
+        .send(
+            json!({"jsonrpc": "2.0", "id": question["id"], "result": accept_answer("allow_once")}),
+        )
         .await;
-    assert!(client.ask("tools/list", json!({})).await["result"]["tools"].is_array());
+    assert!(client.request_and_wait("tools/list", json!({})).await["result"]["tools"].is_array());
     assert!(!fixture.path("a").exists());
 }
 
 #[tokio::test]
 async fn who_cannot_be_asked_is_told_how_to_allow() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
-    let mut client = fixture.shake_hands(json!({})).await;
-    let answer = client.call("Write", write("a")["arguments"].clone()).await;
+    let mut client = fixture.connect_initialized(json!({})).await;
+    let answer = client.call("Write", write_call("a")["arguments"].clone()).await;
     assert_eq!(answer["result"]["isError"], true);
-    let said = said(&answer);
+    let said = result_text(&answer);
     assert!(said.contains("--yes") && said.contains("permissions.allow"), "{said}");
     let mut client = fixture.connect();
-    let answer = client.ask("tools/call", alone(write("a"), json!({}))).await;
+    let answer =
+        client.request_and_wait("tools/call", stateless_params(write_call("a"), json!({}))).await;
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     assert_eq!(answer["result"]["resultType"], "complete");
     assert!(!fixture.path("a").exists());
 }
 
 /// Makes a call that is asked about; gives back the state to repeat.
-async fn ask_alone(client: &mut JsonLineClient, call: Value) -> Value {
-    let answer = client.ask("tools/call", alone(call, forms())).await;
+async fn call_stateless(client: &mut JsonLineClient, call: Value) -> Value {
+    let answer =
+        client.request_and_wait("tools/call", stateless_params(call, form_capability())).await;
     let result = &answer["result"];
     assert_eq!(result["resultType"], "input_required", "{answer}");
     let question = &result["inputRequests"]["question"];
@@ -101,7 +105,7 @@ async fn ask_alone(client: &mut JsonLineClient, call: Value) -> Value {
     result["requestState"].clone()
 }
 
-async fn answer_alone(
+async fn answer_stateless(
     client: &mut JsonLineClient,
     mut call: Value,
     state: &Value,
@@ -111,7 +115,7 @@ async fn answer_alone(
     if let Some(answer) = answer {
         call["inputResponses"] = json!({"question": answer});
     }
-    client.ask("tools/call", alone(call, forms())).await
+    client.request_and_wait("tools/call", stateless_params(call, form_capability())).await
 }
 
 #[tokio::test]
@@ -119,14 +123,14 @@ async fn who_stands_alone_is_asked_by_the_result() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
     for (name, answer, allowed) in [
-        ("a", accept("allow_once"), true),
-        ("b", accept("reject_once"), false),
+        ("a", accept_answer("allow_once"), true),
+        ("b", accept_answer("reject_once"), false),
         ("c", json!({"action": "decline"}), false),
         ("d", json!({"action": "cancel"}), false),
     ] {
-        let state = ask_alone(&mut client, write(name)).await;
+        let state = call_stateless(&mut client, write_call(name)).await;
         assert!(!fixture.path(name).exists(), "nothing runs before the answer");
-        let result = answer_alone(&mut client, write(name), &state, Some(answer)).await;
+        let result = answer_stateless(&mut client, write_call(name), &state, Some(answer)).await;
         assert_eq!(result["result"]["isError"], !allowed, "{name}: {result}");
         assert_eq!(result["result"]["resultType"], "complete");
         assert_eq!(fixture.path(name).exists(), allowed, "{name}");
@@ -137,30 +141,31 @@ async fn who_stands_alone_is_asked_by_the_result() {
 async fn an_answer_counts_once_and_only_for_what_was_asked() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
-    let state = ask_alone(&mut client, write("a")).await;
-    let yes = || Some(accept("allow_once"));
+    let state = call_stateless(&mut client, write_call("a")).await;
+    let yes = || Some(accept_answer("allow_once"));
     let bash = json!({"name": "Bash", "arguments": {"command": "touch x"}});
     let mut tampered = state.as_str().unwrap().to_owned();
     tampered.replace_range(..1, if tampered.starts_with('A') { "B" } else { "A" });
     for (call, state) in [
-        (write("b"), state.clone()),
+        (write_call("b"), state.clone()),
         (bash, state.clone()),
-        (write("a"), json!(tampered)),
-        (write("a"), json!("")),
+        (write_call("a"), json!(tampered)),
+        (write_call("a"), json!("")),
     ] {
-        let answer = answer_alone(&mut client, call.clone(), &state, yes()).await;
+        let answer = answer_stateless(&mut client, call.clone(), &state, yes()).await;
         assert_eq!(answer["error"]["code"], -32602, "{call} {state}: {answer}");
     }
     let answer =
-        answer_alone(&mut client, write("a"), &state, Some(json!({"action": "maybe"}))).await;
+        answer_stateless(&mut client, write_call("a"), &state, Some(json!({"action": "maybe"})))
+            .await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    let again = answer_alone(&mut client, write("a"), &state, None).await;
+    let again = answer_stateless(&mut client, write_call("a"), &state, None).await;
     assert_eq!(again["result"]["resultType"], "input_required", "{again}");
     assert_eq!(again["result"]["requestState"], state);
     assert!(!fixture.path("a").exists() && !fixture.path("b").exists());
-    let done = answer_alone(&mut client, write("a"), &state, yes()).await;
+    let done = answer_stateless(&mut client, write_call("a"), &state, yes()).await;
     assert_eq!(done["result"]["isError"], false, "{done}");
-    let twice = answer_alone(&mut client, write("a"), &state, yes()).await;
+    let twice = answer_stateless(&mut client, write_call("a"), &state, yes()).await;
     assert_eq!(twice["error"]["code"], -32602, "{twice}");
 }
 
@@ -170,22 +175,26 @@ async fn what_nobody_answers_is_given_up() {
     let mut config = fixture.config();
     config.limits.pending_max = 2;
     let mut client = fixture.connect_to(config);
-    ask_alone(&mut client, write("a")).await;
-    ask_alone(&mut client, write("b")).await;
-    let refused = client.ask("tools/call", alone(write("c"), forms())).await;
+    call_stateless(&mut client, write_call("a")).await;
+    call_stateless(&mut client, write_call("b")).await;
+    let refused = client
+        .request_and_wait("tools/call", stateless_params(write_call("c"), form_capability()))
+        .await;
     assert_eq!(refused["result"]["isError"], true, "{refused}");
-    client.hang_up().await;
+    client.disconnect().await;
     let mut config = fixture.config();
     config.limits.pending_age_max = Duration::from_millis(200);
     config.limits.pending_max = 1;
     let mut client = fixture.connect_to(config);
-    let state = ask_alone(&mut client, write("a")).await;
+    let state = call_stateless(&mut client, write_call("a")).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let answer = answer_alone(&mut client, write("a"), &state, Some(accept("allow_once"))).await;
+    let answer =
+        answer_stateless(&mut client, write_call("a"), &state, Some(accept_answer("allow_once")))
+            .await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert!(!fixture.path("a").exists());
-    ask_alone(&mut client, write("c")).await;
-    client.hang_up().await;
+    call_stateless(&mut client, write_call("c")).await;
+    client.disconnect().await;
     assert!(!fixture.path("c").exists());
 }
 
@@ -195,13 +204,15 @@ async fn a_call_that_was_asked_about_can_be_cancelled_afterwards() {
     let mut client = fixture.connect();
     let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
-    let asked = client.ask("tools/call", alone(call.clone(), forms())).await;
+    let asked = client
+        .request_and_wait("tools/call", stateless_params(call.clone(), form_capability()))
+        .await;
     let mut again = call;
     again["requestState"] = asked["result"]["requestState"].clone();
-    again["inputResponses"] = json!({"question": accept("allow_once")});
-    let id = client.request("tools/call", alone(again, forms())).await;
-    sleep.begins().await;
-    client.tell("notifications/cancelled", json!({"requestId": id})).await;
-    until(|| !sleep.runs()).await;
-    assert_eq!(client.hear_within(Duration::from_millis(200)).await, None);
+    again["inputResponses"] = json!({"question": accept_answer("allow_once")});
+    let id = client.request("tools/call", stateless_params(again, form_capability())).await;
+    sleep.wait_until_started().await;
+    client.notify("notifications/cancelled", json!({"requestId": id})).await;
+    wait_until(|| !sleep.is_running()).await;
+    assert_eq!(client.receive_within(Duration::from_millis(200)).await, None);
 }

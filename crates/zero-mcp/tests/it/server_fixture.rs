@@ -38,7 +38,7 @@ impl Approver for AllowAll {
 #[derive(Clone, Copy)]
 pub(crate) enum ApprovalSource {
     /// Somebody who says yes.
-    Nobody,
+    AllowAll,
     /// The client.
     Client,
 }
@@ -61,12 +61,12 @@ impl ServerFixture {
         let workspace = Workspace::open(&[work], None).unwrap();
         let mut config = ToolHostConfig::new(workspace, StateDir::new(temp.path().join("state")));
         config.approver = Some(match asked {
-            ApprovalSource::Nobody => Arc::new(AllowAll),
+            ApprovalSource::AllowAll => Arc::new(AllowAll),
             ApprovalSource::Client => McpApprover::new(Arc::clone(&board)),
         });
         config.observer = Some(McpObserver::new(Arc::clone(&board)));
         let host = Arc::new(ToolHost::new(config));
-        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
         let elicitor = McpElicitor::new(Arc::clone(&board));
         Self { temp, host, board, elicitor }
     }
@@ -75,7 +75,7 @@ impl ServerFixture {
         self.temp.path().join("work").join(name)
     }
 
-    pub(crate) fn put(&self, name: &str, content: &str) {
+    pub(crate) fn write_file(&self, name: &str, content: &str) {
         std::fs::write(self.path(name), content).unwrap();
     }
 
@@ -122,7 +122,7 @@ impl ServerFixture {
     }
 
     /// A client that shook hands, with these capabilities.
-    pub(crate) async fn shake_hands(&self, capabilities: Value) -> JsonLineClient {
+    pub(crate) async fn connect_initialized(&self, capabilities: Value) -> JsonLineClient {
         let mut client = self.connect();
         client.initialize("2025-11-25", capabilities).await;
         client
@@ -146,8 +146,8 @@ impl JsonLineClient {
             "protocolVersion": version, "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"},
         });
-        let answer = self.ask("initialize", params).await;
-        self.tell("notifications/initialized", json!({})).await;
+        let answer = self.request_and_wait("initialize", params).await;
+        self.notify("notifications/initialized", json!({})).await;
         answer
     }
 
@@ -168,7 +168,7 @@ impl JsonLineClient {
         self.write.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
     }
 
-    pub(crate) async fn tell(&mut self, method: &str, params: Value) {
+    pub(crate) async fn notify(&mut self, method: &str, params: Value) {
         self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
@@ -181,29 +181,29 @@ impl JsonLineClient {
     }
 
     /// The next message, whatever it is.
-    pub(crate) async fn hear(&mut self) -> Value {
+    pub(crate) async fn receive(&mut self) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
         let line = line.expect("nothing was said").unwrap().expect("the server is gone");
         serde_json::from_str(&line).unwrap()
     }
 
     /// The next message within a time, if there is one.
-    pub(crate) async fn hear_within(&mut self, time: Duration) -> Option<Value> {
+    pub(crate) async fn receive_within(&mut self, time: Duration) -> Option<Value> {
         let line = tokio::time::timeout(time, self.lines.next_line()).await.ok()?.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
     /// A request that is answered with nothing before it.
-    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn request_and_wait(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;
-        let answer = self.hear().await;
+        let answer = self.receive().await;
         assert_eq!(answer["id"], id, "{answer}");
         answer
     }
 
     /// Calls a tool after a handshake.
     pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await
+        self.request_and_wait("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
     /// Closes our side to speak; gives back all that is still said.
@@ -228,19 +228,19 @@ impl JsonLineClient {
     }
 
     /// How the server ended by itself.
-    pub(crate) async fn outcome(self) -> Result<(), McpServiceError> {
+    pub(crate) async fn wait_for_outcome(self) -> Result<(), McpServiceError> {
         tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap()
     }
 
     /// How long it takes until the server has ended by itself.
-    pub(crate) async fn ended(self) -> Duration {
+    pub(crate) async fn wait_for_end(self) -> Duration {
         let begun = Instant::now();
         tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap().unwrap();
         begun.elapsed()
     }
 
     /// Closes our side; says how long the server took to end.
-    pub(crate) async fn hang_up(mut self) -> Duration {
+    pub(crate) async fn disconnect(mut self) -> Duration {
         let begun = Instant::now();
         self.write.take().unwrap().shutdown().await.unwrap();
         tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap().unwrap();
@@ -249,7 +249,7 @@ impl JsonLineClient {
 }
 
 /// Parameters of a request that stands alone.
-pub(crate) fn alone(mut params: Value, capabilities: Value) -> Value {
+pub(crate) fn stateless_params(mut params: Value, capabilities: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": capabilities,
@@ -274,26 +274,26 @@ impl SleepCommand {
         &self.0
     }
 
-    pub(crate) fn runs(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
             let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
             words.split(|byte| *byte == 0).any(|word| word == self.0.as_bytes())
         })
     }
 
-    pub(crate) async fn begins(&self) {
-        until(|| self.runs()).await;
+    pub(crate) async fn wait_until_started(&self) {
+        wait_until(|| self.is_running()).await;
     }
 
     /// How long it takes until it is gone.
-    pub(crate) async fn ends(&self) -> Duration {
+    pub(crate) async fn wait_until_ended(&self) -> Duration {
         let begun = Instant::now();
-        until(|| !self.runs()).await;
+        wait_until(|| !self.is_running()).await;
         begun.elapsed()
     }
 }
 
-pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+pub(crate) async fn wait_until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "it never came to it");

@@ -10,7 +10,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zero_mcp::server::{McpHttpConfig, McpServiceConfig, McpServiceError, serve_http};
 
-use crate::server_fixture::{ApprovalSource, PATIENCE, ServerFixture, SleepCommand, alone};
+use crate::server_fixture::{
+    ApprovalSource, PATIENCE, ServerFixture, SleepCommand, stateless_params,
+};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -96,7 +98,7 @@ impl TestHttpServer {
         self.exchange(&head, "POST /mcp", &message.to_string()).await
     }
 
-    async fn end(self) -> Duration {
+    async fn stop(self) -> Duration {
         let begun = Instant::now();
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
@@ -104,12 +106,12 @@ impl TestHttpServer {
     }
 }
 
-fn request(method: &str, params: Value) -> Value {
+fn request_message(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn initialize() -> Value {
-    request(
+fn initialize_message() -> Value {
+    request_message(
         "initialize",
         json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
@@ -120,7 +122,7 @@ fn initialize() -> Value {
 
 #[tokio::test]
 async fn nobody_gets_in_who_should_not() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let bearer = format!("Bearer {TOKEN}");
     let token = ("authorization", bearer.as_str());
@@ -142,23 +144,26 @@ async fn nobody_gets_in_who_should_not() {
         let challenge = reply.header("www-authenticate");
         assert_eq!(challenge.is_some(), status == 401, "{reply:?}");
     }
-    let reply = server.post(&[("origin", "http://localhost:5173")], &initialize()).await;
+    let reply = server.post(&[("origin", "http://localhost:5173")], &initialize_message()).await;
     assert_eq!(reply.status, 200, "{reply:?}");
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_too_large_or_too_slow_is_refused() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |http| http.limits.body_bytes_max = 1_000).await;
-    let long = request("tools/list", json!({"x": "y".repeat(2_000)}));
+    let long = request_message("tools/list", json!({"x": "y".repeat(2_000)}));
     assert_eq!(server.post(&[], &long).await.status, 413);
     let mut deep = json!(0);
     for _ in 0..200 {
         deep = json!([deep]);
     }
-    assert_eq!(server.post(&[], &request("tools/list", json!({"x": deep}))).await.status, 400);
-    server.end().await;
+    assert_eq!(
+        server.post(&[], &request_message("tools/list", json!({"x": deep}))).await.status,
+        400
+    );
+    server.stop().await;
     let short = Duration::from_millis(100);
     let server = TestHttpServer::start(&fixture, |http| http.limits.body_time = short).await;
     let bearer = format!("Bearer {TOKEN}");
@@ -170,34 +175,34 @@ async fn what_is_too_large_or_too_slow_is_refused() {
     let mut text = String::new();
     slow.read_to_string(&mut text).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
-    server.end().await;
+    server.stop().await;
     let server = TestHttpServer::start(&fixture, |http| http.limits.head_time = short).await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(PATIENCE, silent.read_to_end(&mut bytes)).await;
     assert!(read.is_ok(), "whoever says nothing is sent away");
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn a_client_that_shakes_hands_has_a_session() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
-    fixture.put("a.txt", "one\n");
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
+    fixture.write_file("a.txt", "one\n");
     let server = TestHttpServer::start(&fixture, |_| {}).await;
-    let reply = server.post(&[], &initialize()).await;
+    let reply = server.post(&[], &initialize_message()).await;
     assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25", "{reply:?}");
     let session = reply.header("mcp-session-id").unwrap();
     let session = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
     let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(server.post(&session, &told).await.status, 202);
     let call = |tool: &str, arguments: Value| {
-        request("tools/call", json!({"name": tool, "arguments": arguments}))
+        request_message("tools/call", json!({"name": tool, "arguments": arguments}))
     };
     let reply = server.post(&session, &call("Read", json!({"file_path": "a.txt"}))).await;
     assert_eq!(reply.json()["result"]["content"][0]["text"], "     1\tone", "{reply:?}");
     let over = json!({"file_path": "a.txt", "content": "two"});
     // Another client has not read the file.
-    let other = server.post(&[], &initialize()).await.header("mcp-session-id").unwrap();
+    let other = server.post(&[], &initialize_message()).await.header("mcp-session-id").unwrap();
     let other = [("mcp-session-id", other.as_str())];
     let reply = server.post(&other, &call("Write", over.clone())).await;
     assert_eq!(reply.json()["result"]["isError"], true, "{reply:?}");
@@ -205,7 +210,7 @@ async fn a_client_that_shakes_hands_has_a_session() {
     assert_eq!(reply.json()["result"]["isError"], false, "{reply:?}");
     let unknown = [("mcp-session-id", "nobody")];
     assert_eq!(server.post(&unknown, &call("Read", json!({}))).await.status, 404);
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
@@ -215,31 +220,31 @@ async fn requests_that_stand_alone_are_answered_and_asked() {
     let head = |method: &'static str, name: &'static str| {
         [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)]
     };
-    let list = request("tools/list", alone(json!({}), json!({})));
+    let list = request_message("tools/list", stateless_params(json!({}), json!({})));
     let reply = server.post(&head("tools/list", "")[..2], &list).await;
     let tools = reply.json()["result"]["tools"].as_array().unwrap().len();
-    assert_eq!(tools, zero_tools::builtin().len());
+    assert_eq!(tools, zero_tools::builtin_tools().len());
     let reply = server.post(&head("tools/call", "")[..2], &list).await;
     assert_eq!((reply.status, reply.json()["error"]["code"].clone()), (400, json!(-32020)));
     let write = json!({"name": "Write", "arguments": {"file_path": "a", "content": "x"}});
     let forms = json!({"elicitation": {"form": {}}});
-    let call = request("tools/call", alone(write.clone(), forms.clone()));
+    let call = request_message("tools/call", stateless_params(write.clone(), forms.clone()));
     let asked = server.post(&head("tools/call", "Write"), &call).await.json();
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let mut again = write;
     again["requestState"] = asked["result"]["requestState"].clone();
     again["inputResponses"] =
         json!({"question": {"action": "accept", "content": {"answer": "allow_once"}}});
-    let call = request("tools/call", alone(again, forms));
+    let call = request_message("tools/call", stateless_params(again, forms));
     let done = server.post(&head("tools/call", "Write"), &call).await.json();
     assert_eq!(done["result"]["isError"], false, "{done}");
     assert!(fixture.path("a").exists());
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let bearer = format!("Bearer {TOKEN}");
     let head = [
@@ -253,38 +258,38 @@ async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
     ];
     let call = |sleep: &SleepCommand| {
         let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
-        request("tools/call", alone(call, json!({}))).to_string()
+        request_message("tools/call", stateless_params(call, json!({}))).to_string()
     };
     let sleep = SleepCommand::new();
     let stream = server.open(&head, "POST /mcp", &call(&sleep)).await;
-    sleep.begins().await;
+    sleep.wait_until_started().await;
     drop(stream);
-    let took = sleep.ends().await;
+    let took = sleep.wait_until_ended().await;
     assert!(took < PATIENCE, "{took:?}");
     let sleep = SleepCommand::new();
     let _stream = server.open(&head, "POST /mcp", &call(&sleep)).await;
-    sleep.begins().await;
-    let took = server.end().await;
+    sleep.wait_until_started().await;
+    let took = server.stop().await;
     assert!(took < PATIENCE, "{took:?}");
-    assert!(!sleep.runs());
+    assert!(!sleep.is_running());
 }
 
 #[tokio::test]
 async fn more_clients_than_there_is_room_for_are_told_so() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let mut config = fixture.config();
     config.limits.sessions_max = 1;
     let server = TestHttpServer::start_with(config, |_| {}).await;
-    let first = server.post(&[], &initialize()).await;
+    let first = server.post(&[], &initialize_message()).await;
     assert!(first.json()["result"].is_object(), "{first:?}");
-    let second = server.post(&[], &initialize()).await;
+    let second = server.post(&[], &initialize_message()).await;
     assert_eq!(second.json()["error"]["code"], -32603, "{second:?}");
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn an_address_open_to_others_is_refused() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = serve_http(fixture.config(), McpHttpConfig::new(listener, TOKEN)).await;
     assert!(matches!(refused, Err(McpServiceError::OpenAddress(_))), "{refused:?}");
@@ -292,9 +297,9 @@ async fn an_address_open_to_others_is_refused() {
 
 #[tokio::test]
 async fn a_session_that_is_deleted_ends_its_calls_at_once() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
-    let session = server.post(&[], &initialize()).await.header("mcp-session-id").unwrap();
+    let session = server.post(&[], &initialize_message()).await.header("mcp-session-id").unwrap();
     let bearer = format!("Bearer {TOKEN}");
     let head = [
         ("host", "127.0.0.1"),
@@ -308,17 +313,17 @@ async fn a_session_that_is_deleted_ends_its_calls_at_once() {
     assert_eq!(server.post(&head[4..], &told).await.status, 202);
     let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
-    let call = request("tools/call", call).to_string();
+    let call = request_message("tools/call", call).to_string();
     let _stream = server.open(&head, "POST /mcp", &call).await;
-    sleep.begins().await;
+    sleep.wait_until_started().await;
     let stranger = server.exchange(&[head[0], head[4]], "DELETE /mcp", "").await;
     assert_eq!(stranger.status, 401);
-    assert!(sleep.runs());
+    assert!(sleep.is_running());
     let reply = server.exchange(&head, "DELETE /mcp", "").await;
     assert!((200..300).contains(&reply.status), "{reply:?}");
-    let took = sleep.ends().await;
+    let took = sleep.wait_until_ended().await;
     assert!(took < PATIENCE, "{took:?}");
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
@@ -326,9 +331,9 @@ async fn who_shook_no_hands_cannot_be_asked_on_a_connection() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let write = json!({"name": "Write", "arguments": {"file_path": "a", "content": "x"}});
-    let mut params = alone(write, json!({"elicitation": {}}));
+    let mut params = stateless_params(write, json!({"elicitation": {}}));
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2025-11-25");
-    let call = request("tools/call", params);
+    let call = request_message("tools/call", params);
     let head = [
         ("mcp-protocol-version", "2025-11-25"),
         ("mcp-method", "tools/call"),
@@ -338,13 +343,13 @@ async fn who_shook_no_hands_cannot_be_asked_on_a_connection() {
     let said = answer.json()["result"]["content"][0]["text"].to_string();
     assert!(said.contains("permissions.allow"), "{answer:?}");
     assert!(!fixture.path("a").exists());
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn pages_of_an_origin_that_was_named_can_use_it() {
     const PAGE: &str = "https://app.example";
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |http| http.origins = vec![PAGE.to_owned()]).await;
     let head = |origin| {
         let wants = ("access-control-request-method", "POST");
@@ -359,7 +364,7 @@ async fn pages_of_an_origin_that_was_named_can_use_it() {
         assert!(headers.contains(name), "{headers}");
     }
     assert_eq!(asked.header("vary").as_deref(), Some("Origin"));
-    let reply = server.post(&[("origin", PAGE)], &initialize()).await;
+    let reply = server.post(&[("origin", PAGE)], &initialize_message()).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     assert_eq!(reply.header("access-control-allow-origin").as_deref(), Some(PAGE));
     assert!(reply.header("access-control-expose-headers").unwrap().contains("mcp-session-id"));
@@ -375,12 +380,12 @@ async fn pages_of_an_origin_that_was_named_can_use_it() {
         let shown = reply.header("access-control-allow-origin");
         assert_eq!(shown.is_some(), origin == PAGE, "{origin} {first}: {reply:?}");
     }
-    server.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn silent_connections_do_not_keep_others_out() {
-    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     // They stay for longer than anybody would wait for them.
     let server =
         TestHttpServer::start(&fixture, |http| http.limits.head_time = 10 * PATIENCE).await;
@@ -389,7 +394,7 @@ async fn silent_connections_do_not_keep_others_out() {
         silent.push(TcpStream::connect(server.address).await.unwrap());
     }
     let begun = Instant::now();
-    assert_eq!(server.post(&[], &initialize()).await.status, 200);
+    assert_eq!(server.post(&[], &initialize_message()).await.status, 200);
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
-    server.end().await;
+    server.stop().await;
 }

@@ -6,7 +6,7 @@ use super::files::CoveringRule;
 use super::{EffectAssessment, RequestEvaluator};
 use crate::decision::Verdict;
 use crate::permission_mode::PermissionMode;
-use crate::program::{CommandClass, FileAccess, looks_unless_told};
+use crate::program::{CommandClass, FileAccess, reads_by_default};
 use crate::rule::{PolicyRule, RuleOwner};
 use crate::rule_set::{CommandWords, PathViews, RuleSet};
 use crate::shell::ShellArg;
@@ -20,14 +20,14 @@ const LOOSE_WORDS_MAX: usize = 16;
 
 impl<'a> RequestEvaluator<'a> {
     /// Judges every node. `line` is the whole text, when a shell is to run it.
-    pub(super) fn analysis(
+    pub(super) fn evaluate_analysis(
         &self,
         analysis: &ScriptAnalysis,
         line: Option<&str>,
         judged: &mut Vec<EffectAssessment>,
     ) {
         // A person who wrote down exactly this line has seen all of it.
-        let whole = line.and_then(|line| self.engine.rules.whole_line(line));
+        let whole = line.and_then(|line| self.engine.rules.find_whole_line_rule(line));
         let whole = whole.map(|rule| CoveringRule { rule, exact: true, changes: true });
         let mut covers: Vec<Option<CoveringRule<'a>>> = Vec::with_capacity(analysis.nodes.len());
         for (at, node) in analysis.nodes.iter().enumerate() {
@@ -37,24 +37,24 @@ impl<'a> RequestEvaluator<'a> {
             match &node.kind {
                 AnalysisNodeKind::Structure => {}
                 AnalysisNodeKind::Command(invocation) => {
-                    let (verdict, rule) = self.command(invocation, &node.label, whole);
+                    let (verdict, rule) = self.evaluate_command(invocation, &node.label, whole);
                     judged.push(verdict);
-                    self.surroundings(invocation, &node.label, judged);
-                    judged.extend(self.operands(invocation, &node.label, rule));
+                    self.evaluate_environment(invocation, &node.label, judged);
+                    judged.extend(self.evaluate_operands(invocation, &node.label, rule));
                     cover = rule;
                 }
                 AnalysisNodeKind::File(file) => {
-                    let sources = || sources(analysis, node.parent);
-                    self.file_use(file, above.or(whole), &sources, judged);
+                    let sources = || recursive_read_sources(analysis, node.parent);
+                    self.evaluate_file_use(file, above.or(whole), &sources, judged);
                 }
                 AnalysisNodeKind::Host(host) => {
                     let cover = above.or(whole).map(|cover| cover.rule);
-                    judged.push(self.host_of_command(host, cover));
+                    judged.push(self.evaluate_command_host(host, cover));
                 }
-                AnalysisNodeKind::Doubt(doubt) => {
+                AnalysisNodeKind::Uncertainty(doubt) => {
                     let about = node.parent.and_then(|parent| analysis.nodes.get(parent));
                     let target = about.map_or(node.label.as_str(), |node| node.label.as_str());
-                    judged.push(self.doubt(doubt, target, whole));
+                    judged.push(self.evaluate_uncertainty(doubt, target, whole));
                 }
             }
             for judged in judged.iter_mut().skip(first) {
@@ -63,12 +63,12 @@ impl<'a> RequestEvaluator<'a> {
             covers.push(cover);
         }
         if let Some(text) = &analysis.unparsed {
-            judged.extend(self.unparsed(text));
+            judged.extend(self.evaluate_unparsed_text(text));
         }
     }
 
     /// Judges a command, and says which rule covers what it touches.
-    fn command(
+    fn evaluate_command(
         &self,
         invocation: &CommandInvocation,
         label: &str,
@@ -77,40 +77,45 @@ impl<'a> RequestEvaluator<'a> {
         let CommandInvocation { argv, study, folders, .. } = invocation;
         let words = CommandWords::new(argv);
         let new = |verdict, reason: String| {
-            EffectAssessment::new("exec", label.to_owned(), verdict, reason).of_study(invocation)
+            EffectAssessment::new("exec", label.to_owned(), verdict, reason)
+                .with_command_risk(invocation)
         };
         let by = |verdict, rule: &PolicyRule| {
-            let judged = EffectAssessment::by_rule("exec", label.to_owned(), verdict, rule);
-            judged.of_study(invocation).raising(self.engine.rules.raised_limits(verdict, &words))
+            let judged = EffectAssessment::from_rule("exec", label.to_owned(), verdict, rule);
+            judged
+                .with_command_risk(invocation)
+                .with_raised_limits(self.engine.rules.raised_limits(verdict, &words))
         };
-        let ruled = self.ruling(|rules: &'a RuleSet, verdict| rules.command(verdict, &words));
+        let ruled = self.find_strictest_rule(|rules: &'a RuleSet, verdict| {
+            rules.find_command_rule(verdict, &words)
+        });
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
             return (by(verdict, rule), None);
         }
-        let exact = self.engine.rules.exact_command(&words);
+        let exact = self.engine.rules.find_exact_command_rule(&words);
         let exact = exact.map(|rule| CoveringRule { rule, exact: true, changes: true });
         let exact = exact.or(whole);
         if let Some(why) = study.critical {
-            let person = exact.filter(|cover| {
-                cover.rule.source.owner == RuleOwner::Person && !removes_by_force(argv)
-            });
+            let person =
+                exact.filter(|cover| cover.rule.source.owner == RuleOwner::Person && !is_rm(argv));
             return match person {
                 Some(cover) => (by(Verdict::Allow, cover.rule), Some(cover)),
                 None => (new(Verdict::Ask, format!("it {why}; that is asked every time")), None),
             };
         }
-        let changes = !looks_unless_told(argv, study.nature);
+        let changes = !reads_by_default(argv, study.nature);
         let allowed = ruled.map(|(_, rule)| CoveringRule { rule, exact: false, changes });
         if let Some(cover) = exact.or(allowed) {
-            let stays =
-                study.nature != CommandClass::Program || cover.exact || self.stays_inside(folders);
+            let stays = study.nature != CommandClass::Opaque
+                || cover.exact
+                || self.runs_inside_workspace(folders);
             if stays {
                 return (by(Verdict::Allow, cover.rule), Some(cover));
             }
             let reason = format!(
                 "rule `{}` allows it in the workspace, but it would run {}",
                 cover.rule.text,
-                where_it_runs(folders)
+                describe_folders(folders)
             );
             return (new(Verdict::Ask, reason), None);
         }
@@ -118,13 +123,13 @@ impl<'a> RequestEvaluator<'a> {
             CommandClass::ReadOnly => new(Verdict::Allow, "it only looks".to_owned()),
             CommandClass::Files => new(Verdict::Allow, "what it touches decides".to_owned()),
             CommandClass::Wrapper => new(Verdict::Allow, "what it runs decides".to_owned()),
-            CommandClass::Program
-                if self.mode() == PermissionMode::Auto && self.stays_inside(folders) =>
+            CommandClass::Opaque
+                if self.mode() == PermissionMode::Auto && self.runs_inside_workspace(folders) =>
             {
                 new(Verdict::Allow, "mode `auto` runs what the sandbox confines".to_owned())
             }
-            CommandClass::Program => EffectAssessment {
-                grant: self.command_grant(invocation),
+            CommandClass::Opaque => EffectAssessment {
+                grant: self.build_command_grant(invocation),
                 ..new(Verdict::Ask, "no rule allows it".to_owned())
             },
         };
@@ -133,17 +138,17 @@ impl<'a> RequestEvaluator<'a> {
 
     /// What the place a command runs in adds to it: helpers of a repository, a program of the
     /// workspace that has the name of a known one.
-    fn surroundings(
+    fn evaluate_environment(
         &self,
         invocation: &CommandInvocation,
         label: &str,
         judged: &mut Vec<EffectAssessment>,
     ) {
         let Some(program) = invocation.argv.first().and_then(ShellArg::as_known) else { return };
-        let known = invocation.study.nature != CommandClass::Program;
+        let known = invocation.study.nature != CommandClass::Opaque;
         let mut doubt = |reason: String| {
             let verdict = EffectAssessment::new("exec", label.to_owned(), Verdict::Ask, reason);
-            judged.push(EffectAssessment { changes: true, ..verdict.at_risk(RiskLevel::High) });
+            judged.push(EffectAssessment { changes: true, ..verdict.with_risk(RiskLevel::High) });
         };
         let git = program.rsplit('/').next() == Some("git");
         let WorkingFolders::OneOf(folders) = &invocation.folders else {
@@ -154,7 +159,7 @@ impl<'a> RequestEvaluator<'a> {
         };
         for folder in folders {
             // Git goes to where a link leads.
-            let folder = &self.request.world.canonical(folder).unwrap_or_else(|| folder.clone());
+            let folder = &self.request.world.canonicalize(folder).unwrap_or_else(|| folder.clone());
             if git {
                 let helpers = self.request.world.git_helpers(folder);
                 let runs = helpers.iter().find(|name| {
@@ -171,7 +176,7 @@ impl<'a> RequestEvaluator<'a> {
             }
             if known
                 && !program.contains('/')
-                && let Some(found) = self.request.world.program(program, folder)
+                && let Some(found) = self.request.world.find_program(program, folder)
                 && self.is_inside(&found)
             {
                 doubt(format!("`{program}` is a file of the workspace: `{}`", found.display()));
@@ -179,17 +184,17 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    fn stays_inside(&self, folders: &WorkingFolders) -> bool {
+    fn runs_inside_workspace(&self, folders: &WorkingFolders) -> bool {
         match folders {
             WorkingFolders::OneOf(folders) => folders.iter().all(|folder| {
-                let canonical = self.request.world.canonical(folder);
+                let canonical = self.request.world.canonicalize(folder);
                 canonical.is_some_and(|folder| self.is_inside(&folder))
             }),
             WorkingFolders::Unknown => false,
         }
     }
 
-    fn doubt(
+    fn evaluate_uncertainty(
         &self,
         doubt: &Uncertainty,
         target: &str,
@@ -201,18 +206,18 @@ impl<'a> RequestEvaluator<'a> {
                 EffectAssessment::new("exec", target.to_owned(), Verdict::Deny, reason)
             }
             (UncertaintyKind::Altered, Some(cover)) => {
-                EffectAssessment::by_rule("exec", target.to_owned(), Verdict::Allow, cover.rule)
+                EffectAssessment::from_rule("exec", target.to_owned(), Verdict::Allow, cover.rule)
             }
             _ => {
                 EffectAssessment::new("exec", target.to_owned(), Verdict::Ask, doubt.reason.clone())
             }
         };
-        EffectAssessment { changes: true, ..judged.at_risk(RiskLevel::High) }
+        EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::High) }
     }
 
     /// A text that cannot be parsed may still be run in part: whatever in it looks like something
     /// denied is denied.
-    fn unparsed(&self, text: &str) -> Option<EffectAssessment> {
+    fn evaluate_unparsed_text(&self, text: &str) -> Option<EffectAssessment> {
         let words: Vec<ShellArg> = text
             .split(|char: char| char.is_whitespace() || ";|&()<>`\"'{}$=".contains(char))
             .filter(|word| !word.is_empty())
@@ -222,46 +227,46 @@ impl<'a> RequestEvaluator<'a> {
         for at in 0..words.len() {
             let near = &words[at..words.len().min(at + LOOSE_WORDS_MAX)];
             let rule = rules
-                .command(Verdict::Deny, &CommandWords::new(near))
-                .or_else(|| self.denied_path(words.get(at)?.as_known()?));
+                .find_command_rule(Verdict::Deny, &CommandWords::new(near))
+                .or_else(|| self.find_denied_path(words.get(at)?.as_known()?));
             if let Some(rule) = rule {
                 let target = near.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-                let judged = EffectAssessment::by_rule("exec", target, Verdict::Deny, rule);
-                return Some(judged.at_risk(RiskLevel::High));
+                let judged = EffectAssessment::from_rule("exec", target, Verdict::Deny, rule);
+                return Some(judged.with_risk(RiskLevel::High));
             }
         }
         None
     }
 
-    fn denied_path(&self, word: &str) -> Option<&'a PolicyRule> {
-        let written = crate::path::lexical(&self.folder().join(word));
-        let canonical = self.request.world.canonical(&written)?;
+    fn find_denied_path(&self, word: &str) -> Option<&'a PolicyRule> {
+        let written = crate::path::normalize_lexically(&self.folder().join(word));
+        let canonical = self.request.world.canonicalize(&written)?;
         let views = PathViews { written, canonical };
-        self.engine.rules.path(Verdict::Deny, self.request.tool, FileAccess::Read, &views)
+        self.engine.rules.find_path_rule(Verdict::Deny, self.request.tool, FileAccess::Read, &views)
     }
 }
 
 impl EffectAssessment {
     /// Other rules that match raise limits too.
-    fn raising(mut self, limits: CommandLimitChange) -> Self {
-        self.limits.join(&limits);
+    fn with_raised_limits(mut self, limits: CommandLimitChange) -> Self {
+        self.limits.merge_larger(&limits);
         self
     }
 
-    fn of_study(self, invocation: &CommandInvocation) -> Self {
+    fn with_command_risk(self, invocation: &CommandInvocation) -> Self {
         let study = &invocation.study;
         let risk = match study.nature {
             _ if study.critical.is_some() => RiskLevel::Critical,
             CommandClass::ReadOnly | CommandClass::Files | CommandClass::Wrapper => RiskLevel::Low,
-            CommandClass::Program => RiskLevel::High,
+            CommandClass::Opaque => RiskLevel::High,
         };
-        let changes = study.nature == CommandClass::Program || study.critical.is_some();
-        Self { changes, ..self.at_risk(risk) }
+        let changes = study.nature == CommandClass::Opaque || study.critical.is_some();
+        Self { changes, ..self.with_risk(risk) }
     }
 }
 
 /// What a command reads with everything beneath it, and so may put elsewhere.
-fn sources(analysis: &ScriptAnalysis, command: Option<usize>) -> Vec<&FileUse> {
+fn recursive_read_sources(analysis: &ScriptAnalysis, command: Option<usize>) -> Vec<&FileUse> {
     let Some(command) = command else { return Vec::new() };
     let touched = analysis.nodes.iter().skip(command + 1);
     touched
@@ -275,12 +280,12 @@ fn sources(analysis: &ScriptAnalysis, command: Option<usize>) -> Vec<&FileUse> {
 }
 
 /// `rm` in a form that is critical: no rule at all silences it.
-fn removes_by_force(argv: &[ShellArg]) -> bool {
+fn is_rm(argv: &[ShellArg]) -> bool {
     let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
     program.rsplit('/').next() == Some("rm")
 }
 
-fn where_it_runs(folders: &WorkingFolders) -> String {
+fn describe_folders(folders: &WorkingFolders) -> String {
     match folders {
         WorkingFolders::OneOf(folders) => {
             let shown: Vec<String> =

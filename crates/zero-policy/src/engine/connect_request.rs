@@ -11,7 +11,7 @@ use crate::host::{HostName, HostPattern, is_web_port};
 use crate::rule::PolicyRule;
 
 /// Commands connect; what counts for them is what is said of hosts for every tool.
-const TOOL: &str = "Bash";
+const COMMAND_TOOL: &str = "Bash";
 
 /// A connection to be judged.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub enum ConnectDeniedError {
         port: u16,
     },
     /// A rule denies it, or says to ask.
-    #[error("rule `{rule}` {}", said(*.verdict))]
+    #[error("rule `{rule}` {}", describe_verdict(*.verdict))]
     Rule {
         /// What the rule says.
         verdict: Verdict,
@@ -64,7 +64,7 @@ pub enum ConnectDeniedError {
     },
     /// It leads inside, not to the open internet.
     #[error("it is {what}")]
-    Inside {
+    PrivateHost {
         /// What is there.
         what: &'static str,
         /// Whether the person's own rule for exactly this host would open it.
@@ -78,7 +78,7 @@ pub enum ConnectDeniedError {
     },
 }
 
-fn said(verdict: Verdict) -> &'static str {
+fn describe_verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Deny => "denies it",
         Verdict::Ask => "says to ask, and nobody can be asked while a command runs",
@@ -87,14 +87,14 @@ fn said(verdict: Verdict) -> &'static str {
 }
 
 impl ConnectDeniedError {
-    fn by(verdict: Verdict, rule: &PolicyRule) -> Self {
+    fn from_rule(verdict: Verdict, rule: &PolicyRule) -> Self {
         Self::Rule { verdict, rule: rule.text.clone(), place: rule.source.to_string() }
     }
 
-    fn inside(what: &'static str) -> Self {
+    fn private_host(what: &'static str) -> Self {
         // The same places that no rule opens for a fetch.
         let may_be_named = !what.contains("metadata") && !what.contains("link-local");
-        Self::Inside { what, may_be_named }
+        Self::PrivateHost { what, may_be_named }
     }
 }
 
@@ -105,29 +105,29 @@ impl PolicyEngine {
     ///
     /// A name that stands for this machine or a private network, such as `localhost`, needs the
     /// person's own rule for exactly that name; that settings list it is not enough. Which addresses
-    /// a host may then have is for [`PolicyEngine::may_pin`] to say.
+    /// a host may then have is for [`PolicyEngine::may_connect_to_address`] to say.
     ///
     /// A host that was judged for a call that runs is allowed as one that was granted, and asked
     /// about already: what a person allows once is never more than what they allow for the session.
-    pub fn may_reach(
+    pub fn may_connect(
         &self,
         reach: ConnectRequest<'_>,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
         let ConnectRequest { host, port, network, grants, judged } = reach;
         let is_judged = judged.contains(host);
-        self.not_ruled(Verdict::Deny, host)?;
+        self.check_no_rule(Verdict::Deny, host)?;
         // Whoever was to be asked was, and said yes.
         if !is_judged {
-            self.not_ruled(Verdict::Ask, host)?;
+            self.check_no_rule(Verdict::Ask, host)?;
         }
         let rule = match host.ip() {
-            Some(_) => self.rules.named_host(Verdict::Allow, TOOL, host),
-            None => self.rules.host(Verdict::Allow, TOOL, host),
+            Some(_) => self.rules.find_named_host_rule(Verdict::Allow, COMMAND_TOOL, host),
+            None => self.rules.find_host_rule(Verdict::Allow, COMMAND_TOOL, host),
         };
-        if let Some(what) = host.is_private().filter(|_| host.name().is_some()) {
-            let refusal = ConnectDeniedError::inside(what);
-            let is_opened = rule.is_some_and(PolicyRule::is_exact_and_own)
-                && matches!(refusal, ConnectDeniedError::Inside { may_be_named: true, .. });
+        if let Some(what) = host.private_reason().filter(|_| host.name().is_some()) {
+            let refusal = ConnectDeniedError::private_host(what);
+            let is_opened = rule.is_some_and(PolicyRule::is_exact_person_rule)
+                && matches!(refusal, ConnectDeniedError::PrivateHost { may_be_named: true, .. });
             if !is_opened {
                 return Err(refusal);
             }
@@ -138,8 +138,8 @@ impl PolicyEngine {
         let by_grant = granted.map(|grant| (grant.rule.clone(), "grant".to_owned()));
         let by_call = is_judged.then(|| (format!("WebFetch(domain:{host})"), "call".to_owned()));
         let on_web = by_rule.or(by_grant).or(by_call);
-        let mut listed = network.iter().filter(|pattern| pattern.names(host));
-        let listed_here = listed.clone().find(|pattern| pattern.has_port(port));
+        let mut listed = network.iter().filter(|pattern| pattern.matches_host(host));
+        let listed_here = listed.clone().find(|pattern| pattern.matches_port(port));
         match (on_web, listed_here) {
             (Some((rule, source)), _) if is_web_port(port) => {
                 Ok(ConnectPermission { rule, source })
@@ -156,26 +156,26 @@ impl PolicyEngine {
         }
     }
 
-    /// Whether an address that a permitted host turned out to have may be connected to. `inside`
+    /// Whether an address that a permitted host turned out to have may be connected to. `private_host`
     /// says what is there when it is not one of the open internet; then the person's own rule must
     /// name exactly this address, whatever is said of the host.
-    pub fn may_pin(
+    pub fn may_connect_to_address(
         &self,
         address: IpAddr,
         inside: Option<&'static str>,
     ) -> Result<(), ConnectDeniedError> {
-        let host = HostName::address(address);
-        self.not_ruled(Verdict::Deny, &host)?;
+        let host = HostName::from_address(address);
+        self.check_no_rule(Verdict::Deny, &host)?;
         // What is to be asked about every host was settled before: here only the address counts.
-        if let Some(rule) = self.rules.named_host(Verdict::Ask, TOOL, &host) {
-            return Err(ConnectDeniedError::by(Verdict::Ask, rule));
+        if let Some(rule) = self.rules.find_named_host_rule(Verdict::Ask, COMMAND_TOOL, &host) {
+            return Err(ConnectDeniedError::from_rule(Verdict::Ask, rule));
         }
         let Some(what) = inside else { return Ok(()) };
-        let refusal = ConnectDeniedError::inside(what);
-        let rule = self.rules.named_host(Verdict::Allow, TOOL, &host);
+        let refusal = ConnectDeniedError::private_host(what);
+        let rule = self.rules.find_named_host_rule(Verdict::Allow, COMMAND_TOOL, &host);
         match refusal {
-            ConnectDeniedError::Inside { may_be_named: true, .. }
-                if rule.is_some_and(PolicyRule::is_exact_and_own) =>
+            ConnectDeniedError::PrivateHost { may_be_named: true, .. }
+                if rule.is_some_and(PolicyRule::is_exact_person_rule) =>
             {
                 Ok(())
             }
@@ -183,16 +183,16 @@ impl PolicyEngine {
         }
     }
 
-    /// Whether [`PolicyEngine::may_reach`] can say yes to anything, with these grants and no hosts that
+    /// Whether [`PolicyEngine::may_connect`] can say yes to anything, with these grants and no hosts that
     /// settings list.
-    pub fn reaches_any(&self, grants: &[GrantScope]) -> bool {
+    pub fn can_connect_anywhere(&self, grants: &[GrantScope]) -> bool {
         let is_host = |grant: &GrantScope| grant.rule.starts_with("WebFetch(");
         self.rules.allows_hosts() || grants.iter().any(is_host)
     }
 
-    fn not_ruled(&self, verdict: Verdict, host: &HostName) -> Result<(), ConnectDeniedError> {
-        let rule = self.rules.host(verdict, TOOL, host);
-        rule.map_or(Ok(()), |rule| Err(ConnectDeniedError::by(verdict, rule)))
+    fn check_no_rule(&self, verdict: Verdict, host: &HostName) -> Result<(), ConnectDeniedError> {
+        let rule = self.rules.find_host_rule(verdict, COMMAND_TOOL, host);
+        rule.map_or(Ok(()), |rule| Err(ConnectDeniedError::from_rule(verdict, rule)))
     }
 }
 
@@ -203,14 +203,14 @@ mod tests {
     use crate::rule::{RuleOwner, RuleSource};
 
     /// Rules such as `allow WebFetchTool(domain:a.com)`; `theirs` in front makes it the project's.
-    fn engine(rules: &[&str]) -> PolicyEngine {
+    fn build_engine(rules: &[&str]) -> PolicyEngine {
         let rule = |text: &&str| {
             let (owner, text) = match text.strip_prefix("theirs ") {
                 Some(text) => (RuleOwner::Project, text),
                 None => (RuleOwner::Person, *text),
             };
             let (verdict, text) = text.split_once(' ').unwrap();
-            let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+            let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
             PolicyRule::parse(
                 text,
                 verdict,
@@ -230,33 +230,33 @@ mod tests {
         let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
         let reach =
             ConnectRequest { host: &host, port, network: &network, grants: &[], judged: &[] };
-        let said = match engine(rules).may_reach(reach) {
+        let said = match build_engine(rules).may_connect(reach) {
             Ok(permit) => format!("{} of {}", permit.rule, permit.source),
             Err(refusal) => refusal.to_string(),
         };
         assert_eq!(said, expected, "{rules:?} {network:?} {target}");
     }
 
-    const A: &str = "allow WebFetch(domain:a.com)";
-    const NONE: &str = "no rule allows this host";
+    const ALLOW_A: &str = "allow WebFetch(domain:a.com)";
+    const NO_RULE: &str = "no rule allows this host";
 
     #[test]
     fn only_what_is_allowed_is_reached() {
-        check(&[], &[], "a.com:443", NONE);
-        check(&[A], &[], "a.com:443", "WebFetch(domain:a.com) of test");
-        check(&[A], &[], "A.com.:80", "WebFetch(domain:a.com) of test");
-        check(&[A], &[], "b.com:443", NONE);
-        check(&[A], &[], "x.a.com:443", NONE);
+        check(&[], &[], "a.com:443", NO_RULE);
+        check(&[ALLOW_A], &[], "a.com:443", "WebFetch(domain:a.com) of test");
+        check(&[ALLOW_A], &[], "A.com.:80", "WebFetch(domain:a.com) of test");
+        check(&[ALLOW_A], &[], "b.com:443", NO_RULE);
+        check(&[ALLOW_A], &[], "x.a.com:443", NO_RULE);
         check(&[], &["b.com"], "b.com:443", "b.com of sandbox.network");
         check(&["allow WebFetch"], &[], "b.com:443", "WebFetch of test");
-        check(&["allow Bash", "allow Read"], &[], "b.com:443", NONE);
+        check(&["allow Bash", "allow Read"], &[], "b.com:443", NO_RULE);
     }
 
     #[test]
     fn ports_beside_those_of_the_web_are_named() {
         let port = "rule `WebFetch(domain:a.com)` allows this host, but not port 22";
-        check(&[A], &[], "a.com:22", port);
-        check(&[A], &["a.com:22"], "a.com:22", "a.com:22 of sandbox.network");
+        check(&[ALLOW_A], &[], "a.com:22", port);
+        check(&[ALLOW_A], &["a.com:22"], "a.com:22", "a.com:22 of sandbox.network");
         check(
             &[],
             &["a.com:22"],
@@ -269,15 +269,15 @@ mod tests {
     #[test]
     fn deny_and_ask_beat_every_allow() {
         let deny = "rule `WebFetch(domain:*.a.com)` denies it";
-        check(&[A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
+        check(&[ALLOW_A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
         let ask = "rule `WebFetch(domain:a.com)` says to ask, and nobody can be asked while a command runs";
-        check(&[A, "ask WebFetch(domain:a.com)"], &["a.com"], "a.com:443", ask);
-        check(&[A, "deny WebFetch"], &["a.com"], "a.com:443", "rule `WebFetch` denies it");
+        check(&[ALLOW_A, "ask WebFetch(domain:a.com)"], &["a.com"], "a.com:443", ask);
+        check(&[ALLOW_A, "deny WebFetch"], &["a.com"], "a.com:443", "rule `WebFetch` denies it");
     }
 
     #[test]
     fn addresses_are_reached_only_where_they_are_named() {
-        check(&["allow WebFetch"], &["*"], "93.184.216.34:443", NONE);
+        check(&["allow WebFetch"], &["*"], "93.184.216.34:443", NO_RULE);
         let named = "allow WebFetch(domain:93.184.216.34)";
         check(&[named], &[], "0x5db8d822:443", "WebFetch(domain:93.184.216.34) of test");
         check(
@@ -303,10 +303,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_pin(rules: &[&str], address: &str, expected: &str) {
+    fn check_address(rules: &[&str], address: &str, expected: &str) {
         let address: IpAddr = address.parse().unwrap();
-        let inside = HostName::address(address).is_private();
-        let said = match engine(rules).may_pin(address, inside) {
+        let inside = HostName::from_address(address).private_reason();
+        let said = match build_engine(rules).may_connect_to_address(address, inside) {
             Ok(()) => "fine".to_owned(),
             Err(refusal) => refusal.to_string(),
         };
@@ -315,25 +315,29 @@ mod tests {
 
     #[test]
     fn an_address_inside_is_pinned_only_where_exactly_it_is_named() {
-        check_pin(&[], "93.184.216.34", "fine");
-        check_pin(&["allow WebFetch"], "127.0.0.1", "it is this machine");
-        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "fine");
-        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "::ffff:127.0.0.1", "fine");
-        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.2", "it is this machine");
-        check_pin(&["allow WebFetch(domain:localhost)"], "127.0.0.1", "it is this machine");
-        check_pin(&["theirs allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "it is this machine");
-        check_pin(
+        check_address(&[], "93.184.216.34", "fine");
+        check_address(&["allow WebFetch"], "127.0.0.1", "it is this machine");
+        check_address(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "fine");
+        check_address(&["allow WebFetch(domain:127.0.0.1)"], "::ffff:127.0.0.1", "fine");
+        check_address(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.2", "it is this machine");
+        check_address(&["allow WebFetch(domain:localhost)"], "127.0.0.1", "it is this machine");
+        check_address(
+            &["theirs allow WebFetch(domain:127.0.0.1)"],
+            "127.0.0.1",
+            "it is this machine",
+        );
+        check_address(
             &["allow WebFetch(domain:169.254.169.254)"],
             "169.254.169.254",
             "it is a cloud metadata service",
         );
-        check_pin(&["ask WebFetch"], "93.184.216.34", "fine");
-        check_pin(
+        check_address(&["ask WebFetch"], "93.184.216.34", "fine");
+        check_address(
             &["ask WebFetch(domain:93.184.216.34)"],
             "93.184.216.34",
             "rule `WebFetch(domain:93.184.216.34)` says to ask, and nobody can be asked while a command runs",
         );
-        check_pin(
+        check_address(
             &["deny WebFetch(domain:93.184.216.34)"],
             "93.184.216.34",
             "rule `WebFetch(domain:93.184.216.34)` denies it",
@@ -347,8 +351,8 @@ mod tests {
             [GrantScope { rule: "WebFetch(domain:a.com)".to_owned(), folder: None, program: None }];
         let reach =
             ConnectRequest { host: &host, port: 443, network: &[], grants: &grants, judged: &[] };
-        assert_eq!(engine(&[]).may_reach(reach).unwrap().source, "grant");
-        let denied = engine(&["ask WebFetch(domain:a.com)"]).may_reach(reach);
+        assert_eq!(build_engine(&[]).may_connect(reach).unwrap().source, "grant");
+        let denied = build_engine(&["ask WebFetch(domain:a.com)"]).may_connect(reach);
         assert!(matches!(denied, Err(ConnectDeniedError::Rule { .. })));
     }
 
@@ -362,7 +366,7 @@ mod tests {
             let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
             let reach =
                 ConnectRequest { host: &host, port, network: &[], grants: &[], judged: &judged };
-            let said = match engine(rules).may_reach(reach) {
+            let said = match build_engine(rules).may_connect(reach) {
                 Ok(permit) => format!("{} of {}", permit.rule, permit.source),
                 Err(refusal) => refusal.to_string(),
             };
@@ -372,7 +376,7 @@ mod tests {
         check(&["ask WebFetch(domain:a.com)"], "a.com:443", "WebFetch(domain:a.com) of call");
         check(&["deny WebFetch"], "a.com:443", "rule `WebFetch` denies it");
         check(&[], "a.com:22", "rule `WebFetch(domain:a.com)` allows this host, but not port 22");
-        check(&[], "x.a.com:443", NONE);
+        check(&[], "x.a.com:443", NO_RULE);
         check(&[], "93.184.216.34:443", "WebFetch(domain:93.184.216.34) of call");
         check(&[], "localhost:80", "it is this machine");
     }
@@ -384,10 +388,14 @@ mod tests {
             let grant =
                 grant.map(|rule| GrantScope { rule: rule.to_owned(), folder: None, program: None });
             let grants: Vec<GrantScope> = grant.into_iter().collect();
-            assert_eq!(engine(rules).reaches_any(&grants), expected, "{rules:?} {grants:?}");
+            assert_eq!(
+                build_engine(rules).can_connect_anywhere(&grants),
+                expected,
+                "{rules:?} {grants:?}"
+            );
         }
         check(&[], None, false);
-        check(&[A], None, true);
+        check(&[ALLOW_A], None, true);
         check(&["allow WebFetch"], None, true);
         check(&["deny WebFetch", "ask WebFetch(domain:a.com)", "allow Bash"], None, false);
         check(&[], Some("WebFetch(domain:a.com)"), true);

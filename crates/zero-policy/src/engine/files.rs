@@ -29,7 +29,7 @@ pub(super) struct CoveringRule<'a> {
 }
 
 impl FileAccess {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -40,7 +40,7 @@ impl FileAccess {
 
 impl<'a> RequestEvaluator<'a> {
     /// Judges a file that a tool names.
-    pub(super) fn file_of_tool(
+    pub(super) fn evaluate_named_file(
         &self,
         access: FileAccess,
         views: &PathViews,
@@ -50,34 +50,40 @@ impl<'a> RequestEvaluator<'a> {
         let critical = destroys.then_some("it removes a file");
         if access == FileAccess::Read && whereabouts == PathZone::Spill {
             let reason = "it is a result of this session".to_owned();
-            return EffectAssessment::new("read", shown(&views.canonical), Verdict::Allow, reason);
+            return EffectAssessment::new(
+                "read",
+                display_path(&views.canonical),
+                Verdict::Allow,
+                reason,
+            );
         }
         if protected_paths::is_process_memory(&views.canonical) {
             let reason = format!("it is {}, which nothing opens", protected_paths::PROCESS_MEMORY);
             return EffectAssessment::new(
-                access.word(),
-                shown(&views.canonical),
+                access.as_str(),
+                display_path(&views.canonical),
                 Verdict::Deny,
                 reason,
             )
-            .of_access(access);
+            .with_access_risk(access);
         }
-        self.file(access, views, self.edited(access, views), critical)
+        self.evaluate_file(access, views, self.find_edit_rule(access, views), critical)
     }
 
     /// Who may change a file with a tool that reads it first may read it for that.
-    fn edited(&self, access: FileAccess, views: &PathViews) -> Option<CoveringRule<'a>> {
+    fn find_edit_rule(&self, access: FileAccess, views: &PathViews) -> Option<CoveringRule<'a>> {
         let changes = |effect: &Effect| matches!(effect, Effect::Write(path) if path.canonical() == views.canonical);
         let is_edit = access == FileAccess::Read && self.request.effects.iter().any(changes);
         let (tool, rules) = (self.request.tool, &self.engine.rules);
-        let rule =
-            rules.path(Verdict::Allow, tool, FileAccess::Write, views).filter(|_| is_edit)?;
+        let rule = rules
+            .find_path_rule(Verdict::Allow, tool, FileAccess::Write, views)
+            .filter(|_| is_edit)?;
         Some(CoveringRule { rule, exact: false, changes: false })
     }
 
     /// Judges a file that a command touches: one verdict for each file it may be. `sources` is what
     /// the same command reads with everything beneath it.
-    pub(super) fn file_use<'u>(
+    pub(super) fn evaluate_file_use<'u>(
         &self,
         file: &FileUse,
         cover: Option<CoveringRule<'a>>,
@@ -89,40 +95,45 @@ impl<'a> RequestEvaluator<'a> {
             return;
         }
         let cover = cover.filter(|cover| !redirected || cover.exact);
-        let PathCandidates { files, certain } = self.meaning(*access, path, folders);
+        let PathCandidates { files, certain } = self.resolve_candidates(*access, path, folders);
         for views in &files {
-            let mut verdict = self.file(*access, views, cover, None);
+            let mut verdict = self.evaluate_file(*access, views, cover, None);
             if *recursive {
                 // What lies beneath was not shown, so it cannot be granted; and what is asked
                 // already needs no second look.
                 verdict.grant = None;
                 if verdict.verdict == Verdict::Allow {
-                    self.beneath(*access, views, sources, &mut verdict);
+                    self.evaluate_contents(*access, views, sources, &mut verdict);
                 }
             }
             judged.push(verdict);
         }
-        if let CandidateCompleteness::No(rule) = certain {
+        if let CandidateCompleteness::Incomplete(rule) = certain {
             judged.push(
                 match rule {
-                    Some(rule) => EffectAssessment::by_rule(
-                        access.word(),
+                    Some(rule) => EffectAssessment::from_rule(
+                        access.as_str(),
                         path.to_string(),
                         rule.verdict,
                         rule,
                     ),
                     None => {
                         let reason = "which file it is is only known when it runs".to_owned();
-                        EffectAssessment::new(access.word(), path.to_string(), Verdict::Ask, reason)
+                        EffectAssessment::new(
+                            access.as_str(),
+                            path.to_string(),
+                            Verdict::Ask,
+                            reason,
+                        )
                     }
                 }
-                .of_access(*access),
+                .with_access_risk(*access),
             );
         }
     }
 
     /// Judges one file.
-    fn file(
+    fn evaluate_file(
         &self,
         access: FileAccess,
         views: &PathViews,
@@ -130,51 +141,56 @@ impl<'a> RequestEvaluator<'a> {
         critical: Option<&'static str>,
     ) -> EffectAssessment {
         let tool = self.request.tool;
-        let (word, target) = (access.word(), shown(&views.canonical));
+        let (word, target) = (access.as_str(), display_path(&views.canonical));
         let new =
             |verdict, reason: String| EffectAssessment::new(word, target.clone(), verdict, reason);
-        if let Some(what) = self.closed(access, views) {
+        if let Some(what) = self.closed_reason(access, views) {
             let reason = format!("it is {what}, which nothing opens");
-            return new(Verdict::Deny, reason).of_access(access).at_risk(RiskLevel::High);
+            return new(Verdict::Deny, reason).with_access_risk(access).with_risk(RiskLevel::High);
         }
-        let ruled = self.engine.rules.strictest_path(tool, access, views);
+        let ruled = self.engine.rules.find_strictest_path_rule(tool, access, views);
         let ruled = ruled.map(|rule| (rule.verdict, rule));
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
-            return EffectAssessment::by_rule(word, target, verdict, rule).of_access(access);
+            return EffectAssessment::from_rule(word, target, verdict, rule)
+                .with_access_risk(access);
         }
         let inside = self.is_inside(&views.canonical);
         if access != FileAccess::Read {
-            if let Some(why) = self.of_either(views, protected_paths::protected) {
+            if let Some(why) = self.check_both_views(views, protected_paths::protected_reason) {
                 let reason = format!("it is {why}, which no rule can open");
-                return new(Verdict::Ask, reason).of_access(access).at_risk(RiskLevel::High);
+                return new(Verdict::Ask, reason)
+                    .with_access_risk(access)
+                    .with_risk(RiskLevel::High);
             }
             if is_device(&views.canonical) {
                 return new(Verdict::Ask, "it is a device".to_owned())
-                    .of_access(access)
-                    .at_risk(RiskLevel::Critical);
+                    .with_access_risk(access)
+                    .with_risk(RiskLevel::Critical);
             }
         }
         if let Some(why) = critical {
             let exact =
                 ruled.filter(|(_, rule)| rule.is_exact() && rule.source.owner == RuleOwner::Person);
             return match exact {
-                Some((verdict, rule)) => EffectAssessment::by_rule(word, target, verdict, rule),
+                Some((verdict, rule)) => EffectAssessment::from_rule(word, target, verdict, rule),
                 None => new(Verdict::Ask, format!("{why}; that is asked every time")),
             }
-            .of_access(access)
-            .at_risk(RiskLevel::Critical);
+            .with_access_risk(access)
+            .with_risk(RiskLevel::Critical);
         }
         if let Some((verdict, rule)) = ruled {
-            return EffectAssessment::by_rule(word, target, verdict, rule).of_access(access);
+            return EffectAssessment::from_rule(word, target, verdict, rule)
+                .with_access_risk(access);
         }
         let secret = match access {
-            FileAccess::Read => self.of_either(views, protected_paths::sensitive),
+            FileAccess::Read => self.check_both_views(views, protected_paths::sensitive_reason),
             FileAccess::Write | FileAccess::Delete => None,
         };
         if let Some(CoveringRule { rule, exact, changes }) = cover
             && (exact || secret.is_none() && (inside && changes || access == FileAccess::Read))
         {
-            return EffectAssessment::by_rule(word, target, Verdict::Allow, rule).of_access(access);
+            return EffectAssessment::from_rule(word, target, Verdict::Allow, rule)
+                .with_access_risk(access);
         }
         let mode = self.mode();
         let (verdict, reason) = match (access, inside) {
@@ -195,19 +211,22 @@ impl<'a> RequestEvaluator<'a> {
                 (Verdict::Ask, "it lies outside the workspace".to_owned())
             }
         };
-        let grant = (verdict == Verdict::Ask).then(|| self.file_grant(access, views)).flatten();
-        EffectAssessment { grant, ..new(verdict, reason) }.of_access(access).outside_risk(inside)
+        let grant =
+            (verdict == Verdict::Ask).then(|| self.build_file_grant(access, views)).flatten();
+        EffectAssessment { grant, ..new(verdict, reason) }
+            .with_access_risk(access)
+            .raise_risk_outside(inside)
     }
 
     /// What a file is that nothing opens. A folder cannot go without what lies in it.
-    fn closed(&self, access: FileAccess, views: &PathViews) -> Option<&'static str> {
-        let goes_along = || self.of_either(views, protected_paths::holds_secret);
+    fn closed_reason(&self, access: FileAccess, views: &PathViews) -> Option<&'static str> {
+        let goes_along = || self.check_both_views(views, protected_paths::secret_folder_reason);
         let holds = || (access == FileAccess::Delete).then(goes_along).flatten();
-        self.of_either(views, protected_paths::closed).or_else(holds)
+        self.check_both_views(views, protected_paths::closed_reason).or_else(holds)
     }
 
     /// What makes a file special, by where it really is or by how it is called.
-    pub(super) fn of_either(
+    pub(super) fn check_both_views(
         &self,
         views: &PathViews,
         special: fn(&Path, &ProtectedPaths) -> Option<&'static str>,
@@ -223,7 +242,7 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// The files that an argument may mean.
-    pub(super) fn meaning(
+    pub(super) fn resolve_candidates(
         &self,
         access: FileAccess,
         path: &ShellArg,
@@ -233,7 +252,7 @@ impl<'a> RequestEvaluator<'a> {
             // Nobody knows where it runs; that it is denied in the workspace is reason enough.
             let absolute = path.as_known().is_some_and(|path| path.starts_with('/'));
             if absolute {
-                return self.meaning(
+                return self.resolve_candidates(
                     access,
                     path,
                     &WorkingFolders::OneOf(vec![PathBuf::from("/")]),
@@ -241,33 +260,34 @@ impl<'a> RequestEvaluator<'a> {
             }
             let roots = self.engine.places.roots.clone();
             let PathCandidates { files, certain } =
-                self.meaning(access, path, &WorkingFolders::OneOf(roots));
+                self.resolve_candidates(access, path, &WorkingFolders::OneOf(roots));
             let mut meaning = PathCandidates { files: Vec::new(), certain };
-            let denied = files.iter().find_map(|views| self.denied(access, views));
-            meaning.doubt(denied);
+            let denied = files.iter().find_map(|views| self.find_deny_rule(access, views));
+            meaning.mark_incomplete(denied);
             return meaning;
         };
-        let mut meaning = PathCandidates { files: Vec::new(), certain: CandidateCompleteness::Yes };
+        let mut meaning =
+            PathCandidates { files: Vec::new(), certain: CandidateCompleteness::Complete };
         for folder in folders {
             match path {
-                ShellArg::Known(path) => self.add(&folder.join(path), &mut meaning),
+                ShellArg::Known(path) => self.add_candidate(&folder.join(path), &mut meaning),
                 ShellArg::Pattern(pattern) => {
-                    self.add_pattern(access, folder, pattern, &mut meaning)
+                    self.add_pattern_candidates(access, folder, pattern, &mut meaning)
                 }
                 ShellArg::Unknown { starts_with, .. } => {
                     let rule = starts_with
                         .rfind('/')
                         .map(|end| folder.join(&starts_with[..end]))
-                        .and_then(|parent| self.views(&parent))
-                        .and_then(|views| self.denied(access, &views));
-                    meaning.doubt(rule);
+                        .and_then(|parent| self.resolve_views(&parent))
+                        .and_then(|views| self.find_deny_rule(access, &views));
+                    meaning.mark_incomplete(rule);
                 }
             }
         }
         meaning
     }
 
-    fn add_pattern(
+    fn add_pattern_candidates(
         &self,
         access: FileAccess,
         folder: &Path,
@@ -276,13 +296,13 @@ impl<'a> RequestEvaluator<'a> {
     ) {
         let absolute = match (pattern.strip_prefix('/'), folder.to_str()) {
             (Some(_), _) => pattern.to_owned(),
-            (None, Some(folder)) => format!("{}/{pattern}", escaped(folder)),
-            (None, None) => return meaning.doubt(None),
+            (None, Some(folder)) => format!("{}/{pattern}", escape_glob(folder)),
+            (None, None) => return meaning.mark_incomplete(None),
         };
-        let absolute = without_classes(&absolute);
+        let absolute = widen_char_classes(&absolute);
         for verdict in [Verdict::Deny, Verdict::Ask] {
-            if let Some(rule) = self.engine.rules.glob_could_name(verdict, access, &absolute) {
-                meaning.doubt(Some(rule));
+            if let Some(rule) = self.engine.rules.find_rule_for_glob(verdict, access, &absolute) {
+                meaning.mark_incomplete(Some(rule));
                 break;
             }
         }
@@ -290,15 +310,17 @@ impl<'a> RequestEvaluator<'a> {
         let certain = absolute.find(['*', '?', '[', '\\']).unwrap_or(absolute.len());
         let parent = absolute[..certain].rfind('/').map_or("/", |end| &absolute[..=end]);
         if absolute[certain..].split('/').any(|part| part == "..") {
-            return meaning.doubt(None);
+            return meaning.mark_incomplete(None);
         }
-        match self.request.world.expand(&absolute, PATTERN_FILES_MAX) {
-            Some(files) => files.iter().for_each(|file| self.add(file, meaning)),
-            None => meaning.doubt(None),
+        match self.request.world.expand_glob(&absolute, PATTERN_FILES_MAX) {
+            Some(files) => files.iter().for_each(|file| self.add_candidate(file, meaning)),
+            None => meaning.mark_incomplete(None),
         }
-        let Some(folder) = self.views(Path::new(parent)) else { return meaning.doubt(None) };
+        let Some(folder) = self.resolve_views(Path::new(parent)) else {
+            return meaning.mark_incomplete(None);
+        };
         if access == FileAccess::Read
-            || self.of_either(&folder, protected_paths::protected).is_some()
+            || self.check_both_views(&folder, protected_paths::protected_reason).is_some()
         {
             return meaning.files.push(folder);
         }
@@ -310,20 +332,20 @@ impl<'a> RequestEvaluator<'a> {
         meaning.files.push(PathViews { written, canonical });
     }
 
-    fn add(&self, raw: &Path, meaning: &mut PathCandidates<'a>) {
-        match self.views(raw) {
+    fn add_candidate(&self, raw: &Path, meaning: &mut PathCandidates<'a>) {
+        match self.resolve_views(raw) {
             Some(views) => meaning.files.push(views),
-            None => meaning.doubt(None),
+            None => meaning.mark_incomplete(None),
         }
     }
 
-    fn views(&self, raw: &Path) -> Option<PathViews> {
-        let canonical = self.request.world.canonical(raw)?;
-        Some(PathViews { written: crate::path::lexical(raw), canonical })
+    fn resolve_views(&self, raw: &Path) -> Option<PathViews> {
+        let canonical = self.request.world.canonicalize(raw)?;
+        Some(PathViews { written: crate::path::normalize_lexically(raw), canonical })
     }
 
-    fn denied(&self, access: FileAccess, views: &PathViews) -> Option<&'a PolicyRule> {
-        self.engine.rules.path(Verdict::Deny, self.request.tool, access, views)
+    fn find_deny_rule(&self, access: FileAccess, views: &PathViews) -> Option<&'a PolicyRule> {
+        self.engine.rules.find_path_rule(Verdict::Deny, self.request.tool, access, views)
     }
 }
 
@@ -335,26 +357,26 @@ pub(super) struct PathCandidates<'a> {
 
 /// Whether those are all of them.
 pub(super) enum CandidateCompleteness<'a> {
-    Yes,
+    Complete,
     /// Others may be meant; a rule may decide about those already.
-    No(Option<&'a PolicyRule>),
+    Incomplete(Option<&'a PolicyRule>),
 }
 
 impl<'a> PathCandidates<'a> {
     /// Others may be meant; of the rules about those, the strictest decides.
-    fn doubt(&mut self, rule: Option<&'a PolicyRule>) {
+    fn mark_incomplete(&mut self, rule: Option<&'a PolicyRule>) {
         let known = match self.certain {
-            CandidateCompleteness::Yes => None,
-            CandidateCompleteness::No(rule) => rule,
+            CandidateCompleteness::Complete => None,
+            CandidateCompleteness::Incomplete(rule) => rule,
         };
         let strictest = known.into_iter().chain(rule).rev().max_by_key(|rule| rule.verdict);
-        self.certain = CandidateCompleteness::No(strictest);
+        self.certain = CandidateCompleteness::Incomplete(strictest);
     }
 }
 
 impl EffectAssessment {
     /// The risk of what is done to a file.
-    fn of_access(self, access: FileAccess) -> Self {
+    fn with_access_risk(self, access: FileAccess) -> Self {
         let risk = match access {
             FileAccess::Read => RiskLevel::Low,
             FileAccess::Write => RiskLevel::Medium,
@@ -363,7 +385,7 @@ impl EffectAssessment {
         Self { changes: access != FileAccess::Read, risk: self.risk.max(risk), ..self }
     }
 
-    fn outside_risk(self, inside: bool) -> Self {
+    fn raise_risk_outside(self, inside: bool) -> Self {
         let risk = match (inside, self.changes) {
             (true, _) => self.risk,
             (false, false) => self.risk.max(RiskLevel::Medium),
@@ -390,13 +412,13 @@ fn is_device(canonical: &Path) -> bool {
     canonical.starts_with("/dev") && !canonical.starts_with("/dev/shm")
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     path.display().to_string()
 }
 
 /// A pattern in which a name with `[[:alpha:]]` or its like stands for every name that begins so:
 /// more than the shell means by it, so that nothing is missed.
-fn without_classes(pattern: &str) -> String {
+fn widen_char_classes(pattern: &str) -> String {
     let simple = |part: &str| {
         let has_class = ["[:", "[=", "[."].iter().any(|class| part.contains(class));
         match part.find('[').filter(|_| has_class) {
@@ -408,7 +430,7 @@ fn without_classes(pattern: &str) -> String {
 }
 
 /// A folder's name with the characters escaped that mean something in a pattern.
-fn escaped(folder: &str) -> String {
+fn escape_glob(folder: &str) -> String {
     let mut escaped = String::with_capacity(folder.len());
     for char in folder.chars() {
         if matches!(char, '*' | '?' | '[' | '\\') {

@@ -15,7 +15,7 @@ use crate::shell::analysis::{CommandInvocation, WorkingFolders};
 const GRANTS_MAX: usize = 5;
 
 /// The grants that would have silenced every question, or none if one cannot be silenced.
-pub(super) fn grants(judged: &[EffectAssessment]) -> Vec<GrantScope> {
+pub(super) fn collect_grants(judged: &[EffectAssessment]) -> Vec<GrantScope> {
     let mut grants: Vec<GrantScope> = Vec::new();
     for judged in judged.iter().filter(|judged| judged.verdict == Verdict::Ask) {
         match &judged.grant {
@@ -34,7 +34,11 @@ impl RequestEvaluator<'_> {
     }
 
     /// The grant for a file.
-    pub(super) fn file_grant(&self, access: FileAccess, views: &PathViews) -> Option<GrantScope> {
+    pub(super) fn build_file_grant(
+        &self,
+        access: FileAccess,
+        views: &PathViews,
+    ) -> Option<GrantScope> {
         let tool = match access {
             FileAccess::Read => "Read",
             FileAccess::Write => "Edit",
@@ -56,20 +60,20 @@ impl RequestEvaluator<'_> {
 
     /// The grant for a command: its program and subcommand with any arguments, where that is one
     /// act; otherwise exactly this command. Bound to the folder and to the program found there.
-    pub(super) fn command_grant(&self, invocation: &CommandInvocation) -> Option<GrantScope> {
+    pub(super) fn build_command_grant(&self, invocation: &CommandInvocation) -> Option<GrantScope> {
         let WorkingFolders::OneOf(folders) = &invocation.folders else { return None };
         let [folder] = &folders[..] else { return None };
         let program = invocation.argv.first()?.as_known()?;
         let words: Vec<&str> = invocation.argv.iter().map_while(ShellArg::as_known).collect();
-        let pattern = match subcommand(&words) {
-            Some(act) if invocation.study.nature == CommandClass::Program => {
-                format!("{}:*", unquoted(act)?)
+        let pattern = match find_subcommand(&words) {
+            Some(act) if invocation.study.nature == CommandClass::Opaque => {
+                format!("{}:*", join_unquoted(act)?)
             }
-            _ if words.len() == invocation.argv.len() => unquoted(&words)?,
+            _ if words.len() == invocation.argv.len() => join_unquoted(&words)?,
             _ => return None,
         };
-        let folder = self.request.world.canonical(folder)?;
-        let found = self.request.world.program(program, &folder);
+        let folder = self.request.world.canonicalize(folder)?;
+        let found = self.request.world.find_program(program, &folder);
         let program = match found {
             Some(found) => Some(found.to_str()?.to_owned()),
             None => None,
@@ -80,7 +84,7 @@ impl RequestEvaluator<'_> {
 }
 
 /// Words as they stand in a rule; those that need quotes cannot stand there.
-fn unquoted(words: &[&str]) -> Option<String> {
+fn join_unquoted(words: &[&str]) -> Option<String> {
     let plain = |word: &&str| {
         !word.is_empty()
             && !word.contains(['*', '(', ')', '\'', '"', '\\', '`', '$'])
@@ -95,7 +99,7 @@ fn unquoted(words: &[&str]) -> Option<String> {
 ///
 /// Only where what follows cannot make it another act: not `make a`, which may go on to make `b`,
 /// and not `npm install`, after which any package may be named.
-fn subcommand<'w, 's>(words: &'w [&'s str]) -> Option<&'w [&'s str]> {
+fn find_subcommand<'w, 's>(words: &'w [&'s str]) -> Option<&'w [&'s str]> {
     let is_word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_alphabetic())
             && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_:.".contains(&b))

@@ -10,31 +10,37 @@ use crate::rule_set::RuleSet;
 use crate::shell::ShellArg;
 
 /// The tool that sends whatever it is given.
-const SENDS: &str = "WebRequest";
+const SEND_TOOL: &str = "WebRequest";
 
 impl<'a> RequestEvaluator<'a> {
     /// Judges a host by its text. `covered` is the rule that allows the command that reaches it.
-    pub(super) fn host(&self, text: &str, covered: Option<&'a PolicyRule>) -> EffectAssessment {
+    pub(super) fn evaluate_host(
+        &self,
+        text: &str,
+        covered: Option<&'a PolicyRule>,
+    ) -> EffectAssessment {
         let judged = match HostName::parse(text) {
-            Ok(host) => self.parsed_host(&host, covered),
+            Ok(host) => self.evaluate_host_name(&host, covered),
             Err(error) => {
                 EffectAssessment::new("net", text.to_owned(), Verdict::Ask, error.to_string())
             }
         };
-        EffectAssessment { changes: true, ..judged.at_risk(RiskLevel::Medium) }
+        EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::Medium) }
     }
 
     /// Judges a host that a command names.
-    pub(super) fn host_of_command(
+    pub(super) fn evaluate_command_host(
         &self,
         host: &ShellArg,
         covered: Option<&'a PolicyRule>,
     ) -> EffectAssessment {
         match host {
-            ShellArg::Known(host) => self.host_by_text(host, covered),
+            ShellArg::Known(host) => self.evaluate_host_text(host, covered),
             // The brackets of an address and the question mark of a query look like patterns. No
             // file has such a name, so the shell hands them on as they are.
-            ShellArg::Pattern(pattern) => self.host_by_text(&pattern.replace('\\', ""), covered),
+            ShellArg::Pattern(pattern) => {
+                self.evaluate_host_text(&pattern.replace('\\', ""), covered)
+            }
             ShellArg::Unknown { starts_with, .. } => {
                 let reason = "which host it is is only known when it runs".to_owned();
                 let ask = EffectAssessment::new("net", host.to_string(), Verdict::Ask, reason);
@@ -43,45 +49,53 @@ impl<'a> RequestEvaluator<'a> {
                     .split_once("://")
                     .is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
                 match named {
-                    true => self.host_by_text(starts_with, covered),
-                    false => EffectAssessment { changes: true, ..ask.at_risk(RiskLevel::Medium) },
+                    true => self.evaluate_host_text(starts_with, covered),
+                    false => EffectAssessment { changes: true, ..ask.with_risk(RiskLevel::Medium) },
                 }
             }
         }
     }
 
     /// The same for a host that is written out.
-    fn host_by_text(&self, text: &str, covered: Option<&'a PolicyRule>) -> EffectAssessment {
-        let opened = HostName::parse(text).ok().and_then(|host| self.opened_host(&host));
-        opened.unwrap_or_else(|| self.host(text, covered))
+    fn evaluate_host_text(&self, text: &str, covered: Option<&'a PolicyRule>) -> EffectAssessment {
+        let opened = HostName::parse(text).ok().and_then(|host| self.evaluate_listed_host(&host));
+        opened.unwrap_or_else(|| self.evaluate_host(text, covered))
     }
 
     /// What settings open to commands, where no rule says otherwise: hosts that are listed for them,
     /// and the loopback network of their session, which is not this machine's.
-    fn opened_host(&self, host: &HostName) -> Option<EffectAssessment> {
+    fn evaluate_listed_host(&self, host: &HostName) -> Option<EffectAssessment> {
         let CommandHosts { listed, own_loopback } = &self.engine.network;
         let tool = self.request.tool;
-        let ruled = self.ruling(|rules: &'a RuleSet, verdict| rules.host(verdict, tool, host));
+        let ruled = self.find_strictest_rule(|rules: &'a RuleSet, verdict| {
+            rules.find_host_rule(verdict, tool, host)
+        });
         if ruled.is_some_and(|(verdict, _)| verdict != Verdict::Allow) {
             return None;
         }
-        let reason = match host.is_private() {
+        let reason = match host.private_reason() {
             Some("this machine") if *own_loopback => "it is the network of the session's commands",
-            None if listed.iter().any(|pattern| pattern.names(host)) => {
+            None if listed.iter().any(|pattern| pattern.matches_host(host)) => {
                 "`sandbox.network` lists it"
             }
             _ => return None,
         };
         let judged =
             EffectAssessment::new("net", host.to_string(), Verdict::Allow, reason.to_owned());
-        Some(EffectAssessment { changes: true, ..judged.at_risk(RiskLevel::Medium) })
+        Some(EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::Medium) })
     }
 
-    fn parsed_host(&self, host: &HostName, covered: Option<&'a PolicyRule>) -> EffectAssessment {
+    fn evaluate_host_name(
+        &self,
+        host: &HostName,
+        covered: Option<&'a PolicyRule>,
+    ) -> EffectAssessment {
         let target = host.to_string();
         let tool = self.request.tool;
-        let ruled = self.ruling(|rules: &'a RuleSet, verdict| rules.host(verdict, tool, host));
-        if let Some(why) = host.is_private() {
+        let ruled = self.find_strictest_rule(|rules: &'a RuleSet, verdict| {
+            rules.find_host_rule(verdict, tool, host)
+        });
+        if let Some(why) = host.private_reason() {
             // Somebody who develops on this machine may name it; nobody else gets there.
             let may_be_named = !why.contains("metadata") && !why.contains("link-local");
             let named = ruled.is_some_and(|(verdict, rule)| {
@@ -90,7 +104,7 @@ impl<'a> RequestEvaluator<'a> {
                     && rule.source.owner == RuleOwner::Person
             });
             if let Some((verdict @ Verdict::Deny, rule)) = ruled {
-                return EffectAssessment::by_rule("net", target, verdict, rule);
+                return EffectAssessment::from_rule("net", target, verdict, rule);
             }
             if !(named && may_be_named) {
                 let reason = match may_be_named {
@@ -102,11 +116,11 @@ impl<'a> RequestEvaluator<'a> {
                 return EffectAssessment::new("net", target, Verdict::Deny, reason);
             }
         }
-        let sends = tool == SENDS;
+        let sends = tool == SEND_TOOL;
         // What may be fetched from may not yet be sent to: that needs a rule which says so.
         let ruled = match ruled {
             Some((verdict @ Verdict::Allow, _)) if sends => {
-                let own = self.engine.rules.own_host(verdict, tool, host);
+                let own = self.engine.rules.find_tool_host_rule(verdict, tool, host);
                 own.map(|rule| (verdict, rule))
             }
             ruled => ruled,
@@ -115,8 +129,8 @@ impl<'a> RequestEvaluator<'a> {
         let covered = covered
             .filter(|rule| !rule.text.contains("://") || rule.text.contains(target.as_str()));
         match (ruled, covered) {
-            (Some((verdict, rule)), _) => EffectAssessment::by_rule("net", target, verdict, rule),
-            (None, Some(rule)) => EffectAssessment::by_rule("net", target, Verdict::Allow, rule),
+            (Some((verdict, rule)), _) => EffectAssessment::from_rule("net", target, verdict, rule),
+            (None, Some(rule)) => EffectAssessment::from_rule("net", target, Verdict::Allow, rule),
             (None, None) => {
                 let rule = format!("WebFetch(domain:{host})");
                 let reason = "no rule allows this host".to_owned();

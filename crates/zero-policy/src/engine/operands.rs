@@ -24,7 +24,7 @@ const VALUES_MAX: usize = 64;
 
 /// Programs whose operands are words of their own or files that they read or run. To forbid that a
 /// file is changed does not forbid them to name it: `npm run build`, `pytest tests/a.py`.
-const ONLY_READ: &[&str] = &[
+const READ_ONLY_OPERANDS: &[&str] = &[
     "ant",
     "bazel",
     "bun",
@@ -99,14 +99,14 @@ struct GuardedOperand<'a> {
 
 impl<'a> RequestEvaluator<'a> {
     /// The strictest verdict on what the arguments of an unknown program name, if one is needed.
-    pub(super) fn operands(
+    pub(super) fn evaluate_operands(
         &self,
         invocation: &CommandInvocation,
         label: &str,
         cover: Option<CoveringRule<'a>>,
     ) -> Option<EffectAssessment> {
         let CommandInvocation { argv, study, .. } = invocation;
-        if study.nature != CommandClass::Program {
+        if study.nature != CommandClass::Opaque {
             return None;
         }
         let name = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
@@ -116,7 +116,8 @@ impl<'a> RequestEvaluator<'a> {
         // What git does to protected files is in its table.
         let exact = cover.is_some_and(|cover| cover.exact);
         let protected = self.mode() == PermissionMode::Auto && !exact && name != "git";
-        let access = if ONLY_READ.contains(&name) { FileAccess::Read } else { FileAccess::Write };
+        let access =
+            if READ_ONLY_OPERANDS.contains(&name) { FileAccess::Read } else { FileAccess::Write };
         if !(files || hosts || protected) {
             return None;
         }
@@ -127,58 +128,64 @@ impl<'a> RequestEvaluator<'a> {
             }
         };
         for arg in argv.iter().skip(1) {
-            let Some(values) = values(arg) else {
+            let Some(values) = operand_values(arg) else {
                 let reason = "it names more than can be compared with what is denied".to_owned();
                 keep(GuardedOperand { verdict: Verdict::Ask, reason, rule: None });
                 continue;
             };
             for value in &values {
-                let file = || self.named_file(value, invocation, access, protected);
+                let file = || self.find_guarded_file(value, invocation, access, protected);
                 (files || protected).then(file).flatten().into_iter().for_each(&mut keep);
-                hosts.then(|| self.named_host(value)).flatten().into_iter().for_each(&mut keep);
+                hosts
+                    .then(|| self.find_guarded_host(value))
+                    .flatten()
+                    .into_iter()
+                    .for_each(&mut keep);
             }
         }
         let GuardedOperand { verdict, reason, rule } = strictest?;
         let judged = EffectAssessment::new("exec", label.to_owned(), verdict, reason)
-            .at_risk(RiskLevel::High);
+            .with_risk(RiskLevel::High);
         let (source, rule) = (rule.map(|r| r.source.to_string()), rule.map(|r| r.text.clone()));
         Some(EffectAssessment { changes: true, source, rule, ..judged })
     }
 
     /// A file that a value names and that is guarded.
-    fn named_file(
+    fn find_guarded_file(
         &self,
         value: &ShellArg,
         invocation: &CommandInvocation,
         access: FileAccess,
         protected: bool,
     ) -> Option<GuardedOperand<'a>> {
-        let PathCandidates { files, certain } = self.meaning(access, value, &invocation.folders);
+        let PathCandidates { files, certain } =
+            self.resolve_candidates(access, value, &invocation.folders);
         let guards = files.iter().filter_map(|views| {
-            let rule = self.engine.rules.guard(self.request.tool, access, views)?;
+            let rule = self.engine.rules.find_path_guard(self.request.tool, access, views)?;
             Some((rule, views.canonical.display().to_string()))
         });
         let uncertain = match certain {
-            CandidateCompleteness::No(Some(rule)) => Some((rule, value.to_string())),
+            CandidateCompleteness::Incomplete(Some(rule)) => Some((rule, value.to_string())),
             _ => None,
         };
         let strictest = guards.chain(uncertain).max_by_key(|(rule, _)| rule.verdict);
         if let Some((rule, file)) = strictest {
-            return Some(by_rule(rule, &format!("`{file}`")));
+            return Some(guarded_by_rule(rule, &format!("`{file}`")));
         }
         let inside = files.iter().filter(|views| protected && self.is_inside(&views.canonical));
-        let why =
-            inside.filter_map(|views| self.of_either(views, protected_paths::protected)).next()?;
+        let why = inside
+            .filter_map(|views| self.check_both_views(views, protected_paths::protected_reason))
+            .next()?;
         let reason = format!("it names `{value}`, which is {why}, and may change it");
         Some(GuardedOperand { verdict: Verdict::Ask, reason, rule: None })
     }
 
     /// A host that a value names and that is guarded.
-    fn named_host(&self, value: &ShellArg) -> Option<GuardedOperand<'a>> {
+    fn find_guarded_host(&self, value: &ShellArg) -> Option<GuardedOperand<'a>> {
         let text = match value {
             ShellArg::Known(text) => Cow::Borrowed(text.as_str()),
             ShellArg::Pattern(pattern) => Cow::Owned(pattern.replace('\\', "")),
-            // `https://host/$path` names its host all the same.
+            // `https://find_host_rule/$path` names its host all the same.
             ShellArg::Unknown { starts_with, .. } => {
                 let (_, rest) = starts_with.split_once("://")?;
                 rest.contains(['/', '?', '#']).then_some(Cow::Borrowed(starts_with.as_str()))?
@@ -192,14 +199,14 @@ impl<'a> RequestEvaluator<'a> {
         }
         let (rules, tool) = (&self.engine.rules, self.request.tool);
         let lookup = |verdict, host: &HostName| match certain {
-            true => rules.host(verdict, tool, host),
-            false => rules.named_host(verdict, tool, host),
+            true => rules.find_host_rule(verdict, tool, host),
+            false => rules.find_named_host_rule(verdict, tool, host),
         };
         match HostName::parse(&text) {
             Ok(host) => [Verdict::Deny, Verdict::Ask]
                 .into_iter()
                 .find_map(|verdict| lookup(verdict, &host))
-                .map(|rule| by_rule(rule, &format!("the host `{host}`"))),
+                .map(|rule| guarded_by_rule(rule, &format!("the host `{host}`"))),
             Err(HostNameError::Missing) => None,
             Err(_) if !certain => None,
             Err(error) => {
@@ -210,7 +217,7 @@ impl<'a> RequestEvaluator<'a> {
     }
 }
 
-fn by_rule<'a>(rule: &'a PolicyRule, what: &str) -> GuardedOperand<'a> {
+fn guarded_by_rule<'a>(rule: &'a PolicyRule, what: &str) -> GuardedOperand<'a> {
     let says = match rule.verdict {
         Verdict::Deny => "denies it",
         Verdict::Ask | Verdict::Allow => "says to ask about it",
@@ -221,8 +228,8 @@ fn by_rule<'a>(rule: &'a PolicyRule, what: &str) -> GuardedOperand<'a> {
 
 /// The values that an argument may hand over: itself, what follows `=` or an option's letter, and
 /// the parts of a list such as `./secrets:/mnt`. `None` when there are too many.
-fn values(arg: &ShellArg) -> Option<Vec<ShellArg>> {
-    let start = arg.certain_start();
+fn operand_values(arg: &ShellArg) -> Option<Vec<ShellArg>> {
+    let start = arg.known_prefix();
     let (text, rebuild): (&str, fn(&str) -> ShellArg) = match arg {
         ShellArg::Known(text) => (text, |value| ShellArg::known(value)),
         ShellArg::Pattern(text) => (text, |value| ShellArg::Pattern(value.to_owned())),

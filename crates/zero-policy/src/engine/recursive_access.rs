@@ -16,12 +16,12 @@ use crate::rule_set::PathViews;
 use crate::shell::analysis::FileUse;
 
 /// Said where a search came to its bound.
-const TOO_MANY: &str = "there are too many files beneath it to look for what is denied";
+const TOO_MANY_FILES: &str = "there are too many files beneath it to look for what is denied";
 
 impl<'a> RequestEvaluator<'a> {
     /// Turns a verdict into a question where something beneath the folder must not be touched by
     /// accident.
-    pub(super) fn beneath<'u>(
+    pub(super) fn evaluate_contents<'u>(
         &self,
         access: FileAccess,
         views: &PathViews,
@@ -34,18 +34,18 @@ impl<'a> RequestEvaluator<'a> {
             verdict.rule = rule.map(|rule| rule.text.clone());
             verdict.source = rule.map(|rule| rule.source.to_string());
         };
-        if let Some(reason) = self.opened_beneath(access, views, sources) {
+        if let Some(reason) = self.explain_contents_risk(access, views, sources) {
             return ask(verdict, reason, None);
         }
         if !self.engine.rules.guards_paths() {
             return;
         }
-        let guard = |path: &Path| self.guard_beneath(access, views, path);
-        match self.request.world.find(&views.canonical, &|path| guard(path).is_some()) {
-            FileSearchOutcome::Nowhere => {}
-            FileSearchOutcome::GaveUp => ask(verdict, TOO_MANY.to_owned(), None),
+        let guard = |path: &Path| self.find_guard_beneath(access, views, path);
+        match self.request.world.find_file(&views.canonical, &|path| guard(path).is_some()) {
+            FileSearchOutcome::NotFound => {}
+            FileSearchOutcome::Unfinished => ask(verdict, TOO_MANY_FILES.to_owned(), None),
             FileSearchOutcome::Found(found) => {
-                let (word, rule) = (access.word(), guard(&found));
+                let (word, rule) = (access.as_str(), guard(&found));
                 let says = match rule.map(|rule| rule.verdict) {
                     Some(Verdict::Ask) => "says to ask about",
                     _ => "denies",
@@ -56,7 +56,7 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// The rule that guards a file beneath a folder, by either name of the folder.
-    fn guard_beneath(
+    fn find_guard_beneath(
         &self,
         access: FileAccess,
         folder: &PathViews,
@@ -67,11 +67,11 @@ impl<'a> RequestEvaluator<'a> {
             Err(_) => path.to_owned(),
         };
         let views = PathViews { written, canonical: path.to_owned() };
-        self.engine.rules.guard(self.request.tool, access, &views)
+        self.engine.rules.find_path_guard(self.request.tool, access, &views)
     }
 
     /// Why what lies beneath is more than any rule for the folder opens.
-    fn opened_beneath<'u>(
+    fn explain_contents_risk<'u>(
         &self,
         access: FileAccess,
         views: &PathViews,
@@ -81,18 +81,21 @@ impl<'a> RequestEvaluator<'a> {
         let is_root = || places.roots.contains(&views.canonical);
         match access {
             FileAccess::Read => {
-                let by_rule = || self.engine.rules.path(Verdict::Allow, tool, access, views);
+                let by_rule =
+                    || self.engine.rules.find_path_rule(Verdict::Allow, tool, access, views);
                 let opens = places.holds_home(&views.canonical) && by_rule().is_none();
                 opens.then(|| "your keys and credentials lie beneath it".to_owned())
             }
             FileAccess::Delete => is_root().then(|| "it is the workspace itself".to_owned()),
-            FileAccess::Write if is_root() => self.brought(&sources(), &views.canonical),
+            FileAccess::Write if is_root() => {
+                self.explain_copied_sources(&sources(), &views.canonical)
+            }
             FileAccess::Write => None,
         }
     }
 
     /// What of the sources would lie in `folder` as something protected, or why nobody knows.
-    fn brought(&self, sources: &[&FileUse], folder: &Path) -> Option<String> {
+    fn explain_copied_sources(&self, sources: &[&FileUse], folder: &Path) -> Option<String> {
         if sources.is_empty() {
             return Some(
                 "what it brings is not known, and settings that run code may be among it"
@@ -101,14 +104,15 @@ impl<'a> RequestEvaluator<'a> {
         }
         for source in sources {
             let PathCandidates { files, certain } =
-                self.meaning(FileAccess::Read, &source.path, &source.folders);
-            if matches!(certain, CandidateCompleteness::No(_)) {
+                self.resolve_candidates(FileAccess::Read, &source.path, &source.folders);
+            if matches!(certain, CandidateCompleteness::Incomplete(_)) {
                 return Some("what it brings is only known when it runs".to_owned());
             }
-            let found = files.iter().map(|file| self.lands_protected(&file.canonical, folder));
-            match found.fold(FileSearchOutcome::Nowhere, worse) {
-                FileSearchOutcome::Nowhere => {}
-                FileSearchOutcome::GaveUp => return Some(TOO_MANY.to_owned()),
+            let found =
+                files.iter().map(|file| self.find_protected_after_copy(&file.canonical, folder));
+            match found.fold(FileSearchOutcome::NotFound, stricter_outcome) {
+                FileSearchOutcome::NotFound => {}
+                FileSearchOutcome::Unfinished => return Some(TOO_MANY_FILES.to_owned()),
                 FileSearchOutcome::Found(found) => {
                     return Some(format!(
                         "it brings `{}`, which no rule can open",
@@ -122,29 +126,33 @@ impl<'a> RequestEvaluator<'a> {
 
     /// A file beneath `source` that is protected once it lies in `folder`, be it with the name of
     /// the source or without.
-    fn lands_protected(&self, source: &Path, folder: &Path) -> FileSearchOutcome {
+    fn find_protected_after_copy(&self, source: &Path, folder: &Path) -> FileSearchOutcome {
         let named = source.file_name().map(|name| folder.join(name));
         let lands = |path: &Path| {
             let Ok(below) = path.strip_prefix(source) else { return false };
             let places = [Some(folder), named.as_deref()].into_iter().flatten();
-            places
-                .map(|place| place.join(below))
-                .any(|path| protected_paths::protected(&path, &self.engine.protected).is_some())
+            places.map(|place| place.join(below)).any(|path| {
+                protected_paths::protected_reason(&path, &self.engine.protected).is_some()
+            })
         };
-        match named.as_deref().map(|path| protected_paths::protected(path, &self.engine.protected))
+        match named
+            .as_deref()
+            .map(|path| protected_paths::protected_reason(path, &self.engine.protected))
         {
             Some(Some(_)) => FileSearchOutcome::Found(source.to_owned()),
-            _ => self.request.world.find(source, &lands),
+            _ => self.request.world.find_file(source, &lands),
         }
     }
 }
 
-fn worse(a: FileSearchOutcome, b: FileSearchOutcome) -> FileSearchOutcome {
+fn stricter_outcome(a: FileSearchOutcome, b: FileSearchOutcome) -> FileSearchOutcome {
     match (a, b) {
-        (FileSearchOutcome::Nowhere, other) | (other, FileSearchOutcome::Nowhere) => other,
+        (FileSearchOutcome::NotFound, other) | (other, FileSearchOutcome::NotFound) => other,
         (found @ FileSearchOutcome::Found(_), _) | (_, found @ FileSearchOutcome::Found(_)) => {
             found
         }
-        (FileSearchOutcome::GaveUp, FileSearchOutcome::GaveUp) => FileSearchOutcome::GaveUp,
+        (FileSearchOutcome::Unfinished, FileSearchOutcome::Unfinished) => {
+            FileSearchOutcome::Unfinished
+        }
     }
 }

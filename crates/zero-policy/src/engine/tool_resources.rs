@@ -12,39 +12,40 @@ use crate::rule_set::{PathViews, RuleSet};
 
 impl<'a> RequestEvaluator<'a> {
     /// Judges what becomes of a note.
-    pub(super) fn note(&self, note: &NoteChange) -> EffectAssessment {
+    pub(super) fn evaluate_note(&self, note: &NoteChange) -> EffectAssessment {
         let NoteChange { scope, name, forgets, file } = note;
         let target = format!("{scope}/{name}");
         let access = if *forgets { FileAccess::Delete } else { FileAccess::Write };
         let ruled = file.as_ref().and_then(|file| {
-            let written = crate::path::lexical(&self.folder().join(file.written()));
+            let written = crate::path::normalize_lexically(&self.folder().join(file.written()));
             let views = PathViews { written, canonical: file.canonical().to_owned() };
-            self.engine.rules.strictest_path(self.request.tool, access, &views)
+            self.engine.rules.find_strictest_path_rule(self.request.tool, access, &views)
         });
         match ruled {
             Some(rule) if rule.verdict != Verdict::Allow => {
-                let judged = EffectAssessment::by_rule("note", target, rule.verdict, rule);
-                EffectAssessment { changes: true, ..judged.at_risk(self.request.risk) }
+                let judged = EffectAssessment::from_rule("note", target, rule.verdict, rule);
+                EffectAssessment { changes: true, ..judged.with_risk(self.request.risk) }
             }
-            _ => self.by_tool("note", target),
+            _ => self.evaluate_by_tool("note", target),
         }
     }
 
     /// Judges a host that settings name.
-    pub(super) fn endpoint(&self, text: &str) -> EffectAssessment {
+    pub(super) fn evaluate_endpoint(&self, text: &str) -> EffectAssessment {
         let tool = self.request.tool;
         let target = text.to_owned();
         let judged = match HostName::from_host(text) {
             Ok(host) => {
-                let ruled =
-                    self.ruling(|rules: &'a RuleSet, verdict| rules.host(verdict, tool, &host));
+                let ruled = self.find_strictest_rule(|rules: &'a RuleSet, verdict| {
+                    rules.find_host_rule(verdict, tool, &host)
+                });
                 match ruled {
                     Some((verdict, rule)) if verdict != Verdict::Allow => {
-                        EffectAssessment::by_rule("endpoint", target, verdict, rule)
+                        EffectAssessment::from_rule("endpoint", target, verdict, rule)
                     }
                     // What is allowed of hosts, perhaps of all of them and by a project, is not said
                     // of one inside.
-                    _ => return self.by_tool("endpoint", target),
+                    _ => return self.evaluate_by_tool("endpoint", target),
                 }
             }
             // No rule can be held against it.
@@ -52,19 +53,19 @@ impl<'a> RequestEvaluator<'a> {
                 EffectAssessment::new("endpoint", target, Verdict::Ask, error.to_string())
             }
         };
-        EffectAssessment { changes: true, ..judged.at_risk(self.request.risk) }
+        EffectAssessment { changes: true, ..judged.with_risk(self.request.risk) }
     }
 
     /// Judges something by the rule for the tool itself, or else by its risk.
-    pub(super) fn by_tool(&self, kind: &'static str, target: String) -> EffectAssessment {
+    pub(super) fn evaluate_by_tool(&self, kind: &'static str, target: String) -> EffectAssessment {
         let (tool, risk) = (self.request.tool, self.request.risk);
-        let decided = match self.engine.rules.tool(Verdict::Allow, tool) {
-            Some(rule) => EffectAssessment::by_rule(kind, target, Verdict::Allow, rule),
+        let decided = match self.engine.rules.find_tool_rule(Verdict::Allow, tool) {
+            Some(rule) => EffectAssessment::from_rule(kind, target, Verdict::Allow, rule),
             None => {
                 let verdict = if risk == RiskLevel::Low { Verdict::Allow } else { Verdict::Ask };
                 EffectAssessment::new(kind, target, verdict, format!("its risk is {risk}"))
             }
         };
-        EffectAssessment { changes: risk > RiskLevel::Low, ..decided.at_risk(risk) }
+        EffectAssessment { changes: risk > RiskLevel::Low, ..decided.with_risk(risk) }
     }
 }

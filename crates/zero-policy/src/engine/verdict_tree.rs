@@ -29,11 +29,15 @@ pub struct VerdictNode {
 
 impl CallAssessment {
     /// Each command line as a tree.
-    pub(super) fn trees(&self) -> Vec<VerdictTree> {
-        self.analyses.iter().enumerate().map(|(at, analysis)| self.tree(at, analysis)).collect()
+    pub(super) fn build_trees(&self) -> Vec<VerdictTree> {
+        self.analyses
+            .iter()
+            .enumerate()
+            .map(|(at, analysis)| self.build_tree(at, analysis))
+            .collect()
     }
 
-    fn tree(&self, tree: usize, analysis: &ScriptAnalysis) -> VerdictTree {
+    fn build_tree(&self, tree: usize, analysis: &ScriptAnalysis) -> VerdictTree {
         let mut nodes: Vec<VerdictNode> = analysis
             .nodes
             .iter()
@@ -45,7 +49,7 @@ impl CallAssessment {
             .collect();
         for judged in self.judged.iter().filter(|judged| judged.tree == Some(tree)) {
             match judged.node.and_then(|at| nodes.get_mut(at)) {
-                Some(node) => note(node, judged),
+                Some(node) => record_verdict(node, judged),
                 None => {
                     let mut node = VerdictNode {
                         parent: None,
@@ -54,7 +58,7 @@ impl CallAssessment {
                         reason: None,
                         rule: None,
                     };
-                    note(&mut node, judged);
+                    record_verdict(&mut node, judged);
                     nodes.push(node);
                 }
             }
@@ -78,7 +82,7 @@ impl CallAssessment {
     }
 }
 
-fn note(node: &mut VerdictNode, judged: &EffectAssessment) {
+fn record_verdict(node: &mut VerdictNode, judged: &EffectAssessment) {
     if node.reason.is_none() || judged.verdict > node.verdict {
         node.verdict = judged.verdict;
         node.reason = Some(judged.reason.clone());

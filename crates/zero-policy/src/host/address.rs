@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Reads an IPv4 address as `inet_aton` does: one to four numbers, each decimal, octal (`0…`) or
 /// hexadecimal (`0x…`); the last one fills the bytes that are left.
 pub(super) fn parse_v4(text: &str) -> Option<Ipv4Addr> {
-    let numbers: Vec<u32> = text.split('.').map(number).collect::<Option<_>>()?;
+    let numbers: Vec<u32> = text.split('.').map(parse_number).collect::<Option<_>>()?;
     let (last, leading) = numbers.split_last()?;
     if leading.len() > 3 || leading.iter().any(|byte| *byte > 0xff) {
         return None;
@@ -30,7 +30,7 @@ pub(super) fn is_number(label: &str) -> bool {
     }
 }
 
-fn number(text: &str) -> Option<u32> {
+fn parse_number(text: &str) -> Option<u32> {
     if !is_number(text) {
         return None;
     }
@@ -44,14 +44,14 @@ fn number(text: &str) -> Option<u32> {
 }
 
 /// Why an address is not one of the open internet.
-pub(super) fn private(address: IpAddr) -> Option<&'static str> {
+pub(super) fn private_reason(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => private_v4(address),
-        IpAddr::V6(address) => private_v6(address),
+        IpAddr::V4(address) => private_v4_reason(address),
+        IpAddr::V6(address) => private_v6_reason(address),
     }
 }
 
-fn private_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn private_v4_reason(address: Ipv4Addr) -> Option<&'static str> {
     match address.octets() {
         [0, ..] => Some("the unspecified address, which is this machine"),
         [127, ..] => Some("this machine"),
@@ -69,7 +69,7 @@ fn private_v4(address: Ipv4Addr) -> Option<&'static str> {
     }
 }
 
-fn private_v6(address: Ipv6Addr) -> Option<&'static str> {
+fn private_v6_reason(address: Ipv6Addr) -> Option<&'static str> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match [a, b, c, d, e, f, g, h] {
@@ -77,9 +77,9 @@ fn private_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some("this machine"),
         // An IPv4 address inside: mapped, compatible, NAT64 and 6to4.
         [0, 0, 0, 0, 0, 0xffff | 0, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => {
-            private_v4(v4(g, h))
+            private_v4_reason(v4(g, h))
         }
-        [0x2002, ..] => private_v4(v4(b, c)),
+        [0x2002, ..] => private_v4_reason(v4(b, c)),
         // Teredo hides an IPv4 address too, and nobody needs it any more.
         [0x2001, 0, ..] => Some("the end of a tunnel"),
         [0x2001, 0xdb8, ..] => Some("an address for examples"),

@@ -36,12 +36,12 @@ impl HostPattern {
     }
 
     /// Whether it is about this host, whatever the port.
-    pub fn names(&self, host: &HostName) -> bool {
-        self.domain.names(host)
+    pub fn matches_host(&self, host: &HostName) -> bool {
+        self.domain.matches_host(host)
     }
 
     /// Whether it is about this port.
-    pub fn has_port(&self, port: u16) -> bool {
+    pub fn matches_port(&self, port: u16) -> bool {
         match self.port {
             Some(named) => named == port,
             None => is_web_port(port),
@@ -68,7 +68,7 @@ mod tests {
     fn check(pattern: &str, host: &str, port: u16, expected: bool) {
         let pattern = HostPattern::parse(pattern).unwrap();
         let host = HostName::from_host(host).unwrap();
-        let fits = pattern.names(&host) && pattern.has_port(port);
+        let fits = pattern.matches_host(&host) && pattern.matches_port(port);
         assert_eq!(fits, expected, "{pattern} and {host} port {port}");
     }
 

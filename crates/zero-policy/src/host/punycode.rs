@@ -27,7 +27,7 @@ pub(super) fn encode(label: &str) -> Option<String> {
                 delta = delta.checked_add(1)?;
             } else if code == next {
                 push_number(&mut encoded, delta, bias);
-                bias = adapt(delta, handled + 1, handled == basic);
+                bias = adapt_bias(delta, handled + 1, handled == basic);
                 delta = 0;
                 handled += 1;
             }
@@ -43,20 +43,20 @@ fn push_number(encoded: &mut String, mut number: u32, bias: u32) {
     loop {
         let threshold = place.saturating_sub(bias).clamp(T_MIN, T_MAX);
         if number < threshold {
-            encoded.push(digit(number));
+            encoded.push(encode_digit(number));
             return;
         }
-        encoded.push(digit(threshold + (number - threshold) % (BASE - threshold)));
+        encoded.push(encode_digit(threshold + (number - threshold) % (BASE - threshold)));
         number = (number - threshold) / (BASE - threshold);
         place += BASE;
     }
 }
 
-fn digit(value: u32) -> char {
+fn encode_digit(value: u32) -> char {
     char::from_digit((value + 10) % BASE, BASE).unwrap_or('0')
 }
 
-fn adapt(delta: u32, handled: u32, first: bool) -> u32 {
+fn adapt_bias(delta: u32, handled: u32, first: bool) -> u32 {
     let mut delta = if first { delta / DAMP } else { delta / 2 };
     delta += delta / handled;
     let mut turns = 0;

@@ -18,7 +18,7 @@ fn check_error(text: &str, expected: HostNameError) {
 #[track_caller]
 fn check_private(text: &str, expected: bool) {
     let host = HostName::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    assert_eq!(host.is_private().is_some(), expected, "{text} is {host}");
+    assert_eq!(host.private_reason().is_some(), expected, "{text} is {host}");
 }
 
 #[test]

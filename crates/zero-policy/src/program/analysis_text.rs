@@ -2,25 +2,25 @@
 //!
 //! A command line is split at spaces, `_` inside a word stands for a space, and a word with `$` is
 //! known only up to it; one with `*` is a pattern. The study reads
-//! `nature read(a) write(b) delete(c/**) host(h) runs[argv] script[text] … critical caution`.
+//! `nature read(a) write(b) delete(c/**) host(h) runs[argv] script[render_analysis] … critical caution`.
 
-use super::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution, study};
+use super::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution, analyze};
 use crate::shell::ShellArg;
 
 #[track_caller]
 pub(super) fn check(line: &str, expected: &str) {
-    let argv: Vec<ShellArg> = line.split_whitespace().map(argument).collect();
-    assert_eq!(text(&study(&argv)), expected, "{line}");
+    let argv: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+    assert_eq!(render_analysis(&analyze(&argv)), expected, "{line}");
 }
 
 /// Checks that a command line is critical, whatever else it is.
 #[track_caller]
 pub(super) fn check_critical(line: &str) {
-    let argv: Vec<ShellArg> = line.split_whitespace().map(argument).collect();
-    assert!(study(&argv).critical.is_some(), "{line}");
+    let argv: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+    assert!(analyze(&argv).critical.is_some(), "{line}");
 }
 
-pub(super) fn argument(written: &str) -> ShellArg {
+pub(super) fn parse_argument(written: &str) -> ShellArg {
     let spaced = written.replace('_', " ");
     match spaced.split_once('$') {
         Some((start, _)) => {
@@ -31,13 +31,13 @@ pub(super) fn argument(written: &str) -> ShellArg {
     }
 }
 
-pub(super) fn text(study: &CommandAnalysis) -> String {
+pub(super) fn render_analysis(study: &CommandAnalysis) -> String {
     let mut parts = vec![
         match study.nature {
             CommandClass::ReadOnly => "read-only",
             CommandClass::Files => "files",
             CommandClass::Wrapper => "wrapper",
-            CommandClass::Program => "program",
+            CommandClass::Opaque => "program",
         }
         .to_owned(),
     ];
@@ -51,13 +51,13 @@ pub(super) fn text(study: &CommandAnalysis) -> String {
     }
     parts.extend(study.hosts.iter().map(|host| format!("host({host})")));
     parts.extend(study.folder.iter().map(|folder| format!("in({folder})")));
-    parts.extend(study.runs.iter().map(run));
+    parts.extend(study.runs.iter().map(render_run));
     parts.extend(study.critical.map(|_| "critical".to_owned()));
     parts.extend(study.caution.as_ref().map(|_| "caution".to_owned()));
     parts.join(" ")
 }
 
-fn run(run: &NestedExecution) -> String {
+fn render_run(run: &NestedExecution) -> String {
     match run {
         NestedExecution::Command { argv, variables, folder, more_arguments } => {
             let mut words: Vec<String> = Vec::new();

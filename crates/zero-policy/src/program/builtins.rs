@@ -3,19 +3,19 @@
 //! Most change nothing but the shell itself. Some take a text that runs now or later, and some take
 //! the name of a variable, whose index is arithmetic and may hold a `$(command)` of its own.
 
-use super::{CommandAnalysis, FileAccess, NestedExecution, from, joined, word};
+use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
 use crate::program::getopt::{GetoptSpec, OptionTerminator};
 use crate::shell::ShellArg;
 
 /// Nothing in their arguments is looked into again.
-const PLAIN: &[&str] = &[
+const PLAIN_BUILTINS: &[&str] = &[
     ":", "true", "false", "echo", "pwd", "cd", "pushd", "popd", "dirs", "exit", "return", "break",
     "continue", "shift", "times", "ulimit", "umask", "type", "sleep", "disown", "bg", "fg",
     "suspend", "logout", "set", "shopt", "unalias", "caller", "help",
 ];
 
 /// Their arguments hold names of variables.
-const NAMING: &[&str] = &[
+const NAMING_BUILTINS: &[&str] = &[
     "read",
     "unset",
     "export",
@@ -35,108 +35,110 @@ const NAMING: &[&str] = &[
     "float",
 ];
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    if PLAIN.contains(&name) {
-        return Some(listed(CommandAnalysis::read_only(), name, args));
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    if PLAIN_BUILTINS.contains(&name) {
+        return Some(add_listed_folders(CommandAnalysis::read_only(), name, args));
     }
-    if NAMING.contains(&name) {
-        let study = naming(name, args);
+    if NAMING_BUILTINS.contains(&name) {
+        let study = analyze_variable_names(name, args);
         let callback = matches!(name, "mapfile" | "readarray");
-        let study = if callback { with_callback(study, args) } else { study };
-        return Some(listed(study, name, args));
+        let study = if callback { add_callback(study, args) } else { study };
+        return Some(add_listed_folders(study, name, args));
     }
     Some(match name {
-        "source" | "." => sourced(args),
+        "source" | "." => analyze_source(args),
         "eval" => {
-            let words = if word(args.first()) == "--" { from(args, 1) } else { args };
+            let words = if known_text(args.first()) == "--" { args_from(args, 1) } else { args };
             if words.is_empty() {
                 CommandAnalysis::read_only()
             } else {
-                CommandAnalysis::wrapper().runs(NestedExecution::script_of(words))
+                CommandAnalysis::wrapper().with_run(NestedExecution::from_script_words(words))
             }
         }
-        "trap" => trap(args),
-        "exec" => inner(args, &GetoptSpec { short: "cla:", long: "" }),
+        "trap" => analyze_trap(args),
+        "exec" => analyze_inner_command(args, &GetoptSpec { short: "cla:", long: "" }),
         "command" => {
             let table = GetoptSpec { short: "pvV", long: "" };
-            let asks = table.read(args, OptionTerminator::AtOperand);
+            let asks = table.parse(args, OptionTerminator::AtOperand);
             if asks.has(&["v", "V"]) && !asks.uncertain {
                 CommandAnalysis::read_only()
             } else {
-                inner(args, &table)
+                analyze_inner_command(args, &table)
             }
         }
-        "builtin" => inner(args, &GetoptSpec { short: "", long: "" }),
-        "jobs" => match word(args.first()) {
-            "-x" => CommandAnalysis::wrapper().runs_argv(from(args, 1)),
+        "builtin" => analyze_inner_command(args, &GetoptSpec { short: "", long: "" }),
+        "jobs" => match known_text(args.first()) {
+            "-x" => CommandAnalysis::wrapper().with_command(args_from(args, 1)),
             _ => CommandAnalysis::read_only()
-                .guess_if(args.iter().any(|arg| arg.as_known().is_none())),
+                .mark_guess_if(args.iter().any(|arg| arg.as_known().is_none())),
         },
-        "alias" => aliases(args),
-        "hash" => plain_unless(args, "p", "it decides which file a name runs"),
-        "enable" => plain_unless(args, "fdn", "it changes what the shell's own commands are"),
+        "alias" => analyze_alias(args),
+        "hash" => read_only_unless(args, "p", "it decides which file a name runs"),
+        "enable" => read_only_unless(args, "fdn", "it changes what the shell's own commands are"),
         "complete" | "compgen" | "compopt" => {
-            plain_unless(args, "CFWX", "it takes a text that the shell runs")
+            read_only_unless(args, "CFWX", "it takes a text that the shell runs")
         }
-        "bind" => plain_unless(args, "xfmu", "it binds keys to commands"),
-        "fc" => match word(args.first()) {
+        "bind" => read_only_unless(args, "xfmu", "it binds keys to commands"),
+        "fc" => match known_text(args.first()) {
             "-l" | "-ln" | "-lr" => CommandAnalysis::read_only(),
-            _ => CommandAnalysis::program()
-                .runs(NestedExecution::Unknown("it runs commands from the history")),
+            _ => CommandAnalysis::opaque()
+                .with_run(NestedExecution::Unknown("it runs commands from the history")),
         },
-        "history" => history(args),
+        "history" => analyze_history(args),
         _ => return None,
     })
 }
 
 /// A pattern lists a folder, and these show the list: `echo ~/.ssh/*` is `ls`.
-fn listed(study: CommandAnalysis, name: &str, args: &[ShellArg]) -> CommandAnalysis {
+fn add_listed_folders(study: CommandAnalysis, name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let elsewhere = |arg: &&ShellArg| matches!(arg, ShellArg::Pattern(pattern) if pattern.starts_with('/') || pattern.contains(".."));
     let shown: &[ShellArg] = if matches!(name, "echo" | "printf") { args } else { &[] };
-    shown.iter().filter(elsewhere).fold(study, |study, arg| study.touches(FileAccess::Read, arg))
+    shown.iter().filter(elsewhere).fold(study, |study, arg| study.with_touch(FileAccess::Read, arg))
 }
 
-fn inner(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
-    let options = table.read(args, OptionTerminator::AtOperand);
+fn analyze_inner_command(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
+    let options = table.parse(args, OptionTerminator::AtOperand);
     if options.operands.is_empty() {
-        return CommandAnalysis::read_only().guess_if(options.uncertain);
+        return CommandAnalysis::read_only().mark_guess_if(options.uncertain);
     }
-    CommandAnalysis::wrapper().runs_argv(&options.operands).guess_if(options.uncertain)
+    CommandAnalysis::wrapper().with_command(&options.operands).mark_guess_if(options.uncertain)
 }
 
-fn sourced(args: &[ShellArg]) -> CommandAnalysis {
-    let args = if word(args.first()) == "--" { from(args, 1) } else { args };
+fn analyze_source(args: &[ShellArg]) -> CommandAnalysis {
+    let args = if known_text(args.first()) == "--" { args_from(args, 1) } else { args };
     let study = CommandAnalysis::wrapper()
-        .runs(NestedExecution::Unknown("sources a file whose commands are not seen"));
+        .with_run(NestedExecution::Unknown("sources a file whose commands are not seen"));
     match args.first() {
         // What is known of the input is judged too; that it is all of it is not certain.
-        Some(file) if super::shells::stream(file).is_some() => {
-            study.runs(NestedExecution::ScriptFromInput)
+        Some(file) if super::shells::parse_stream(file).is_some() => {
+            study.with_run(NestedExecution::ScriptFromInput)
         }
-        Some(file) => study.touches(FileAccess::Read, file),
+        Some(file) => study.with_touch(FileAccess::Read, file),
         None => study,
     }
 }
 
-fn trap(args: &[ShellArg]) -> CommandAnalysis {
-    let args = if word(args.first()) == "--" { from(args, 1) } else { args };
+fn analyze_trap(args: &[ShellArg]) -> CommandAnalysis {
+    let args = if known_text(args.first()) == "--" { args_from(args, 1) } else { args };
     match args {
         [action, _, ..] if matches!(action.as_known(), Some("-" | "" | "-p" | "-l" | "-P")) => {
             CommandAnalysis::read_only()
         }
-        [action, _, ..] => CommandAnalysis::wrapper().runs(NestedExecution::script(action)),
+        [action, _, ..] => {
+            CommandAnalysis::wrapper().with_run(NestedExecution::from_script(action))
+        }
         [only] if only.as_known().is_none() => {
-            CommandAnalysis::wrapper().runs(NestedExecution::script(only))
+            CommandAnalysis::wrapper().with_run(NestedExecution::from_script(only))
         }
         _ => CommandAnalysis::read_only(),
     }
 }
 
 /// An alias runs nothing yet, but afterwards a word no longer means what it says.
-fn aliases(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_alias(args: &[ShellArg]) -> CommandAnalysis {
     let defined: Vec<ShellArg> = args
         .iter()
-        .filter_map(|arg| match super::assignment(arg) {
+        .filter_map(|arg| match super::parse_assignment(arg) {
             Some((_, value)) => Some(value),
             None => arg.as_known().is_none().then(|| arg.clone()),
         })
@@ -146,64 +148,67 @@ fn aliases(args: &[ShellArg]) -> CommandAnalysis {
     }
     defined
         .iter()
-        .fold(CommandAnalysis::wrapper(), |study, value| study.runs(NestedExecution::script(value)))
-        .caution("it gives a command another name")
+        .fold(CommandAnalysis::wrapper(), |study, value| {
+            study.with_run(NestedExecution::from_script(value))
+        })
+        .with_caution("it gives a command another name")
 }
 
 /// Read-only unless one of these letters is among the options.
-fn plain_unless(args: &[ShellArg], letters: &str, why: &str) -> CommandAnalysis {
+fn read_only_unless(args: &[ShellArg], letters: &str, why: &str) -> CommandAnalysis {
     let given = args.iter().any(|arg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         arg.as_known().is_none() && arg.may_be_option()
             || start
                 .strip_prefix('-')
                 .is_some_and(|cluster| cluster.contains(|c| letters.contains(c)))
     });
-    if given { CommandAnalysis::program().caution(why) } else { CommandAnalysis::read_only() }
+    if given { CommandAnalysis::opaque().with_caution(why) } else { CommandAnalysis::read_only() }
 }
 
-fn history(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_history(args: &[ShellArg]) -> CommandAnalysis {
     let options =
-        GetoptSpec { short: "cd:anrwps", long: "" }.read(args, OptionTerminator::AtOperand);
+        GetoptSpec { short: "cd:anrwps", long: "" }.parse(args, OptionTerminator::AtOperand);
     let file = options.operands.first();
     match file {
         _ if options.uncertain => {
-            CommandAnalysis::program().caution("it may write the history to a file")
+            CommandAnalysis::opaque().with_caution("it may write the history to a file")
         }
         Some(file) if options.has(&["a", "w"]) => {
-            CommandAnalysis::of(super::CommandClass::Files).touches(FileAccess::Write, file)
+            CommandAnalysis::with_class(super::CommandClass::Files)
+                .with_touch(FileAccess::Write, file)
         }
         Some(file) if options.has(&["r", "n"]) => {
-            CommandAnalysis::read_only().touches(FileAccess::Read, file)
+            CommandAnalysis::read_only().with_touch(FileAccess::Read, file)
         }
-        None if options.has(&["a", "w", "c", "d"]) => CommandAnalysis::program(),
+        None if options.has(&["a", "w", "c", "d"]) => CommandAnalysis::opaque(),
         // `-p` expands history, which may run a `$(command)` in it.
-        _ if options.has(&["p", "s"]) => CommandAnalysis::program(),
+        _ if options.has(&["p", "s"]) => CommandAnalysis::opaque(),
         _ => CommandAnalysis::read_only(),
     }
 }
 
-fn with_callback(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+fn add_callback(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let options =
-        GetoptSpec { short: "d:n:O:s:tu:C:c:", long: "" }.read(args, OptionTerminator::AtOperand);
+        GetoptSpec { short: "d:n:O:s:tu:C:c:", long: "" }.parse(args, OptionTerminator::AtOperand);
     options
         .values(&["C"])
         .fold(study, |study, callback| {
-            let called = joined(&[callback.clone(), super::unknown("", "…")]);
+            let called = join_args(&[callback.clone(), super::unknown_arg("", "…")]);
             study
-                .runs(NestedExecution::script(&called))
-                .caution("it calls a command for what it reads")
+                .with_run(NestedExecution::from_script(&called))
+                .with_caution("it calls a command for what it reads")
         })
-        .guess_if(options.uncertain)
+        .mark_guess_if(options.uncertain)
 }
 
 /// Commands that take names of variables: the index in `name[index]` is evaluated, and with it every
 /// `$(command)` it holds, even one that was quoted.
-fn naming(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_variable_names(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let looked_at: Vec<&ShellArg> = match name {
         // Only the name after `-v` is one.
-        "test" | "[" => after_option(args, &["-v", "-R"]),
-        "wait" => after_option(args, &["-p"]),
+        "test" | "[" => args_after_option(args, &["-v", "-R"]),
+        "wait" => args_after_option(args, &["-p"]),
         // A format that is not known may be `-vPATH`, and the next word its value.
         "printf"
             if args
@@ -211,13 +216,13 @@ fn naming(name: &str, args: &[ShellArg]) -> CommandAnalysis {
                 .is_some_and(|format| format.as_known().is_none() && format.may_be_option()) =>
         {
             return CommandAnalysis::read_only()
-                .runs(NestedExecution::Unknown("it may set a variable"));
+                .with_run(NestedExecution::Unknown("it may set a variable"));
         }
-        "printf" => after_option(args.get(..2).unwrap_or(args), &["-v"]),
+        "printf" => args_after_option(args.get(..2).unwrap_or(args), &["-v"]),
         _ => args.iter().collect(),
     };
     let runs = looked_at.iter().any(|arg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         let target = if name == "let" {
             start
         } else {
@@ -230,19 +235,19 @@ fn naming(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     });
     if runs {
         CommandAnalysis::read_only()
-            .runs(NestedExecution::Unknown("the index of an array may hold a command"))
+            .with_run(NestedExecution::Unknown("the index of an array may hold a command"))
     } else {
         CommandAnalysis::read_only()
     }
 }
 
 /// The arguments that stand after one of these options, apart or attached.
-fn after_option<'a>(args: &'a [ShellArg], options: &[&str]) -> Vec<&'a ShellArg> {
+fn args_after_option<'a>(args: &'a [ShellArg], options: &[&str]) -> Vec<&'a ShellArg> {
     let mut found = Vec::new();
     for (at, arg) in args.iter().enumerate() {
         if arg.as_known().is_some_and(|text| options.contains(&text)) {
             found.extend(args.get(at + 1));
-        } else if options.iter().any(|option| arg.certain_start().starts_with(option)) {
+        } else if options.iter().any(|option| arg.known_prefix().starts_with(option)) {
             found.push(arg);
         }
     }
@@ -251,8 +256,8 @@ fn after_option<'a>(args: &'a [ShellArg], options: &[&str]) -> Vec<&'a ShellArg>
 
 #[cfg(test)]
 mod tests {
-    use super::super::analysis_text::{argument, check, text};
-    use super::super::study;
+    use super::super::analysis_text::{check, parse_argument, render_analysis};
+    use super::super::analyze;
     use crate::shell::ShellArg;
 
     #[test]
@@ -306,14 +311,14 @@ mod tests {
             ("let", "a[$(id)]=1"),
             ("let", "x=a[$(id)]"),
         ] {
-            let argv = [argument(name), ShellArg::known(arg)];
-            assert_eq!(text(&study(&argv)), "read-only unknown", "{name} {arg}");
+            let argv = [parse_argument(name), ShellArg::known(arg)];
+            assert_eq!(render_analysis(&analyze(&argv)), "read-only unknown", "{name} {arg}");
         }
         let argv = ["printf", "-v", "a[$(id)]", "x"].map(ShellArg::known);
-        assert_eq!(text(&study(&argv)), "read-only unknown");
+        assert_eq!(render_analysis(&analyze(&argv)), "read-only unknown");
         let argv = ["test", "-v", "a[$(id)]"].map(ShellArg::known);
-        assert_eq!(text(&study(&argv)), "read-only unknown");
+        assert_eq!(render_analysis(&analyze(&argv)), "read-only unknown");
         let argv = ["export", "A=$(id)"].map(ShellArg::known);
-        assert_eq!(text(&study(&argv)), "read-only");
+        assert_eq!(render_analysis(&analyze(&argv)), "read-only");
     }
 }

@@ -1,21 +1,23 @@
-//! Containers and clusters: `docker exec`, `kubectl exec` and their like.
+//! Containers and clusters: `analyze_docker exec`, `kubectl exec` and their like.
 //!
 //! What runs inside is judged as if it ran here, which is never too mild: a folder of this machine
 //! may be mounted there.
 
 use super::getopt::{GetoptSpec, OptionTerminator};
-use super::{CommandAnalysis, FileAccess, from, word};
+use super::{CommandAnalysis, FileAccess, args_from, known_text};
 use crate::program::options::ParsedArguments;
 use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
-        "docker" | "podman" | "nerdctl" => docker(args)?,
-        "docker-compose" | "podman-compose" => compose(args),
-        "kubectl" | "oc" | "k" | "microk8s" => behind_dashes(args, &["exec", "run", "debug"])?,
-        "multipass" | "lxc" | "incus" => behind_dashes(args, &["exec"])?,
-        "machinectl" => machinectl(args)?,
-        "distrobox" | "toolbox" => behind_dashes(args, &["enter", "run"])?,
+        "docker" | "podman" | "nerdctl" => analyze_docker(args)?,
+        "docker-compose" | "podman-compose" => analyze_compose(args),
+        "kubectl" | "oc" | "k" | "microk8s" => {
+            analyze_after_dashes(args, &["exec", "run", "debug"])?
+        }
+        "multipass" | "lxc" | "incus" => analyze_after_dashes(args, &["exec"])?,
+        "machinectl" => analyze_machinectl(args)?,
+        "distrobox" | "toolbox" => analyze_after_dashes(args, &["enter", "run"])?,
         _ => return None,
     })
 }
@@ -47,78 +49,78 @@ const RUN: GetoptSpec = GetoptSpec {
            replace pod: arch: os: systemd: authfile: secret: no-hosts",
 };
 
-fn docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let globals = DOCKER_GLOBALS.read(args, OptionTerminator::AtOperand);
-    let rest = from(&globals.operands, 1);
-    let study = match (word(globals.operands.first()), word(rest.first())) {
-        ("compose", _) => compose(rest),
-        ("container", "run" | "create" | "exec") => inside(from(rest, 1)),
-        ("run" | "create" | "exec", _) => inside(rest),
-        ("cp", _) => copy(rest),
-        ("container", "cp") => copy(from(rest, 1)),
+fn analyze_docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let globals = DOCKER_GLOBALS.parse(args, OptionTerminator::AtOperand);
+    let rest = args_from(&globals.operands, 1);
+    let study = match (known_text(globals.operands.first()), known_text(rest.first())) {
+        ("compose", _) => analyze_compose(rest),
+        ("container", "run" | "create" | "exec") => analyze_container_command(args_from(rest, 1)),
+        ("run" | "create" | "exec", _) => analyze_container_command(rest),
+        ("cp", _) => analyze_copy(rest),
+        ("container", "cp") => analyze_copy(args_from(rest, 1)),
         _ => return None,
     };
-    Some(study.guess_if(globals.uncertain))
+    Some(study.mark_guess_if(globals.uncertain))
 }
 
 /// `run [options] image command`, `exec [options] container command`.
-fn inside(args: &[ShellArg]) -> CommandAnalysis {
-    let options = RUN.read(args, OptionTerminator::AtOperand);
+fn analyze_container_command(args: &[ShellArg]) -> CommandAnalysis {
+    let options = RUN.parse(args, OptionTerminator::AtOperand);
     let mut argv = Vec::new();
     // An entry point comes before the words that follow the image.
     argv.extend(options.values(&["entrypoint"]).last().cloned());
-    argv.extend_from_slice(from(&options.operands, 1));
+    argv.extend_from_slice(args_from(&options.operands, 1));
     let image_unknown = options.operands.first().is_some_and(|image| image.as_known().is_none());
-    opened(CommandAnalysis::program().runs_argv(&argv), &options)
-        .guess_if(options.uncertain || image_unknown)
+    add_host_access(CommandAnalysis::opaque().with_command(&argv), &options)
+        .mark_guess_if(options.uncertain || image_unknown)
 }
 
 /// What of this machine the container gets to see.
-fn opened(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
+fn add_host_access(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
     for volume in options.values(&["v", "volume"]) {
-        study = mounted(study, volume);
+        study = add_volume(study, volume);
     }
     for mount in options.values(&["mount"]) {
-        study = match source_of(mount) {
+        study = match parse_mount_source(mount) {
             Some(source) => {
-                whole_machine(study.touches_beneath(FileAccess::Write, &source), &source)
+                mark_whole_machine(study.with_recursive_touch(FileAccess::Write, &source), &source)
             }
-            None if mount.certain_start().contains("type=volume") => study,
-            None if mount.certain_start().contains("type=tmpfs") => study,
-            None => study.caution("what it mounts is not known"),
+            None if mount.known_prefix().contains("type=volume") => study,
+            None if mount.known_prefix().contains("type=tmpfs") => study,
+            None => study.with_caution("what it mounts is not known"),
         };
     }
     for file in options.values(&["env-file", "label-file"]) {
-        study = study.touches(FileAccess::Read, file);
+        study = study.with_touch(FileAccess::Read, file);
     }
     for file in options.values(&["cidfile"]) {
-        study = study.touches(FileAccess::Write, file);
+        study = study.with_touch(FileAccess::Write, file);
     }
     let shares = options
         .values(&["pid", "ipc", "userns", "network", "net", "uts", "cgroupns"])
         .any(|value| value.as_known() == Some("host"));
     let unconfined = options
         .values(&["security-opt"])
-        .any(|value| value.certain_start().contains("unconfined") || value.as_known().is_none());
+        .any(|value| value.known_prefix().contains("unconfined") || value.as_known().is_none());
     study
-        .caution_if(
+        .with_caution_if(
             options.has(&["privileged", "cap-add", "device", "volumes-from"]) || unconfined,
             "the container gets powers over this machine",
         )
-        .caution_if(shares, "the container shares this machine's namespaces")
+        .with_caution_if(shares, "the container shares this machine's namespaces")
 }
 
-fn mounted(study: CommandAnalysis, volume: &ShellArg) -> CommandAnalysis {
-    let start = volume.certain_start();
+fn add_volume(study: CommandAnalysis, volume: &ShellArg) -> CommandAnalysis {
+    let start = volume.known_prefix();
     let Some(text) = volume.as_known() else {
         let path = start.split(':').next().unwrap_or(start);
         if start.contains(':') && path.starts_with(['/', '.', '~']) {
-            return whole_machine(
-                study.touches_beneath(FileAccess::Write, &ShellArg::known(path)),
+            return mark_whole_machine(
+                study.with_recursive_touch(FileAccess::Write, &ShellArg::known(path)),
                 &ShellArg::known(path),
             );
         }
-        return study.touches_beneath(FileAccess::Write, volume);
+        return study.with_recursive_touch(FileAccess::Write, volume);
     };
     let mut parts = text.split(':');
     let source = parts.next().unwrap_or_default();
@@ -129,11 +131,11 @@ fn mounted(study: CommandAnalysis, volume: &ShellArg) -> CommandAnalysis {
     }
     let access = if read_only { FileAccess::Read } else { FileAccess::Write };
     let source = ShellArg::known(source);
-    whole_machine(study.touches_beneath(access, &source), &source)
+    mark_whole_machine(study.with_recursive_touch(access, &source), &source)
 }
 
-fn whole_machine(study: CommandAnalysis, source: &ShellArg) -> CommandAnalysis {
-    let path = source.certain_start().trim_end_matches(['/', '.']);
+fn mark_whole_machine(study: CommandAnalysis, source: &ShellArg) -> CommandAnalysis {
+    let path = source.known_prefix().trim_end_matches(['/', '.']);
     let socket = path.ends_with(".sock");
     let root = path.is_empty()
         || matches!(
@@ -150,16 +152,16 @@ fn whole_machine(study: CommandAnalysis, source: &ShellArg) -> CommandAnalysis {
                 | "/var/run"
                 | "/boot"
         );
-    let root = root && source.certain_start().starts_with('/');
+    let root = root && source.known_prefix().starts_with('/');
     study
-        .caution_if(
+        .with_caution_if(
             root && source.as_known().is_some(),
             "it mounts what belongs to this whole machine",
         )
-        .caution_if(socket, "it hands over a socket that controls this machine")
+        .with_caution_if(socket, "it hands over a socket that controls this machine")
 }
 
-fn source_of(mount: &ShellArg) -> Option<ShellArg> {
+fn parse_mount_source(mount: &ShellArg) -> Option<ShellArg> {
     let text = mount.as_known()?;
     let field =
         |name: &str| text.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
@@ -169,67 +171,67 @@ fn source_of(mount: &ShellArg) -> Option<ShellArg> {
     field("source").or_else(|| field("src")).map(ShellArg::known)
 }
 
-fn copy(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
     let options = GetoptSpec { short: "aLq", long: "archive follow-link quiet" }
-        .read(args, OptionTerminator::Never);
+        .parse(args, OptionTerminator::Never);
     let here =
-        |arg: &ShellArg| !arg.certain_start().split('/').next().unwrap_or_default().contains(':');
-    let mut study = CommandAnalysis::program().guess_if(options.uncertain);
+        |arg: &ShellArg| !arg.known_prefix().split('/').next().unwrap_or_default().contains(':');
+    let mut study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     if let [source, target, ..] = options.operands.as_slice() {
         if here(source) {
-            study = study.touches_beneath(FileAccess::Read, source);
+            study = study.with_recursive_touch(FileAccess::Read, source);
         }
         if here(target) {
-            study = study.touches_beneath(FileAccess::Write, target);
+            study = study.with_recursive_touch(FileAccess::Write, target);
         }
     }
     study
 }
 
-fn compose(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_compose(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "f:p:H:cv",
         long: "file: project-name: profile: env-file: project-directory: ansi: parallel: \
                progress: compatibility all-resources dry-run verbose context: host:",
     };
-    let globals = table.read(args, OptionTerminator::AtOperand);
+    let globals = table.parse(args, OptionTerminator::AtOperand);
     let files: Vec<ShellArg> = globals.values(&["f", "file", "env-file"]).cloned().collect();
-    let study = match word(globals.operands.first()) {
-        "exec" | "run" => inside(from(&globals.operands, 1)),
-        _ => CommandAnalysis::program(),
+    let study = match known_text(globals.operands.first()) {
+        "exec" | "run" => analyze_container_command(args_from(&globals.operands, 1)),
+        _ => CommandAnalysis::opaque(),
     };
-    study.touches_all(FileAccess::Read, &files).guess_if(globals.uncertain)
+    study.with_touches(FileAccess::Read, &files).mark_guess_if(globals.uncertain)
 }
 
 /// `kubectl exec pod -c container -- command`: the command stands behind `--`, and with old
 /// versions right behind the pod.
-fn behind_dashes(args: &[ShellArg], verbs: &[&str]) -> Option<CommandAnalysis> {
+fn analyze_after_dashes(args: &[ShellArg], verbs: &[&str]) -> Option<CommandAnalysis> {
     let end = args.iter().position(|arg| arg.as_known() == Some("--"));
     let before = args.get(..end.unwrap_or(args.len())).unwrap_or_default();
     let at =
         before.iter().position(|arg| arg.as_known().is_some_and(|verb| verbs.contains(&verb)))?;
-    let study = CommandAnalysis::program();
+    let study = CommandAnalysis::opaque();
     Some(match end {
-        Some(end) => study.runs_argv(from(args, end + 1)),
+        Some(end) => study.with_command(args_from(args, end + 1)),
         None => {
             // Without `--`, where the command begins depends on the options.
-            let words = from(before, at + 2);
+            let words = args_from(before, at + 2);
             let starts = words.iter().position(|arg| !arg.may_be_option());
-            let argv = starts.map_or(&[] as &[ShellArg], |at| from(words, at));
+            let argv = starts.map_or(&[] as &[ShellArg], |at| args_from(words, at));
             let flags = words.iter().any(ShellArg::may_be_option);
-            study.runs_argv(argv).guess_if(flags && !argv.is_empty())
+            study.with_command(argv).mark_guess_if(flags && !argv.is_empty())
         }
     })
 }
 
-fn machinectl(args: &[ShellArg]) -> Option<CommandAnalysis> {
+fn analyze_machinectl(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let at = args.iter().position(|arg| arg.as_known() == Some("shell"))?;
     let options = GetoptSpec { short: "E:M:q", long: "uid: setenv: machine: quiet" }
-        .read(from(args, at + 1), OptionTerminator::AtOperand);
+        .parse(args_from(args, at + 1), OptionTerminator::AtOperand);
     Some(
-        CommandAnalysis::program()
-            .runs_argv(from(&options.operands, 1))
-            .guess_if(options.uncertain),
+        CommandAnalysis::opaque()
+            .with_command(args_from(&options.operands, 1))
+            .mark_guess_if(options.uncertain),
     )
 }
 

@@ -7,10 +7,10 @@
 mod file_removal;
 mod subcommands;
 
-use super::{CommandAnalysis, word};
+use super::{CommandAnalysis, known_text};
 use crate::shell::ShellArg;
 
-pub(super) use file_removal::study;
+pub(super) use file_removal::analyze;
 
 /// What makes a command line critical, or possibly so.
 #[derive(Debug, Default)]
@@ -20,36 +20,36 @@ pub(super) struct CriticalFinding {
 }
 
 impl CriticalFinding {
-    fn critical(why: &'static str) -> Self {
+    fn certain(why: &'static str) -> Self {
         Self { critical: Some(why), caution: None }
     }
 
-    fn maybe(why: &str) -> Self {
+    fn possible(why: &str) -> Self {
         Self { critical: None, caution: Some(why.to_owned()) }
     }
 }
 
-pub(super) fn judge(name: &str, args: &[ShellArg]) -> CriticalFinding {
-    if let Some(CommandAnalysis { critical: Some(why), .. }) = study(name, args) {
-        return CriticalFinding::critical(why);
+pub(super) fn assess(name: &str, args: &[ShellArg]) -> CriticalFinding {
+    if let Some(CommandAnalysis { critical: Some(why), .. }) = analyze(name, args) {
+        return CriticalFinding::certain(why);
     }
-    if let Some(why) = always(name, args) {
-        return CriticalFinding::critical(why);
+    if let Some(why) = always_critical_reason(name, args) {
+        return CriticalFinding::certain(why);
     }
     match name {
-        "kill" => kill(args),
-        "fuser" => has_letter(args, 'k', "kill", "ends every process that uses a file"),
-        "umount" => has_letter(args, 'a', "all", "takes away every file system"),
-        "chmod" | "chown" | "chgrp" | "setfacl" | "chflags" | "chattr" => modes(args),
+        "kill" => assess_kill(args),
+        "fuser" => assess_option(args, 'k', "kill", "ends every process that uses a file"),
+        "umount" => assess_option(args, 'a', "all", "takes away every file system"),
+        "chmod" | "chown" | "chgrp" | "setfacl" | "chflags" | "chattr" => assess_permissions(args),
         "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlcmd" | "clickhouse-client" | "duckdb"
         | "cockroach" | "mongo" | "mongosh" | "redis-cli" | "valkey-cli" | "cqlsh" | "bq"
-        | "snowsql" => database(args),
-        _ => subcommands::judge(name, args),
+        | "snowsql" => assess_database(args),
+        _ => subcommands::assess(name, args),
     }
 }
 
 /// Programs that are critical whatever their arguments.
-fn always(name: &str, args: &[ShellArg]) -> Option<&'static str> {
+fn always_critical_reason(name: &str, args: &[ShellArg]) -> Option<&'static str> {
     let lists = !args.is_empty()
         && args.iter().all(|arg| {
             matches!(arg.as_known(), Some("-l" | "--list" | "--help" | "-V" | "--version"))
@@ -74,75 +74,80 @@ fn always(name: &str, args: &[ShellArg]) -> Option<&'static str> {
 }
 
 /// Critical with an option, given as a letter among others or by its long name.
-fn has_letter(args: &[ShellArg], letter: char, long: &str, why: &'static str) -> CriticalFinding {
+fn assess_option(
+    args: &[ShellArg],
+    letter: char,
+    long: &str,
+    why: &'static str,
+) -> CriticalFinding {
     let given = |arg: &ShellArg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         match start.strip_prefix("--") {
             Some(name) => !name.is_empty() && long.starts_with(name),
             None => start.starts_with('-') && start.contains(letter),
         }
     };
     if args.iter().any(given) {
-        return CriticalFinding::critical(why);
+        return CriticalFinding::certain(why);
     }
     if args.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option()) {
-        return CriticalFinding::maybe("an argument that is not known may decide what it does");
+        return CriticalFinding::possible("an argument that is not known may decide what it does");
     }
     CriticalFinding::default()
 }
 
-/// `kill -9 -1` ends everything.
-fn kill(args: &[ShellArg]) -> CriticalFinding {
+/// `assess_kill -9 -1` ends everything.
+fn assess_kill(args: &[ShellArg]) -> CriticalFinding {
     // The first may be a signal; whatever follows is not.
-    let rest = super::from(args, 1);
+    let rest = super::args_from(args, 1);
     // Process 1 is the one that all others hang from.
     let all = |arg: &ShellArg| matches!(arg.as_known(), Some("-1" | "0" | "1"));
-    let first_is_target = matches!(word(args.first()), "0" | "1");
+    let first_is_target = matches!(known_text(args.first()), "0" | "1");
     let everything = rest.iter().enumerate().any(|(at, arg)| {
         // `-s 0` and `-n 0` name a signal, and `-l 1` asks for the name of one.
-        let names_signal = at == 0 && matches!(word(args.first()), "-s" | "-n" | "-l" | "-L");
+        let names_signal = at == 0 && matches!(known_text(args.first()), "-s" | "-n" | "-l" | "-L");
         all(arg) && !names_signal
     });
     if everything || first_is_target {
-        return CriticalFinding::critical("ends every process there is");
+        return CriticalFinding::certain("ends every process there is");
     }
     CriticalFinding::default()
 }
 
 /// Rights of a whole tree, or of the root of everything.
-fn modes(args: &[ShellArg]) -> CriticalFinding {
+fn assess_permissions(args: &[ShellArg]) -> CriticalFinding {
     let options: Vec<&ShellArg> =
         args.iter().take_while(|arg| arg.as_known() != Some("--")).collect();
     let recursive = options.iter().any(|arg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         match start.strip_prefix("--") {
             Some(long) => !long.is_empty() && "recursive".starts_with(long),
             None => start.starts_with('-') && start.contains('R'),
         }
     });
     let root = args.iter().any(|arg| {
-        let text = word(Some(arg));
+        let text = known_text(Some(arg));
         text.starts_with('/') && text.bytes().filter(|byte| *byte == b'/').count() <= 1
             || matches!(text, "~" | "~/")
     });
     if recursive {
-        return CriticalFinding::critical("changes the rights of everything beneath a folder");
+        return CriticalFinding::certain("changes the rights of everything beneath a folder");
     }
     if root {
-        return CriticalFinding::critical("changes the rights of a folder the system stands on");
+        return CriticalFinding::certain("changes the rights of a folder the system stands on");
     }
     let open =
         options.iter().any(|arg| matches!(arg, ShellArg::Unknown { .. }) && arg.may_be_option());
     if open {
-        CriticalFinding::maybe("an argument may be `-R`")
+        CriticalFinding::possible("an argument may be `-R`")
     } else {
         CriticalFinding::default()
     }
 }
 
 /// Statements that remove data, wherever they stand in the arguments.
-fn database(args: &[ShellArg]) -> CriticalFinding {
-    const REMOVING: &[&str] = &[
+fn assess_database(args: &[ShellArg]) -> CriticalFinding {
+    const REMOVING_STATEMENTS: &[&str] = &[
         "drop",
         "truncate",
         "delete",
@@ -158,13 +163,13 @@ fn database(args: &[ShellArg]) -> CriticalFinding {
     let removes = args.iter().any(|arg| {
         let text = arg.to_string().to_ascii_lowercase();
         text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .any(|word| REMOVING.contains(&word))
+            .any(|word| REMOVING_STATEMENTS.contains(&word))
     });
     if removes {
-        return CriticalFinding::critical("removes data from a database");
+        return CriticalFinding::certain("removes data from a database");
     }
     if args.iter().any(|arg| arg.as_known().is_none()) {
-        return CriticalFinding::maybe("a statement that is not known may remove data");
+        return CriticalFinding::possible("a statement that is not known may remove data");
     }
     CriticalFinding::default()
 }

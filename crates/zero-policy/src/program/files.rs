@@ -23,13 +23,13 @@ use crate::shell::ShellArg;
 use super::CommandAnalysis;
 
 /// Studies the arguments of the program `name`; `None` when it is none of those known here.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    readers::study(name, args)
-        .or_else(|| file_modifiers::study(name, args))
-        .or_else(|| sed::study(name, args))
-        .or_else(|| awk::study(name, args))
-        .or_else(|| archives::study(name, args))
-        .or_else(|| network::study(name, args))
-        .or_else(|| toolchain::study(name, args))
-        .or_else(|| dev_tools::study(name, args))
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    readers::analyze(name, args)
+        .or_else(|| file_modifiers::analyze(name, args))
+        .or_else(|| sed::analyze(name, args))
+        .or_else(|| awk::analyze(name, args))
+        .or_else(|| archives::analyze(name, args))
+        .or_else(|| network::analyze(name, args))
+        .or_else(|| toolchain::analyze(name, args))
+        .or_else(|| dev_tools::analyze(name, args))
 }

@@ -1,32 +1,34 @@
-//! `find` looks, unless told to run or remove what it finds.
+//! `analyze_find` looks, unless told to run or remove what it finds.
 
 mod fd;
 
-use super::wrappers::filled;
-use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, from, unknown, word};
+use super::wrappers::fill_placeholder;
+use super::{
+    CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text, unknown_arg,
+};
 use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
-        "find" => Some(find(args)),
-        "fd" | "fdfind" => Some(fd::study(args)),
+        "find" => Some(analyze_find(args)),
+        "fd" | "fdfind" => Some(fd::analyze(args)),
         _ => None,
     }
 }
 
 /// Tests and actions that only look, and that take a word. What is in neither list is not known to
 /// be harmless.
-const WITH_WORD: &str = "amin anewer atime cmin cnewer context ctime fstype gid group ilname iname inum ipath \
+const VALUE_PREDICATES: &str = "amin anewer atime cmin cnewer context ctime fstype gid group ilname iname inum ipath \
     iregex iwholename links lname maxdepth mindepth mmin mtime name newer path perm printf \
     regex regextype samefile size type uid used user wholename xtype";
 
 /// Those that stand alone.
-const ALONE: &str = "depth d follow ignore_readdir_race noignore_readdir_race mount xdev x noleaf daystart warn \
+const PLAIN_PREDICATES: &str = "depth d follow ignore_readdir_race noignore_readdir_race mount xdev x noleaf daystart warn \
     nowarn empty executable readable writable false true nogroup nouser print print0 ls prune \
     quit not a and o or help version E s X";
 
-fn find(args: &[ShellArg]) -> CommandAnalysis {
-    let (at, points) = start_points(args);
+fn analyze_find(args: &[ShellArg]) -> CommandAnalysis {
+    let (at, points) = split_start_points(args);
     let points = if points.is_empty() { vec![ShellArg::known(".")] } else { points };
     let mut walk = FindParser {
         args,
@@ -35,14 +37,14 @@ fn find(args: &[ShellArg]) -> CommandAnalysis {
         study: CommandAnalysis::read_only(),
         changes: false,
     };
-    walk.expression();
+    walk.parse_expression();
     let FindParser { mut study, changes, .. } = walk;
     for point in &points {
-        study = study.touches_beneath(FileAccess::Read, point);
+        study = study.with_recursive_touch(FileAccess::Read, point);
     }
     // What it runs needs judging, and what it changes is said; it does nothing else.
     study.nature = match (study.nature, study.runs.is_empty(), changes) {
-        (CommandClass::Program, _, _) => CommandClass::Program,
+        (CommandClass::Opaque, _, _) => CommandClass::Opaque,
         (_, false, _) => CommandClass::Wrapper,
         (_, true, true) => CommandClass::Files,
         (_, true, false) => CommandClass::ReadOnly,
@@ -52,7 +54,7 @@ fn find(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Where the expression begins, which is at the first word that can only be part of one, and the
 /// start points before it.
-fn start_points(args: &[ShellArg]) -> (usize, Vec<ShellArg>) {
+fn split_start_points(args: &[ShellArg]) -> (usize, Vec<ShellArg>) {
     let mut points = Vec::new();
     let mut at = 0;
     while let Some(arg) = args.get(at) {
@@ -69,13 +71,15 @@ fn start_points(args: &[ShellArg]) -> (usize, Vec<ShellArg>) {
         }
     }
     let begins = |arg: &&ShellArg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         arg.may_be_option() || start.starts_with(['(', ')', '!', ','])
     };
-    let plain = from(args, at).iter().take_while(|arg| !begins(arg));
+    let plain = args_from(args, at).iter().take_while(|arg| !begins(arg));
     points.extend(plain.cloned());
-    let end =
-        from(args, at).iter().position(|arg| begins(&arg)).map_or(args.len(), |more| at + more);
+    let end = args_from(args, at)
+        .iter()
+        .position(|arg| begins(&arg))
+        .map_or(args.len(), |more| at + more);
     (end, points)
 }
 
@@ -88,98 +92,100 @@ struct FindParser<'a> {
 }
 
 impl FindParser<'_> {
-    fn expression(&mut self) {
+    fn parse_expression(&mut self) {
         while let Some(arg) = self.args.get(self.at) {
             self.at += 1;
             let Some(text) = arg.as_known() else {
-                self.doubt("what it looks for may be an action");
+                self.add_caution("what it looks for may be an action");
                 continue;
             };
             if matches!(text, "(" | ")" | "!" | "," | "\\(" | "\\)" | "--") {
                 continue;
             }
             let Some(name) = text.strip_prefix('-') else {
-                self.doubt("a word of its expression is not known");
+                self.add_caution("a word of its expression is not known");
                 continue;
             };
             match name {
-                "exec" | "ok" => self.exec(""),
-                "execdir" | "okdir" => self.exec("./"),
-                "delete" => self.delete(),
+                "exec" | "ok" => self.parse_exec(""),
+                "execdir" | "okdir" => self.parse_exec("./"),
+                "delete" => self.record_delete(),
                 "fprint" | "fprint0" | "fls" | "fprintf" => {
                     let file = self.args.get(self.at).cloned();
                     self.at += if name == "fprintf" { 2 } else { 1 };
                     self.changes = true;
                     if let Some(file) = file {
-                        self.update(|study| study.touches(FileAccess::Write, &file));
+                        self.update_analysis(|study| study.with_touch(FileAccess::Write, &file));
                     }
                 }
                 "files0-from" => {
                     let file = self.args.get(self.at).cloned();
                     self.at += 1;
                     if let Some(file) = file {
-                        self.update(|study| {
+                        self.update_analysis(|study| {
                             // The folders it walks are named there.
-                            study
-                                .touches(FileAccess::Read, &file)
-                                .touches_beneath(FileAccess::Read, &unknown("", "-files0-from"))
+                            study.with_touch(FileAccess::Read, &file).with_recursive_touch(
+                                FileAccess::Read,
+                                &unknown_arg("", "-files0-from"),
+                            )
                         });
                     }
                 }
-                name => match words_after(name) {
+                name => match predicate_word_count(name) {
                     Some(words) => {
-                        // `-name $x`: unquoted, it may bring `-delete` along.
-                        let open = from(self.args, self.at)
+                        // `-name $x`: unquoted, it may bring `-record_delete` along.
+                        let open = args_from(self.args, self.at)
                             .iter()
                             .take(words)
                             .any(|value| value.may_split());
                         self.at += words;
                         if open {
-                            self.doubt("what it looks for may be an action");
+                            self.add_caution("what it looks for may be an action");
                         }
                     }
-                    None => self.doubt("a word of its expression is not known"),
+                    None => self.add_caution("a word of its expression is not known"),
                 },
             }
         }
     }
 
-    /// `-exec command {} ;` or `-exec command {} +`.
-    fn exec(&mut self, beneath: &str) {
-        let words = from(self.args, self.at);
+    /// `-parse_exec command {} ;` or `-parse_exec command {} +`.
+    fn parse_exec(&mut self, beneath: &str) {
+        let words = args_from(self.args, self.at);
         let ends = |(at, arg): &(usize, &ShellArg)| match arg.as_known() {
             Some(";" | "\\;") => true,
             Some("+") => at
                 .checked_sub(1)
                 .and_then(|at| words.get(at))
-                .is_some_and(|arg| word(Some(arg)) == "{}"),
+                .is_some_and(|arg| known_text(Some(arg)) == "{}"),
             _ => false,
         };
         let end = words.iter().enumerate().find(ends).map_or(words.len(), |(at, _)| at);
         let command = words.get(..end).unwrap_or_default();
         // An end that is only known later could come earlier than seen here.
         let open =
-            command.iter().any(|arg| arg.as_known().is_none() && arg.certain_start().is_empty());
+            command.iter().any(|arg| arg.as_known().is_none() && arg.known_prefix().is_empty());
         self.at += end + 1;
         let start = match (beneath, self.points) {
-            ("", [point]) => point.certain_start(),
+            ("", [point]) => point.known_prefix(),
             ("", _) => "",
             (beneath, _) => beneath,
         };
-        let argv: Vec<ShellArg> = command.iter().map(|arg| filled(arg, "{}", start)).collect();
+        let argv: Vec<ShellArg> =
+            command.iter().map(|arg| fill_placeholder(arg, "{}", start)).collect();
         if argv.is_empty() {
-            return self.doubt("what it runs is not there");
+            return self.add_caution("what it runs is not there");
         }
         self.study.runs.push(NestedExecution::Command {
             argv,
             variables: Vec::new(),
             // Each runs beside the file it is for.
             folder: (!beneath.is_empty()).then(|| {
-                unknown(
+                unknown_arg(
                     self.points
                         .first()
                         .filter(|_| self.points.len() == 1)
-                        .map_or("", ShellArg::certain_start),
+                        .map_or("", ShellArg::known_prefix),
                     "-execdir",
                 )
             }),
@@ -187,40 +193,40 @@ impl FindParser<'_> {
             more_arguments: false,
         });
         if open {
-            self.update(|study| study.guess_if(true));
+            self.update_analysis(|study| study.mark_guess_if(true));
         }
     }
 
-    fn delete(&mut self) {
+    fn record_delete(&mut self) {
         self.changes = true;
         let points = self.points.to_vec();
-        self.update(|study| {
+        self.update_analysis(|study| {
             points
                 .iter()
-                .fold(study, |study, point| study.touches_beneath(FileAccess::Delete, point))
-                .critical("removes every file it finds")
+                .fold(study, |study, point| study.with_recursive_touch(FileAccess::Delete, point))
+                .mark_critical("removes every file it finds")
         });
     }
 
-    fn doubt(&mut self, why: &'static str) {
-        self.study.nature = CommandClass::Program;
-        self.update(|study| study.caution(why));
+    fn add_caution(&mut self, why: &'static str) {
+        self.study.nature = CommandClass::Opaque;
+        self.update_analysis(|study| study.with_caution(why));
     }
 
-    fn update(&mut self, change: impl FnOnce(CommandAnalysis) -> CommandAnalysis) {
+    fn update_analysis(&mut self, change: impl FnOnce(CommandAnalysis) -> CommandAnalysis) {
         self.study = change(std::mem::take(&mut self.study));
     }
 }
 
-fn words_after(name: &str) -> Option<usize> {
+fn predicate_word_count(name: &str) -> Option<usize> {
     // `-newerXY` compares times of any two kinds.
     if name.strip_prefix("newer").is_some_and(|kinds| kinds.len() == 2) {
         return Some(1);
     }
-    if WITH_WORD.split(' ').any(|known| known == name) {
+    if VALUE_PREDICATES.split(' ').any(|known| known == name) {
         return Some(1);
     }
-    ALONE.split(' ').any(|known| known == name).then_some(0)
+    PLAIN_PREDICATES.split(' ').any(|known| known == name).then_some(0)
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ enum OptionValueKind {
 impl GetoptSpec {
     /// Takes the arguments apart. `uncertain` is set when an option is not in the table, or when an
     /// argument that is not known could be one.
-    pub(super) fn read(&self, args: &[ShellArg], ends: OptionTerminator) -> ParsedArguments {
+    pub(super) fn parse(&self, args: &[ShellArg], ends: OptionTerminator) -> ParsedArguments {
         let mut reader = GetoptReader {
             table: self,
             args,
@@ -46,7 +46,7 @@ impl GetoptSpec {
             read: ParsedArguments::default(),
         };
         while let (false, Some(arg)) = (reader.ended, args.get(reader.at)) {
-            let start = arg.certain_start();
+            let start = arg.known_prefix();
             let known = arg.as_known().is_some();
             reader.read.uncertain |= arg.may_be_option() && !known;
             if let Some(long) = start.strip_prefix("--") {
@@ -54,10 +54,10 @@ impl GetoptSpec {
                 if long.is_empty() && known {
                     break;
                 }
-                reader.long(arg, long);
+                reader.read_long(arg, long);
             } else if let Some(letters) = start.strip_prefix('-').filter(|rest| !rest.is_empty()) {
                 reader.at += 1;
-                reader.cluster(arg, letters);
+                reader.read_cluster(arg, letters);
             } else if ends == OptionTerminator::AtOperand {
                 break;
             } else {
@@ -66,17 +66,17 @@ impl GetoptSpec {
             }
         }
         let GetoptReader { at, mut read, .. } = reader;
-        read.operands.extend_from_slice(super::from(args, at));
+        read.operands.extend_from_slice(super::args_from(args, at));
         read
     }
 
-    fn letter(&self, wanted: char) -> Option<OptionValueKind> {
+    fn find_letter(&self, wanted: char) -> Option<OptionValueKind> {
         let rest = self.short.split_once(wanted).map(|(_, rest)| rest)?;
-        Some(takes(rest))
+        Some(parse_value_marks(rest))
     }
 
     /// The full name of a long option and what it takes; abbreviations that fit one name count.
-    fn name(&self, written: &str) -> Option<(&'static str, OptionValueKind)> {
+    fn find_name(&self, written: &str) -> Option<(&'static str, OptionValueKind)> {
         let mut fits = self.long.split_whitespace().filter(|entry| entry.starts_with(written));
         let exact = self
             .long
@@ -88,12 +88,12 @@ impl GetoptSpec {
             _ => return None,
         };
         let name = entry.trim_end_matches([':', '!']);
-        Some((name, takes(entry.get(name.len()..).unwrap_or_default())))
+        Some((name, parse_value_marks(entry.get(name.len()..).unwrap_or_default())))
     }
 }
 
 /// What the marks behind a name in the table say.
-fn takes(marks: &str) -> OptionValueKind {
+fn parse_value_marks(marks: &str) -> OptionValueKind {
     if marks.starts_with("::") {
         OptionValueKind::AttachedValue
     } else if marks.starts_with(':') {
@@ -114,17 +114,17 @@ struct GetoptReader<'a> {
 }
 
 impl GetoptReader<'_> {
-    fn long(&mut self, arg: &ShellArg, long: &str) {
+    fn read_long(&mut self, arg: &ShellArg, long: &str) {
         let written = long.split_once('=').map_or(long, |(name, _)| name);
-        let attached = super::after(arg, &format!("--{written}="));
-        let Some((name, takes)) = self.table.name(written) else {
+        let attached = super::strip_arg_prefix(arg, &format!("--{written}="));
+        let Some((name, takes)) = self.table.find_name(written) else {
             self.read.uncertain = true;
             self.read.given.push(ParsedOption { name: written.to_owned(), value: attached });
             return;
         };
         let value = match takes {
             OptionValueKind::Value | OptionValueKind::ValueAndEnds if attached.is_none() => {
-                self.next()
+                self.next_value()
             }
             _ => attached,
         };
@@ -132,12 +132,12 @@ impl GetoptReader<'_> {
         self.ended = takes == OptionValueKind::ValueAndEnds;
     }
 
-    fn cluster(&mut self, arg: &ShellArg, letters: &str) {
+    fn read_cluster(&mut self, arg: &ShellArg, letters: &str) {
         for (at, letter) in letters.char_indices() {
             let before = letters.get(..at + letter.len_utf8()).unwrap_or(letters);
-            let attached = super::after(arg, &format!("-{before}"))
+            let attached = super::strip_arg_prefix(arg, &format!("-{before}"))
                 .filter(|rest| *rest != ShellArg::known(""));
-            let takes = self.table.letter(letter).filter(|_| !matches!(letter, ':' | '!'));
+            let takes = self.table.find_letter(letter).filter(|_| !matches!(letter, ':' | '!'));
             let value = match takes {
                 None => {
                     self.read.uncertain = true;
@@ -146,7 +146,7 @@ impl GetoptReader<'_> {
                 Some(OptionValueKind::Nothing) => None,
                 Some(OptionValueKind::AttachedValue) => attached,
                 Some(OptionValueKind::Value | OptionValueKind::ValueAndEnds) => {
-                    attached.or_else(|| self.next())
+                    attached.or_else(|| self.next_value())
                 }
             };
             self.read.given.push(ParsedOption { name: letter.to_string(), value });
@@ -157,7 +157,7 @@ impl GetoptReader<'_> {
         }
     }
 
-    fn next(&mut self) -> Option<ShellArg> {
+    fn next_value(&mut self) -> Option<ShellArg> {
         let next = self.args.get(self.at)?;
         self.at += 1;
         // Unquoted, it may turn out to be no word or several.
@@ -168,7 +168,7 @@ impl GetoptReader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::analysis_text::argument;
+    use super::super::analysis_text::parse_argument;
     use super::*;
 
     const TABLE: GetoptSpec =
@@ -176,8 +176,8 @@ mod tests {
 
     #[track_caller]
     fn check(ends: OptionTerminator, line: &str, expected: &str) {
-        let args: Vec<ShellArg> = line.split_whitespace().map(argument).collect();
-        let options = TABLE.read(&args, ends);
+        let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+        let options = TABLE.parse(&args, ends);
         let mut shown: Vec<String> = options
             .given
             .iter()

@@ -10,31 +10,36 @@ mod remote_commands;
 mod write_commands;
 
 use self::config_effect::GitConfigEffect;
-use super::{CommandAnalysis, CommandClass, NestedExecution, after, from, joined, unknown};
+use super::{
+    CommandAnalysis, CommandClass, NestedExecution, args_from, join_args, strip_arg_prefix,
+    unknown_arg,
+};
 use crate::shell::ShellArg;
 
 /// Studies the arguments of `git`.
-pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
-    let globals = GitGlobalOptions::read(args);
+pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
+    let globals = GitGlobalOptions::parse(args);
     let Some((command, rest)) = globals.rest.split_first() else {
         return globals.finish(CommandAnalysis::read_only());
     };
     let Some(name) = command.as_known() else {
         return globals.finish(
-            CommandAnalysis::program().caution("which git command it is shows only when it runs"),
+            CommandAnalysis::opaque()
+                .with_caution("which git command it is shows only when it runs"),
         );
     };
     let study =
-        read_commands::study(name, rest).unwrap_or_else(|| write_commands::study(name, rest));
+        read_commands::analyze(name, rest).unwrap_or_else(|| write_commands::analyze(name, rest));
     globals.finish(study)
 }
 
 /// A command of git's that is called as the program it also is: `git-push`, wherever that lies.
-pub(super) fn by_another_name(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let command = name.strip_prefix("git-").filter(|command| write_commands::is_own(command))?;
+pub(super) fn analyze_dashed_name(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let command =
+        name.strip_prefix("git-").filter(|command| write_commands::is_git_command(command))?;
     let mut argv = vec![ShellArg::known("git"), ShellArg::known(command)];
     argv.extend_from_slice(args);
-    Some(CommandAnalysis::wrapper().runs_argv(&argv))
+    Some(CommandAnalysis::wrapper().with_command(&argv))
 }
 
 /// What stands between `git` and its command.
@@ -45,20 +50,20 @@ struct GitGlobalOptions<'a> {
 }
 
 impl<'a> GitGlobalOptions<'a> {
-    fn read(args: &'a [ShellArg]) -> Self {
+    fn parse(args: &'a [ShellArg]) -> Self {
         let mut globals = Self { folder: None, study: CommandAnalysis::read_only(), rest: &[] };
         let mut at = 0;
         while let Some(arg) = args.get(at) {
-            let start = arg.certain_start();
+            let start = arg.known_prefix();
             if !start.starts_with('-') {
                 if arg.may_be_option() {
-                    globals.note("an argument before the command is not known");
+                    globals.add_caution("an argument before the command is not known");
                 }
                 break;
             }
             at += 1;
             let (name, attached) = match start.split_once('=') {
-                Some((name, _)) => (name, after(arg, &format!("{name}="))),
+                Some((name, _)) => (name, strip_arg_prefix(arg, &format!("{name}="))),
                 None => (start, None),
             };
             let mut value = || {
@@ -71,26 +76,26 @@ impl<'a> GitGlobalOptions<'a> {
                 "-C" if attached.is_none() => {
                     if let Some(folder) = value() {
                         globals.folder = Some(match &globals.folder {
-                            Some(outer) => beneath(outer, &folder),
+                            Some(outer) => join_folder(outer, &folder),
                             None => folder,
                         });
                     }
                 }
                 "-c" if attached.is_none() => {
                     if let Some(setting) = value() {
-                        globals.set(&setting);
+                        globals.add_setting(&setting);
                     }
                 }
                 "--config-env" => {
                     value();
-                    globals.note("a setting comes from a variable");
+                    globals.add_caution("a setting comes from a variable");
                 }
                 "--exec-path" if attached.is_some() => {
-                    globals.note("`--exec-path` says where git's own programs are");
+                    globals.add_caution("`--exec-path` says where git's own programs are");
                 }
                 "--git-dir" | "--work-tree" => {
                     value();
-                    globals.note("another repository's settings may run commands");
+                    globals.add_caution("another repository's settings may run commands");
                 }
                 "--namespace" | "--super-prefix" | "--attr-source" => {
                     value();
@@ -118,50 +123,50 @@ impl<'a> GitGlobalOptions<'a> {
                 | "--icase-pathspecs"
                 | "--list-cmds"
                     if arg.as_known().is_some() => {}
-                _ => globals.note("an option before the command is not known"),
+                _ => globals.add_caution("an option before the command is not known"),
             }
         }
         if args.iter().take(at).any(ShellArg::may_split) {
-            globals.note("an argument before the command may be several");
+            globals.add_caution("an argument before the command may be several");
         }
-        globals.rest = from(args, at);
+        globals.rest = args_from(args, at);
         globals
     }
 
-    fn set(&mut self, setting: &ShellArg) {
-        match GitConfigEffect::of(setting) {
+    fn add_setting(&mut self, setting: &ShellArg) {
+        match GitConfigEffect::from_assignment(setting) {
             GitConfigEffect::Harmless => {}
             GitConfigEffect::Runs(text) => {
-                self.study.runs.extend(text.map(|text| NestedExecution::script(&text)));
-                self.note("`-c` sets something that may run a command");
+                self.study.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
+                self.add_caution("`-c` sets something that may run a command");
             }
         }
     }
 
-    fn note(&mut self, why: &str) {
+    fn add_caution(&mut self, why: &str) {
         self.study.caution.get_or_insert_with(|| why.to_owned());
     }
 
     /// The study of the command, with what its surroundings add.
     fn finish(self, mut study: CommandAnalysis) -> CommandAnalysis {
         if self.study.caution.is_some() {
-            study.nature = CommandClass::Program;
+            study.nature = CommandClass::Opaque;
         }
         study.caution = self.study.caution.or(study.caution);
         study.runs.extend(self.study.runs);
         match &self.folder {
-            Some(folder) => study.within(folder),
+            Some(folder) => study.in_folder(folder),
             None => study,
         }
     }
 }
 
 /// A path as it is when it starts at a folder.
-fn beneath(folder: &ShellArg, path: &ShellArg) -> ShellArg {
-    if path.certain_start().starts_with('/') {
+fn join_folder(folder: &ShellArg, path: &ShellArg) -> ShellArg {
+    if path.known_prefix().starts_with('/') {
         return path.clone();
     }
-    let separator = if folder.certain_start().ends_with('/') { "" } else { "/" };
+    let separator = if folder.known_prefix().ends_with('/') { "" } else { "/" };
     match (folder, path) {
         (ShellArg::Known(folder), ShellArg::Known(path)) => {
             ShellArg::Known(format!("{folder}{separator}{path}"))
@@ -177,13 +182,13 @@ fn beneath(folder: &ShellArg, path: &ShellArg) -> ShellArg {
             ShellArg::Pattern(format!("{escaped}{separator}{path}"))
         }
         // A path that is not known at all may as well be absolute.
-        (_, path) if path.certain_start().is_empty() => path.clone(),
+        (_, path) if path.known_prefix().is_empty() => path.clone(),
         (ShellArg::Known(folder), path) => {
-            unknown(format!("{folder}{separator}{}", path.certain_start()), path.to_string())
+            unknown_arg(format!("{folder}{separator}{}", path.known_prefix()), path.to_string())
         }
         (folder, path) => {
-            let written = joined(&[folder.clone(), path.clone()]).to_string();
-            unknown(folder.certain_start(), written.replacen(' ', separator, 1))
+            let written = join_args(&[folder.clone(), path.clone()]).to_string();
+            unknown_arg(folder.known_prefix(), written.replacen(' ', separator, 1))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The commands of npm, which completes what is only begun: `npm publ` publishes.
 
-use super::{CommandAnalysis, word};
+use super::{CommandAnalysis, known_text};
 use crate::shell::ShellArg;
 
 /// What npm calls its commands.
@@ -63,7 +63,7 @@ const CRITICAL: &[&str] =
     &["publish", "unpublish", "deprecate", "undeprecate", "access", "owner", "dist-tag", "token"];
 
 /// The command that a word stands for: its full name, or the word itself when it is none.
-pub(super) fn full_name(written: &str) -> String {
+pub(super) fn expand_command(written: &str) -> String {
     // `distTag` is `dist-tag`.
     let mut name = String::new();
     for letter in written.chars() {
@@ -96,10 +96,10 @@ pub(super) fn full_name(written: &str) -> String {
 }
 
 /// The arguments with the names of critical commands in full.
-pub(super) fn in_full(args: &[ShellArg]) -> Vec<ShellArg> {
+pub(super) fn expand_critical_command(args: &[ShellArg]) -> Vec<ShellArg> {
     let full = |arg: &ShellArg| {
-        let written = word(Some(arg));
-        let name = full_name(written);
+        let written = known_text(Some(arg));
+        let name = expand_command(written);
         if CRITICAL.contains(&name.as_str()) { ShellArg::Known(name) } else { arg.clone() }
     };
     args.iter().map(full).collect()
@@ -107,15 +107,15 @@ pub(super) fn in_full(args: &[ShellArg]) -> Vec<ShellArg> {
 
 /// A critical command that is not written in full also is the one it stands for, so that a rule
 /// about that one holds. `None` for all others.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if name != "npm" {
         return None;
     }
     let mut argv = vec![ShellArg::known("npm")];
-    argv.extend(in_full(args));
+    argv.extend(expand_critical_command(args));
     let differs = argv.iter().skip(1).ne(args);
-    let critical = super::critical_actions::judge(name, args).critical.is_some();
-    (differs && critical).then(|| CommandAnalysis::program().runs_argv(&argv))
+    let critical = super::critical_actions::assess(name, args).critical.is_some();
+    (differs && critical).then(|| CommandAnalysis::opaque().with_command(&argv))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
 
     #[track_caller]
     fn check(written: &str, expected: &str) {
-        assert_eq!(full_name(written), expected, "{written}");
+        assert_eq!(expand_command(written), expected, "{written}");
     }
 
     #[test]

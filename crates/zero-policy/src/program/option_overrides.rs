@@ -8,8 +8,8 @@
 mod override_table;
 
 use self::override_table::ROWS;
+use super::known_text;
 use super::options::{OptionGrammar, ParsedArguments};
-use super::word;
 use crate::shell::ShellArg;
 
 /// What options say about a command line.
@@ -48,29 +48,31 @@ enum OperandKind {
 }
 
 /// Judges a command line by its options; one of a tool that is not listed says nothing.
-pub(super) fn judge(name: &str, args: &[ShellArg]) -> OptionOverride {
-    let (name, args) = tool(name, args);
+pub(super) fn find_overrides(name: &str, args: &[ShellArg]) -> OptionOverride {
+    let (name, args) = resolve_tool(name, args);
     match ROWS.iter().find(|row| row.names.contains(&name)) {
-        Some(row) => row.judge(name, args),
+        Some(row) => row.find_overrides(name, args),
         None => OptionOverride::default(),
     }
 }
 
 /// The tool that is meant: `python -m pytest` and `npx tsc` are those.
-fn tool<'a>(name: &'a str, args: &'a [ShellArg]) -> (&'a str, &'a [ShellArg]) {
+fn resolve_tool<'a>(name: &'a str, args: &'a [ShellArg]) -> (&'a str, &'a [ShellArg]) {
     match args {
-        [flag, module, rest @ ..] if name.starts_with("python") && word(Some(flag)) == "-m" => {
-            (word(Some(module)), rest)
+        [flag, module, rest @ ..]
+            if name.starts_with("python") && known_text(Some(flag)) == "-m" =>
+        {
+            (known_text(Some(module)), rest)
         }
         [package, rest @ ..] if matches!(name, "npx" | "bunx" | "pnpx") => {
-            (word(Some(package)), rest)
+            (known_text(Some(package)), rest)
         }
         _ => (name, args),
     }
 }
 
 impl OverrideRow {
-    fn judge(&self, name: &str, args: &[ShellArg]) -> OptionOverride {
+    fn find_overrides(&self, name: &str, args: &[ShellArg]) -> OptionOverride {
         // What is left when a word such as `-j$(nproc)` falls apart is nothing a person wrote.
         let is_rest = |arg: &&ShellArg| matches!(arg, ShellArg::Unknown { written, .. } if written.is_empty());
         let args: Vec<ShellArg> = args.iter().filter(|arg| !is_rest(arg)).cloned().collect();
@@ -81,37 +83,37 @@ impl OverrideRow {
             let is = |names: &str| names.split_whitespace().any(|own| own == given.name);
             let value = given.value.as_ref();
             if is(self.code) {
-                steered.note(&given.name, "names what it runs");
+                steered.add_caution(&given.name, "names what it runs");
             } else if is(self.folder) {
                 steered.folder = value.cloned().or(steered.folder);
-            } else if is(self.path) && value.is_some_and(|value| !stays(value)) {
-                steered.note(&given.name, "leads out of the workspace");
-            } else if self.tells(name, &given.name, value) {
-                steered.note(&given.name, "names what it runs");
+            } else if is(self.path) && value.is_some_and(|value| !stays_in_folder(value)) {
+                steered.add_caution(&given.name, "leads out of the workspace");
+            } else if self.names_code(name, &given.name, value) {
+                steered.add_caution(&given.name, "names what it runs");
             }
         }
         for operand in &options.operands {
-            self.operand(operand, &mut steered);
+            self.check_operand(operand, &mut steered);
         }
         if options.uncertain {
             let why = "an argument that is not known may be an option that decides what it runs";
             steered.caution.get_or_insert_with(|| why.to_owned());
         }
         if name == "cargo" {
-            toolchain(args.first(), &mut steered);
+            check_toolchain(args.first(), &mut steered);
         }
         if name.starts_with("mvn") {
-            properties(args, &mut steered);
+            check_maven_properties(args, &mut steered);
         }
         steered
     }
 
     /// Whether the value of an option says that it is one of those that name code.
-    fn tells(&self, tool: &str, option: &str, value: Option<&ShellArg>) -> bool {
+    fn names_code(&self, tool: &str, option: &str, value: Option<&ShellArg>) -> bool {
         let rows = self.telling.iter();
         let mut rows = rows.filter(|(names, _)| names.split_whitespace().any(|own| own == option));
         let Some(value) = value else { return false };
-        let text = value.certain_start();
+        let text = value.known_prefix();
         rows.any(|(_, words)| match tool {
             // `-p no:cacheprovider` takes a plugin away.
             "pytest" | "py.test" => !text.starts_with("no:"),
@@ -124,17 +126,17 @@ impl OverrideRow {
         })
     }
 
-    fn operand(&self, operand: &ShellArg, steered: &mut OptionOverride) {
+    fn check_operand(&self, operand: &ShellArg, steered: &mut OptionOverride) {
         match self.operands {
             OperandKind::Words => {}
             OperandKind::Paths => {
-                let path = operand.certain_start().split("::").next().unwrap_or_default();
-                if !stays(&ShellArg::known(path)) {
-                    steered.note(path, "leads out of the workspace");
+                let path = operand.known_prefix().split("::").next().unwrap_or_default();
+                if !stays_in_folder(&ShellArg::known(path)) {
+                    steered.add_caution(path, "leads out of the workspace");
                 }
             }
             OperandKind::Variables => {
-                let Some((name, value)) = operand.certain_start().split_once('=') else { return };
+                let Some((name, value)) = operand.known_prefix().split_once('=') else { return };
                 let name = name.trim_end_matches([':', '+', '?', '!']).trim();
                 let is_own = matches!(
                     name,
@@ -156,7 +158,7 @@ impl OverrideRow {
                 let loads = ["LD_", "DYLD_", "BASH_"].iter().any(|start| name.starts_with(start));
                 let steers = loads || matches!(name, "PATH" | "ENV");
                 if is_own || runs || steers {
-                    steered.note(name, "decides what it runs");
+                    steered.add_caution(name, "decides what it runs");
                 }
             }
         }
@@ -164,7 +166,7 @@ impl OverrideRow {
 }
 
 impl OptionOverride {
-    fn note(&mut self, what: &str, why: &str) {
+    fn add_caution(&mut self, what: &str, why: &str) {
         let dashes = match what.len() {
             1 => "-",
             _ if what.contains(['/', '.'])
@@ -179,8 +181,8 @@ impl OptionOverride {
 }
 
 /// `cargo +name` chooses a toolchain; those that are not published are somebody's own.
-fn toolchain(first: Option<&ShellArg>, steered: &mut OptionOverride) {
-    let Some(name) = first.and_then(|arg| arg.certain_start().strip_prefix('+')) else { return };
+fn check_toolchain(first: Option<&ShellArg>, steered: &mut OptionOverride) {
+    let Some(name) = first.and_then(|arg| arg.known_prefix().strip_prefix('+')) else { return };
     let published = ["stable", "beta", "nightly"].iter().any(|channel| name.starts_with(channel))
         || name.starts_with(|c: char| c.is_ascii_digit());
     if !published || first.is_some_and(|arg| arg.as_known().is_none()) {
@@ -189,11 +191,14 @@ fn toolchain(first: Option<&ShellArg>, steered: &mut OptionOverride) {
 }
 
 /// `-Dname=value` of Maven, where the name is one that loads code.
-fn properties(args: &[ShellArg], steered: &mut OptionOverride) {
-    const LOADING: &[&str] = &["maven.ext.class.path", "exec.", "jvm", "argLine", "agentpath"];
+fn check_maven_properties(args: &[ShellArg], steered: &mut OptionOverride) {
+    const LOADING_PROPERTIES: &[&str] =
+        &["maven.ext.class.path", "exec.", "jvm", "argLine", "agentpath"];
     let loads = |arg: &ShellArg| {
-        let property = arg.certain_start().strip_prefix("-D");
-        property.is_some_and(|property| LOADING.iter().any(|name| property.starts_with(name)))
+        let property = arg.known_prefix().strip_prefix("-D");
+        property.is_some_and(|property| {
+            LOADING_PROPERTIES.iter().any(|name| property.starts_with(name))
+        })
     };
     if args.iter().any(loads) {
         steered.caution.get_or_insert_with(|| "a property names code that it loads".to_owned());
@@ -201,7 +206,7 @@ fn properties(args: &[ShellArg], steered: &mut OptionOverride) {
 }
 
 /// Whether a path certainly lies beneath the folder it counts from, or is nowhere.
-fn stays(path: &ShellArg) -> bool {
+fn stays_in_folder(path: &ShellArg) -> bool {
     let Some(path) = path.as_known() else { return false };
     if path == "/dev/null" {
         return true;

@@ -50,15 +50,15 @@ impl ParsedArguments {
                 ShellArg::Known(text) => text.as_str(),
                 arg => {
                     // `--out=$x` and `-o$x` are options whose value is unknown; `$x` may be anything.
-                    let start = arg.certain_start();
+                    let start = arg.known_prefix();
                     if let Some((name, _)) =
                         start.strip_prefix("--").and_then(|long| long.split_once('='))
                     {
-                        let value = Some(without_start(arg, name.len() + "--=".len()));
-                        options.give(grammar.complete(name), value.as_ref());
+                        let value = Some(strip_start(arg, name.len() + "--=".len()));
+                        options.add_option(grammar.complete_name(name), value.as_ref());
                         continue;
                     }
-                    if options.cluster_of_unknown(arg, grammar) {
+                    if options.parse_unknown_cluster(arg, grammar) {
                         continue;
                     }
                     if start.is_empty() || start.starts_with('-') {
@@ -85,7 +85,7 @@ impl ParsedArguments {
                     Some((name, value)) => (name, Some(ShellArg::known(value))),
                     None => (long, None),
                 };
-                let names = grammar.complete(name);
+                let names = grammar.complete_name(name);
                 let takes_value =
                     names.iter().any(|name| grammar.long_values.contains(&name.as_str()));
                 let value = match attached {
@@ -96,9 +96,9 @@ impl ParsedArguments {
                     // then the next argument stands for itself.
                     None => rest.as_slice().first().cloned(),
                 };
-                options.give(names, value.as_ref());
+                options.add_option(names, value.as_ref());
             } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
-                options.cluster(cluster, grammar, &mut rest);
+                options.parse_cluster(cluster, grammar, &mut rest);
             } else {
                 options.operands.push(arg.clone());
                 if grammar.stops_at_operand {
@@ -110,12 +110,12 @@ impl ParsedArguments {
         options
     }
 
-    fn give(&mut self, names: Vec<String>, value: Option<&ShellArg>) {
+    fn add_option(&mut self, names: Vec<String>, value: Option<&ShellArg>) {
         let given = names.into_iter().map(|name| ParsedOption { name, value: value.cloned() });
         self.given.extend(given);
     }
 
-    fn cluster<'a>(
+    fn parse_cluster<'a>(
         &mut self,
         cluster: &str,
         grammar: &OptionGrammar,
@@ -140,8 +140,8 @@ impl ParsedArguments {
 
     /// Takes `-o$x` apart when `o` takes a value: what is not known is that value. Otherwise the
     /// unknown part may hold more options, and nothing is taken.
-    fn cluster_of_unknown(&mut self, arg: &ShellArg, grammar: &OptionGrammar) -> bool {
-        let Some(cluster) = arg.certain_start().strip_prefix('-') else { return false };
+    fn parse_unknown_cluster(&mut self, arg: &ShellArg, grammar: &OptionGrammar) -> bool {
+        let Some(cluster) = arg.known_prefix().strip_prefix('-') else { return false };
         if cluster.starts_with('-') || grammar.single_dash_long {
             return false;
         }
@@ -152,7 +152,7 @@ impl ParsedArguments {
         };
         let flags = cluster[..at].chars();
         self.given.extend(flags.map(|flag| ParsedOption { name: flag.to_string(), value: None }));
-        let value = Some(without_start(arg, "-".len() + at + letter.len_utf8()));
+        let value = Some(strip_start(arg, "-".len() + at + letter.len_utf8()));
         self.given.push(ParsedOption { name: letter.to_string(), value });
         true
     }
@@ -172,7 +172,7 @@ impl ParsedArguments {
 }
 
 /// An argument that is not known, without the first `length` bytes of what it certainly starts with.
-pub(super) fn without_start(arg: &ShellArg, length: usize) -> ShellArg {
+pub(super) fn strip_start(arg: &ShellArg, length: usize) -> ShellArg {
     let cut = |text: &str| text.get(length..).unwrap_or_default().to_owned();
     match arg {
         ShellArg::Known(text) => ShellArg::Known(cut(text)),
@@ -185,7 +185,7 @@ pub(super) fn without_start(arg: &ShellArg, length: usize) -> ShellArg {
 
 impl OptionGrammar {
     /// The full names a name may stand for; itself when it is whole or not known.
-    fn complete(&self, name: &str) -> Vec<String> {
+    fn complete_name(&self, name: &str) -> Vec<String> {
         let known = || self.long_values.iter().chain(self.long_flags);
         let fits: Vec<String> = known()
             .filter(|known| known.starts_with(name))
@@ -223,7 +223,7 @@ mod tests {
         ];
         let options = ParsedArguments::parse(&args, &GRAMMAR);
         let starts: Vec<&str> =
-            options.values(&["o", "output"]).map(|value| value.certain_start()).collect();
+            options.values(&["o", "output"]).map(|value| value.known_prefix()).collect();
         assert_eq!(starts, ["/etc/", "/etc/", "a"]);
     }
 

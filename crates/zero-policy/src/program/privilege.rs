@@ -1,22 +1,24 @@
 //! Programs that run another one as somebody else.
 
 use super::getopt::{GetoptSpec, OptionTerminator};
-use super::{CommandAnalysis, FileAccess, NestedExecution, assignment, from, word};
+use super::{
+    CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
+};
 use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
-        "sudo" | "sudoedit" => sudo(name, args),
-        "doas" => doas(args),
-        "su" => su(args, SuProgram::Su),
-        "runuser" => su(args, SuProgram::Runuser),
-        "pkexec" => pkexec(args),
-        "run0" => run0(args),
+        "sudo" | "sudoedit" => analyze_sudo(name, args),
+        "doas" => analyze_doas(args),
+        "su" => analyze_su(args, SuProgram::Su),
+        "runuser" => analyze_su(args, SuProgram::Runuser),
+        "pkexec" => analyze_pkexec(args),
+        "run0" => analyze_run0(args),
         _ => return None,
     })
 }
 
-fn sudo(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_sudo(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "Aa:BbC:c:D:EeGg:HiKklnNp:PR:r:SsT:t:U:u:Vv",
         long: "askpass auth-type: bell background close-from: login-class: chdir: preserve-env:: \
@@ -24,44 +26,52 @@ fn sudo(name: &str, args: &[ShellArg]) -> CommandAnalysis {
                non-interactive no-update preserve-groups prompt: chroot: role: stdin shell \
                command-timeout: type: other-user: user: version validate help",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     if name == "sudoedit" || options.has(&["e", "edit"]) {
-        return CommandAnalysis::program()
-            .touches_all(FileAccess::Write, &options.operands)
-            .guess_if(options.uncertain);
+        return CommandAnalysis::opaque()
+            .with_touches(FileAccess::Write, &options.operands)
+            .mark_guess_if(options.uncertain);
     }
     let folder = options.values(&["D", "chdir"]).last().cloned();
-    let study = as_another(&options.operands, folder, options.has(&["s", "i", "shell", "login"]));
+    let study = analyze_as_other_user(
+        &options.operands,
+        folder,
+        options.has(&["s", "i", "shell", "login"]),
+    );
     study
-        .caution_if(options.has(&["R", "chroot"]), "it runs with another root folder")
-        .guess_if(options.uncertain)
+        .with_caution_if(options.has(&["R", "chroot"]), "it runs with another root folder")
+        .mark_guess_if(options.uncertain)
 }
 
 /// What runs when the words are variables and a command, or a text for that user's shell.
-fn as_another(words: &[ShellArg], folder: Option<ShellArg>, by_shell: bool) -> CommandAnalysis {
+fn analyze_as_other_user(
+    words: &[ShellArg],
+    folder: Option<ShellArg>,
+    by_shell: bool,
+) -> CommandAnalysis {
     let mut variables = Vec::new();
     let mut at = 0;
-    while let Some(variable) = words.get(at).and_then(assignment) {
+    while let Some(variable) = words.get(at).and_then(parse_assignment) {
         variables.push(variable);
         at += 1;
     }
-    match from(words, at) {
-        [] if by_shell => CommandAnalysis::program().runs(NestedExecution::ScriptFromInput),
-        [] => CommandAnalysis::program(),
+    match args_from(words, at) {
+        [] if by_shell => CommandAnalysis::opaque().with_run(NestedExecution::ScriptFromInput),
+        [] => CommandAnalysis::opaque(),
         argv if by_shell => {
             // The words reach the shell as one text, each escaped, so it is both: a command as it
             // stands, and what a shell makes of it.
-            let text = super::joined(argv);
-            CommandAnalysis::program()
-                .runs(NestedExecution::Script { text, folder: folder.clone() })
-                .runs(NestedExecution::Command {
+            let text = super::join_args(argv);
+            CommandAnalysis::opaque()
+                .with_run(NestedExecution::Script { text, folder: folder.clone() })
+                .with_run(NestedExecution::Command {
                     argv: argv.to_vec(),
                     variables,
                     folder,
                     more_arguments: false,
                 })
         }
-        argv => CommandAnalysis::program().runs(NestedExecution::Command {
+        argv => CommandAnalysis::opaque().with_run(NestedExecution::Command {
             argv: argv.to_vec(),
             variables,
             folder,
@@ -70,10 +80,11 @@ fn as_another(words: &[ShellArg], folder: Option<ShellArg>, by_shell: bool) -> C
     }
 }
 
-fn doas(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_doas(args: &[ShellArg]) -> CommandAnalysis {
     let options =
-        GetoptSpec { short: "a:C:Lnsu:", long: "" }.read(args, OptionTerminator::AtOperand);
-    as_another(&options.operands, None, options.has(&["s"])).guess_if(options.uncertain)
+        GetoptSpec { short: "a:C:Lnsu:", long: "" }.parse(args, OptionTerminator::AtOperand);
+    analyze_as_other_user(&options.operands, None, options.has(&["s"]))
+        .mark_guess_if(options.uncertain)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,58 +93,59 @@ enum SuProgram {
     Runuser,
 }
 
-fn su(args: &[ShellArg], caller: SuProgram) -> CommandAnalysis {
+fn analyze_su(args: &[ShellArg], caller: SuProgram) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "c:fg:G:hlmpPs:Tu:Vw:",
         long: "command: session-command: fast group: supp-group: login preserve-environment pty \
                no-pty shell: user: whitelist-environment: help version",
     };
     if caller == SuProgram::Runuser {
-        let options = table.read(args, OptionTerminator::AtOperand);
+        let options = table.parse(args, OptionTerminator::AtOperand);
         if options.has(&["u", "user"]) {
-            return as_another(&options.operands, None, false).guess_if(options.uncertain);
+            return analyze_as_other_user(&options.operands, None, false)
+                .mark_guess_if(options.uncertain);
         }
     }
-    let options = table.read(args, OptionTerminator::Never);
+    let options = table.parse(args, OptionTerminator::Never);
     let mut operands = options.operands.as_slice();
-    if word(operands.first()) == "-" {
-        operands = from(operands, 1);
+    if known_text(operands.first()) == "-" {
+        operands = args_from(operands, 1);
     }
-    let mut study = CommandAnalysis::program();
+    let mut study = CommandAnalysis::opaque();
     for text in options.values(&["c", "command", "session-command"]) {
-        study = study.runs(NestedExecution::script(text));
+        study = study.with_run(NestedExecution::from_script(text));
     }
     // What follows the user goes to the shell: a file, or `-- -c text`.
-    let to_shell = from(operands, 1);
+    let to_shell = args_from(operands, 1);
     if !to_shell.is_empty() {
         let mut argv = vec![ShellArg::known("sh")];
         argv.extend_from_slice(to_shell);
-        study = study.runs_argv(&argv);
+        study = study.with_command(&argv);
     }
     if study.runs.is_empty() {
-        study = study.runs(NestedExecution::ScriptFromInput);
+        study = study.with_run(NestedExecution::ScriptFromInput);
     }
     study
-        .caution_if(options.has(&["s", "shell"]), "it runs a shell of its own choice")
-        .guess_if(options.uncertain)
+        .with_caution_if(options.has(&["s", "shell"]), "it runs a shell of its own choice")
+        .mark_guess_if(options.uncertain)
 }
 
-fn pkexec(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_pkexec(args: &[ShellArg]) -> CommandAnalysis {
     let table =
         GetoptSpec { short: "", long: "user: disable-internal-agent keep-cwd help version" };
-    let options = table.read(args, OptionTerminator::AtOperand);
-    as_another(&options.operands, None, false).guess_if(options.uncertain)
+    let options = table.parse(args, OptionTerminator::AtOperand);
+    analyze_as_other_user(&options.operands, None, false).mark_guess_if(options.uncertain)
 }
 
-fn run0(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_run0(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "u:g:D:M:hV",
         long: "user: group: nice: chdir: setenv: background: machine: pty pipe unit: property: \
                description: slice: slice-inherit no-ask-password shell-prompt-prefix: help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let by_shell = options.operands.is_empty();
-    as_another(&options.operands, None, by_shell).guess_if(options.uncertain)
+    analyze_as_other_user(&options.operands, None, by_shell).mark_guess_if(options.uncertain)
 }
 
 #[cfg(test)]

@@ -1,27 +1,26 @@
 //! Programs that run commands on another machine, in another session or at another time.
 
 use super::getopt::{GetoptSpec, OptionTerminator};
-use super::{CommandAnalysis, FileAccess, NestedExecution, from, joined, word};
+use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
 use crate::program::options::ParsedArguments;
 use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
-        "ssh" | "autossh" | "mosh" | "slogin" => ssh(name, args),
-        "sshpass" => sshpass(args),
-        "scp" => copy(args, &SCP),
-        "sftp" => sftp(args),
-        "rsync" => rsync(args),
-        "vagrant" => text_after(args, "ssh", &["-c", "--command"]),
-        "adb" => adb(args),
-        "tmux" => tmux(args),
-        "screen" => screen(args),
-        "at" | "batch" => at(args),
-        "crontab" => crontab(args),
-        "wsl" => wsl(args),
-        "osascript" | "cmd" | "powershell" | "pwsh" => {
-            CommandAnalysis::program().caution("it runs text in a language that is not read here")
-        }
+        "ssh" | "autossh" | "mosh" | "slogin" => analyze_ssh(name, args),
+        "sshpass" => analyze_sshpass(args),
+        "scp" => analyze_copy(args, &SCP),
+        "sftp" => analyze_sftp(args),
+        "rsync" => analyze_rsync(args),
+        "vagrant" => analyze_text_after(args, "ssh", &["-c", "--command"]),
+        "adb" => analyze_adb(args),
+        "tmux" => analyze_tmux(args),
+        "screen" => analyze_screen(args),
+        "at" | "batch" => analyze_at(args),
+        "crontab" => analyze_crontab(args),
+        "wsl" => analyze_wsl(args),
+        "osascript" | "cmd" | "powershell" | "pwsh" => CommandAnalysis::opaque()
+            .with_caution("it runs text in a language that is not read here"),
         _ => return None,
     })
 }
@@ -33,7 +32,7 @@ const SSH: GetoptSpec = GetoptSpec {
 
 const SCP: GetoptSpec = GetoptSpec { short: "346ABCc:D:F:i:J:l:Oo:P:pqRrS:sTvX:", long: "" };
 
-fn ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table = match name {
         "autossh" => GetoptSpec { short: SSH.short, long: "" },
         "mosh" => GetoptSpec {
@@ -42,44 +41,44 @@ fn ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         },
         _ => SSH,
     };
-    let first = table.read(args, OptionTerminator::AtOperand);
-    let mut study = connection(CommandAnalysis::program(), &first);
+    let first = table.parse(args, OptionTerminator::AtOperand);
+    let mut study = add_ssh_options(CommandAnalysis::opaque(), &first);
     for text in first.values(&["ssh", "client"]) {
-        study = study.runs(NestedExecution::script(text));
+        study = study.with_run(NestedExecution::from_script(text));
     }
     let Some((host, rest)) = first.operands.split_first() else {
-        return study.guess_if(first.uncertain);
+        return study.mark_guess_if(first.uncertain);
     };
     // ssh reads options behind the host as well.
-    let second = table.read(rest, OptionTerminator::AtOperand);
-    study = connection(study.reaches(host), &second);
+    let second = table.parse(rest, OptionTerminator::AtOperand);
+    study = add_ssh_options(study.with_host(host), &second);
     if !second.operands.is_empty() {
-        study = study.runs(NestedExecution::script_of(&second.operands));
+        study = study.with_run(NestedExecution::from_script_words(&second.operands));
     } else if !first.has(&["N", "G", "V"]) && !second.has(&["N"]) {
-        study = study.runs(NestedExecution::ScriptFromInput);
+        study = study.with_run(NestedExecution::ScriptFromInput);
     }
     // A word that is no option but not known would be the host, which is judged as such.
-    study.guess_if(first.uncertain || second.uncertain)
+    study.mark_guess_if(first.uncertain || second.uncertain)
 }
 
 /// What the options of ssh, scp and sftp do on this machine.
-fn connection(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
+fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
     for setting in options.values(&["o"]) {
-        let text = setting.certain_start().to_ascii_lowercase();
+        let text = setting.known_prefix().to_ascii_lowercase();
         let key = text.split(['=', ' ']).next().unwrap_or_default();
         match key {
             "proxycommand" | "localcommand" | "knownhostscommand" | "remotecommand" => {
-                let command = super::after(
+                let command = super::strip_arg_prefix(
                     setting,
-                    setting.certain_start().get(..=key.len()).unwrap_or_default(),
+                    setting.known_prefix().get(..=key.len()).unwrap_or_default(),
                 );
                 study = study
-                    .runs(
+                    .with_run(
                         command.map_or(NestedExecution::Unknown("`-o` names a command"), |text| {
-                            NestedExecution::script(&text)
+                            NestedExecution::from_script(&text)
                         }),
                     )
-                    .caution("`-o` names a command to run");
+                    .with_caution("`-o` names a command to run");
             }
             "permitlocalcommand"
             | "include"
@@ -89,94 +88,96 @@ fn connection(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandA
             | "xauthlocation"
             | "sendenv"
             | "" => {
-                study = study.caution("`-o` sets something that may run a command");
+                study = study.with_caution("`-o` sets something that may run a command");
             }
             _ => {}
         }
     }
     for config in options.values(&["F"]) {
         study = study
-            .touches(FileAccess::Read, config)
-            .caution("its settings come from a file that may name commands");
+            .with_touch(FileAccess::Read, config)
+            .with_caution("its settings come from a file that may name commands");
     }
     for key in options.values(&["i"]) {
-        study = study.touches(FileAccess::Read, key);
+        study = study.with_touch(FileAccess::Read, key);
     }
     for log in options.values(&["E"]) {
-        study = study.touches(FileAccess::Write, log);
+        study = study.with_touch(FileAccess::Write, log);
     }
     for jump in options.values(&["J"]) {
-        study = study.reaches(jump);
+        study = study.with_host(jump);
     }
-    study.caution_if(options.has(&["I"]), "`-I` loads a library")
+    study.with_caution_if(options.has(&["I"]), "`-I` loads a library")
 }
 
-fn sshpass(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_sshpass(args: &[ShellArg]) -> CommandAnalysis {
     let options =
-        GetoptSpec { short: "f:d:p:P:evhV", long: "" }.read(args, OptionTerminator::AtOperand);
+        GetoptSpec { short: "f:d:p:P:evhV", long: "" }.parse(args, OptionTerminator::AtOperand);
     let read: Vec<ShellArg> = options.values(&["f"]).cloned().collect();
-    CommandAnalysis::program()
-        .runs_argv(&options.operands)
-        .touches_all(FileAccess::Read, &read)
-        .guess_if(options.uncertain)
+    CommandAnalysis::opaque()
+        .with_command(&options.operands)
+        .with_touches(FileAccess::Read, &read)
+        .mark_guess_if(options.uncertain)
 }
 
 /// Whether an operand names another machine: a colon before any slash, or a URL.
 fn is_remote(arg: &ShellArg) -> bool {
-    let start = arg.certain_start();
+    let start = arg.known_prefix();
     let head = start.split('/').next().unwrap_or_default();
     head.contains(':')
 }
 
 /// Sources are read, the last operand is written; those on other machines are hosts.
-fn copied(mut study: CommandAnalysis, operands: &[ShellArg]) -> CommandAnalysis {
+fn add_copied_files(mut study: CommandAnalysis, operands: &[ShellArg]) -> CommandAnalysis {
     let Some((target, sources)) = operands.split_last() else {
         return study;
     };
     for source in sources {
         study = if is_remote(source) {
-            study.reaches(source)
+            study.with_host(source)
         } else {
-            study.touches_beneath(FileAccess::Read, source)
+            study.with_recursive_touch(FileAccess::Read, source)
         };
     }
     if is_remote(target) {
-        study.reaches(target)
+        study.with_host(target)
     } else {
-        study.touches_beneath(FileAccess::Write, target)
+        study.with_recursive_touch(FileAccess::Write, target)
     }
 }
 
-fn copy(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
-    let options = table.read(args, OptionTerminator::Never);
-    let mut study = connection(copied(CommandAnalysis::program(), &options.operands), &options);
+fn analyze_copy(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
+    let options = table.parse(args, OptionTerminator::Never);
+    let mut study =
+        add_ssh_options(add_copied_files(CommandAnalysis::opaque(), &options.operands), &options);
     for program in options.values(&["S"]) {
         study = study
-            .runs(NestedExecution::script(program))
-            .caution("`-S` names the program that connects");
+            .with_run(NestedExecution::from_script(program))
+            .with_caution("`-S` names the program that connects");
     }
-    study.guess_if(options.uncertain)
+    study.mark_guess_if(options.uncertain)
 }
 
-fn sftp(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_sftp(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec { short: "46AaB:b:Cc:D:F:fi:J:l:No:P:pqR:rS:s:vX:", long: "" };
-    let options = table.read(args, OptionTerminator::AtOperand);
-    let mut study = connection(CommandAnalysis::program(), &options);
+    let options = table.parse(args, OptionTerminator::AtOperand);
+    let mut study = add_ssh_options(CommandAnalysis::opaque(), &options);
     for host in options.operands.iter().take(1) {
-        study = study.reaches(host);
+        study = study.with_host(host);
     }
     for batch in options.values(&["b"]) {
-        study = study.touches(FileAccess::Read, batch).caution("its commands come from a file");
+        study =
+            study.with_touch(FileAccess::Read, batch).with_caution("its commands come from a file");
     }
     for program in options.values(&["S", "D"]) {
         study = study
-            .runs(NestedExecution::script(program))
-            .caution("it names the program that connects");
+            .with_run(NestedExecution::from_script(program))
+            .with_caution("it names the program that connects");
     }
-    study.guess_if(options.uncertain)
+    study.mark_guess_if(options.uncertain)
 }
 
-fn rsync(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "vqcarRbudlLkKHpEAXogDtUOJSnWxyzChPi0mFs46B:e:f:M:T:@:",
         long: "verbose info: debug: stderr: quiet no-motd checksum archive recursive relative \
@@ -200,8 +201,8 @@ fn rsync(args: &[ShellArg]) -> CommandAnalysis {
                iconv: checksum-seed: ipv4 ipv6 no-perms no-owner no-group no-times no-compress \
                daemon config: server sender help version",
     };
-    let options = table.read(args, OptionTerminator::Never);
-    let mut study = copied(CommandAnalysis::program(), &options.operands);
+    let options = table.parse(args, OptionTerminator::Never);
+    let mut study = add_copied_files(CommandAnalysis::opaque(), &options.operands);
     for text in options.values(&["e", "rsh", "rsync-path"]) {
         // It is split at spaces, and the host and a command are added.
         let words =
@@ -215,13 +216,13 @@ fn rsync(args: &[ShellArg]) -> CommandAnalysis {
             },
             None => NestedExecution::Unknown("`-e` names a program that is not known"),
         };
-        study = study.runs(run).caution("it names the program that connects");
+        study = study.with_run(run).with_caution("it names the program that connects");
     }
     for file in options.values(&["log-file", "write-batch", "only-write-batch"]) {
-        study = study.touches(FileAccess::Write, file);
+        study = study.with_touch(FileAccess::Write, file);
     }
     for folder in options.values(&["backup-dir", "temp-dir", "T", "partial-dir"]) {
-        study = study.touches_beneath(FileAccess::Write, folder);
+        study = study.with_recursive_touch(FileAccess::Write, folder);
     }
     for file in options.values(&[
         "files-from",
@@ -231,144 +232,149 @@ fn rsync(args: &[ShellArg]) -> CommandAnalysis {
         "read-batch",
         "config",
     ]) {
-        study = study.touches(FileAccess::Read, file);
+        study = study.with_touch(FileAccess::Read, file);
     }
     if options.has(&["remove-source-files"])
         && let Some((_, sources)) = options.operands.split_last()
     {
         for source in sources.iter().filter(|source| !is_remote(source)) {
-            study = study.touches_beneath(FileAccess::Delete, source);
+            study = study.with_recursive_touch(FileAccess::Delete, source);
         }
     }
     let deletes = options.given.iter().any(|given| given.name.starts_with("del"));
     if deletes && !options.has(&["n", "dry-run"]) {
-        study = study.critical("removes files at the target");
+        study = study.mark_critical("removes files at the target");
     }
     study
-        .caution_if(
+        .with_caution_if(
             options.has(&["daemon", "server", "M", "remote-option"]),
             "it serves files itself",
         )
-        .guess_if(options.uncertain)
+        .mark_guess_if(options.uncertain)
 }
 
 /// `name … verb … -c text`.
-fn text_after(args: &[ShellArg], verb: &str, flags: &[&str]) -> CommandAnalysis {
-    let mut study = CommandAnalysis::program();
+fn analyze_text_after(args: &[ShellArg], verb: &str, flags: &[&str]) -> CommandAnalysis {
+    let mut study = CommandAnalysis::opaque();
     if !args.iter().any(|arg| arg.as_known().is_none_or(|text| text == verb)) {
         return study;
     }
     for (at, arg) in args.iter().enumerate() {
         let attached = flags.iter().find_map(|flag| {
             let flag = if flag.starts_with("--") { format!("{flag}=") } else { (*flag).to_owned() };
-            super::after(arg, &flag).filter(|rest| *rest != ShellArg::known(""))
+            super::strip_arg_prefix(arg, &flag).filter(|rest| *rest != ShellArg::known(""))
         });
         if arg.as_known().is_some_and(|text| flags.contains(&text)) {
-            study = study.runs(
-                args.get(at + 1).map_or(NestedExecution::ScriptFromInput, NestedExecution::script),
+            study = study.with_run(
+                args.get(at + 1)
+                    .map_or(NestedExecution::ScriptFromInput, NestedExecution::from_script),
             );
         } else if let Some(text) = attached {
-            study = study.runs(NestedExecution::script(&text));
+            study = study.with_run(NestedExecution::from_script(&text));
         }
     }
     study
 }
 
-fn adb(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_adb(args: &[ShellArg]) -> CommandAnalysis {
     let options =
-        GetoptSpec { short: "adeH:P:L:s:t:", long: "" }.read(args, OptionTerminator::AtOperand);
-    let study = CommandAnalysis::program().guess_if(options.uncertain);
-    match (word(options.operands.first()), from(&options.operands, 1)) {
-        ("shell", []) => study.runs(NestedExecution::ScriptFromInput),
+        GetoptSpec { short: "adeH:P:L:s:t:", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
+    match (known_text(options.operands.first()), args_from(&options.operands, 1)) {
+        ("shell", []) => study.with_run(NestedExecution::ScriptFromInput),
         ("shell", words) => {
             let inner =
-                GetoptSpec { short: "e:nTtx", long: "" }.read(words, OptionTerminator::AtOperand);
-            study.runs(NestedExecution::script_of(&inner.operands)).guess_if(inner.uncertain)
+                GetoptSpec { short: "e:nTtx", long: "" }.parse(words, OptionTerminator::AtOperand);
+            study
+                .with_run(NestedExecution::from_script_words(&inner.operands))
+                .mark_guess_if(inner.uncertain)
         }
         _ => study,
     }
 }
 
-fn tmux(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_tmux(args: &[ShellArg]) -> CommandAnalysis {
     let globals = GetoptSpec { short: "2CDlNuvVc:f:L:S:T:", long: "" }
-        .read(args, OptionTerminator::AtOperand);
-    let mut study = CommandAnalysis::program().guess_if(globals.uncertain);
+        .parse(args, OptionTerminator::AtOperand);
+    let mut study = CommandAnalysis::opaque().mark_guess_if(globals.uncertain);
     for text in globals.values(&["c"]) {
-        study = study.runs(NestedExecution::script(text));
+        study = study.with_run(NestedExecution::from_script(text));
     }
     for file in globals.values(&["f"]) {
-        study = study.touches(FileAccess::Read, file).caution("its settings can run commands");
+        study =
+            study.with_touch(FileAccess::Read, file).with_caution("its settings can run commands");
     }
-    let several = globals.operands.iter().any(|arg| arg.certain_start().ends_with(';'));
+    let several = globals.operands.iter().any(|arg| arg.known_prefix().ends_with(';'));
     let table = GetoptSpec { short: "AabBc:CDdEe:F:fhIkl:n:NPp:s:St:vXx:y:Z", long: "" };
-    let rest = from(&globals.operands, 1);
-    let study = match word(globals.operands.first()) {
+    let rest = args_from(&globals.operands, 1);
+    let study = match known_text(globals.operands.first()) {
         "ls" | "list-sessions" | "lsw" | "list-windows" | "lsp" | "list-panes" | "has-session"
         | "has" | "kill-session" | "kill-window" | "kill-pane" | "kill-server" | "attach"
         | "attach-session" | "a" | "detach" | "" => study,
         "new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw"
         | "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" | "run-shell" | "run"
         | "if-shell" | "if" | "pipe-pane" | "pipep" | "display-popup" | "popup" => {
-            let inner = table.read(rest, OptionTerminator::AtOperand);
-            let study = study.guess_if(inner.uncertain);
+            let inner = table.parse(rest, OptionTerminator::AtOperand);
+            let study = study.mark_guess_if(inner.uncertain);
             match inner.operands.as_slice() {
                 [] => study,
-                words => study.runs(NestedExecution::script_of(words)),
+                words => study.with_run(NestedExecution::from_script_words(words)),
             }
         }
-        _ => study.caution("it can type or run commands in another terminal"),
+        _ => study.with_caution("it can type or run commands in another terminal"),
     };
-    study.caution_if(several, "it is several commands in one")
+    study.with_caution_if(several, "it is several commands in one")
 }
 
-fn screen(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_screen(args: &[ShellArg]) -> CommandAnalysis {
     let table =
         GetoptSpec { short: "aAc:dDe:fh:iLlmOp:qQrRs:S:t:T:UvwxX", long: "list wipe version" };
-    let options = table.read(args, OptionTerminator::AtOperand);
-    let study = CommandAnalysis::program().guess_if(options.uncertain);
+    let options = table.parse(args, OptionTerminator::AtOperand);
+    let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     if options.has(&["X", "Q"]) {
-        return study.caution("it can type or run commands in another terminal");
+        return study.with_caution("it can type or run commands in another terminal");
     }
-    let study = study.caution_if(options.has(&["c"]), "its settings can run commands");
-    study.runs_argv(&options.operands)
+    let study = study.with_caution_if(options.has(&["c"]), "its settings can run commands");
+    study.with_command(&options.operands)
 }
 
-fn at(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_at(args: &[ShellArg]) -> CommandAnalysis {
     let options =
-        GetoptSpec { short: "Vq:f:mMkldrbvu:t:c:", long: "" }.read(args, OptionTerminator::Never);
+        GetoptSpec { short: "Vq:f:mMkldrbvu:t:c:", long: "" }.parse(args, OptionTerminator::Never);
     if options.has(&["l", "V", "c"]) && !options.uncertain {
-        return CommandAnalysis::program();
+        return CommandAnalysis::opaque();
     }
-    let study = CommandAnalysis::program()
-        .caution("what it schedules runs later, outside of any confinement");
+    let study = CommandAnalysis::opaque()
+        .with_caution("what it schedules runs later, outside of any confinement");
     match options.values(&["f"]).next() {
         Some(file) => study
-            .touches(FileAccess::Read, file)
-            .runs(NestedExecution::Unknown("its commands are in a file")),
+            .with_touch(FileAccess::Read, file)
+            .with_run(NestedExecution::Unknown("its commands are in a file")),
         None if options.has(&["r", "d"]) => study,
-        None => study.runs(NestedExecution::ScriptFromInput),
+        None => study.with_run(NestedExecution::ScriptFromInput),
     }
 }
 
-fn crontab(args: &[ShellArg]) -> CommandAnalysis {
-    let options = GetoptSpec { short: "u:elriT:sx:", long: "" }.read(args, OptionTerminator::Never);
+fn analyze_crontab(args: &[ShellArg]) -> CommandAnalysis {
+    let options =
+        GetoptSpec { short: "u:elriT:sx:", long: "" }.parse(args, OptionTerminator::Never);
     if options.has(&["l"]) && !options.uncertain {
-        return CommandAnalysis::program();
+        return CommandAnalysis::opaque();
     }
-    let study = CommandAnalysis::program()
-        .touches_all(FileAccess::Read, &options.operands)
-        .caution("what it schedules runs later, outside of any confinement");
-    if options.has(&["r"]) { study.critical("removes every scheduled job") } else { study }
+    let study = CommandAnalysis::opaque()
+        .with_touches(FileAccess::Read, &options.operands)
+        .with_caution("what it schedules runs later, outside of any confinement");
+    if options.has(&["r"]) { study.mark_critical("removes every scheduled job") } else { study }
 }
 
-fn wsl(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_wsl(args: &[ShellArg]) -> CommandAnalysis {
     let table =
         GetoptSpec { short: "d:u:e", long: "distribution: user: cd: exec shell-type: system" };
-    let options = table.read(args, OptionTerminator::AtOperand);
-    let study = CommandAnalysis::program().guess_if(options.uncertain);
+    let options = table.parse(args, OptionTerminator::AtOperand);
+    let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     match options.operands.as_slice() {
-        [] => study.runs(NestedExecution::ScriptFromInput),
-        words => study.runs(NestedExecution::Script { text: joined(words), folder: None }),
+        [] => study.with_run(NestedExecution::ScriptFromInput),
+        words => study.with_run(NestedExecution::Script { text: join_args(words), folder: None }),
     }
 }
 

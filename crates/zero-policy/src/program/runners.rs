@@ -4,7 +4,7 @@
 //! tool; and what it runs is judged as if it stood alone.
 
 use super::getopt::{GetoptSpec, OptionTerminator};
-use super::{CommandAnalysis, CommandClass, NestedExecution, from, word};
+use super::{CommandAnalysis, CommandClass, NestedExecution, args_from, known_text};
 use crate::program::options::ParsedArguments;
 use crate::shell::ShellArg;
 
@@ -257,40 +257,41 @@ const UV: GetoptSpec = GetoptSpec {
            managed-python no-managed-python gui-script exact reinstall",
 };
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
-        return row.study(args);
+        return row.analyze(args);
     }
-    match (name, word(args.first())) {
-        ("nix", "develop" | "shell" | "run") => Some(nix(from(args, 1))),
-        ("mise" | "rtx", "exec" | "x") => Some(mise(from(args, 1))),
-        ("expect", _) => Some(CommandAnalysis::program()),
+    match (name, known_text(args.first())) {
+        ("nix", "develop" | "shell" | "run") => Some(analyze_nix(args_from(args, 1))),
+        ("mise" | "rtx", "exec" | "x") => Some(analyze_mise(args_from(args, 1))),
+        ("expect", _) => Some(CommandAnalysis::opaque()),
         _ => None,
     }
 }
 
 impl RunnerRow {
     /// `None` when another verb is meant.
-    fn study(&self, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    fn analyze(&self, args: &[ShellArg]) -> Option<CommandAnalysis> {
         let mut guess = false;
         let mut rest = args.to_vec();
         if !self.verbs.is_empty() {
-            let globals = self.globals.read(args, OptionTerminator::AtOperand);
+            let globals = self.globals.parse(args, OptionTerminator::AtOperand);
             let verb = globals.operands.first()?;
             match verb.as_known() {
                 Some(known) if self.verbs.contains(&known) => {}
-                Some(known) if self.name == "npm" && super::npm::full_name(known) == "exec" => {}
+                Some(known)
+                    if self.name == "npm" && super::npm::expand_command(known) == "exec" => {}
                 Some(_) => return None,
                 None => guess = true,
             }
             guess |= globals.uncertain;
-            rest = from(&globals.operands, 1).to_vec();
+            rest = args_from(&globals.operands, 1).to_vec();
         }
-        let options = self.table.read(&rest, OptionTerminator::AtOperand);
+        let options = self.table.parse(&rest, OptionTerminator::AtOperand);
         guess |= options.uncertain;
-        let mut study = CommandAnalysis::program();
+        let mut study = CommandAnalysis::opaque();
         for text in options.values(self.scripts) {
-            study = study.runs(NestedExecution::script(text));
+            study = study.with_run(NestedExecution::from_script(text));
         }
         study = match (self.name, options.values(&["m", "module"]).next()) {
             // `uv run -m module` is python's.
@@ -298,36 +299,40 @@ impl RunnerRow {
                 let mut argv =
                     vec![ShellArg::known("python"), ShellArg::known("-m"), module.clone()];
                 argv.extend(options.operands.iter().cloned());
-                study.runs_argv(&argv)
+                study.with_command(&argv)
             }
-            _ => self.inner(study, &options),
+            _ => self.add_inner_command(study, &options),
         };
-        Some(study.guess_if(guess))
+        Some(study.mark_guess_if(guess))
     }
 
-    fn inner(&self, study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
-        let mut argv = from(&options.operands, self.skips);
-        if word(argv.first()) == "--" {
-            argv = from(argv, 1);
+    fn add_inner_command(
+        &self,
+        study: CommandAnalysis,
+        options: &ParsedArguments,
+    ) -> CommandAnalysis {
+        let mut argv = args_from(&options.operands, self.skips);
+        if known_text(argv.first()) == "--" {
+            argv = args_from(argv, 1);
         }
         let Some((program, args)) = argv.split_first() else {
             return study;
         };
         let script_of_words = self.name == "pnpm" && (options.has(&["c", "shell-mode"]));
         if script_of_words {
-            return study.runs(NestedExecution::script_of(argv));
+            return study.with_run(NestedExecution::from_script_words(argv));
         }
         match self.inner {
-            InnerCommandKind::Command => study.runs_argv(argv),
+            InnerCommandKind::Command => study.with_command(argv),
             InnerCommandKind::Dashes => {
                 match argv.iter().position(|arg| arg.as_known() == Some("--")) {
-                    Some(at) => study.runs_argv(from(argv, at + 1)),
-                    None => study.runs_argv(args).guess_if(true),
+                    Some(at) => study.with_command(args_from(argv, at + 1)),
+                    None => study.with_command(args).mark_guess_if(true),
                 }
             }
             InnerCommandKind::Package => match program.as_known() {
-                Some(name) if !means_something(name, args) => study,
-                _ => study.runs_argv(argv),
+                Some(name) if !is_known_program(name, args) => study,
+                _ => study.with_command(argv),
             },
         }
     }
@@ -335,20 +340,20 @@ impl RunnerRow {
 
 /// Whether a package is called like a program whose effects are known, so that a rule for the tool
 /// that fetches it does not cover it.
-fn means_something(name: &str, args: &[ShellArg]) -> bool {
+fn is_known_program(name: &str, args: &[ShellArg]) -> bool {
     let name = super::plain_name(name);
-    let judged = super::critical_actions::judge(name, args);
+    let judged = super::critical_actions::assess(name, args);
     judged.critical.is_some()
         || judged.caution.is_some()
         || [
-            super::shells::study,
-            super::builtins::study,
-            super::wrappers::study,
-            super::privilege::study,
-            super::remote::study,
-            super::containers::study,
-            super::find::study,
-            super::critical_actions::study,
+            super::shells::analyze,
+            super::builtins::analyze,
+            super::wrappers::analyze,
+            super::privilege::analyze,
+            super::remote::analyze,
+            super::containers::analyze,
+            super::find::analyze,
+            super::critical_actions::analyze,
         ]
         .iter()
         .any(|table| table(name, args).is_some_and(|study| study.nature != CommandClass::ReadOnly))
@@ -357,32 +362,32 @@ fn means_something(name: &str, args: &[ShellArg]) -> bool {
         || ROWS.iter().any(|row| row.name == name)
 }
 
-/// `nix develop … -c command arguments`.
-fn nix(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_nix develop … -c command arguments`.
+fn analyze_nix(args: &[ShellArg]) -> CommandAnalysis {
     let flag = args.iter().position(|arg| {
         matches!(arg.as_known(), Some("-c" | "--command")) || arg.as_known() == Some("--")
     });
     let open = args.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
-    let argv = flag.map_or(&[] as &[ShellArg], |at| from(args, at + 1));
-    CommandAnalysis::program().runs_argv(argv).guess_if(open && argv.is_empty())
+    let argv = flag.map_or(&[] as &[ShellArg], |at| args_from(args, at + 1));
+    CommandAnalysis::opaque().with_command(argv).mark_guess_if(open && argv.is_empty())
 }
 
-/// `mise exec tool@version -- command`, or `-c text`.
-fn mise(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_mise exec tool@version -- command`, or `-c text`.
+fn analyze_mise(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| arg.as_known() == Some("--"));
     let options = args.get(..at.unwrap_or(args.len())).unwrap_or_default();
-    let mut study = CommandAnalysis::program();
+    let mut study = CommandAnalysis::opaque();
     for (index, arg) in options.iter().enumerate() {
-        let attached = super::after(arg, "--command=");
+        let attached = super::strip_arg_prefix(arg, "--command=");
         let text = match arg.as_known() {
             Some("-c" | "--command") => options.get(index + 1).cloned(),
             _ => attached,
         };
         if let Some(text) = text {
-            study = study.runs(NestedExecution::script(&text));
+            study = study.with_run(NestedExecution::from_script(&text));
         }
     }
-    study.runs_argv(at.map_or(&[], |at| from(args, at + 1)))
+    study.with_command(at.map_or(&[], |at| args_from(args, at + 1)))
 }
 
 #[cfg(test)]

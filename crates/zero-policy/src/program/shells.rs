@@ -6,14 +6,16 @@ use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution};
 use crate::shell::ShellArg;
 
 /// Shells whose language is the one that is parsed here.
-const POSIX: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "lksh", "rbash"];
+const POSIX_SHELLS: &[&str] =
+    &["sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "lksh", "rbash"];
 
 /// Shells with words of their own: what a text means to them is not what it seems to be. The glob
 /// `*(e:'rm x':)` runs a command in zsh.
-const OTHERS: &[&str] = &["zsh", "fish", "csh", "tcsh", "rksh", "yash", "xonsh", "nu", "elvish"];
+const OTHER_SHELLS: &[&str] =
+    &["zsh", "fish", "csh", "tcsh", "rksh", "yash", "xonsh", "nu", "elvish"];
 
 /// Long options of bash.
-const LONG: &[&str] = &[
+const BASH_LONG_OPTIONS: &[&str] = &[
     "debug",
     "debugger",
     "dump-po-strings",
@@ -34,17 +36,19 @@ const LONG: &[&str] = &[
     "wordexp",
 ];
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     // A login shell is called `-bash`.
     let name = name.strip_prefix('-').unwrap_or(name);
-    let posix = POSIX.contains(&name);
-    if !posix && !OTHERS.contains(&name) {
+    let posix = POSIX_SHELLS.contains(&name);
+    if !posix && !OTHER_SHELLS.contains(&name) {
         return None;
     }
-    let line = ShellInvocation::read(args);
-    let study = line.study();
+    let line = ShellInvocation::parse(args);
+    let study = line.analyze();
     let harmless = study.nature == CommandClass::ReadOnly;
-    Some(study.caution_if(!posix && !harmless, "its language is not the one that is read here"))
+    Some(
+        study.with_caution_if(!posix && !harmless, "its language is not the one that is read here"),
+    )
 }
 
 /// A shell's command line, taken apart as POSIX shells and bash do.
@@ -62,16 +66,16 @@ struct ShellInvocation<'a> {
 }
 
 impl<'a> ShellInvocation<'a> {
-    fn read(args: &'a [ShellArg]) -> Self {
+    fn parse(args: &'a [ShellArg]) -> Self {
         let mut line = Self::default();
         let mut at = 0;
         while let Some(arg) = args.get(at) {
             let Some(text) = arg.as_known() else {
-                line.guess |= arg.may_be_option() || arg.certain_start().starts_with('+');
+                line.guess |= arg.may_be_option() || arg.known_prefix().starts_with('+');
                 break;
             };
             // bash takes its long options with one dash too; to others they are letters.
-            let single = text.strip_prefix('-').filter(|long| LONG.contains(long));
+            let single = text.strip_prefix('-').filter(|long| BASH_LONG_OPTIONS.contains(long));
             line.guess |= single.is_some();
             let double = text.strip_prefix("--").filter(|long| !long.is_empty());
             if let Some(long) = double.or(single) {
@@ -115,46 +119,48 @@ impl<'a> ShellInvocation<'a> {
                 }
             }
         }
-        line.operands = super::from(args, at);
+        line.operands = super::args_from(args, at);
         line
     }
 
-    fn study(&self) -> CommandAnalysis {
+    fn analyze(&self) -> CommandAnalysis {
         if self.only_tells {
             return CommandAnalysis::read_only();
         }
         let study = match self.operands.first() {
             _ if !self.attached.is_empty() => {
                 self.attached.iter().fold(CommandAnalysis::wrapper(), |study, text| {
-                    study.runs(NestedExecution::script(text))
+                    study.with_run(NestedExecution::from_script(text))
                 })
             }
             Some(script) if self.script_given => {
-                CommandAnalysis::wrapper().runs(NestedExecution::script(script))
+                CommandAnalysis::wrapper().with_run(NestedExecution::from_script(script))
             }
             // An error for most, but nothing that could be vouched for.
-            None if self.script_given => CommandAnalysis::program(),
+            None if self.script_given => CommandAnalysis::opaque(),
             Some(file) if self.only_checks && !self.from_input && !self.guess => {
-                CommandAnalysis::read_only().touches(FileAccess::Read, file)
+                CommandAnalysis::read_only().with_touch(FileAccess::Read, file)
             }
-            Some(file) if !self.from_input => match stream(file) {
-                None => CommandAnalysis::program().touches(FileAccess::Read, file),
+            Some(file) if !self.from_input => match parse_stream(file) {
+                None => CommandAnalysis::opaque().with_touch(FileAccess::Read, file),
                 Some(ProcessStream::Input) => {
-                    CommandAnalysis::wrapper().runs(NestedExecution::ScriptFromInput)
+                    CommandAnalysis::wrapper().with_run(NestedExecution::ScriptFromInput)
                 }
-                Some(ProcessStream::Other) => CommandAnalysis::wrapper()
-                    .runs(NestedExecution::ScriptFromInput)
-                    .runs(NestedExecution::Unknown("it runs commands that it reads from a stream")),
+                Some(ProcessStream::Other) => {
+                    CommandAnalysis::wrapper().with_run(NestedExecution::ScriptFromInput).with_run(
+                        NestedExecution::Unknown("it runs commands that it reads from a stream"),
+                    )
+                }
             },
-            _ => CommandAnalysis::wrapper().runs(NestedExecution::ScriptFromInput),
+            _ => CommandAnalysis::wrapper().with_run(NestedExecution::ScriptFromInput),
         };
         let study = match self.startup_file {
             Some(file) => study
-                .touches(FileAccess::Read, file)
-                .caution("it first runs a file whose commands are not seen"),
+                .with_touch(FileAccess::Read, file)
+                .with_caution("it first runs a file whose commands are not seen"),
             None => study,
         };
-        study.guess_if(self.guess)
+        study.mark_guess_if(self.guess)
     }
 }
 
@@ -167,8 +173,8 @@ pub(super) enum ProcessStream {
 
 /// The stream behind a path, however it is spelled: `/dev/stdin`, `/proc/self/fd/0`, `/dev/fd/63`.
 /// A path that is relative counts from the root, which can only be too strict.
-pub(super) fn stream(path: &ShellArg) -> Option<ProcessStream> {
-    let settled = crate::path::lexical(Path::new(path.as_known()?));
+pub(super) fn parse_stream(path: &ShellArg) -> Option<ProcessStream> {
+    let settled = crate::path::normalize_lexically(Path::new(path.as_known()?));
     let parts: Vec<&str> = settled.iter().skip(1).filter_map(|part| part.to_str()).collect();
     Some(match parts.as_slice() {
         ["dev", "stdin"] | ["dev", "fd", "0"] | ["proc", _, "fd", "0"] => ProcessStream::Input,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::analysis_text::{argument, check};
+use super::analysis_text::{check, parse_argument};
 use super::*;
 
 /// Words that mean something to one table or another.
@@ -114,8 +114,8 @@ proptest! {
         words in proptest::collection::vec(proptest::sample::select(WORDS), 0..8),
     ) {
         let argv: Vec<ShellArg> =
-            std::iter::once(program).chain(words).map(argument).collect();
-        study(&argv);
+            std::iter::once(program).chain(words).map(parse_argument).collect();
+        analyze(&argv);
     }
 
     #[test]
@@ -123,15 +123,15 @@ proptest! {
         wrapper in proptest::sample::select(WRAPPERS),
         words in proptest::collection::vec(proptest::sample::select(&["a", "-r", "-c", "b"]), 0..4),
     ) {
-        let mut line: Vec<ShellArg> = wrapper.split_whitespace().map(argument).collect();
-        let inner: Vec<ShellArg> = std::iter::once("rm").chain(words).map(argument).collect();
+        let mut line: Vec<ShellArg> = wrapper.split_whitespace().map(parse_argument).collect();
+        let inner: Vec<ShellArg> = std::iter::once("rm").chain(words).map(parse_argument).collect();
         line.extend(inner.iter().cloned());
-        let found = study(&line);
+        let found = analyze(&line);
         let seen = found.runs.iter().any(
             |run| matches!(run, NestedExecution::Command { argv, .. } if argv.starts_with(&inner)),
         );
         prop_assert!(seen, "{found:?}");
-        prop_assert!(matches!(found.nature, CommandClass::Wrapper | CommandClass::Program));
+        prop_assert!(matches!(found.nature, CommandClass::Wrapper | CommandClass::Opaque));
     }
 }
 

@@ -10,10 +10,10 @@ mod sandboxes;
 mod supervisors;
 mod wrapper_table;
 
-pub(super) use batch_runners::filled;
+pub(super) use batch_runners::fill_placeholder;
 
 use super::getopt::{GetoptSpec, OptionTerminator};
-use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, from, word};
+use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text};
 use crate::shell::ShellArg;
 
 /// A program of the form `name [options] [words] command [arguments]`.
@@ -41,36 +41,36 @@ const ROW: WrapperRow = WrapperRow {
     acts_on: &[],
 };
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let mut rows = wrapper_table::ROWS.iter().chain(supervisors::ROWS);
     if let Some(row) = rows.find(|row| row.name == name) {
-        return Some(row.study(args));
+        return Some(row.analyze(args));
     }
     Some(match name {
-        "env" => env::study(args),
-        "xargs" => batch_runners::xargs(args),
-        "parallel" | "sem" => batch_runners::parallel(args),
-        "busybox" | "toybox" => busybox(args),
-        "watch" => watch(args),
-        "flock" => flock(args),
-        "script" => script(args),
-        "strace" => strace(args),
-        "gdb" | "lldb" | "rr" => debugger(args),
-        "perf" => perf(args),
-        "sg" | "newgrp" => group(args),
-        "arch" => arch(args),
-        "setarch" | "linux32" | "linux64" => setarch(name, args),
-        "entr" => entr(args),
-        "watchexec" => watchexec(args),
-        _ => return sandboxes::study(name, args).or_else(|| dev_wrappers::study(name, args)),
+        "env" => env::analyze(args),
+        "xargs" => batch_runners::analyze_xargs(args),
+        "parallel" | "sem" => batch_runners::analyze_parallel(args),
+        "busybox" | "toybox" => analyze_busybox(args),
+        "watch" => analyze_watch(args),
+        "flock" => analyze_flock(args),
+        "script" => analyze_script(args),
+        "strace" => analyze_strace(args),
+        "gdb" | "lldb" | "rr" => analyze_debugger(args),
+        "perf" => analyze_perf(args),
+        "sg" | "newgrp" => analyze_sg(args),
+        "arch" => analyze_arch(args),
+        "setarch" | "linux32" | "linux64" => analyze_setarch(name, args),
+        "entr" => analyze_entr(args),
+        "watchexec" => analyze_watchexec(args),
+        _ => return sandboxes::analyze(name, args).or_else(|| dev_wrappers::analyze(name, args)),
     })
 }
 
 impl WrapperRow {
-    fn study(&self, args: &[ShellArg]) -> CommandAnalysis {
-        let options = self.table.read(args, OptionTerminator::AtOperand);
+    fn analyze(&self, args: &[ShellArg]) -> CommandAnalysis {
+        let options = self.table.parse(args, OptionTerminator::AtOperand);
         if options.has(self.acts_on) {
-            return CommandAnalysis::program();
+            return CommandAnalysis::opaque();
         }
         let (skipped, argv) = options.operands.split_at(self.skips.min(options.operands.len()));
         // `timeout $t rm x`: unquoted, `$t` may bring words of its own.
@@ -81,101 +81,101 @@ impl WrapperRow {
             (nature, _) => nature,
         };
         let written: Vec<ShellArg> = options.values(self.writes).cloned().collect();
-        CommandAnalysis::of(nature)
-            .runs_argv(argv)
-            .touches_all(FileAccess::Write, &written)
-            .caution_if(!self.caution.is_empty(), self.caution)
-            .guess_if(uncertain)
+        CommandAnalysis::with_class(nature)
+            .with_command(argv)
+            .with_touches(FileAccess::Write, &written)
+            .with_caution_if(!self.caution.is_empty(), self.caution)
+            .mark_guess_if(uncertain)
     }
 }
 
-fn busybox(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_busybox(args: &[ShellArg]) -> CommandAnalysis {
     match args.first() {
         Some(arg) if arg.as_known().is_some_and(|text| text.starts_with('-')) => {
             // `--install` makes links; the rest only tells.
-            if word(Some(arg)).starts_with("--l") {
+            if known_text(Some(arg)).starts_with("--l") {
                 CommandAnalysis::read_only()
             } else {
-                CommandAnalysis::program()
+                CommandAnalysis::opaque()
             }
         }
-        Some(_) => CommandAnalysis::wrapper().runs_argv(args),
+        Some(_) => CommandAnalysis::wrapper().with_command(args),
         None => CommandAnalysis::read_only(),
     }
 }
 
-fn watch(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_watch(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "bcCd::egn:pq:rs:twxf",
         long: "beep color no-color differences:: errexit chgexit interval: precise equexit: \
                no-rerun shotsdir: no-title no-wrap exec follow help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let study = match options.operands.as_slice() {
         [] => CommandAnalysis::read_only(),
-        argv if options.has(&["x", "exec"]) => CommandAnalysis::wrapper().runs_argv(argv),
-        words => CommandAnalysis::wrapper().runs(NestedExecution::script_of(words)),
+        argv if options.has(&["x", "exec"]) => CommandAnalysis::wrapper().with_command(argv),
+        words => CommandAnalysis::wrapper().with_run(NestedExecution::from_script_words(words)),
     };
-    study.guess_if(options.uncertain)
+    study.mark_guess_if(options.uncertain)
 }
 
-fn flock(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_flock(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "sxeonuw:E:FvhV",
         long: "shared exclusive unlock nonblock nb timeout: wait: conflict-exit-code: close \
                no-fork fcntl verbose help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let Some((file, command)) = options.operands.split_first() else {
-        return CommandAnalysis::read_only().guess_if(options.uncertain);
+        return CommandAnalysis::read_only().mark_guess_if(options.uncertain);
     };
-    let is_descriptor = word(Some(file)).bytes().all(|byte| byte.is_ascii_digit());
-    let study = CommandAnalysis::wrapper().guess_if(options.uncertain);
+    let is_descriptor = known_text(Some(file)).bytes().all(|byte| byte.is_ascii_digit());
+    let study = CommandAnalysis::wrapper().mark_guess_if(options.uncertain);
     match command {
         [] if is_descriptor && file.as_known().is_some() => CommandAnalysis::read_only(),
         [flag, text, ..] if matches!(flag.as_known(), Some("-c" | "--command")) => {
-            study.runs(NestedExecution::script(text)).touches(FileAccess::Write, file)
+            study.with_run(NestedExecution::from_script(text)).with_touch(FileAccess::Write, file)
         }
         argv => {
             let open = argv.first().is_some_and(ShellArg::may_be_option);
-            study.runs_argv(argv).touches(FileAccess::Write, file).guess_if(open)
+            study.with_command(argv).with_touch(FileAccess::Write, file).mark_guess_if(open)
         }
     }
 }
 
 /// Records a terminal: `script -c text [file]`, and on other systems `script [file] command`.
-fn script(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_script(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "aB:c:eE:fFkI:m:o:O:pqrt::T:hVd",
         long: "append log-io: command: return echo: flush force log-in: logging-format: \
                output-limit: log-out: quiet timing:: log-timing: help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let files = ["B", "I", "O", "T", "log-io", "log-in", "log-out", "log-timing", "timing"];
     let mut written: Vec<ShellArg> = options.values(&files).cloned().collect();
     let operands = options.operands.as_slice();
     written.push(operands.first().cloned().unwrap_or_else(|| ShellArg::known("typescript")));
     let text = options.values(&["c", "command"]).last();
-    let study = match (text, from(operands, 1)) {
-        (Some(text), []) => CommandAnalysis::wrapper().runs(NestedExecution::script(text)),
+    let study = match (text, args_from(operands, 1)) {
+        (Some(text), []) => CommandAnalysis::wrapper().with_run(NestedExecution::from_script(text)),
         (Some(text), argv) => CommandAnalysis::wrapper()
-            .runs(NestedExecution::script(text))
-            .runs_argv(argv)
-            .guess_if(true),
-        (None, []) => CommandAnalysis::wrapper().runs(NestedExecution::ScriptFromInput),
+            .with_run(NestedExecution::from_script(text))
+            .with_command(argv)
+            .mark_guess_if(true),
+        (None, []) => CommandAnalysis::wrapper().with_run(NestedExecution::ScriptFromInput),
         (None, argv) => {
-            let argv = if word(argv.first()) == "--" { from(argv, 1) } else { argv };
+            let argv = if known_text(argv.first()) == "--" { args_from(argv, 1) } else { argv };
             // GNU reads options behind the file too.
             let open = argv.first().is_some_and(ShellArg::may_be_option);
-            CommandAnalysis::wrapper().runs_argv(argv).guess_if(open)
+            CommandAnalysis::wrapper().with_command(argv).mark_guess_if(open)
         }
     };
     study
-        .touches_all(FileAccess::Write, &written)
-        .guess_if(options.uncertain || options.has(&["t"]))
+        .with_touches(FileAccess::Write, &written)
+        .mark_guess_if(options.uncertain || options.has(&["t"]))
 }
 
-fn strace(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_strace(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "a:b:cCdDe:E:fFhiI:kno:O:p:P:qrs:S:tTu:U:vVwxX:yYzZ",
         long: "columns: detach-on: summary-only summary daemonize:: trace: env: follow-forks \
@@ -186,29 +186,29 @@ fn strace(args: &[ShellArg]) -> CommandAnalysis {
                decode-fds:: decode-pids:: successful-only failed-only seccomp-bpf status: \
                abbrev: verbose: raw: signal: read: write: fault: inject: kvm: tips:: help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let mut study =
-        CommandAnalysis::wrapper().runs_argv(&options.operands).guess_if(options.uncertain);
+        CommandAnalysis::wrapper().with_command(&options.operands).mark_guess_if(options.uncertain);
     if options.operands.is_empty() {
-        study = CommandAnalysis::program();
+        study = CommandAnalysis::opaque();
     }
     for output in options.values(&["o", "output"]) {
-        study = match ["|", "!"].iter().find_map(|mark| super::after(output, mark)) {
-            Some(text) => study.runs(NestedExecution::script(&text)),
-            None => study.touches(FileAccess::Write, output),
+        study = match ["|", "!"].iter().find_map(|mark| super::strip_arg_prefix(output, mark)) {
+            Some(text) => study.with_run(NestedExecution::from_script(&text)),
+            None => study.with_touch(FileAccess::Write, output),
         };
     }
     let meddles = options.has(&["p", "attach", "fault", "inject"])
         || options.values(&["e"]).any(|value| {
-            ["fault", "inject"].iter().any(|word| value.certain_start().starts_with(word))
+            ["fault", "inject"].iter().any(|word| value.known_prefix().starts_with(word))
         });
     study
-        .caution_if(meddles, "it changes what another process does")
-        .guess_if(options.has(&["E", "env"]))
+        .with_caution_if(meddles, "it changes what another process does")
+        .mark_guess_if(options.has(&["E", "env"]))
 }
 
 /// Debuggers run a program, and whatever their own commands say.
-fn debugger(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_debugger(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| matches!(arg.as_known(), Some("--args" | "--")));
     let before = args.get(..at.unwrap_or(args.len())).unwrap_or_default();
     let scripted = before.iter().any(|arg| {
@@ -229,50 +229,50 @@ fn debugger(args: &[ShellArg]) -> CommandAnalysis {
                 "--one-line",
             ]
             .iter()
-            .any(|option| arg.certain_start().starts_with(option))
+            .any(|option| arg.known_prefix().starts_with(option))
     });
-    let argv = at.map_or(&[] as &[ShellArg], |at| from(args, at + 1));
-    CommandAnalysis::program()
-        .runs_argv(argv)
-        .caution_if(scripted, "its own commands can run anything")
+    let argv = at.map_or(&[] as &[ShellArg], |at| args_from(args, at + 1));
+    CommandAnalysis::opaque()
+        .with_command(argv)
+        .with_caution_if(scripted, "its own commands can run anything")
 }
 
-fn perf(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_perf(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "e:aA:C:F:c:gG:o:p:t:r:dsvqI:x:nBS",
         long: "event: all-cpus cpu: freq: count: call-graph: output: pid: tid: repeat: detailed \
                sync verbose quiet interval-print: field-separator: no-big-num append delay: \
                per-core per-thread timeout:",
     };
-    let (sub, rest) = (word(args.first()), from(args, 1));
+    let (sub, rest) = (known_text(args.first()), args_from(args, 1));
     match sub {
         "record" | "stat" | "trace" => {
-            let options = table.read(rest, OptionTerminator::AtOperand);
+            let options = table.parse(rest, OptionTerminator::AtOperand);
             let written: Vec<ShellArg> = options.values(&["o", "output"]).cloned().collect();
-            CommandAnalysis::program()
-                .runs_argv(&options.operands)
-                .touches_all(FileAccess::Write, &written)
-                .guess_if(options.uncertain)
+            CommandAnalysis::opaque()
+                .with_command(&options.operands)
+                .with_touches(FileAccess::Write, &written)
+                .mark_guess_if(options.uncertain)
         }
-        _ => CommandAnalysis::program(),
+        _ => CommandAnalysis::opaque(),
     }
 }
 
-/// `sg group [-c] text`.
-fn group(args: &[ShellArg]) -> CommandAnalysis {
+/// `sg analyze_sg [-c] text`.
+fn analyze_sg(args: &[ShellArg]) -> CommandAnalysis {
     let words: Vec<ShellArg> = args
         .iter()
         .filter(|arg| !matches!(arg.as_known(), Some("-c" | "-" | "-l")))
         .cloned()
         .collect();
     match words.as_slice() {
-        [_, text, ..] => CommandAnalysis::program().runs(NestedExecution::script(text)),
-        _ => CommandAnalysis::program().runs(NestedExecution::ScriptFromInput),
+        [_, text, ..] => CommandAnalysis::opaque().with_run(NestedExecution::from_script(text)),
+        _ => CommandAnalysis::opaque().with_run(NestedExecution::ScriptFromInput),
     }
 }
 
-/// macOS's `arch -arm64 command`; elsewhere it prints the machine's name.
-fn arch(args: &[ShellArg]) -> CommandAnalysis {
+/// macOS's `analyze_arch -arm64 command`; elsewhere it prints the machine's name.
+fn analyze_arch(args: &[ShellArg]) -> CommandAnalysis {
     let mut at = 0;
     let mut guess = false;
     while let Some(arg) = args.get(at).filter(|arg| arg.may_be_option()) {
@@ -285,44 +285,49 @@ fn arch(args: &[ShellArg]) -> CommandAnalysis {
         }
         at += 1;
     }
-    match from(args, at) {
-        [] => CommandAnalysis::read_only().guess_if(guess),
-        argv => CommandAnalysis::wrapper().runs_argv(argv).guess_if(guess),
+    match args_from(args, at) {
+        [] => CommandAnalysis::read_only().mark_guess_if(guess),
+        argv => CommandAnalysis::wrapper().with_command(argv).mark_guess_if(guess),
     }
 }
 
-fn setarch(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_setarch(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table =
         GetoptSpec { short: "BFILRSTXZv3h", long: "addr-no-randomize uname-2.6 help version" };
     let skips = match args.first() {
         Some(first) if name == "setarch" && !first.may_be_option() => 1,
         _ => 0,
     };
-    WrapperRow { table, ..ROW }.study(from(args, skips))
+    WrapperRow { table, ..ROW }.analyze(args_from(args, skips))
 }
 
-fn entr(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {
     let options =
-        GetoptSpec { short: "acdnprsxz", long: "" }.read(args, OptionTerminator::AtOperand);
-    let study = CommandAnalysis::wrapper().guess_if(options.uncertain);
+        GetoptSpec { short: "acdnprsxz", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let study = CommandAnalysis::wrapper().mark_guess_if(options.uncertain);
     if options.has(&["s"]) {
         return match options.operands.first() {
-            Some(text) => study.runs(NestedExecution::script(text)),
+            Some(text) => study.with_run(NestedExecution::from_script(text)),
             None => study,
         };
     }
     // `/_` stands for the file that changed.
-    let argv: Vec<ShellArg> = options
-        .operands
-        .iter()
-        .map(
-            |arg| if arg.as_known() == Some("/_") { super::unknown("", "/_") } else { arg.clone() },
-        )
-        .collect();
-    study.runs_argv(&argv)
+    let argv: Vec<ShellArg> =
+        options
+            .operands
+            .iter()
+            .map(|arg| {
+                if arg.as_known() == Some("/_") {
+                    super::unknown_arg("", "/_")
+                } else {
+                    arg.clone()
+                }
+            })
+            .collect();
+    study.with_command(&argv)
 }
 
-fn watchexec(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_watchexec(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "cd:e:f:i:I:j:nNo:prs:vw:W:F:E:q1",
         long: "clear:: debounce: exts: filter: ignore: no-vcs-ignore postpone restart signal: \
@@ -330,17 +335,17 @@ fn watchexec(args: &[ShellArg]) -> CommandAnalysis {
                no-project-ignore no-default-ignore no-global-ignore notify quiet timings \
                env: workdir: wrap-process: help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
-    let shell = options.values(&["shell"]).last().map(|shell| word(Some(shell)));
+    let options = table.parse(args, OptionTerminator::AtOperand);
+    let shell = options.values(&["shell"]).last().map(|shell| known_text(Some(shell)));
     let guess = options.uncertain || options.has(&["E", "env"]);
-    let study = CommandAnalysis::wrapper().guess_if(guess);
+    let study = CommandAnalysis::wrapper().mark_guess_if(guess);
     let plain = options.has(&["n"]) || shell == Some("none");
     if options.operands.is_empty() {
-        CommandAnalysis::program()
+        CommandAnalysis::opaque()
     } else if plain {
-        study.runs_argv(&options.operands)
+        study.with_command(&options.operands)
     } else {
-        study.runs(NestedExecution::script_of(&options.operands))
+        study.with_run(NestedExecution::from_script_words(&options.operands))
     }
 }
 

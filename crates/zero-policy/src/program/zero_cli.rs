@@ -1,14 +1,14 @@
 //! zero itself. Called from within a session it could change what the session may do, or call a
 //! tool that nobody judges as part of it, so only what looks is left alone.
 
-use super::{CommandAnalysis, FileAccess, from, word};
+use super::{CommandAnalysis, FileAccess, args_from, known_text};
 use crate::shell::ShellArg;
 
-const CHANGES: &str = "changes what zero allows";
-const CALLS: &str = "calls a tool of zero's outside of this session";
+const CHANGES_PERMISSIONS: &str = "changes what zero allows";
+const CALLS_TOOL: &str = "calls a tool of zero's outside of this session";
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    // `zero-0.1.2` and `zero-x86_64` are the same.
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    // `analyze_zero-0.1.2` and `analyze_zero-x86_64` are the same.
     let is_version = |rest: &str| {
         rest.starts_with("-x86_64")
             || rest.starts_with("-aarch64")
@@ -18,19 +18,19 @@ pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
                 .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
     let rest = name.strip_prefix("zero")?;
-    (rest.is_empty() || is_version(rest)).then(|| zero(args))
+    (rest.is_empty() || is_version(rest)).then(|| analyze_zero(args))
 }
 
-fn zero(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
     let Some(first) = args.first() else { return CommandAnalysis::read_only() };
-    let rest = from(args, 1);
-    let looks = |study: CommandAnalysis| read(study, rest);
+    let rest = args_from(args, 1);
+    let looks = |study: CommandAnalysis| add_option_files(study, rest);
     let asks_help = matches!(args.last().and_then(ShellArg::as_known), Some("--help" | "-h"));
     let plain = |arg: &ShellArg| arg.as_known().is_some_and(|text| text != "--");
     if asks_help && args.iter().all(plain) {
         return CommandAnalysis::read_only();
     }
-    match (word(Some(first)), word(rest.first())) {
+    match (known_text(Some(first)), known_text(rest.first())) {
         ("--version" | "-V" | "--help" | "-h" | "help" | "man" | "completions", _) => {
             CommandAnalysis::read_only()
         }
@@ -41,41 +41,47 @@ fn zero(args: &[ShellArg]) -> CommandAnalysis {
         ("memory", "list" | "show" | "search") => looks(CommandAnalysis::read_only()),
         ("policy", "check" | "explain" | "simulate") => looks(CommandAnalysis::read_only()),
         ("policy", "test") => {
-            let files = from(rest, 1).iter().filter(|arg| !arg.certain_start().starts_with('-'));
+            let files =
+                args_from(rest, 1).iter().filter(|arg| !arg.known_prefix().starts_with('-'));
             looks(files.fold(CommandAnalysis::read_only(), |study, file| {
-                study.touches(FileAccess::Read, file)
+                study.with_touch(FileAccess::Read, file)
             }))
         }
-        ("trust", _) if rest.len() == 1 && word(rest.first()) == "--list" => {
+        ("trust", _) if rest.len() == 1 && known_text(rest.first()) == "--list" => {
             CommandAnalysis::read_only()
         }
-        ("tools", _) => CommandAnalysis::program().critical(CALLS),
+        ("tools", _) => CommandAnalysis::opaque().mark_critical(CALLS_TOOL),
         // `conformance` and what a later version may bring are like any program.
         ("audit" | "policy", _) if rest.first().is_none_or(|arg| arg.as_known().is_some()) => {
-            CommandAnalysis::program()
+            CommandAnalysis::opaque()
         }
-        (known, _) if first.as_known().is_some() && !acts(known) => CommandAnalysis::program(),
-        _ => CommandAnalysis::program().critical(CHANGES),
+        (known, _) if first.as_known().is_some() && !may_be_acting_command(known) => {
+            CommandAnalysis::opaque()
+        }
+        _ => CommandAnalysis::opaque().mark_critical(CHANGES_PERMISSIONS),
     }
 }
 
 /// Whether a word is a command that acts, or the beginning of one.
-fn acts(word: &str) -> bool {
-    const ACTING: &[&str] =
+fn may_be_acting_command(word: &str) -> bool {
+    const ACTING_COMMANDS: &[&str] =
         &["trust", "config", "tools", "undo", "memory", "mcp", "run", "sessions", "gateway", "acp"];
-    ACTING.iter().any(|command| command.starts_with(word))
+    ACTING_COMMANDS.iter().any(|command| command.starts_with(word))
 }
 
 /// Adds the files and folders that options name.
-fn read(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
-    const FILES: &[&str] = &["--settings", "--workspace", "--batch"];
+fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    const FILE_OPTIONS: &[&str] = &["--settings", "--workspace", "--batch"];
     let mut study = study;
     for (at, arg) in args.iter().enumerate() {
-        let attached = FILES.iter().find_map(|name| super::after(arg, &format!("{name}=")));
-        let apart =
-            arg.as_known().filter(|name| FILES.contains(name)).and_then(|_| args.get(at + 1));
+        let attached =
+            FILE_OPTIONS.iter().find_map(|name| super::strip_arg_prefix(arg, &format!("{name}=")));
+        let apart = arg
+            .as_known()
+            .filter(|name| FILE_OPTIONS.contains(name))
+            .and_then(|_| args.get(at + 1));
         if let Some(file) = attached.as_ref().or(apart) {
-            study = study.touches(FileAccess::Read, file);
+            study = study.with_touch(FileAccess::Read, file);
         }
     }
     study

@@ -34,7 +34,7 @@ impl NameTable {
     }
 
     /// The reason of an entry that the names start with.
-    pub(super) fn at_start(&self, names: &[Cow<'_, str>]) -> Option<&'static str> {
+    pub(super) fn find_at_start(&self, names: &[Cow<'_, str>]) -> Option<&'static str> {
         let (first, names) = names.split_first()?;
         let fits = |entry: &&NameEntry| {
             entry.rest.len() <= names.len() && entry.rest.iter().zip(names).all(|(a, b)| a == b)
@@ -43,14 +43,14 @@ impl NameTable {
     }
 
     /// The reason of an entry that is anywhere among the names.
-    pub(super) fn within(&self, names: &[Cow<'_, str>]) -> Option<&'static str> {
-        (0..names.len()).find_map(|at| self.at_start(names.get(at..)?))
+    pub(super) fn find_within(&self, names: &[Cow<'_, str>]) -> Option<&'static str> {
+        (0..names.len()).find_map(|at| self.find_at_start(names.get(at..)?))
     }
 
     /// Whether the names end with a folder in which an entry lies: `.github` for
     /// `.github/workflows`. Only folders that are for settings: many a `library` is not the one
     /// that has `launchagents` in it.
-    pub(super) fn lies_beneath(&self, names: &[Cow<'_, str>]) -> bool {
+    pub(super) fn is_parent_of_entry(&self, names: &[Cow<'_, str>]) -> bool {
         names.iter().enumerate().any(|(at, first)| {
             let inner = names.get(at + 1..).unwrap_or_default();
             let beneath = |entry: &NameEntry| {
@@ -61,7 +61,7 @@ impl NameTable {
     }
 
     fn entries(&self, first: &str) -> &[NameEntry] {
-        self.by_first.get_or_init(|| self.arranged()).get(first).map_or(&[], Vec::as_slice)
+        self.by_first.get_or_init(|| self.build_index()).get(first).map_or(&[], Vec::as_slice)
     }
 
     /// Every name as it is usually written, with its reason.
@@ -73,7 +73,7 @@ impl NameTable {
         self.rows.iter().flat_map(named)
     }
 
-    fn arranged(&self) -> HashMap<String, Vec<NameEntry>> {
+    fn build_index(&self) -> HashMap<String, Vec<NameEntry>> {
         let mut by_first: HashMap<String, Vec<NameEntry>> = HashMap::new();
         for ProtectedName { name, why } in self.names() {
             let mut parts = name.split('/').map(str::to_ascii_lowercase);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn places() -> ProtectedPaths {
+fn test_paths() -> ProtectedPaths {
     ProtectedPaths::new(
         &["/home/me/w".into(), "/srv/project/w".into()],
         Some(Path::new("/home/me")),
@@ -13,13 +13,13 @@ fn places() -> ProtectedPaths {
 
 #[track_caller]
 fn check(path: &str, expected: bool) {
-    let why = protected(Path::new(path), &places());
+    let why = protected_reason(Path::new(path), &test_paths());
     assert_eq!(why.is_some(), expected, "{path}: {why:?}");
 }
 
 #[track_caller]
 fn check_sensitive(path: &str, expected: bool) {
-    let why = sensitive(Path::new(path), &places());
+    let why = sensitive_reason(Path::new(path), &test_paths());
     assert_eq!(why.is_some(), expected, "{path}: {why:?}");
 }
 

@@ -41,7 +41,7 @@ impl CommandPattern {
         if body.contains(":*") {
             return Err(RuleError::PrefixNotAtEnd(text.to_owned()));
         }
-        let words = words(body);
+        let words = split_words(body);
         if words.is_empty() {
             return Err(RuleError::EmptyPattern { tool: "Bash".to_owned() });
         }
@@ -99,8 +99,8 @@ impl PatternWord {
 }
 
 /// The words of a rule, as a shell would see them; taken as they stand where quotes do not match.
-fn words(text: &str) -> Vec<PatternWord> {
-    unquoted_words(text).unwrap_or_else(|| {
+fn split_words(text: &str) -> Vec<PatternWord> {
+    split_unquoted_words(text).unwrap_or_else(|| {
         let as_written = |word: &str| {
             let mut pieces = PatternWord::default();
             word.chars().for_each(|letter| pieces.push_wild(letter));
@@ -110,7 +110,7 @@ fn words(text: &str) -> Vec<PatternWord> {
     })
 }
 
-fn unquoted_words(text: &str) -> Option<Vec<PatternWord>> {
+fn split_unquoted_words(text: &str) -> Option<Vec<PatternWord>> {
     let mut words = Vec::new();
     let mut word: Option<PatternWord> = None;
     let mut quote: Option<char> = None;

@@ -30,7 +30,7 @@ impl DomainPattern {
         if !domain.contains('*') {
             let host = domain
                 .parse()
-                .map(|address| Ok(HostName::address(IpAddr::V6(address))))
+                .map(|address| Ok(HostName::from_address(IpAddr::V6(address))))
                 .unwrap_or_else(|_| HostName::from_host(domain))
                 .map_err(|_| wrong())?;
             return Ok(match host.ip() {
@@ -52,7 +52,7 @@ impl DomainPattern {
     }
 
     /// Whether a host fits. An address fits only where it is named: `*` stands for names.
-    pub(crate) fn names(&self, host: &HostName) -> bool {
+    pub(crate) fn matches_host(&self, host: &HostName) -> bool {
         match (self, host.name()) {
             (Self::Address(address), _) => host.ip() == Some(*address),
             (_, None) => false,
@@ -61,7 +61,7 @@ impl DomainPattern {
             (Self::Beneath(parent), Some(name)) => {
                 name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
             }
-            (Self::Labels(labels), Some(name)) => labels_match(labels, name),
+            (Self::Labels(labels), Some(name)) => match_labels(labels, name),
         }
     }
 
@@ -71,7 +71,7 @@ impl DomainPattern {
 }
 
 /// Whether a name fits [`DomainPattern::Labels`].
-pub(crate) fn labels_match(pattern: &[String], name: &str) -> bool {
+pub(crate) fn match_labels(pattern: &[String], name: &str) -> bool {
     let labels: Vec<&str> = name.split('.').collect();
     let (first, rest) = match pattern.split_first() {
         // Several labels: the others must fit at the end, and one must be left over.

@@ -28,12 +28,12 @@ impl NameGlob {
                 '*' if tokens.last() == Some(&GlobToken::Any) => {}
                 '*' => tokens.push(GlobToken::Any),
                 '?' => tokens.push(GlobToken::One),
-                '[' => tokens.push(class(&mut letters)?),
+                '[' => tokens.push(parse_class(&mut letters)?),
                 '\\' => {
                     let escaped = letters.next().ok_or("nothing follows its last backslash")?;
-                    tokens.push(GlobToken::Letter(fold(escaped)));
+                    tokens.push(GlobToken::Letter(fold_letter(escaped)));
                 }
-                letter => tokens.push(GlobToken::Letter(fold(letter))),
+                letter => tokens.push(GlobToken::Letter(fold_letter(letter))),
             }
         }
         Ok(Self(tokens))
@@ -50,7 +50,7 @@ impl NameGlob {
         longest.iter().filter_map(letter).collect()
     }
 
-    /// Whether a name fits. It must be folded by [`folded`] before.
+    /// Whether a name fits. It must be folded by [`fold_name`] before.
     pub(crate) fn matches(&self, name: &str) -> bool {
         // Most patterns are `*.rs` and their like, and most names end otherwise.
         if let Some(GlobToken::Letter(last)) = self.0.last()
@@ -71,7 +71,7 @@ impl NameGlob {
                     token += 1;
                     continue;
                 }
-                (Some(wanted), Some(letter)) if wanted.fits(letter) => {
+                (Some(wanted), Some(letter)) if wanted.matches_letter(letter) => {
                     token += 1;
                     rest = after;
                     continue;
@@ -90,7 +90,7 @@ impl NameGlob {
 }
 
 impl GlobToken {
-    fn fits(&self, letter: char) -> bool {
+    fn matches_letter(&self, letter: char) -> bool {
         match self {
             Self::Letter(own) => *own == letter,
             Self::One | Self::Any => true,
@@ -103,14 +103,14 @@ impl GlobToken {
 }
 
 /// A name as patterns compare it on this machine.
-pub(crate) fn folded(name: &str) -> Cow<'_, str> {
+pub(crate) fn fold_name(name: &str) -> Cow<'_, str> {
     match IGNORE_CASE {
-        true => Cow::Owned(name.chars().map(fold).collect()),
+        true => Cow::Owned(name.chars().map(fold_letter).collect()),
         false => Cow::Borrowed(name),
     }
 }
 
-fn fold(letter: char) -> char {
+fn fold_letter(letter: char) -> char {
     let mut lower = letter.to_lowercase();
     match (lower.next(), lower.next()) {
         (Some(lower), None) if IGNORE_CASE => lower,
@@ -118,7 +118,7 @@ fn fold(letter: char) -> char {
     }
 }
 
-fn class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
+fn parse_class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
     const OPEN: &str = "its `[` is never closed";
     let mut ranges = Vec::new();
     let mut ahead = letters.clone();
@@ -149,7 +149,7 @@ fn class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
         if low > high {
             return Err("a range in `[…]` ends before it starts");
         }
-        ranges.push((fold(low), fold(high).max(fold(low))));
+        ranges.push((fold_letter(low), fold_letter(high).max(fold_letter(low))));
     }
 }
 
@@ -160,9 +160,9 @@ mod tests {
     #[track_caller]
     fn check(pattern: &str, name: &str, expected: bool) {
         let glob = NameGlob::parse(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-        assert_eq!(glob.matches(&folded(name)), expected, "{pattern} on {name}");
+        assert_eq!(glob.matches(&fold_name(name)), expected, "{pattern} on {name}");
         if expected {
-            assert!(folded(name).contains(&glob.longest_literal()), "{pattern} on {name}");
+            assert!(fold_name(name).contains(&glob.longest_literal()), "{pattern} on {name}");
         }
     }
 

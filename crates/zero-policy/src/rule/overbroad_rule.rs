@@ -6,7 +6,7 @@ use super::path_pattern::{PatternBase, RulePathPattern};
 use super::rule_target::{RulePattern, RuleTarget};
 
 /// Programs that run whatever their arguments say.
-const RUNNERS: &[&str] = &[
+const RUN_ANYTHING_PROGRAMS: &[&str] = &[
     "ash",
     "awk",
     "bash",
@@ -93,27 +93,29 @@ const RUNNERS: &[&str] = &[
 ];
 
 /// Why an allow rule for this is a danger.
-pub(super) fn of(target: &RuleTarget) -> Option<String> {
+pub(super) fn overbroad_reason(target: &RuleTarget) -> Option<String> {
     let pattern = match target {
         RuleTarget::Everything => {
             return Some("allows every tool, whatever it is asked".to_owned());
         }
         RuleTarget::EveryServer => return Some("allows every tool of every MCP server".to_owned()),
         RuleTarget::Server(_) | RuleTarget::McpTool(_) => return None,
-        RuleTarget::Tool { tool, pattern: None } => return bare(tool).map(str::to_owned),
+        RuleTarget::Tool { tool, pattern: None } => {
+            return bare_tool_reason(tool).map(str::to_owned);
+        }
         RuleTarget::Tool { tool, pattern: Some(pattern) } => (*tool, pattern),
     };
     match pattern {
-        (_, RulePattern::Command(command)) => of_command(command),
-        (tool, RulePattern::Path(path)) => of_path(tool, path).map(str::to_owned),
+        (_, RulePattern::Command(command)) => command_reason(command),
+        (tool, RulePattern::Path(path)) => path_reason(tool, path).map(str::to_owned),
         ("WebFetch", RulePattern::Domain(DomainPattern::Any)) => {
-            bare("WebFetch").map(str::to_owned)
+            bare_tool_reason("WebFetch").map(str::to_owned)
         }
         (_, RulePattern::Domain(_)) => None,
     }
 }
 
-fn bare(tool: &str) -> Option<&'static str> {
+fn bare_tool_reason(tool: &str) -> Option<&'static str> {
     match tool {
         "Bash" => Some("allows every command"),
         "Write" | "Edit" => Some("allows changes to every file"),
@@ -123,7 +125,7 @@ fn bare(tool: &str) -> Option<&'static str> {
     }
 }
 
-fn of_command(command: &CommandPattern) -> Option<String> {
+fn command_reason(command: &CommandPattern) -> Option<String> {
     let (program, is_open) = match command {
         CommandPattern::Exact(_) => return None,
         CommandPattern::Prefix(words) => {
@@ -133,8 +135,8 @@ fn of_command(command: &CommandPattern) -> Option<String> {
         CommandPattern::Glob { words, more } => {
             let (first, rest) = words.split_first()?;
             match (first.literal(), first.pieces.first()?) {
-                (Some(program), _) => (program, is_open(rest, *more)),
-                (None, PatternWordPart::Text(start)) => return of_program_start(start),
+                (Some(program), _) => (program, has_open_arguments(rest, *more)),
+                (None, PatternWordPart::Text(start)) => return program_prefix_reason(start),
                 (None, PatternWordPart::Star) => {
                     return Some("starts with a wildcard, so it allows every program".to_owned());
                 }
@@ -142,17 +144,17 @@ fn of_command(command: &CommandPattern) -> Option<String> {
         }
     };
     let name = program.rsplit('/').next().unwrap_or(&program);
-    (is_open && runs_anything(name)).then(|| allows_every_command(name))
+    (is_open && runs_anything(name)).then(|| every_command_reason(name))
 }
 
 /// Whether a program runs whatever its arguments say; its version does not matter.
 pub(crate) fn runs_anything(name: &str) -> bool {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    RUNNERS.contains(&name) || RUNNERS.contains(&unversioned)
+    RUN_ANYTHING_PROGRAMS.contains(&name) || RUN_ANYTHING_PROGRAMS.contains(&unversioned)
 }
 
 /// Whether nothing but options stands before the first wildcard: `python -c *x`, `sh *`.
-fn is_open(arguments: &[PatternWord], more: bool) -> bool {
+fn has_open_arguments(arguments: &[PatternWord], more: bool) -> bool {
     let decided = arguments.iter().find_map(|word| match (word.literal(), word.pieces.first()) {
         (Some(text), _) if text.starts_with('-') => None,
         (Some(_), _) | (None, None) => Some(false),
@@ -163,17 +165,17 @@ fn is_open(arguments: &[PatternWord], more: bool) -> bool {
 }
 
 /// `py*` fits every program whose name starts so.
-fn of_program_start(start: &str) -> Option<String> {
+fn program_prefix_reason(start: &str) -> Option<String> {
     let unversioned = start.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let fits = |runner: &&&str| runner.starts_with(unversioned) && !unversioned.is_empty();
-    RUNNERS.iter().find(fits).map(|runner| allows_every_command(runner))
+    RUN_ANYTHING_PROGRAMS.iter().find(fits).map(|runner| every_command_reason(runner))
 }
 
-fn allows_every_command(name: &str) -> String {
+fn every_command_reason(name: &str) -> String {
     format!("`{name}` runs whatever its arguments say, so it allows every command")
 }
 
-fn of_path(tool: &str, path: &RulePathPattern) -> Option<&'static str> {
+fn path_reason(tool: &str, path: &RulePathPattern) -> Option<&'static str> {
     let everything = path.parts.iter().all(|part| part == "*" || part == "**");
     match (tool, path.base) {
         ("Read", PatternBase::Machine) if everything => {
@@ -182,12 +184,12 @@ fn of_path(tool: &str, path: &RulePathPattern) -> Option<&'static str> {
         ("Write" | "Edit", PatternBase::Machine | PatternBase::Home | PatternBase::AnyFolder)
             if everything =>
         {
-            bare("Write")
+            bare_tool_reason("Write")
         }
         ("Delete", PatternBase::Machine | PatternBase::Home | PatternBase::AnyFolder)
             if everything =>
         {
-            bare("Delete")
+            bare_tool_reason("Delete")
         }
         _ => None,
     }

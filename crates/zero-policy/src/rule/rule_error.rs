@@ -25,7 +25,7 @@ pub enum RuleError {
         tool: String,
     },
     /// No tool has that name.
-    #[error("there is no tool `{name}`{}", hint(.nearest.as_deref()))]
+    #[error("there is no tool `{name}`{}", format_suggestion(.nearest.as_deref()))]
     UnknownTool {
         /// The name as it is written.
         name: String,
@@ -111,7 +111,7 @@ pub enum RuleError {
     TooLong(usize),
 }
 
-fn hint(nearest: Option<&str>) -> String {
+fn format_suggestion(nearest: Option<&str>) -> String {
     match nearest {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => "; `zero tools` lists them, and an MCP tool is written `server__tool`".to_owned(),

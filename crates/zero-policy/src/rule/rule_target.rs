@@ -6,7 +6,7 @@ use super::path_pattern::RulePathPattern;
 use super::rule_error::RuleError;
 use super::tool_names::{self, PatternSubject};
 
-const LONGEST: usize = 4096;
+const RULE_LENGTH_MAX: usize = 4096;
 
 /// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +36,13 @@ impl RuleTarget {
         if text.is_empty() {
             return Err(RuleError::Empty);
         }
-        if text.len() > LONGEST {
-            return Err(RuleError::TooLong(LONGEST));
+        if text.len() > RULE_LENGTH_MAX {
+            return Err(RuleError::TooLong(RULE_LENGTH_MAX));
         }
         if let Some(invisible) = text.chars().find(|c| is_invisible(*c)) {
             return Err(RuleError::Invisible(invisible));
         }
-        let (name, pattern) = split(text)?;
+        let (name, pattern) = split_rule(text)?;
         if name == "*" {
             return match pattern {
                 None | Some("*") => Ok(Self::Everything),
@@ -51,12 +51,12 @@ impl RuleTarget {
         }
         if name.contains("__") {
             return match pattern {
-                None => Self::mcp(name),
+                None => Self::parse_mcp(name),
                 Some(_) => Err(RuleError::McpPattern(name.to_owned())),
             };
         }
-        let Some((tool, matches)) = tool_names::find(name) else {
-            let (name, nearest) = (name.to_owned(), tool_names::nearest(name));
+        let Some((tool, matches)) = tool_names::find_tool(name) else {
+            let (name, nearest) = (name.to_owned(), tool_names::find_nearest_tool(name));
             return Err(RuleError::UnknownTool { name, nearest });
         };
         let pattern = match pattern.map(str::trim) {
@@ -67,7 +67,7 @@ impl RuleTarget {
         Ok(Self::Tool { tool, pattern })
     }
 
-    fn mcp(name: &str) -> Result<Self, RuleError> {
+    fn parse_mcp(name: &str) -> Result<Self, RuleError> {
         let fits = |part: &str| {
             let letter = |b: u8| b.is_ascii_alphanumeric() || b"_-.".contains(&b);
             !part.is_empty() && part.bytes().all(letter)
@@ -108,7 +108,7 @@ impl RulePattern {
 }
 
 /// Takes `Tool(pattern)` apart.
-fn split(text: &str) -> Result<(&str, Option<&str>), RuleError> {
+fn split_rule(text: &str) -> Result<(&str, Option<&str>), RuleError> {
     let unbalanced = || RuleError::Parentheses(text.to_owned());
     let Some((name, rest)) = text.split_once('(') else {
         return if text.contains(')') { Err(unbalanced()) } else { Ok((text, None)) };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn source() -> RuleSource {
+fn test_source() -> RuleSource {
     RuleSource {
         name: "~/.config/zero/settings.json".into(),
         line: Some(12),
@@ -10,18 +10,18 @@ fn source() -> RuleSource {
     }
 }
 
-fn allow(text: &str) -> Result<PolicyRule, RuleError> {
-    PolicyRule::parse(text, Verdict::Allow, source())
+fn parse_allow(text: &str) -> Result<PolicyRule, RuleError> {
+    PolicyRule::parse(text, Verdict::Allow, test_source())
 }
 
 #[track_caller]
-fn rule(text: &str) -> PolicyRule {
-    allow(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+fn parse_rule(text: &str) -> PolicyRule {
+    parse_allow(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[track_caller]
 fn check_error(text: &str, expected: &str) {
-    match allow(text) {
+    match parse_allow(text) {
         Ok(rule) => panic!("{text} was read as {:?}", rule.target),
         Err(error) => assert!(error.to_string().contains(expected), "{text}: {error}"),
     }
@@ -29,7 +29,7 @@ fn check_error(text: &str, expected: &str) {
 
 #[track_caller]
 fn check_same(text: &str, same_as: &str) {
-    assert_eq!(rule(text).target, rule(same_as).target, "{text} and {same_as}");
+    assert_eq!(parse_rule(text).target, parse_rule(same_as).target, "{text} and {same_as}");
 }
 
 #[test]
@@ -150,22 +150,22 @@ fn one_meaning_has_several_spellings() {
     check_same("WebFetch(domain:::1)", "WebFetch(domain:[::1])");
     check_same("Read(./a)", "Read(/a)");
     check_same("Read(a/**/**)", "Read(a/**)");
-    rule("Bash(echo \\(x)");
-    rule("Bash(echo (x))");
-    rule("Bash(echo \"it's)");
-    rule("Bash(find . -exec ls {} \\;)");
-    rule("Bash(echo '>')");
-    rule("Read(\\{a,b})");
-    rule("Read({a}, b)");
-    rule("Read(a[{]b)");
+    parse_rule("Bash(echo \\(x)");
+    parse_rule("Bash(echo (x))");
+    parse_rule("Bash(echo \"it's)");
+    parse_rule("Bash(find . -exec ls {} \\;)");
+    parse_rule("Bash(echo '>')");
+    parse_rule("Read(\\{a,b})");
+    parse_rule("Read({a}, b)");
+    parse_rule("Read(a[{]b)");
 }
 
 #[test]
 fn a_source_is_shown_as_an_editor_opens_it() {
-    assert_eq!(source().to_string(), "~/.config/zero/settings.json:12");
+    assert_eq!(test_source().to_string(), "~/.config/zero/settings.json:12");
     let flag = RuleSource { name: "--allow".into(), line: None, owner: RuleOwner::Person };
     assert_eq!(flag.to_string(), "--allow");
-    assert_eq!(rule(" Bash(git:*) ").to_string(), "Bash(git:*)");
+    assert_eq!(parse_rule(" Bash(git:*) ").to_string(), "Bash(git:*)");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn only_a_pattern_without_a_wildcard_is_exact() {
         "WebFetch(domain:x.com)",
         "WebFetch(domain:127.0.0.1)",
     ] {
-        assert!(rule(exact).is_exact(), "{exact}");
+        assert!(parse_rule(exact).is_exact(), "{exact}");
     }
     for loose in [
         "*",
@@ -198,7 +198,7 @@ fn only_a_pattern_without_a_wildcard_is_exact() {
         "WebFetch(domain:*)",
         "github__issue",
     ] {
-        assert!(!rule(loose).is_exact(), "{loose}");
+        assert!(!parse_rule(loose).is_exact(), "{loose}");
     }
 }
 
@@ -241,7 +241,7 @@ fn rules_that_allow_nearly_anything_are_told() {
         "WebFetch",
         "WebFetch(domain:*)",
     ] {
-        assert!(rule(dangerous).danger().is_some(), "{dangerous}");
+        assert!(parse_rule(dangerous).overbroad_reason().is_some(), "{dangerous}");
     }
     for fine in [
         "Bash(git:*)",
@@ -263,17 +263,17 @@ fn rules_that_allow_nearly_anything_are_told() {
         "WebFetch(domain:*.github.com)",
         "WebSearch",
     ] {
-        assert_eq!(rule(fine).danger(), None, "{fine}");
+        assert_eq!(parse_rule(fine).overbroad_reason(), None, "{fine}");
     }
-    let deny = PolicyRule::parse("*", Verdict::Deny, source()).unwrap();
-    assert_eq!(deny.danger(), None);
+    let deny = PolicyRule::parse("*", Verdict::Deny, test_source()).unwrap();
+    assert_eq!(deny.overbroad_reason(), None);
 }
 
 #[test]
 fn a_rule_says_where_its_files_start_when_that_is_outside() {
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
-        let start = rule(text).path_start(Some(Path::new("/home/me")));
+        let start = parse_rule(text).path_start(Some(Path::new("/home/me")));
         assert_eq!(start.as_deref(), expected.map(Path::new), "{text}");
     }
     check("Read(//etc/secret)", Some("/etc/secret"));

@@ -63,30 +63,30 @@ const OTHER_NAMES: &[(&str, &str)] = &[
 
 /// The tool that a name means, whichever platform the name comes from.
 pub fn canonical_tool(name: &str) -> Option<&'static str> {
-    find(name).map(|(tool, _)| tool)
+    find_tool(name).map(|(tool, _)| tool)
 }
 
-pub(super) fn find(name: &str) -> Option<(&'static str, PatternSubject)> {
-    let folded = fold(name);
+pub(super) fn find_tool(name: &str) -> Option<(&'static str, PatternSubject)> {
+    let folded = fold_tool_name(name);
     let same = |tool: &str| tool.eq_ignore_ascii_case(&folded);
     let tool = OTHER_NAMES.iter().find(|(other, _)| *other == folded).map(|(_, tool)| *tool);
     TOOLS.iter().find(|(known, _)| tool.map_or_else(|| same(known), |tool| tool == *known)).copied()
 }
 
 /// The tool whose name is nearest, if it is near.
-pub(super) fn nearest(name: &str) -> Option<String> {
-    const NEAR: f64 = 0.75;
-    let folded = fold(name);
+pub(super) fn find_nearest_tool(name: &str) -> Option<String> {
+    const SIMILARITY_MIN: f64 = 0.75;
+    let folded = fold_tool_name(name);
     let known = TOOLS.iter().map(|(tool, _)| (tool.to_ascii_lowercase(), *tool));
     let others = OTHER_NAMES.iter().map(|(other, tool)| ((*other).to_owned(), *tool));
     known
         .chain(others)
         .map(|(other, tool)| (strsim::jaro_winkler(&folded, &other), tool))
-        .filter(|(near, _)| *near >= NEAR)
+        .filter(|(near, _)| *near >= SIMILARITY_MIN)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, tool)| tool.to_owned())
 }
 
-fn fold(name: &str) -> String {
+fn fold_tool_name(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-')).collect::<String>().to_ascii_lowercase()
 }

@@ -8,7 +8,7 @@ mod glob_index;
 mod loose_index;
 mod strict_index;
 
-use super::{CommandWords, first};
+use super::{CommandWords, earlier_rule};
 use crate::Verdict;
 use crate::rule::CommandPattern;
 
@@ -59,16 +59,16 @@ impl CommandRuleIndex {
                 rules.add_prefix(words, place)
             }
             (CommandPattern::Glob { words, more }, WordIndex::Strict(_)) => {
-                self.globs.add(words, *more, glob_index::SpaceHandling::OfWordsDiffer, place);
+                self.globs.add(words, *more, glob_index::SpaceHandling::Distinct, place);
             }
             (CommandPattern::Glob { words, more }, WordIndex::Loose(_)) => {
-                self.globs.add(words, *more, glob_index::SpaceHandling::AreAlike, place);
+                self.globs.add(words, *more, glob_index::SpaceHandling::Alike, place);
             }
         }
     }
 
-    pub(super) fn finish(&mut self) {
-        self.globs.finish();
+    pub(super) fn build(&mut self) {
+        self.globs.build();
     }
 
     pub(super) fn find(&self, command: &CommandWords<'_>) -> Option<usize> {
@@ -77,11 +77,11 @@ impl CommandRuleIndex {
         match &self.words {
             WordIndex::Strict(rules) => {
                 let by_words = rules.find(program, arguments);
-                first(by_words, self.globs.find_strictly(program, arguments))
+                earlier_rule(by_words, self.globs.find_strictly(program, arguments))
             }
             WordIndex::Loose(rules) => {
                 let by_words = program.and_then(|program| rules.find(program, arguments));
-                first(by_words, self.globs.find_loosely(program, arguments))
+                earlier_rule(by_words, self.globs.find_loosely(program, arguments))
             }
         }
     }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use super::{first, keep_first};
+use super::{earlier_rule, set_if_empty};
 use crate::host::HostName;
-use crate::rule::{DomainPattern, labels_match};
+use crate::rule::{DomainPattern, match_labels};
 
 #[derive(Debug, Default)]
 pub(super) struct HostRuleIndex {
@@ -19,7 +19,7 @@ pub(super) struct HostRuleIndex {
 impl HostRuleIndex {
     pub(super) fn add(&mut self, domain: &DomainPattern, place: usize) {
         match domain {
-            DomainPattern::Any => keep_first(&mut self.any, place),
+            DomainPattern::Any => set_if_empty(&mut self.any, place),
             DomainPattern::Name(name) => {
                 self.names.entry(name.clone()).or_insert(place);
             }
@@ -34,7 +34,7 @@ impl HostRuleIndex {
     }
 
     pub(super) fn find(&self, host: &HostName) -> Option<usize> {
-        first(self.any, self.find_named(host))
+        earlier_rule(self.any, self.find_named(host))
     }
 
     /// The same, without what is said of every host.
@@ -47,7 +47,7 @@ impl HostRuleIndex {
         let beneath = parents.filter_map(|parent| self.beneath.get(parent).copied()).min();
         let by_name = self.names.get(name).copied();
         let by_labels =
-            self.labels.iter().find(|(labels, _)| labels_match(labels, name)).map(|(_, at)| *at);
-        first(by_name, first(beneath, by_labels))
+            self.labels.iter().find(|(labels, _)| match_labels(labels, name)).map(|(_, at)| *at);
+        earlier_rule(by_name, earlier_rule(beneath, by_labels))
     }
 }

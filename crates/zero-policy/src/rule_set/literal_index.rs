@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aho_corasick::AhoCorasick;
 
-const FEW: usize = 8;
+const FEW_PATTERNS: usize = 8;
 
 /// Patterns by a text that each needs. They are numbered in the order they were given.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl LiteralIndex {
             }
         }
         // A handful is tried faster than it is searched for.
-        literals.finder = (count > FEW).then(|| AhoCorasick::new(&texts).ok()).flatten();
+        literals.finder = (count > FEW_PATTERNS).then(|| AhoCorasick::new(&texts).ok()).flatten();
         if literals.finder.is_none() {
             literals.always = (0..count).collect();
         }

@@ -29,7 +29,7 @@ const SINGLE_DASH_WORDS: &[&str] = &[
 ];
 
 /// Programs for which `-r`, `-R` and `--recursive`, `-f` and `--force` are one each.
-const PAIRED: &[&str] = &["chgrp", "chmod", "chown", "cp", "rm"];
+const PAIRED_OPTION_PROGRAMS: &[&str] = &["chgrp", "chmod", "chown", "cp", "rm"];
 
 /// The arguments of a command.
 #[derive(Debug, Default)]
@@ -79,28 +79,30 @@ struct LongOption {
 
 impl LooseCommandLine {
     /// Reads the arguments of a program, given by its bare name.
-    pub(super) fn read(program: &str, arguments: &[ShellArg]) -> Self {
+    pub(super) fn parse(program: &str, arguments: &[ShellArg]) -> Self {
         let mut line = Self::default();
         let is = |name: &str| arguments.iter().any(|word| word.as_known() == Some(name));
         let pushes = program == "git" && is("push");
-        line.given.pairs = PAIRED.contains(&program) || pushes || (program == "git" && is("clean"));
+        line.given.pairs = PAIRED_OPTION_PROGRAMS.contains(&program)
+            || pushes
+            || (program == "git" && is("clean"));
         let single_dash_words = SINGLE_DASH_WORDS.contains(&program);
         let mut after_option = false;
         let mut words = arguments.iter().peekable();
         while let Some(word) = words.next() {
-            let start = word.certain_start();
+            let start = word.known_prefix();
             let text = word.as_known();
-            line.given.unknown |= text.is_none() && !may_vanish(word);
+            line.given.unknown |= text.is_none() && !may_expand_to_nothing(word);
             if text == Some("--") {
-                line.operands.extend(words.map(LooseOperand::plain));
+                line.operands.extend(words.map(LooseOperand::from_word));
                 break;
             }
             if !start.starts_with('-') || start == "-" {
                 if pushes && start.starts_with('+') {
                     line.given.letters.insert('f');
                 }
-                let mut operand = LooseOperand::plain(word);
-                if after_option && !may_vanish(word) {
+                let mut operand = LooseOperand::from_word(word);
+                if after_option && !may_expand_to_nothing(word) {
                     operand.skip = OperandSkip::IfValue;
                 }
                 line.operands.push(operand);
@@ -126,16 +128,16 @@ impl LooseCommandLine {
 }
 
 /// Whether a word of a command may turn out to be none.
-fn may_vanish(word: &ShellArg) -> bool {
+fn may_expand_to_nothing(word: &ShellArg) -> bool {
     matches!(word, ShellArg::Unknown { starts_with, .. } if starts_with.is_empty())
 }
 
 impl LooseOperand {
-    fn plain(word: &ShellArg) -> Self {
+    fn from_word(word: &ShellArg) -> Self {
         let text = word.as_known().map(str::to_owned);
         let skip = match word {
             ShellArg::Known(_) => OperandSkip::Never,
-            word if may_vanish(word) => OperandSkip::NoWord,
+            word if may_expand_to_nothing(word) => OperandSkip::NoWord,
             _ => OperandSkip::IfValue,
         };
         Self { text, skip }
@@ -144,7 +146,7 @@ impl LooseOperand {
 
 impl LooseOptions {
     /// As the options of a rule: a long name that is paired with a letter is that letter.
-    pub(super) fn into_rule(mut self) -> Self {
+    pub(super) fn into_rule_options(mut self) -> Self {
         if self.pairs {
             self.longs.retain(|long| paired_letter(&long.name).is_none());
         }
@@ -161,20 +163,23 @@ impl LooseOptions {
     }
 
     /// Whether each option of the rule is here.
-    pub(super) fn includes(&self, rule: &Self) -> bool {
+    pub(super) fn contains_all(&self, rule: &Self) -> bool {
         rule.words.is_subset(&self.words)
             && rule.letters.is_subset(&self.letters)
-            && rule.longs.iter().all(|wanted| self.longs.iter().any(|own| own.fits(wanted)))
+            && rule
+                .longs
+                .iter()
+                .all(|wanted| self.longs.iter().any(|own| own.matches_option(wanted)))
     }
 
     /// Whether the options of the rule are here and no others.
-    pub(super) fn is_just(&self, rule: &Self) -> bool {
+    pub(super) fn has_exactly(&self, rule: &Self) -> bool {
         let expected = |own: &LongOption| {
             let paired = self.pairs && paired_letter(&own.name).is_some();
-            paired || rule.longs.iter().any(|wanted| own.fits(wanted))
+            paired || rule.longs.iter().any(|wanted| own.matches_option(wanted))
         };
         !self.unknown
-            && self.includes(rule)
+            && self.contains_all(rule)
             && self.words.is_subset(&rule.words)
             && self.letters.is_subset(&rule.letters)
             && self.longs.iter().all(expected)
@@ -216,7 +221,7 @@ impl LooseOptions {
 impl LongOption {
     /// Whether this option of a command is what a rule wants: the same name, or one of them
     /// abbreviated.
-    fn fits(&self, wanted: &Self) -> bool {
+    fn matches_option(&self, wanted: &Self) -> bool {
         let abbreviates = self.name == wanted.name
             || (!self.name.is_empty() && wanted.name.starts_with(&self.name))
             // `--force-with-lease` is another option than `--force`, not the long form of it.

@@ -9,10 +9,10 @@ use std::ffi::OsStr;
 use std::path::{Component, Path};
 
 use super::literal_index::LiteralIndex;
-use super::{PatternRoots, first, keep_first};
+use super::{PatternRoots, earlier_rule, set_if_empty};
 use crate::Verdict;
 use crate::program::FileAccess;
-use crate::rule::{NameGlob, PatternBase, RulePathPattern, folded, literal};
+use crate::rule::{NameGlob, PatternBase, RulePathPattern, fold_name, literal};
 
 /// Which touches a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ pub(super) enum PathRuleCoverage<'a> {
 }
 
 impl<'a> PathRuleCoverage<'a> {
-    pub(super) fn of_rule(tool: &'a str) -> Self {
+    pub(super) fn for_rule(tool: &'a str) -> Self {
         match tool {
             "Read" => Self::Reads,
             "Edit" | "Write" => Self::Changes,
@@ -38,7 +38,7 @@ impl<'a> PathRuleCoverage<'a> {
     }
 
     /// What covers a touch.
-    pub(super) fn of(
+    pub(super) fn for_access(
         verdict: Verdict,
         tool: &'a str,
         access: FileAccess,
@@ -51,7 +51,7 @@ impl<'a> PathRuleCoverage<'a> {
         let changed = access == FileAccess::Write || access == FileAccess::Delete && strict;
         let changes = changed.then_some(Self::Changes);
         let removals = (access == FileAccess::Delete).then_some(Self::Removals);
-        let own = Self::of_rule(tool);
+        let own = Self::for_rule(tool);
         let own = (matches!(own, Self::Tool(_)) && tool != "Bash").then_some(own);
         [reads, changes, removals, own].into_iter().flatten()
     }
@@ -91,13 +91,13 @@ impl PathRuleIndex {
         if pattern.beneath && verdict == Verdict::Allow && changes {
             parts.push("*".to_owned());
         }
-        for start in starts(pattern.base, verdict, places) {
+        for start in pattern_starts(pattern.base, verdict, places) {
             tree.add(start.into_iter().chain(parts.iter().cloned()), place);
         }
     }
 
-    pub(super) fn finish(&mut self) {
-        self.trees.values_mut().for_each(PathTree::finish);
+    pub(super) fn build(&mut self) {
+        self.trees.values_mut().for_each(PathTree::build);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -112,32 +112,34 @@ impl PathRuleIndex {
         self.trees.get(&coverage)?.find(path)
     }
 
-    pub(super) fn could_be_named_by<'a>(
+    pub(super) fn find_named_by_glob<'a>(
         &self,
         coverages: impl Iterator<Item = PathRuleCoverage<'a>>,
         pattern: &str,
     ) -> Option<usize> {
         let pattern = ShellGlob::new(pattern);
         let trees = coverages.filter_map(|coverage| self.trees.get(&coverage));
-        trees.filter_map(|tree| tree.could_be_named_by(&pattern)).min()
+        trees.filter_map(|tree| tree.find_named_by_glob(&pattern)).min()
     }
 }
 
 /// Where a pattern starts, as parts of a path from the root of the machine.
-fn starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) -> Vec<Vec<String>> {
-    let roots = || places.roots.iter().filter_map(|root| escaped_parts(root));
+fn pattern_starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) -> Vec<Vec<String>> {
+    let roots = || places.roots.iter().filter_map(|root| escape_components(root));
     let any_folder = || vec!["**".to_owned()];
     match (base, verdict) {
         (PatternBase::Machine, _) => vec![Vec::new()],
         (PatternBase::Workspace, _) | (PatternBase::AnyFolderUnlessAllow, Verdict::Allow) => {
             roots().collect()
         }
-        (PatternBase::Home, _) => match (places.home.as_deref().and_then(escaped_parts), verdict) {
-            (Some(home), _) => vec![home],
-            (None, Verdict::Allow) => Vec::new(),
-            // Nobody knows where home is, so it may be anywhere.
-            (None, _) => vec![any_folder()],
-        },
+        (PatternBase::Home, _) => {
+            match (places.home.as_deref().and_then(escape_components), verdict) {
+                (Some(home), _) => vec![home],
+                (None, Verdict::Allow) => Vec::new(),
+                // Nobody knows where home is, so it may be anywhere.
+                (None, _) => vec![any_folder()],
+            }
+        }
         (PatternBase::AnyFolder, Verdict::Allow) => {
             roots().map(|root| [root, any_folder()].concat()).collect()
         }
@@ -146,11 +148,11 @@ fn starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) -> Vec<Vec
 }
 
 /// The names of a path as patterns that mean just them; `None` if one is not text.
-fn escaped_parts(path: &Path) -> Option<Vec<String>> {
-    names(path).map(|name| name.to_str().map(escape)).collect()
+fn escape_components(path: &Path) -> Option<Vec<String>> {
+    component_names(path).map(|name| name.to_str().map(escape_name)).collect()
 }
 
-fn escape(name: &str) -> String {
+fn escape_name(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for letter in name.chars() {
         if matches!(letter, '*' | '?' | '[' | '\\') {
@@ -162,13 +164,13 @@ fn escape(name: &str) -> String {
 }
 
 /// The names of an absolute path as rules compare them, `.` and `..` taken out.
-pub(super) fn compared_names(path: &Path) -> Vec<Cow<'_, str>> {
+pub(super) fn comparable_names(path: &Path) -> Vec<Cow<'_, str>> {
     let mut names = Vec::with_capacity(path.as_os_str().len() / 8 + 1);
     for component in path.components() {
         match component {
             Component::Normal(name) => names.push(match name.to_str() {
-                Some(name) => folded(name),
-                None => Cow::Owned(folded(&name.to_string_lossy()).into_owned()),
+                Some(name) => fold_name(name),
+                None => Cow::Owned(fold_name(&name.to_string_lossy()).into_owned()),
             }),
             Component::ParentDir => {
                 names.pop();
@@ -179,7 +181,7 @@ pub(super) fn compared_names(path: &Path) -> Vec<Cow<'_, str>> {
     names
 }
 
-fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
+fn component_names(path: &Path) -> impl Iterator<Item = &OsStr> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),
         _ => None,
@@ -229,7 +231,7 @@ impl PathTree {
         let mut whole = Some(Vec::new());
         let mut last = None;
         for part in parts {
-            at = self.child(at, &part);
+            at = self.child_node(at, &part);
             last = literal(&part);
             whole = whole.zip(last.clone()).map(|(mut whole, name)| {
                 whole.push(name);
@@ -237,14 +239,14 @@ impl PathTree {
             });
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            keep_first(&mut node.rule, place);
+            set_if_empty(&mut node.rule, place);
         }
         if let Some(last) = last {
             self.named.push(NamedPattern { last, whole, place });
         }
     }
 
-    fn child(&mut self, at: usize, part: &str) -> usize {
+    fn child_node(&mut self, at: usize, part: &str) -> usize {
         let next = self.nodes.len();
         let Some(node) = self.nodes.get_mut(at) else { return at };
         let stays = part == "**";
@@ -254,7 +256,7 @@ impl PathTree {
         let child = match literal(part) {
             _ if stays => *node.folders.get_or_insert(next),
             _ if part == "*" => *node.any.get_or_insert(next),
-            Some(name) => *node.names.entry(folded(&name).into_owned()).or_insert(next),
+            Some(name) => *node.names.entry(fold_name(&name).into_owned()).or_insert(next),
             None => *node.globs.entry(part.to_owned()).or_insert(next),
         };
         if child == next {
@@ -263,7 +265,7 @@ impl PathTree {
         child
     }
 
-    fn finish(&mut self) {
+    fn build(&mut self) {
         for node in &mut self.nodes {
             // Every part was read once when its rule was, so none fails here.
             let built = |(part, child): (&String, &usize)| {
@@ -279,21 +281,21 @@ impl PathTree {
     fn find(&self, path: &[Cow<'_, str>]) -> Option<usize> {
         let mut found = None;
         let (mut active, mut next) = (Vec::new(), Vec::new());
-        self.enter(0, &mut active, &mut found);
+        self.enter_node(0, &mut active, &mut found);
         for name in path {
             next.clear();
             for at in &active {
                 let Some(node) = self.nodes.get(*at) else { continue };
                 if node.stays {
-                    self.enter(*at, &mut next, &mut found);
+                    self.enter_node(*at, &mut next, &mut found);
                 }
                 let by_name = node.names.get(name.as_ref()).copied();
                 for child in by_name.into_iter().chain(node.any) {
-                    self.enter(child, &mut next, &mut found);
+                    self.enter_node(child, &mut next, &mut found);
                 }
                 let globs = node.literals.candidates(name).filter_map(|glob| node.built.get(glob));
                 for (_, child) in globs.filter(|(glob, _)| glob.matches(name)) {
-                    self.enter(*child, &mut next, &mut found);
+                    self.enter_node(*child, &mut next, &mut found);
                 }
             }
             if next.is_empty() {
@@ -307,21 +309,21 @@ impl PathTree {
         found
     }
 
-    fn enter(&self, at: usize, active: &mut Vec<usize>, found: &mut Option<usize>) {
+    fn enter_node(&self, at: usize, active: &mut Vec<usize>, found: &mut Option<usize>) {
         let Some(node) = self.nodes.get(at) else { return };
         active.push(at);
-        *found = first(*found, node.rule);
+        *found = earlier_rule(*found, node.rule);
         // At most one step: a `**` has no `**` of its own.
         if let Some(folders) = node.folders {
             active.push(folders);
-            *found = first(*found, self.nodes.get(folders).and_then(|node| node.rule));
+            *found = earlier_rule(*found, self.nodes.get(folders).and_then(|node| node.rule));
         }
     }
 
-    fn could_be_named_by(&self, pattern: &ShellGlob) -> Option<usize> {
+    fn find_named_by_glob(&self, pattern: &ShellGlob) -> Option<usize> {
         let fits = |named: &&NamedPattern| match &named.whole {
-            Some(whole) => pattern.could_lead_to(whole),
-            None => pattern.could_contain(&named.last),
+            Some(whole) => pattern.may_match_path(whole),
+            None => pattern.may_match_name(&named.last),
         };
         self.named.iter().filter(fits).map(|named| named.place).min()
     }
@@ -350,23 +352,24 @@ impl ShellGlob {
     }
 
     /// Whether it may name this path or something beneath it.
-    fn could_lead_to(&self, path: &[String]) -> bool {
-        path.len() <= self.0.len() && self.0.iter().zip(path).all(|(part, name)| part.fits(name))
+    fn may_match_path(&self, path: &[String]) -> bool {
+        path.len() <= self.0.len()
+            && self.0.iter().zip(path).all(|(part, name)| part.matches_name(name))
     }
 
     /// Whether one of its wildcards may stand for this name.
-    fn could_contain(&self, name: &str) -> bool {
+    fn may_match_name(&self, name: &str) -> bool {
         let mut globs = self.0.iter().filter(|part| matches!(part, ShellGlobPart::Glob { .. }));
-        globs.any(|part| part.fits(name))
+        globs.any(|part| part.matches_name(name))
     }
 }
 
 impl ShellGlobPart {
-    fn fits(&self, name: &str) -> bool {
+    fn matches_name(&self, name: &str) -> bool {
         match self {
-            Self::Name(own) => folded(own) == folded(name),
+            Self::Name(own) => fold_name(own) == fold_name(name),
             Self::Glob { glob, hidden } => {
-                (*hidden || !name.starts_with('.')) && glob.matches(&folded(name))
+                (*hidden || !name.starts_with('.')) && glob.matches(&fold_name(name))
             }
         }
     }

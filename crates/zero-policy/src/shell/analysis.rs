@@ -44,7 +44,7 @@ pub enum AnalysisNodeKind {
     /// A host that is talked to.
     Host(ShellArg),
     /// Something that cannot be known or does not hold still. Never allowed by itself.
-    Doubt(Uncertainty),
+    Uncertainty(Uncertainty),
 }
 
 /// A command that runs.

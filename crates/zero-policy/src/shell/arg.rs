@@ -34,7 +34,7 @@ impl ShellArg {
     }
 
     /// What it certainly starts with.
-    pub fn certain_start(&self) -> &str {
+    pub fn known_prefix(&self) -> &str {
         match self {
             Self::Known(text) => text,
             // Up to the first character with a meaning.
@@ -74,7 +74,7 @@ impl ShellArg {
 
     /// True when it may turn out to be an option: it starts with `-`, or nothing is known.
     pub fn may_be_option(&self) -> bool {
-        let start = self.certain_start();
+        let start = self.known_prefix();
         start.starts_with('-') || (start.is_empty() && !matches!(self, Self::Known(_)))
     }
 }

@@ -40,13 +40,13 @@ enum WordAtom {
     /// Between two elements of a list.
     Break,
     /// Something unknown that stays within its word.
-    Hole,
+    Unknown,
     /// Something unknown that may become several words, or none.
-    Holes,
+    UnknownWords,
 }
 
 /// The arguments a word becomes. `written` is the word in the source, for people.
-pub(super) fn arguments(
+pub(super) fn expand_arguments(
     word: &ShellWord,
     written: &str,
     state: &ShellState,
@@ -58,17 +58,21 @@ pub(super) fn arguments(
     for part in &word.parts {
         push_part(part, state, home, &mut room, &mut atoms);
     }
-    let Some(words) = brace_words(atoms) else { return vec![unknown()] };
+    let Some(words) = expand_braces(atoms) else { return vec![unknown()] };
     let mut arguments = Vec::new();
     for atoms in words {
-        fields(&expand_tilde(atoms, TildeContext::Argument, state, home), written, &mut arguments);
+        split_fields(
+            &expand_tilde(atoms, TildeContext::Argument, state, home),
+            written,
+            &mut arguments,
+        );
     }
     arguments
 }
 
 /// The argument that a word of `export` or `declare` becomes when it is an assignment, which is
 /// neither split nor globbed.
-pub(super) fn declaration(
+pub(super) fn expand_declaration(
     word: &ShellWord,
     written: &str,
     state: &ShellState,
@@ -76,14 +80,14 @@ pub(super) fn declaration(
 ) -> Option<ShellArg> {
     let Some(WordPart::Text { text, quoted: false }) = word.parts.first() else { return None };
     let atoms: Vec<WordAtom> = text.chars().map(WordAtom::Plain).collect();
-    value_start(&atoms)?;
+    find_value_start(&atoms)?;
     let braces = |part: &WordPart| matches!(part, WordPart::Text { text, quoted: false } if text.contains('{'));
     let plain = !word.parts.iter().any(braces);
-    plain.then(|| scalar(word, written, TildeContext::Argument, state, home))
+    plain.then(|| expand_scalar(word, written, TildeContext::Argument, state, home))
 }
 
 /// The one argument a word becomes where the shell does not split: an assignment, a here-string.
-pub(super) fn scalar(
+pub(super) fn expand_scalar(
     word: &ShellWord,
     written: &str,
     tilde: TildeContext,
@@ -102,7 +106,7 @@ pub(super) fn scalar(
             WordAtom::Quotes => {}
             WordAtom::Break => text.push(' '),
             WordAtom::Split(value) | WordAtom::Pattern(value) => text.push_str(&value),
-            WordAtom::Hole | WordAtom::Holes => {
+            WordAtom::Unknown | WordAtom::UnknownWords => {
                 return ShellArg::Unknown { starts_with: text, written: written.to_owned() };
             }
         }
@@ -124,13 +128,13 @@ fn push_part(
         }
         WordPart::Text { text, quoted: false } => atoms.extend(text.chars().map(WordAtom::Plain)),
         WordPart::Parameter(parameter) => {
-            if let Some(texts) = guessed(parameter, state, home) {
+            if let Some(texts) = expand_guess(parameter, state, home) {
                 return push_guess(&texts, parameter.quoted, room, atoms);
             }
             let value = match parameter.operation {
                 // A subscript picks an element, and none is followed.
                 ParameterOperation::Plain if parameter.words.is_empty() => {
-                    lookup(&parameter.name, state, home)
+                    lookup_variable(&parameter.name, state, home)
                 }
                 ParameterOperation::Length => VariableValue::Number,
                 _ => VariableValue::Unknown,
@@ -151,29 +155,31 @@ fn push_part(
                 }
                 VariableValue::Known(text) => atoms.push(WordAtom::Split(text)),
                 VariableValue::Pattern(pattern) => atoms.push(WordAtom::Pattern(pattern)),
-                VariableValue::Number => atoms.push(WordAtom::Hole),
+                VariableValue::Number => atoms.push(WordAtom::Unknown),
                 VariableValue::Guess(_) | VariableValue::Unknown
-                    if parameter.quoted && !is_list(parameter) =>
+                    if parameter.quoted && !is_word_list(parameter) =>
                 {
-                    atoms.push(WordAtom::Hole);
+                    atoms.push(WordAtom::Unknown);
                 }
-                VariableValue::Guess(_) | VariableValue::Unknown => atoms.push(WordAtom::Holes),
+                VariableValue::Guess(_) | VariableValue::Unknown => {
+                    atoms.push(WordAtom::UnknownWords)
+                }
             }
         }
         WordPart::Command { list, quoted }
             if state.is_guessing()
-                && let Some(text) = echoed(list, state, home) =>
+                && let Some(text) = evaluate_echo(list, state, home) =>
         {
             push_guess(&[text], *quoted, room, atoms);
         }
-        WordPart::Command { quoted: false, .. } => atoms.push(WordAtom::Holes),
-        WordPart::Command { .. } | WordPart::Arithmetic(_) => atoms.push(WordAtom::Hole),
+        WordPart::Command { quoted: false, .. } => atoms.push(WordAtom::UnknownWords),
+        WordPart::Command { .. } | WordPart::Arithmetic(_) => atoms.push(WordAtom::Unknown),
         WordPart::Process { .. } => atoms.extend(PROCESS_FILE.chars().map(WordAtom::Quoted)),
     }
 }
 
 /// Whether it becomes several words even within quotes.
-pub(super) fn is_list(parameter: &ParameterExpansion) -> bool {
+pub(super) fn is_word_list(parameter: &ParameterExpansion) -> bool {
     let all = |word: &ShellWord| {
         word.parts
             .iter()
@@ -186,7 +192,7 @@ pub(super) fn is_list(parameter: &ParameterExpansion) -> bool {
 }
 
 /// What an expansion becomes if the guesses are right, element by element.
-fn guessed(
+fn expand_guess(
     parameter: &ParameterExpansion,
     state: &ShellState,
     home: Option<&Path>,
@@ -206,7 +212,7 @@ fn guessed(
             },
         },
         (ParameterOperation::Plain, [subscript]) => {
-            match scalar(subscript, "", TildeContext::Never, state, home) {
+            match expand_scalar(subscript, "", TildeContext::Never, state, home) {
                 ShellArg::Known(all) if all == "@" || all == "*" => {
                     Some(state.guess(name)?.to_vec())
                 }
@@ -219,7 +225,7 @@ fn guessed(
             | ParameterOperation::Assign
             | ParameterOperation::Alternative,
             [.., last],
-        ) => match scalar(last, "", TildeContext::Argument, state, home) {
+        ) => match expand_scalar(last, "", TildeContext::Argument, state, home) {
             ShellArg::Known(text) => Some(vec![text]),
             _ => None,
         },
@@ -233,7 +239,7 @@ fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<
             atoms.push(WordAtom::Break);
         }
         match room.checked_sub(text.len()) {
-            None => atoms.push(WordAtom::Holes),
+            None => atoms.push(WordAtom::UnknownWords),
             Some(left) => {
                 *room = left;
                 if quoted {
@@ -248,7 +254,7 @@ fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<
 }
 
 /// What `echo` and `printf` print, when that is all that runs.
-fn echoed(list: &CommandList, state: &ShellState, home: Option<&Path>) -> Option<String> {
+fn evaluate_echo(list: &CommandList, state: &ShellState, home: Option<&Path>) -> Option<String> {
     let [item] = &list.items[..] else { return None };
     let [ShellCommand { kind: ShellCommandKind::Simple(simple), .. }] = &item.pipeline.commands[..]
     else {
@@ -257,7 +263,7 @@ fn echoed(list: &CommandList, state: &ShellState, home: Option<&Path>) -> Option
     let words: Option<Vec<String>> = simple
         .words
         .iter()
-        .flat_map(|word| arguments(word, "", state, home))
+        .flat_map(|word| expand_arguments(word, "", state, home))
         .map(|arg| arg.as_known().map(str::to_owned))
         .collect();
     let words = words?;
@@ -267,7 +273,7 @@ fn echoed(list: &CommandList, state: &ShellState, home: Option<&Path>) -> Option
     prints.then(|| text.collect::<Vec<_>>().join(" "))
 }
 
-fn lookup(name: &str, state: &ShellState, home: Option<&Path>) -> VariableValue {
+fn lookup_variable(name: &str, state: &ShellState, home: Option<&Path>) -> VariableValue {
     use super::analysis::WorkingFolders;
     if let Some(value) = state.variable(name) {
         return value.clone();
@@ -287,7 +293,7 @@ fn lookup(name: &str, state: &ShellState, home: Option<&Path>) -> VariableValue 
 }
 
 /// `{a,b}` and `{1..3}`: the words they become, or `None` when there are too many.
-fn brace_words(atoms: Vec<WordAtom>) -> Option<Vec<Vec<WordAtom>>> {
+fn expand_braces(atoms: Vec<WordAtom>) -> Option<Vec<Vec<WordAtom>>> {
     let has_brace = atoms.iter().any(|atom| matches!(atom, WordAtom::Plain('{')));
     if !has_brace {
         return Some(vec![atoms]);
@@ -303,7 +309,7 @@ fn brace_words(atoms: Vec<WordAtom>) -> Option<Vec<Vec<WordAtom>>> {
             done.reverse();
             return Some(done);
         };
-        match first_brace(&word)? {
+        match find_first_brace(&word)? {
             None => done.push(word),
             Some(brace) => {
                 let (before, after) = (&word[..brace.start], &word[brace.end..]);
@@ -327,7 +333,7 @@ struct BraceExpansion {
 
 /// The first brace that expands; the outer `None` when it is too large.
 #[expect(clippy::option_option, reason = "too large and none at all are different answers")]
-fn first_brace(word: &[WordAtom]) -> Option<Option<BraceExpansion>> {
+fn find_first_brace(word: &[WordAtom]) -> Option<Option<BraceExpansion>> {
     // One pass finds what belongs together: looking for the end of each would take a long time
     // where there are many.
     let mut open: Vec<BracePair> = Vec::new();
@@ -373,7 +379,7 @@ fn first_brace(word: &[WordAtom]) -> Option<Option<BraceExpansion>> {
             .map(|atom| if let WordAtom::Plain(char) = atom { Some(*char) } else { None })
             .collect();
         if let Some(range) = range
-            && let Some(choices) = range_words(&range)?
+            && let Some(choices) = expand_range(&range)?
         {
             return Some(Some(BraceExpansion { start, end: end + 1, choices }));
         }
@@ -392,7 +398,7 @@ struct BracePair {
 
 /// `1..3`, `a..e`: the texts; the outer `None` when there are too many.
 #[expect(clippy::option_option, reason = "too many and none at all are different answers")]
-fn range_words(range: &str) -> Option<Option<Vec<Vec<WordAtom>>>> {
+fn expand_range(range: &str) -> Option<Option<Vec<Vec<WordAtom>>>> {
     let mut ends = range.split("..");
     let (Some(first), Some(last), None) = (ends.next(), ends.next(), ends.next()) else {
         // With a step: seldom enough to be left unknown.
@@ -452,7 +458,7 @@ fn expand_tilde(
         return atoms;
     }
     let value_at = match tilde {
-        TildeContext::Argument => value_start(&atoms),
+        TildeContext::Argument => find_value_start(&atoms),
         TildeContext::Assigned => Some(0),
         TildeContext::Never => return atoms,
     };
@@ -467,7 +473,7 @@ fn expand_tilde(
         before = if let WordAtom::Plain(char) = atom { Some(char) } else { None };
         if before == Some('~') && after_equals && !starts {
             // `--file=~/x`: bash leaves it, other shells and settings do not.
-            expanded.push(WordAtom::Hole);
+            expanded.push(WordAtom::Unknown);
             continue;
         }
         if !(starts && before == Some('~')) {
@@ -489,7 +495,7 @@ fn expand_tilde(
         }
         let folder = match name.as_deref() {
             Some("") => home.and_then(Path::to_str).map(str::to_owned),
-            Some("+") => match lookup("PWD", state, home) {
+            Some("+") => match lookup_variable("PWD", state, home) {
                 VariableValue::Known(folder) => Some(folder),
                 _ => None,
             },
@@ -499,14 +505,14 @@ fn expand_tilde(
         match folder {
             Some(folder) => expanded.extend(folder.chars().map(WordAtom::Quoted)),
             // Or nobody said where it is.
-            None => expanded.push(WordAtom::Hole),
+            None => expanded.push(WordAtom::Unknown),
         }
     }
     expanded
 }
 
 /// Where the value starts in a word such as `NAME=value`.
-fn value_start(atoms: &[WordAtom]) -> Option<usize> {
+fn find_value_start(atoms: &[WordAtom]) -> Option<usize> {
     let equals = atoms.iter().position(|atom| matches!(atom, WordAtom::Plain('=')))?;
     let name = atoms.get(..equals)?;
     let is_name = name.iter().enumerate().all(|(at, atom)| match atom {
@@ -521,16 +527,16 @@ fn value_start(atoms: &[WordAtom]) -> Option<usize> {
 }
 
 /// Splits what was expanded outside quotes and says what each field is.
-fn fields(atoms: &[WordAtom], written: &str, arguments: &mut Vec<ShellArg>) {
+fn split_fields(atoms: &[WordAtom], written: &str, arguments: &mut Vec<ShellArg>) {
     let mut field = SplitField::default();
     for atom in atoms {
         match atom {
-            WordAtom::Plain(char) => field.push(*char, false),
-            WordAtom::Quoted(char) => field.push(*char, true),
+            WordAtom::Plain(char) => field.push_char(*char, false),
+            WordAtom::Quoted(char) => field.push_char(*char, true),
             WordAtom::Quotes => field.exists = true,
-            WordAtom::Break => field.end(written, arguments),
-            WordAtom::Hole => field.open(),
-            WordAtom::Holes => field.open_to_more(),
+            WordAtom::Break => field.finish(written, arguments),
+            WordAtom::Unknown => field.mark_unknown(),
+            WordAtom::UnknownWords => field.mark_unknown_words(),
             WordAtom::Pattern(pattern) => {
                 field.exists = true;
                 field.globs = true;
@@ -540,15 +546,15 @@ fn fields(atoms: &[WordAtom], written: &str, arguments: &mut Vec<ShellArg>) {
             WordAtom::Split(value) => {
                 for char in value.chars() {
                     if matches!(char, ' ' | '\t' | '\n') {
-                        field.end(written, arguments);
+                        field.finish(written, arguments);
                     } else {
-                        field.push(char, false);
+                        field.push_char(char, false);
                     }
                 }
             }
         }
     }
-    field.end(written, arguments);
+    field.finish(written, arguments);
 }
 
 #[derive(Default)]
@@ -567,7 +573,7 @@ struct SplitField {
 }
 
 impl SplitField {
-    fn push(&mut self, char: char, quoted: bool) {
+    fn push_char(&mut self, char: char, quoted: bool) {
         self.exists = true;
         if self.unknown {
             return;
@@ -583,17 +589,17 @@ impl SplitField {
         self.pattern.push(char);
     }
 
-    fn open(&mut self) {
+    fn mark_unknown(&mut self) {
         self.exists = true;
         self.unknown = true;
     }
 
-    fn open_to_more(&mut self) {
-        self.open();
+    fn mark_unknown_words(&mut self) {
+        self.mark_unknown();
         self.more = true;
     }
 
-    fn end(&mut self, written: &str, arguments: &mut Vec<ShellArg>) {
+    fn finish(&mut self, written: &str, arguments: &mut Vec<ShellArg>) {
         let field = std::mem::take(self);
         if !field.exists {
             return;

@@ -59,7 +59,7 @@ impl ShellSyntaxError {
 pub fn parse(source: &str) -> ParsedScript {
     // No argument of a process holds a NUL, and bash drops them from files: nothing to rely on.
     let text = source.split('\0').next().unwrap_or_default();
-    let (list, mut error) = ScriptReader::new(text).script();
+    let (list, mut error) = ScriptReader::new(text).parse_script();
     if text.len() < source.len() && error.is_none() {
         error = Some(ShellSyntaxError { message: "a NUL byte".to_owned(), at: text.len() });
     }

@@ -34,7 +34,7 @@ pub(crate) enum VariableValue {
 
 impl VariableValue {
     /// The same, when it may have become something else.
-    fn doubted(&self) -> Self {
+    fn to_uncertain(&self) -> Self {
         match self {
             Self::Known(text) => Self::Guess(vec![text.clone()]),
             Self::Guess(texts) => Self::Guess(texts.clone()),
@@ -42,7 +42,7 @@ impl VariableValue {
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn byte_len(&self) -> usize {
         match self {
             Self::Known(text) | Self::Pattern(text) => text.len(),
             Self::Guess(texts) => texts.iter().map(|text| text.len() + 1).sum(),
@@ -101,7 +101,7 @@ impl ShellState {
     pub(crate) fn set(&mut self, name: &str, value: VariableValue) {
         let full = self.variables.len() >= VARIABLES_MAX && !self.variables.contains_key(name);
         if Rc::strong_count(&self.variables) > 1 {
-            self.copies(self.variables.len());
+            self.count_copies(self.variables.len());
         }
         if full || self.is_exhausted() {
             // What is not followed is unknown, and so is everything that was: a name that is not
@@ -112,14 +112,14 @@ impl ShellState {
         }
         let variables = Rc::make_mut(&mut self.variables);
         let value = match value {
-            value if value.bytes() > VALUE_BYTES_MAX => VariableValue::Unknown,
-            value if set_by_the_shell(name) || self.distrusted.get() => value.doubted(),
+            value if value.byte_len() > VALUE_BYTES_MAX => VariableValue::Unknown,
+            value if is_set_by_shell(name) || self.distrusted.get() => value.to_uncertain(),
             value => value,
         };
         variables.insert(name.to_owned(), value);
     }
 
-    fn copies(&self, variables: usize) {
+    fn count_copies(&self, variables: usize) {
         self.copied.set(self.copied.get().saturating_add(variables));
     }
 
@@ -130,12 +130,12 @@ impl ShellState {
 
     /// Notes that from now on a variable may not hold what is assigned to it: one that can no
     /// longer be changed, or that changes what it is given. Whether that is news.
-    pub(crate) fn distrust(&self) -> bool {
+    pub(crate) fn distrust_variables(&self) -> bool {
         !self.distrusted.replace(true)
     }
 
     /// The same state, for seeing what would happen if the guesses were right.
-    pub(crate) fn guessing(&self) -> Self {
+    pub(crate) fn with_guesses(&self) -> Self {
         Self { guessing: true, ..self.clone() }
     }
 
@@ -179,7 +179,7 @@ impl ShellState {
                 false
             }
             // Nobody but whoever started the shell has set it.
-            None => !self.forgotten && (NUMBERS.contains(&name) || !set_by_the_shell(name)),
+            None => !self.forgotten && (NUMBER_VARIABLES.contains(&name) || !is_set_by_shell(name)),
         }
     }
 
@@ -189,19 +189,20 @@ impl ShellState {
 
     /// The same place, with variables that may hold anything.
     pub(crate) fn without_variables(&self) -> Self {
-        self.copies(self.variables.len());
+        self.count_copies(self.variables.len());
         if self.is_exhausted() {
             return Self { variables: Rc::default(), forgotten: true, ..self.clone() };
         }
-        let guesses = self.variables.iter().filter_map(|(name, value)| match value.doubted() {
-            VariableValue::Unknown => None,
-            guess => Some((name.clone(), guess)),
-        });
+        let guesses =
+            self.variables.iter().filter_map(|(name, value)| match value.to_uncertain() {
+                VariableValue::Unknown => None,
+                guess => Some((name.clone(), guess)),
+            });
         Self { variables: Rc::new(guesses.collect()), forgotten: true, ..self.clone() }
     }
 
     /// What a program knows that is started here: the place.
-    pub(crate) fn outside(&self) -> Self {
+    pub(crate) fn for_child_process(&self) -> Self {
         Self { functions: Rc::default(), ..self.without_variables() }
     }
 
@@ -214,22 +215,22 @@ impl ShellState {
     }
 
     /// The state when either this one or `other` holds.
-    pub(crate) fn or(&self, other: &Self) -> Self {
-        let folders = self.folders.or(&other.folders);
+    pub(crate) fn merge(&self, other: &Self) -> Self {
+        let folders = self.folders.merge(&other.folders);
         let variables = if Rc::ptr_eq(&self.variables, &other.variables) {
             Rc::clone(&self.variables)
         } else if self.is_exhausted() {
             Rc::default()
         } else {
-            self.copies(self.variables.len() + other.variables.len());
+            self.count_copies(self.variables.len() + other.variables.len());
             let mut both: HashMap<String, VariableValue> = HashMap::new();
             for (name, value) in self.variables.iter().chain(other.variables.iter()) {
                 let (ours, theirs) = (self.variables.get(name), other.variables.get(name));
                 let value = if ours == theirs {
                     value.clone()
                 } else {
-                    let guesses = ours.into_iter().chain(theirs).map(VariableValue::doubted);
-                    guesses.max_by_key(VariableValue::bytes).unwrap_or(VariableValue::Unknown)
+                    let guesses = ours.into_iter().chain(theirs).map(VariableValue::to_uncertain);
+                    guesses.max_by_key(VariableValue::byte_len).unwrap_or(VariableValue::Unknown)
                 };
                 both.insert(name.clone(), value);
             }
@@ -268,7 +269,7 @@ pub(crate) fn is_number(text: &str) -> bool {
 }
 
 /// Variables that the shell sets to numbers.
-const NUMBERS: &[&str] = &[
+const NUMBER_VARIABLES: &[&str] = &[
     "RANDOM",
     "SRANDOM",
     "SECONDS",
@@ -283,7 +284,7 @@ const NUMBERS: &[&str] = &[
 ];
 
 /// Variables that the shell sets on its own, whatever a script assigns to them.
-fn set_by_the_shell(name: &str) -> bool {
+fn is_set_by_shell(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "_",
         "REPLY",
@@ -309,12 +310,12 @@ fn set_by_the_shell(name: &str) -> bool {
         "HOSTNAME",
     ];
     NAMES.contains(&name)
-        || NUMBERS.contains(&name)
+        || NUMBER_VARIABLES.contains(&name)
         || ["BASH", "COMP_", "READLINE_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl WorkingFolders {
-    pub(crate) fn or(&self, other: &Self) -> Self {
+    pub(crate) fn merge(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::OneOf(ours), Self::OneOf(theirs)) => {
                 let mut all = ours.clone();
@@ -328,13 +329,13 @@ impl WorkingFolders {
     /// The folders after `cd path`.
     pub(crate) fn enter(&self, path: &str) -> Self {
         if path.starts_with('/') {
-            return Self::OneOf(vec![crate::path::lexical(Path::new(path))]);
+            return Self::OneOf(vec![crate::path::normalize_lexically(Path::new(path))]);
         }
         match self {
             Self::OneOf(folders) => {
                 let mut entered: Vec<PathBuf> = Vec::new();
                 for folder in folders {
-                    let next = crate::path::lexical(&folder.join(path));
+                    let next = crate::path::normalize_lexically(&folder.join(path));
                     if !entered.contains(&next) {
                         entered.push(next);
                     }

@@ -30,9 +30,9 @@ use super::ast::{
 };
 use super::shell_state::{ShellState, VariableValue};
 use crate::program::FileAccess;
-use assignments::guess_of;
+use assignments::guess_elements;
 use shell_dialect::ShellDialect;
-use words::{calculated_words, may_vanish};
+use words::{arithmetic_words, may_expand_to_nothing};
 
 /// Levels of commands within commands that are followed: groups, substitutions, wrappers, inner
 /// scripts. What lies deeper makes the whole line unjudgeable.
@@ -40,7 +40,7 @@ const DEPTH_MAX: usize = 150;
 /// Values of a `for` loop that are looked at one by one.
 const LOOP_VALUES_MAX: usize = 8;
 /// Nodes after which loops are no longer looked at value by value.
-const NODES_COMFORTABLE: usize = 50_000;
+const LOOP_NODES_MAX: usize = 50_000;
 /// Nodes after which nothing is followed any more.
 const NODES_MAX: usize = 100_000;
 /// Bytes of inner scripts that are read, all together.
@@ -55,29 +55,33 @@ const PIPED_TEXTS_MAX: usize = 8;
 const LABEL_CHARS_MAX: usize = 240;
 
 /// Why a script is not followed to its end.
-const TOO_MUCH: &str = "the commands in it are too many to be judged";
+const TOO_LARGE: &str = "the commands in it are too many to be judged";
 
 /// Follows a script that runs in `folder`.
-pub fn script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
+pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
     let mut walker = ScriptWalker::new(home);
     let mut state = ShellState::new(folder);
     let here = NodeContext { parent: None, span: None };
-    walker.text(text, None, here, &mut state);
-    walker.traps(&state);
+    walker.walk_text(text, None, here, &mut state);
+    walker.walk_traps(&state);
     if state.is_exhausted() {
-        walker.too_much(here);
+        walker.record_too_much(here);
     }
     walker.analysis
 }
 
 /// Follows a program that is run without a shell.
-pub(crate) fn program(argv: &[String], folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
+pub(crate) fn analyze_program(
+    argv: &[String],
+    folder: &Path,
+    home: Option<&Path>,
+) -> ScriptAnalysis {
     let mut walker = ScriptWalker::new(home);
     let state = ShellState::new(folder);
     let argv: Vec<ShellArg> = argv.iter().map(ShellArg::known).collect();
     let here = NodeContext { parent: None, span: Some(SourceSpan::default()) };
     walker.invoke(argv, false, &state, here, &StdinSource::Nothing);
-    walker.traps(&state);
+    walker.walk_traps(&state);
     walker.analysis
 }
 
@@ -91,7 +95,7 @@ struct NodeContext {
 }
 
 impl NodeContext {
-    fn below(self, parent: usize) -> Self {
+    fn with_parent(self, parent: usize) -> Self {
         Self { parent: Some(parent), ..self }
     }
 }
@@ -162,16 +166,16 @@ struct ExitStates {
 }
 
 impl ExitStates {
-    fn either(state: ShellState) -> Self {
+    fn from_single(state: ShellState) -> Self {
         Self { failed: state.clone(), succeeded: state }
     }
 
-    fn joined(self) -> ShellState {
+    fn merge(self) -> ShellState {
         // When both are the same, only one is left, and what it holds can be changed in place.
         if self.succeeded.is_same(&self.failed) {
             return self.succeeded;
         }
-        self.succeeded.or(&self.failed)
+        self.succeeded.merge(&self.failed)
     }
 }
 
@@ -197,18 +201,24 @@ impl<'a> ScriptWalker<'a> {
     }
 
     /// Follows a text as the shell would, in `shell_state`.
-    fn text(&mut self, text: &str, label: Option<&str>, here: NodeContext, state: &mut ShellState) {
+    fn walk_text(
+        &mut self,
+        text: &str,
+        label: Option<&str>,
+        here: NodeContext,
+        state: &mut ShellState,
+    ) {
         self.inner_bytes += text.len();
         self.scripts += 1;
         let much = self.inner_bytes > INNER_BYTES_MAX || self.scripts > SCRIPTS_MAX;
         if label.is_some() && much {
-            self.too_much(here);
+            self.record_too_much(here);
             return;
         }
         self.check_dialect(text, here);
         let parsed = super::parse(text);
         let here = match label {
-            Some(label) => here.below(self.node(
+            Some(label) => here.with_parent(self.add_node(
                 here,
                 SourceSpan::default(),
                 label,
@@ -235,11 +245,11 @@ impl<'a> ScriptWalker<'a> {
             in_body: self.in_body,
         };
         // All of them beforehand: a function may be called before the line that defines another.
-        inner.functions.extend(printed_names::functions_in(text).map(str::to_owned));
-        let after = inner.list(&parsed.list, here, state.clone());
-        *state = after.joined();
+        inner.functions.extend(printed_names::find_defined_functions(text).map(str::to_owned));
+        let after = inner.walk_list(&parsed.list, here, state.clone());
+        *state = after.merge();
         if let Some(error) = parsed.error {
-            inner.unparsed(text, &error, here);
+            inner.record_unparsed(text, &error, here);
         }
         self.analysis = inner.analysis;
         self.functions = inner.functions;
@@ -254,7 +264,7 @@ impl<'a> ScriptWalker<'a> {
 
     /// Follows what was trapped: it runs at the end or at any time, with whatever the variables hold
     /// then, wherever the shell is.
-    fn traps(&mut self, state: &ShellState) {
+    fn walk_traps(&mut self, state: &ShellState) {
         let mut next = 0;
         // A trap may set another one.
         while let Some(TrapHandler { text, here, state: set, dialect }) =
@@ -263,19 +273,24 @@ impl<'a> ScriptWalker<'a> {
             self.dialect = dialect;
             let mut at = set.without_variables();
             at.folders = if self.moved { WorkingFolders::Unknown } else { state.folders.clone() };
-            self.script(&text, here, &mut at);
+            self.walk_inner_script(&text, here, &mut at);
             next += 1;
         }
     }
 
-    fn unparsed(&mut self, text: &str, error: &super::ShellSyntaxError, here: NodeContext) {
+    fn record_unparsed(&mut self, text: &str, error: &super::ShellSyntaxError, here: NodeContext) {
         let kind = if error.is_too_deep() {
             UncertaintyKind::Unbounded
         } else {
             UncertaintyKind::Unresolved
         };
         let at = error.at.min(text.len());
-        self.doubt(here, SourceSpan { start: at, end: text.len() }, kind, error.to_string());
+        self.record_uncertainty(
+            here,
+            SourceSpan { start: at, end: text.len() },
+            kind,
+            error.to_string(),
+        );
         // From the error's line on: what stands before it was parsed, and is judged as such.
         let from = text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
         let rest = text.get(from..).unwrap_or(text);
@@ -284,37 +299,45 @@ impl<'a> ScriptWalker<'a> {
         unparsed.push('\n');
     }
 
-    fn list(&mut self, list: &CommandList, here: NodeContext, state: ShellState) -> ExitStates {
-        let mut after = ExitStates::either(state);
+    fn walk_list(
+        &mut self,
+        list: &CommandList,
+        here: NodeContext,
+        state: ShellState,
+    ) -> ExitStates {
+        let mut after = ExitStates::from_single(state);
         // The shell's own state while a list such as `a && b &` is followed, which runs in another.
         let mut own: Option<ShellState> = None;
         for item in &list.items {
             after = match item.joint {
                 ListOperator::Then => {
-                    let before = own.take().unwrap_or_else(|| after.joined());
+                    let before = own.take().unwrap_or_else(|| after.merge());
                     own = item.background.then(|| before.clone());
-                    self.item(item, here, before)
+                    self.walk_item(item, here, before)
                 }
                 ListOperator::And => {
-                    let now = self.item(item, here, after.succeeded);
-                    ExitStates { failed: after.failed.or(&now.failed), succeeded: now.succeeded }
+                    let now = self.walk_item(item, here, after.succeeded);
+                    ExitStates { failed: after.failed.merge(&now.failed), succeeded: now.succeeded }
                 }
                 ListOperator::Or => {
-                    let now = self.item(item, here, after.failed);
-                    ExitStates { succeeded: after.succeeded.or(&now.succeeded), failed: now.failed }
+                    let now = self.walk_item(item, here, after.failed);
+                    ExitStates {
+                        succeeded: after.succeeded.merge(&now.succeeded),
+                        failed: now.failed,
+                    }
                 }
             };
         }
-        own.map_or(after, ExitStates::either)
+        own.map_or(after, ExitStates::from_single)
     }
 
-    fn item(&mut self, item: &ListItem, here: NodeContext, state: ShellState) -> ExitStates {
-        let after = self.pipeline(&item.pipeline, here, state);
+    fn walk_item(&mut self, item: &ListItem, here: NodeContext, state: ShellState) -> ExitStates {
+        let after = self.walk_pipeline(&item.pipeline, here, state);
         // `!` turns it round, and may stand there twice.
-        if item.pipeline.negated { ExitStates::either(after.joined()) } else { after }
+        if item.pipeline.negated { ExitStates::from_single(after.merge()) } else { after }
     }
 
-    fn command(
+    fn walk_command(
         &mut self,
         command: &ShellCommand,
         here: NodeContext,
@@ -323,37 +346,37 @@ impl<'a> ScriptWalker<'a> {
     ) -> ExitStates {
         self.depth += 1;
         let after = if self.depth > DEPTH_MAX {
-            self.too_deep(here, command.span);
-            ExitStates::either(state)
+            self.record_too_deep(here, command.span);
+            ExitStates::from_single(state)
         } else if self.analysis.nodes.len() > NODES_MAX {
-            self.too_much(here);
-            ExitStates::either(state)
+            self.record_too_much(here);
+            ExitStates::from_single(state)
         } else {
-            self.command_within(command, here, state, input)
+            self.walk_compound_command(command, here, state, input)
         };
         self.depth -= 1;
         after
     }
 
-    fn too_deep(&mut self, here: NodeContext, span: SourceSpan) {
+    fn record_too_deep(&mut self, here: NodeContext, span: SourceSpan) {
         let reason = format!("commands are nested more than {DEPTH_MAX} levels deep");
-        self.doubt(here, span, UncertaintyKind::Unbounded, reason);
+        self.record_uncertainty(here, span, UncertaintyKind::Unbounded, reason);
     }
 
-    fn too_much(&mut self, here: NodeContext) {
-        let already = self.analysis.nodes.last().is_some_and(|node| node.label == TOO_MUCH);
+    fn record_too_much(&mut self, here: NodeContext) {
+        let already = self.analysis.nodes.last().is_some_and(|node| node.label == TOO_LARGE);
         if !already {
-            self.doubt(
+            self.record_uncertainty(
                 here,
                 SourceSpan::default(),
                 UncertaintyKind::Unbounded,
-                TOO_MUCH.to_owned(),
+                TOO_LARGE.to_owned(),
             );
         }
     }
 
     /// Opens what the redirections name; the input they give, if they give one.
-    fn redirects(
+    fn walk_redirections(
         &mut self,
         redirects: &[Redirection],
         here: NodeContext,
@@ -363,7 +386,7 @@ impl<'a> ScriptWalker<'a> {
         for redirect in redirects {
             let span = redirect.span;
             if let Some(name) = &redirect.variable {
-                self.assigned(name, span, here);
+                self.check_assigned_variable(name, span, here);
                 state.set(name, VariableValue::Number);
             }
             let accesses: &[FileAccess] = match redirect.kind {
@@ -371,21 +394,22 @@ impl<'a> ScriptWalker<'a> {
                 RedirectionKind::Write => &[FileAccess::Write],
                 RedirectionKind::ReadWrite => &[FileAccess::Read, FileAccess::Write],
                 RedirectionKind::Duplicate => {
-                    self.word(&redirect.target, here, state);
+                    self.walk_word(&redirect.target, here, state);
                     continue;
                 }
                 RedirectionKind::HereDocument | RedirectionKind::HereString => {
-                    self.parts(&redirect.target, here, state);
-                    input = Some(StdinSource::Texts(vec![self.input_text(redirect, state)]));
+                    self.walk_word_parts(&redirect.target, here, state);
+                    input = Some(StdinSource::Texts(vec![self.expand_input_text(redirect, state)]));
                     continue;
                 }
             };
-            let mut paths = self.word(&redirect.target, here, state);
+            let mut paths = self.walk_word(&redirect.target, here, state);
             let target = std::slice::from_ref(&redirect.target);
-            paths.extend(self.guess(target, &paths, false, state).unwrap_or_default());
+            paths
+                .extend(self.expand_with_guesses(target, &paths, false, state).unwrap_or_default());
             for path in paths {
                 for access in accesses {
-                    self.file(*access, &path, false, true, state, here, span);
+                    self.record_file(*access, &path, false, true, state, here, span);
                 }
             }
             if redirect.kind != RedirectionKind::Write {
@@ -395,7 +419,7 @@ impl<'a> ScriptWalker<'a> {
         input
     }
 
-    fn simple(
+    fn walk_simple_command(
         &mut self,
         simple: &SimpleCommand,
         span: SourceSpan,
@@ -407,31 +431,33 @@ impl<'a> ScriptWalker<'a> {
         // How many words at the start may turn out to be none.
         let mut vanishing = 0;
         let mut listed = Vec::new();
-        let declares = self.declares(simple);
+        let declares = self.is_declaration(simple);
         for word in &simple.words {
-            let arguments = self.word(word, here, &mut state);
-            let arguments = self.declared(word, &state).filter(|_| declares).unwrap_or(arguments);
+            let arguments = self.walk_word(word, here, &mut state);
+            let arguments =
+                self.expand_declared(word, &state).filter(|_| declares).unwrap_or(arguments);
             let all_before = argv.len() == vanishing;
-            if let ([only], Some(folders)) = (&arguments[..], self.names_listed(word, &state)) {
+            if let ([only], Some(folders)) = (&arguments[..], self.find_listed_names(word, &state))
+            {
                 listed.push((only.clone(), folders));
             }
             argv.extend(arguments);
-            if all_before && may_vanish(word) {
+            if all_before && may_expand_to_nothing(word) {
                 vanishing = argv.len();
             }
         }
-        let guess = self.guess(&simple.words, &argv, declares, &state);
+        let guess = self.expand_with_guesses(&simple.words, &argv, declares, &state);
         // `IFS= read` says how this one `read` splits its line, and is forgotten after it.
         let reads = argv.first().and_then(ShellArg::as_known) == Some("read")
             && state.function("read").is_none();
         for assignment in &simple.assignments {
-            self.assign(assignment, argv.is_empty(), here, &mut state);
+            self.walk_assignment(assignment, argv.is_empty(), here, &mut state);
             if !(reads && assignment.name == "IFS") {
-                self.assigned(&assignment.name, assignment.span, here);
+                self.check_assigned_variable(&assignment.name, assignment.span, here);
             }
         }
         if argv.is_empty() {
-            return ExitStates::either(state);
+            return ExitStates::from_single(state);
         }
         let here = NodeContext { span: here.span.or(Some(span)), ..here };
         // What is only guessed is no reason to allow anything, but reason enough to deny it.
@@ -443,13 +469,13 @@ impl<'a> ScriptWalker<'a> {
         if let Some(rest) = argv.get(vanishing..).filter(|rest| vanishing > 0 && !rest.is_empty()) {
             self.invoke(rest.to_vec(), false, &state, here, input);
         }
-        let after = self.run_here(argv, state, here, input);
+        let after = self.run_in_shell(argv, state, here, input);
         self.listed.clear();
         after
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that is known of a file that is touched")]
-    fn file(
+    fn record_file(
         &mut self,
         access: FileAccess,
         path: &ShellArg,
@@ -459,9 +485,9 @@ impl<'a> ScriptWalker<'a> {
         here: NodeContext,
         span: SourceSpan,
     ) {
-        if redirected && let Some(address) = path.as_known().and_then(socket_address) {
+        if redirected && let Some(address) = path.as_known().and_then(parse_socket_address) {
             let label = format!("connect to {address}");
-            self.node(here, span, &label, AnalysisNodeKind::Host(ShellArg::known(address)));
+            self.add_node(here, span, &label, AnalysisNodeKind::Host(ShellArg::known(address)));
             return;
         }
         let verb = match access {
@@ -471,10 +497,10 @@ impl<'a> ScriptWalker<'a> {
         };
         let folders = state.folders.clone();
         let file = FileUse { access, path: path.clone(), folders, recursive, redirected };
-        self.node(here, span, &format!("{verb} {path}"), AnalysisNodeKind::File(file));
+        self.add_node(here, span, &format!("{verb} {path}"), AnalysisNodeKind::File(file));
     }
 
-    fn doubt(
+    fn record_uncertainty(
         &mut self,
         here: NodeContext,
         span: SourceSpan,
@@ -482,10 +508,15 @@ impl<'a> ScriptWalker<'a> {
         reason: String,
     ) {
         let label = reason.clone();
-        self.node(here, span, &label, AnalysisNodeKind::Doubt(Uncertainty { reason, kind }));
+        self.add_node(
+            here,
+            span,
+            &label,
+            AnalysisNodeKind::Uncertainty(Uncertainty { reason, kind }),
+        );
     }
 
-    fn node(
+    fn add_node(
         &mut self,
         here: NodeContext,
         span: SourceSpan,
@@ -503,7 +534,7 @@ impl<'a> ScriptWalker<'a> {
 }
 
 impl VariableValue {
-    fn of(arg: &ShellArg) -> Self {
+    fn from_arg(arg: &ShellArg) -> Self {
         match arg {
             ShellArg::Known(text) => Self::Known(text.clone()),
             ShellArg::Pattern(pattern) => Self::Pattern(pattern.clone()),
@@ -513,7 +544,7 @@ impl VariableValue {
 }
 
 /// `/dev/tcp/host/port`: a file to nobody but the shell, which connects instead.
-fn socket_address(path: &str) -> Option<&str> {
+fn parse_socket_address(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/dev/tcp/").or_else(|| path.strip_prefix("/dev/udp/"))?;
     Some(rest.split('/').next().unwrap_or(rest))
 }

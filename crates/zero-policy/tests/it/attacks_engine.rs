@@ -14,7 +14,7 @@ use zero_policy::{
     PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, Verdict,
 };
 
-use crate::engine_harness::engine;
+use crate::engine_harness::build_engine;
 
 const FILES: &[&str] = &[
     "/w/.env",
@@ -31,7 +31,7 @@ const FILES: &[&str] = &[
 /// A link and what it leads to.
 const LINK: (&str, &str) = ("/w/link", "/w/real");
 /// Folders with more files than anybody looks at.
-const ENDLESS: &[&str] = &["/", "/w/huge"];
+const HUGE_FOLDERS: &[&str] = &["/", "/w/huge"];
 
 /// A machine with those files.
 struct FakeMachine {
@@ -40,15 +40,15 @@ struct FakeMachine {
 }
 
 impl Machine for FakeMachine {
-    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
-        let plain = EmptyMachine.canonical(absolute)?;
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
+        let plain = EmptyMachine.canonicalize(absolute)?;
         Some(match plain.strip_prefix(LINK.0) {
             Ok(below) => Path::new(LINK.1).join(below).components().collect(),
             Err(_) => plain,
         })
     }
 
-    fn expand(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
+    fn expand_glob(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
         let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
         let fits = |file: &&&str| {
             let rest = file.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
@@ -61,28 +61,28 @@ impl Machine for FakeMachine {
         Vec::new()
     }
 
-    fn program(&self, name: &str, _folder: &Path) -> Option<PathBuf> {
+    fn find_program(&self, name: &str, _folder: &Path) -> Option<PathBuf> {
         self.npm.filter(|_| name == "npm").map(PathBuf::from)
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
-        if ENDLESS.iter().any(|endless| Path::new(endless) == folder) {
-            return FileSearchOutcome::GaveUp;
+    fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+        if HUGE_FOLDERS.iter().any(|endless| Path::new(endless) == folder) {
+            return FileSearchOutcome::Unfinished;
         }
         let mut beneath = FILES.iter().map(PathBuf::from).filter(|file| file.starts_with(folder));
         beneath
             .find(|file| wanted(file))
-            .map_or(FileSearchOutcome::Nowhere, FileSearchOutcome::Found)
+            .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
     }
 }
 
-fn decide(
+fn decide_command(
     engine: &PolicyEngine,
     command: &str,
     grants: &[GrantScope],
     world: &FakeMachine,
 ) -> PolicyDecision {
-    let effects = [Effect::Exec(CommandExecution::shell(command))];
+    let effects = [Effect::Exec(CommandExecution::from_shell(command))];
     engine.decide(DecisionRequest {
         tool: "Bash",
         risk: RiskLevel::High,
@@ -96,9 +96,10 @@ fn decide(
 /// Checks the verdict on a command.
 #[track_caller]
 fn check(mode: PermissionMode, rules: &str, command: &str, expected: &str) {
-    let decision = decide(&engine(rules, mode), command, &[], &FakeMachine { npm: None });
+    let decision =
+        decide_command(&build_engine(rules, mode), command, &[], &FakeMachine { npm: None });
     assert_eq!(
-        decision.verdict.word(),
+        decision.verdict.as_str(),
         expected,
         "`{command}` under `{rules}` in {mode}: {}\n{:#?}",
         decision.reason,
@@ -108,7 +109,7 @@ fn check(mode: PermissionMode, rules: &str, command: &str, expected: &str) {
 
 /// The same in the modes that ask little, with everything allowed by rules too.
 #[track_caller]
-fn check_open(command: &str, expected: &str) {
+fn check_in_auto_mode(command: &str, expected: &str) {
     check(
         PermissionMode::AcceptEdits,
         "allow Bash(*); allow Edit; allow Delete",
@@ -137,7 +138,7 @@ fn what_is_too_much_to_look_at_is_asked() {
 #[test]
 fn a_search_leaves_out_what_must_be_asked() {
     let may = |rules: &str, written: &str, canonical: &str| {
-        engine(rules, PermissionMode::Ask).may_read(
+        build_engine(rules, PermissionMode::Ask).may_read(
             "Grep",
             Path::new(written),
             Path::new(canonical),
@@ -154,9 +155,9 @@ fn a_search_leaves_out_what_must_be_asked() {
     assert!(!may("deny Read(link/x)", "link/x", "/w/real/x"));
     assert!(!may("", ".ssh/id_rsa", "/w/.ssh/id_rsa"));
     assert!(may("allow Read(.ssh/**)", ".ssh/id_rsa", "/w/.ssh/id_rsa"));
-    assert!(engine("ask Read(src/a.rs)", PermissionMode::Ask).filters_reads());
-    assert!(engine("deny Read(src/a.rs)", PermissionMode::Ask).filters_reads());
-    assert!(!engine("allow Read(src/a.rs)", PermissionMode::Ask).filters_reads());
+    assert!(build_engine("ask Read(src/a.rs)", PermissionMode::Ask).filters_reads());
+    assert!(build_engine("deny Read(src/a.rs)", PermissionMode::Ask).filters_reads());
+    assert!(!build_engine("allow Read(src/a.rs)", PermissionMode::Ask).filters_reads());
 }
 
 #[test]
@@ -278,17 +279,17 @@ fn a_folder_is_not_replaced_with_what_no_rule_opens() {
         "tar xf x .vscode/tasks.json",
         "rm -r .vscode",
     ] {
-        check_open(command, "ask");
+        check_in_auto_mode(command, "ask");
     }
     for command in
         ["cp -r plain/. .", "cp -r plain .", "mv plain other", "tar xf x -C vendor", "cp a.rs ."]
     {
-        check_open(command, "allow");
+        check_in_auto_mode(command, "allow");
     }
 }
 
 /// An engine whose workspace is the home folder.
-fn at_home(rules: &str, mode: PermissionMode) -> PolicyEngine {
+fn engine_at_home(rules: &str, mode: PermissionMode) -> PolicyEngine {
     let source = || RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
     let parse = |text| PolicyRule::parse(text, Verdict::Allow, source()).unwrap();
     PolicyEngine::new(PolicyEngineConfig {
@@ -303,8 +304,8 @@ fn at_home(rules: &str, mode: PermissionMode) -> PolicyEngine {
 #[test]
 fn secrets_are_asked_about_in_a_workspace_too() {
     let verdict = |rules: &str, command: &str| {
-        let engine = at_home(rules, PermissionMode::Auto);
-        decide(&engine, command, &[], &FakeMachine { npm: None }).verdict.word()
+        let engine = engine_at_home(rules, PermissionMode::Auto);
+        decide_command(&engine, command, &[], &FakeMachine { npm: None }).verdict.as_str()
     };
     for (rules, command, expected) in [
         ("", "cat .ssh/id_rsa", "ask"),
@@ -320,9 +321,9 @@ fn secrets_are_asked_about_in_a_workspace_too() {
     ] {
         assert_eq!(verdict(rules, command), expected, "`{command}` under `{rules}`");
     }
-    assert!(at_home("", PermissionMode::Ask).filters_reads());
+    assert!(engine_at_home("", PermissionMode::Ask).filters_reads());
     let may = |file: &str| {
-        at_home("", PermissionMode::Ask).may_read("Grep", Path::new(file), Path::new(file))
+        engine_at_home("", PermissionMode::Ask).may_read("Grep", Path::new(file), Path::new(file))
     };
     assert!(!may("/home/me/.ssh/id_rsa"));
     assert!(may("/home/me/notes.txt"));
@@ -355,7 +356,7 @@ fn a_pattern_is_the_files_it_stands_for() {
 }
 
 /// What becomes of a call of a remote tool, which has this name here.
-fn remote(
+fn decide_remote_tool(
     rules: &str,
     name: &str,
     server: &str,
@@ -373,7 +374,7 @@ fn remote(
         mode: None,
         world: &EmptyMachine,
     };
-    engine(rules, PermissionMode::Auto).decide(request).verdict.word().to_owned()
+    build_engine(rules, PermissionMode::Auto).decide(request).verdict.as_str().to_owned()
 }
 
 #[test]
@@ -390,7 +391,7 @@ fn a_rule_about_a_remote_tool_names_it_as_its_server_does_or_as_zero_does() {
         ("allow a__b.c; deny a__B_C_1234", "a__b_c_1234", Steady, "deny"),
         ("allow x__b_c_1234", "x__b_c_1234", Steady, "ask"),
     ] {
-        let said = remote(rules, name, "a", "b.c", definition);
+        let said = decide_remote_tool(rules, name, "a", "b.c", definition);
         assert_eq!(said, expected, "{name} under `{rules}`");
     }
 }
@@ -398,7 +399,13 @@ fn a_rule_about_a_remote_tool_names_it_as_its_server_does_or_as_zero_does() {
 #[test]
 fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
     let verdict = |rules: &str, server: &str, tool: &str| {
-        remote(rules, &format!("{server}__{tool}"), server, tool, ToolDefinitionState::Steady)
+        decide_remote_tool(
+            rules,
+            &format!("{server}__{tool}"),
+            server,
+            tool,
+            ToolDefinitionState::Steady,
+        )
     };
     for (rules, server, tool, expected) in [
         ("allow *; deny github__create_issue", "GitHub", "create_issue", "deny"),
@@ -418,7 +425,7 @@ fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
         let (server, tool) = ("github".to_owned(), "x".to_owned());
         let effects = [Effect::Mcp { server, tool, definition }];
         let (tool, risk) = ("github__x", RiskLevel::High);
-        engine(rules, mode).decide(DecisionRequest {
+        build_engine(rules, mode).decide(DecisionRequest {
             tool,
             risk,
             effects: &effects,
@@ -447,7 +454,7 @@ fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
             [(ToolDefinitionState::Steady, steady), (ToolDefinitionState::Changed, changed)]
         {
             let decision = decide(rules, mode, definition, grants);
-            let seen = decision.verdict.word();
+            let seen = decision.verdict.as_str();
             assert_eq!(seen, expected, "{definition:?} `{rules}` {mode:?}: {}", decision.reason);
         }
         let decision = decide(rules, mode, ToolDefinitionState::Changed, grants);
@@ -460,10 +467,10 @@ fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
 #[test]
 fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
     let decide = |rules: &str, own: &str, grants: &[GrantScope]| {
-        let name = ToolName::namespaced("github", own).unwrap();
+        let name = ToolName::from_namespaced("github", own).unwrap();
         let definition = ToolDefinitionState::Steady;
         let effect = Effect::Mcp { server: "github".to_owned(), tool: own.to_owned(), definition };
-        engine(rules, PermissionMode::Ask).decide(DecisionRequest {
+        build_engine(rules, PermissionMode::Ask).decide(DecisionRequest {
             tool: name.as_str(),
             risk: RiskLevel::High,
             effects: &[effect],
@@ -475,7 +482,7 @@ fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
     let names = ["*", "a b", "ü", "x", "a,b", "Bash(*)", "", "x\"y"];
     for own in names {
         let granted = decide("", own, &[]).grants;
-        let here = ToolName::namespaced("github", own).unwrap();
+        let here = ToolName::from_namespaced("github", own).unwrap();
         assert_eq!(granted.len(), 1, "{own}");
         assert_eq!(granted[0].rule, here.as_str());
         for other in names {
@@ -483,7 +490,7 @@ fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
             let by_grant = decide("", other, &granted);
             let by_rule = decide(&format!("allow {here}"), other, &[]);
             for decision in [by_grant, by_rule] {
-                let seen = decision.verdict.word();
+                let seen = decision.verdict.as_str();
                 assert_eq!(seen, expected, "{own:?} for {other:?}: {}", decision.reason);
             }
         }
@@ -499,7 +506,7 @@ fn braces_are_not_silently_nothing() {
 
 #[test]
 fn a_grant_for_a_folder_opens_nothing_beneath() {
-    let engine = engine("", PermissionMode::Ask);
+    let engine = build_engine("", PermissionMode::Ask);
     let disk = FakeMachine { npm: None };
     let folder = TargetPath::new("~", "/home/me".into(), PathZone::Outside);
     let effects = [Effect::Read(folder)];
@@ -518,19 +525,19 @@ fn a_grant_for_a_folder_opens_nothing_beneath() {
         Verdict::Allow
     );
     for command in ["cat ~/.ssh/id_rsa", "cat ~/x", "grep -r x ~"] {
-        let decision = decide(&engine, command, &grants, &disk);
+        let decision = decide_command(&engine, command, &grants, &disk);
         assert_eq!(decision.verdict, Verdict::Ask, "{command}: {}", decision.reason);
     }
-    assert_eq!(decide(&engine, "tar xf x", &[], &disk).grants, []);
-    assert_eq!(decide(&engine, "unzip x -d vendor", &[], &disk).grants, []);
+    assert_eq!(decide_command(&engine, "tar xf x", &[], &disk).grants, []);
+    assert_eq!(decide_command(&engine, "unzip x -d vendor", &[], &disk).grants, []);
 }
 
 #[test]
 fn a_grant_for_a_program_that_was_not_there_is_not_for_one_that_comes() {
-    let engine = engine("", PermissionMode::Ask);
+    let engine = build_engine("", PermissionMode::Ask);
     let gone = FakeMachine { npm: None };
-    let grants = decide(&engine, "npm test", &[], &gone).grants;
-    assert_eq!(decide(&engine, "npm test", &grants, &gone).verdict, Verdict::Allow);
+    let grants = decide_command(&engine, "npm test", &[], &gone).grants;
+    assert_eq!(decide_command(&engine, "npm test", &grants, &gone).verdict, Verdict::Allow);
     let come = FakeMachine { npm: Some("/tmp/npm") };
-    assert_eq!(decide(&engine, "npm test", &grants, &come).verdict, Verdict::Ask);
+    assert_eq!(decide_command(&engine, "npm test", &grants, &come).verdict, Verdict::Ask);
 }

@@ -11,7 +11,7 @@ use zero_policy::PermissionMode;
 use zero_policy::PolicyEngine;
 
 use crate::cpu_time;
-use crate::engine_harness::{bash, engine};
+use crate::engine_harness::{build_engine, decide_command};
 
 /// Everything is allowed but what is denied.
 const DENIES: &str = "allow Bash(*); allow Edit; allow Write; allow Read; deny Bash(rm:*); \
@@ -20,33 +20,33 @@ const DENIES: &str = "allow Bash(*); allow Edit; allow Write; allow Read; deny B
     deny Bash(npm publish:*)";
 const CHANGES: &str = "allow Bash(*); allow Edit; allow Write; allow Delete";
 
-fn denies() -> PolicyEngine {
-    engine(DENIES, PermissionMode::Auto)
+fn engine_with_denies() -> PolicyEngine {
+    build_engine(DENIES, PermissionMode::Auto)
 }
 
-fn no_rules() -> PolicyEngine {
-    engine("", PermissionMode::Ask)
+fn engine_without_rules() -> PolicyEngine {
+    build_engine("", PermissionMode::Ask)
 }
 
-fn edits() -> PolicyEngine {
-    engine("", PermissionMode::AcceptEdits)
+fn engine_accepting_edits() -> PolicyEngine {
+    build_engine("", PermissionMode::AcceptEdits)
 }
 
-fn auto() -> PolicyEngine {
-    engine(CHANGES, PermissionMode::Auto)
+fn engine_in_auto_mode() -> PolicyEngine {
+    build_engine(CHANGES, PermissionMode::Auto)
 }
 
-fn plan() -> PolicyEngine {
-    engine("allow Bash(*); allow Edit; allow Write", PermissionMode::Plan)
+fn engine_in_plan_mode() -> PolicyEngine {
+    build_engine("allow Bash(*); allow Edit; allow Write", PermissionMode::Plan)
 }
 
 /// Checks all rows before it fails, so that one run shows every disagreement.
 #[track_caller]
-fn table(engine: &PolicyEngine, expected: &[&str], commands: &[&str]) {
+fn check_table(engine: &PolicyEngine, expected: &[&str], commands: &[&str]) {
     let mut wrong = String::new();
     for command in commands {
-        let decision = bash(engine, command);
-        let verdict = decision.verdict.word();
+        let decision = decide_command(engine, command);
+        let verdict = decision.verdict.as_str();
         if !expected.contains(&verdict) {
             writeln!(wrong, "\n`{command}`: {verdict}: {}", decision.reason).unwrap();
         }
@@ -55,25 +55,25 @@ fn table(engine: &PolicyEngine, expected: &[&str], commands: &[&str]) {
 }
 
 #[track_caller]
-fn denied(engine: &PolicyEngine, commands: &[&str]) {
-    table(engine, &["deny"], commands);
+fn check_denied(engine: &PolicyEngine, commands: &[&str]) {
+    check_table(engine, &["deny"], commands);
 }
 
 /// Asked or denied: whatever is not certain is not allowed.
 #[track_caller]
-fn stopped(engine: &PolicyEngine, commands: &[&str]) {
-    table(engine, &["ask", "deny"], commands);
+fn check_stopped(engine: &PolicyEngine, commands: &[&str]) {
+    check_table(engine, &["ask", "deny"], commands);
 }
 
 #[track_caller]
-fn allowed(engine: &PolicyEngine, commands: &[&str]) {
-    table(engine, &["allow"], commands);
+fn check_allowed(engine: &PolicyEngine, commands: &[&str]) {
+    check_table(engine, &["allow"], commands);
 }
 
 #[test]
 fn a_function_does_not_hide_the_program_of_its_name() {
-    stopped(
-        &no_rules(),
+    check_stopped(
+        &engine_without_rules(),
         &[
             "sh(){ :; }; command sh -c ./x",
             "sh(){ :; }; command -p sh -c ./x",
@@ -99,8 +99,8 @@ fn a_function_does_not_hide_the_program_of_its_name() {
             "git() { :; }; export -f git; bash -c 'git commit'",
         ],
     );
-    denied(
-        &denies(),
+    check_denied(
+        &engine_with_denies(),
         &[
             "rm(){ :; }; command rm -rf victim",
             "rm(){ :; }; rm -rf victim",
@@ -117,14 +117,14 @@ fn a_function_does_not_hide_the_program_of_its_name() {
             "cat() { :; }; cat .env",
         ],
     );
-    stopped(&denies(), &["cd() { :; }; builtin cd secrets; cat x"]);
-    stopped(
-        &auto(),
+    check_stopped(&engine_with_denies(), &["cd() { :; }; builtin cd secrets; cat x"]);
+    check_stopped(
+        &engine_in_auto_mode(),
         &["rm(){ :; }; command rm -rf victim", "git(){ :; }; command git push --force"],
     );
-    stopped(&plan(), &["rm(){ :; }; command rm -rf victim"]);
-    allowed(
-        &no_rules(),
+    check_stopped(&engine_in_plan_mode(), &["rm(){ :; }; command rm -rf victim"]);
+    check_allowed(
+        &engine_without_rules(),
         &[
             "f() { ls; }; f",
             "log() { echo \"$@\"; }; log a b; log c",
@@ -185,12 +185,12 @@ fn a_calculation_may_run_what_it_is_given() {
         "echo $(( ${z:-'a[$(./x)]'} ))",
         "set -- 'a[$(./x)]'; (( ${@} ))",
     ];
-    stopped(&no_rules(), &lines);
-    stopped(&auto(), &lines);
-    stopped(&plan(), &lines);
-    stopped(&auto(), &["read z <<< 'a[$(rm -rf /)]'; echo $((z))"]);
-    allowed(
-        &no_rules(),
+    check_stopped(&engine_without_rules(), &lines);
+    check_stopped(&engine_in_auto_mode(), &lines);
+    check_stopped(&engine_in_plan_mode(), &lines);
+    check_stopped(&engine_in_auto_mode(), &["read z <<< 'a[$(rm -rf /)]'; echo $((z))"]);
+    check_allowed(
+        &engine_without_rules(),
         &[
             "i=0; while ((i < 5)); do echo $i; ((i++)); done",
             "n=3; echo $((n * 2))",
@@ -202,8 +202,8 @@ fn a_calculation_may_run_what_it_is_given() {
 
 #[test]
 fn a_variable_is_known_only_when_nothing_else_can_set_it() {
-    stopped(
-        &no_rules(),
+    check_stopped(
+        &engine_without_rules(),
         &[
             "c=echo; read -ac <<< ./x; \"$c\"",
             "c=echo; read -rac <<< ./x; \"$c\"",
@@ -275,8 +275,8 @@ fn a_variable_is_known_only_when_nothing_else_can_set_it() {
             "local c=./x; c=echo; readonly d; f() { local c; \"$c\"; }; f",
         ],
     );
-    denied(
-        &denies(),
+    check_denied(
+        &engine_with_denies(),
         &[
             "c=echo; c=rm eval '$c y'",
             "a=docs; a=secrets eval 'cat $a/x'",
@@ -284,8 +284,8 @@ fn a_variable_is_known_only_when_nothing_else_can_set_it() {
             "x=docs/a; eval x=.env; cat $x",
         ],
     );
-    stopped(
-        &denies(),
+    check_stopped(
+        &engine_with_denies(),
         &[
             "x=docs/a; read -ax <<< .env; cat $x",
             "_=docs/a; : .env; cat $_",
@@ -324,9 +324,12 @@ fn a_variable_is_known_only_when_nothing_else_can_set_it() {
             "export -n y; declare +x -i y=1+1; cat s$y",
         ],
     );
-    denied(&denies(), &["x=.env; cat $x", "export x=.env; cat $x", "x=s; x=${x}2; cat $x"]);
-    allowed(
-        &no_rules(),
+    check_denied(
+        &engine_with_denies(),
+        &["x=.env; cat $x", "export x=.env; cat $x", "x=s; x=${x}2; cat $x"],
+    );
+    check_allowed(
+        &engine_without_rules(),
         &[
             "x=src; cat $x/a.rs",
             "export D=src; cat \"$D/a.rs\"",
@@ -337,8 +340,8 @@ fn a_variable_is_known_only_when_nothing_else_can_set_it() {
 
 #[test]
 fn a_folder_is_known_only_when_cd_says_it() {
-    denied(
-        &denies(),
+    check_denied(
+        &engine_with_denies(),
         &[
             "command -p cd secrets && cat x",
             "builtin -- cd secrets && cat x",
@@ -354,8 +357,8 @@ fn a_folder_is_known_only_when_cd_says_it() {
             "cd $x; cat .env",
         ],
     );
-    stopped(
-        &denies(),
+    check_stopped(
+        &engine_with_denies(),
         &[
             "cd -LP secrets; cat x",
             "cd -Pe secrets; cat x",
@@ -395,8 +398,8 @@ fn a_folder_is_known_only_when_cd_says_it() {
             "while cat x; do eval 'cd secrets'; done",
         ],
     );
-    stopped(
-        &no_rules(),
+    check_stopped(
+        &engine_without_rules(),
         &[
             "command -p cd ~/.ssh; cat id_rsa",
             "cd -LP ..; cat home/.ssh/id_rsa",
@@ -406,24 +409,24 @@ fn a_folder_is_known_only_when_cd_says_it() {
             "cd() { builtin cd ~/.ssh; }; cd src; cat id_rsa",
         ],
     );
-    stopped(
-        &edits(),
+    check_stopped(
+        &engine_accepting_edits(),
         &[
             "cd -LP .git/hooks; echo x > pre-commit",
             "command -p cd .git; echo x > config",
             "cd .git && echo x > config",
         ],
     );
-    allowed(
-        &no_rules(),
+    check_allowed(
+        &engine_without_rules(),
         &["cd src && cat a.rs", "cd src && ls && cd /w && cat a", "(cd src && ls); cat a"],
     );
 }
 
 #[test]
 fn a_tilde_after_an_equals_sign_may_be_home() {
-    stopped(
-        &no_rules(),
+    check_stopped(
+        &engine_without_rules(),
         &[
             "export x=~/.ssh/id_rsa; cat $x",
             "declare x=~/.ssh/id_rsa; cat $x",
@@ -437,11 +440,11 @@ fn a_tilde_after_an_equals_sign_may_be_home() {
             "cat ~-/x",
         ],
     );
-    let denies_home = engine(
+    let denies_home = build_engine(
         "allow Bash(*); allow Read; deny Read(~/.ssh/**); deny Read(~x)",
         PermissionMode::Auto,
     );
-    stopped(
+    check_stopped(
         &denies_home,
         &[
             "export x=~/.ssh/id_rsa; cat $x",
@@ -451,13 +454,13 @@ fn a_tilde_after_an_equals_sign_may_be_home() {
             "x=~/.ssh; cat $x/id_rsa",
         ],
     );
-    denied(&denies(), &["cat ~+/.env", "cat ~+/secrets/x"]);
+    check_denied(&engine_with_denies(), &["cat ~+/.env", "cat ~+/secrets/x"]);
 }
 
 #[test]
 fn what_prints_more_than_names_hands_on_more_than_names() {
-    stopped(
-        &no_rules(),
+    check_stopped(
+        &engine_without_rules(),
         &[
             "git log -1 --name-only --format=tformat:$HOME-path/.ssh/id_rsa | head -1 | xargs cat",
             "git log -1 --name-only --format=tformat:/etc/x | head -1 | xargs cat",
@@ -486,8 +489,8 @@ fn what_prints_more_than_names_hands_on_more_than_names() {
             "rg -l --no-filename -r /etc/passwd x | xargs cat",
         ],
     );
-    stopped(
-        &denies(),
+    check_stopped(
+        &engine_with_denies(),
         &[
             "echo x | grep -l --label=.env x - docs/a | xargs cat",
             "echo x | grep -l --labe=.env x - docs/a | xargs cat",
@@ -501,8 +504,8 @@ fn what_prints_more_than_names_hands_on_more_than_names() {
 
 #[test]
 fn options_of_the_shell_change_what_a_pattern_means() {
-    stopped(
-        &denies(),
+    check_stopped(
+        &engine_with_denies(),
         &[
             "shopt -s dotglob; cat ?env",
             "shopt -s dotglob; cat [.]env",
@@ -528,8 +531,8 @@ fn options_of_the_shell_change_what_a_pattern_means() {
 
 #[test]
 fn what_may_vanish_or_is_in_plain_sight_is_judged() {
-    denied(
-        &denies(),
+    check_denied(
+        &engine_with_denies(),
         &[
             "\"$@\" rm -rf x",
             "$x $y rm z",
@@ -597,12 +600,12 @@ fn no_line_takes_long() {
         ("substitutions", "ls ".to_owned() + &many("$(echo ", 100) + &many(")", 100)),
         ("arguments", "set -- ".to_owned() + &many("a ", 500) + ";" + &many("ls $@ $@ $@;", 1_000)),
     ];
-    let engine = denies();
+    let engine = engine_with_denies();
     let mut slow = String::new();
     for (name, line) in lines {
-        let start = cpu_time::used();
-        bash(&engine, &line);
-        let took = cpu_time::used() - start;
+        let start = cpu_time::thread_cpu_time();
+        decide_command(&engine, &line);
+        let took = cpu_time::thread_cpu_time() - start;
         println!("{name}: {took:?}");
         // Without optimization, on a slow machine; with it, a small part of that.
         if took > Duration::from_secs(10) {

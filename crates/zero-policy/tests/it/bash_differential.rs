@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use corpus::{STUBS, script};
+use corpus::{STUBS, build_script};
 use zero_policy::program::CommandClass;
 use zero_policy::shell::ShellArg;
 use zero_policy::shell::analyse;
@@ -25,12 +25,12 @@ use zero_policy::shell::analysis::{
 /// Scripts that are run. Raise it for a long campaign; there is no end to them.
 const SCRIPTS: usize = 600;
 /// The first of them.
-const FIRST: usize = 0;
+const FIRST_SCRIPT: usize = 0;
 /// Scripts for which one bash is the parent.
-const BATCH: usize = 60;
+const BATCH_SIZE: usize = 60;
 
 /// Programs that are not stubs, so that what they run really runs.
-const REAL: &[&str] =
+const REAL_PROGRAMS: &[&str] =
     &["bash", "sh", "env", "nice", "nohup", "setsid", "timeout", "stdbuf", "xargs", "find", "cat"];
 
 /// Notes its name, the number of its arguments, where it runs, and its arguments.
@@ -73,10 +73,10 @@ struct AnalysisTally {
 
 #[test]
 fn what_runs_was_said() {
-    let middle = FIRST + SCRIPTS / 2;
+    let middle = FIRST_SCRIPT + SCRIPTS / 2;
     let (mut tally, second) = std::thread::scope(|scope| {
-        let second = scope.spawn(|| campaign(middle, FIRST + SCRIPTS));
-        (campaign(FIRST, middle), second.join().unwrap())
+        let second = scope.spawn(|| run_campaign(middle, FIRST_SCRIPT + SCRIPTS));
+        (run_campaign(FIRST_SCRIPT, middle), second.join().unwrap())
     });
     tally.missed.extend(second.missed);
     tally.ran += second.ran;
@@ -95,22 +95,22 @@ fn what_runs_was_said() {
     assert!(certain * 4 > SCRIPTS, "{certain} of {SCRIPTS} scripts are certain");
 }
 
-fn campaign(first: usize, end: usize) -> AnalysisTally {
+fn run_campaign(first: usize, end: usize) -> AnalysisTally {
     let mut tally = AnalysisTally::default();
-    for start in (first..end).step_by(BATCH) {
-        let scripts: Vec<String> = (start..end.min(start + BATCH)).map(script).collect();
-        batch(&scripts, &mut tally);
+    for start in (first..end).step_by(BATCH_SIZE) {
+        let scripts: Vec<String> = (start..end.min(start + BATCH_SIZE)).map(build_script).collect();
+        run_batch(&scripts, &mut tally);
     }
     tally
 }
 
-fn batch(scripts: &[String], tally: &mut AnalysisTally) {
+fn run_batch(scripts: &[String], tally: &mut AnalysisTally) {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
     let run = root.join("run");
     fs::create_dir(&run).unwrap();
     let bin = run.join("bin");
-    install(&bin);
+    install_stubs(&bin);
     for (at, script) in scripts.iter().enumerate() {
         let folder = run.join(format!("{at:03}"));
         fs::create_dir_all(folder.join("w/sub/deep")).unwrap();
@@ -136,13 +136,13 @@ fn batch(scripts: &[String], tally: &mut AnalysisTally) {
     std::thread::sleep(Duration::from_millis(100));
     for (at, script) in scripts.iter().enumerate() {
         let folder = run.join(format!("{at:03}"));
-        let ran = noted(&fs::read(folder.join("log")).unwrap());
+        let ran = parse_log(&fs::read(folder.join("log")).unwrap());
         compare(script, &ran, &folder, tally);
     }
 }
 
 /// Puts the programs in a folder.
-fn install(bin: &Path) {
+fn install_stubs(bin: &Path) {
     fs::create_dir(bin).unwrap();
     for stub in STUBS {
         let path = bin.join(stub);
@@ -151,7 +151,7 @@ fn install(bin: &Path) {
         fs::write(&path, format!("{STUB}exit {}\n", u8::from(fails))).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    for name in REAL {
+    for name in REAL_PROGRAMS {
         let found = ["/usr/bin", "/bin"].iter().map(|folder| Path::new(folder).join(name));
         let found = found.into_iter().find(|path| path.exists());
         symlink(found.unwrap_or_else(|| panic!("no `{name}`")), bin.join(name)).unwrap();
@@ -159,7 +159,7 @@ fn install(bin: &Path) {
 }
 
 /// What the stubs have noted.
-fn noted(log: &[u8]) -> Vec<ExecutedProgram> {
+fn parse_log(log: &[u8]) -> Vec<ExecutedProgram> {
     let log = String::from_utf8_lossy(log);
     let mut fields = log.split('\0').map(str::to_owned);
     let mut all = Vec::new();
@@ -175,11 +175,11 @@ fn noted(log: &[u8]) -> Vec<ExecutedProgram> {
 fn compare(script: &str, ran: &[ExecutedProgram], folder: &Path, tally: &mut AnalysisTally) {
     let analysis = analyse(script, &folder.join("w"), Some(&folder.join("h")));
     let doubt = analysis.nodes.iter().find_map(|node| match &node.kind {
-        AnalysisNodeKind::Doubt(doubt) => Some(doubt.reason.clone()),
+        AnalysisNodeKind::Uncertainty(doubt) => Some(doubt.reason.clone()),
         // A shell that runs a file: asked about, unless a rule allows just that.
         AnalysisNodeKind::Command(invocation)
-            if invocation.study.nature == CommandClass::Program
-                && REAL.iter().any(|real| is_called(invocation, real)) =>
+            if invocation.study.nature == CommandClass::Opaque
+                && REAL_PROGRAMS.iter().any(|real| is_called(invocation, real)) =>
         {
             Some("a file is run".to_owned())
         }
@@ -188,14 +188,14 @@ fn compare(script: &str, ran: &[ExecutedProgram], folder: &Path, tally: &mut Ana
     tally.certain += usize::from(doubt.is_none());
     for ran in ran {
         tally.ran += 1;
-        let Err(why) = said(&analysis, ran) else { continue };
+        let Err(why) = find_command(&analysis, ran) else { continue };
         match &doubt {
             Some(reason) => {
                 tally.only_doubted += 1;
                 *tally.doubts.entry(reason.clone()).or_default() += 1;
             }
             None => {
-                let said: Vec<String> = invocations(&analysis)
+                let said: Vec<String> = find_invocations(&analysis)
                     .map(|invocation| format!("{:?} in {:?}", invocation.argv, invocation.folders))
                     .collect();
                 tally.missed.push(format!(
@@ -210,7 +210,7 @@ fn compare(script: &str, ran: &[ExecutedProgram], folder: &Path, tally: &mut Ana
     }
 }
 
-fn invocations(analysis: &ScriptAnalysis) -> impl Iterator<Item = &CommandInvocation> {
+fn find_invocations(analysis: &ScriptAnalysis) -> impl Iterator<Item = &CommandInvocation> {
     analysis.nodes.iter().filter_map(|node| match &node.kind {
         AnalysisNodeKind::Command(invocation) => Some(&**invocation),
         _ => None,
@@ -218,14 +218,17 @@ fn invocations(analysis: &ScriptAnalysis) -> impl Iterator<Item = &CommandInvoca
 }
 
 /// Whether the analysis has a command for what ran, with its arguments and its folder.
-fn said(analysis: &ScriptAnalysis, ran: &ExecutedProgram) -> Result<(), &'static str> {
-    let named: Vec<&CommandInvocation> =
-        invocations(analysis).filter(|invocation| is_called(invocation, &ran.program)).collect();
+fn find_command(analysis: &ScriptAnalysis, ran: &ExecutedProgram) -> Result<(), &'static str> {
+    let named: Vec<&CommandInvocation> = find_invocations(analysis)
+        .filter(|invocation| is_called(invocation, &ran.program))
+        .collect();
     if named.is_empty() {
         return Err("a program that nobody said");
     }
-    let fitting: Vec<&CommandInvocation> =
-        named.into_iter().filter(|invocation| fits(&invocation.argv[1..], &ran.args)).collect();
+    let fitting: Vec<&CommandInvocation> = named
+        .into_iter()
+        .filter(|invocation| matches_arguments(&invocation.argv[1..], &ran.args))
+        .collect();
     if fitting.is_empty() {
         return Err("other arguments");
     }
@@ -252,20 +255,21 @@ fn may_be_in(folders: &WorkingFolders, folder: &Path) -> bool {
 
 /// Whether what was said of the arguments fits those that were there. What is unknown may be any
 /// number of words; of those only the first starts as it must.
-fn fits(said: &[ShellArg], args: &[String]) -> bool {
+fn matches_arguments(said: &[ShellArg], args: &[String]) -> bool {
     let Some((first, rest)) = said.split_first() else { return args.is_empty() };
     match first {
-        ShellArg::Known(text) => args.first() == Some(text) && fits(rest, &args[1..]),
+        ShellArg::Known(text) => args.first() == Some(text) && matches_arguments(rest, &args[1..]),
         ShellArg::Pattern(_) => {
-            let start = first.certain_start();
+            let start = first.known_prefix();
             let like = args.iter().take_while(|arg| arg.starts_with(start)).count();
-            (0..=like).any(|taken| fits(rest, &args[taken..]))
+            (0..=like).any(|taken| matches_arguments(rest, &args[taken..]))
         }
         ShellArg::Unknown { starts_with, .. } if starts_with.is_empty() => {
-            (0..=args.len()).any(|taken| fits(rest, &args[taken..]))
+            (0..=args.len()).any(|taken| matches_arguments(rest, &args[taken..]))
         }
         ShellArg::Unknown { starts_with, .. } => {
-            args.first().is_some_and(|arg| arg.starts_with(starts_with)) && fits(rest, &args[1..])
+            args.first().is_some_and(|arg| arg.starts_with(starts_with))
+                && matches_arguments(rest, &args[1..])
         }
     }
 }

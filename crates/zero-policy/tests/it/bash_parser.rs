@@ -3,7 +3,7 @@
 //!
 //! Scripts are put together from pieces by a generator that always gives the same ones. Bash is
 //! asked about all of them with `-n`, and runs those we read, with nothing to be found in its
-//! `PATH`: each command it looks for must be one we saw.
+//! `SYSTEM_PATH`: each command it looks for must be one we saw.
 #![expect(clippy::disallowed_methods, reason = "the test asks the real bash")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -126,7 +126,7 @@ const READ_WHEN_RUN: &[&str] = &["`", "$((", "$[", "<<", "coproc"];
 
 #[test]
 fn bash_reads_what_we_read() {
-    let scripts = scripts();
+    let scripts = build_scripts();
     assert!(scripts.len() > 500, "{}", scripts.len());
     let mut wrong = Vec::new();
     for (script, bash_reads) in scripts.iter().zip(ask_bash(&scripts)) {
@@ -159,7 +159,7 @@ fn bash_runs_only_what_we_saw() {
     )
     .unwrap();
     let mut ran = 0;
-    for (index, script) in scripts().iter().enumerate() {
+    for (index, script) in build_scripts().iter().enumerate() {
         let parsed = parse(script);
         // What may run for ever, or in the background after bash has ended.
         let endless = ["until", "while", "((;;", "select", "coproc", "&"];
@@ -167,7 +167,7 @@ fn bash_runs_only_what_we_saw() {
             continue;
         }
         let mut seen = ParsedCommands::default();
-        seen.list(&parsed.list);
+        seen.collect_list(&parsed.list);
         if seen.unknown {
             continue;
         }
@@ -205,75 +205,82 @@ impl ParsedCommands {
         })
     }
 
-    fn list(&mut self, list: &CommandList) {
-        list.items.iter().flat_map(|item| &item.pipeline.commands).for_each(|c| self.command(c));
+    fn collect_list(&mut self, list: &CommandList) {
+        list.items
+            .iter()
+            .flat_map(|item| &item.pipeline.commands)
+            .for_each(|c| self.collect_command(c));
     }
 
-    fn command(&mut self, command: &ast::ShellCommand) {
-        command.redirects.iter().for_each(|redirect| self.word(&redirect.target));
+    fn collect_command(&mut self, command: &ast::ShellCommand) {
+        command.redirects.iter().for_each(|redirect| self.collect_word(&redirect.target));
         match &command.kind {
             ShellCommandKind::Simple(simple) => {
                 for assignment in &simple.assignments {
                     match &assignment.value {
-                        AssignmentValue::Scalar(word) => self.word(word),
-                        AssignmentValue::Array(words) => self.words(words),
+                        AssignmentValue::Scalar(word) => self.collect_word(word),
+                        AssignmentValue::Array(words) => self.collect_words(words),
                     }
                 }
-                self.words(&simple.words);
-                let argv: Vec<Option<String>> = simple.words.iter().map(certain).collect();
+                self.collect_words(&simple.words);
+                let argv: Vec<Option<String>> = simple.words.iter().map(literal_text).collect();
                 self.unknown |= argv.first().is_some_and(Option::is_none);
                 self.commands.push(argv);
             }
-            ShellCommandKind::Subshell(list) | ShellCommandKind::Group(list) => self.list(list),
+            ShellCommandKind::Subshell(list) | ShellCommandKind::Group(list) => {
+                self.collect_list(list)
+            }
             ShellCommandKind::If { branches, otherwise } => {
-                branches.iter().flat_map(|(a, b)| [a, b]).for_each(|list| self.list(list));
-                otherwise.iter().for_each(|list| self.list(list));
+                branches.iter().flat_map(|(a, b)| [a, b]).for_each(|list| self.collect_list(list));
+                otherwise.iter().for_each(|list| self.collect_list(list));
             }
             ShellCommandKind::While { condition, body } => {
-                self.list(condition);
-                self.list(body);
+                self.collect_list(condition);
+                self.collect_list(body);
             }
             ShellCommandKind::For { words, body, .. } => {
-                words.iter().for_each(|words| self.words(words));
-                self.list(body);
+                words.iter().for_each(|words| self.collect_words(words));
+                self.collect_list(body);
             }
             ShellCommandKind::ArithmeticFor { header, body } => {
-                self.word(header);
-                self.list(body);
+                self.collect_word(header);
+                self.collect_list(body);
             }
             ShellCommandKind::Case { subject, arms } => {
-                self.word(subject);
+                self.collect_word(subject);
                 for (patterns, body) in arms {
-                    self.words(patterns);
-                    self.list(body);
+                    self.collect_words(patterns);
+                    self.collect_list(body);
                 }
             }
-            ShellCommandKind::Arithmetic(word) => self.word(word),
-            ShellCommandKind::Test(words) => self.words(words),
+            ShellCommandKind::Arithmetic(word) => self.collect_word(word),
+            ShellCommandKind::Test(words) => self.collect_words(words),
             ShellCommandKind::Function { body, .. } | ShellCommandKind::Coprocess(body) => {
-                self.command(body)
+                self.collect_command(body)
             }
         }
     }
 
-    fn words(&mut self, words: &[ShellWord]) {
-        words.iter().for_each(|word| self.word(word));
+    fn collect_words(&mut self, words: &[ShellWord]) {
+        words.iter().for_each(|word| self.collect_word(word));
     }
 
-    fn word(&mut self, word: &ShellWord) {
+    fn collect_word(&mut self, word: &ShellWord) {
         for part in &word.parts {
             match part {
                 WordPart::Text { .. } => {}
-                WordPart::Parameter(parameter) => self.words(&parameter.words),
-                WordPart::Command { list, .. } | WordPart::Process { list } => self.list(list),
-                WordPart::Arithmetic(word) => self.word(word),
+                WordPart::Parameter(parameter) => self.collect_words(&parameter.words),
+                WordPart::Command { list, .. } | WordPart::Process { list } => {
+                    self.collect_list(list)
+                }
+                WordPart::Arithmetic(word) => self.collect_word(word),
             }
         }
     }
 }
 
 /// The text of a word in which nothing is expanded.
-fn certain(word: &ShellWord) -> Option<String> {
+fn literal_text(word: &ShellWord) -> Option<String> {
     let mut all = String::new();
     for part in &word.parts {
         match part {
@@ -289,7 +296,7 @@ fn certain(word: &ShellWord) -> Option<String> {
 }
 
 /// The corpus: every shape with every simple filling, some within others, and pieces at random.
-fn scripts() -> Vec<String> {
+fn build_scripts() -> Vec<String> {
     let mut random = RandomSource(2026);
     let mut scripts = BTreeSet::new();
     for shape in SHAPES {
@@ -302,9 +309,9 @@ fn scripts() -> Vec<String> {
         }
     }
     for _ in 0..700 {
-        let count = 1 + random.below(7);
+        let count = 1 + random.next_below(7);
         let pieces: Vec<&str> = (0..count).map(|_| random.pick(PIECES)).collect();
-        scripts.insert(pieces.join(if random.below(3) == 0 { "" } else { " " }));
+        scripts.insert(pieces.join(if random.next_below(3) == 0 { "" } else { " " }));
     }
     scripts.into_iter().collect()
 }
@@ -312,7 +319,7 @@ fn scripts() -> Vec<String> {
 /// Whether bash reads each of the scripts. It says nothing of an error within `[[` but on its
 /// standard error, where warnings go as well.
 fn ask_bash(scripts: &[String]) -> Vec<bool> {
-    const ASK: &str = r#"for script; do
+    const ASK_SCRIPT: &str = r#"for script; do
         said=$("$BASH" --norc --noprofile -n -c -- "$script" 2>&1 </dev/null) || { echo n; continue; }
         answer=y
         while IFS= read -r line; do
@@ -322,7 +329,8 @@ fn ask_bash(scripts: &[String]) -> Vec<bool> {
     done"#;
     let mut answers = Vec::new();
     for batch in scripts.chunks(400) {
-        let output = Command::new("bash").args(["-c", ASK, "bash"]).args(batch).output().unwrap();
+        let output =
+            Command::new("bash").args(["-c", ASK_SCRIPT, "bash"]).args(batch).output().unwrap();
         answers.extend(String::from_utf8(output.stdout).unwrap().lines().map(|line| line == "y"));
     }
     assert_eq!(answers.len(), scripts.len());
@@ -333,13 +341,13 @@ fn ask_bash(scripts: &[String]) -> Vec<bool> {
 pub(crate) struct RandomSource(pub(crate) u64);
 
 impl RandomSource {
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn next_below(&mut self, limit: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 
     pub(crate) fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len())]
+        from[self.next_below(from.len())]
     }
 }

@@ -7,19 +7,22 @@ use zero_policy::{
     PolicyEngineConfig,
 };
 
-use crate::engine_harness::{bash, config_of};
+use crate::engine_harness::{build_config, decide_command};
 
-fn engine(rules: &str, mode: PermissionMode, own_loopback: bool) -> PolicyEngine {
+fn build_engine(rules: &str, mode: PermissionMode, own_loopback: bool) -> PolicyEngine {
     let listed = ["example.com", "*.example.org:8443", "10.0.0.7"];
     let listed = listed.map(|text| HostPattern::parse(text).unwrap()).to_vec();
     let network = CommandHosts { listed, own_loopback };
-    PolicyEngine::new(PolicyEngineConfig { network, ..config_of(rules, mode, RuleOwner::Person) })
+    PolicyEngine::new(PolicyEngineConfig {
+        network,
+        ..build_config(rules, mode, RuleOwner::Person)
+    })
 }
 
 #[track_caller]
 fn check(rules: &str, command: &str, expected: &str) {
-    let decision = bash(&engine(rules, PermissionMode::Ask, true), command);
-    assert_eq!(decision.verdict.word(), expected, "{command}: {}", decision.reason);
+    let decision = decide_command(&build_engine(rules, PermissionMode::Ask, true), command);
+    assert_eq!(decision.verdict.as_str(), expected, "{command}: {}", decision.reason);
 }
 
 #[test]
@@ -42,8 +45,11 @@ fn loopback_is_the_sessions_own_where_it_is() {
     {
         check("", &format!("curl -s {host}"), "allow");
         check("deny WebFetch", &format!("curl -s {host}"), "deny");
-        let bare = bash(&engine("", PermissionMode::Ask, false), &format!("curl -s {host}"));
-        assert_eq!(bare.verdict.word(), "deny", "{host}");
+        let bare = decide_command(
+            &build_engine("", PermissionMode::Ask, false),
+            &format!("curl -s {host}"),
+        );
+        assert_eq!(bare.verdict.as_str(), "deny", "{host}");
     }
     check("", "curl -s http://192.168.1.1/", "deny");
     check("", "curl -s http://169.254.169.254/", "deny");
@@ -52,8 +58,8 @@ fn loopback_is_the_sessions_own_where_it_is() {
 
 #[test]
 fn other_tools_and_plan_mode_gain_nothing() {
-    let engine = engine("", PermissionMode::Plan, true);
-    assert_eq!(bash(&engine, "curl -s https://example.com/x").verdict.word(), "deny");
+    let engine = build_engine("", PermissionMode::Plan, true);
+    assert_eq!(decide_command(&engine, "curl -s https://example.com/x").verdict.as_str(), "deny");
     let effects = [Effect::Net("localhost".to_owned())];
     let request = DecisionRequest {
         tool: "WebFetch",
@@ -63,5 +69,5 @@ fn other_tools_and_plan_mode_gain_nothing() {
         mode: None,
         world: &EmptyMachine,
     };
-    assert_eq!(engine.decide(request).verdict.word(), "deny");
+    assert_eq!(engine.decide(request).verdict.as_str(), "deny");
 }

@@ -14,19 +14,27 @@ pub(crate) const ROOT: &str = "/w";
 pub(crate) const HOME: &str = "/home/me";
 
 /// An engine with rules such as `allow Bash(git:*); deny Read(.env)`.
-pub(crate) fn engine(rules: &str, mode: PermissionMode) -> PolicyEngine {
-    engine_of(rules, mode, RuleOwner::Person)
+pub(crate) fn build_engine(rules: &str, mode: PermissionMode) -> PolicyEngine {
+    build_engine_for(rules, mode, RuleOwner::Person)
 }
 
-pub(crate) fn engine_of(rules: &str, mode: PermissionMode, owner: RuleOwner) -> PolicyEngine {
-    PolicyEngine::new(config_of(rules, mode, owner))
+pub(crate) fn build_engine_for(
+    rules: &str,
+    mode: PermissionMode,
+    owner: RuleOwner,
+) -> PolicyEngine {
+    PolicyEngine::new(build_config(rules, mode, owner))
 }
 
 /// What such an engine is made of.
-pub(crate) fn config_of(rules: &str, mode: PermissionMode, owner: RuleOwner) -> PolicyEngineConfig {
+pub(crate) fn build_config(
+    rules: &str,
+    mode: PermissionMode,
+    owner: RuleOwner,
+) -> PolicyEngineConfig {
     let rules = rules.split("; ").filter(|rule| !rule.is_empty()).map(|rule| {
         let (verdict, text) = rule.split_once(' ').unwrap();
-        let verdict = Verdict::ALL.into_iter().find(|v| v.word() == verdict).unwrap();
+        let verdict = Verdict::ALL.into_iter().find(|v| v.as_str() == verdict).unwrap();
         let source = RuleSource { name: "test".to_owned(), line: None, owner };
         PolicyRule::parse(text, verdict, source).unwrap()
     });
@@ -42,8 +50,8 @@ pub(crate) fn config_of(rules: &str, mode: PermissionMode, owner: RuleOwner) -> 
 }
 
 /// Judges a shell command.
-pub(crate) fn bash(engine: &PolicyEngine, command: &str) -> PolicyDecision {
-    let effects = [Effect::Exec(CommandExecution::shell(command))];
+pub(crate) fn decide_command(engine: &PolicyEngine, command: &str) -> PolicyDecision {
+    let effects = [Effect::Exec(CommandExecution::from_shell(command))];
     let (tool, risk) = ("Bash", RiskLevel::High);
     engine.decide(DecisionRequest {
         tool,
@@ -56,7 +64,7 @@ pub(crate) fn bash(engine: &PolicyEngine, command: &str) -> PolicyDecision {
 }
 
 /// Judges a call of a tool by its effects.
-pub(crate) fn effects(
+pub(crate) fn decide_effects(
     engine: &PolicyEngine,
     tool: &str,
     risk: RiskLevel,
@@ -73,8 +81,8 @@ pub(crate) fn effects(
 }
 
 /// Judges a call of a file tool.
-pub(crate) fn file(engine: &PolicyEngine, tool: &str, path: &str) -> PolicyDecision {
-    let absolute = zero_policy::path::lexical(&PathBuf::from(ROOT).join(path));
+pub(crate) fn decide_file(engine: &PolicyEngine, tool: &str, path: &str) -> PolicyDecision {
+    let absolute = zero_policy::path::normalize_lexically(&PathBuf::from(ROOT).join(path));
     let inside = absolute.starts_with(ROOT);
     let whereabouts = if inside { PathZone::Workspace } else { PathZone::Outside };
     let target = TargetPath::new(path, absolute, whereabouts);
@@ -102,9 +110,9 @@ pub(crate) fn check(rules: &str, command: &str, expected: &str) {
 
 #[track_caller]
 pub(crate) fn check_mode(mode: PermissionMode, rules: &str, command: &str, expected: &str) {
-    let decision = bash(&engine(rules, mode), command);
+    let decision = decide_command(&build_engine(rules, mode), command);
     assert_eq!(
-        decision.verdict.word(),
+        decision.verdict.as_str(),
         expected,
         "`{command}` under `{rules}`: {}\n{:#?}",
         decision.reason,

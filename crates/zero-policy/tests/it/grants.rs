@@ -8,7 +8,7 @@ use zero_policy::{
     PolicyDecision,
 };
 
-use crate::engine_harness::engine;
+use crate::engine_harness::build_engine;
 
 /// A machine with programs and links.
 #[derive(Clone, Copy, Default)]
@@ -22,8 +22,8 @@ struct StubMachine {
 }
 
 impl Machine for StubMachine {
-    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
-        let plain = EmptyMachine.canonical(absolute)?;
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
+        let plain = EmptyMachine.canonicalize(absolute)?;
         let through =
             |(link, to): &(&str, &str)| Some(Path::new(to).join(plain.strip_prefix(link).ok()?));
         Some(
@@ -34,7 +34,7 @@ impl Machine for StubMachine {
         )
     }
 
-    fn expand(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
+    fn expand_glob(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
         let start = pattern.trim_end_matches('*');
         let links = self.links.iter().map(|(link, _)| PathBuf::from(link));
         Some(
@@ -48,29 +48,29 @@ impl Machine for StubMachine {
         self.helpers.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn program(&self, name: &str, _folder: &Path) -> Option<PathBuf> {
+    fn find_program(&self, name: &str, _folder: &Path) -> Option<PathBuf> {
         self.programs.iter().find(|(own, _)| *own == name).map(|(_, file)| PathBuf::from(file))
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+    fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         let links = self.links.iter().map(|(link, _)| PathBuf::from(link));
         let mut beneath = links.filter(|link| link.starts_with(folder));
         beneath
             .find(|link| wanted(link))
-            .map_or(FileSearchOutcome::Nowhere, FileSearchOutcome::Found)
+            .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
     }
 }
 
-fn decide(
+fn decide_command(
     machine: &StubMachine,
     rules: &str,
     mode: PermissionMode,
     command: &str,
     grants: &[GrantScope],
 ) -> PolicyDecision {
-    let effects = [Effect::Exec(CommandExecution::shell(command))];
+    let effects = [Effect::Exec(CommandExecution::from_shell(command))];
     let (tool, risk) = ("Bash", RiskLevel::High);
-    engine(rules, mode).decide(DecisionRequest {
+    build_engine(rules, mode).decide(DecisionRequest {
         tool,
         risk,
         effects: &effects,
@@ -82,22 +82,22 @@ fn decide(
 
 /// Checks what is offered for a command, one rule after the other.
 #[track_caller]
-fn offers(command: &str, expected: &[&str]) {
-    let decision = decide(&StubMachine::default(), "", PermissionMode::Ask, command, &[]);
+fn check_offers(command: &str, expected: &[&str]) {
+    let decision = decide_command(&StubMachine::default(), "", PermissionMode::Ask, command, &[]);
     let offered: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
     assert_eq!(offered, expected, "{command}: {}", decision.reason);
 }
 
 /// Accepts what is offered for one command and checks the verdict on another.
 #[track_caller]
-fn after(granted: &str, rules: &str, command: &str, expected: &str) {
+fn check_after_grant(granted: &str, rules: &str, command: &str, expected: &str) {
     let machine = StubMachine::default();
-    let grants = decide(&machine, "", PermissionMode::Ask, granted, &[]).grants;
+    let grants = decide_command(&machine, "", PermissionMode::Ask, granted, &[]).grants;
     assert!(!grants.is_empty(), "nothing is offered for `{granted}`");
-    let decision = decide(&machine, rules, PermissionMode::Ask, command, &grants);
+    let decision = decide_command(&machine, rules, PermissionMode::Ask, command, &grants);
     let shown: Vec<&str> = grants.iter().map(|grant| grant.rule.as_str()).collect();
     assert_eq!(
-        decision.verdict.word(),
+        decision.verdict.as_str(),
         expected,
         "`{command}` with {shown:?}: {}",
         decision.reason
@@ -106,29 +106,29 @@ fn after(granted: &str, rules: &str, command: &str, expected: &str) {
 
 #[test]
 fn an_offer_is_no_wider_than_the_question() {
-    offers("npm run build", &["Bash(npm run build:*)"]);
-    offers("npm run build -- --watch", &["Bash(npm run build:*)"]);
-    offers("npm --prefix a run build", &["Bash(npm --prefix a run build)"]);
-    offers("npm run --silent build", &["Bash(npm run --silent build)"]);
-    offers("npm install left-pad", &["Bash(npm install left-pad)"]);
-    offers("npm test", &["Bash(npm test:*)"]);
-    offers("git push origin main", &["Bash(git push:*)"]);
-    offers("git commit -m x", &["Bash(git commit:*)"]);
-    offers("cargo +nightly build", &["Bash(cargo +nightly build)"]);
-    offers("cargo build --release", &["Bash(cargo build:*)"]);
-    offers("make", &["Bash(make)"]);
-    offers("make all install", &["Bash(make all install)"]);
-    offers("python3 x.py", &["Bash(python3 x.py)"]);
-    offers("node x.js y", &["Bash(node x.js y)"]);
-    offers("./configure --prefix=/x", &["Bash(./configure --prefix=/x)"]);
-    offers("deploy prod", &["Bash(deploy prod)"]);
-    offers("npm run build && make", &["Bash(npm run build:*)", "Bash(make)"]);
-    offers("make; make", &["Bash(make)"]);
-    offers("sudo make", &["Bash(sudo make)", "Bash(make)"]);
-    offers("touch src/a", &["Edit(/src/a)"]);
-    offers("rm src/a", &["Delete(/src/a)"]);
-    offers("cat /etc/hosts", &["Read(//etc/hosts)"]);
-    offers("curl https://a.com/x", &["WebFetch(domain:a.com)"]);
+    check_offers("npm run build", &["Bash(npm run build:*)"]);
+    check_offers("npm run build -- --watch", &["Bash(npm run build:*)"]);
+    check_offers("npm --prefix a run build", &["Bash(npm --prefix a run build)"]);
+    check_offers("npm run --silent build", &["Bash(npm run --silent build)"]);
+    check_offers("npm install left-pad", &["Bash(npm install left-pad)"]);
+    check_offers("npm test", &["Bash(npm test:*)"]);
+    check_offers("git push origin main", &["Bash(git push:*)"]);
+    check_offers("git commit -m x", &["Bash(git commit:*)"]);
+    check_offers("cargo +nightly build", &["Bash(cargo +nightly build)"]);
+    check_offers("cargo build --release", &["Bash(cargo build:*)"]);
+    check_offers("make", &["Bash(make)"]);
+    check_offers("make all install", &["Bash(make all install)"]);
+    check_offers("python3 x.py", &["Bash(python3 x.py)"]);
+    check_offers("node x.js y", &["Bash(node x.js y)"]);
+    check_offers("./configure --prefix=/x", &["Bash(./configure --prefix=/x)"]);
+    check_offers("deploy prod", &["Bash(deploy prod)"]);
+    check_offers("npm run build && make", &["Bash(npm run build:*)", "Bash(make)"]);
+    check_offers("make; make", &["Bash(make)"]);
+    check_offers("sudo make", &["Bash(sudo make)", "Bash(make)"]);
+    check_offers("touch src/a", &["Edit(/src/a)"]);
+    check_offers("rm src/a", &["Delete(/src/a)"]);
+    check_offers("cat /etc/hosts", &["Read(//etc/hosts)"]);
+    check_offers("curl https://a.com/x", &["WebFetch(domain:a.com)"]);
 }
 
 #[test]
@@ -164,69 +164,75 @@ fn what_nobody_can_foresee_is_not_offered() {
         // More than one answer may settle.
         "a; b; c; d; e; f",
     ] {
-        offers(command, &[]);
+        check_offers(command, &[]);
     }
 }
 
 #[test]
 fn a_grant_covers_the_same_and_nothing_else() {
-    after("npm run build", "", "npm run build", "allow");
-    after("npm run build", "", "npm run build -- --watch", "allow");
-    after("npm run build", "", "timeout 60 npm run build", "allow");
-    after("npm run build", "", "npm run deploy", "ask");
-    after("npm run build", "", "npm install", "ask");
-    after("npm run build", "", "/tmp/npm run build", "ask");
-    after("npm run build", "", "cd sub && npm run build", "ask");
-    after("cd sub && npm run build", "", "cd sub && npm run build", "allow");
-    after("cd sub && npm run build", "", "npm run build", "ask");
-    after("npm run build", "", "npm run build && make", "ask");
-    after("npm run build", "", "LD_PRELOAD=x npm run build", "ask");
-    after("npm run build", "", "sudo npm run build", "ask");
-    after("npm run build", "", "npm run build > /etc/x", "ask");
-    after("make", "", "make all", "ask");
-    after("make all", "", "make", "ask");
-    after("python3 x.py", "", "python3 x.py", "allow");
-    after("python3 x.py", "", "python3 x.py y", "ask");
-    after("python3 x.py", "", "python3 -c x", "ask");
-    after("touch src/a", "", "touch src/a", "allow");
-    after("touch src/a", "", "echo x > src/a", "allow");
-    after("touch src/a", "", "touch src/b", "ask");
-    after("touch src/a", "", "touch src/a/b", "ask");
-    after("touch src/a", "", "rm src/a", "ask");
-    after("rm src/a", "", "rm src/b", "ask");
-    after("rm src/a", "", "rm -rf src/a", "ask");
-    after("ls /etc", "", "ls /etc", "allow");
-    after("ls /etc", "", "cat /etc/shadow", "ask");
-    after("ls /home/me", "", "cat /home/me/.ssh/id_rsa", "ask");
-    after("ls /home/me", "", "grep -r x /home/me", "ask");
-    after("curl https://a.com", "", "curl https://a.com/y", "allow");
-    after("curl https://a.com", "", "curl https://b.a.com", "ask");
-    after("git push", "", "git push --force", "ask");
-    after("git push", "", "git push origin :main", "ask");
+    check_after_grant("npm run build", "", "npm run build", "allow");
+    check_after_grant("npm run build", "", "npm run build -- --watch", "allow");
+    check_after_grant("npm run build", "", "timeout 60 npm run build", "allow");
+    check_after_grant("npm run build", "", "npm run deploy", "ask");
+    check_after_grant("npm run build", "", "npm install", "ask");
+    check_after_grant("npm run build", "", "/tmp/npm run build", "ask");
+    check_after_grant("npm run build", "", "cd sub && npm run build", "ask");
+    check_after_grant("cd sub && npm run build", "", "cd sub && npm run build", "allow");
+    check_after_grant("cd sub && npm run build", "", "npm run build", "ask");
+    check_after_grant("npm run build", "", "npm run build && make", "ask");
+    check_after_grant("npm run build", "", "LD_PRELOAD=x npm run build", "ask");
+    check_after_grant("npm run build", "", "sudo npm run build", "ask");
+    check_after_grant("npm run build", "", "npm run build > /etc/x", "ask");
+    check_after_grant("make", "", "make all", "ask");
+    check_after_grant("make all", "", "make", "ask");
+    check_after_grant("python3 x.py", "", "python3 x.py", "allow");
+    check_after_grant("python3 x.py", "", "python3 x.py y", "ask");
+    check_after_grant("python3 x.py", "", "python3 -c x", "ask");
+    check_after_grant("touch src/a", "", "touch src/a", "allow");
+    check_after_grant("touch src/a", "", "echo x > src/a", "allow");
+    check_after_grant("touch src/a", "", "touch src/b", "ask");
+    check_after_grant("touch src/a", "", "touch src/a/b", "ask");
+    check_after_grant("touch src/a", "", "rm src/a", "ask");
+    check_after_grant("rm src/a", "", "rm src/b", "ask");
+    check_after_grant("rm src/a", "", "rm -rf src/a", "ask");
+    check_after_grant("ls /etc", "", "ls /etc", "allow");
+    check_after_grant("ls /etc", "", "cat /etc/shadow", "ask");
+    check_after_grant("ls /home/me", "", "cat /home/me/.ssh/id_rsa", "ask");
+    check_after_grant("ls /home/me", "", "grep -r x /home/me", "ask");
+    check_after_grant("curl https://a.com", "", "curl https://a.com/y", "allow");
+    check_after_grant("curl https://a.com", "", "curl https://b.a.com", "ask");
+    check_after_grant("git push", "", "git push --force", "ask");
+    check_after_grant("git push", "", "git push origin :main", "ask");
 }
 
 #[test]
 fn rules_stand_above_grants() {
-    after("npm run build", "ask Bash(npm:*)", "npm run build", "ask");
-    after("npm run build", "deny Bash(npm:*)", "npm run build", "deny");
-    after("touch src/a", "ask Edit(src/**)", "touch src/a", "ask");
-    after("touch src/a", "deny Edit(src/**)", "touch src/a", "deny");
-    after("curl https://a.com", "deny WebFetch(domain:a.com)", "curl https://a.com", "deny");
-    after("curl https://a.com", "ask WebFetch", "curl https://a.com", "ask");
-    let grants = decide(&StubMachine::default(), "", PermissionMode::Ask, "make", &[]).grants;
-    let plan = decide(&StubMachine::default(), "", PermissionMode::Plan, "make", &grants);
-    assert_eq!(plan.verdict.word(), "deny");
+    check_after_grant("npm run build", "ask Bash(npm:*)", "npm run build", "ask");
+    check_after_grant("npm run build", "deny Bash(npm:*)", "npm run build", "deny");
+    check_after_grant("touch src/a", "ask Edit(src/**)", "touch src/a", "ask");
+    check_after_grant("touch src/a", "deny Edit(src/**)", "touch src/a", "deny");
+    check_after_grant(
+        "curl https://a.com",
+        "deny WebFetch(domain:a.com)",
+        "curl https://a.com",
+        "deny",
+    );
+    check_after_grant("curl https://a.com", "ask WebFetch", "curl https://a.com", "ask");
+    let grants =
+        decide_command(&StubMachine::default(), "", PermissionMode::Ask, "make", &[]).grants;
+    let plan = decide_command(&StubMachine::default(), "", PermissionMode::Plan, "make", &grants);
+    assert_eq!(plan.verdict.as_str(), "deny");
 }
 
 #[test]
 fn each_folder_has_a_grant_of_its_own() {
     let machine = StubMachine::default();
-    let here = decide(&machine, "", PermissionMode::Ask, "npm test", &[]).grants;
-    let there = decide(&machine, "", PermissionMode::Ask, "cd sub && npm test", &[]).grants;
+    let here = decide_command(&machine, "", PermissionMode::Ask, "npm test", &[]).grants;
+    let there = decide_command(&machine, "", PermissionMode::Ask, "cd sub && npm test", &[]).grants;
     let both = [here, there].concat();
     for command in ["npm test", "cd sub && npm test", "npm test && cd sub && npm test"] {
-        let decision = decide(&machine, "", PermissionMode::Ask, command, &both);
-        assert_eq!(decision.verdict.word(), "allow", "{command}: {}", decision.reason);
+        let decision = decide_command(&machine, "", PermissionMode::Ask, command, &both);
+        assert_eq!(decision.verdict.as_str(), "allow", "{command}: {}", decision.reason);
         assert_eq!(decision.source.as_deref().unwrap_or("grant"), "grant", "{command}");
     }
 }
@@ -236,9 +242,9 @@ fn a_grant_is_for_the_program_that_was_shown() {
     let with =
         |file: &'static [(&str, &str)]| StubMachine { programs: file, ..StubMachine::default() };
     let shown = with(&[("npm", "/usr/bin/npm")]);
-    let grants = decide(&shown, "", PermissionMode::Ask, "npm test", &[]).grants;
+    let grants = decide_command(&shown, "", PermissionMode::Ask, "npm test", &[]).grants;
     let verdict = |machine: &StubMachine| {
-        decide(machine, "", PermissionMode::Ask, "npm test", &grants).verdict.word()
+        decide_command(machine, "", PermissionMode::Ask, "npm test", &grants).verdict.as_str()
     };
     assert_eq!(verdict(&shown), "allow");
     assert_eq!(verdict(&with(&[("npm", "/tmp/npm")])), "ask");
@@ -251,22 +257,28 @@ fn a_grant_is_for_the_folder_that_a_link_led_to() {
         StubMachine { programs: &[], links: &[("/w/link", "/w/a")], helpers: &[] };
     const B: StubMachine = StubMachine { links: &[("/w/link", "/w/b")], ..A };
     let command = "cd link && make";
-    let grants = decide(&A, "", PermissionMode::Ask, command, &[]).grants;
-    assert_eq!(decide(&A, "", PermissionMode::Ask, command, &grants).verdict.word(), "allow");
-    assert_eq!(decide(&B, "", PermissionMode::Ask, command, &grants).verdict.word(), "ask");
+    let grants = decide_command(&A, "", PermissionMode::Ask, command, &[]).grants;
+    assert_eq!(
+        decide_command(&A, "", PermissionMode::Ask, command, &grants).verdict.as_str(),
+        "allow"
+    );
+    assert_eq!(
+        decide_command(&B, "", PermissionMode::Ask, command, &grants).verdict.as_str(),
+        "ask"
+    );
 }
 
 /// Checks a verdict on a machine where `/w/link` leads to `/w/.env`, and `/w/out` out of it.
 #[track_caller]
-fn linked(rules: &str, command: &str, expected: &str) {
+fn check_with_links(rules: &str, command: &str, expected: &str) {
     const LINKED: StubMachine = StubMachine {
         programs: &[],
         links: &[("/w/link", "/w/.env"), ("/w/out", "/srv/x"), ("/w/src/in", "/w/secrets")],
         helpers: &[],
     };
-    let decision = decide(&LINKED, rules, PermissionMode::Ask, command, &[]);
+    let decision = decide_command(&LINKED, rules, PermissionMode::Ask, command, &[]);
     assert_eq!(
-        decision.verdict.word(),
+        decision.verdict.as_str(),
         expected,
         "`{command}` under `{rules}`: {}",
         decision.reason
@@ -275,31 +287,33 @@ fn linked(rules: &str, command: &str, expected: &str) {
 
 #[test]
 fn a_link_is_what_it_is_called_and_what_it_leads_to() {
-    linked("deny Read(.env)", "cat link", "deny");
-    linked("deny Read(link)", "cat link", "deny");
-    linked("deny Read(.env)", "cat li*", "deny");
+    check_with_links("deny Read(.env)", "cat link", "deny");
+    check_with_links("deny Read(link)", "cat link", "deny");
+    check_with_links("deny Read(.env)", "cat li*", "deny");
     // An ask rule for the name does not hide what the link leads to.
-    linked("deny Read(.env); ask Read(link)", "cat li*", "deny");
-    linked("deny Read(.env)", "cp link y", "deny");
-    linked("deny Read(secrets/**)", "cat src/in/key", "deny");
-    linked("deny Read(secrets/**)", "cd src/in && cat key", "deny");
-    linked("deny Read(secrets/**)", "cd $X && cat src/in/key", "deny");
-    linked("deny Read(.env)", "cd $X && cat .e*", "deny");
-    linked("", "cat out", "ask");
-    linked("", "cat link", "allow");
-    linked("allow Edit(link)", "touch link", "ask");
-    linked("allow Edit(/.env)", "touch link", "ask");
-    linked("allow Edit(link); allow Edit(/.env)", "touch link", "allow");
-    linked("allow Edit(/**)", "touch out", "ask");
-    linked("allow Bash(make:*)", "cd out && make", "ask");
-    linked("deny Read(link)", "grep -r x .", "ask");
+    check_with_links("deny Read(.env); ask Read(link)", "cat li*", "deny");
+    check_with_links("deny Read(.env)", "cp link y", "deny");
+    check_with_links("deny Read(secrets/**)", "cat src/in/key", "deny");
+    check_with_links("deny Read(secrets/**)", "cd src/in && cat key", "deny");
+    check_with_links("deny Read(secrets/**)", "cd $X && cat src/in/key", "deny");
+    check_with_links("deny Read(.env)", "cd $X && cat .e*", "deny");
+    check_with_links("", "cat out", "ask");
+    check_with_links("", "cat link", "allow");
+    check_with_links("allow Edit(link)", "touch link", "ask");
+    check_with_links("allow Edit(/.env)", "touch link", "ask");
+    check_with_links("allow Edit(link); allow Edit(/.env)", "touch link", "allow");
+    check_with_links("allow Edit(/**)", "touch out", "ask");
+    check_with_links("allow Bash(make:*)", "cd out && make", "ask");
+    check_with_links("deny Read(link)", "grep -r x .", "ask");
 }
 
 #[test]
 fn what_a_repository_would_run_is_asked() {
     let helpers = |helpers| StubMachine { helpers, ..StubMachine::default() };
     let verdict = |machine: &StubMachine, command: &str| {
-        decide(machine, "allow Bash(git:*)", PermissionMode::Ask, command, &[]).verdict.word()
+        decide_command(machine, "allow Bash(git:*)", PermissionMode::Ask, command, &[])
+            .verdict
+            .as_str()
     };
     assert_eq!(verdict(&helpers(&["core.fsmonitor"]), "git status"), "ask");
     assert_eq!(verdict(&helpers(&["hooks/pre-commit"]), "git status"), "allow");
@@ -311,9 +325,12 @@ fn what_a_repository_would_run_is_asked() {
 fn a_known_name_in_the_workspace_is_no_known_program() {
     const PLANTED: StubMachine =
         StubMachine { programs: &[("ls", "/w/bin/ls")], links: &[], helpers: &[] };
-    assert_eq!(decide(&PLANTED, "", PermissionMode::Ask, "ls", &[]).verdict.word(), "ask");
     assert_eq!(
-        decide(&PLANTED, "", PermissionMode::Ask, "/usr/bin/ls", &[]).verdict.word(),
+        decide_command(&PLANTED, "", PermissionMode::Ask, "ls", &[]).verdict.as_str(),
+        "ask"
+    );
+    assert_eq!(
+        decide_command(&PLANTED, "", PermissionMode::Ask, "/usr/bin/ls", &[]).verdict.as_str(),
         "allow"
     );
 }

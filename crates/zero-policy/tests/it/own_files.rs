@@ -8,18 +8,18 @@ use zero_policy::{
     DecisionRequest, EmptyMachine, GrantScope, PermissionMode, PolicyEngine, PolicyEngineConfig,
 };
 
-use crate::engine_harness::{bash, config_of, file};
+use crate::engine_harness::{build_config, decide_command, decide_file};
 
 /// Where all that can be allowed is.
 const EVERYTHING: &str = "allow Read(//**); allow Edit(//**); allow Read; allow Edit; allow Write; allow Delete; allow Bash(*)";
 const SECRETS: [&str; 2] = ["/w/keys/adm.tok", "/srv/Token"];
 
 /// An engine that works in these folders.
-fn engine(rules: &str, roots: &[&str]) -> PolicyEngine {
+fn build_engine(rules: &str, roots: &[&str]) -> PolicyEngine {
     PolicyEngine::new(PolicyEngineConfig {
         roots: roots.iter().map(PathBuf::from).collect(),
         secret_files: SECRETS.map(PathBuf::from).to_vec(),
-        ..config_of(rules, PermissionMode::Auto, RuleOwner::Person)
+        ..build_config(rules, PermissionMode::Auto, RuleOwner::Person)
     })
 }
 
@@ -28,7 +28,7 @@ fn no_rule_mode_or_workspace_opens_it_to_a_tool() {
     for roots in
         [&["/w"][..], &["/"], &["/w/keys"], &["/srv"], &["/home/me"], &["/home/me/.config"]]
     {
-        let engine = engine(EVERYTHING, roots);
+        let engine = build_engine(EVERYTHING, roots);
         for path in [
             "/w/keys/adm.tok",
             "/w/keys/ADM.TOK",
@@ -40,23 +40,23 @@ fn no_rule_mode_or_workspace_opens_it_to_a_tool() {
             "/home/me/.local/state/zero/sessions.sqlite",
         ] {
             for tool in ["Read", "Grep", "LS", "ReadMany", "Write", "Edit", "Delete"] {
-                let decision = file(&engine, tool, path);
+                let decision = decide_file(&engine, tool, path);
                 let shown = format!("{tool} {path} in {roots:?}: {}", decision.reason);
-                assert_eq!(decision.verdict.word(), "deny", "{shown}");
+                assert_eq!(decision.verdict.as_str(), "deny", "{shown}");
                 assert!(shown.contains("which nothing opens"), "{shown}");
             }
-            let canonical = zero_policy::path::lexical(Path::new(path));
+            let canonical = zero_policy::path::normalize_lexically(Path::new(path));
             assert!(!engine.may_read("Grep", Path::new(path), &canonical), "{path}");
             assert!(!engine.may_change(&canonical), "{path}");
         }
-        assert!(file(&engine, "Read", "/w/keys/other").verdict.word() == "allow");
+        assert!(decide_file(&engine, "Read", "/w/keys/other").verdict.as_str() == "allow");
         assert!(engine.filters_reads());
     }
 }
 
 #[test]
 fn nor_does_a_link_that_leads_there() {
-    let engine = engine(EVERYTHING, &["/w"]);
+    let engine = build_engine(EVERYTHING, &["/w"]);
     let target = TargetPath::new("notes.txt", "/w/keys/adm.tok".into(), PathZone::Workspace);
     let named = TargetPath::new("keys/adm.tok", "/w/other".into(), PathZone::Workspace);
     for path in [target, named] {
@@ -68,14 +68,14 @@ fn nor_does_a_link_that_leads_there() {
             mode: None,
             world: &EmptyMachine,
         });
-        assert_eq!(decision.verdict.word(), "deny", "{}", decision.reason);
+        assert_eq!(decision.verdict.as_str(), "deny", "{}", decision.reason);
     }
     assert!(!engine.may_read("Grep", Path::new("notes.txt"), Path::new("/w/keys/adm.tok")));
 }
 
 #[test]
 fn nor_does_a_command_or_an_answer() {
-    let engine = engine(EVERYTHING, &["/w"]);
+    let engine = build_engine(EVERYTHING, &["/w"]);
     for command in [
         "cat keys/adm.tok",
         "cat /w/keys/adm.tok",
@@ -90,43 +90,43 @@ fn nor_does_a_command_or_an_answer() {
         "cat ~/.config/zero/settings.json",
         "sqlite3 ~/.local/state/zero/sessions.sqlite .dump < ~/.local/state/zero/sessions.sqlite",
     ] {
-        let decision = bash(&engine, command);
-        assert_eq!(decision.verdict.word(), "deny", "{command}: {}", decision.reason);
+        let decision = decide_command(&engine, command);
+        assert_eq!(decision.verdict.as_str(), "deny", "{command}: {}", decision.reason);
     }
     let grants =
         [GrantScope { rule: "Read(//w/keys/adm.tok)".to_owned(), folder: None, program: None }];
     let decision = engine.decide(DecisionRequest {
         tool: "Bash",
         risk: RiskLevel::High,
-        effects: &[Effect::Exec(CommandExecution::shell("cat keys/adm.tok"))],
+        effects: &[Effect::Exec(CommandExecution::from_shell("cat keys/adm.tok"))],
         grants: &grants,
         mode: None,
         world: &EmptyMachine,
     });
-    assert_eq!(decision.verdict.word(), "deny", "{}", decision.reason);
+    assert_eq!(decision.verdict.as_str(), "deny", "{}", decision.reason);
     assert!(decision.grants.is_empty());
 }
 
 #[test]
 fn what_a_process_knows_is_no_file_to_be_read() {
     for roots in [&["/w"][..], &["/"]] {
-        let engine = engine(EVERYTHING, roots);
+        let engine = build_engine(EVERYTHING, roots);
         for path in ["/proc/self/environ", "/proc/1/environ", "/proc/1/task/1/mem"] {
-            assert_eq!(file(&engine, "Read", path).verdict.word(), "deny", "{path}");
+            assert_eq!(decide_file(&engine, "Read", path).verdict.as_str(), "deny", "{path}");
             assert!(!engine.may_read("Grep", Path::new(path), Path::new(path)), "{path}");
         }
-        assert_eq!(file(&engine, "Read", "/proc/cpuinfo").verdict.word(), "allow");
+        assert_eq!(decide_file(&engine, "Read", "/proc/cpuinfo").verdict.as_str(), "allow");
     }
 }
 
 #[test]
 fn a_workspace_apart_from_it_pays_nothing() {
-    let engine = engine("", &["/work"]);
-    assert!(!engine.filters_reads() && !engine.guards_reads());
+    let engine = build_engine("", &["/work"]);
+    assert!(!engine.filters_reads() && !engine.has_read_guards());
     for (folder, expected) in [("/w/keys", true), ("/", true), ("/home", true), ("/work/x", false)]
     {
-        assert_eq!(engine.meets_own(Path::new(folder)), expected, "{folder}");
+        assert_eq!(engine.contains_own_files(Path::new(folder)), expected, "{folder}");
     }
-    let beside = self::engine("", &["/w"]);
-    assert!(beside.filters_reads() && !beside.guards_reads());
+    let beside = self::build_engine("", &["/w"]);
+    assert!(beside.filters_reads() && !beside.has_read_guards());
 }

@@ -12,8 +12,8 @@ use self::choices::ChoiceSource;
 
 /// Tries one law. The cases are the same each time: a suite that fails only now and then is
 /// looked at only now and then.
-fn holds(name: &str, cases: u32) {
-    let (_, law) = invariants::LAWS.iter().find(|(law, _)| *law == name).unwrap();
+fn check_invariant(name: &str, cases: u32) {
+    let (_, law) = invariants::INVARIANTS.iter().find(|(law, _)| *law == name).unwrap();
     let config =
         ProptestConfig { rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::with_cases(cases) };
     let result = TestRunner::new(config).run(&vec(any::<u8>(), 0..64), |bytes| {
@@ -27,40 +27,40 @@ fn holds(name: &str, cases: u32) {
 
 #[test]
 fn any_text_is_judged() {
-    holds("any text is judged", 1000);
+    check_invariant("any text is judged", 1000);
 }
 
 #[test]
 fn a_stricter_rule_makes_nothing_milder() {
-    holds("a stricter rule makes nothing milder", 1000);
+    check_invariant("a stricter rule makes nothing milder", 1000);
 }
 
 #[test]
 fn an_allow_rule_opens_nothing_that_a_rule_closes() {
-    holds("an allow rule opens nothing that a rule closes", 1000);
+    check_invariant("an allow rule opens nothing that a rule closes", 1000);
 }
 
 #[test]
 fn the_order_of_rules_means_nothing() {
-    holds("the order of rules means nothing", 1000);
+    check_invariant("the order of rules means nothing", 1000);
 }
 
 #[test]
 fn a_wrapper_makes_nothing_milder() {
-    holds("a wrapper makes nothing milder", 4000);
+    check_invariant("a wrapper makes nothing milder", 4000);
 }
 
 #[test]
 fn a_spelling_makes_nothing_milder() {
-    holds("a spelling makes nothing milder", 1000);
+    check_invariant("a spelling makes nothing milder", 1000);
 }
 
 #[test]
 fn a_grant_does_what_it_says_and_no_more() {
-    holds("a grant does what it says and no more", 1000);
+    check_invariant("a grant does what it says and no more", 1000);
 }
 
 #[test]
 fn a_sessions_mode_counts_like_the_engines_own() {
-    holds("a session's mode counts like the engine's own", 1_000);
+    check_invariant("a session's mode counts like the engine's own", 1_000);
 }

@@ -9,18 +9,18 @@ use zero_policy::shell::analysis::{AnalysisNodeKind, ScriptAnalysis, WorkingFold
 use crate::cpu_time;
 use crate::engine_harness::{HOME, ROOT};
 
-fn said(script: &str) -> ScriptAnalysis {
+fn analyze(script: &str) -> ScriptAnalysis {
     analyse(script, Path::new(ROOT), Some(Path::new(HOME)))
 }
 
-fn is_doubted(analysis: &ScriptAnalysis) -> bool {
-    analysis.nodes.iter().any(|node| matches!(node.kind, AnalysisNodeKind::Doubt(_)))
+fn has_uncertainty(analysis: &ScriptAnalysis) -> bool {
+    analysis.nodes.iter().any(|node| matches!(node.kind, AnalysisNodeKind::Uncertainty(_)))
 }
 
 /// Checks that the last command may run in these folders.
 #[track_caller]
-fn runs_in(script: &str, expected: &[&str]) {
-    let analysis = said(script);
+fn check_folders(script: &str, expected: &[&str]) {
+    let analysis = analyze(script);
     let folders = analysis.nodes.iter().rev().find_map(|node| match &node.kind {
         AnalysisNodeKind::Command(invocation) => Some(invocation.folders.clone()),
         _ => None,
@@ -35,7 +35,7 @@ fn runs_in(script: &str, expected: &[&str]) {
 /// Checks that nothing is doubted and that these commands are said, in this order.
 #[track_caller]
 fn check(script: &str, expected: &str) {
-    let analysis = said(script);
+    let analysis = analyze(script);
     let commands: Vec<&str> = analysis
         .nodes
         .iter()
@@ -43,27 +43,27 @@ fn check(script: &str, expected: &str) {
         .map(|node| node.label.as_str())
         .collect();
     assert_eq!(commands.join("; "), expected, "{script}");
-    assert!(!is_doubted(&analysis), "{script}: {:#?}", analysis.nodes);
+    assert!(!has_uncertainty(&analysis), "{script}: {:#?}", analysis.nodes);
 }
 
 #[track_caller]
-fn doubted(scripts: &[&str]) {
+fn check_uncertain(scripts: &[&str]) {
     for script in scripts {
-        assert!(is_doubted(&said(script)), "{script}");
+        assert!(has_uncertainty(&analyze(script)), "{script}");
     }
 }
 
 #[track_caller]
-fn certain(scripts: &[&str]) {
+fn check_certain(scripts: &[&str]) {
     for script in scripts {
-        let analysis = said(script);
-        assert!(!is_doubted(&analysis), "{script}: {:#?}", analysis.nodes);
+        let analysis = analyze(script);
+        assert!(!has_uncertainty(&analysis), "{script}: {:#?}", analysis.nodes);
     }
 }
 
 #[test]
 fn a_text_that_is_calculated_may_run_a_command() {
-    doubted(&[
+    check_uncertain(&[
         "x='q['; x+='$(rm a)]'; ((x))",
         "n=$(:); x=\"$n\"'q[$(rm a)]'; ((x))",
         "read x <<< 'q[$(rm a)]'; ((x))",
@@ -89,7 +89,7 @@ fn a_text_that_is_calculated_may_run_a_command() {
 
 #[test]
 fn counting_is_not_doubted() {
-    certain(&[
+    check_certain(&[
         "i=0; while [ $i -lt 5 ]; do echo $i; i=$((i+1)); done",
         "i=0; while ((i < 5)); do echo $i; ((i++)); done",
         "for ((i=0; i<5; i++)); do echo $((i * 2)); done",
@@ -108,7 +108,7 @@ fn counting_is_not_doubted() {
 
 #[test]
 fn what_is_assigned_is_not_always_what_is_held() {
-    doubted(&[
+    check_uncertain(&[
         "readonly q=rm\nq=ls\n$q a",
         "f() { readonly q=rm; }; f; q=ls; $q a",
         "for i in 1 2; do q=ls; $q a; declare -r q=rm; done",
@@ -136,8 +136,8 @@ fn a_function_is_not_the_program_of_its_name() {
     check("f() { rm a; }; f", "rm a; f");
     check("npm() { :; }; command npm a", ":; command npm a; npm a");
     check("npm() { :; }; bash -c 'npm a'", ":; bash -c npm a; npm a");
-    doubted(&["npm() { :; }; unset -f npm; npm a", "npm() { :; }; unset npm; npm a"]);
-    certain(&["cleanup() { rm a; }; trap cleanup EXIT; ls"]);
+    check_uncertain(&["npm() { :; }; unset -f npm; npm a", "npm() { :; }; unset npm; npm a"]);
+    check_certain(&["cleanup() { rm a; }; trap cleanup EXIT; ls"]);
 }
 
 #[test]
@@ -156,28 +156,28 @@ fn words_become_what_the_shell_makes_of_them() {
 
 #[test]
 fn the_folder_is_followed() {
-    runs_in("cd a && rm b", &["/w/a"]);
-    runs_in("cd a || rm b", &["/w"]);
-    runs_in("cd a; rm b", &["/w/a", "/w"]);
-    runs_in("cd a && rm b &", &["/w/a"]);
-    runs_in("cd a && ls & rm b", &["/w"]);
-    runs_in("! cd a && rm b", &["/w/a", "/w"]);
-    runs_in("if ! cd a; then rm b; fi", &["/w/a", "/w"]);
-    runs_in("cd -P a && cd .. && rm b", &[]);
-    runs_in("f() { cd a; f; rm b; }", &[]);
-    runs_in("cd -LP a && rm b", &[]);
-    runs_in("cd - && rm b", &[]);
-    runs_in("pushd && rm b", &[]);
-    runs_in("pushd -n a && rm b", &[]);
-    runs_in("trap 'rm b' EXIT; cd a", &[]);
-    runs_in("trap 'rm b' EXIT; ls", &["/w"]);
-    runs_in("until cd a; do rm b; done", &[]);
-    runs_in("(cd a; ls); rm b", &["/w"]);
+    check_folders("cd a && rm b", &["/w/a"]);
+    check_folders("cd a || rm b", &["/w"]);
+    check_folders("cd a; rm b", &["/w/a", "/w"]);
+    check_folders("cd a && rm b &", &["/w/a"]);
+    check_folders("cd a && ls & rm b", &["/w"]);
+    check_folders("! cd a && rm b", &["/w/a", "/w"]);
+    check_folders("if ! cd a; then rm b; fi", &["/w/a", "/w"]);
+    check_folders("cd -P a && cd .. && rm b", &[]);
+    check_folders("f() { cd a; f; rm b; }", &[]);
+    check_folders("cd -LP a && rm b", &[]);
+    check_folders("cd - && rm b", &[]);
+    check_folders("pushd && rm b", &[]);
+    check_folders("pushd -n a && rm b", &[]);
+    check_folders("trap 'rm b' EXIT; cd a", &[]);
+    check_folders("trap 'rm b' EXIT; ls", &["/w"]);
+    check_folders("until cd a; do rm b; done", &[]);
+    check_folders("(cd a; ls); rm b", &["/w"]);
 }
 
 #[test]
 fn options_of_the_shell_change_what_follows() {
-    doubted(&[
+    check_uncertain(&[
         "shopt -s extglob\nls",
         "shopt -s expand_aliases",
         "shopt -s dotglob; ls *",
@@ -187,12 +187,17 @@ fn options_of_the_shell_change_what_follows() {
         "set +B; ls {a,b}",
         "set $x; ls",
     ]);
-    certain(&["set -euo pipefail; ls", "set -x; ls", "shopt -s failglob; ls *.x", "set -- a b"]);
+    check_certain(&[
+        "set -euo pipefail; ls",
+        "set -x; ls",
+        "shopt -s failglob; ls *.x",
+        "set -- a b",
+    ]);
 }
 
 #[test]
 fn another_shell_reads_other_things() {
-    doubted(&[
+    check_uncertain(&[
         "sh -c '((rm a))'",
         "sh -c '(\\\n(rm a))'",
         "sh -c 'x=ls; declare x=rm; $x a'",
@@ -205,7 +210,10 @@ fn another_shell_reads_other_things() {
         "sh -c 'touch x=~/a'",
         "sh -c 'x=l; x+=s; $x a'",
     ]);
-    certain(&["sh -c 'ls $((1 + 2)) && echo \"{a,b}\"'", "bash -c 'ls {a,b} && [[ a < b ]]'"]);
+    check_certain(&[
+        "sh -c 'ls $((1 + 2)) && echo \"{a,b}\"'",
+        "bash -c 'ls {a,b} && [[ a < b ]]'",
+    ]);
 }
 
 #[test]
@@ -227,9 +235,9 @@ fn a_long_line_is_followed_in_short_time() {
         many("if ls; then x=a; else x=b; fi; ", 2_000),
     ];
     for line in lines {
-        let start = cpu_time::used();
-        let analysis = said(&line);
-        let took = cpu_time::used() - start;
+        let start = cpu_time::thread_cpu_time();
+        let analysis = analyze(&line);
+        let took = cpu_time::thread_cpu_time() - start;
         let shown: String = line.chars().take(40).collect();
         // Without optimization, on a slow machine; it takes a fraction of it.
         assert!(took < Duration::from_secs(20), "{shown}: {took:?}");
@@ -244,9 +252,9 @@ fn scripts_within_scripts_do_not_multiply_without_end() {
         let shells = " | bash".repeat(60);
         script = format!("cat <<'E{level}'{shells}\n{script}E{level}\n");
     }
-    let start = cpu_time::used();
-    let analysis = said(&script);
-    assert!(is_doubted(&analysis));
-    let took = cpu_time::used() - start;
+    let start = cpu_time::thread_cpu_time();
+    let analysis = analyze(&script);
+    assert!(has_uncertainty(&analysis));
+    let took = cpu_time::thread_cpu_time() - start;
     assert!(took < Duration::from_secs(20), "{took:?}");
 }

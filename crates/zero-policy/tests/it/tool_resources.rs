@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use zero_core::{Effect, NoteChange, PathZone, RiskLevel, TargetPath};
 use zero_policy::PermissionMode;
 
-use crate::engine_harness::{effects, engine};
+use crate::engine_harness::{build_engine, decide_effects};
 
-fn note(scope: &str, forgets: bool) -> Effect {
+fn note_effect(scope: &str, forgets: bool) -> Effect {
     let written = ".zero/memory/a.md";
     let file = (scope == "project")
         .then(|| TargetPath::new(written, PathBuf::from("/w").join(written), PathZone::Workspace));
@@ -16,9 +16,9 @@ fn note(scope: &str, forgets: bool) -> Effect {
 
 #[track_caller]
 fn check(rules: &str, mode: PermissionMode, tool: &str, effect: Effect, expected: &str) {
-    let decision = effects(&engine(rules, mode), tool, RiskLevel::Medium, &[effect]);
+    let decision = decide_effects(&build_engine(rules, mode), tool, RiskLevel::Medium, &[effect]);
     let by = decision.rule.as_deref().unwrap_or("default");
-    assert_eq!(format!("{} by {by}", decision.verdict.word()), expected, "{rules}");
+    assert_eq!(format!("{} by {by}", decision.verdict.as_str()), expected, "{rules}");
 }
 
 #[test]
@@ -28,26 +28,36 @@ fn a_note_is_judged_by_its_tool_and_by_what_denies_its_file() {
     };
     for scope in ["project", "user"] {
         for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::Auto] {
-            check("", mode, note(scope, false), "ask by default");
+            check("", mode, note_effect(scope, false), "ask by default");
         }
-        check("", PermissionMode::Plan, note(scope, false), "deny by default");
-        check("allow Memory", PermissionMode::Plan, note(scope, false), "deny by default");
-        check("allow Memory", PermissionMode::Ask, note(scope, true), "allow by Memory");
+        check("", PermissionMode::Plan, note_effect(scope, false), "deny by default");
+        check("allow Memory", PermissionMode::Plan, note_effect(scope, false), "deny by default");
+        check("allow Memory", PermissionMode::Ask, note_effect(scope, true), "allow by Memory");
         check(
             "allow Memory; deny Memory",
             PermissionMode::Ask,
-            note(scope, false),
+            note_effect(scope, false),
             "deny by Memory",
         );
     }
     let both = "allow Memory; deny Edit(.zero/memory/**)";
-    check(both, PermissionMode::Ask, note("project", false), "deny by Edit(.zero/memory/**)");
-    check(both, PermissionMode::Ask, note("project", true), "deny by Edit(.zero/memory/**)");
-    check(both, PermissionMode::Ask, note("user", false), "allow by Memory");
+    check(
+        both,
+        PermissionMode::Ask,
+        note_effect("project", false),
+        "deny by Edit(.zero/memory/**)",
+    );
+    check(both, PermissionMode::Ask, note_effect("project", true), "deny by Edit(.zero/memory/**)");
+    check(both, PermissionMode::Ask, note_effect("user", false), "allow by Memory");
     let asked = "allow Memory; ask Write(.zero/**)";
-    check(asked, PermissionMode::Ask, note("project", false), "ask by Write(.zero/**)");
+    check(asked, PermissionMode::Ask, note_effect("project", false), "ask by Write(.zero/**)");
     // A rule for files opens none.
-    check("allow Edit(.zero/**)", PermissionMode::Ask, note("project", false), "ask by default");
+    check(
+        "allow Edit(.zero/**)",
+        PermissionMode::Ask,
+        note_effect("project", false),
+        "ask by default",
+    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use zero_policy::PermissionMode;
 use zero_policy::rule::RuleOwner;
 
-use crate::engine_harness::{bash, check, check_mode, engine, engine_of, file};
+use crate::engine_harness::{
+    build_engine, build_engine_for, check, check_mode, decide_command, decide_file,
+};
 
 #[test]
 fn a_deny_is_a_deny_whichever_way_it_is_tried() {
@@ -379,54 +381,54 @@ fn critical_commands_are_asked_every_time() {
             check_mode(mode, "allow Bash(*)", command, "ask");
         }
         check_mode(PermissionMode::Plan, "allow Bash(*)", command, "deny");
-        let decision = bash(&engine("allow Bash(*)", PermissionMode::Ask), command);
-        assert_eq!(decision.risk.word(), "critical", "{command}");
+        let decision = decide_command(&build_engine("allow Bash(*)", PermissionMode::Ask), command);
+        assert_eq!(decision.risk.as_str(), "critical", "{command}");
         assert!(decision.grants.is_empty(), "{command}");
     }
     check("allow Bash(git reset --hard)", "git reset --hard", "allow");
     check("allow Bash(rm -rf build)", "rm -rf build", "ask");
     let project =
-        engine_of("allow Bash(git reset --hard)", PermissionMode::Ask, RuleOwner::Project);
-    assert_eq!(bash(&project, "git reset --hard").verdict.word(), "ask");
+        build_engine_for("allow Bash(git reset --hard)", PermissionMode::Ask, RuleOwner::Project);
+    assert_eq!(decide_command(&project, "git reset --hard").verdict.as_str(), "ask");
 }
 
 #[test]
 fn tools_are_judged_by_the_same_rules() {
     #[track_caller]
-    fn tool(rules: &str, mode: PermissionMode, tool: &str, path: &str, expected: &str) {
-        let decision = file(&engine(rules, mode), tool, path);
+    fn check_tool(rules: &str, mode: PermissionMode, tool: &str, path: &str, expected: &str) {
+        let decision = decide_file(&build_engine(rules, mode), tool, path);
         assert_eq!(
-            decision.verdict.word(),
+            decision.verdict.as_str(),
             expected,
             "{tool} {path} under {rules}: {}",
             decision.reason
         );
     }
-    tool("", PermissionMode::Ask, "Read", "src/a", "allow");
-    tool("", PermissionMode::Ask, "Read", "/etc/passwd", "ask");
-    tool("", PermissionMode::Ask, "Write", "src/a", "ask");
-    tool("", PermissionMode::AcceptEdits, "Write", "src/a", "allow");
-    tool("", PermissionMode::Auto, "Write", "src/a", "allow");
-    tool("", PermissionMode::Plan, "Write", "src/a", "deny");
-    tool("", PermissionMode::Plan, "Read", "src/a", "allow");
-    tool("allow Write", PermissionMode::Plan, "Write", "src/a", "deny");
-    tool("deny Read(.env)", PermissionMode::Auto, "Edit", ".env", "deny");
-    tool("deny Read(.env)", PermissionMode::Auto, "Write", ".env", "deny");
-    tool("deny Read(.env)", PermissionMode::Auto, "Grep", "a/.env", "deny");
-    tool("allow Read(.env); deny Read(.env)", PermissionMode::Auto, "Read", ".env", "deny");
-    tool("ask Read(.env); allow Read(.env)", PermissionMode::Auto, "Read", ".env", "ask");
-    tool("allow Write", PermissionMode::Ask, "Write", "src/a", "allow");
-    tool("allow Write", PermissionMode::Ask, "Write", ".git/hooks/pre-commit", "ask");
-    tool("allow Write", PermissionMode::Auto, "Write", ".GIT/hooks/x", "ask");
-    tool("allow Write", PermissionMode::Auto, "Write", ".vscode/tasks.json", "ask");
-    tool("allow Write", PermissionMode::Auto, "Write", ".zero/settings.json", "ask");
-    tool("allow Write", PermissionMode::Auto, "Write", "package.json", "allow");
-    tool("allow Edit(//etc/app/**)", PermissionMode::Ask, "Edit", "/etc/app/x", "ask");
-    tool("allow Edit(//srv/app/**)", PermissionMode::Ask, "Edit", "/srv/app/x", "allow");
-    tool("allow Edit(//srv/app/**)", PermissionMode::Ask, "Read", "/srv/app/x", "ask");
-    tool("allow Delete", PermissionMode::Auto, "Delete", "a", "ask");
-    tool("allow Delete(/a)", PermissionMode::Ask, "Delete", "a", "allow");
-    tool("", PermissionMode::Auto, "Delete", "a", "ask");
+    check_tool("", PermissionMode::Ask, "Read", "src/a", "allow");
+    check_tool("", PermissionMode::Ask, "Read", "/etc/passwd", "ask");
+    check_tool("", PermissionMode::Ask, "Write", "src/a", "ask");
+    check_tool("", PermissionMode::AcceptEdits, "Write", "src/a", "allow");
+    check_tool("", PermissionMode::Auto, "Write", "src/a", "allow");
+    check_tool("", PermissionMode::Plan, "Write", "src/a", "deny");
+    check_tool("", PermissionMode::Plan, "Read", "src/a", "allow");
+    check_tool("allow Write", PermissionMode::Plan, "Write", "src/a", "deny");
+    check_tool("deny Read(.env)", PermissionMode::Auto, "Edit", ".env", "deny");
+    check_tool("deny Read(.env)", PermissionMode::Auto, "Write", ".env", "deny");
+    check_tool("deny Read(.env)", PermissionMode::Auto, "Grep", "a/.env", "deny");
+    check_tool("allow Read(.env); deny Read(.env)", PermissionMode::Auto, "Read", ".env", "deny");
+    check_tool("ask Read(.env); allow Read(.env)", PermissionMode::Auto, "Read", ".env", "ask");
+    check_tool("allow Write", PermissionMode::Ask, "Write", "src/a", "allow");
+    check_tool("allow Write", PermissionMode::Ask, "Write", ".git/hooks/pre-commit", "ask");
+    check_tool("allow Write", PermissionMode::Auto, "Write", ".GIT/hooks/x", "ask");
+    check_tool("allow Write", PermissionMode::Auto, "Write", ".vscode/tasks.json", "ask");
+    check_tool("allow Write", PermissionMode::Auto, "Write", ".zero/settings.json", "ask");
+    check_tool("allow Write", PermissionMode::Auto, "Write", "package.json", "allow");
+    check_tool("allow Edit(//etc/app/**)", PermissionMode::Ask, "Edit", "/etc/app/x", "ask");
+    check_tool("allow Edit(//srv/app/**)", PermissionMode::Ask, "Edit", "/srv/app/x", "allow");
+    check_tool("allow Edit(//srv/app/**)", PermissionMode::Ask, "Read", "/srv/app/x", "ask");
+    check_tool("allow Delete", PermissionMode::Auto, "Delete", "a", "ask");
+    check_tool("allow Delete(/a)", PermissionMode::Ask, "Delete", "a", "allow");
+    check_tool("", PermissionMode::Auto, "Delete", "a", "ask");
 }
 
 #[test]
@@ -468,9 +470,10 @@ fn what_cannot_be_understood_is_asked() {
         "bash x.sh",
         "curl https://$X/",
     ] {
-        let decision = bash(&engine("allow Bash(echo:*)", PermissionMode::Auto), command);
+        let decision =
+            decide_command(&build_engine("allow Bash(echo:*)", PermissionMode::Auto), command);
         if command != "rm $X" && command != "bash x.sh" {
-            assert_ne!(decision.verdict.word(), "allow", "{command}");
+            assert_ne!(decision.verdict.as_str(), "allow", "{command}");
         }
     }
     let deny = "deny Bash(rm:*)";
@@ -486,7 +489,7 @@ fn what_cannot_be_understood_is_asked() {
 fn only_a_persons_rule_for_it_lets_commands_change_what_is_protected() {
     #[track_caller]
     fn check(rules: &str, path: &str, expected: bool) {
-        let may = engine(rules, PermissionMode::Ask).may_change(std::path::Path::new(path));
+        let may = build_engine(rules, PermissionMode::Ask).may_change(std::path::Path::new(path));
         assert_eq!(may, expected, "{path} under {rules}");
     }
     check("allow Edit(.vscode/**)", "/w/.vscode", true);
@@ -500,6 +503,7 @@ fn only_a_persons_rule_for_it_lets_commands_change_what_is_protected() {
     check("allow Edit(.zero/**)", "/w/.zero", false);
     check("allow Edit(.git/hooks/**)", "/w/.git/hooks", false);
     check("allow Edit(~/.local/state/zero/**)", "/home/me/.local/state/zero", false);
-    let projects = engine_of("allow Edit(.vscode/**)", PermissionMode::Ask, RuleOwner::Project);
+    let projects =
+        build_engine_for("allow Edit(.vscode/**)", PermissionMode::Ask, RuleOwner::Project);
     assert!(!projects.may_change(std::path::Path::new("/w/.vscode")));
 }

@@ -21,7 +21,7 @@ pub struct ChainPosition {
 
 impl ChainPosition {
     /// The place before the first row.
-    pub(super) fn start() -> Self {
+    pub(super) fn origin() -> Self {
         Self { seq: 0, hash: "0".repeat(HASH_LEN) }
     }
 }
@@ -44,7 +44,7 @@ impl FromStr for ChainPosition {
 
     fn from_str(text: &str) -> Result<Self, InvalidChainPosition> {
         let (seq, hash) = text.trim().split_once(':').ok_or(InvalidChainPosition)?;
-        let (seq, hash) = (number(seq).ok_or(InvalidChainPosition)?, hash.to_ascii_lowercase());
+        let (seq, hash) = (parse_seq(seq).ok_or(InvalidChainPosition)?, hash.to_ascii_lowercase());
         if is_hash(&hash) { Ok(Self { seq, hash }) } else { Err(InvalidChainPosition) }
     }
 }
@@ -62,12 +62,12 @@ pub struct ChainLink {
 
 impl ChainLink {
     /// Reads the end of a line; nothing when it is not tied to anything.
-    pub fn of(line: &[u8]) -> Option<Self> {
+    pub fn parse(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line.strip_suffix(b"\n").unwrap_or(line)).ok()?;
         let (body, hash) = line.strip_suffix("\"}")?.rsplit_once(HASH)?;
         let (rest, prev) = body.strip_suffix('"')?.rsplit_once(PREV)?;
         let (_, seq) = rest.rsplit_once(SEQ)?;
-        let seq = number(seq)?;
+        let seq = parse_seq(seq)?;
         (is_hash(hash) && is_hash(prev)).then(|| Self {
             pin: ChainPosition { seq, hash: hash.to_owned() },
             prev: prev.to_owned(),
@@ -76,13 +76,13 @@ impl ChainLink {
     }
 
     /// Whether the line's bytes have the hash it says.
-    pub fn is_right(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.pin.hash == self.computed
     }
 }
 
 /// Ties a row, given as a JSON object, to the one before it. Gives the line and where it stands.
-pub(super) fn tie(object: &[u8], before: &ChainPosition) -> Option<(Vec<u8>, ChainPosition)> {
+pub(super) fn link_row(object: &[u8], before: &ChainPosition) -> Option<(Vec<u8>, ChainPosition)> {
     let seq = before.seq.checked_add(1)?;
     let open = object.strip_suffix(b"}")?;
     let mut line = Vec::with_capacity(open.len() + 2 * HASH_LEN + 64);
@@ -109,7 +109,7 @@ pub(super) fn is_hash(text: &str) -> bool {
 }
 
 /// A place, in the one way it is written: digits, without zeros in front.
-fn number(text: &str) -> Option<u64> {
+fn parse_seq(text: &str) -> Option<u64> {
     let seq = text.parse().ok().filter(|seq| (1..SEQ_MAX).contains(seq))?;
     (seq.to_string() == text).then_some(seq)
 }
@@ -120,17 +120,17 @@ mod tests {
 
     #[test]
     fn a_tied_row_says_where_it_stands_and_shows_every_change() {
-        let (first, pin) = tie(br#"{"a":1}"#, &ChainPosition::start()).unwrap();
+        let (first, pin) = link_row(br#"{"a":1}"#, &ChainPosition::origin()).unwrap();
         let text = String::from_utf8(first.clone()).unwrap();
         let zeros = "0".repeat(64);
         assert_eq!(text, format!(r#"{{"a":1,"seq":1,"prev":"{zeros}","hash":"{}"}}"#, pin.hash));
-        let (second, _) = tie(br#"{"a":2}"#, &pin).unwrap();
-        let link = ChainLink::of(&second).unwrap();
-        assert_eq!((link.pin.seq, &link.prev, link.is_right()), (2, &pin.hash, true));
+        let (second, _) = link_row(br#"{"a":2}"#, &pin).unwrap();
+        let link = ChainLink::parse(&second).unwrap();
+        assert_eq!((link.pin.seq, &link.prev, link.is_valid()), (2, &pin.hash, true));
         for at in 0..first.len() {
             let mut changed = first.clone();
             changed[at] ^= 1;
-            let is_right = ChainLink::of(&changed).is_some_and(|link| link.is_right());
+            let is_right = ChainLink::parse(&changed).is_some_and(|link| link.is_valid());
             assert!(!is_right, "byte {at} of {text}");
         }
     }

@@ -15,9 +15,9 @@ use zero_sandbox::StateDir;
 use zero_sandbox::append_file::{AppendFile, LineStart};
 use zero_sandbox::locked_line::{LockedLine, LockedLineGuard};
 
-use super::chain_link::{ChainLink, ChainPosition, tie};
+use super::chain_link::{ChainLink, ChainPosition, link_row};
 use super::log_head::{HEAD, LogHead};
-use super::{AuditRow, days_in, file_of};
+use super::{AuditRow, day_file_name, list_days};
 
 /// Room on the disk that a call must find for its row, in bytes; a cleaned row is shorter.
 const ROW_ROOM_BYTES: u64 = 64 * 1024;
@@ -40,9 +40,9 @@ struct CurrentDayFile {
 
 /// What a line says about itself, for whoever goes on after it.
 enum LastRow {
-    Tied(ChainPosition),
+    Linked(ChainPosition),
     /// A row of the time before there was a chain: nothing before it is tied either.
-    Untied,
+    Unlinked,
 }
 
 /// Whether the work was done or the files have to be opened anew, because they were removed.
@@ -57,13 +57,17 @@ impl ChainWriter {
     }
 
     /// Makes sure that a row of `day` can be added: nobody keeps the lock, and there is room.
-    pub(super) fn ready(&mut self, dir: &StateDir, day: Date) -> io::Result<AppendOutcome> {
+    pub(super) fn ensure_writable(
+        &mut self,
+        dir: &StateDir,
+        day: Date,
+    ) -> io::Result<AppendOutcome> {
         let held = self.head.lock()?;
         let today = match &mut self.today {
             Some(today) if today.day >= day => today,
             today => {
-                let Some(head) = read(&held)? else { return Ok(AppendOutcome::Removed) };
-                open_day(dir, today, latest(day, head.as_ref()))?
+                let Some(head) = read_head(&held)? else { return Ok(AppendOutcome::Removed) };
+                open_day(dir, today, latest_day(day, head.as_ref()))?
             }
         };
         today.file.reserve(ROW_ROOM_BYTES)?;
@@ -72,15 +76,15 @@ impl ChainWriter {
 
     /// Adds a row, given as a JSON object, to the file of its day, or of the newest one: a call may
     /// end after others of the next day did, and the order of files is that of the rows.
-    pub(super) fn add(
+    pub(super) fn append(
         &mut self,
         dir: &StateDir,
         day: Date,
         row: &[u8],
     ) -> io::Result<AppendOutcome> {
         let held = self.head.lock()?;
-        let Some(head) = read(&held)? else { return Ok(AppendOutcome::Removed) };
-        let day = latest(day, head.as_ref());
+        let Some(head) = read_head(&held)? else { return Ok(AppendOutcome::Removed) };
+        let day = latest_day(day, head.as_ref());
         let mut today = open_day(dir, &mut self.today, day)?;
         let size = match today.file.size()? {
             Some(size) => size,
@@ -92,12 +96,12 @@ impl ChainWriter {
         };
         let (before, start) = match head {
             Some(head) if head.day == day && head.size == size => (head.pin, LineStart::Fresh),
-            head => search(dir, today, size, head)?,
+            head => find_last_row(dir, today, size, head)?,
         };
-        let Some((line, pin)) = tie(row, &before) else {
+        let Some((line, pin)) = link_row(row, &before) else {
             return Err(io::Error::other("a row that is no JSON object"));
         };
-        let size = size + today.file.line(start, &line)?;
+        let size = size + today.file.append_line(start, &line)?;
         held.write(LogHead { pin, day, size }.to_line().as_bytes())?;
         Ok(AppendOutcome::Done)
     }
@@ -105,11 +109,11 @@ impl ChainWriter {
 
 /// What `log_head` says, if anything; nothing at all when the file was removed.
 #[expect(clippy::option_option, reason = "no file and no head in it are not the same")]
-fn read(held: &LockedLineGuard<'_>) -> io::Result<Option<Option<LogHead>>> {
+fn read_head(held: &LockedLineGuard<'_>) -> io::Result<Option<Option<LogHead>>> {
     Ok(held.read()?.map(|line| LogHead::parse(&line)))
 }
 
-fn latest(day: Date, head: Option<&LogHead>) -> Date {
+fn latest_day(day: Date, head: Option<&LogHead>) -> Date {
     head.map_or(day, |head| head.day.max(day))
 }
 
@@ -120,35 +124,35 @@ fn open_day<'a>(
 ) -> io::Result<&'a mut CurrentDayFile> {
     let open = match today.take() {
         Some(open) if open.day == day => open,
-        _ => CurrentDayFile { day, file: dir.append_lines(&file_of(day))? },
+        _ => CurrentDayFile { day, file: dir.open_append(&day_file_name(day))? },
     };
     Ok(today.insert(open))
 }
 
 /// The last row of the log, found by looking, and what the next line of today's file starts with.
-fn search(
+fn find_last_row(
     dir: &StateDir,
     today: &CurrentDayFile,
     size: u64,
     head: Option<LogHead>,
 ) -> io::Result<(ChainPosition, LineStart)> {
-    let (mut last, start) = today.file.last(size, SEARCH_BYTES_MAX, last)?;
+    let (mut last, start) = today.file.find_last_line(size, SEARCH_BYTES_MAX, parse_last_row)?;
     if last.is_none() {
-        for day in days_in(dir)?.into_iter().rev().filter(|day| *day < today.day) {
-            let file = dir.append_lines(&file_of(day))?;
+        for day in list_days(dir)?.into_iter().rev().filter(|day| *day < today.day) {
+            let file = dir.open_append(&day_file_name(day))?;
             let size = file.size()?.unwrap_or_default();
             if let Some(head) = head.as_ref().filter(|head| head.day == day && head.size == size) {
                 return Ok((head.pin.clone(), start));
             }
-            (last, _) = file.last(size, SEARCH_BYTES_MAX, self::last)?;
+            (last, _) = file.find_last_line(size, SEARCH_BYTES_MAX, self::parse_last_row)?;
             if last.is_some() {
                 break;
             }
         }
     }
     let found = match last {
-        Some(LastRow::Tied(pin)) => pin,
-        Some(LastRow::Untied) | None => ChainPosition::start(),
+        Some(LastRow::Linked(pin)) => pin,
+        Some(LastRow::Unlinked) | None => ChainPosition::origin(),
     };
     let before = match head {
         Some(head) if head.pin.seq >= found.seq => head.pin,
@@ -157,9 +161,9 @@ fn search(
     Ok((before, start))
 }
 
-fn last(line: &[u8]) -> Option<LastRow> {
-    match ChainLink::of(line) {
-        Some(link) => link.is_right().then_some(LastRow::Tied(link.pin)),
-        None => serde_json::from_slice::<AuditRow>(line).ok().map(|_| LastRow::Untied),
+fn parse_last_row(line: &[u8]) -> Option<LastRow> {
+    match ChainLink::parse(line) {
+        Some(link) => link.is_valid().then_some(LastRow::Linked(link.pin)),
+        None => serde_json::from_slice::<AuditRow>(line).ok().map(|_| LastRow::Unlinked),
     }
 }

@@ -32,7 +32,7 @@ pub struct DayLogLine<'a> {
 
 impl DayLogLine<'_> {
     /// The row it holds; nothing when it is damaged.
-    pub fn row(&self) -> Option<AuditRow> {
+    pub fn parse_row(&self) -> Option<AuditRow> {
         serde_json::from_slice(self.bytes).ok()
     }
 }
@@ -56,22 +56,22 @@ impl DayReader {
     }
 
     /// How many lines were met so far that are no rows.
-    pub fn damaged(&self) -> usize {
+    pub fn damaged_lines(&self) -> usize {
         self.damaged
     }
 
     /// Hands on the rows that came since the last look.
-    pub fn each(&mut self, mut each: impl FnMut(AuditRow)) -> io::Result<()> {
-        self.each_recorded(|row, _| each(row))
+    pub fn for_each_row(&mut self, mut each: impl FnMut(AuditRow)) -> io::Result<()> {
+        self.for_each_row_line(|row, _| each(row))
     }
 
     /// The same with each row's line, as it is recorded.
-    pub fn each_recorded(
+    pub fn for_each_row_line(
         &mut self,
         mut each: impl FnMut(AuditRow, DayLogLine<'_>),
     ) -> io::Result<()> {
         let mut damaged = 0;
-        self.each_line(|line| match line.row() {
+        self.for_each_line(|line| match line.parse_row() {
             Some(row) => each(row, line),
             None => damaged += 1,
         })?;
@@ -81,7 +81,7 @@ impl DayReader {
 
     /// Hands on the lines that came since the last look, rows or not. One that is longer than any row
     /// comes in parts, all with the same number.
-    pub fn each_line(&mut self, mut each: impl FnMut(DayLogLine<'_>)) -> io::Result<()> {
+    pub fn for_each_line(&mut self, mut each: impl FnMut(DayLogLine<'_>)) -> io::Result<()> {
         loop {
             let room = ROW_BYTES_MAX.saturating_sub(self.partial.len() as u64);
             let count = self.file.by_ref().take(room).read_until(b'\n', &mut self.partial)?;
@@ -101,7 +101,7 @@ impl DayReader {
     }
 
     /// The beginning of a line whose end is not there, as far as it was read.
-    pub fn unfinished(&self) -> Option<DayLogLine<'_>> {
+    pub fn unfinished_line(&self) -> Option<DayLogLine<'_>> {
         let number = self.lines + u64::from(!self.overlong);
         (!self.partial.is_empty()).then_some(DayLogLine { number, bytes: &self.partial })
     }

@@ -18,7 +18,7 @@ use zero_sandbox::locked_line::LockedLine;
 
 use self::chain_verifier::{ChainVerifier, LogLinePosition};
 use super::log_head::{HEAD, LogHead};
-use super::{AuditLog, ChainLink, ChainPosition, DayLogLine, day_of, days_in, file_of};
+use super::{AuditLog, ChainLink, ChainPosition, DayLogLine, day_file_name, list_days, utc_date};
 
 /// Most findings that are kept; further ones are counted.
 pub const FINDINGS_MAX: usize = 1_000;
@@ -122,7 +122,7 @@ pub enum IntegrityFault {
 
 impl IntegrityFault {
     /// Stable word for it.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Edited(_) => "edited",
             Self::Replaced(_) => "replaced",
@@ -143,7 +143,7 @@ impl IntegrityFault {
     }
 
     /// The first and the last row it is about.
-    pub fn rows(&self) -> Option<(u64, u64)> {
+    pub fn row_range(&self) -> Option<(u64, u64)> {
         match *self {
             Self::Edited(seq)
             | Self::Replaced(seq)
@@ -176,19 +176,19 @@ impl fmt::Display for IntegrityFault {
                 )
             }
             Self::Removed(first, last) => {
-                write!(f, "{} missing before this line", rows(first, last, "is", "are"))
+                write!(f, "{} missing before this line", format_rows(first, last, "is", "are"))
             }
             Self::CutOff(first, last) => {
-                write!(f, "{} missing at the end", rows(first, last, "is", "are"))
+                write!(f, "{} missing at the end", format_rows(first, last, "is", "are"))
             }
             Self::Inserted(seq) => {
                 write!(f, "this row {seq} was put in: the chain does not lead through it")
             }
             Self::Repeated(first, last) => {
-                write!(f, "{} here a second time", rows(first, last, "stands", "stand"))
+                write!(f, "{} here a second time", format_rows(first, last, "stands", "stand"))
             }
             Self::Moved(first, last) => {
-                write!(f, "{} out of order", rows(first, last, "stands", "stand"))
+                write!(f, "{} out of order", format_rows(first, last, "stands", "stand"))
             }
             Self::Untied => f.write_str("a row that is not chained, after rows that are"),
             Self::OtherDay(seq) => write!(
@@ -211,7 +211,7 @@ impl fmt::Display for IntegrityFault {
     }
 }
 
-fn rows(first: u64, last: u64, one: &str, many: &str) -> String {
+fn format_rows(first: u64, last: u64, one: &str, many: &str) -> String {
     if first == last {
         format!("row {first} {one}")
     } else {
@@ -229,20 +229,21 @@ impl AuditLog {
         let snapshot = self.snapshot()?;
         let is_wanted = |day: &Date| check.since.is_none_or(|since| *day >= since);
         let days: Vec<Date> = snapshot.days.into_iter().filter(is_wanted).collect();
-        let mut chain = ChainVerifier::new(days.iter().map(|day| file_of(*day)).collect(), check);
+        let mut chain =
+            ChainVerifier::new(days.iter().map(|day| day_file_name(*day)).collect(), check);
         if let LogHeadState::Known(head) = &snapshot.head {
-            chain.watch(&head.pin);
+            chain.expect_row(&head.pin);
         }
         for (index, day) in days.iter().enumerate() {
             let name = day.to_string();
             progress(&name);
             let is_newest = index + 1 == days.len();
             let size = if is_newest { snapshot.newest_size } else { u64::MAX };
-            let mut reader = self.day_up_to(&name, size)?;
+            let mut reader = self.open_day_prefix(&name, size)?;
             let mut file = DayFile { index, day: *day, is_begun: false };
-            reader.each_line(|line| file.take(&mut chain, line))?;
-            if let Some(line) = reader.unfinished() {
-                file.take(&mut chain, line);
+            reader.for_each_line(|line| file.check_line(&mut chain, line))?;
+            if let Some(line) = reader.unfinished_line() {
+                file.check_line(&mut chain, line);
             }
         }
         // A head of a day that is not looked at says nothing about those that are.
@@ -250,7 +251,7 @@ impl AuditLog {
             LogHeadState::Known(head) => is_wanted(&head.day),
             LogHeadState::Empty | LogHeadState::Missing => true,
         };
-        Ok(chain.end(check, head_is_meant.then_some(&snapshot.head)))
+        Ok(chain.finish(check, head_is_meant.then_some(&snapshot.head)))
     }
 
     /// The log as it stands while nobody adds to it.
@@ -263,9 +264,9 @@ impl AuditLog {
             Some(bytes) => LogHead::parse(bytes).map_or(LogHeadState::Missing, LogHeadState::Known),
             None => LogHeadState::Missing,
         };
-        let days = days_in(&self.dir)?;
+        let days = list_days(&self.dir)?;
         let newest_size = match days.last() {
-            Some(day) => self.dir.size(&file_of(*day))?,
+            Some(day) => self.dir.size(&day_file_name(*day))?,
             None => 0,
         };
         Ok(LogSnapshot { head, days, newest_size })
@@ -298,30 +299,30 @@ struct DayFile {
 }
 
 impl DayFile {
-    fn take(&mut self, chain: &mut ChainVerifier, line: DayLogLine<'_>) {
+    fn check_line(&mut self, chain: &mut ChainVerifier, line: DayLogLine<'_>) {
         let place = LogLinePosition { day: self.index, line: line.number };
-        match ChainLink::of(line.bytes) {
+        match ChainLink::parse(line.bytes) {
             Some(link) => {
                 let is_first = !std::mem::replace(&mut self.is_begun, true);
                 // A row is put into a later file than its day's only where that file has rows.
                 if is_first
-                    && link.is_right()
-                    && line.row().map(|row| day_of(row.time)) != Some(self.day)
+                    && link.is_valid()
+                    && line.parse_row().map(|row| utc_date(row.time)) != Some(self.day)
                 {
-                    chain.found(place, IntegrityFault::OtherDay(link.pin.seq));
+                    chain.report_fault(place, IntegrityFault::OtherDay(link.pin.seq));
                 }
-                chain.tied(place, link);
+                chain.add_linked_row(place, link);
             }
-            None if line.row().is_some() => chain.untied(place),
-            None if is_beginning(line.bytes) => chain.torn(place),
-            None => chain.found(place, IntegrityFault::Foreign),
+            None if line.parse_row().is_some() => chain.add_unlinked_row(place),
+            None if is_row_prefix(line.bytes) => chain.record_torn_line(place),
+            None => chain.report_fault(place, IntegrityFault::Foreign),
         }
     }
 }
 
 /// Whether a line is the beginning of a row: what is left when its writer was stopped. A whole
 /// object is none, nor is anything else that can no longer become a row.
-fn is_beginning(line: &[u8]) -> bool {
+fn is_row_prefix(line: &[u8]) -> bool {
     const ROW_START: &[u8] = br#"{"time":""#;
     let common = line.len().min(ROW_START.len());
     let ends_early = serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof());

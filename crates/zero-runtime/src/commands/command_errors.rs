@@ -24,39 +24,39 @@ pub(crate) struct ToolCommandLimits {
 }
 
 impl ToolCommandLimits {
-    pub(super) fn of(commands: &CallCommands) -> Self {
+    pub(super) fn from_call(commands: &CallCommands) -> Self {
         Self { tool: commands.tool.clone(), limits: commands.launcher.limits }
     }
 
     /// Why a job did not come to its end by itself.
-    pub(crate) fn error_of(&self, ended: &CommandExit) -> Option<ToolError> {
-        of_end(ended, self, String::new)
+    pub(crate) fn job_error(&self, ended: &CommandExit) -> Option<ToolError> {
+        end_error(ended, self, String::new)
     }
 }
 
 /// Why a command did not start.
-pub(super) fn of_start(error: &SpawnError) -> ToolError {
+pub(super) fn start_error(error: &SpawnError) -> ToolError {
     let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
     let message = format!("{error}{hint}");
     match error {
         SpawnError::NotFound { program, .. } => {
-            ToolError::not_found(ErrorReason::Io, message).with("program", program.as_str())
+            ToolError::not_found(ErrorReason::Io, message).with_detail("program", program.as_str())
         }
         SpawnError::NotExecutable { path, .. } => {
             ToolError::failed(ErrorReason::AccessDenied, message)
-                .with("program", path.display().to_string())
+                .with_detail("program", path.display().to_string())
         }
         SpawnError::BadFolder { folder, .. } => ToolError::not_found(ErrorReason::Io, message)
-            .with("file", folder.display().to_string()),
+            .with_detail("file", folder.display().to_string()),
         SpawnError::TooLarge => ToolError::invalid(ErrorReason::TooLarge, message),
         SpawnError::BadText { .. } => ToolError::invalid(ErrorReason::SchemaViolation, message),
         // Fail closed: what cannot be confined does not run.
         SpawnError::Refused { gaps, .. } => {
-            let message = format!("{message}{}", how_to_do_without(gaps));
-            let missing: Vec<&str> = gaps.iter().map(|gap| gap.property.word()).collect();
+            let message = format!("{message}{}", weaker_sandbox_hint(gaps));
+            let missing: Vec<&str> = gaps.iter().map(|gap| gap.property.as_str()).collect();
             ToolError::new(ErrorType::PermissionDenied, ErrorReason::AccessDenied, message)
-                .with("sandbox", true)
-                .with("missing", missing)
+                .with_detail("sandbox", true)
+                .with_detail("missing", missing)
         }
         SpawnError::System { source, .. } => {
             ToolError::failed(ErrorReason::Io, format!("{message}: {source}"))
@@ -66,7 +66,7 @@ pub(super) fn of_start(error: &SpawnError) -> ToolError {
 }
 
 /// An error that also says what the command made that it may not make.
-pub(super) fn with_settled(error: ToolError, settled: &WatchReport) -> ToolError {
+pub(super) fn with_watch_report(error: ToolError, settled: &WatchReport) -> ToolError {
     if *settled == WatchReport::default() {
         return error;
     }
@@ -77,25 +77,27 @@ pub(super) fn with_settled(error: ToolError, settled: &WatchReport) -> ToolError
             "why": taken.why,
         })
     });
-    error.with("taken_away", taken.collect::<Vec<_>>()).with("warnings", settled.warnings.clone())
+    error
+        .with_detail("taken_away", taken.collect::<Vec<_>>())
+        .with_detail("warnings", settled.warnings.clone())
 }
 
 /// An error that also says what did not hold of the confinement.
-pub(super) fn with_missing(error: ToolError, missing: &[ConfinementGap]) -> ToolError {
+pub(super) fn with_sandbox_gaps(error: ToolError, missing: &[ConfinementGap]) -> ToolError {
     if missing.is_empty() {
         return error;
     }
-    let missing: Vec<&str> = missing.iter().map(|gap| gap.property.word()).collect();
-    error.with("not_enforced", missing)
+    let missing: Vec<&str> = missing.iter().map(|gap| gap.property.as_str()).collect();
+    error.with_detail("not_enforced", missing)
 }
 
 /// An error that also says what is to be known of the network.
-pub(super) fn with_network(error: ToolError, notes: &[String]) -> ToolError {
-    if notes.is_empty() { error } else { error.with("network", notes.to_vec()) }
+pub(super) fn with_network_notes(error: ToolError, notes: &[String]) -> ToolError {
+    if notes.is_empty() { error } else { error.with_detail("network", notes.to_vec()) }
 }
 
 /// What a person can do about a machine that cannot confine as it should.
-fn how_to_do_without(gaps: &[ConfinementGap]) -> String {
+fn weaker_sandbox_hint(gaps: &[ConfinementGap]) -> String {
     if gaps.is_empty() {
         return String::new();
     }
@@ -110,13 +112,13 @@ fn how_to_do_without(gaps: &[ConfinementGap]) -> String {
 
 /// Why a command that started has no result; `None` when it ran to its end. `written` is what it
 /// wrote.
-pub(super) fn of_end(
+pub(super) fn end_error(
     ended: &CommandExit,
     allowance: &ToolCommandLimits,
     written: impl FnOnce() -> String,
 ) -> Option<ToolError> {
     let of_command = |limit: CommandLimit, allowed: u64, used: Option<u64>, shown: String| {
-        Some(exhausted(limit, allowance, allowed, used, &shown))
+        Some(limit_error(limit, allowance, allowed, used, &shown))
     };
     match ended.why {
         ExitCause::Finished if is_file_too_large(ended, written) => {
@@ -159,7 +161,7 @@ fn is_file_too_large(ended: &CommandExit, written: impl FnOnce() -> String) -> b
 }
 
 /// A limit that was reached: which, how much it allows, and how to raise it.
-fn exhausted(
+fn limit_error(
     limit: CommandLimit,
     allowance: &ToolCommandLimits,
     allowed: u64,
@@ -167,42 +169,45 @@ fn exhausted(
     shown: &str,
 ) -> ToolError {
     let (name, setting) = (limit.name(), format!("limits.{}.{}", allowance.tool, limit.name()));
-    let more = limit.shown(enough(allowed, used)).replace(' ', "");
+    let more = limit.format_value(suggest_limit(allowed, used)).replace(' ', "");
     let message = format!(
         "stopped because {shown}; do less at once, or raise the limit `{name}`: `zero config set {setting} {more}`, or for some commands alone a rule such as `{{\"rule\": \"Bash(make:*)\", \"limits\": {{\"{name}\": \"{more}\"}}}}`"
     );
     let error = ToolError::failed(ErrorReason::ResourceExhausted, message);
-    let error = error.with("limit", name).with("allowed", allowed).with("setting", setting);
+    let error = error
+        .with_detail("limit", name)
+        .with_detail("allowed", allowed)
+        .with_detail("setting", setting);
     match used {
-        Some(used) => error.with("used", used),
+        Some(used) => error.with_detail("used", used),
         None => error,
     }
 }
 
 /// A limit under which it may work: twice as much as was allowed or used.
-fn enough(allowed: u64, used: Option<u64>) -> u64 {
+fn suggest_limit(allowed: u64, used: Option<u64>) -> u64 {
     allowed.max(used.unwrap_or(0)).saturating_mul(2)
 }
 
-pub(super) fn no_warden(error: &io::Error) -> ToolError {
+pub(super) fn spawner_error(error: &io::Error) -> ToolError {
     ToolError::failed(
         ErrorReason::Io,
         format!("the process that starts commands does not start: {error}"),
     )
 }
 
-pub(super) fn no_tmp(error: &io::Error) -> ToolError {
+pub(super) fn temp_folder_error(error: &io::Error) -> ToolError {
     ToolError::failed(
         ErrorReason::Io,
         format!("the private folder for temporary files cannot be made: {error}"),
     )
 }
 
-pub(super) fn unwatched(error: &io::Error) -> ToolError {
+pub(super) fn monitor_error(error: &io::Error) -> ToolError {
     ToolError::failed(ErrorReason::Io, format!("the command cannot be watched: {error}"))
 }
 
-pub(super) fn unreadable(error: &io::Error) -> ToolError {
+pub(super) fn output_error(error: &io::Error) -> ToolError {
     ToolError::failed(ErrorReason::Io, format!("the output of the command cannot be read: {error}"))
 }
 
@@ -212,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn ended(why: ExitCause) -> CommandExit {
+    fn command_end(why: ExitCause) -> CommandExit {
         CommandExit {
             exit_code: None,
             signal: Some(9),
@@ -223,15 +228,15 @@ mod tests {
         }
     }
 
-    fn error_of(ended: &CommandExit, written: &str) -> Option<ToolError> {
+    fn command_error(ended: &CommandExit, written: &str) -> Option<ToolError> {
         let tool = ToolName::new("Bash").unwrap();
         let allowed = ToolCommandLimits { tool, limits: CommandLimits::default() };
-        of_end(ended, &allowed, || written.to_owned())
+        end_error(ended, &allowed, || written.to_owned())
     }
 
     #[track_caller]
     fn check(why: ExitCause, expected: Option<(ErrorType, ErrorReason, &str)>) {
-        let error = error_of(&ended(why), "");
+        let error = command_error(&command_end(why), "");
         let seen = error.as_ref().map(|error| {
             (error.error_type, error.reason().unwrap(), error.message.split(';').next().unwrap())
         });
@@ -258,7 +263,7 @@ mod tests {
     #[test]
     fn a_limit_that_was_reached_says_how_to_raise_it() {
         let memory = ExitCause::MemoryLimit { limit: 500_000_000, used: 500_000_000 };
-        let error = error_of(&ended(memory), "").unwrap();
+        let error = command_error(&command_end(memory), "").unwrap();
         assert!(
             error.message.contains("`zero config set limits.Bash.command-memory 1GB`"),
             "{error:?}"
@@ -274,14 +279,17 @@ mod tests {
 
     #[test]
     fn a_file_that_is_too_large_is_known_by_its_signal() {
-        let died = CommandExit { signal: Some(25), ..ended(ExitCause::Finished) };
+        let died = CommandExit { signal: Some(25), ..command_end(ExitCause::Finished) };
         let told = |code, words| {
-            let ended =
-                CommandExit { signal: None, exit_code: Some(code), ..ended(ExitCause::Finished) };
-            error_of(&ended, words)
+            let ended = CommandExit {
+                signal: None,
+                exit_code: Some(code),
+                ..command_end(ExitCause::Finished)
+            };
+            command_error(&ended, words)
         };
         let words = "sh: line 1: 7 File size limit exceeded cat";
-        for error in [error_of(&died, ""), told(153, words)] {
+        for error in [command_error(&died, ""), told(153, words)] {
             let error = error.unwrap();
             assert_eq!(error.reason(), Some(ErrorReason::ResourceExhausted));
             assert!(error.message.contains("limits.Bash.command-file 200MB"), "{error:?}");
@@ -292,7 +300,7 @@ mod tests {
     #[test]
     fn a_refusal_names_the_property_the_reason_and_the_way_out() {
         let gap = |property| ConfinementGap { property, why: "no".to_owned(), fix: None };
-        let error = of_start(&SpawnError::Refused {
+        let error = start_error(&SpawnError::Refused {
             why: "`host_sockets` cannot be enforced here: no".to_owned(),
             gaps: vec![gap(zero_sandbox::SandboxProperty::HostSockets)],
         });

@@ -9,7 +9,7 @@ use zero_sandbox::path_survey;
 use super::StreamMode;
 
 /// Variables that are passed on. A name that ends in `*` stands for many.
-const PASSED_ON: &[&str] = &[
+const PASSED_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -127,10 +127,10 @@ const SECRET_STARTS: &[&str] = &[
     "ZERO_",
 ];
 /// What a command gets whatever the environment says: nothing pages, nothing asks for a password.
-const ALWAYS: &[(&str, &str)] =
+const FIXED_VARIABLES: &[(&str, &str)] =
     &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
 /// Where programs are found when the environment does not say.
-const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The variables that every command of a host gets.
 #[derive(Clone, Debug)]
@@ -140,28 +140,28 @@ impl CommandEnvironment {
     /// Picks them from an environment. `allowed` names further ones: a name by itself always
     /// counts, one that ends in `*` only for what neither looks like a secret nor has others run
     /// code.
-    pub(super) fn scrubbed(all: &[(String, String)], allowed: &[String]) -> Self {
+    pub(super) fn scrub(all: &[(String, String)], allowed: &[String]) -> Self {
         let passes = |name: &str, value: &str| {
             let is_harmless =
-                || !looks_secret(name) && !changes_what_runs(name) && !has_password(value);
+                || !is_secret_name(name) && !changes_what_runs(name) && !has_password(value);
             let is_meant = |pattern: &str| match pattern.strip_suffix('*') {
                 Some(start) => name.starts_with(start) && is_harmless(),
                 None => name == pattern,
             };
-            PASSED_ON.iter().any(|pattern| is_meant(pattern))
+            PASSED_VARIABLES.iter().any(|pattern| is_meant(pattern))
                 || allowed.iter().any(|pattern| is_meant(pattern))
         };
         let mut kept: Vec<(String, String)> =
             all.iter().filter(|(name, value)| passes(name, value)).cloned().collect();
         if !kept.iter().any(|(name, _)| name == "PATH") {
-            kept.push(("PATH".to_owned(), USUAL_PATH.to_owned()));
+            kept.push(("PATH".to_owned(), DEFAULT_PATH.to_owned()));
         }
         Self(kept)
     }
 
     /// `PATH` without the folders that lie in one of these, or that mean another folder each time: for
     /// what decides about calls, and must not be what a call has put there.
-    pub(super) fn path_outside(&self, folders: &[PathBuf]) -> String {
+    pub(super) fn trusted_search_path(&self, folders: &[PathBuf]) -> String {
         let path = self.0.iter().find(|(name, _)| name == "PATH");
         let entries = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
         let is_outside = |path: &PathBuf| path_survey::is_outside(path, folders);
@@ -169,11 +169,11 @@ impl CommandEnvironment {
             .filter(is_outside)
             .filter_map(|path| path.to_str().map(str::to_owned))
             .collect();
-        if kept.is_empty() { USUAL_PATH.to_owned() } else { kept.join(":") }
+        if kept.is_empty() { DEFAULT_PATH.to_owned() } else { kept.join(":") }
     }
 
     /// The whole environment of one command: what its network wants, and what its call sets.
-    pub(super) fn with(
+    pub(super) fn build(
         &self,
         network: &[(&str, &str)],
         variables: &[(String, String)],
@@ -184,7 +184,7 @@ impl CommandEnvironment {
             StreamMode::Pipes => "dumb",
             StreamMode::Terminal => "xterm-256color",
         };
-        let fixed = ALWAYS.iter().copied().chain([("TERM", terminal)]);
+        let fixed = FIXED_VARIABLES.iter().copied().chain([("TERM", terminal)]);
         let fixed = fixed.chain(network.iter().copied());
         let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
         let kept = self.0.iter().map(|(name, value)| (name.into(), value.into()));
@@ -201,7 +201,7 @@ impl CommandEnvironment {
     }
 }
 
-fn looks_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
         || SECRET_STARTS.iter().any(|start| name.starts_with(start))
@@ -225,7 +225,7 @@ mod tests {
     fn check(name: &str, allowed: &[&str], passes: bool) {
         let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
         let all = [(name.to_owned(), "x".to_owned())];
-        let environment = CommandEnvironment::scrubbed(&all, &allowed);
+        let environment = CommandEnvironment::scrub(&all, &allowed);
         let found = environment.0.iter().any(|(known, _)| known == name);
         assert_eq!(found, passes, "{name} with {allowed:?}");
     }
@@ -241,13 +241,13 @@ mod tests {
         let at = |path: &str| base.join(path).display().to_string();
         let check = |path: &[String], expected: &str| {
             let all = [("PATH".to_owned(), path.join(":"))];
-            let environment = CommandEnvironment::scrubbed(&all, &[]);
-            assert_eq!(environment.path_outside(&[base.join("work")]), expected);
+            let environment = CommandEnvironment::scrub(&all, &[]);
+            assert_eq!(environment.trusted_search_path(&[base.join("work")]), expected);
         };
         let (tools, inside, link) = (at("tools"), at("work/.venv/bin"), at("link/.venv/bin"));
         let relative = "node_modules/.bin".to_owned();
         check(&[inside.clone(), tools.clone(), link, String::new(), relative], &tools);
-        check(&[inside], USUAL_PATH);
+        check(&[inside], DEFAULT_PATH);
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
         fn check(value: &str, passes: bool) {
             let all = [("MY_URL".to_owned(), value.to_owned())];
             let found = |allowed: &str| {
-                let environment = CommandEnvironment::scrubbed(&all, &[allowed.to_owned()]);
+                let environment = CommandEnvironment::scrub(&all, &[allowed.to_owned()]);
                 environment.0.iter().any(|(name, _)| name == "MY_URL")
             };
             assert_eq!((found("MY_*"), found("MY_URL")), (passes, true), "{value}");
@@ -310,10 +310,10 @@ mod tests {
     #[test]
     fn what_a_call_sets_comes_last_and_each_name_once() {
         let all = [("PATH".to_owned(), "/bin".to_owned())];
-        let environment = CommandEnvironment::scrubbed(&all, &[]);
+        let environment = CommandEnvironment::scrub(&all, &[]);
         let own = [("PAGER".to_owned(), "less".to_owned())];
         let network = [("PAGER", "more")];
-        let seen = environment.with(&network, &own, StreamMode::Pipes, Path::new("/private"));
+        let seen = environment.build(&network, &own, StreamMode::Pipes, Path::new("/private"));
         let mut shown: Vec<String> = seen
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))

@@ -79,7 +79,7 @@ impl CommandLauncher {
     }
 
     /// The same for something that may do this at all, and change folders of its own beside that.
-    pub(crate) fn limited_to(mut self, access: LaunchAccess, own: Vec<PathBuf>) -> Self {
+    pub(crate) fn with_access(mut self, access: LaunchAccess, own: Vec<PathBuf>) -> Self {
         self.access = access;
         match access {
             LaunchAccess::AsCommands => self.writable.extend(own),
@@ -96,31 +96,31 @@ impl CommandLauncher {
 
     /// Makes everything ready for one command, whose folder is the workspace's first unless it says
     /// otherwise.
-    pub(crate) fn ready(
+    pub(crate) fn prepare(
         &self,
         workspace: &Workspace,
         execution: &CommandExecution,
         streams: StreamMode,
     ) -> Result<PreparedLaunch, ToolError> {
-        self.session.make_tmp().map_err(|error| command_errors::no_tmp(&error))?;
+        self.session.make_tmp().map_err(|error| command_errors::temp_folder_error(&error))?;
         let tmp = &self.session.tmp;
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
         let given = match self.access {
             LaunchAccess::AsCommands => {
-                self.session.network.give(&self.call, &self.hosts, &self.weaknesses)?
+                self.session.network.assign(&self.call, &self.hosts, &self.weaknesses)?
             }
-            LaunchAccess::ReadOnly => NetworkAssignment::nothing(),
+            LaunchAccess::ReadOnly => NetworkAssignment::none(),
         };
         let mut environment =
-            self.host.environment.with(given.variables, &execution.variables, streams, tmp.path());
+            self.host.environment.build(given.variables, &execution.variables, streams, tmp.path());
         let (program, args, end_note) = match &execution.command {
-            CommandLine::Shell(line) => shell::wrapped(line, tmp, &mut environment),
+            CommandLine::Shell(line) => shell::wrap(line, tmp, &mut environment),
             CommandLine::Program(words) => {
                 let mut words = words.iter().map(OsString::from);
                 (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())
             }
         };
-        let (profile, watch) = profile::profile_for(self, workspace, given.network)?;
+        let (profile, watch) = profile::build_profile(self, workspace, given.network)?;
         let order = SpawnSpec {
             command: CommandSpec { program, args, folder: folder.to_owned(), environment },
             profile,
@@ -147,26 +147,28 @@ pub(crate) struct PreparedLaunch {
 
 impl PreparedLaunch {
     /// The files and folders that are hidden from it.
-    pub(crate) fn masked(&self) -> &[PathBuf] {
+    pub(crate) fn masked_paths(&self) -> &[PathBuf] {
         &self.order.profile.masked
     }
 
     /// Starts it as one of many that come one after the other.
     pub(super) fn spawn(&self, timeout: Option<Duration>) -> Result<RunningCommand, ToolError> {
         let order = SpawnSpec { timeout, ..self.order.clone() };
-        warden()?.spawn(order).map_err(|error| command_errors::of_start(&error))
+        shared_spawner()?.spawn(order).map_err(|error| command_errors::start_error(&error))
     }
 
     /// Starts it as the only one of its kind.
     pub(crate) fn spawn_single(&self) -> Result<RunningCommand, ToolError> {
-        warden()?.spawn_single(self.order.clone()).map_err(|error| command_errors::of_start(&error))
+        shared_spawner()?
+            .spawn_one_off(self.order.clone())
+            .map_err(|error| command_errors::start_error(&error))
     }
 }
 
-fn warden() -> Result<&'static Spawner, ToolError> {
-    if !helper_process::can_be_helper() {
+fn shared_spawner() -> Result<&'static Spawner, ToolError> {
+    if !helper_process::can_run_helper() {
         let message = "this program cannot start commands: it does not begin as zero does";
         return Err(ToolError::failed(ErrorReason::Io, message));
     }
-    Spawner::shared().map_err(|error| command_errors::no_warden(&error))
+    Spawner::shared().map_err(|error| command_errors::spawner_error(&error))
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use zero_sandbox::output_collector::OutputStream;
 
-use crate::jobs::begun_character;
+use crate::jobs::incomplete_char_len;
 
 /// Time between two pieces.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of one piece.
 const BYTES_MAX: usize = 64 * 1024;
 /// Stands where something was left out.
-const LEFT_OUT: &str = "[…]\n";
+const OMISSION_MARK: &str = "[…]\n";
 
 /// What came and was not told yet: whoever reads the command adds to it, whoever waits for its end
 /// takes it every [`PAUSE`].
@@ -53,7 +53,7 @@ impl OutputFeed {
             *is_cut = true;
         }
         begun.extend_from_slice(newest);
-        let rest = begun.split_off(begun.len() - begun_character(begun));
+        let rest = begun.split_off(begun.len() - incomplete_char_len(begun));
         text.push_str(&String::from_utf8_lossy(begun));
         *begun = rest;
         let surplus = text.len().saturating_sub(BYTES_MAX);
@@ -75,7 +75,11 @@ impl OutputFeed {
             return None;
         }
         let text = std::mem::take(&mut untold.text);
-        Some(if std::mem::take(&mut untold.is_cut) { format!("{LEFT_OUT}{text}") } else { text })
+        Some(if std::mem::take(&mut untold.is_cut) {
+            format!("{OMISSION_MARK}{text}")
+        } else {
+            text
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, PendingOutput> {
@@ -108,8 +112,8 @@ mod tests {
         printed.add(OutputStream::Stdout, &line.repeat(BYTES_MAX));
         printed.add(OutputStream::Stdout, b"last");
         let told = printed.take(FeedRemainder::MayCome).unwrap();
-        assert!(told.starts_with(LEFT_OUT) && told.ends_with("é\nlast"));
-        assert!(told.len() <= BYTES_MAX + LEFT_OUT.len());
+        assert!(told.starts_with(OMISSION_MARK) && told.ends_with("é\nlast"));
+        assert!(told.len() <= BYTES_MAX + OMISSION_MARK.len());
         printed.add(OutputStream::Stdout, b"next");
         assert_eq!(printed.take(FeedRemainder::MayCome).as_deref(), Some("next"));
     }

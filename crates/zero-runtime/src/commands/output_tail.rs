@@ -37,12 +37,12 @@ impl OutputTail {
     }
 
     /// The last lines, when there is something new in them.
-    pub(super) fn news(&self) -> Option<String> {
+    pub(super) fn take_new_lines(&self) -> Option<String> {
         let mut tail = self.lock();
         if !std::mem::take(&mut tail.is_new) {
             return None;
         }
-        let text = plain_text::text(&tail.bytes);
+        let text = plain_text::strip(&tail.bytes);
         let lines: Vec<&str> = text.trim_end().lines().collect();
         let last = lines.get(lines.len().saturating_sub(LINES_MAX)..)?.join("\n");
         (!last.trim().is_empty()).then_some(last)
@@ -60,14 +60,14 @@ mod tests {
     #[test]
     fn the_last_lines_are_told_once() {
         let live = OutputTail::default();
-        assert_eq!(live.news(), None);
+        assert_eq!(live.take_new_lines(), None);
         live.add(b"\n");
-        assert_eq!(live.news(), None);
+        assert_eq!(live.take_new_lines(), None);
         live.add(b"a\nb\nc\nd\n");
         live.add(b"e\nf\n");
-        assert_eq!(live.news().as_deref(), Some("b\nc\nd\ne\nf"));
-        assert_eq!(live.news(), None);
+        assert_eq!(live.take_new_lines().as_deref(), Some("b\nc\nd\ne\nf"));
+        assert_eq!(live.take_new_lines(), None);
         live.add("x".repeat(3 * BYTES_MAX).as_bytes());
-        assert_eq!(live.news(), Some("x".repeat(BYTES_MAX)));
+        assert_eq!(live.take_new_lines(), Some("x".repeat(BYTES_MAX)));
     }
 }

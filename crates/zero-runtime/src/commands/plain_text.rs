@@ -14,14 +14,14 @@ const BELL: u8 = 0x07;
 const BACKSPACE: u8 = 0x08;
 
 /// The plain text of what a command wrote.
-pub fn text(bytes: &[u8]) -> String {
+pub fn strip(bytes: &[u8]) -> String {
     let mut plain = PlainTextParser::default();
     plain.push(bytes);
     plain.finish()
 }
 
 /// The plain text of pieces that follow each other, whichever stream they came from.
-pub fn text_of<'a>(runs: impl Iterator<Item = StreamSegment<'a>>) -> String {
+pub fn strip_runs<'a>(runs: impl Iterator<Item = StreamSegment<'a>>) -> String {
     let mut plain = PlainTextParser::default();
     for run in runs {
         plain.push(run.bytes);
@@ -63,11 +63,11 @@ struct PlainTextParser {
 impl PlainTextParser {
     fn push(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.byte(*byte);
+            self.push_byte(*byte);
         }
     }
 
-    fn byte(&mut self, byte: u8) {
+    fn push_byte(&mut self, byte: u8) {
         if self.state != EscapeState::Text {
             self.sequence += 1;
             // A new line ends what only pretends to be a sequence, and so does sheer length.
@@ -83,7 +83,7 @@ impl PlainTextParser {
                 EscapeState::Escape
             }
             (EscapeState::Text, byte) => {
-                self.letter(byte);
+                self.push_text_byte(byte);
                 EscapeState::Text
             }
             (EscapeState::Escape, b'[') => EscapeState::Control,
@@ -99,7 +99,7 @@ impl PlainTextParser {
             // Anything that has no place in a control sequence ends it.
             (EscapeState::Control, ESCAPE) => EscapeState::Escape,
             (EscapeState::Control, byte) if byte >= 0x80 => {
-                self.letter(byte);
+                self.push_text_byte(byte);
                 EscapeState::Text
             }
             (EscapeState::Control, _) => EscapeState::Control,
@@ -111,7 +111,7 @@ impl PlainTextParser {
         };
     }
 
-    fn letter(&mut self, byte: u8) {
+    fn push_text_byte(&mut self, byte: u8) {
         match byte {
             b'\n' => {
                 self.returned = false;
@@ -124,13 +124,13 @@ impl PlainTextParser {
                 while self.line.pop_if(|byte| (0x80..0xc0).contains(byte)).is_some() {}
                 self.line.pop();
             }
-            b'\t' => self.write(byte),
+            b'\t' => self.write_byte(byte),
             0..0x20 | 0x7f => {}
-            byte => self.write(byte),
+            byte => self.write_byte(byte),
         }
     }
 
-    fn write(&mut self, byte: u8) {
+    fn write_byte(&mut self, byte: u8) {
         if std::mem::take(&mut self.returned) {
             // The line is written anew.
             self.line.clear();
@@ -154,7 +154,12 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: impl AsRef<[u8]>, expected: &str) {
-        assert_eq!(text(bytes.as_ref()), expected, "{:?}", String::from_utf8_lossy(bytes.as_ref()));
+        assert_eq!(
+            strip(bytes.as_ref()),
+            expected,
+            "{:?}",
+            String::from_utf8_lossy(bytes.as_ref())
+        );
     }
 
     #[test]
@@ -205,9 +210,9 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_a_terminal_acts_on_is_left(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let plain = text(&bytes);
+            let plain = strip(&bytes);
             prop_assert!(plain.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{plain:?}");
-            prop_assert_eq!(text(plain.as_bytes()), plain);
+            prop_assert_eq!(strip(plain.as_bytes()), plain);
         }
 
         #[test]
@@ -216,7 +221,7 @@ mod tests {
             let (first, second) = bytes.split_at(at.min(bytes.len()));
             plain.push(first);
             plain.push(second);
-            prop_assert_eq!(plain.finish(), text(&bytes));
+            prop_assert_eq!(plain.finish(), strip(&bytes));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What a command may not change is one of two things. The kernel refuses it: everything that
 //! exists, and of what does not exist the little for which something empty may stand in without
-//! misleading anybody. The rest is watched (see [`super::tree_watch`]): a command that makes it finds it
+//! misleading anybody. The rest is watched (see [`super::watch`]): a command that makes it finds it
 //! taken away again.
 
 mod folder_scanner;
@@ -19,7 +19,7 @@ use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
 
 pub(super) use self::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
-pub(super) use self::git_repositories::{GitRepositories, STAND_INS, repositories};
+pub(super) use self::git_repositories::{GitRepositories, STAND_INS, find_repositories};
 pub(super) use self::secret_paths::SecretPaths;
 
 use self::inaccessible_folders::InaccessiblePaths;
@@ -35,15 +35,15 @@ const DENIED_MAX: usize = 400;
 
 /// What a command may do, and what is looked after once it has ended. Fails when what rules deny
 /// cannot be listed: then no command may run.
-pub(super) fn profile_for(
+pub(super) fn build_profile(
     launcher: &CommandLauncher,
     workspace: &Workspace,
     network: NetworkAccess,
 ) -> Result<(SandboxProfile, TreeWatch), ToolError> {
     let settings = &launcher.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
-    let secrets = secrets(&launcher.host, workspace);
-    forbidden_roots::check(&roots, &secrets.own)?;
+    let secrets = cached_secret_paths(&launcher.host, workspace);
+    forbidden_roots::check_roots(&roots, &secrets.own)?;
     // Who changes nothing there needs nothing there to be held or looked after.
     let changes = match launcher.access {
         LaunchAccess::AsCommands => roots.clone(),
@@ -51,23 +51,28 @@ pub(super) fn profile_for(
     };
     let ground = WritableRoots {
         writable: match launcher.access {
-            LaunchAccess::AsCommands => opened(&launcher.writable, &roots),
+            LaunchAccess::AsCommands => list_open_folders(&launcher.writable, &roots),
             LaunchAccess::ReadOnly => Vec::new(),
         },
         roots: changes.clone(),
         home: settings.home.clone(),
-        state: path_survey::canonical(&launcher.host.state)
+        state: path_survey::canonicalize(&launcher.host.state)
             .unwrap_or_else(|| launcher.host.state.clone()),
     };
     let live = Arc::clone(&launcher.host.live);
     let start = live.start();
-    let found = live.terrain.look(&ground);
-    let git = repositories(&ground, &found);
-    let mut own = protected_settings::look(&ground, &found, &settings.protected, &*launcher.policy);
-    let masked = masked(&secrets, settings, &*launcher.policy, workspace)?;
-    forbidden_roots::check_shown(&roots, &masked)?;
+    let found = live.terrain.scan(&ground);
+    let git = find_repositories(&ground, &found);
+    let mut own = protected_settings::find_protected_settings(
+        &ground,
+        &found,
+        &settings.protected,
+        &*launcher.policy,
+    );
+    let masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
+    forbidden_roots::check_visible(&roots, &masked)?;
     let writable = [changes, git.writable.clone(), launcher.writable.clone()].concat();
-    secrets.watch(&writable, &mut own);
+    secrets.add_watched_paths(&writable, &mut own);
     let before = TreeSnapshot {
         start,
         ground,
@@ -95,23 +100,23 @@ pub(super) fn profile_for(
 }
 
 /// What has to be hidden from whatever is started now. Fails when it cannot be listed.
-pub(crate) fn hidden(
+pub(crate) fn list_hidden_paths(
     host: &HostCommands,
     policy: &dyn Policy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
-    masked(&secrets(host, workspace), &host.settings, policy, workspace)
+    list_masked_paths(&cached_secret_paths(host, workspace), &host.settings, policy, workspace)
 }
 
 /// Where secrets lie for a workspace. Its first folder seldom changes, and nothing else does.
-fn secrets(host: &HostCommands, workspace: &Workspace) -> Arc<SecretPaths> {
+fn cached_secret_paths(host: &HostCommands, workspace: &Workspace) -> Arc<SecretPaths> {
     let mut known = host.secrets.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((folder, secrets)) = known.as_ref()
         && folder == workspace.cwd()
     {
         return Arc::clone(secrets);
     }
-    let mut secrets = SecretPaths::of(&host.settings, workspace.cwd());
+    let mut secrets = SecretPaths::find(&host.settings, workspace.cwd());
     secrets.own.push(host.state.clone());
     let secrets = Arc::new(secrets);
     // Where the machine could not be asked, as when no more files can be opened, it is asked again.
@@ -119,39 +124,40 @@ fn secrets(host: &HostCommands, workspace: &Workspace) -> Arc<SecretPaths> {
     secrets
 }
 
-fn masked(
+fn list_masked_paths(
     secrets: &SecretPaths,
     settings: &CommandSettings,
     policy: &dyn Policy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
-    let masked = secrets.masked().chain(denied(settings, policy, workspace)?);
-    let mut masked: Vec<PathBuf> = masked.filter_map(inaccessible_folders::hideable).collect();
+    let masked = secrets.masked_paths().chain(list_denied_paths(settings, policy, workspace)?);
+    let mut masked: Vec<PathBuf> =
+        masked.filter_map(inaccessible_folders::find_maskable_path).collect();
     masked.sort();
     masked.dedup();
     Ok(masked)
 }
 
 /// What settings and rules deny commands to read. Fails when it cannot be listed.
-pub(crate) fn denied(
+pub(crate) fn list_denied_paths(
     settings: &CommandSettings,
     policy: &dyn Policy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
     match policy.denied_files(workspace, DENIED_MAX) {
         DeniedFiles::All(files) => Ok([settings.masked.clone(), files].concat()),
-        DeniedFiles::TooMany { rules } => Err(too_many(rules)),
+        DeniedFiles::TooMany { rules } => Err(too_many_denied_error(rules)),
     }
 }
 
 /// The folders that are open beside the workspace, as far as they are any.
-fn opened(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
-    let real = writable.iter().filter_map(|path| path_survey::canonical(path));
-    let is_folder = |path: &PathBuf| path_survey::kind(path) == Some(FileType::Directory);
+fn list_open_folders(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
+    let real = writable.iter().filter_map(|path| path_survey::canonicalize(path));
+    let is_folder = |path: &PathBuf| path_survey::file_type(path) == Some(FileType::Directory);
     real.filter(|path| is_folder(path) && !roots.contains(path)).collect()
 }
 
-fn too_many(rules: usize) -> ToolError {
+fn too_many_denied_error(rules: usize) -> ToolError {
     let message = format!(
         "no command can run here: {rules} rules deny reading files or ask about it, and together they cover more than can be hidden from a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Read(secrets/**)` hides one thing), narrow the rules for `Read`, above all those that begin at `//`, or work in a smaller folder"
     );

@@ -10,9 +10,9 @@ use super::{CommandLauncher, StreamMode};
 use crate::tool_host::{ToolHost, new_call_id};
 
 /// What runs: it does nothing, and is everywhere.
-const HARMLESS: &str = "true";
+const PROBE_PROGRAM: &str = "true";
 /// How long it may take.
-const TRIAL_MAX: Duration = Duration::from_secs(20);
+const PROBE_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// What came of a harmless command.
 #[derive(Clone, Debug)]
@@ -28,9 +28,9 @@ pub struct SandboxProbeReport {
 impl ToolHost {
     /// Runs `true`, confined as the commands of `tool` are, and says what held. Where something
     /// cannot be enforced it runs nevertheless, so that all of it is known.
-    pub fn try_command(&self, tool: &ToolName) -> Result<SandboxProbeReport, ToolError> {
-        let session = self.one_shot()?;
-        let limits = self.limits.command_of(tool);
+    pub fn probe_sandbox(&self, tool: &ToolName) -> Result<SandboxProbeReport, ToolError> {
+        let session = self.open_one_shot_session()?;
+        let limits = self.limits.command_limits_for(tool);
         let launcher = CommandLauncher {
             weaknesses: SandboxProperty::ALL.to_vec(),
             ..CommandLauncher::new(
@@ -41,13 +41,13 @@ impl ToolHost {
                 limits,
             )
         };
-        let command = CommandLine::Program(vec![HARMLESS.to_owned()]);
+        let command = CommandLine::Program(vec![PROBE_PROGRAM.to_owned()]);
         let execution = CommandExecution { command, folder: None, variables: Vec::new() };
-        let ready = launcher.ready(session.workspace(), &execution, StreamMode::Pipes)?;
+        let ready = launcher.prepare(session.workspace(), &execution, StreamMode::Pipes)?;
         let start = Instant::now();
-        let mut running = ready.spawn(Some(TRIAL_MAX))?;
+        let mut running = ready.spawn(Some(PROBE_TIME_MAX))?;
         running.stdin = None;
-        let ended = running.wait(TRIAL_MAX).filter(|ended| ended.why == ExitCause::Finished);
+        let ended = running.wait(PROBE_TIME_MAX).filter(|ended| ended.why == ExitCause::Finished);
         let took = start.elapsed();
         match ended.and_then(|ended| ended.exit_code) {
             Some(0) => {
@@ -56,7 +56,7 @@ impl ToolHost {
             }
             _ => Err(ToolError::failed(
                 ErrorReason::Io,
-                format!("`{HARMLESS}` did not come to its end"),
+                format!("`{PROBE_PROGRAM}` did not come to its end"),
             )),
         }
     }

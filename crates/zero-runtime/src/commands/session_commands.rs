@@ -63,11 +63,11 @@ impl SessionCommands {
     /// Where the next command starts, if not in the workspace's first folder.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         let folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        folder.filter(|folder| path_survey::kind(folder) == Some(FileType::Directory))
+        folder.filter(|folder| path_survey::file_type(folder) == Some(FileType::Directory))
     }
 
     /// Learns where a shell ended.
-    pub(super) fn learn(
+    pub(super) fn record_end_folder(
         &self,
         start: &Path,
         end: Option<PathBuf>,
@@ -84,12 +84,12 @@ impl SessionCommands {
 
     /// Makes the folder for temporary files.
     pub(super) fn make_tmp(&self) -> io::Result<()> {
-        let mut open = self.open();
+        let mut open = self.lock_resources();
         if open.is_over {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
         }
         if open.lease.is_none() {
-            open.lease = Some(FolderLease::take(&self.state, TMP, &self.name)?);
+            open.lease = Some(FolderLease::acquire(&self.state, TMP, &self.name)?);
         }
         // Where nothing is mounted on it, a command can remove its own.
         self.tmp.create()
@@ -97,17 +97,18 @@ impl SessionCommands {
 
     /// Takes note of a command. It ends at once when the session is over.
     pub(crate) fn add(&self, watched: &Arc<MonitoredCommand>) {
-        let mut open = self.open();
+        let mut open = self.lock_resources();
         if open.is_over {
             watched.kill();
         }
-        open.commands.retain(|other| other.upgrade().is_some_and(|other| other.end().is_none()));
+        open.commands
+            .retain(|other| other.upgrade().is_some_and(|other| other.end_status().is_none()));
         open.commands.push(Arc::downgrade(watched));
     }
 
     /// Takes away what stood in for something while commands ran whose process was killed.
     pub(crate) fn sweep(&self) {
-        let swept = zero_sandbox::confinement::sweep(self.tmp.path());
+        let swept = zero_sandbox::confinement::sweep_placeholders(self.tmp.path());
         if swept > 0 {
             tracing::info!(swept, "took away what a killed process left");
         }
@@ -116,7 +117,7 @@ impl SessionCommands {
     /// Ends every command, jobs and others, waits until they have, and takes the temporary files
     /// away: the session is over.
     pub(crate) fn end(&self) {
-        let mut open = self.open();
+        let mut open = self.lock_resources();
         open.is_over = true;
         let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());
         drop(open);
@@ -130,13 +131,13 @@ impl SessionCommands {
             command.wait(until.saturating_duration_since(Instant::now()));
         }
         // Walls that stand ready for the next command stand on the folder that goes.
-        zero_sandbox::spawner::Spawner::rest_shared();
+        zero_sandbox::spawner::Spawner::release_shared_prewarmed();
         self.jobs.clear();
         self.network.end();
         drop(lease);
     }
 
-    fn open(&self) -> MutexGuard<'_, SessionResources> {
+    fn lock_resources(&self) -> MutexGuard<'_, SessionResources> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

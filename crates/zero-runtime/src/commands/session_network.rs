@@ -73,12 +73,12 @@ pub(crate) struct NetworkAssignment {
 
 impl NetworkAssignment {
     /// No network at all.
-    pub(super) fn nothing() -> Self {
-        Self::unshared(NetworkAccess::Nothing, NetworkUseGuard::default())
+    pub(super) fn none() -> Self {
+        Self::new_unshared(NetworkAccess::Nothing, NetworkUseGuard::default())
     }
 
     /// A network that is nobody's in particular.
-    fn unshared(network: NetworkAccess, network_use: NetworkUseGuard) -> Self {
+    fn new_unshared(network: NetworkAccess, network_use: NetworkUseGuard) -> Self {
         Self { network, net: None, variables: &[], network_use }
     }
 }
@@ -116,10 +116,10 @@ pub(crate) struct SessionNetwork {
 }
 
 enum NetworkState {
-    NotYet,
+    Uncreated,
     Shared(ProxiedNetwork),
     /// The session is over, and nothing is made any more.
-    Over,
+    Closed,
 }
 
 struct ProxiedNetwork {
@@ -135,7 +135,7 @@ enum NetworkSetupError {
 
 impl SessionNetwork {
     pub(crate) fn new(terms: NetworkPolicy) -> Self {
-        Self { terms, made: Mutex::new(NetworkState::NotYet) }
+        Self { terms, made: Mutex::new(NetworkState::Uncreated) }
     }
 
     /// What the next command gets, one of this call. Makes the network if there is none yet and it
@@ -145,7 +145,7 @@ impl SessionNetwork {
     /// unless they may do without. Then they have the host's, and their confinement says so. Where
     /// it is only that rules allow some host, or that one was judged for the call, they have none
     /// at all, which takes nothing from their confinement; in the latter case their result says so.
-    pub(crate) fn give(
+    pub(crate) fn assign(
         &self,
         call: &CallId,
         judged: &[HostName],
@@ -154,11 +154,11 @@ impl SessionNetwork {
         let NetworkPolicy { allowed, policy, grants, .. } = &self.terms;
         let reaches_hosts = !allowed.hosts.is_empty()
             || !judged.is_empty()
-            || policy.reaches_any(&grants.of(GrantDecision::Allowed));
+            || policy.can_allow_any_host(&grants.list_grants(GrantDecision::Allowed));
         if !reaches_hosts && !allowed.localhost {
-            return Ok(NetworkAssignment::nothing());
+            return Ok(NetworkAssignment::none());
         }
-        let (net, proxy) = match self.shared() {
+        let (net, proxy) = match self.get_or_create() {
             Ok(shared) => shared,
             Err(why) => {
                 let wish = match (*allowed != CommandNetwork::default(), judged.is_empty()) {
@@ -166,12 +166,12 @@ impl SessionNetwork {
                     (false, false) => NetworkDemand::Call,
                     (false, true) => NetworkDemand::Rules,
                 };
-                return without(why, wish, weaknesses);
+                return assign_fallback(why, wish, weaknesses);
             }
         };
         let used = ProxyUse {
             call: call.clone(),
-            since: proxy.mark(),
+            since: proxy.refusal_cursor(),
             _alive: proxy.attribute(call.clone(), judged),
             proxy,
         };
@@ -186,43 +186,46 @@ impl SessionNetwork {
     /// Ends the proxy and lets go of the network, which ends with the last command in it. Nothing
     /// is made afterwards.
     pub(crate) fn end(&self) {
-        let made = std::mem::replace(&mut *self.lock(), NetworkState::Over);
+        let made = std::mem::replace(&mut *self.lock(), NetworkState::Closed);
         if let NetworkState::Shared(ProxiedNetwork { proxy, .. }) = made {
             proxy.end();
         }
     }
 
     /// The network and its proxy, made if need be.
-    fn shared(&self) -> Result<(Arc<SharedNetwork>, Arc<EgressProxy>), NetworkSetupError> {
+    fn get_or_create(&self) -> Result<(Arc<SharedNetwork>, Arc<EgressProxy>), NetworkSetupError> {
         let mut made = self.lock();
-        if let NetworkState::NotYet = *made {
-            *made = NetworkState::Shared(self.make()?);
+        if let NetworkState::Uncreated = *made {
+            *made = NetworkState::Shared(self.create()?);
         }
         match &*made {
             NetworkState::Shared(shared) => {
                 Ok((Arc::clone(&shared.net), Arc::clone(&shared.proxy)))
             }
-            NetworkState::NotYet | NetworkState::Over => Err(NetworkSetupError::Other(over())),
+            NetworkState::Uncreated | NetworkState::Closed => {
+                Err(NetworkSetupError::Other(session_over_error()))
+            }
         }
     }
 
-    fn make(&self) -> Result<ProxiedNetwork, NetworkSetupError> {
+    fn create(&self) -> Result<ProxiedNetwork, NetworkSetupError> {
         let NetworkPolicy { allowed, policy, grants, internet, state, workspace, session } =
             &self.terms;
         let warden = Spawner::shared();
-        let warden =
-            warden.map_err(|error| NetworkSetupError::Other(command_errors::no_warden(&error)))?;
-        let (net, port) = SharedNetwork::with_proxy(warden).map_err(NetworkSetupError::Spawn)?;
+        let warden = warden
+            .map_err(|error| NetworkSetupError::Other(command_errors::spawner_error(&error)))?;
+        let (net, port) =
+            SharedNetwork::create_with_proxy(warden).map_err(NetworkSetupError::Spawn)?;
         let grants = Arc::clone(grants);
         let gate = PolicyAuthorizer::new(Arc::clone(policy), allowed.hosts.clone())
-            .with_grants(move || grants.of(GrantDecision::Allowed));
+            .with_grants(move || grants.list_grants(GrantDecision::Allowed));
         let config = EgressConfig {
             session: session.clone(),
             internet: internet.clone(),
             ..EgressConfig::new(state.clone(), workspace.clone(), Arc::new(gate))
         };
         let proxy = EgressProxy::start(config, port);
-        let proxy = proxy.map_err(|error| NetworkSetupError::Other(no_proxy(&error)))?;
+        let proxy = proxy.map_err(|error| NetworkSetupError::Other(proxy_start_error(&error)))?;
         Ok(ProxiedNetwork { net: Arc::new(net), proxy: Arc::new(proxy) })
     }
 
@@ -249,19 +252,19 @@ enum NetworkDemand {
 }
 
 /// What a command gets where no network can be made for it.
-fn without(
+fn assign_fallback(
     why: NetworkSetupError,
     wish: NetworkDemand,
     weaknesses: &[AcceptedWeakness],
 ) -> Result<NetworkAssignment, ToolError> {
     match (why, wish) {
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings)
-            if may_do_without(&error, weaknesses) =>
+            if is_weakness_allowed(&error, weaknesses) =>
         {
-            Ok(NetworkAssignment::unshared(NetworkAccess::Loopback, NetworkUseGuard::default()))
+            Ok(NetworkAssignment::new_unshared(NetworkAccess::Loopback, NetworkUseGuard::default()))
         }
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings) => {
-            Err(command_errors::of_start(&error))
+            Err(command_errors::start_error(&error))
         }
         (NetworkSetupError::Other(error), NetworkDemand::Settings) => Err(error),
         (why, NetworkDemand::Call | NetworkDemand::Rules) => {
@@ -272,7 +275,7 @@ fn without(
             };
             let said = || format!("network: no host could be reached: {why}");
             let without = (wish == NetworkDemand::Call).then(said);
-            Ok(NetworkAssignment::unshared(
+            Ok(NetworkAssignment::new_unshared(
                 NetworkAccess::Nothing,
                 NetworkUseGuard { used: None, without },
             ))
@@ -280,16 +283,16 @@ fn without(
     }
 }
 
-fn may_do_without(error: &SpawnError, weaknesses: &[AcceptedWeakness]) -> bool {
+fn is_weakness_allowed(error: &SpawnError, weaknesses: &[AcceptedWeakness]) -> bool {
     let SpawnError::Refused { gaps, .. } = error else { return false };
     !gaps.is_empty() && gaps.iter().all(|gap| weaknesses.contains(&gap.property))
 }
 
-fn over() -> ToolError {
+fn session_over_error() -> ToolError {
     ToolError::failed(ErrorReason::Io, "the session is over, and its network with it")
 }
 
-fn no_proxy(error: &std::io::Error) -> ToolError {
+fn proxy_start_error(error: &std::io::Error) -> ToolError {
     let message = format!(
         "the proxy of the session does not start, through which commands reach hosts: {error}; try again"
     );
@@ -319,7 +322,7 @@ mod tests {
         };
         let gaps = gaps.iter().map(gap).collect();
         let error = SpawnError::Refused { why: String::new(), gaps };
-        assert_eq!(may_do_without(&error, weaknesses), expected);
+        assert_eq!(is_weakness_allowed(&error, weaknesses), expected);
     }
 
     #[test]
@@ -333,7 +336,7 @@ mod tests {
         );
         // What failed for another reason is no weakness.
         check(&[], &[SandboxProperty::Network], false);
-        assert!(!may_do_without(&SpawnError::WardenLost, &[SandboxProperty::Network]));
+        assert!(!is_weakness_allowed(&SpawnError::SpawnerLost, &[SandboxProperty::Network]));
     }
 
     #[test]
@@ -351,7 +354,7 @@ mod tests {
             };
             let why = "there is no bubblewrap".to_owned();
             let why = NetworkSetupError::Spawn(SpawnError::Refused { why, gaps: vec![gap] });
-            let given = without(why, wish, weaknesses);
+            let given = assign_fallback(why, wish, weaknesses);
             let given = given.map(|given| (given.network, given.network_use.notes()));
             match (given, expected) {
                 (Ok((network, notes)), Ok(expected)) => {

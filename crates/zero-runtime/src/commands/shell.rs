@@ -21,19 +21,19 @@ const PART_BYTES_MAX: usize = 100_000;
 const NOTE_BYTES_MAX: u64 = 4_096;
 
 /// The program, its arguments and where it notes its last folder.
-pub(super) fn wrapped(
+pub(super) fn wrap(
     line: &str,
     tmp: &StateDir,
     environment: &mut [(OsString, OsString)],
 ) -> (OsString, Vec<OsString>, LastFolderFile) {
     let shell = if has_bash(environment) { "bash" } else { "sh" };
     let note = LastFolderFile::new(tmp);
-    let args = ["-c", WRAPPER, shell, &note.name].into_iter().chain(parts(line));
+    let args = ["-c", WRAPPER, shell, &note.name].into_iter().chain(split_line(line));
     (shell.into(), args.map(OsString::from).collect(), note)
 }
 
 /// A line in parts that fit into an argument each.
-fn parts(mut line: &str) -> Vec<&str> {
+fn split_line(mut line: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     while line.len() > PART_BYTES_MAX {
         let (part, rest) = line.split_at(line.floor_char_boundary(PART_BYTES_MAX));
@@ -69,15 +69,15 @@ impl LastFolderFile {
 
     /// Takes the note away and says what stood in it, if it is a folder. Whatever the command made
     /// of the file, nothing but the name of a folder comes of it.
-    pub(super) fn take(&self) -> Option<PathBuf> {
+    pub(super) fn take_folder(&self) -> Option<PathBuf> {
         let tmp = self.tmp.as_ref()?;
-        let noted = path_survey::small_file(&tmp.path().join(&self.name), NOTE_BYTES_MAX);
+        let noted = path_survey::read_small_file(&tmp.path().join(&self.name), NOTE_BYTES_MAX);
         let _ = tmp.remove(&self.name);
         let mut noted = noted?;
         noted.pop_if(|last| *last == b'\n');
         let folder = PathBuf::from(OsString::from_vec(noted));
-        let folder = folder.is_absolute().then(|| path_survey::canonical(&folder)).flatten()?;
-        (path_survey::kind(&folder) == Some(FileType::Directory)).then_some(folder)
+        let folder = folder.is_absolute().then(|| path_survey::canonicalize(&folder)).flatten()?;
+        (path_survey::file_type(&folder) == Some(FileType::Directory)).then_some(folder)
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, lengths: &[usize]) {
-        let parts = parts(line);
+        let parts = split_line(line);
         assert_eq!(parts.concat(), line);
         assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), lengths);
     }

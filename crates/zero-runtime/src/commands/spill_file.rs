@@ -26,8 +26,8 @@ pub(super) struct SpillFile {
 /// What has become of it.
 enum SpillState {
     /// It is not made yet; this belongs in it.
-    Held(Vec<u8>),
-    Made(File),
+    Buffered(Vec<u8>),
+    Created(File),
     /// It could not be made, and why. A command whose output cannot be kept runs all the same.
     Failed(io::ErrorKind, String),
 }
@@ -38,7 +38,7 @@ impl SpillFile {
         let name = format!("{}-output.txt", cx.call());
         let path = folder.path().join(&name).display().to_string();
         let bytes_max = cx.limits().file_bytes_max.get();
-        let state = Arc::new(Mutex::new(SpillState::Held(Vec::new())));
+        let state = Arc::new(Mutex::new(SpillState::Buffered(Vec::new())));
         Self { folder, name, path, bytes_max, state }
     }
 
@@ -53,24 +53,24 @@ impl SpillFile {
     }
 
     /// Makes it, with what came until now, and says where it is.
-    pub(super) fn make(&self) -> io::Result<String> {
-        lock(&self.state).make(&self.folder, &self.name)?;
+    pub(super) fn create(&self) -> io::Result<String> {
+        lock(&self.state).create(&self.folder, &self.name)?;
         Ok(self.path.clone())
     }
 
     /// The same for whoever can do without.
-    pub(super) fn make_if_possible(&self) -> Option<String> {
-        let made = self.make();
+    pub(super) fn create_if_possible(&self) -> Option<String> {
+        let made = self.create();
         made.inspect_err(|error| tracing::warn!(%error, "the output of a command cannot be kept"))
             .ok()
     }
 
     /// Keeps the file when something is only there, and says where it is.
-    pub(super) fn settle(self, omitted_bytes: u64) -> io::Result<Option<String>> {
+    pub(super) fn finish(self, omitted_bytes: u64) -> io::Result<Option<String>> {
         if omitted_bytes > 0 {
-            return self.make().map(Some);
+            return self.create().map(Some);
         }
-        if matches!(*lock(&self.state), SpillState::Made(_)) {
+        if matches!(*lock(&self.state), SpillState::Created(_)) {
             let _ = self.folder.remove(&self.name);
         }
         Ok(None)
@@ -79,22 +79,22 @@ impl SpillFile {
 
 impl SpillState {
     /// The file, made if it was not, with all that was held in it.
-    fn make(&mut self, folder: &SpillFolder, name: &str) -> io::Result<&mut File> {
-        if let Self::Held(held) = self {
+    fn create(&mut self, folder: &SpillFolder, name: &str) -> io::Result<&mut File> {
+        if let Self::Buffered(held) = self {
             let made = folder.create_new(name).and_then(|mut file| {
                 let written = file.write_all(held);
                 // It is ours, and says less than all.
                 written.inspect_err(|_| drop(folder.remove(name))).map(|()| file)
             });
             *self = match made {
-                Ok(file) => Self::Made(file),
+                Ok(file) => Self::Created(file),
                 Err(error) => Self::Failed(error.kind(), error.to_string()),
             };
         }
         match self {
-            Self::Made(file) => Ok(file),
+            Self::Created(file) => Ok(file),
             Self::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
-            Self::Held(_) => Err(io::Error::other("it was not made")),
+            Self::Buffered(_) => Err(io::Error::other("it was not made")),
         }
     }
 }
@@ -109,13 +109,13 @@ struct SpillWriter {
 impl Write for SpillWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = lock(&self.state);
-        if let SpillState::Held(held) = &mut *state
+        if let SpillState::Buffered(held) = &mut *state
             && held.len() + bytes.len() <= HELD_BYTES_MAX
         {
             held.extend_from_slice(bytes);
             return Ok(bytes.len());
         }
-        state.make(&self.folder, &self.name)?.write(bytes)
+        state.create(&self.folder, &self.name)?.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -134,34 +134,34 @@ mod tests {
 
     use super::*;
 
-    fn spill() -> (tempfile::TempDir, SpillFile) {
+    fn new_spill_file() -> (tempfile::TempDir, SpillFile) {
         let temp = tempfile::tempdir().unwrap();
         let spill = SpillFile {
-            folder: SpillFolder::lasting(StateDir::new(temp.path().join("spill"))).into(),
+            folder: SpillFolder::new_permanent(StateDir::new(temp.path().join("spill"))).into(),
             name: "x".to_owned(),
             path: temp.path().join("spill/x").display().to_string(),
             bytes_max: 1 << 20,
-            state: Arc::new(Mutex::new(SpillState::Held(Vec::new()))),
+            state: Arc::new(Mutex::new(SpillState::Buffered(Vec::new()))),
         };
         (temp, spill)
     }
 
     #[test]
     fn little_makes_no_file_until_somebody_wants_it() {
-        let (_temp, spill) = spill();
+        let (_temp, spill) = new_spill_file();
         let mut writer = spill.writer().file;
         writer.write_all(b"little").unwrap();
         assert!(!std::path::Path::new(&spill.path).exists());
-        let path = spill.make().unwrap();
+        let path = spill.create().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"little");
         writer.write_all(b" more").unwrap();
-        assert_eq!(spill.settle(1).unwrap(), Some(path.clone()));
+        assert_eq!(spill.finish(1).unwrap(), Some(path.clone()));
         assert_eq!(std::fs::read(&path).unwrap(), b"little more");
     }
 
     #[test]
     fn much_makes_a_file_that_goes_when_all_was_told() {
-        let (_temp, spill) = spill();
+        let (_temp, spill) = new_spill_file();
         let mut writer = spill.writer().file;
         let piece = vec![b'x'; 3_000];
         for _ in 0..4 {
@@ -169,19 +169,19 @@ mod tests {
         }
         assert_eq!(std::fs::read(&spill.path).unwrap().len(), 12_000);
         let path = spill.path.clone();
-        assert_eq!(spill.settle(0).unwrap(), None);
+        assert_eq!(spill.finish(0).unwrap(), None);
         assert!(!std::path::Path::new(&path).exists());
     }
 
     #[test]
     fn what_cannot_be_made_is_the_same_error_each_time() {
-        let (temp, spill) = spill();
+        let (temp, spill) = new_spill_file();
         std::fs::write(temp.path().join("spill"), "in the way").unwrap();
         let mut writer = spill.writer().file;
         writer.write_all(b"little").unwrap();
         assert!(writer.write_all(&vec![b'x'; HELD_BYTES_MAX]).is_err());
         let why = writer.write_all(b"x").unwrap_err().kind();
         assert_eq!(why, io::ErrorKind::NotADirectory);
-        assert_eq!(spill.settle(1).unwrap_err().kind(), why);
+        assert_eq!(spill.finish(1).unwrap_err().kind(), why);
     }
 }

@@ -17,7 +17,7 @@ use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
 
 use super::profile::{
-    FolderScanResult, FolderScanner, GitRepositories, WritableRoots, repositories,
+    FolderScanResult, FolderScanner, GitRepositories, WritableRoots, find_repositories,
 };
 use crate::local_machine;
 use crate::policy::Policy;
@@ -27,15 +27,15 @@ const REPOSITORY: &str = "a file that says where the repository is";
 /// What git runs.
 const HOOK: &str = "a hook, which git runs";
 /// Hooks that git does not run, and makes in each new repository.
-const SAMPLE: &str = ".sample";
+const SAMPLE_SUFFIX: &str = ".sample";
 /// Hooks of a new repository that are looked at.
 const HOOKS_MAX: usize = 1_000;
 /// Set by git itself in the repository of a submodule.
-const OF_SUBMODULES: &str = "core.worktree";
+const SUBMODULE_SETTING: &str = "core.worktree";
 /// What one command is told it made; of more there is only the number.
-const TOLD_MAX: usize = 100;
+const REPORTED_MAX: usize = 100;
 /// What was taken away while other commands ran.
-const TAKEN_MAX: usize = 10_000;
+const QUARANTINED_MAX: usize = 10_000;
 
 /// What commands that run now may not make, and how many of them each path is watched for.
 ///
@@ -79,19 +79,19 @@ impl WatchRegistry {
 }
 
 impl WatchStart {
-    fn taken(&self) -> MutexGuard<'_, QuarantinedPaths> {
+    fn lock_quarantined(&self) -> MutexGuard<'_, QuarantinedPaths> {
         self.live.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was taken away since.
-    fn taken_since(&self) -> BTreeSet<PathBuf> {
-        self.taken().paths.iter().skip(self.taken).cloned().collect()
+    fn quarantined_since(&self) -> BTreeSet<PathBuf> {
+        self.lock_quarantined().paths.iter().skip(self.taken).cloned().collect()
     }
 }
 
 impl Drop for WatchStart {
     fn drop(&mut self) {
-        let mut taken = self.taken();
+        let mut taken = self.lock_quarantined();
         taken.running = taken.running.saturating_sub(1);
         if taken.running == 0 {
             taken.paths.clear();
@@ -162,13 +162,13 @@ pub struct QuarantinedFile {
 
 impl WatchedPath {
     /// A path beneath a folder, relative to it, as one where nothing was.
-    pub(super) fn beneath(root: &Path, relative: &Path, why: &'static str) -> Self {
+    pub(super) fn new(root: &Path, relative: &Path, why: &'static str) -> Self {
         let (path, root_len) = (root.join(relative), root.as_os_str().len());
         Self { path, root_len, why, before: EntryKind::Missing }
     }
 
     /// The same, where this was.
-    pub(super) fn with(self, before: EntryKind) -> Self {
+    pub(super) fn with_previous(self, before: EntryKind) -> Self {
         Self { before, ..self }
     }
 
@@ -186,14 +186,16 @@ impl WatchedPath {
     }
 
     /// What lies there now.
-    pub(super) fn look(&self) -> EntryKind {
-        quarantine::look(self.root(), &self.path)
+    pub(super) fn inspect(&self) -> EntryKind {
+        quarantine::inspect(self.root(), &self.path)
     }
 
     /// The same, but for what is empty and only stands in for it.
-    fn standing(&self) -> EntryKind {
-        match self.look() {
-            EntryKind::There if stands_in(self.relative()) && quarantine::is_empty(&self.path) => {
+    fn inspect_ignoring_placeholders(&self) -> EntryKind {
+        match self.inspect() {
+            EntryKind::Present
+                if is_placeholder(self.relative()) && quarantine::is_empty(&self.path) =>
+            {
                 EntryKind::Missing
             }
             standing => standing,
@@ -223,14 +225,13 @@ impl TreeWatch {
         (kept, live): (Quarantine, Arc<WatchRegistry>),
     ) -> Self {
         let in_folder = |path: &PathBuf| {
-            Some(WatchedPath::beneath(path.parent()?, Path::new(path.file_name()?), REPOSITORY))
+            Some(WatchedPath::new(path.parent()?, Path::new(path.file_name()?), REPOSITORY))
         };
         let links = git.links.iter().filter_map(in_folder);
-        let of_git =
-            git.missing.iter().map(|m| WatchedPath::beneath(&m.folder, &m.relative, m.why));
+        let of_git = git.missing.iter().map(|m| WatchedPath::new(&m.folder, &m.relative, m.why));
         before.watched.extend(of_git.chain(links).map(|watched| {
-            let standing = watched.standing();
-            watched.with(standing)
+            let standing = watched.inspect_ignoring_placeholders();
+            watched.with_previous(standing)
         }));
         before.unheld.extend(git.unheld.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
@@ -251,46 +252,49 @@ impl TreeWatch {
     }
 
     /// Takes away what must not be there. To be called when nothing of the command is left.
-    pub(crate) fn settle(&self) -> WatchReport {
+    pub(crate) fn finish(&self) -> WatchReport {
         let mut settled = WatchReport::default();
         for watched in &self.before.watched {
-            self.settle_one(watched, &mut settled);
+            self.check_path(watched, &mut settled);
         }
         for watched in &self.inherited {
             // Whoever has watched it from the start tells more about it.
             let is_last =
                 self.live.lock().get(watched.path().as_os_str()).is_none_or(|count| *count <= 1);
             if is_last {
-                self.settle_one(watched, &mut settled);
+                self.check_path(watched, &mut settled);
             }
         }
-        let found = self.live.terrain.look(&self.before.ground);
-        self.settle_deep(&found, &mut settled);
-        self.settle_new_repositories(&found, &mut settled);
-        let changed =
-            self.before.unheld.iter().filter(|(path, stamp)| path_survey::stamp(path) != *stamp);
-        settled.warnings.extend(changed.take(TOLD_MAX).map(|(path, _)| {
+        let found = self.live.terrain.scan(&self.before.ground);
+        self.quarantine_deep(&found, &mut settled);
+        self.check_new_repositories(&found, &mut settled);
+        let changed = self
+            .before
+            .unheld
+            .iter()
+            .filter(|(path, stamp)| path_survey::read_stamp(path) != *stamp);
+        settled.warnings.extend(changed.take(REPORTED_MAX).map(|(path, _)| {
             format!("`{}` decides what runs later and was changed; there is too much of that kind here for all of it to be protected, so look at it before you go on", path.display())
         }));
-        settled.warnings.extend(self.gaps(&found));
-        if settled.taken_away.len() > TOLD_MAX {
-            let more = settled.taken_away.len() - TOLD_MAX;
-            settled.taken_away.truncate(TOLD_MAX);
+        settled.warnings.extend(self.list_gaps(&found));
+        if settled.taken_away.len() > REPORTED_MAX {
+            let more = settled.taken_away.len() - REPORTED_MAX;
+            settled.taken_away.truncate(REPORTED_MAX);
             settled.warnings.push(format!("{more} more files of that kind were taken away"));
         }
         settled
     }
 
     /// Takes away what came to be further down.
-    fn settle_deep(&self, found: &FolderScanResult, settled: &mut WatchReport) {
-        let gone = self.before.start.taken_since();
+    fn quarantine_deep(&self, found: &FolderScanResult, settled: &mut WatchReport) {
+        let gone = self.before.start.quarantined_since();
         for setting in &found.settings {
             let path = setting.path();
             let was_there = self.before.deep.contains(&path) && !gone.contains(&path);
             if was_there || !self.is_new(&path) || self.policy.may_change(&path) {
                 continue;
             }
-            self.take(&setting.base, &setting.relative, setting.why, settled);
+            self.quarantine(&setting.base, &setting.relative, setting.why, settled);
         }
     }
 
@@ -298,18 +302,19 @@ impl TreeWatch {
     /// was seen, it may have been there.
     fn is_new(&self, path: &Path) -> bool {
         self.before.overlooked.is_empty()
-            || path_survey::stamp(path).is_none_or(|stamp| stamp.is_since(self.before.start.at))
+            || path_survey::read_stamp(path)
+                .is_none_or(|stamp| stamp.is_changed_since(self.before.start.at))
     }
 
     /// Takes something away. False when it cannot be.
-    fn take(&self, root: &Path, at: &Path, why: &str, settled: &mut WatchReport) -> bool {
+    fn quarantine(&self, root: &Path, at: &Path, why: &str, settled: &mut WatchReport) -> bool {
         let path = root.join(at);
         // Walls that are being put up for the next command may lie on it, and would make it anew.
-        Spawner::rest_shared();
-        match self.kept.take(root, at) {
+        Spawner::release_shared_prewarmed();
+        match self.kept.move_in(root, at) {
             Ok(kept_at) => {
-                let mut taken = self.before.start.taken();
-                if taken.paths.len() < TAKEN_MAX {
+                let mut taken = self.before.start.lock_quarantined();
+                if taken.paths.len() < QUARANTINED_MAX {
                     taken.paths.push(path.clone());
                 }
                 settled.taken_away.push(QuarantinedFile { path, kept_at, why: why.to_owned() });
@@ -328,7 +333,7 @@ impl TreeWatch {
     }
 
     /// What could not be protected, for whoever relies on it.
-    fn gaps(&self, found: &FolderScanResult) -> Vec<String> {
+    fn list_gaps(&self, found: &FolderScanResult) -> Vec<String> {
         let mut gaps = Vec::new();
         let overlooked: BTreeSet<&PathBuf> =
             self.before.overlooked.iter().chain(&found.overlooked).collect();
@@ -355,8 +360,8 @@ impl TreeWatch {
         gaps
     }
 
-    fn settle_one(&self, watched: &WatchedPath, settled: &mut WatchReport) {
-        let (after, before) = (watched.standing(), &watched.before);
+    fn check_path(&self, watched: &WatchedPath, settled: &mut WatchReport) {
+        let (after, before) = (watched.inspect_ignoring_placeholders(), &watched.before);
         if after == *before {
             return;
         }
@@ -364,7 +369,7 @@ impl TreeWatch {
         let at = match (before, &after) {
             // The way is barred by a link that was there, now by something else or nothing.
             (EntryKind::Link { at, .. }, _) => at,
-            (_, EntryKind::There) => relative,
+            (_, EntryKind::Present) => relative,
             (_, EntryKind::Link { at, .. })
                 if at == relative || path_survey::exists(watched.path()) =>
             {
@@ -372,13 +377,13 @@ impl TreeWatch {
             }
             _ => return,
         };
-        if path_survey::exists(&root.join(at)) && !self.take(root, at, watched.why, settled) {
+        if path_survey::exists(&root.join(at)) && !self.quarantine(root, at, watched.why, settled) {
             return;
         }
         if let EntryKind::Link { at, target } = before {
             let shown = root.join(at);
             let (shown, target_shown) = (shown.display(), target.display());
-            settled.warnings.push(match quarantine::put_link(root, at, target) {
+            settled.warnings.push(match quarantine::create_link(root, at, target) {
                 Ok(()) => format!("the link `{shown}` to `{target_shown}` was put back; commands may not replace it"),
                 Err(error) => format!("the link `{shown}` to `{target_shown}` is gone and cannot be put back ({error})"),
             });
@@ -386,13 +391,13 @@ impl TreeWatch {
     }
 
     /// Takes the hooks of repositories that came to be away, and tells what else would run code.
-    fn settle_new_repositories(&self, found: &FolderScanResult, settled: &mut WatchReport) {
+    fn check_new_repositories(&self, found: &FolderScanResult, settled: &mut WatchReport) {
         let ground = &self.before.ground;
-        let now = repositories(ground, found);
+        let now = find_repositories(ground, found);
         let new = now.work_folders.difference(&self.work_folders);
-        let of_new = new.flat_map(|folder| local_machine::git_folders_of(folder));
+        let of_new = new.flat_map(|folder| local_machine::list_git_folders(folder));
         let folders: BTreeSet<PathBuf> = of_new
-            .filter_map(|git| path_survey::canonical(&git))
+            .filter_map(|git| path_survey::canonicalize(&git))
             .chain(now.git_folders.iter().cloned())
             .filter(|git| !self.git_folders.contains(git))
             .collect();
@@ -402,41 +407,41 @@ impl TreeWatch {
             if let Some(base) = bases.find(|base| git.starts_with(base))
                 && let Ok(below) = git.strip_prefix(base)
             {
-                self.take_hooks(base, &below.join("hooks"), settled);
+                self.quarantine_hooks(base, &below.join("hooks"), settled);
             }
-            settled.warnings.extend(warning(git));
+            settled.warnings.extend(helper_warning(git));
         }
     }
 
-    fn take_hooks(&self, base: &Path, hooks: &Path, settled: &mut WatchReport) {
-        if let EntryKind::Link { .. } = quarantine::look(base, &base.join(hooks)) {
-            self.take(base, hooks, HOOK, settled);
+    fn quarantine_hooks(&self, base: &Path, hooks: &Path, settled: &mut WatchReport) {
+        if let EntryKind::Link { .. } = quarantine::inspect(base, &base.join(hooks)) {
+            self.quarantine(base, hooks, HOOK, settled);
             return;
         }
-        let Some(names) = path_survey::names(&base.join(hooks), HOOKS_MAX) else {
+        let Some(names) = path_survey::list_sorted(&base.join(hooks), HOOKS_MAX) else {
             if path_survey::exists(&base.join(hooks)) {
-                self.take(base, hooks, HOOK, settled);
+                self.quarantine(base, hooks, HOOK, settled);
             }
             return;
         };
-        let runs = |name: &OsStr| !name.to_string_lossy().ends_with(SAMPLE);
+        let runs = |name: &OsStr| !name.to_string_lossy().ends_with(SAMPLE_SUFFIX);
         for hook in names.iter().filter(|hook| self.is_new(&hook.path)) {
             if let Some(name) = hook.path.file_name().filter(|name| runs(name)) {
-                self.take(base, &hooks.join(name), HOOK, settled);
+                self.quarantine(base, &hooks.join(name), HOOK, settled);
             }
         }
     }
 }
 
 /// Whether something empty stands in for such a path while commands run.
-fn stands_in(relative: &Path) -> bool {
+fn is_placeholder(relative: &Path) -> bool {
     super::profile::STAND_INS.iter().any(|name| relative == Path::new(name))
 }
 
-fn warning(git: &Path) -> Option<String> {
-    let mut helpers = local_machine::git_helpers_of(git);
+fn helper_warning(git: &Path) -> Option<String> {
+    let mut helpers = local_machine::list_git_helpers(git);
     let is_submodule = git.components().any(|part| part.as_os_str() == "modules");
-    helpers.retain(|helper| !(is_submodule && helper == OF_SUBMODULES));
+    helpers.retain(|helper| !(is_submodule && helper == SUBMODULE_SETTING));
     (!helpers.is_empty()).then(|| {
         format!(
             "the new repository in `{}` runs code of its own ({}); look before you run git there yourself",
@@ -473,23 +478,23 @@ mod tests {
         }
 
         fn watch(&self, names: &[&str]) -> TreeWatch {
-            self.watch_beside(names, &Arc::default())
+            self.watch_with_registry(names, &Arc::default())
         }
 
-        fn watch_beside(&self, names: &[&str], live: &Arc<WatchRegistry>) -> TreeWatch {
+        fn watch_with_registry(&self, names: &[&str], live: &Arc<WatchRegistry>) -> TreeWatch {
             let root = self.path("work");
             let watched = names.iter().map(|name| {
-                let watched = WatchedPath::beneath(&root, Path::new(name), "a setting");
-                let before = watched.look();
-                watched.with(before)
+                let watched = WatchedPath::new(&root, Path::new(name), "a setting");
+                let before = watched.inspect();
+                watched.with_previous(before)
             });
-            let (held, watched) = watched.partition(|w| w.before == EntryKind::There);
+            let (held, watched) = watched.partition(|w| w.before == EntryKind::Present);
             let held: Vec<WatchedPath> = held;
-            let held = held.into_iter().map(|w| w.with(EntryKind::Missing));
+            let held = held.into_iter().map(|w| w.with_previous(EntryKind::Missing));
             let ground = WritableRoots { roots: vec![root], ..WritableRoots::default() };
             let start = live.start();
-            let found = live.terrain.look(&ground);
-            let git = repositories(&ground, &found);
+            let found = live.terrain.scan(&ground);
+            let git = find_repositories(&ground, &found);
             let kept = Quarantine::new(StateDir::new(self.path("kept")));
             let before = TreeSnapshot {
                 start,
@@ -504,8 +509,8 @@ mod tests {
         }
 
         /// The paths that were taken away.
-        fn settle(&self, watch: &TreeWatch) -> Vec<PathBuf> {
-            watch.settle().taken_away.into_iter().map(|taken| taken.path).collect()
+        fn finish(&self, watch: &TreeWatch) -> Vec<PathBuf> {
+            watch.finish().taken_away.into_iter().map(|taken| taken.path).collect()
         }
     }
 
@@ -513,14 +518,14 @@ mod tests {
     fn what_was_not_there_is_taken_and_kept() {
         let place = WatchFixture::new();
         let watch = place.watch(&[".vscode", ".npmrc"]);
-        assert_eq!(watch.settle(), WatchReport::default());
+        assert_eq!(watch.finish(), WatchReport::default());
         fs::create_dir(place.path("work/.vscode")).unwrap();
         fs::write(place.path("work/.vscode/tasks.json"), "made").unwrap();
-        let settled = watch.settle();
+        let settled = watch.finish();
         let [taken] = &settled.taken_away[..] else { panic!("{settled:?}") };
         assert_eq!((&taken.path, &*taken.why), (&place.path("work/.vscode"), "a setting"));
         assert_eq!(fs::read_to_string(taken.kept_at.join("tasks.json")).unwrap(), "made");
-        assert_eq!(watch.settle(), WatchReport::default());
+        assert_eq!(watch.finish(), WatchReport::default());
     }
 
     #[test]
@@ -529,7 +534,7 @@ mod tests {
         let watch = place.watch(&[".github/workflows", ".config/fish"]);
         symlink(place.path("outside"), place.path("work/.github")).unwrap();
         symlink(place.path("outside"), place.path("work/.config")).unwrap();
-        assert_eq!(place.settle(&watch), [place.path("work/.github")]);
+        assert_eq!(place.finish(&watch), [place.path("work/.github")]);
         assert!(place.path("outside/workflows").exists());
         assert!(place.path("work/.config").exists(), "it leads to nothing of that name");
     }
@@ -540,16 +545,16 @@ mod tests {
         let link = place.path("work/.vscode");
         symlink("shared", &link).unwrap();
         let watch = place.watch(&[".vscode"]);
-        assert_eq!(watch.settle(), WatchReport::default());
+        assert_eq!(watch.finish(), WatchReport::default());
         fs::remove_file(&link).unwrap();
         fs::create_dir(&link).unwrap();
-        assert_eq!(place.settle(&watch), std::slice::from_ref(&link));
+        assert_eq!(place.finish(&watch), std::slice::from_ref(&link));
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
         fs::remove_file(&link).unwrap();
         symlink("elsewhere", &link).unwrap();
-        assert_eq!(place.settle(&watch), std::slice::from_ref(&link));
+        assert_eq!(place.finish(&watch), std::slice::from_ref(&link));
         fs::remove_file(&link).unwrap();
-        let settled = watch.settle();
+        let settled = watch.finish();
         assert!(settled.taken_away.is_empty() && settled.warnings.len() == 1, "{settled:?}");
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
     }
@@ -559,18 +564,18 @@ mod tests {
         let place = WatchFixture::new();
         let live = Arc::default();
         let made = place.path("work/.vscode");
-        let first = place.watch_beside(&[".vscode"], &live);
+        let first = place.watch_with_registry(&[".vscode"], &live);
         fs::create_dir(&made).unwrap();
-        let second = place.watch_beside(&[".vscode"], &live);
-        assert!(place.settle(&second).is_empty(), "the first is to tell about it");
-        assert_eq!(place.settle(&first), std::slice::from_ref(&made));
+        let second = place.watch_with_registry(&[".vscode"], &live);
+        assert!(place.finish(&second).is_empty(), "the first is to tell about it");
+        assert_eq!(place.finish(&first), std::slice::from_ref(&made));
         drop(first);
         fs::create_dir(&made).unwrap();
-        assert_eq!(place.settle(&second), std::slice::from_ref(&made));
+        assert_eq!(place.finish(&second), std::slice::from_ref(&made));
         drop(second);
         // Nobody runs who could have made it: it is a person's.
         fs::create_dir(&made).unwrap();
-        assert!(place.settle(&place.watch_beside(&[".vscode"], &live)).is_empty());
+        assert!(place.finish(&place.watch_with_registry(&[".vscode"], &live)).is_empty());
         assert!(live.lock().is_empty());
     }
 
@@ -581,9 +586,9 @@ mod tests {
         for folder in ["work/a/.git/hooks", "work/b/.git/hooks"] {
             fs::create_dir_all(place.path(folder)).unwrap();
         }
-        assert_eq!(watch.settle(), WatchReport::default());
+        assert_eq!(watch.finish(), WatchReport::default());
         fs::write(place.path("work/a/.git/config"), "[core]\nfsmonitor = ./x\n").unwrap();
-        let settled = watch.settle();
+        let settled = watch.finish();
         let [warning] = &settled.warnings[..] else { panic!("{settled:?}") };
         assert!(warning.contains("a/.git` runs code of its own (core.fsmonitor)"), "{warning}");
     }

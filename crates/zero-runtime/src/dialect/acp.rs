@@ -2,54 +2,56 @@
 
 use super::shared_fields::{COMMAND_ARGS, COMMAND_TIME, MATCHING_LINES, WEB_QUERY};
 use super::tool_mapping::FieldShape::{Count, Edits, Text, TextMap};
-use super::tool_mapping::{ToolMapping, always, line, optional, required, says};
+use super::tool_mapping::{
+    ToolMapping, map_tool, optional_field, required_field, with_done_message, with_fixed,
+};
 
 const PATH: &str = "Path to the file relative to workspace root";
 
-pub(super) const LINES: &[ToolMapping] = &[
-    line(
+pub(super) const TOOLS: &[ToolMapping] = &[
+    map_tool(
         "read_file",
         "Read",
         "Read the contents of a file from the workspace",
         &[
-            required("path", "file_path", Text, PATH),
-            optional("line", "offset", Count, "Line to start from, counted from 1"),
-            optional("limit", "limit", Count, "Most lines to read"),
+            required_field("path", "file_path", Text, PATH),
+            optional_field("line", "offset", Count, "Line to start from, counted from 1"),
+            optional_field("limit", "limit", Count, "Most lines to read"),
         ],
     ),
-    says(
+    with_done_message(
         "File written successfully",
-        line(
+        map_tool(
             "write_file",
             "Write",
             "Create a file or replace its whole content",
             &[
-                required("path", "file_path", Text, PATH),
-                required("content", "content", Text, "The whole new content of the file"),
+                required_field("path", "file_path", Text, PATH),
+                required_field("content", "content", Text, "The whole new content of the file"),
             ],
         ),
     ),
-    line(
+    map_tool(
         "list_directory",
         "LS",
         "List the files and folders in a folder; folders end in a slash",
-        &[required("path", "path", Text, "Path to the folder relative to workspace root")],
+        &[required_field("path", "path", Text, "Path to the folder relative to workspace root")],
     ),
-    always(
+    with_fixed(
         MATCHING_LINES,
-        line(
+        map_tool(
             "search_files",
             "Grep",
             "Search file contents with a regular expression; returns path:line: text for each match",
             &[
-                required("query", "pattern", Text, "Regular expression to search for"),
-                optional(
+                required_field("query", "pattern", Text, "Regular expression to search for"),
+                optional_field(
                     "path",
                     "path",
                     Text,
                     "Folder or file to search; the whole workspace when absent",
                 ),
-                optional(
+                optional_field(
                     "includePattern",
                     "glob",
                     Text,
@@ -58,53 +60,58 @@ pub(super) const LINES: &[ToolMapping] = &[
             ],
         ),
     ),
-    line(
+    map_tool(
         "edit_file",
         "Edit",
         "Edit a file with one or more replacements or insertions; either all of them are made or none",
         &[
-            required("path", "file_path", Text, PATH),
-            required("edits", "edits", Edits, "The edits, made in this order"),
+            required_field("path", "file_path", Text, PATH),
+            required_field("edits", "edits", Edits, "The edits, made in this order"),
         ],
     ),
-    line("delete_file", "Delete", "Delete a file", &[required("path", "file_path", Text, PATH)]),
-    line(
+    map_tool(
+        "delete_file",
+        "Delete",
+        "Delete a file",
+        &[required_field("path", "file_path", Text, PATH)],
+    ),
+    map_tool(
         "run_command",
         "Bash",
         "Run a command in the workspace and return what it writes and its exit code",
         &[
-            required(
+            required_field(
                 "command",
                 "command",
                 Text,
                 "The command: a line for a shell, or with args a program",
             ),
             COMMAND_ARGS,
-            optional("cwd", "cwd", Text, "Folder to run it in, relative to workspace root"),
-            optional("env", "env", TextMap, "Environment variables to set for it"),
-            optional("timeout", "timeout", Count, COMMAND_TIME),
+            optional_field("cwd", "cwd", Text, "Folder to run it in, relative to workspace root"),
+            optional_field("env", "env", TextMap, "Environment variables to set for it"),
+            optional_field("timeout", "timeout", Count, COMMAND_TIME),
         ],
     ),
-    line(
+    map_tool(
         "web_search",
         "WebSearch",
         "Search the web; returns titles, addresses and a few words of each result, which strangers wrote",
         &[WEB_QUERY],
     ),
-    line(
+    map_tool(
         "web_request",
         "WebRequest",
         "Make one HTTP request with a method, headers and a body; returns status, headers and body of the answer. The person sees all of it before it is sent",
         &[
-            required("url", "url", Text, "The whole address, with https:// or http://"),
-            optional(
+            required_field("url", "url", Text, "The whole address, with https:// or http://"),
+            optional_field(
                 "method",
                 "method",
                 Text,
                 "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS; GET when absent",
             ),
-            optional("headers", "headers", TextMap, "Headers, by name"),
-            optional("body", "body", Text, "The body, as text"),
+            optional_field("headers", "headers", TextMap, "Headers, by name"),
+            optional_field("body", "body", Text, "The body, as text"),
         ],
     ),
 ];

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use zero_core::tool_result::{
-    FileDiff, RemainingLines, ResultDisplay, SearchHit, ToolResult, ToolResultPart, checklist,
+    FileDiff, RemainingLines, ResultDisplay, SearchHit, ToolResult, ToolResultPart,
+    render_checklist,
 };
 
 use super::DialectName;
-use crate::result_truncation::write_hits;
+use crate::result_truncation::format_hits;
 
 /// A result as a dialect writes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +33,7 @@ pub(super) struct PagingHint<'a> {
 
 impl PagingHint<'_> {
     /// `lines 1-2000 of 2500; continue with offset 2001`
-    fn go_on(self, first: u64, rest: RemainingLines) -> String {
+    fn describe_next_page(self, first: u64, rest: RemainingLines) -> String {
         let tool = self.tool.map_or_else(String::new, |tool| format!("{tool}, "));
         let number = (rest.next - 1).saturating_add(self.first);
         let (last, total, field) = (rest.next - 1, rest.total_lines, self.field);
@@ -51,8 +52,10 @@ pub(super) fn render(
         .content
         .iter()
         .flat_map(|content| match (content, done) {
-            (ToolResultPart::Diff { .. }, Some(done)) => vec![text(dialect, done.to_owned())],
-            _ => one(dialect, paging, content),
+            (ToolResultPart::Diff { .. }, Some(done)) => {
+                vec![render_text(dialect, done.to_owned())]
+            }
+            _ => render_content(dialect, paging, content),
         })
         .collect();
     let display = match (dialect, &result.display) {
@@ -63,46 +66,52 @@ pub(super) fn render(
             "originalContent": diff.old_text,
             "newContent": diff.new_text,
         }),
-        (DialectName::Qwen, ResultDisplay::Plan { entries }) => json!(checklist(entries)),
+        (DialectName::Qwen, ResultDisplay::Plan { entries }) => json!(render_checklist(entries)),
         (_, display) => serde_json::to_value(display).unwrap_or_default(),
     };
     RenderedResult { content, display }
 }
 
 /// One piece of content; notes follow in a piece of their own where the text must stay as it is.
-fn one(dialect: DialectName, paging: PagingHint<'_>, content: &ToolResultPart) -> Vec<Value> {
+fn render_content(
+    dialect: DialectName,
+    paging: PagingHint<'_>,
+    content: &ToolResultPart,
+) -> Vec<Value> {
     let canonical = dialect == DialectName::Canonical;
     match content {
-        ToolResultPart::Text(plain) => vec![text(dialect, plain.clone())],
+        ToolResultPart::Text(plain) => vec![render_text(dialect, plain.clone())],
         ToolResultPart::Lines { first, text: lines, rest, note } => {
-            let go_on = rest.map(|rest| paging.go_on(*first, rest));
+            let go_on = rest.map(|rest| paging.describe_next_page(*first, rest));
             let notes: Vec<String> = go_on.into_iter().chain(note.clone()).collect();
             let note = (!notes.is_empty()).then(|| notes.join("; "));
             if canonical {
-                return vec![text(
+                return vec![render_text(
                     dialect,
                     with_note(number_lines(*first, lines), note.as_deref()),
                 )];
             }
-            let mut pieces = vec![text(dialect, lines.clone())];
-            pieces.extend(note.map(|note| text(dialect, format!("({note})"))));
+            let mut pieces = vec![render_text(dialect, lines.clone())];
+            pieces.extend(note.map(|note| render_text(dialect, format!("({note})"))));
             pieces
         }
         ToolResultPart::Matches { hits, numbered, note } => {
             let lines = match dialect {
-                DialectName::Acp => spaced_hits(hits),
-                _ => write_hits(hits, *numbered),
+                DialectName::Acp => render_hits(hits),
+                _ => format_hits(hits, *numbered),
             };
-            vec![text(dialect, with_note(lines, note.as_deref()))]
+            vec![render_text(dialect, with_note(lines, note.as_deref()))]
         }
-        ToolResultPart::Diff { summary, diff } => vec![change(dialect, summary, diff)],
-        ToolResultPart::Image { mime, data } => vec![image(dialect, mime, data)],
-        ToolResultPart::Audio { mime, data } => vec![audio(dialect, mime, data)],
-        ToolResultPart::Resource { uri, mime, data } => vec![resource(dialect, uri, mime, data)],
+        ToolResultPart::Diff { summary, diff } => vec![render_change(dialect, summary, diff)],
+        ToolResultPart::Image { mime, data } => vec![render_image(dialect, mime, data)],
+        ToolResultPart::Audio { mime, data } => vec![render_audio(dialect, mime, data)],
+        ToolResultPart::Resource { uri, mime, data } => {
+            vec![render_resource(dialect, uri, mime, data)]
+        }
     }
 }
 
-fn text(dialect: DialectName, text: String) -> Value {
+fn render_text(dialect: DialectName, text: String) -> Value {
     match dialect {
         DialectName::Canonical | DialectName::Acp => json!({"type": "text", "text": text}),
         DialectName::Qwen => json!({"text": text}),
@@ -112,14 +121,14 @@ fn text(dialect: DialectName, text: String) -> Value {
     }
 }
 
-fn change(dialect: DialectName, summary: &str, diff: &FileDiff) -> Value {
+fn render_change(dialect: DialectName, summary: &str, diff: &FileDiff) -> Value {
     match dialect {
         DialectName::Canonical | DialectName::Qwen => {
-            text(dialect, format!("{summary}\n{}", diff.unified))
+            render_text(dialect, format!("{summary}\n{}", diff.unified))
         }
         // The texts were too long to be carried: two nulls would say that nothing is there.
         DialectName::Opencode if diff.old_text.is_none() && diff.new_text.is_none() => {
-            text(dialect, format!("{summary}\n{}", diff.unified))
+            render_text(dialect, format!("{summary}\n{}", diff.unified))
         }
         DialectName::Acp => json!({"type": "diff", "path": diff.path, "diff": diff.unified}),
         DialectName::Opencode => {
@@ -128,7 +137,7 @@ fn change(dialect: DialectName, summary: &str, diff: &FileDiff) -> Value {
     }
 }
 
-fn image(dialect: DialectName, mime: &str, data: &str) -> Value {
+fn render_image(dialect: DialectName, mime: &str, data: &str) -> Value {
     let plain = json!({"type": "image", "mimeType": mime, "data": data});
     match dialect {
         DialectName::Canonical => plain,
@@ -140,7 +149,7 @@ fn image(dialect: DialectName, mime: &str, data: &str) -> Value {
     }
 }
 
-fn audio(dialect: DialectName, mime: &str, data: &str) -> Value {
+fn render_audio(dialect: DialectName, mime: &str, data: &str) -> Value {
     let plain = json!({"type": "audio", "mimeType": mime, "data": data});
     match dialect {
         DialectName::Canonical | DialectName::Acp => plain,
@@ -149,7 +158,7 @@ fn audio(dialect: DialectName, mime: &str, data: &str) -> Value {
     }
 }
 
-fn resource(dialect: DialectName, uri: &str, mime: &str, data: &str) -> Value {
+fn render_resource(dialect: DialectName, uri: &str, mime: &str, data: &str) -> Value {
     let plain =
         json!({"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}});
     match dialect {
@@ -172,8 +181,8 @@ pub fn number_lines(first: u64, lines: &str) -> String {
     numbered
 }
 
-/// `path:line: text`, the text without its indentation.
-fn spaced_hits(hits: &[SearchHit]) -> String {
+/// `path:line: render_text`, the text without its indentation.
+fn render_hits(hits: &[SearchHit]) -> String {
     let lines: Vec<String> = hits
         .iter()
         .map(|hit| format!("{}:{}: {}", hit.file, hit.line, hit.text.trim_start()))
@@ -194,7 +203,7 @@ mod tests {
     use super::*;
     use crate::dialect::Dialect;
 
-    fn rendered(dialect: DialectName, tool: &str, content: ToolResultPart) -> Vec<Value> {
+    fn render_one(dialect: DialectName, tool: &str, content: ToolResultPart) -> Vec<Value> {
         let result = ToolResult {
             content: vec![content],
             display: ResultDisplay::markdown(""),
@@ -210,7 +219,7 @@ mod tests {
         fn check(dialect: DialectName, tool: &str, expected: &str) {
             let rest = Some(RemainingLines { next: 2_001, total_lines: 2_500 });
             let page = ToolResultPart::Lines { first: 1, text: "a".into(), rest, note: None };
-            let shown = json!(rendered(dialect, tool, page)).to_string();
+            let shown = json!(render_one(dialect, tool, page)).to_string();
             let expected = format!("(lines 1-2000 of 2500; continue with {expected})");
             assert!(shown.contains(&expected), "{dialect} {tool}: {shown}");
         }
@@ -237,7 +246,7 @@ mod tests {
             (page(rest, None), "     1\ta\n\n(lines 1-1 of 3; continue with offset 2)"),
             (page(rest, Some("odd")), "     1\ta\n\n(lines 1-1 of 3; continue with offset 2; odd)"),
         ] {
-            let shown = rendered(DialectName::Canonical, "Read", content);
+            let shown = render_one(DialectName::Canonical, "Read", content);
             assert_eq!(shown, [json!({"type": "text", "text": expected})]);
         }
     }
@@ -247,7 +256,7 @@ mod tests {
         #[track_caller]
         fn check(dialect: DialectName, expected: Value) {
             let sound = ToolResultPart::Audio { mime: "audio/wav".into(), data: "AA==".into() };
-            assert_eq!(rendered(dialect, "x", sound), [expected], "{dialect}");
+            assert_eq!(render_one(dialect, "x", sound), [expected], "{dialect}");
         }
         let plain = json!({"type": "audio", "mimeType": "audio/wav", "data": "AA=="});
         check(DialectName::Canonical, plain.clone());

@@ -1,45 +1,54 @@
 //! What several dialects say in the same words.
 
 use super::tool_mapping::FieldShape::{Questions, Text, Texts, Todos};
-use super::tool_mapping::{FieldMapping, FixedValue, optional, required};
+use super::tool_mapping::{FieldMapping, FixedValue, optional_field, required_field};
 
 /// How long a command may take.
 pub(super) const COMMAND_TIME: &str = "Milliseconds it may take, at most 600000";
 /// Where a command runs.
 pub(super) const COMMAND_FOLDER: &str = "The folder to run it in; the current one when absent";
 /// What a command does.
-pub(super) const COMMAND_SAYS: FieldMapping =
-    optional("description", "description", Text, "What the command does, in a few words");
+pub(super) const COMMAND_ABOUT: FieldMapping =
+    optional_field("description", "description", Text, "What the command does, in a few words");
 /// The program of a command gets them as they are.
 pub(super) const COMMAND_ARGS: FieldMapping =
-    optional("args", "args", Texts, "Arguments of the program; no shell looks at them");
+    optional_field("args", "args", Texts, "Arguments of the program; no shell looks at them");
 /// What a folder's list leaves out.
-pub(super) const LEFT_OUT: FieldMapping =
-    optional("ignore", "ignore", Texts, "Globs of names to leave out");
+pub(super) const IGNORED_NAMES: FieldMapping =
+    optional_field("ignore", "ignore", Texts, "Globs of names to leave out");
 /// Where files are found by name.
-pub(super) const GLOB_FOLDER: FieldMapping =
-    optional("path", "path", Text, "The folder to search in; the whole workspace when absent");
+pub(super) const GLOB_FOLDER: FieldMapping = optional_field(
+    "path",
+    "path",
+    Text,
+    "The folder to search in; the whole workspace when absent",
+);
 /// What is searched for in files.
 pub(super) const GREP_PATTERN: FieldMapping =
-    required("pattern", "pattern", Text, "The regular expression to search for");
+    required_field("pattern", "pattern", Text, "The regular expression to search for");
 /// Where it is searched for.
-pub(super) const GREP_PLACE: FieldMapping =
-    optional("path", "path", Text, "File or folder to search in; the whole workspace when absent");
+pub(super) const GREP_PATH: FieldMapping = optional_field(
+    "path",
+    "path",
+    Text,
+    "File or folder to search in; the whole workspace when absent",
+);
 /// A search that always shows matching lines with their numbers.
 pub(super) const MATCHING_LINES: &[(&str, FixedValue)] =
-    &[("output_mode", FixedValue::Text("content")), ("-n", FixedValue::Yes)];
+    &[("output_mode", FixedValue::Text("content")), ("-n", FixedValue::True)];
 /// What is searched for in the web.
-pub(super) const WEB_QUERY: FieldMapping = required("query", "query", Text, "What to search for");
-pub(super) const ONLY_DOMAINS: &str = "Only results from these domains";
-pub(super) const NO_DOMAINS: &str = "No results from these domains";
+pub(super) const WEB_QUERY: FieldMapping =
+    required_field("query", "query", Text, "What to search for");
+pub(super) const ALLOWED_DOMAINS: &str = "Only results from these domains";
+pub(super) const BLOCKED_DOMAINS: &str = "No results from these domains";
 /// A page that is fetched.
-pub(super) const FETCHED: &[FieldMapping] = &[
-    required("url", "url", Text, "The whole address to fetch, with https:// or http://"),
-    required("prompt", "prompt", Text, "What to find or extract on the page"),
+pub(super) const FETCH_FIELDS: &[FieldMapping] = &[
+    required_field("url", "url", Text, "The whole address to fetch, with https:// or http://"),
+    required_field("prompt", "prompt", Text, "What to find or extract on the page"),
 ];
 /// A task list.
 pub(super) const TODOS_ABOUT: &str = "Creates and updates the list of tasks that you work through, and shows it to the person. Use it for work of three steps or more; write the whole list each time, keep one entry in_progress and mark entries completed as soon as they are done";
-pub(super) const TODOS: &[FieldMapping] = &[required(
+pub(super) const TODOS: &[FieldMapping] = &[required_field(
     "todos",
     "todos",
     Todos,
@@ -48,4 +57,4 @@ pub(super) const TODOS: &[FieldMapping] = &[required(
 /// Questions for the person.
 pub(super) const QUESTIONS_ABOUT: &str = "Asks the person to choose, and waits for the answer. Use it for what only they know or decide, not for what you can find out, nor for leave to use a tool";
 pub(super) const QUESTIONS: &[FieldMapping] =
-    &[required("questions", "questions", Questions, "1 to 4 questions")];
+    &[required_field("questions", "questions", Questions, "1 to 4 questions")];

@@ -26,7 +26,7 @@ pub(super) struct ToolMapping {
 #[derive(Debug)]
 pub(super) enum FixedValue {
     Text(&'static str),
-    Yes,
+    True,
 }
 
 /// One field of a tool of a dialect.
@@ -61,11 +61,11 @@ pub(super) enum FieldShape {
     /// Questions with their options.
     Questions,
     /// Whose notes: of everything, or of the project.
-    Reach,
+    NoteScope,
 }
 
 /// A tool of a dialect that sets nothing by itself.
-pub(super) const fn line(
+pub(super) const fn map_tool(
     name: &'static str,
     canonical: &'static str,
     about: &'static str,
@@ -75,7 +75,7 @@ pub(super) const fn line(
 }
 
 /// The same with canonical fields that are always set.
-pub(super) const fn always(
+pub(super) const fn with_fixed(
     fixed: &'static [(&'static str, FixedValue)],
     line: ToolMapping,
 ) -> ToolMapping {
@@ -83,12 +83,12 @@ pub(super) const fn always(
 }
 
 /// The same with what the platform says instead of showing a change.
-pub(super) const fn says(done: &'static str, line: ToolMapping) -> ToolMapping {
+pub(super) const fn with_done_message(done: &'static str, line: ToolMapping) -> ToolMapping {
     ToolMapping { done: Some(done), ..line }
 }
 
 /// A field that must be there.
-pub(super) const fn required(
+pub(super) const fn required_field(
     theirs: &'static str,
     ours: &'static str,
     shape: FieldShape,
@@ -98,7 +98,7 @@ pub(super) const fn required(
 }
 
 /// A field that may be left out.
-pub(super) const fn optional(
+pub(super) const fn optional_field(
     theirs: &'static str,
     ours: &'static str,
     shape: FieldShape,
@@ -139,7 +139,7 @@ impl ToolMapping {
         for (name, value) in self.fixed {
             let value = match value {
                 FixedValue::Text(text) => Value::from(*text),
-                FixedValue::Yes => Value::from(true),
+                FixedValue::True => Value::from(true),
             };
             ours.insert((*name).to_owned(), value);
         }
@@ -147,19 +147,19 @@ impl ToolMapping {
     }
 
     /// Whether a canonical field can be set.
-    pub(super) fn takes(&self, ours: &str) -> bool {
+    pub(super) fn has_field(&self, ours: &str) -> bool {
         self.fields.iter().any(|field| field.ours == ours)
     }
 
     /// The platform's name for a field that holds a line, and the number it gives the first one.
-    pub(super) fn line_number(&self, ours: &str) -> Option<(&'static str, u64)> {
+    pub(super) fn line_field(&self, ours: &str) -> Option<(&'static str, u64)> {
         let field = self.fields.iter().find(|field| field.ours == ours)?;
         let first = if matches!(field.shape, FieldShape::LineFromZero) { 0 } else { 1 };
         Some((field.theirs, first))
     }
 
     /// Says violations of the canonical schema in the caller's field names.
-    pub(super) fn in_their_words(
+    pub(super) fn to_dialect_violations(
         &self,
         mut violations: Vec<SchemaViolation>,
     ) -> Vec<SchemaViolation> {
@@ -230,7 +230,7 @@ impl FieldShape {
                 "required": ["question", "header", "options"],
                 "additionalProperties": false,
             }}),
-            Self::Reach => json!({"type": "string", "enum": ["global", "project"]}),
+            Self::NoteScope => json!({"type": "string", "enum": ["global", "project"]}),
             Self::Steps => json!({"type": "array", "items": {
                 "type": "object",
                 "properties": {
@@ -250,10 +250,10 @@ impl FieldShape {
                 value.as_u64().map_or(value, |line| line.saturating_add(1).into())
             }
             Self::Todos => with_active_forms(value),
-            Self::Reach if value == "global" => "user".into(),
+            Self::NoteScope if value == "global" => "user".into(),
             Self::Steps
             | Self::Questions
-            | Self::Reach
+            | Self::NoteScope
             | Self::Text
             | Self::Flag
             | Self::Count

@@ -50,7 +50,7 @@ pub(super) async fn pin(
         (None, Some(name)) => look_up(config, lookups, name).await?,
         (None, None) => Vec::new(),
     };
-    check(config, answer, wanted.port)
+    check_addresses(config, answer, wanted.port)
 }
 
 async fn look_up(
@@ -60,7 +60,7 @@ async fn look_up(
 ) -> Result<Vec<IpAddr>, ProxyError> {
     let answer = config.internet.look_up(lookups, name, config.limits.resolve_time).await;
     answer.map_err(|why| match why {
-        LookupError::TookTooLong => ProxyError::ResolveTime,
+        LookupError::TimedOut => ProxyError::ResolveTimeout,
         LookupError::Unknown => ProxyError::NoAddress,
     })
 }
@@ -68,7 +68,7 @@ async fn look_up(
 /// Why a name has no addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupError {
-    TookTooLong,
+    TimedOut,
     Unknown,
 }
 
@@ -93,20 +93,20 @@ impl ResolverConfig {
             detached_thread::run("zero-lookup", lookup).await
         };
         match timeout(time, look_up).await {
-            Err(_) => Err(LookupError::TookTooLong),
+            Err(_) => Err(LookupError::TimedOut),
             Ok(Some(Ok(answer))) => Ok(answer),
             Ok(_) => Err(LookupError::Unknown),
         }
     }
 }
 
-fn check(
+fn check_addresses(
     config: &EgressConfig,
     answer: Vec<IpAddr>,
     port: u16,
 ) -> Result<Vec<SocketAddr>, ProxyError> {
-    let may_pin = |address, inside| config.gatekeeper.may_pin(address, inside);
-    match usable_addresses(&config.internet, answer, may_pin) {
+    let may_pin = |address, inside| config.gatekeeper.authorize_address(address, inside);
+    match validate_addresses(&config.internet, answer, may_pin) {
         Ok(usable) => Ok(usable.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
         Err(AddressPinError::NoAddress) => Err(ProxyError::NoAddress),
         Err(AddressPinError::Refused(refusal)) => Err(ProxyError::Refused(refusal)),
@@ -126,7 +126,7 @@ pub enum AddressPinError {
 
 /// The addresses of an answer, when every one of them may be used. One that only wraps another is
 /// that other one.
-pub fn usable_addresses(
+pub fn validate_addresses(
     internet: &ResolverConfig,
     answer: Vec<IpAddr>,
     may_pin: impl Fn(IpAddr, Option<&'static str>) -> Result<(), ConnectDeniedError>,
@@ -136,14 +136,14 @@ pub fn usable_addresses(
     }
     let addresses: Vec<(IpAddr, Option<&'static str>)> = answer
         .into_iter()
-        .filter_map(|address| HostName::address(address).ip())
+        .filter_map(|address| HostName::from_address(address).ip())
         .map(|address| (address, (internet.inside)(address)))
         .collect();
     let inside = addresses.iter().filter(|(_, inside)| inside.is_some()).count();
     if inside != 0 && inside != addresses.len() {
         // Nobody needs that who means well.
         let what = "a name that leads to the internet and to a private network at once";
-        return Err(ConnectDeniedError::Inside { what, may_be_named: false }.into());
+        return Err(ConnectDeniedError::PrivateHost { what, may_be_named: false }.into());
     }
     for (address, inside) in &addresses {
         may_pin(*address, *inside)?;
@@ -167,7 +167,7 @@ pub(super) async fn connect(
                 return Ok((stream, *address));
             }
             Ok(Err(error)) => ProxyError::Unreachable(error.kind()),
-            Err(_) => ProxyError::ConnectTime,
+            Err(_) => ProxyError::ConnectTimeout,
         };
     }
     Err(failure)

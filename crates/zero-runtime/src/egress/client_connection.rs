@@ -26,7 +26,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
     }
 
     /// Reads more, but keeps no more than `most` bytes in all.
-    pub(super) async fn more(&mut self, most: usize) -> Result<(), ProxyError> {
+    pub(super) async fn read_more(&mut self, most: usize) -> Result<(), ProxyError> {
         let room = most.saturating_sub(self.unread.len()).min(READ_BYTES);
         if room == 0 {
             return Err(ProxyError::HeadTooLong);
@@ -34,7 +34,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
         let mut part = [0; READ_BYTES];
         let part = part.get_mut(..room).unwrap_or_default();
         match self.stream.read(part).await {
-            Ok(0) | Err(_) => Err(ProxyError::Gone),
+            Ok(0) | Err(_) => Err(ProxyError::ClientGone),
             Ok(count) => {
                 self.unread.extend_from_slice(part.get(..count).unwrap_or_default());
                 Ok(())
@@ -43,16 +43,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
     }
 
     /// Takes the next `count` bytes, reading on until they are there.
-    pub(super) async fn take(&mut self, count: usize) -> Result<Vec<u8>, ProxyError> {
+    pub(super) async fn read_exact(&mut self, count: usize) -> Result<Vec<u8>, ProxyError> {
         // What a command sends ahead is left where it is: it may belong to the tunnel.
         while self.unread.len() < count {
-            self.more(count).await?;
+            self.read_more(count).await?;
         }
         Ok(self.unread.drain(..count).collect())
     }
 
-    pub(super) async fn say(&mut self, bytes: &[u8]) -> Result<(), ProxyError> {
-        self.stream.write_all(bytes).await.map_err(|_| ProxyError::Gone)
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), ProxyError> {
+        self.stream.write_all(bytes).await.map_err(|_| ProxyError::ClientGone)
     }
 
     /// The stream, and what was read ahead of it.
@@ -62,8 +62,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
 
     /// Says a last thing. What the client still sends is read and dropped for a while: closing on
     /// unread bytes would take the answer away from it.
-    pub(super) async fn farewell(mut self, bytes: &[u8], most: usize) {
-        if self.say(bytes).await.is_err() || self.stream.shutdown().await.is_err() {
+    pub(super) async fn close_with(mut self, bytes: &[u8], most: usize) {
+        if self.send(bytes).await.is_err() || self.stream.shutdown().await.is_err() {
             return;
         }
         let mut dropped = 0;

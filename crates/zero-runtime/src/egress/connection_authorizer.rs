@@ -13,7 +13,7 @@ use crate::policy::Policy;
 pub trait ConnectionAuthorizer: Send + Sync {
     /// Whether a host may be connected to. `judged` are the hosts that were judged and allowed for
     /// calls that run now.
-    fn may_reach(
+    fn authorize_host(
         &self,
         host: &HostName,
         port: u16,
@@ -22,7 +22,7 @@ pub trait ConnectionAuthorizer: Send + Sync {
 
     /// Whether an address may be used that a permitted host turned out to have. `inside` says what
     /// is there when it is not one of the open internet.
-    fn may_pin(
+    fn authorize_address(
         &self,
         address: IpAddr,
         inside: Option<&'static str>,
@@ -54,21 +54,21 @@ impl PolicyAuthorizer {
 }
 
 impl ConnectionAuthorizer for PolicyAuthorizer {
-    fn may_reach(
+    fn authorize_host(
         &self,
         host: &HostName,
         port: u16,
         judged: &[HostName],
     ) -> Result<ConnectPermission, ConnectDeniedError> {
         let (network, grants) = (&self.network[..], &(self.grants)()[..]);
-        self.policy.may_reach(ConnectRequest { host, port, network, grants, judged })
+        self.policy.authorize_host(ConnectRequest { host, port, network, grants, judged })
     }
 
-    fn may_pin(
+    fn authorize_address(
         &self,
         address: IpAddr,
         inside: Option<&'static str>,
     ) -> Result<(), ConnectDeniedError> {
-        self.policy.may_pin(address, inside)
+        self.policy.authorize_address(address, inside)
     }
 }

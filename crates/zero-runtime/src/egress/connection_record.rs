@@ -30,33 +30,28 @@ pub(super) struct ConnectionRecord {
 }
 
 impl ConnectionRecord {
-    pub(super) fn begin(shared: &ProxyState) -> Self {
+    pub(super) fn new(shared: &ProxyState) -> Self {
         let call = shared.only_call();
         let row = AuditRow {
             session: shared.config.session.as_ref().map(ToString::to_string),
-            ..AuditRow::begin(
-                Timestamp::now(),
-                &new_call_id(),
-                &shared.config.workspace,
-                CONNECTION,
-            )
+            ..AuditRow::new(Timestamp::now(), &new_call_id(), &shared.config.workspace, CONNECTION)
         };
         let of_call = call.as_ref().map(ToString::to_string);
         let connection = AuditConnection { of_call, ..AuditConnection::default() };
         Self { began: Instant::now(), row, connection, call }
     }
 
-    pub(super) fn wanted(&mut self, wanted: &ConnectTarget) {
+    pub(super) fn record_target(&mut self, wanted: &ConnectTarget) {
         let ConnectTarget { host, port } = wanted;
         // A name can be made to carry a secret out.
-        let host = redaction::short_text(&host.to_string());
+        let host = redaction::redact_and_shorten(&host.to_string());
         self.row.title = Some(format!("{host}:{port}"));
         self.row.input = json!({"host": host, "port": port});
     }
 
-    pub(super) fn permitted(&mut self, permit: ConnectPermission) {
-        self.decided(AuditDecision {
-            verdict: Verdict::Allow.word().to_owned(),
+    pub(super) fn record_permit(&mut self, permit: ConnectPermission) {
+        self.set_decision(AuditDecision {
+            verdict: Verdict::Allow.as_str().to_owned(),
             reason: format!("`{}` allows it", permit.rule),
             rule: Some(permit.rule),
             source: Some(permit.source),
@@ -64,11 +59,11 @@ impl ConnectionRecord {
         });
     }
 
-    pub(super) fn connected(&mut self, address: SocketAddr) {
+    pub(super) fn record_address(&mut self, address: SocketAddr) {
         self.connection.address = Some(address.ip().to_string());
     }
 
-    pub(super) fn failed(&mut self, failure: &ProxyError) {
+    pub(super) fn record_failure(&mut self, failure: &ProxyError) {
         let refused = match failure {
             ProxyError::Refused(ConnectDeniedError::Rule { rule, place, verdict }) => {
                 Some((Some(rule.clone()), Some(place.clone()), *verdict))
@@ -77,44 +72,49 @@ impl ConnectionRecord {
             _ => None,
         };
         if let Some((rule, source, verdict)) = refused {
-            self.decided(AuditDecision {
-                verdict: verdict.word().to_owned(),
+            self.set_decision(AuditDecision {
+                verdict: verdict.as_str().to_owned(),
                 reason: failure.to_string(),
                 rule,
                 source,
                 ..AuditDecision::default()
             });
         }
-        self.status(failure.status(), Some(failure.to_string()));
+        self.set_status(failure.status(), Some(failure.to_string()));
     }
 
-    pub(super) fn ended(&mut self, end: Option<RelayEnd>) {
+    pub(super) fn record_end(&mut self, end: Option<RelayEnd>) {
         match end {
             Some(RelayEnd::Closed) => {}
             Some(RelayEnd::Broken(kind)) => {
-                self.status(CallStatus::Ok, Some(format!("one end broke off: {kind}")));
+                self.set_status(CallStatus::Ok, Some(format!("one end broke off: {kind}")));
             }
             Some(RelayEnd::Idle) => {
-                self.status(CallStatus::Timeout, Some("nothing was said for too long".to_owned()));
+                self.set_status(
+                    CallStatus::Timeout,
+                    Some("nothing was said for too long".to_owned()),
+                );
             }
             Some(RelayEnd::NotOneRequest) => {
                 let what = "the body is malformed, or a second request followed";
-                self.status(CallStatus::Error, Some(what.to_owned()));
+                self.set_status(CallStatus::Error, Some(what.to_owned()));
             }
-            Some(RelayEnd::OtherName(said)) => self.status(CallStatus::Denied, Some(said)),
-            None => self.status(CallStatus::Cancelled, Some("the session ended".to_owned())),
+            Some(RelayEnd::ServerNameMismatch(said)) => {
+                self.set_status(CallStatus::Denied, Some(said))
+            }
+            None => self.set_status(CallStatus::Cancelled, Some("the session ended".to_owned())),
         }
     }
 
     /// Writes the record.
-    pub(super) async fn end(
+    pub(super) async fn write(
         mut self,
         shared: &Arc<ProxyState>,
         protocol: ClientProtocol,
         traffic: &TrafficCounters,
     ) {
         self.row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        protocol.word().clone_into(&mut self.connection.protocol);
+        protocol.as_str().clone_into(&mut self.connection.protocol);
         self.connection.sent_bytes = traffic.sent();
         self.connection.received_bytes = traffic.received();
         self.row.connection = Some(self.connection);
@@ -127,7 +127,7 @@ impl ConnectionRecord {
         }
     }
 
-    fn decided(&mut self, decision: AuditDecision) {
+    fn set_decision(&mut self, decision: AuditDecision) {
         self.row.effects = vec![AuditEffect {
             kind: "net".to_owned(),
             target: self.row.title.clone().unwrap_or_default(),
@@ -137,8 +137,8 @@ impl ConnectionRecord {
         self.row.decision = Some(decision);
     }
 
-    fn status(&mut self, status: CallStatus, message: Option<String>) {
-        status.word().clone_into(&mut self.row.status);
+    fn set_status(&mut self, status: CallStatus, message: Option<String>) {
+        status.as_str().clone_into(&mut self.row.status);
         self.row.message = message;
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP as a proxy hears it: `CONNECT host:port`, and requests for `http://host/…`.
+//! HTTP as a proxy hears it: `CONNECT parse_host:port`, and requests for `http://parse_host/…`.
 //!
 //! A plain request is taken apart and put together anew, so that whoever gets it reads the same as
 //! was read here: one host, one body, one request a connection. What could be read in two ways is
@@ -32,20 +32,20 @@ where
 {
     let mut seen = 0;
     let end = loop {
-        if let Some(end) = head_end(client.unread(), seen)? {
+        if let Some(end) = find_head_end(client.unread(), seen)? {
             break end;
         }
         seen = client.unread().len();
-        client.more(head_max).await?;
+        client.read_more(head_max).await?;
     };
-    let head = client.take(end).await?;
+    let head = client.read_exact(end).await?;
     let (protocol, request) = parse(&head)?;
     client.protocol = protocol;
     Ok(request)
 }
 
 /// Where the head ends, if it does. The first `seen` bytes were looked at before.
-fn head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, ProxyError> {
+fn find_head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, ProxyError> {
     let lone = ProxyError::Malformed("a line does not end with CR LF");
     for (at, byte) in bytes.iter().enumerate().skip(seen.saturating_sub(1)) {
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
@@ -84,8 +84,8 @@ pub(super) fn parse(head: &[u8]) -> Result<(ClientProtocol, ProxyRequest), Proxy
         return Err(ProxyError::Malformed("it is no HTTP request"));
     };
     let headers = RequestHeaders(parsed.headers);
-    let body = headers.body(minor)?;
-    if headers.all("host").count() > 1 {
+    let body = headers.body_reader(minor)?;
+    if headers.values("host").count() > 1 {
         return Err(ProxyError::Malformed("it names its host more than once"));
     }
     if method == "CONNECT" {
@@ -94,24 +94,24 @@ pub(super) fn parse(head: &[u8]) -> Result<(ClientProtocol, ProxyRequest), Proxy
         }
         let (host, port) = split_port(target)?;
         let port = port.ok_or(ProxyError::Malformed("CONNECT needs a port"))?;
-        let wanted = ConnectTarget { host: proxy_request::host(host)?, port };
+        let wanted = ConnectTarget { host: proxy_request::parse_host(host)?, port };
         return Ok((ClientProtocol::Connect, ProxyRequest { wanted, onward: ForwardMode::Tunnel }));
     }
-    let (wanted, path) = absolute(method, target)?;
+    let (wanted, path) = split_absolute_url(method, target)?;
     let mut head = format!("{method} {path} HTTP/1.{minor}\r\nHost: {}", wanted.host);
     if wanted.port != HTTP_PORT {
         head.push_str(&format!(":{}", wanted.port));
     }
     head.push_str("\r\n");
     let mut head = head.into_bytes();
-    headers.passed_on(&mut head);
+    headers.write_forwarded(&mut head);
     head.extend_from_slice(body.header().as_bytes());
     head.extend_from_slice(b"Connection: close\r\n\r\n");
     Ok((ClientProtocol::Http, ProxyRequest { wanted, onward: ForwardMode::Message { head, body } }))
 }
 
-/// Takes `http://host:port/path` apart.
-fn absolute(method: &str, target: &str) -> Result<(ConnectTarget, String), ProxyError> {
+/// Takes `http://parse_host:port/path` apart.
+fn split_absolute_url(method: &str, target: &str) -> Result<(ConnectTarget, String), ProxyError> {
     let Some((scheme, rest)) = target.split_once("://") else {
         return Err(ProxyError::Malformed(
             "a proxy is asked for `http://host/…` or `CONNECT host:port`",
@@ -132,7 +132,7 @@ fn absolute(method: &str, target: &str) -> Result<(ConnectTarget, String), Proxy
     }
     let (host, port) = split_port(authority)?;
     let wanted =
-        ConnectTarget { host: proxy_request::host(host)?, port: port.unwrap_or(HTTP_PORT) };
+        ConnectTarget { host: proxy_request::parse_host(host)?, port: port.unwrap_or(HTTP_PORT) };
     let path = match path {
         "" if method == "OPTIONS" => "*".to_owned(),
         path if path.starts_with('/') => path.to_owned(),
@@ -141,7 +141,7 @@ fn absolute(method: &str, target: &str) -> Result<(ConnectTarget, String), Proxy
     Ok((wanted, path))
 }
 
-/// Takes `host:port` apart. An IPv6 address stands in brackets.
+/// Takes `parse_host:port` apart. An IPv6 address stands in brackets.
 fn split_port(authority: &str) -> Result<(&str, Option<u16>), ProxyError> {
     let wrong = ProxyError::Malformed("the port is no number from 1 to 65535");
     let is_address = authority.starts_with('[');
@@ -163,15 +163,15 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), ProxyError> {
 struct RequestHeaders<'a>(&'a [httparse::Header<'a>]);
 
 impl<'a> RequestHeaders<'a> {
-    fn all(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
+    fn values(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
         let named = self.0.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
         named.map(|header| header.value)
     }
 
     /// How the body ends. There must be exactly one way to tell.
-    fn body(&self, minor: u8) -> Result<RequestBodyReader, ProxyError> {
-        let mut lengths = self.all("content-length");
-        let mut codings = self.all("transfer-encoding");
+    fn body_reader(&self, minor: u8) -> Result<RequestBodyReader, ProxyError> {
+        let mut lengths = self.values("content-length");
+        let mut codings = self.values("transfer-encoding");
         let (length, coding) = (lengths.next(), codings.next());
         if lengths.next().is_some() || codings.next().is_some() {
             return Err(ProxyError::Malformed("it says twice how long its body is"));
@@ -184,7 +184,7 @@ impl<'a> RequestHeaders<'a> {
                 });
                 let length = length.and_then(|length| length.parse().ok());
                 length
-                    .map(RequestBodyReader::of_length)
+                    .map(RequestBodyReader::with_length)
                     .ok_or(ProxyError::Malformed("the length of its body is no number"))
             }
             (None, Some(coding)) if minor == 1 && coding.eq_ignore_ascii_case(b"chunked") => {
@@ -198,9 +198,9 @@ impl<'a> RequestHeaders<'a> {
     }
 
     /// Adds the headers that are for the other side.
-    fn passed_on(&self, head: &mut Vec<u8>) {
+    fn write_forwarded(&self, head: &mut Vec<u8>) {
         let named: Vec<String> = self
-            .all("connection")
+            .values("connection")
             .flat_map(|value| value.split(|byte| *byte == b','))
             .map(|name| String::from_utf8_lossy(name).trim().to_ascii_lowercase())
             .collect();
@@ -225,7 +225,7 @@ mod tests {
 
     /// What a head becomes: the target, and what is passed on.
     fn read_head(head: &str) -> String {
-        let whole = match head_end(head.as_bytes(), 0) {
+        let whole = match find_head_end(head.as_bytes(), 0) {
             Ok(Some(end)) if end == head.len() => parse(head.as_bytes()),
             Ok(_) => return "unfinished".to_owned(),
             Err(failure) => Err(failure),
@@ -379,8 +379,8 @@ mod tests {
     fn a_head_that_comes_byte_by_byte_is_read_the_same() {
         let head = b"GET http://a.com/ HTTP/1.1\r\nX: 1\r\n\r\nrest";
         for first in 0..head.len() {
-            let before = head_end(&head[..first], 0).unwrap();
-            let end = before.or(head_end(head, first).unwrap());
+            let before = find_head_end(&head[..first], 0).unwrap();
+            let end = before.or(find_head_end(head, first).unwrap());
             assert_eq!(end, Some(head.len() - 4), "{first}");
         }
     }

@@ -17,23 +17,23 @@ pub(super) enum ProxyError {
     /// The head is longer than allowed.
     HeadTooLong,
     /// The client did not say in time what it wants.
-    HeadTime,
+    HeadTimeout,
     /// The gatekeeper says no.
     Refused(ConnectDeniedError),
     /// The name has no address, or more than can be checked.
     NoAddress,
     /// Looking the name up took too long.
-    ResolveTime,
+    ResolveTimeout,
     /// Nobody answers there.
     Unreachable(io::ErrorKind),
     /// Connecting took too long.
-    ConnectTime,
+    ConnectTimeout,
     /// The audit log cannot be written.
-    NoTrace,
+    AuditUnavailable,
     /// The client went away before it said what it wants.
-    Gone,
+    ClientGone,
     /// The proxy ends.
-    Ended,
+    ProxyEnded,
 }
 
 /// What a client may ask for and does not get.
@@ -55,25 +55,25 @@ impl ProxyError {
         use crate::metrics::CallStatus;
         match self {
             Self::Refused(_) => CallStatus::Denied,
-            Self::HeadTime | Self::ResolveTime | Self::ConnectTime => CallStatus::Timeout,
-            Self::Gone | Self::Ended => CallStatus::Cancelled,
+            Self::HeadTimeout | Self::ResolveTimeout | Self::ConnectTimeout => CallStatus::Timeout,
+            Self::ClientGone | Self::ProxyEnded => CallStatus::Cancelled,
             _ => CallStatus::Error,
         }
     }
 
     /// What the client is told; nothing when it is not there to hear it.
-    pub(super) fn reply(
+    pub(super) fn to_reply(
         &self,
         protocol: ClientProtocol,
         wanted: Option<&ConnectTarget>,
     ) -> Vec<u8> {
         match protocol {
-            _ if *self == Self::Gone => Vec::new(),
+            _ if *self == Self::ClientGone => Vec::new(),
             ClientProtocol::Socks4 => vec![0, 0x5b, 0, 0, 0, 0, 0, 0],
             ClientProtocol::SocksGreeting => vec![5, 0xff],
             ClientProtocol::Socks5 => vec![5, self.socks_code(), 0, 1, 0, 0, 0, 0, 0, 0],
             ClientProtocol::Connect | ClientProtocol::Http | ClientProtocol::Unknown => {
-                self.http(wanted)
+                self.to_http_response(wanted)
             }
         }
     }
@@ -81,7 +81,7 @@ impl ProxyError {
     fn socks_code(&self) -> u8 {
         match self {
             Self::Refused(_) => 2,
-            Self::NoAddress | Self::ResolveTime | Self::ConnectTime => 4,
+            Self::NoAddress | Self::ResolveTimeout | Self::ConnectTimeout => 4,
             Self::Unreachable(io::ErrorKind::ConnectionRefused) => 5,
             Self::Unreachable(io::ErrorKind::NetworkUnreachable) => 3,
             Self::Unreachable(_) => 4,
@@ -91,17 +91,17 @@ impl ProxyError {
         }
     }
 
-    fn http(&self, wanted: Option<&ConnectTarget>) -> Vec<u8> {
+    fn to_http_response(&self, wanted: Option<&ConnectTarget>) -> Vec<u8> {
         let status = match self {
             Self::Malformed(_) | Self::Unsupported(_) => "400 Bad Request",
             Self::HeadTooLong => "431 Request Header Fields Too Large",
-            Self::HeadTime => "408 Request Timeout",
+            Self::HeadTimeout => "408 Request Timeout",
             Self::Refused(_) => "403 Forbidden",
-            Self::NoAddress | Self::Unreachable(_) | Self::Gone => "502 Bad Gateway",
-            Self::ResolveTime | Self::ConnectTime => "504 Gateway Timeout",
-            Self::NoTrace | Self::Ended => "503 Service Unavailable",
+            Self::NoAddress | Self::Unreachable(_) | Self::ClientGone => "502 Bad Gateway",
+            Self::ResolveTimeout | Self::ConnectTimeout => "504 Gateway Timeout",
+            Self::AuditUnavailable | Self::ProxyEnded => "503 Service Unavailable",
         };
-        let body = self.explained(wanted);
+        let body = self.explain(wanted);
         let length = body.len();
         format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
@@ -111,7 +111,7 @@ impl ProxyError {
     }
 
     /// The whole of it for whoever reads the answer: what, why, and what to do.
-    fn explained(&self, wanted: Option<&ConnectTarget>) -> String {
+    fn explain(&self, wanted: Option<&ConnectTarget>) -> String {
         let mut text = match wanted {
             Some(ConnectTarget { host, port }) => {
                 format!("zero: no connection to {host} port {port}: {self}\n")
@@ -119,7 +119,7 @@ impl ProxyError {
             None => format!("zero: no connection: {self}\n"),
         };
         if let (Self::Refused(refusal), Some(wanted)) = (self, wanted)
-            && let Some(remedy) = remedy(refusal, &wanted.host, wanted.port)
+            && let Some(remedy) = suggest_remedy(refusal, &wanted.host, wanted.port)
         {
             text.push_str(&remedy);
             text.push('\n');
@@ -129,18 +129,22 @@ impl ProxyError {
 }
 
 /// What the person can do about it.
-pub(super) fn remedy(refusal: &ConnectDeniedError, host: &HostName, port: u16) -> Option<String> {
+pub(super) fn suggest_remedy(
+    refusal: &ConnectDeniedError,
+    host: &HostName,
+    port: u16,
+) -> Option<String> {
     let allow = format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
     match refusal {
         ConnectDeniedError::NoRule => Some(format!("to allow it: {allow}")),
         ConnectDeniedError::Port { .. } => {
             Some(format!("to allow it: zero config add sandbox.network '{host}:{port}'"))
         }
-        ConnectDeniedError::Inside { may_be_named: true, .. } if host.ip().is_some() => {
+        ConnectDeniedError::PrivateHost { may_be_named: true, .. } if host.ip().is_some() => {
             Some(format!("to allow it, in your own settings: {allow}"))
         }
         ConnectDeniedError::Rule { place, .. } => Some(format!("the rule stands in {place}")),
-        ConnectDeniedError::Inside { .. } | ConnectDeniedError::OtherName { .. } => None,
+        ConnectDeniedError::PrivateHost { .. } | ConnectDeniedError::OtherName { .. } => None,
     }
 }
 
@@ -161,17 +165,17 @@ impl fmt::Display for ProxyError {
                 f.write_str("SOCKS5 has no such kind of address")
             }
             Self::HeadTooLong => f.write_str("the head of the request is too long"),
-            Self::HeadTime => f.write_str("the request did not come in time"),
+            Self::HeadTimeout => f.write_str("the request did not come in time"),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::NoAddress => f.write_str("its address could not be found"),
-            Self::ResolveTime => f.write_str("looking up its address took too long"),
+            Self::ResolveTimeout => f.write_str("looking up its address took too long"),
             Self::Unreachable(kind) => write!(f, "it could not be reached: {kind}"),
-            Self::ConnectTime => f.write_str("connecting took too long"),
-            Self::NoTrace => {
+            Self::ConnectTimeout => f.write_str("connecting took too long"),
+            Self::AuditUnavailable => {
                 f.write_str("the audit log cannot be written, and nothing is done without a trace")
             }
-            Self::Gone => f.write_str("the client went away"),
-            Self::Ended => f.write_str("the session ended"),
+            Self::ClientGone => f.write_str("the client went away"),
+            Self::ProxyEnded => f.write_str("the session ended"),
         }
     }
 }

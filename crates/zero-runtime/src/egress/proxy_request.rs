@@ -26,7 +26,7 @@ pub(super) enum ClientProtocol {
 
 impl ClientProtocol {
     /// Stable word for the audit log.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
             Self::Socks4 => "socks4",
@@ -37,7 +37,7 @@ impl ClientProtocol {
     }
 
     /// What the client hears once its connection stands.
-    pub(super) fn granted(self) -> &'static [u8] {
+    pub(super) fn success_reply(self) -> &'static [u8] {
         match self {
             Self::Socks5 => &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0],
             Self::Connect => b"HTTP/1.1 200 Connection established\r\n\r\n",
@@ -77,7 +77,7 @@ pub(super) async fn read<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    client.more(head_max).await?;
+    client.read_more(head_max).await?;
     match client.unread().first() {
         Some(5) => socks::read(client).await,
         Some(4) => {
@@ -90,9 +90,9 @@ where
 }
 
 /// Reads a host that stands alone. IPv6 addresses may do without brackets.
-pub(super) fn host(text: &str) -> Result<HostName, ProxyError> {
+pub(super) fn parse_host(text: &str) -> Result<HostName, ProxyError> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
-        return Ok(HostName::address(IpAddr::V6(address)));
+        return Ok(HostName::from_address(IpAddr::V6(address)));
     }
     // A zone names an interface of this machine, which is nobody's business.
     if text.contains('%') {

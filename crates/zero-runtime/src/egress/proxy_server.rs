@@ -21,9 +21,9 @@ use super::relay::{RelayEnd, TrafficCounters, UpstreamTransfer, relay};
 use super::{HELPER_THREADS_MAX, address_pinning};
 
 /// How long nothing is taken after taking failed, as for want of file descriptors.
-const TAKE_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// How long a client that was turned away is listened to, so that it hears why.
-const LISTEN_ON: Duration = Duration::from_secs(10);
+const REFUSED_CLIENT_LINGER: Duration = Duration::from_secs(10);
 
 /// Serves until the proxy ends, and then waits so long for connections to be written down.
 pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, farewell: Duration) {
@@ -40,13 +40,13 @@ pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, farew
                     let _ = stream.set_nodelay(true);
                     let (shared, lookups) = (shared.clone(), lookups.clone());
                     connections.spawn(async move {
-                        connection(&shared, &lookups, stream).await;
+                        handle_connection(&shared, &lookups, stream).await;
                         drop(place);
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection to the proxy could not be taken");
-                    tokio::time::sleep(TAKE_AGAIN).await;
+                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 }
             }
             while connections.try_join_next().is_some() {}
@@ -64,56 +64,56 @@ pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, farew
 }
 
 /// One connection, from its first byte to its row.
-async fn connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, stream: TcpStream) {
+async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, stream: TcpStream) {
     let mut client = ClientConnection::new(stream);
-    let mut trace = ConnectionRecord::begin(shared);
+    let mut trace = ConnectionRecord::new(shared);
     let traffic = TrafficCounters::new();
     let mut wanted = None;
     let established = {
         let establish = establish(shared, lookups, &mut client, &mut trace, &mut wanted);
         tokio::select! {
             established = establish => established,
-            () = shared.ended.cancelled() => Err(ProxyError::Ended),
+            () = shared.ended.cancelled() => Err(ProxyError::ProxyEnded),
         }
     };
     let protocol = client.protocol;
     match established {
         Ok((onward, host)) => {
             let greets = wanted.as_ref().map(|wanted| wanted.host.clone());
-            let talk = talk(shared, client, (onward, greets), host, &traffic);
+            let talk = relay_traffic(shared, client, (onward, greets), host, &traffic);
             let end = tokio::select! {
                 end = talk => Some(end),
                 () = shared.ended.cancelled() => None,
             };
             match end {
-                Some(RelayEnd::OtherName(said)) => {
+                Some(RelayEnd::ServerNameMismatch(said)) => {
                     let refusal = ConnectDeniedError::OtherName { said };
-                    refused(shared, wanted.as_ref(), &refusal, &trace);
-                    trace.failed(&ProxyError::Refused(refusal));
+                    record_refusal(shared, wanted.as_ref(), &refusal, &trace);
+                    trace.record_failure(&ProxyError::Refused(refusal));
                 }
-                end => trace.ended(end),
+                end => trace.record_end(end),
             }
         }
         // A connection on which nothing was ever said leaves nothing to write down.
-        Err(ProxyError::Gone) if client.unread().is_empty() && wanted.is_none() => return,
+        Err(ProxyError::ClientGone) if client.unread().is_empty() && wanted.is_none() => return,
         Err(failure) => {
             if let ProxyError::Refused(refusal) = &failure {
-                refused(shared, wanted.as_ref(), refusal, &trace);
+                record_refusal(shared, wanted.as_ref(), refusal, &trace);
             }
-            trace.failed(&failure);
-            let reply = failure.reply(protocol, wanted.as_ref());
-            let farewell = client.farewell(&reply, shared.config.limits.head_bytes_max);
+            trace.record_failure(&failure);
+            let reply = failure.to_reply(protocol, wanted.as_ref());
+            let farewell = client.close_with(&reply, shared.config.limits.head_bytes_max);
             tokio::select! {
-                _ = timeout(LISTEN_ON, farewell) => {}
+                _ = timeout(REFUSED_CLIENT_LINGER, farewell) => {}
                 () = shared.ended.cancelled() => {}
             }
         }
     }
-    trace.end(shared, protocol, &traffic).await;
+    trace.write(shared, protocol, &traffic).await;
 }
 
 /// Remembers that a connection was refused, for the result of its call.
-fn refused(
+fn record_refusal(
     shared: &ProxyState,
     wanted: Option<&ConnectTarget>,
     refusal: &ConnectDeniedError,
@@ -135,26 +135,28 @@ async fn establish(
     let config = &shared.config;
     let limits = config.limits;
     let read = timeout(limits.head_time, proxy_request::read(client, limits.head_bytes_max));
-    let ProxyRequest { wanted, onward } = read.await.unwrap_or(Err(ProxyError::HeadTime))?;
-    trace.wanted(&wanted);
+    let ProxyRequest { wanted, onward } = read.await.unwrap_or(Err(ProxyError::HeadTimeout))?;
+    trace.record_target(&wanted);
     let wanted = asked.insert(wanted);
-    let permit = config.gatekeeper.may_reach(&wanted.host, wanted.port, &shared.judged());
+    let permit =
+        config.gatekeeper.authorize_host(&wanted.host, wanted.port, &shared.allowed_hosts());
     let permit = permit.map_err(ProxyError::Refused)?;
-    trace.permitted(permit);
+    trace.record_permit(permit);
     // No connection is made, nor a name looked up, that would leave no trace.
     let audit = shared.clone();
-    let ready = tokio::task::spawn_blocking(move || audit.audit.ready(Timestamp::now())).await;
+    let ready =
+        tokio::task::spawn_blocking(move || audit.audit.ensure_writable(Timestamp::now())).await;
     if !matches!(ready, Ok(Ok(()))) {
-        return Err(ProxyError::NoTrace);
+        return Err(ProxyError::AuditUnavailable);
     }
     let addresses = address_pinning::pin(config, lookups, wanted).await?;
     let (host, address) = address_pinning::connect(&addresses, limits.connect_time).await?;
-    trace.connected(address);
+    trace.record_address(address);
     Ok((onward, host))
 }
 
 /// Passes on what both say.
-async fn talk(
+async fn relay_traffic(
     shared: &ProxyState,
     mut client: ClientConnection<TcpStream>,
     (onward, greets): (ForwardMode, Option<HostName>),
@@ -162,8 +164,8 @@ async fn talk(
     traffic: &TrafficCounters,
 ) -> RelayEnd {
     let idle = shared.config.limits.idle_time;
-    let granted = client.protocol.granted();
-    if client.say(granted).await.is_err() {
+    let granted = client.protocol.success_reply();
+    if client.send(granted).await.is_err() {
         return RelayEnd::Broken(std::io::ErrorKind::BrokenPipe);
     }
     let (greets, body) = match onward {
@@ -174,7 +176,7 @@ async fn talk(
                 Ok(Err(error)) => return RelayEnd::Broken(error.kind()),
                 Err(_) => return RelayEnd::Idle,
             }
-            traffic.sent_head(head.len());
+            traffic.record_sent_head(head.len());
             (None, Some(body))
         }
     };

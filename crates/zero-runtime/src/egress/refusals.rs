@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use zero_core::CallId;
 use zero_policy::{ConnectDeniedError, HostName};
 
-use super::proxy_error::remedy;
+use super::proxy_error::suggest_remedy;
 
 /// Most refusals that are remembered with their host.
 const KEPT_MAX: usize = 256;
@@ -58,7 +58,7 @@ impl fmt::Display for RefusedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, refusal, .. } = self;
         write!(f, "network: {host}:{port} was refused: {refusal}")?;
-        match remedy(refusal, host, *port) {
+        match suggest_remedy(refusal, host, *port) {
             Some(remedy) => write!(f, "; {remedy}"),
             None => Ok(()),
         }
@@ -78,7 +78,7 @@ struct RecentRefusals {
 
 impl RefusalLog {
     pub(super) fn add(&self, refused: RefusedHost) {
-        let mut kept = self.kept();
+        let mut kept = self.lock_recent();
         kept.count += 1;
         kept.latest.push_back(refused);
         if kept.latest.len() > KEPT_MAX {
@@ -86,13 +86,13 @@ impl RefusalLog {
         }
     }
 
-    pub(super) fn mark(&self) -> RefusalCursor {
-        RefusalCursor(self.kept().count)
+    pub(super) fn cursor(&self) -> RefusalCursor {
+        RefusalCursor(self.lock_recent().count)
     }
 
     /// What was refused since, without what is known to be of other calls than this one.
-    pub(super) fn since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
-        let kept = self.kept();
+    pub(super) fn summarize_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
+        let kept = self.lock_recent();
         let mut count = kept.count.saturating_sub(mark.0);
         let known = usize::try_from(count).unwrap_or(usize::MAX).min(kept.latest.len());
         let mut hosts: Vec<RefusedHost> = Vec::new();
@@ -110,7 +110,7 @@ impl RefusalLog {
         RefusalSummary { count, hosts }
     }
 
-    fn kept(&self) -> MutexGuard<'_, RecentRefusals> {
+    fn lock_recent(&self) -> MutexGuard<'_, RecentRefusals> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,7 +119,7 @@ impl RefusalLog {
 mod tests {
     use super::*;
 
-    fn refused(host: &str) -> RefusedHost {
+    fn refused_host(host: &str) -> RefusedHost {
         let host = HostName::from_host(host).unwrap();
         RefusedHost { host, port: 443, refusal: ConnectDeniedError::NoRule, call: None }
     }
@@ -131,15 +131,15 @@ mod tests {
     #[test]
     fn what_came_since_a_mark_is_told_once_for_each_host() {
         let list = RefusalLog::default();
-        list.add(refused("old.com"));
-        let mark = list.mark();
-        assert_eq!(list.since(mark, &call(1)), RefusalSummary::default());
+        list.add(refused_host("old.com"));
+        let mark = list.cursor();
+        assert_eq!(list.summarize_since(mark, &call(1)), RefusalSummary::default());
         for host in ["a.com", "b.com", "A.com"] {
-            list.add(refused(host));
+            list.add(refused_host(host));
         }
-        list.add(RefusedHost { call: Some(call(1)), ..refused("c.com") });
-        list.add(RefusedHost { call: Some(call(2)), ..refused("d.com") });
-        let since = list.since(mark, &call(1));
+        list.add(RefusedHost { call: Some(call(1)), ..refused_host("c.com") });
+        list.add(RefusedHost { call: Some(call(2)), ..refused_host("d.com") });
+        let since = list.summarize_since(mark, &call(1));
         let hosts: Vec<String> = since.hosts.iter().map(|host| host.host.to_string()).collect();
         assert_eq!((since.count, hosts.join(" ")), (4, "a.com b.com c.com".to_owned()));
     }
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn a_flood_is_counted_but_not_kept() {
         let list = RefusalLog::default();
-        let mark = list.mark();
+        let mark = list.cursor();
         for number in 0..10_000 {
-            list.add(refused(&format!("h{number}.com")));
+            list.add(refused_host(&format!("h{number}.com")));
         }
-        let since = list.since(mark, &call(1));
+        let since = list.summarize_since(mark, &call(1));
         let notes = since.notes();
         assert_eq!(notes.len(), NAMED_MAX + 1);
         assert_eq!(
@@ -159,14 +159,14 @@ mod tests {
             "network: 10000 connections were refused; `zero audit tail` lists them"
         );
         assert_eq!((since.count, since.hosts.len()), (10_000, NAMED_MAX));
-        assert!(list.kept().latest.len() <= KEPT_MAX);
+        assert!(list.lock_recent().latest.len() <= KEPT_MAX);
     }
 
     #[test]
     fn a_note_says_which_host_why_and_what_to_do() {
         #[track_caller]
         fn check(refusal: ConnectDeniedError, expected: &str) {
-            let note = RefusedHost { refusal, ..refused("a.com") }.to_string();
+            let note = RefusedHost { refusal, ..refused_host("a.com") }.to_string();
             assert_eq!(note, format!("network: a.com:443 was refused: {expected}"));
         }
         check(

@@ -43,7 +43,7 @@ impl TrafficCounters {
     }
 
     /// Notes that the head of a request was sent.
-    pub(super) fn sent_head(&self, bytes: usize) {
+    pub(super) fn record_sent_head(&self, bytes: usize) {
         self.add(&self.sent, bytes);
     }
 
@@ -58,7 +58,7 @@ impl TrafficCounters {
     }
 
     /// Waits until nothing was passed on for so long.
-    async fn until_idle(&self, idle: Duration) {
+    async fn wait_until_idle(&self, idle: Duration) {
         loop {
             let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
             let until = self.began + last + idle;
@@ -82,7 +82,7 @@ pub(super) enum RelayEnd {
     /// The body is malformed, or a second request followed.
     NotOneRequest,
     /// The client greets another host than it said; what it says of it.
-    OtherName(String),
+    ServerNameMismatch(String),
 }
 
 /// What is passed on to the host.
@@ -110,11 +110,11 @@ where
     let (from_client, to_client) = tokio::io::split(client);
     let (from_host, to_host) = tokio::io::split(host);
     let is_message = outgoing.body.is_some();
-    let send = pass_on(from_client, to_host, outgoing, |bytes| traffic.add(&traffic.sent, bytes));
+    let send = forward(from_client, to_host, outgoing, |bytes| traffic.add(&traffic.sent, bytes));
     let all = UpstreamTransfer { early: Vec::new(), body: None, greets: None };
-    let receive = pass_on(from_host, to_client, all, |bytes| traffic.add(&traffic.received, bytes));
+    let receive = forward(from_host, to_client, all, |bytes| traffic.add(&traffic.received, bytes));
     tokio::pin!(send, receive);
-    let idle = traffic.until_idle(idle);
+    let idle = traffic.wait_until_idle(idle);
     tokio::pin!(idle);
     let (mut sent, mut received) = (false, false);
     loop {
@@ -127,7 +127,7 @@ where
                     RelayStop::End => return RelayEnd::Closed,
                     RelayStop::Read(kind) | RelayStop::Write(kind) => return RelayEnd::Broken(kind),
                     RelayStop::NotOneRequest => return RelayEnd::NotOneRequest,
-                    RelayStop::OtherName(said) => return RelayEnd::OtherName(said),
+                    RelayStop::ServerNameMismatch(said) => return RelayEnd::ServerNameMismatch(said),
                 }
             }
             stop = &mut receive, if !received => {
@@ -137,7 +137,7 @@ where
                     RelayStop::End => return RelayEnd::Closed,
                     RelayStop::Read(kind) | RelayStop::Write(kind) => return RelayEnd::Broken(kind),
                     RelayStop::NotOneRequest => return RelayEnd::NotOneRequest,
-                    RelayStop::OtherName(said) => return RelayEnd::OtherName(said),
+                    RelayStop::ServerNameMismatch(said) => return RelayEnd::ServerNameMismatch(said),
                 }
             }
             () = &mut idle => return RelayEnd::Idle,
@@ -151,10 +151,10 @@ enum RelayStop {
     Read(io::ErrorKind),
     Write(io::ErrorKind),
     NotOneRequest,
-    OtherName(String),
+    ServerNameMismatch(String),
 }
 
-async fn pass_on<R, W>(
+async fn forward<R, W>(
     mut from: R,
     mut to: W,
     outgoing: UpstreamTransfer,
@@ -200,10 +200,10 @@ where
         };
         if let Some(host) = &greets {
             held.extend_from_slice(bytes);
-            match sni::look(&held, host) {
+            match sni::check_client_hello(&held, host) {
                 ClientHelloCheck::Unfinished => continue,
-                ClientHelloCheck::Fine => greets = None,
-                ClientHelloCheck::Wrong(said) => return RelayStop::OtherName(said),
+                ClientHelloCheck::Accepted => greets = None,
+                ClientHelloCheck::Rejected(said) => return RelayStop::ServerNameMismatch(said),
             }
         }
         let bytes = if held.is_empty() { bytes } else { held.as_slice() };

@@ -50,7 +50,7 @@ impl RequestBodyReader {
         Self { form: BodyFraming::None, state: BodyState::Done }
     }
 
-    pub(super) fn of_length(length: u64) -> Self {
+    pub(super) fn with_length(length: u64) -> Self {
         let state = if length == 0 { BodyState::Done } else { BodyState::Plain(length) };
         Self { form: BodyFraming::Length(length), state }
     }
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn a_body_ends_where_it_says() {
         check(RequestBodyReader::none(), "GET /", Ok("|GET /|done"));
-        check(RequestBodyReader::of_length(0), "x", Ok("|x|done"));
-        check(RequestBodyReader::of_length(3), "abcdef", Ok("abc|def|done"));
-        check(RequestBodyReader::of_length(9), "abc", Ok("abc||open"));
+        check(RequestBodyReader::with_length(0), "x", Ok("|x|done"));
+        check(RequestBodyReader::with_length(3), "abcdef", Ok("abc|def|done"));
+        check(RequestBodyReader::with_length(9), "abc", Ok("abc||open"));
         let chunks = "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nT: 1\r\n\r\nGET /";
         check(
             RequestBodyReader::chunked(),

@@ -10,7 +10,7 @@
 use zero_policy::HostName;
 
 /// Longest greeting, in bytes.
-const GREETING_BYTES_MAX: usize = 16 * 1024;
+const CLIENT_HELLO_BYTES_MAX: usize = 16 * 1024;
 
 const HANDSHAKE_RECORD: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
@@ -23,32 +23,32 @@ pub(super) enum ClientHelloCheck {
     /// Too few to tell.
     Unfinished,
     /// To be passed on.
-    Fine,
+    Accepted,
     /// Not to be passed on; why, after "its TLS greeting".
-    Wrong(String),
+    Rejected(String),
 }
 
 /// Looks at the first bytes that a client sends through a tunnel to `host`.
-pub(super) fn look(bytes: &[u8], host: &HostName) -> ClientHelloCheck {
+pub(super) fn check_client_hello(bytes: &[u8], host: &HostName) -> ClientHelloCheck {
     match (bytes, host.name()) {
         // Whoever allows an address allows whatever answers there.
-        (_, None) => return ClientHelloCheck::Fine,
+        (_, None) => return ClientHelloCheck::Accepted,
         ([HANDSHAKE_RECORD, 3, ..] | [HANDSHAKE_RECORD] | [], _) => {}
-        _ => return ClientHelloCheck::Fine,
+        _ => return ClientHelloCheck::Accepted,
     }
-    match names(bytes) {
-        Err(ClientHelloError::Unfinished) if bytes.len() < GREETING_BYTES_MAX => {
+    match read_server_names(bytes) {
+        Err(ClientHelloError::Unfinished) if bytes.len() < CLIENT_HELLO_BYTES_MAX => {
             ClientHelloCheck::Unfinished
         }
-        Err(_) => ClientHelloCheck::Wrong("cannot be read".to_owned()),
+        Err(_) => ClientHelloCheck::Rejected("cannot be read".to_owned()),
         Ok(names) => {
             let other = names.iter().find(|name| {
                 let name = std::str::from_utf8(name).ok();
                 name.and_then(|name| HostName::from_host(name).ok()).as_ref() != Some(host)
             });
-            other.map_or(ClientHelloCheck::Fine, |name| {
+            other.map_or(ClientHelloCheck::Accepted, |name| {
                 let name: String = String::from_utf8_lossy(name).chars().take(80).collect();
-                ClientHelloCheck::Wrong(format!("names another host, `{}`", name.escape_debug()))
+                ClientHelloCheck::Rejected(format!("names another host, `{}`", name.escape_debug()))
             })
         }
     }
@@ -62,31 +62,31 @@ enum ClientHelloError {
 }
 
 /// The hosts that a greeting names.
-fn names(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ClientHelloError> {
-    let message = message(bytes)?;
+fn read_server_names(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ClientHelloError> {
+    let message = read_first_message(bytes)?;
     // Of a message that is whole nothing can be missing.
-    named_in(ClientHelloReader(&message)).ok_or(ClientHelloError::Malformed)
+    parse_server_names(ClientHelloReader(&message)).ok_or(ClientHelloError::Malformed)
 }
 
 /// The body of the first message, put together from as many records as it takes.
-fn message(bytes: &[u8]) -> Result<Vec<u8>, ClientHelloError> {
+fn read_first_message(bytes: &[u8]) -> Result<Vec<u8>, ClientHelloError> {
     let mut records = ClientHelloReader(bytes);
     let mut message = Vec::new();
     loop {
         if let [kind, high, middle, low, body @ ..] = &message[..] {
             let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
-            if *kind != CLIENT_HELLO || length > GREETING_BYTES_MAX {
+            if *kind != CLIENT_HELLO || length > CLIENT_HELLO_BYTES_MAX {
                 return Err(ClientHelloError::Malformed);
             }
             if let Some(body) = body.get(..length) {
                 return Ok(body.to_vec());
             }
         }
-        let [kind, major, _] = records.array().ok_or(ClientHelloError::Unfinished)?;
+        let [kind, major, _] = records.take_array().ok_or(ClientHelloError::Unfinished)?;
         if (kind, major) != (HANDSHAKE_RECORD, 3) {
             return Err(ClientHelloError::Malformed);
         }
-        let part = records.long().ok_or(ClientHelloError::Unfinished)?;
+        let part = records.take_u16_prefixed().ok_or(ClientHelloError::Unfinished)?;
         if part.0.is_empty() {
             return Err(ClientHelloError::Malformed);
         }
@@ -94,26 +94,26 @@ fn message(bytes: &[u8]) -> Result<Vec<u8>, ClientHelloError> {
     }
 }
 
-fn named_in(mut hello: ClientHelloReader<'_>) -> Option<Vec<Vec<u8>>> {
+fn parse_server_names(mut hello: ClientHelloReader<'_>) -> Option<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    let _version_and_random: [u8; 34] = hello.array()?;
-    let _session = hello.short()?;
-    let _ciphers = hello.long()?;
-    let _compressions = hello.short()?;
+    let _version_and_random: [u8; 34] = hello.take_array()?;
+    let _session = hello.take_u8_prefixed()?;
+    let _ciphers = hello.take_u16_prefixed()?;
+    let _compressions = hello.take_u8_prefixed()?;
     if hello.0.is_empty() {
         return Some(names);
     }
-    let mut extensions = hello.long().filter(|_| hello.0.is_empty())?;
+    let mut extensions = hello.take_u16_prefixed().filter(|_| hello.0.is_empty())?;
     while !extensions.0.is_empty() {
-        let kind = u16::from_be_bytes(extensions.array()?);
-        let mut data = extensions.long()?;
+        let kind = u16::from_be_bytes(extensions.take_array()?);
+        let mut data = extensions.take_u16_prefixed()?;
         if kind != SERVER_NAME {
             continue;
         }
-        let mut list = data.long().filter(|_| data.0.is_empty())?;
+        let mut list = data.take_u16_prefixed().filter(|_| data.0.is_empty())?;
         while !list.0.is_empty() {
-            let [kind] = list.array()?;
-            let name = list.long().filter(|_| kind == HOST_NAME)?;
+            let [kind] = list.take_array()?;
+            let name = list.take_u16_prefixed().filter(|_| kind == HOST_NAME)?;
             names.push(name.0.to_vec());
         }
     }
@@ -130,19 +130,19 @@ impl<'a> ClientHelloReader<'a> {
         Some(taken)
     }
 
-    fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
+    fn take_array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
         self.take(LEN)?.try_into().ok()
     }
 
     /// What one byte says the length of.
-    fn short(&mut self) -> Option<Self> {
-        let [length] = self.array()?;
+    fn take_u8_prefixed(&mut self) -> Option<Self> {
+        let [length] = self.take_array()?;
         self.take(length.into()).map(Self)
     }
 
     /// What two bytes say the length of.
-    fn long(&mut self) -> Option<Self> {
-        let length = u16::from_be_bytes(self.array()?);
+    fn take_u16_prefixed(&mut self) -> Option<Self> {
+        let length = u16::from_be_bytes(self.take_array()?);
         self.take(length.into()).map(Self)
     }
 }
@@ -153,38 +153,38 @@ mod tests {
 
     use super::*;
 
-    fn long(bytes: &[u8]) -> Vec<u8> {
+    fn u16_prefixed(bytes: &[u8]) -> Vec<u8> {
         [&u16::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
     }
 
     fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
-        [&kind.to_be_bytes()[..], &long(data)].concat()
+        [&kind.to_be_bytes()[..], &u16_prefixed(data)].concat()
     }
 
     fn server_name(names: &[&str]) -> Vec<u8> {
-        let each = names.iter().flat_map(|name| [vec![0], long(name.as_bytes())].concat());
-        extension(SERVER_NAME, &long(&each.collect::<Vec<_>>()))
+        let each = names.iter().flat_map(|name| [vec![0], u16_prefixed(name.as_bytes())].concat());
+        extension(SERVER_NAME, &u16_prefixed(&each.collect::<Vec<_>>()))
     }
 
     /// A greeting with these extensions, cut into records of so many bytes.
-    fn hello(extensions: &[Vec<u8>], record: usize) -> Vec<u8> {
+    fn client_hello(extensions: &[Vec<u8>], record: usize) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([7; 32]);
         body.extend([1, 9, 0, 2, 0x13, 1, 1, 0]);
-        body.extend(long(&extensions.concat()));
+        body.extend(u16_prefixed(&extensions.concat()));
         let mut message = vec![CLIENT_HELLO];
         message.extend(&u32::try_from(body.len()).unwrap().to_be_bytes()[1..]);
         message.extend(body);
         let records = message.chunks(record);
-        records.flat_map(|part| [&[22, 3, 1][..], &long(part)].concat()).collect()
+        records.flat_map(|part| [&[22, 3, 1][..], &u16_prefixed(part)].concat()).collect()
     }
 
     #[track_caller]
     fn check(bytes: &[u8], host: &str, expected: &str) {
-        let said = match look(bytes, &HostName::from_host(host).unwrap()) {
+        let said = match check_client_hello(bytes, &HostName::from_host(host).unwrap()) {
             ClientHelloCheck::Unfinished => "unfinished".to_owned(),
-            ClientHelloCheck::Fine => "fine".to_owned(),
-            ClientHelloCheck::Wrong(said) => said,
+            ClientHelloCheck::Accepted => "fine".to_owned(),
+            ClientHelloCheck::Rejected(said) => said,
         };
         assert_eq!(said, expected, "{host} {bytes:?}");
     }
@@ -193,7 +193,8 @@ mod tests {
     fn a_greeting_names_the_host_of_its_tunnel() {
         let padding = || extension(21, &[0; 300]);
         for record in [1, 7, 64, 16_000] {
-            let to = |names: &[&str]| hello(&[padding(), server_name(names), padding()], record);
+            let to =
+                |names: &[&str]| client_hello(&[padding(), server_name(names), padding()], record);
             check(&to(&["a.com"]), "a.com", "fine");
             check(&to(&["A.com."]), "a.com", "fine");
             check(&to(&["b.com"]), "a.com", "names another host, `b.com`");
@@ -201,9 +202,9 @@ mod tests {
             check(&to(&["93.184.216.34"]), "a.com", "names another host, `93.184.216.34`");
             check(&to(&["b.com"]), "93.184.216.34", "fine");
             check(&to(&["x\u{1b}"]), "a.com", "names another host, `x\\u{1b}`");
-            let twice = hello(&[server_name(&["a.com"]), server_name(&["b.com"])], record);
+            let twice = client_hello(&[server_name(&["a.com"]), server_name(&["b.com"])], record);
             check(&twice, "a.com", "names another host, `b.com`");
-            check(&hello(&[padding()], record), "a.com", "fine");
+            check(&client_hello(&[padding()], record), "a.com", "fine");
         }
     }
 
@@ -212,7 +213,7 @@ mod tests {
         for other in [&b"SSH-2.0-x"[..], b"GET / HTTP/1.1", &[22, 2, 1], &[21, 3, 3, 0, 2]] {
             check(other, "a.com", "fine");
         }
-        let whole = hello(&[server_name(&["a.com"])], 40);
+        let whole = client_hello(&[server_name(&["a.com"])], 40);
         for cut in 0..whole.len() {
             check(&whole[..cut], "a.com", "unfinished");
         }
@@ -226,9 +227,9 @@ mod tests {
             [vec![22, 3, 1, 0, 4, 1, 0, 0x3f, 0], [22, 3, 1, 0, 1, 0].repeat(4000)].concat();
         check(&endless, "a.com", "cannot be read");
         let bad = extension(SERVER_NAME, &[0, 9, 0, 0, 1, b'a']);
-        check(&hello(&[bad], 99), "a.com", "cannot be read");
+        check(&client_hello(&[bad], 99), "a.com", "cannot be read");
         let unknown = extension(SERVER_NAME, &[0, 4, 1, 0, 1, b'a']);
-        check(&hello(&[unknown], 99), "a.com", "cannot be read");
+        check(&client_hello(&[unknown], 99), "a.com", "cannot be read");
     }
 
     proptest! {
@@ -240,12 +241,12 @@ mod tests {
             record in 1..200_usize,
         ) {
             let host = HostName::from_host("a.com").unwrap();
-            let mut bytes = hello(&[server_name(&[&name])], record);
-            let is_fine = look(&bytes, &host) == ClientHelloCheck::Fine;
+            let mut bytes = client_hello(&[server_name(&[&name])], record);
+            let is_fine = check_client_hello(&bytes, &host) == ClientHelloCheck::Accepted;
             prop_assert_eq!(is_fine, name == "a.com");
             let at = at.index(bytes.len());
             bytes.splice(at..(at + put.len()).min(bytes.len()), put);
-            look(&bytes, &host);
+            check_client_hello(&bytes, &host);
         }
     }
 }

@@ -19,14 +19,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     client.protocol = ClientProtocol::SocksGreeting;
-    let [_, count] = array(client).await?;
-    let methods = client.take(count.into()).await?;
+    let [_, count] = read_array(client).await?;
+    let methods = client.read_exact(count.into()).await?;
     if !methods.contains(&NO_PASSWORD) {
         return Err(ProxyError::Unsupported(UnsupportedFeature::Authentication));
     }
-    client.say(&[VERSION, NO_PASSWORD]).await?;
+    client.send(&[VERSION, NO_PASSWORD]).await?;
     client.protocol = ClientProtocol::Socks5;
-    let [version, command, reserved, kind] = array(client).await?;
+    let [version, command, reserved, kind] = read_array(client).await?;
     if version != VERSION || reserved != 0 {
         return Err(ProxyError::Malformed("it is no SOCKS5 request"));
     }
@@ -34,26 +34,26 @@ where
         return Err(ProxyError::Unsupported(UnsupportedFeature::SocksCommand));
     }
     let host = match kind {
-        1 => HostName::address(IpAddr::from(array::<4, S>(client).await?)),
+        1 => HostName::from_address(IpAddr::from(read_array::<4, S>(client).await?)),
         3 => {
-            let [length] = array(client).await?;
-            let name = client.take(length.into()).await?;
+            let [length] = read_array(client).await?;
+            let name = client.read_exact(length.into()).await?;
             let name = std::str::from_utf8(&name)
                 .map_err(|_| ProxyError::Malformed("the host is no text"))?;
-            proxy_request::host(name)?
+            proxy_request::parse_host(name)?
         }
-        4 => HostName::address(IpAddr::from(array::<16, S>(client).await?)),
+        4 => HostName::from_address(IpAddr::from(read_array::<16, S>(client).await?)),
         _ => return Err(ProxyError::Unsupported(UnsupportedFeature::SocksAddress)),
     };
-    let port = u16::from_be_bytes(array(client).await?);
+    let port = u16::from_be_bytes(read_array(client).await?);
     Ok(ProxyRequest { wanted: ConnectTarget { host, port }, onward: ForwardMode::Tunnel })
 }
 
-async fn array<const LEN: usize, S>(
+async fn read_array<const LEN: usize, S>(
     client: &mut ClientConnection<S>,
 ) -> Result<[u8; LEN], ProxyError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    client.take(LEN).await?.try_into().map_err(|_| ProxyError::Gone)
+    client.read_exact(LEN).await?.try_into().map_err(|_| ProxyError::ClientGone)
 }

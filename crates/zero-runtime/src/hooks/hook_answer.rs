@@ -5,10 +5,10 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use zero_core::sanitize::{line, quoted};
+use zero_core::sanitize::{to_line, to_quoted_line};
 
 /// The exit code that denies, or remarks, with the error output as its words.
-const SAYS_NO: i32 = 2;
+const DENY_EXIT_CODE: i32 = 2;
 
 /// How a hook ended by itself, and what it wrote.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl HookRuling {
 
 impl PreHookOutcome {
     /// Stable word for audit rows.
-    pub(super) fn word(&self) -> &'static str {
+    pub(super) fn audit_label(&self) -> &'static str {
         match (&self.ruling, &self.input) {
             (HookRuling::Deny(_), _) => "deny",
             (HookRuling::Ask(_), _) => "ask",
@@ -81,19 +81,19 @@ struct PostHookAnswer {
 }
 
 /// What a hook says before a call; the error says why it has failed.
-pub(super) fn before(words: &HookOutput) -> Result<PreHookOutcome, String> {
+pub(super) fn parse_pre_answer(words: &HookOutput) -> Result<PreHookOutcome, String> {
     let example = r#"{"decision": "deny", "reason": "…"}"#;
     let told: Option<PreHookAnswer> = match words.exit_code {
-        SAYS_NO => {
-            let ruling = HookRuling::Deny(reason(words.stderr.trim()));
+        DENY_EXIT_CODE => {
+            let ruling = HookRuling::Deny(reason_or_default(words.stderr.trim()));
             return Ok(PreHookOutcome { ruling, input: None });
         }
-        _ => answer(words, example)?,
+        _ => parse_json_answer(words, example)?,
     };
     let Some(PreHookAnswer { decision, reason: why, input }) = told else {
         return Ok(PreHookOutcome { ruling: HookRuling::Nothing, input: None });
     };
-    let why = reason(why.unwrap_or_default().trim());
+    let why = reason_or_default(why.unwrap_or_default().trim());
     let ruling = match decision {
         Some(HookDecision::Deny) => {
             return Ok(PreHookOutcome { ruling: HookRuling::Deny(why), input: None });
@@ -105,22 +105,30 @@ pub(super) fn before(words: &HookOutput) -> Result<PreHookOutcome, String> {
 }
 
 /// What a hook remarks after a call, if anything; the error says why it has failed.
-pub(super) fn after(words: &HookOutput) -> Result<Option<String>, String> {
+pub(super) fn parse_post_answer(words: &HookOutput) -> Result<Option<String>, String> {
     let context = match words.exit_code {
-        SAYS_NO => Some(words.stderr.clone()),
-        _ => answer::<PostHookAnswer>(words, r#"{"context": "…"}"#)?.and_then(|told| told.context),
+        DENY_EXIT_CODE => Some(words.stderr.clone()),
+        _ => parse_json_answer::<PostHookAnswer>(words, r#"{"context": "…"}"#)?
+            .and_then(|told| told.context),
     };
     Ok(context.filter(|context| !context.trim().is_empty()))
 }
 
-fn reason(text: &str) -> String {
+fn reason_or_default(text: &str) -> String {
     if text.is_empty() { "it gives no reason".to_owned() } else { text.to_owned() }
 }
 
 /// The JSON of one that ended well; `None` where it wrote nothing.
-fn answer<T: DeserializeOwned>(words: &HookOutput, example: &str) -> Result<Option<T>, String> {
+fn parse_json_answer<T: DeserializeOwned>(
+    words: &HookOutput,
+    example: &str,
+) -> Result<Option<T>, String> {
     if words.exit_code != 0 {
-        return Err(format!("it ended with exit code {}{}", words.exit_code, said(&words.stderr)));
+        return Err(format!(
+            "it ended with exit code {}{}",
+            words.exit_code,
+            format_stderr(&words.stderr)
+        ));
     }
     if words.stdout.trim_ascii().is_empty() {
         return Ok(None);
@@ -129,17 +137,17 @@ fn answer<T: DeserializeOwned>(words: &HookOutput, example: &str) -> Result<Opti
         let start: String = String::from_utf8_lossy(&words.stdout).chars().take(80).collect();
         format!(
             "what it printed, {}, is no answer: {}; let it print nothing or JSON such as `{example}`, and write messages to its error output",
-            quoted(&start),
-            line(&error.to_string())
+            to_quoted_line(&start),
+            to_line(&error.to_string())
         )
     })
 }
 
 /// The error output, as part of a message.
-pub(super) fn said(stderr: &str) -> String {
+pub(super) fn format_stderr(stderr: &str) -> String {
     match stderr.trim() {
         "" => String::new(),
-        stderr => format!(" and said {}", quoted(stderr)),
+        stderr => format!(" and said {}", to_quoted_line(stderr)),
     }
 }
 
@@ -149,43 +157,53 @@ mod tests {
 
     use super::*;
 
-    fn words(exit_code: i32, stdout: &str, stderr: &str) -> HookOutput {
+    fn hook_output(exit_code: i32, stdout: &str, stderr: &str) -> HookOutput {
         HookOutput { exit_code, stdout: stdout.into(), stderr: stderr.to_owned() }
     }
 
     #[track_caller]
     fn check(exit_code: i32, stdout: &str, stderr: &str, expected: Result<PreHookOutcome, &str>) {
-        match (before(&words(exit_code, stdout, stderr)), expected) {
+        match (parse_pre_answer(&hook_output(exit_code, stdout, stderr)), expected) {
             (Err(found), Err(part)) => assert!(found.contains(part), "{stdout}: {found}"),
             (found, expected) => assert_eq!(found, expected.map_err(str::to_owned), "{stdout}"),
         }
     }
 
-    fn ruled(ruling: HookRuling) -> Result<PreHookOutcome, &'static str> {
+    fn ruling_outcome(ruling: HookRuling) -> Result<PreHookOutcome, &'static str> {
         Ok(PreHookOutcome { ruling, input: None })
     }
 
     #[test]
     fn a_say_is_an_exit_code_or_json() {
         let text = str::to_owned;
-        check(0, "", "chatter", ruled(HookRuling::Nothing));
-        check(0, " \n", "", ruled(HookRuling::Nothing));
-        check(0, "{}", "", ruled(HookRuling::Nothing));
-        check(2, "ignored", " not here\n", ruled(HookRuling::Deny(text("not here"))));
+        check(0, "", "chatter", ruling_outcome(HookRuling::Nothing));
+        check(0, " \n", "", ruling_outcome(HookRuling::Nothing));
+        check(0, "{}", "", ruling_outcome(HookRuling::Nothing));
+        check(2, "ignored", " not here\n", ruling_outcome(HookRuling::Deny(text("not here"))));
         check(
             2,
             r#"{"decision": "allow"}"#,
             "",
-            ruled(HookRuling::Deny(text("it gives no reason"))),
+            ruling_outcome(HookRuling::Deny(text("it gives no reason"))),
         );
         let deny = r#"{"decision": "deny", "reason": "no", "input": {"a": 1}}"#;
-        check(0, deny, "", ruled(HookRuling::Deny(text("no"))));
-        check(0, r#"{"decision": "ask"}"#, "", ruled(HookRuling::Ask(text("it gives no reason"))));
-        check(0, r#"{"decision": "allow", "reason": "fine"}"#, "", ruled(HookRuling::Nothing));
+        check(0, deny, "", ruling_outcome(HookRuling::Deny(text("no"))));
+        check(
+            0,
+            r#"{"decision": "ask"}"#,
+            "",
+            ruling_outcome(HookRuling::Ask(text("it gives no reason"))),
+        );
+        check(
+            0,
+            r#"{"decision": "allow", "reason": "fine"}"#,
+            "",
+            ruling_outcome(HookRuling::Nothing),
+        );
         let input = Some(json!({"a": 1}));
         let rewritten = Ok(PreHookOutcome { ruling: HookRuling::Nothing, input });
         check(0, r#"{"decision": "allow", "input": {"a": 1}}"#, "", rewritten);
-        check(0, r#"{"input": null}"#, "", ruled(HookRuling::Nothing));
+        check(0, r#"{"input": null}"#, "", ruling_outcome(HookRuling::Nothing));
     }
 
     #[test]
@@ -207,13 +225,15 @@ mod tests {
         ] {
             check(0, nonsense, "", Err("is no answer"));
         }
-        let error = before(&words(0, "\u{1b}[2J\nok", "")).unwrap_err();
+        let error = parse_pre_answer(&hook_output(0, "\u{1b}[2J\nok", "")).unwrap_err();
         assert!(error.starts_with("what it printed, `[2J ok`"), "{error}");
     }
 
     #[test]
     fn a_remark_is_an_exit_code_or_json_too() {
-        let remark = |exit_code, stdout: &str| after(&words(exit_code, stdout, "2 warnings\n"));
+        let remark = |exit_code, stdout: &str| {
+            parse_post_answer(&hook_output(exit_code, stdout, "2 warnings\n"))
+        };
         assert_eq!(remark(0, ""), Ok(None));
         assert_eq!(remark(0, r#"{"context": " "}"#), Ok(None));
         assert_eq!(remark(0, r#"{"context": "formatted"}"#), Ok(Some("formatted".to_owned())));

@@ -8,14 +8,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use zero_core::PathZone;
-use zero_policy::path::lexical;
+use zero_policy::path::normalize_lexically;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{FileType, FinalLinkMode, Workspace};
 
 /// Largest such file, in bytes. A larger one is never known to be what it was.
 const FILE_BYTES_MAX: u64 = 16_000_000;
 /// Bytes of all files that are read at one look. What comes after them is not known either.
-const LOOK_BYTES_MAX: u64 = 64_000_000;
+const READ_BYTES_MAX: u64 = 64_000_000;
 /// Longest name of a file, in bytes: a longer word, such as a script for `sh -c`, names none.
 const NAME_BYTES_MAX: usize = 255;
 /// Most words of a hook's command line.
@@ -35,7 +35,7 @@ enum HookFileState {
     /// A file, by its SHA-256.
     File(String),
     /// A link that leads out of the workspace, to here.
-    WayOut(PathBuf),
+    OutsideLink(PathBuf),
     /// A folder, or what else is no file.
     Other,
     /// Nobody knows.
@@ -54,7 +54,7 @@ impl HookFile {
         let stood = match &self.stood {
             HookFileState::Nothing | HookFileState::Other => return None,
             HookFileState::File(hash) => hash.clone(),
-            HookFileState::WayOut(path) => format!("-> {}", path.display()),
+            HookFileState::OutsideLink(path) => format!("-> {}", path.display()),
             HookFileState::Unknown => format!("? {:032x}", fastrand::u128(..)),
         };
         Some(format!("{} {stood}", self.path.display()))
@@ -73,8 +73,8 @@ impl HookFile {
     }
 
     /// Whether the same stands there now.
-    fn is_as_it_was(&self, look: &mut HookFileReader<'_>) -> bool {
-        self.stood != HookFileState::Unknown && look.stood(&self.path) == self.stood
+    fn is_unchanged(&self, look: &mut HookFileReader<'_>) -> bool {
+        self.stood != HookFileState::Unknown && look.file_state(&self.path) == self.stood
     }
 }
 
@@ -88,59 +88,59 @@ pub struct HookFileReader<'a> {
 impl<'a> HookFileReader<'a> {
     /// Nothing was looked at so far.
     pub fn new(workspace: &'a Workspace) -> Self {
-        Self { workspace, seen: HashMap::new(), bytes_left: LOOK_BYTES_MAX }
+        Self { workspace, seen: HashMap::new(), bytes_left: READ_BYTES_MAX }
     }
 
     /// The places that a command line names, as they are now. Options name none, and a program
     /// without a `/` is looked for in `PATH`, never here.
-    pub fn files(&mut self, words: &[String]) -> Vec<HookFile> {
+    pub fn read_files(&mut self, words: &[String]) -> Vec<HookFile> {
         let names = |(at, word): &(usize, &String)| {
             !word.starts_with('-') && (*at > 0 || word.contains('/'))
         };
         let words = words.iter().take(HOOK_WORDS_MAX).enumerate().filter(names);
-        let paths = words.map(|(_, word)| lexical(&self.workspace.cwd().join(word)));
+        let paths = words.map(|(_, word)| normalize_lexically(&self.workspace.cwd().join(word)));
         let named: Vec<PathBuf> = paths.filter(|path| self.is_inside(path)).collect();
-        named.into_iter().map(|path| HookFile { stood: self.stood(&path), path }).collect()
+        named.into_iter().map(|path| HookFile { stood: self.file_state(&path), path }).collect()
     }
 
     /// The first place that a command line names where not the same stands as when `known` was seen,
     /// or where something stands that was not seen at all.
-    pub(super) fn strange(&mut self, words: &[String], known: &[HookFile]) -> Option<PathBuf> {
-        let changed = known.iter().find(|file| !file.is_as_it_was(self));
+    pub(super) fn find_changed(&mut self, words: &[String], known: &[HookFile]) -> Option<PathBuf> {
+        let changed = known.iter().find(|file| !file.is_unchanged(self));
         let is_new = |file: &&HookFile| {
             file.identity().is_some() && known.iter().all(|known| known.path != file.path)
         };
         let path = |file: &HookFile| file.path.clone();
-        changed.map(path).or_else(|| self.files(words).iter().find(is_new).map(path))
+        changed.map(path).or_else(|| self.read_files(words).iter().find(is_new).map(path))
     }
 
     /// Whether a path lies in the workspace, as it is written or wherever its links lead.
     fn is_inside(&self, path: &Path) -> bool {
         let leads_inside = || {
-            let located = self.workspace.locate_path(path, FinalLinkMode::Follow);
-            located.is_ok_and(|found| found.target().whereabouts() == PathZone::Workspace)
+            let located = self.workspace.resolve_path(path, FinalLinkMode::Follow);
+            located.is_ok_and(|found| found.target().zone() == PathZone::Workspace)
         };
         self.workspace.roots().any(|root| path.starts_with(root)) || leads_inside()
     }
 
-    fn stood(&mut self, path: &Path) -> HookFileState {
+    fn file_state(&mut self, path: &Path) -> HookFileState {
         if let Some(stood) = self.seen.get(path) {
             return stood.clone();
         }
-        let stood = self.look_at(path);
+        let stood = self.read_state(path);
         self.seen.insert(path.to_owned(), stood.clone());
         stood
     }
 
-    fn look_at(&mut self, path: &Path) -> HookFileState {
+    fn read_state(&mut self, path: &Path) -> HookFileState {
         if path.iter().any(|name| name.len() > NAME_BYTES_MAX) {
             return HookFileState::Nothing;
         }
-        let Ok(located) = self.workspace.locate_path(path, FinalLinkMode::Follow) else {
+        let Ok(located) = self.workspace.resolve_path(path, FinalLinkMode::Follow) else {
             return HookFileState::Unknown;
         };
-        if located.target().whereabouts() != PathZone::Workspace {
-            return HookFileState::WayOut(located.path().to_owned());
+        if located.target().zone() != PathZone::Workspace {
+            return HookFileState::OutsideLink(located.path().to_owned());
         }
         match located.facts().map(|facts| facts.map(|facts| facts.file_type)) {
             Ok(None) => return HookFileState::Nothing,
@@ -182,7 +182,7 @@ mod tests {
         let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
         let look = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            HookFileReader::new(&workspace).files(&words)
+            HookFileReader::new(&workspace).read_files(&words)
         };
         let told = |words: &[&str]| {
             look(words).iter().filter_map(HookFile::identity).collect::<Vec<_>>().join(", ")
@@ -197,7 +197,7 @@ mod tests {
         let seen = look(&["sh", "check", "new", "link", "out", "."]);
         let changed = || {
             let mut now = HookFileReader::new(&workspace);
-            let changed = seen.iter().filter(|file| !file.is_as_it_was(&mut now));
+            let changed = seen.iter().filter(|file| !file.is_unchanged(&mut now));
             let name = |file: &HookFile| file.path().file_name().unwrap().to_owned();
             changed.map(name).collect::<Vec<_>>()
         };
@@ -214,7 +214,7 @@ mod tests {
         let large = std::fs::File::create(at("large")).unwrap();
         large.set_len(FILE_BYTES_MAX + 1).unwrap();
         assert_ne!(told(&["./large"]), told(&["./large"]), "nobody knows it again");
-        assert!(!look(&["./large"])[0].is_as_it_was(&mut HookFileReader::new(&workspace)));
+        assert!(!look(&["./large"])[0].is_unchanged(&mut HookFileReader::new(&workspace)));
         assert_eq!(told(&["sh", "-c", &"x".repeat(300)]), "", "no file has such a name");
     }
 
@@ -232,16 +232,16 @@ mod tests {
             let path = base.join(path);
             let words = ["sh".to_owned(), path.display().to_string()];
             let strange =
-                |known: &[HookFile]| HookFileReader::new(&workspace).strange(&words, known);
+                |known: &[HookFile]| HookFileReader::new(&workspace).find_changed(&words, known);
             assert_eq!(strange(&[]), Some(path.clone()));
-            let mut known = HookFileReader::new(&workspace).files(&words);
+            let mut known = HookFileReader::new(&workspace).read_files(&words);
             assert_eq!(strange(&known), None, "{path:?}");
             HookFile::distrust(&mut known, "sh");
             assert_eq!(strange(&known), Some(path));
         }
         let mut none = Vec::new();
         HookFile::distrust(&mut none, "sh");
-        let strange = HookFileReader::new(&workspace).strange(&["sh".to_owned()], &none);
+        let strange = HookFileReader::new(&workspace).find_changed(&["sh".to_owned()], &none);
         assert_eq!(strange, Some(PathBuf::from("sh")), "one that names none any more fails, too");
     }
 
@@ -255,7 +255,7 @@ mod tests {
         let mut look = HookFileReader { bytes_left: 6, ..HookFileReader::new(&workspace) };
         let words = ["sh", "a", "a", "b"].map(str::to_owned);
         let stood: Vec<HookFileState> =
-            look.files(&words).into_iter().map(|file| file.stood).collect();
+            look.read_files(&words).into_iter().map(|file| file.stood).collect();
         let a = HookFileState::File(sha256(b"1234"));
         assert_eq!(stood, [a.clone(), a, HookFileState::Unknown]);
     }

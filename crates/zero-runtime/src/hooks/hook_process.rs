@@ -48,12 +48,12 @@ impl ToolHost {
         time: &mut HookTimeBudget,
     ) -> Result<HookOutput, HookError> {
         let began = Instant::now();
-        let words = self.run_within(turns, attempt, hook, told, *time).await;
+        let words = self.run_with_budget(turns, attempt, hook, told, *time).await;
         time.spend(began.elapsed());
         words
     }
 
-    async fn run_within(
+    async fn run_with_budget(
         &self,
         turns: &Semaphore,
         attempt: HookAttempt<'_>,
@@ -70,10 +70,10 @@ impl ToolHost {
             biased;
             () = cancel.cancelled() => return Err(HookError::Cancelled),
             turn = turns.acquire() => turn,
-            () = tokio::time::sleep(time.left()) => return Err(failed(&HookTimeBudget::never_ran())),
+            () = tokio::time::sleep(time.remaining()) => return Err(hook_failure(&HookTimeBudget::not_run_reason())),
         };
         time.spend(waited.elapsed());
-        let most = time.of(hook).map_err(HookError::Failed)?;
+        let most = time.time_for(hook).map_err(HookError::Failed)?;
         let _turn = turn.map_err(|_| HookError::Failed("zero is shutting down".to_owned()))?;
         let launch = HookLaunch {
             commands: Arc::clone(&self.commands),
@@ -87,28 +87,29 @@ impl ToolHost {
             told: told.to_string().into_bytes(),
         };
         let started = tokio::task::spawn_blocking(move || launch.start());
-        let started = started.await.map_err(|_| failed("zero is shutting down"))?;
-        let HookProcess(watched) = &started.map_err(|error| failed(&error.message))?;
+        let started = started.await.map_err(|_| hook_failure("zero is shutting down"))?;
+        let HookProcess(watched) = &started.map_err(|error| hook_failure(&error.message))?;
         let (is_late, is_cancelled) = tokio::select! {
             biased;
             () = cancel.cancelled() => (false, true),
-            () = watched.ended() => (false, false),
+            () = watched.wait_ended() => (false, false),
             () = tokio::time::sleep(most) => (true, false),
         };
         if is_late || is_cancelled {
             watched.kill();
             // Nothing of it may touch anything when the call goes on.
-            let _ = tokio::time::timeout(END_MAX, watched.ended()).await;
+            let _ = tokio::time::timeout(END_MAX, watched.wait_ended()).await;
         }
         match (is_late, is_cancelled) {
             (_, true) => Err(HookError::Cancelled),
-            (true, _) => Err(failed(&time.too_late(hook))),
-            _ => outcome(watched.take_collected(), &watched.settled()).map_err(HookError::Failed),
+            (true, _) => Err(hook_failure(&time.timeout_reason(hook))),
+            _ => read_output(watched.take_collected(), &watched.watch_report())
+                .map_err(HookError::Failed),
         }
     }
 }
 
-fn failed(why: &str) -> HookError {
+fn hook_failure(why: &str) -> HookError {
     HookError::Failed(why.to_owned())
 }
 
@@ -139,14 +140,16 @@ impl HookLaunch {
     fn start(self) -> Result<HookProcess, ToolError> {
         let command = CommandLine::Program(self.hook.words.clone());
         let mut execution = CommandExecution { command, folder: None, variables: Vec::new() };
-        self.judge(&execution)?;
-        self.recognize()?;
+        self.check_policy(&execution)?;
+        self.check_files_unchanged()?;
         // What it runs by name is nothing that a call could have put there.
-        execution.variables.push(("PATH".to_owned(), self.commands.path_outside(&self.workspace)));
+        execution
+            .variables
+            .push(("PATH".to_owned(), self.commands.trusted_search_path(&self.workspace)));
         let launcher =
             CommandLauncher::new(&self.commands, &self.place, &self.policy, self.call, self.limits);
-        let launcher = launcher.limited_to(self.hook.access, Vec::new());
-        let ready = launcher.ready(&self.workspace, &execution, StreamMode::Pipes)?;
+        let launcher = launcher.with_access(self.hook.access, Vec::new());
+        let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let running = ready.spawn_single()?;
         let watching = MonitorOptions {
             collector: OutputCollector {
@@ -169,9 +172,9 @@ impl HookLaunch {
     }
 
     /// Refuses to run another file than the one that was looked at.
-    fn recognize(&self) -> Result<(), ToolError> {
+    fn check_files_unchanged(&self) -> Result<(), ToolError> {
         let mut look = HookFileReader::new(&self.workspace);
-        match look.strange(&self.hook.words, &self.hook.files) {
+        match look.find_changed(&self.hook.words, &self.hook.files) {
             None => Ok(()),
             Some(path) => {
                 let message = format!(
@@ -184,22 +187,23 @@ impl HookLaunch {
     }
 
     /// Refuses what a rule for commands denies. That settings name it is as good as being asked.
-    fn judge(&self, execution: &CommandExecution) -> Result<(), ToolError> {
+    fn check_policy(&self, execution: &CommandExecution) -> Result<(), ToolError> {
         let mode = match self.hook.access {
             // It changes nothing, whatever the mode.
             LaunchAccess::ReadOnly => Some(PermissionMode::Ask),
             LaunchAccess::AsCommands => self.mode,
         };
-        let decision = services::judge(&*self.policy, &self.workspace, execution, mode)?;
+        let decision =
+            services::decide_configured_command(&*self.policy, &self.workspace, execution, mode)?;
         match decision.verdict {
-            Verdict::Deny => Err(services::denied("run it", &decision)),
+            Verdict::Deny => Err(services::denial_error("run it", &decision)),
             Verdict::Allow | Verdict::Ask => Ok(()),
         }
     }
 }
 
 /// What one that ended by itself leaves; the error says why it has failed.
-fn outcome(
+fn read_output(
     collected: Option<io::Result<(CollectedOutput, CommandExit)>>,
     settled: &WatchReport,
 ) -> Result<HookOutput, String> {
@@ -208,11 +212,11 @@ fn outcome(
         Some(Err(error)) => return Err(format!("what it printed cannot be read: {error}")),
         None => return Err("nobody knows how it ended".to_owned()),
     };
-    let stderr = plain_text::text(output.stderr.head());
+    let stderr = plain_text::strip(output.stderr.head());
     let exit_code = match (ended.why, ended.exit_code, ended.signal) {
         (ExitCause::Finished, Some(code), _) => code,
         (ExitCause::Finished, None, Some(signal)) => {
-            return Err(format!("signal {signal} ended it{}", hook_answer::said(&stderr)));
+            return Err(format!("signal {signal} ended it{}", hook_answer::format_stderr(&stderr)));
         }
         (ExitCause::MemoryLimit { .. }, ..) => {
             return Err("it used more memory than it may".to_owned());

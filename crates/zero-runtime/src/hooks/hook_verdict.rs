@@ -4,7 +4,7 @@
 //! marked as what they are.
 
 use serde_json::Value;
-use zero_core::sanitize::{harmless, shortened};
+use zero_core::sanitize::{replace_unsafe_chars, truncate};
 use zero_core::tool_result::{ToolResult, ToolResultPart};
 use zero_core::{CallId, ToolError};
 
@@ -42,19 +42,19 @@ struct HookAskRequest {
 
 impl HookVerdict {
     /// Nothing about an input.
-    pub(super) fn about(input: Value) -> Self {
+    pub(super) fn new(input: Value) -> Self {
         Self { input, ..Self::default() }
     }
 
-    pub(super) fn rewritten(&mut self, hook: &Hook, input: Value) {
+    pub(super) fn record_rewrite(&mut self, hook: &Hook, input: Value) {
         self.input = input;
         self.rewriters.push(hook.to_string());
     }
 
-    pub(super) fn ask(&mut self, hook: &Hook, reason: &str) {
-        let words = format!("{hook} asks: {}", line(reason));
+    pub(super) fn record_ask(&mut self, hook: &Hook, reason: &str) {
+        let words = format!("{hook} asks: {}", clean_line(reason));
         self.wishes.push(HookAskRequest {
-            rule: rule(hook),
+            rule: hook_rule(hook),
             source: hook.written_at.clone(),
             words,
         });
@@ -66,12 +66,12 @@ impl HookVerdict {
     }
 
     /// The input as it is to run, where that is another than the one that came.
-    pub(crate) fn new_input(&self) -> Option<&Value> {
+    pub(crate) fn rewritten_input(&self) -> Option<&Value> {
         self.is_rewritten().then_some(&self.input)
     }
 
     /// A decision that is at least as strict as the hooks want it, and tells a person what they did.
-    pub(crate) fn raise(&self, mut decision: PolicyDecision) -> PolicyDecision {
+    pub(crate) fn apply_to(&self, mut decision: PolicyDecision) -> PolicyDecision {
         if let (Verdict::Allow, Some(first)) = (decision.verdict, self.wishes.first()) {
             decision.verdict = Verdict::Ask;
             decision.rule = Some(first.rule.clone());
@@ -89,27 +89,27 @@ impl HookVerdict {
     }
 
     /// Tells the model that its call is not the one that it made.
-    pub(crate) fn told(
+    pub(crate) fn annotate_outcome(
         &self,
         outcome: Result<ToolResult, ToolError>,
         call: &CallId,
     ) -> Result<ToolResult, ToolError> {
-        let mut remarks = HookRemarks::of(call);
+        let mut remarks = HookRemarks::new(call);
         if self.is_rewritten() {
             let who = self.rewriters.join(" and ");
             let head = format!("{who} rewrote the input of this call to");
             remarks.add(&head, &self.input.to_string());
         }
-        remarks.added_to(outcome)
+        remarks.append_to(outcome)
     }
 }
 
 /// The decision on a call that a hook denies.
-pub(super) fn denying(hook: &Hook, reason: &str, decision: PolicyDecision) -> PolicyDecision {
+pub(super) fn deny_decision(hook: &Hook, reason: &str, decision: PolicyDecision) -> PolicyDecision {
     PolicyDecision {
         verdict: Verdict::Deny,
-        reason: format!("{hook} denies it: {}", line(reason)),
-        rule: Some(rule(hook)),
+        reason: format!("{hook} denies it: {}", clean_line(reason)),
+        rule: Some(hook_rule(hook)),
         source: Some(hook.written_at.clone()),
         grants: Vec::new(),
         ..decision
@@ -117,24 +117,24 @@ pub(super) fn denying(hook: &Hook, reason: &str, decision: PolicyDecision) -> Po
 }
 
 /// A hook where otherwise a rule is named.
-fn rule(hook: &Hook) -> String {
-    format!("{HOOK_RULE}{}", line(&hook.command()))
+fn hook_rule(hook: &Hook) -> String {
+    format!("{HOOK_RULE}{}", clean_line(&hook.command()))
 }
 
 /// Words of a hook in several lines.
-pub(super) fn text(words: &str) -> String {
-    cleaned(words, REASON_CHARS_MAX)
+pub(super) fn clean_text(words: &str) -> String {
+    clean(words, REASON_CHARS_MAX)
 }
 
-fn line(words: &str) -> String {
-    text(words).split_whitespace().collect::<Vec<_>>().join(" ")
+fn clean_line(words: &str) -> String {
+    clean_text(words).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn cleaned(words: &str, chars_max: usize) -> String {
+fn clean(words: &str, chars_max: usize) -> String {
     // What is cut off anyway need not be looked at.
     let end = words.char_indices().nth(4 * chars_max).map_or(words.len(), |(end, _)| end);
-    let plain = plain_text::text(words.get(..end).unwrap_or_default().as_bytes());
-    shortened(harmless(&plain).trim_end(), chars_max)
+    let plain = plain_text::strip(words.get(..end).unwrap_or_default().as_bytes());
+    truncate(replace_unsafe_chars(&plain).trim_end(), chars_max)
 }
 
 /// Remarks about a call for the model, each marked with a number that nobody who wrote what a hook
@@ -147,12 +147,12 @@ pub(crate) struct HookRemarks {
 }
 
 impl HookRemarks {
-    pub(super) fn of(call: &CallId) -> Self {
+    pub(super) fn new(call: &CallId) -> Self {
         Self { number: call.to_string(), chars_left: REMARKS_CHARS_MAX, texts: Vec::new() }
     }
 
     /// Adds what a hook says.
-    pub(super) fn said(&mut self, hook: &Hook, words: &str) {
+    pub(super) fn add_hook_remark(&mut self, hook: &Hook, words: &str) {
         self.add(&format!("{hook} says"), words);
     }
 
@@ -162,14 +162,14 @@ impl HookRemarks {
             return;
         }
         // A hook is told the number, and may repeat words of strangers.
-        let words = cleaned(&words.replace(&self.number, "…"), chars_max);
+        let words = clean(&words.replace(&self.number, "…"), chars_max);
         self.chars_left -= chars_max.min(words.chars().count());
         let number = &self.number;
         self.texts.push(format!("[{head}, {number}:]\n{words}\n[end of {number}]"));
     }
 
     /// The same outcome with the remarks at its end.
-    pub(crate) fn added_to(
+    pub(crate) fn append_to(
         self,
         mut outcome: Result<ToolResult, ToolError>,
     ) -> Result<ToolResult, ToolError> {
@@ -223,7 +223,7 @@ mod tests {
     fn hooks_only_make_a_decision_stricter() {
         #[track_caller]
         fn check(say: &HookVerdict, verdict: Verdict, expected: (Verdict, &str, &str)) {
-            let PolicyDecision { verdict, reason, rule, .. } = say.raise(decision(verdict));
+            let PolicyDecision { verdict, reason, rule, .. } = say.apply_to(decision(verdict));
             assert_eq!(
                 (verdict, reason.as_str(), rule.as_deref()),
                 (expected.0, expected.1, Some(expected.2))
@@ -231,12 +231,12 @@ mod tests {
         }
         let nothing = HookVerdict::default();
         let mut asks = HookVerdict::default();
-        asks.ask(&hook("./a"), "is it\nright?");
+        asks.record_ask(&hook("./a"), "is it\nright?");
         let mut both = HookVerdict::default();
-        both.ask(&hook("./a"), "sure?");
-        both.rewritten(&hook("./b"), json!({}));
+        both.record_ask(&hook("./a"), "sure?");
+        both.record_rewrite(&hook("./b"), json!({}));
         let mut rewrites = HookVerdict::default();
-        rewrites.rewritten(&hook("./b"), json!({}));
+        rewrites.record_rewrite(&hook("./b"), json!({}));
         for verdict in Verdict::ALL {
             check(&nothing, verdict, (verdict, "by rule", "Bash"));
         }
@@ -264,17 +264,17 @@ mod tests {
     #[test]
     fn a_remark_is_marked_bounded_and_harmless() {
         let call = CallId::new("c1").unwrap();
-        let mut remarks = HookRemarks::of(&call);
-        remarks.said(&hook("./fmt\u{1b}`"), "\u{1b}[2Jfine\u{202e}\r\nyes\n");
-        let result = remarks.added_to(outcome()).unwrap();
+        let mut remarks = HookRemarks::new(&call);
+        remarks.add_hook_remark(&hook("./fmt\u{1b}`"), "\u{1b}[2Jfine\u{202e}\r\nyes\n");
+        let result = remarks.append_to(outcome()).unwrap();
         let [ToolResultPart::Text(done), ToolResultPart::Text(text)] = &result.content[..] else {
             panic!("{result:?}")
         };
         assert_eq!(done, "done");
         assert_eq!(text, "[hook `./fmt '` (s:1) says, c1:]\nfine\u{fffd}\nyes\n[end of c1]");
-        let mut remarks = HookRemarks::of(&call);
+        let mut remarks = HookRemarks::new(&call);
         for _ in 0..20 {
-            remarks.said(&hook("./flood"), &"x".repeat(1_000_000));
+            remarks.add_hook_remark(&hook("./flood"), &"x".repeat(1_000_000));
         }
         let bytes: usize = remarks.texts.iter().map(String::len).sum();
         assert!(bytes < REMARKS_CHARS_MAX + 1_000, "{bytes}");
@@ -284,15 +284,20 @@ mod tests {
     #[test]
     fn an_error_keeps_its_first_line_and_its_kind() {
         let mut say = HookVerdict::default();
-        say.rewritten(&hook("./b"), json!({"a": 1}));
-        let error =
-            say.told(Err(ToolError::failed(ErrorReason::Io, "no")), &CallId::new("c1").unwrap());
+        say.record_rewrite(&hook("./b"), json!({"a": 1}));
+        let error = say.annotate_outcome(
+            Err(ToolError::failed(ErrorReason::Io, "no")),
+            &CallId::new("c1").unwrap(),
+        );
         let error = error.unwrap_err();
         assert_eq!(error.reason(), Some(ErrorReason::Io));
         assert_eq!(
             error.message,
             "no\n\n[hook `./b` (s:1) rewrote the input of this call to, c1:]\n{\"a\":1}\n[end of c1]"
         );
-        assert_eq!(HookVerdict::default().told(outcome(), &CallId::new("c1").unwrap()), outcome());
+        assert_eq!(
+            HookVerdict::default().annotate_outcome(outcome(), &CallId::new("c1").unwrap()),
+            outcome()
+        );
     }
 }

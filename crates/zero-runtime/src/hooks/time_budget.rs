@@ -21,27 +21,27 @@ impl Default for HookTimeBudget {
 
 impl HookTimeBudget {
     /// What is left.
-    pub(super) fn left(self) -> Duration {
+    pub(super) fn remaining(self) -> Duration {
         self.left
     }
 
     /// How long the next hook may take; the error says why it may not run.
-    pub(super) fn of(self, hook: &Hook) -> Result<Duration, String> {
+    pub(super) fn time_for(self, hook: &Hook) -> Result<Duration, String> {
         match self.left.is_zero() {
-            true => Err(Self::never_ran()),
+            true => Err(Self::not_run_reason()),
             false => Ok(hook.timeout.min(self.left)),
         }
     }
 
     /// Why a hook did not run whose turn did not come in time.
-    pub(super) fn never_ran() -> String {
-        format!("it did not run: {}", spent())
+    pub(super) fn not_run_reason() -> String {
+        format!("it did not run: {}", budget_spent_reason())
     }
 
     /// Why a hook was stopped that took so long.
-    pub(super) fn too_late(self, hook: &Hook) -> String {
+    pub(super) fn timeout_reason(self, hook: &Hook) -> String {
         match self.left < hook.timeout {
-            true => format!("it was stopped: {}", spent()),
+            true => format!("it was stopped: {}", budget_spent_reason()),
             false => format!(
                 "it took longer than {} s and was stopped; make it quicker, or raise its `timeoutMs`",
                 hook.timeout.as_secs_f32()
@@ -55,7 +55,7 @@ impl HookTimeBudget {
     }
 }
 
-fn spent() -> String {
+fn budget_spent_reason() -> String {
     format!(
         "the hooks of a call have {} s together, which were up; make them quicker, or fewer",
         CALL_TIME_MAX.as_secs()
@@ -81,11 +81,11 @@ mod tests {
         };
         let mut time = HookTimeBudget::default();
         for expected in [50, 50, 20] {
-            assert_eq!(time.of(&hook), Ok(Duration::from_secs(expected)));
-            let is_own = time.too_late(&hook).contains("`timeoutMs`");
+            assert_eq!(time.time_for(&hook), Ok(Duration::from_secs(expected)));
+            let is_own = time.timeout_reason(&hook).contains("`timeoutMs`");
             assert_eq!(is_own, expected == 50, "{expected}");
             time.spend(Duration::from_secs(50));
         }
-        assert!(time.of(&hook).unwrap_err().contains("120 s together"));
+        assert!(time.time_for(&hook).unwrap_err().contains("120 s together"));
     }
 }

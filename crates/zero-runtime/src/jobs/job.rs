@@ -45,7 +45,7 @@ pub(crate) struct JobCandidate {
 impl Job {
     pub(super) fn new(id: String, candidate: JobCandidate) -> Self {
         let JobCandidate { command, spill_file, allowed, missing, watched } = candidate;
-        watched.leave_queue();
+        watched.release_permit();
         Self { id, command, since: Instant::now(), spill_file, allowed, missing, watched }
     }
 
@@ -71,27 +71,27 @@ impl Job {
 
     /// Whether it runs.
     pub fn status(&self) -> JobStatus {
-        self.watched.end().map_or(JobStatus::Running, JobStatus::Ended)
+        self.watched.end_status().map_or(JobStatus::Running, JobStatus::Ended)
     }
 
     /// Why it did not come to its end by itself: a limit or its time. Nothing when it did, when it
     /// runs, or when somebody ended it.
-    pub fn stopped(&self) -> Option<ToolError> {
-        let ended = self.watched.end()??;
+    pub fn stop_error(&self) -> Option<ToolError> {
+        let ended = self.watched.end_status()??;
         match ended.why {
             ExitCause::Killed => None,
-            _ => self.allowed.error_of(&ended),
+            _ => self.allowed.job_error(&ended),
         }
     }
 
     /// What does not hold of its confinement, by leave of the settings.
-    pub fn missing(&self) -> &[ConfinementGap] {
+    pub fn sandbox_gaps(&self) -> &[ConfinementGap] {
         &self.missing
     }
 
     /// What it made that it may not make; known once it has ended.
-    pub fn settled(&self) -> WatchReport {
-        self.watched.settled()
+    pub fn watch_report(&self) -> WatchReport {
+        self.watched.watch_report()
     }
 
     /// What is to be known of the network since it began, such as connections that were refused.

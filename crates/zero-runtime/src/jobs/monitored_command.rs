@@ -112,16 +112,16 @@ impl MonitoredCommand {
         let MonitorOptions { collector, unread, input, mut news, permit, watch, network } =
             watching;
         let input = match input {
-            CommandInput::Texts => Some(send_texts(&mut running)?),
+            CommandInput::Texts => Some(start_input_thread(&mut running)?),
             CommandInput::Bytes(bytes) => {
                 // There is room for one, and its input ends when nobody can send any more.
-                let _ = send_texts(&mut running)?.try_send(bytes);
+                let _ = start_input_thread(&mut running)?.try_send(bytes);
                 None
             }
             CommandInput::Nothing => None,
         };
         let watched = Arc::new(Self {
-            killer: running.killer(),
+            killer: running.kill_handle(),
             input,
             state: Mutex::new(MonitorState { permit, network, ..MonitorState::default() }),
             ended: Condvar::new(),
@@ -139,10 +139,10 @@ impl MonitoredCommand {
                     ControlFlow::Continue(())
                 })
             });
-            let collected = catch_unwind(collect).unwrap_or_else(|_| Err(broken()));
+            let collected = catch_unwind(collect).unwrap_or_else(|_| Err(read_error()));
             // Whatever happened, nothing of it is left when it counts as ended.
             drop(running);
-            let settled = catch_unwind(AssertUnwindSafe(|| watch.settle())).unwrap_or_default();
+            let settled = catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
             watcher.finish(collected, settled);
         })?;
         Ok(watched)
@@ -165,12 +165,12 @@ impl MonitoredCommand {
     }
 
     /// How it ended, if it did; the inner one is `None` when nobody knows.
-    pub(crate) fn end(&self) -> Option<Option<CommandExit>> {
+    pub(crate) fn end_status(&self) -> Option<Option<CommandExit>> {
         self.lock().finish.as_ref().map(|finish| finish.ended.clone())
     }
 
     /// What it made that it may not make; known once it has ended.
-    pub(crate) fn settled(&self) -> WatchReport {
+    pub(crate) fn watch_report(&self) -> WatchReport {
         self.lock().finish.as_ref().map(|finish| finish.settled.clone()).unwrap_or_default()
     }
 
@@ -191,7 +191,7 @@ impl MonitoredCommand {
     }
 
     /// Completes when it has ended. For one to wait.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn wait_ended(&self) {
         while self.lock().finish.is_none() {
             self.ended_later.notified().await;
         }
@@ -203,7 +203,7 @@ impl MonitoredCommand {
     }
 
     /// Lets it go on without a place in the queue.
-    pub(crate) fn leave_queue(&self) {
+    pub(crate) fn release_permit(&self) {
         self.lock().permit = None;
     }
 
@@ -235,7 +235,7 @@ impl MonitoredCommand {
     }
 }
 
-fn broken() -> io::Error {
+fn read_error() -> io::Error {
     io::Error::other("reading its output broke off")
 }
 
@@ -246,7 +246,7 @@ impl fmt::Debug for MonitoredCommand {
 }
 
 /// Where texts for a command go.
-fn send_texts(running: &mut RunningCommand) -> io::Result<SyncSender<Vec<u8>>> {
+fn start_input_thread(running: &mut RunningCommand) -> io::Result<SyncSender<Vec<u8>>> {
     // With a terminal, input goes to where output comes from.
     let stdin = match (running.stdin.take(), &running.stdout) {
         (Some(stdin), _) => Some(stdin),

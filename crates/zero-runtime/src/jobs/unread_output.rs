@@ -57,7 +57,7 @@ impl UnreadOutput {
         if rest == UnreadRemainder::MayCome
             && let Some(last) = taken.back_mut()
         {
-            let begun = last.bytes.split_off(last.bytes.len() - begun_character(&last.bytes));
+            let begun = last.bytes.split_off(last.bytes.len() - incomplete_char_len(&last.bytes));
             self.push(last.stream, &begun);
         }
         (taken.into(), std::mem::take(&mut self.lost))
@@ -86,7 +86,7 @@ impl UnreadOutput {
 }
 
 /// Bytes at the end that begin a character and do not end it.
-pub(crate) fn begun_character(bytes: &[u8]) -> usize {
+pub(crate) fn incomplete_char_len(bytes: &[u8]) -> usize {
     /// Bytes of the longest character.
     const CHARACTER_BYTES_MAX: usize = 4;
     for (back, byte) in bytes.iter().rev().take(CHARACTER_BYTES_MAX - 1).enumerate() {
@@ -110,7 +110,7 @@ mod tests {
     fn a_character_is_not_torn_apart() {
         #[track_caller]
         fn check(bytes: &[u8], held_back: usize) {
-            assert_eq!(begun_character(bytes), held_back, "{bytes:?}");
+            assert_eq!(incomplete_char_len(bytes), held_back, "{bytes:?}");
         }
         check(b"", 0);
         check(b"abc", 0);

@@ -8,7 +8,7 @@ pub(super) struct GitSetting {
 }
 
 /// The settings of a configuration; `None` when it cannot be read to its end.
-pub(super) fn settings(text: &str) -> Option<Vec<GitSetting>> {
+pub(super) fn parse_settings(text: &str) -> Option<Vec<GitSetting>> {
     let mut reader = GitConfigReader { rest: text.strip_prefix('\u{feff}').unwrap_or(text) };
     let mut settings = Vec::new();
     let mut section = String::new();
@@ -17,9 +17,9 @@ pub(super) fn settings(text: &str) -> Option<Vec<GitSetting>> {
         match reader.rest.chars().next() {
             None => return Some(settings),
             Some('#' | ';') => reader.skip_line(),
-            Some('[') => section = reader.section()?,
+            Some('[') => section = reader.read_section()?,
             Some(first) if first.is_ascii_alphabetic() => {
-                let (key, value) = reader.setting()?;
+                let (key, value) = reader.read_setting()?;
                 settings.push(GitSetting { name: format!("{section}.{key}"), value });
             }
             Some(_) => return None,
@@ -37,7 +37,7 @@ impl GitConfigReader<'_> {
     }
 
     /// `[remote "origin"]` → `remote.origin`.
-    fn section(&mut self) -> Option<String> {
+    fn read_section(&mut self) -> Option<String> {
         let inner = self.rest.strip_prefix('[')?;
         let end = inner.find(|char: char| char == ']' || char == '"' || char.is_whitespace())?;
         let mut name = inner[..end].to_ascii_lowercase();
@@ -61,7 +61,7 @@ impl GitConfigReader<'_> {
         Some(name)
     }
 
-    fn setting(&mut self) -> Option<(String, String)> {
+    fn read_setting(&mut self) -> Option<(String, String)> {
         let end = self
             .rest
             .find(|char: char| !char.is_ascii_alphanumeric() && char != '-')
@@ -112,7 +112,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<&[(&str, &str)]>) {
-        let found = settings(text);
+        let found = parse_settings(text);
         let shown: Option<Vec<(&str, &str)>> = found
             .as_ref()
             .map(|found| found.iter().map(|s| (s.name.as_str(), s.value.as_str())).collect());

@@ -21,19 +21,19 @@ const MODULES_DEPTH_MAX: usize = 3;
 const NESTED_DEPTH_MAX: usize = 1;
 
 /// The helpers of the repository that `folder` lies in; empty when there is none.
-pub(super) fn of(folder: &Path) -> Vec<String> {
-    if path_survey::kind(folder).is_none() {
+pub(super) fn find_helpers(folder: &Path) -> Vec<String> {
+    if path_survey::file_type(folder).is_none() {
         // Whatever makes the folder may make a repository of it.
         return vec!["a folder that is not there yet".to_owned()];
     }
     let Some((root, git)) =
-        folder.ancestors().find_map(|folder| Some((folder, git_folders(folder)?)))
+        folder.ancestors().find_map(|folder| Some((folder, find_git_folders(folder)?)))
     else {
         return Vec::new();
     };
     let mut helpers = Vec::new();
-    for git in git.iter().cloned().chain(inner_repositories(root, &git)) {
-        helpers_of(&git, &mut helpers);
+    for git in git.iter().cloned().chain(find_inner_repositories(root, &git)) {
+        collect_helpers(&git, &mut helpers);
     }
     helpers.sort();
     helpers.dedup();
@@ -41,30 +41,31 @@ pub(super) fn of(folder: &Path) -> Vec<String> {
 }
 
 /// The helpers of a repository alone, by the folder that git keeps it in.
-pub(super) fn of_git(git: &Path) -> Vec<String> {
+pub(super) fn find_repository_helpers(git: &Path) -> Vec<String> {
     let mut helpers = Vec::new();
-    helpers_of(git, &mut helpers);
+    collect_helpers(git, &mut helpers);
     helpers
 }
 
 /// The last value of a setting, by its full name in lower case.
-pub(super) fn setting(git: &Path, name: &str) -> Option<String> {
-    let content = path_survey::small_file(&git.join("config"), CONFIG_BYTES_MAX)?;
-    let settings = git_config::settings(&String::from_utf8_lossy(&content))?;
+pub(super) fn read_setting(git: &Path, name: &str) -> Option<String> {
+    let content = path_survey::read_small_file(&git.join("config"), CONFIG_BYTES_MAX)?;
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content))?;
     settings.into_iter().rev().find(|setting| setting.name == name).map(|setting| setting.value)
 }
 
 /// The files that a configuration takes in, and those that they take in, whatever the condition.
-pub(super) fn includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+pub(super) fn list_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut open = vec![config.to_owned()];
     while let Some(file) = open.pop() {
-        let Some(content) = path_survey::small_file(&file, CONFIG_BYTES_MAX) else { continue };
-        let settings = git_config::settings(&String::from_utf8_lossy(&content)).unwrap_or_default();
+        let Some(content) = path_survey::read_small_file(&file, CONFIG_BYTES_MAX) else { continue };
+        let settings =
+            git_config::parse_settings(&String::from_utf8_lossy(&content)).unwrap_or_default();
         for setting in settings.into_iter().filter(|setting| is_include(&setting.name)) {
             let in_home = setting.value.strip_prefix("~/").and_then(|rest| Some(home?.join(rest)));
             let beside = || file.parent().map(|folder| folder.join(&setting.value));
-            let path = in_home.or_else(beside).and_then(|path| path_survey::canonical(&path));
+            let path = in_home.or_else(beside).and_then(|path| path_survey::canonicalize(&path));
             if let Some(path) = path.filter(|path| path != config && !found.contains(path)) {
                 if found.len() >= INCLUDES_MAX {
                     return found;
@@ -81,15 +82,15 @@ fn is_include(name: &str) -> bool {
     name == "include.path" || name.starts_with("includeif.") && name.ends_with(".path")
 }
 
-fn helpers_of(git: &Path, helpers: &mut Vec<String>) {
+fn collect_helpers(git: &Path, helpers: &mut Vec<String>) {
     for name in ["config", "config.worktree"] {
         let path = git.join(name);
-        match path_survey::small_file(&path, CONFIG_BYTES_MAX) {
-            Some(content) => match git_config::settings(&String::from_utf8_lossy(&content)) {
+        match path_survey::read_small_file(&path, CONFIG_BYTES_MAX) {
+            Some(content) => match git_config::parse_settings(&String::from_utf8_lossy(&content)) {
                 Some(settings) => helpers.extend(
                     settings
                         .into_iter()
-                        .filter(|setting| runs(&setting.name, &setting.value))
+                        .filter(|setting| is_helper_setting(&setting.name, &setting.value))
                         .map(|setting| setting.name),
                 ),
                 None => helpers.push(name.to_owned()),
@@ -98,7 +99,7 @@ fn helpers_of(git: &Path, helpers: &mut Vec<String>) {
             None => {}
         }
     }
-    for hook in path_survey::names(&git.join("hooks"), HOOKS_MAX).unwrap_or_default() {
+    for hook in path_survey::list_sorted(&git.join("hooks"), HOOKS_MAX).unwrap_or_default() {
         let name = hook.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !name.ends_with(".sample") && path_survey::is_program(&hook.path) {
             helpers.push(format!("hooks/{name}"));
@@ -108,12 +109,12 @@ fn helpers_of(git: &Path, helpers: &mut Vec<String>) {
 
 /// Where a repository keeps its configuration: its own folder, and the common one of a worktree. A
 /// folder with the parts of a repository is one, whatever it is called.
-pub(super) fn git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
+pub(super) fn find_git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
     let git = folder.join(".git");
-    let own = match path_survey::kind(&git) {
+    let own = match path_survey::file_type(&git) {
         Some(zero_sandbox::FileType::Directory) => git,
         Some(zero_sandbox::FileType::File) => {
-            let pointer = path_survey::small_file(&git, 4096)?;
+            let pointer = path_survey::read_small_file(&git, 4096)?;
             let pointer = String::from_utf8_lossy(&pointer).into_owned();
             folder.join(pointer.strip_prefix("gitdir:")?.trim())
         }
@@ -122,21 +123,21 @@ pub(super) fn git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
             (has("HEAD") && has("objects") && has("refs")).then(|| folder.to_owned())?
         }
     };
-    let common = path_survey::small_file(&own.join("commondir"), 4096)
+    let common = path_survey::read_small_file(&own.join("commondir"), 4096)
         .map(|common| own.join(String::from_utf8_lossy(&common).trim()));
     Some(std::iter::once(own).chain(common).collect())
 }
 
 /// Repositories inside this one, which git looks into as well: submodules, and folders that are
 /// repositories themselves, as far down as a bounded look reaches.
-fn inner_repositories(root: &Path, git: &[PathBuf]) -> Vec<PathBuf> {
+fn find_inner_repositories(root: &Path, git: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open: Vec<(PathBuf, usize)> =
         git.iter().map(|git| (git.join("modules"), MODULES_DEPTH_MAX)).collect();
     open.push((root.to_owned(), NESTED_DEPTH_MAX));
     let mut looked = 0usize;
     while let Some((folder, depth)) = open.pop() {
-        for seen in path_survey::names(&folder, INNER_MAX).unwrap_or_default() {
+        for seen in path_survey::list_sorted(&folder, INNER_MAX).unwrap_or_default() {
             looked += 1;
             if looked > INNER_MAX {
                 return found;
@@ -145,7 +146,7 @@ fn inner_repositories(root: &Path, git: &[PathBuf]) -> Vec<PathBuf> {
             if !seen.is_folder || is_git {
                 continue;
             }
-            match git_folders(&seen.path) {
+            match find_git_folders(&seen.path) {
                 Some(inner) => found.extend(inner),
                 None if depth > 0 => open.push((seen.path, depth - 1)),
                 None => {}
@@ -155,7 +156,7 @@ fn inner_repositories(root: &Path, git: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-fn runs(name: &str, value: &str) -> bool {
+fn is_helper_setting(name: &str, value: &str) -> bool {
     let off = matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0" | "");
     let last = name.rsplit('.').next().unwrap_or(name);
     let first = name.split('.').next().unwrap_or(name);
@@ -206,10 +207,10 @@ mod tests {
 
     #[track_caller]
     fn check(config: &str, expected: &[&str]) {
-        let settings = git_config::settings(config).unwrap();
+        let settings = git_config::parse_settings(config).unwrap();
         let found: Vec<String> = settings
             .into_iter()
-            .filter(|setting| runs(&setting.name, &setting.value))
+            .filter(|setting| is_helper_setting(&setting.name, &setting.value))
             .map(|setting| setting.name)
             .collect();
         assert_eq!(found, expected, "{config}");
@@ -236,17 +237,17 @@ mod tests {
         std::fs::create_dir_all(&hooks).unwrap();
         std::fs::create_dir_all(root.join("repo/src")).unwrap();
         std::fs::write(hooks.join("pre-push.sample"), "").unwrap();
-        assert!(of(&root.join("repo/src")).is_empty());
+        assert!(find_helpers(&root.join("repo/src")).is_empty());
         std::fs::write(hooks.join("pre-commit"), "").unwrap();
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(hooks.join("pre-commit"), mode).unwrap();
-        assert_eq!(of(&root.join("repo/src")), ["hooks/pre-commit"]);
+        assert_eq!(find_helpers(&root.join("repo/src")), ["hooks/pre-commit"]);
         let own = root.join("repo/.git/worktrees/w");
         std::fs::create_dir_all(&own).unwrap();
         std::fs::write(own.join("commondir"), "../..\n").unwrap();
         std::fs::create_dir(root.join("tree")).unwrap();
         std::fs::write(root.join("tree/.git"), format!("gitdir: {}\n", own.display())).unwrap();
-        assert_eq!(of(&root.join("tree")), ["hooks/pre-commit"]);
+        assert_eq!(find_helpers(&root.join("tree")), ["hooks/pre-commit"]);
     }
 
     #[test]
@@ -257,7 +258,7 @@ mod tests {
         put("config", "[include]\npath = a\npath = ~/h\n[includeIf \"onbranch:x\"]\npath = c\n");
         put("a", "[include] path = b");
         put("b", "[include] path = config\npath = a");
-        let mut found = includes(&root.join("config"), Some(&root.join("home")));
+        let mut found = list_includes(&root.join("config"), Some(&root.join("home")));
         found.sort();
         assert_eq!(found, ["a", "b", "c", "home/h"].map(|name| root.join(name)));
     }
@@ -272,11 +273,11 @@ mod tests {
         }
         std::fs::write(root.join("bare/HEAD"), "").unwrap();
         std::fs::write(root.join("bare/config"), monitor).unwrap();
-        assert_eq!(of(&root.join("bare")), ["core.fsmonitor"]);
+        assert_eq!(find_helpers(&root.join("bare")), ["core.fsmonitor"]);
         std::fs::write(root.join("outer/inner/.git/config"), monitor).unwrap();
-        assert_eq!(of(&root.join("outer")), ["core.fsmonitor"]);
+        assert_eq!(find_helpers(&root.join("outer")), ["core.fsmonitor"]);
         std::fs::write(root.join("outer/inner/.git/config"), "[core").unwrap();
-        assert_eq!(of(&root.join("outer")), ["config"]);
-        assert_eq!(of(&root.join("none")).len(), 1);
+        assert_eq!(find_helpers(&root.join("outer")), ["config"]);
+        assert_eq!(find_helpers(&root.join("none")).len(), 1);
     }
 }

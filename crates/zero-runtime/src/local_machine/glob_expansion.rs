@@ -19,8 +19,8 @@ pub(super) fn expand(pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
             }
             PatternComponent::Pattern { matcher, hidden } => {
                 for folder in &found {
-                    let Some(names) = path_survey::names(folder, FOLDER_ENTRIES_MAX) else {
-                        match path_survey::kind(folder) {
+                    let Some(names) = path_survey::list_sorted(folder, FOLDER_ENTRIES_MAX) else {
+                        match path_survey::file_type(folder) {
                             Some(zero_sandbox::FileType::Directory) => return None,
                             _ => continue,
                         }

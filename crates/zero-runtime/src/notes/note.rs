@@ -46,7 +46,7 @@ impl NoteName {
     }
 
     /// A name made of the first words of a text.
-    pub fn of_text(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let mut name = String::new();
         let words =
             text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -79,7 +79,7 @@ impl fmt::Display for NoteName {
 pub struct NoteProvenance {
     /// When it was kept; unknown for a file that somebody wrote.
     pub saved: Option<Timestamp>,
-    /// By whom: `agent`, or `person`.
+    /// By whom: `from_agent`, or `from_person`.
     pub by: Option<String>,
     /// In which session.
     pub session: Option<String>,
@@ -91,25 +91,25 @@ pub struct NoteProvenance {
 
 impl NoteProvenance {
     /// An agent, now.
-    pub fn agent(session: Option<String>) -> Self {
-        Self { session, ..Self::now("agent") }
+    pub fn from_agent(session: Option<String>) -> Self {
+        Self { session, ..Self::saved_now("agent") }
     }
 
     /// The person, now.
-    pub fn person() -> Self {
-        Self::now("person")
+    pub fn from_person() -> Self {
+        Self::saved_now("person")
     }
 
-    fn now(by: &str) -> Self {
+    fn saved_now(by: &str) -> Self {
         let (saved, by) = (Some(Timestamp::now()), Some(by.to_owned()));
         Self { saved, by, session: None, edited: None, vouched: true }
     }
 
     /// The same after a person changed the note, now: where it comes from stays, unless nobody knows.
-    pub fn edited_by_person(self) -> Self {
+    pub fn with_person_edit(self) -> Self {
         match self.vouched {
             true => Self { edited: Some(Timestamp::now()), ..self },
-            false => Self::person(),
+            false => Self::from_person(),
         }
     }
 }
@@ -151,33 +151,34 @@ pub struct Note {
 
 impl Note {
     /// Takes a file apart. Without a seal to hold it against, nobody vouches for what it says.
-    pub(super) fn read(
+    pub(super) fn parse(
         scope: NoteScope,
         name: NoteName,
         file: &str,
         seal: Option<&NoteSeal>,
     ) -> Self {
         let file = file.strip_prefix('\u{feff}').unwrap_or(file);
-        let (head, text) = parted(file).unwrap_or((NoteHeader::default(), file));
+        let (head, text) = split_header(file).unwrap_or((NoteHeader::default(), file));
         // Lines may end as another system ends them: it is the same note.
         let text = text.trim().replace("\r\n", "\n");
         let mut note = Self { scope, name, text, provenance: head.provenance };
         note.provenance.vouched = match (seal, head.seal) {
-            (Some(seal), Some(found)) => seal.of(&note.sealed()) == found,
+            (Some(seal), Some(found)) => seal.compute(&note.sealed_parts()) == found,
             _ => false,
         };
         note
     }
 
     /// The file it is written as.
-    pub(super) fn written(&self, seal: &NoteSeal) -> String {
-        let head: String = self.head().map(|(key, value)| format!("{key}: {value}\n")).collect();
-        let (seal, text) = (seal.of(&self.sealed()), self.plain_text());
+    pub(super) fn to_file_text(&self, seal: &NoteSeal) -> String {
+        let head: String =
+            self.header_fields().map(|(key, value)| format!("{key}: {value}\n")).collect();
+        let (seal, text) = (seal.compute(&self.sealed_parts()), self.plain_text());
         format!("{FENCE}\n{head}{SEAL}: {seal}\n{FENCE}\n\n{text}\n")
     }
 
     /// The lines at its top.
-    fn head(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn header_fields(&self) -> impl Iterator<Item = (&'static str, String)> {
         let NoteProvenance { saved, by, session, edited, .. } = &self.provenance;
         let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
         let lines = [
@@ -186,14 +187,14 @@ impl Note {
             ("session", session.clone()),
             ("edited", time(edited)),
         ];
-        lines.into_iter().filter_map(|(key, value)| Some((key, value_of(&value?))))
+        lines.into_iter().filter_map(|(key, value)| Some((key, clean_value(&value?))))
     }
 
     /// What its seal is about, part by part.
-    fn sealed(&self) -> Vec<String> {
-        let head = self.head().map(|(key, value)| format!("{key}: {value}"));
+    fn sealed_parts(&self) -> Vec<String> {
+        let head = self.header_fields().map(|(key, value)| format!("{key}: {value}"));
         let (name, text) = (self.name.to_string(), self.plain_text());
-        [self.scope.word().to_owned(), name].into_iter().chain(head).chain([text]).collect()
+        [self.scope.as_str().to_owned(), name].into_iter().chain(head).chain([text]).collect()
     }
 
     /// Its text as it stands in its file.
@@ -204,11 +205,11 @@ impl Note {
     /// The beginning of its first line.
     pub fn first_line(&self, chars_max: usize) -> String {
         let line = self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim();
-        zero_core::sanitize::shortened(&zero_core::sanitize::line(line), chars_max)
+        zero_core::sanitize::truncate(&zero_core::sanitize::to_line(line), chars_max)
     }
 
     /// Whether all words are in its name or text, whatever their case.
-    pub fn holds(&self, words: &[String]) -> bool {
+    pub fn contains_words(&self, words: &[String]) -> bool {
         let text = format!("{} {}", self.name, self.text).to_lowercase();
         words.iter().all(|word| text.contains(word.as_str()))
     }
@@ -222,7 +223,7 @@ struct NoteHeader {
 }
 
 /// What is said of a note, and its text.
-fn parted(file: &str) -> Option<(NoteHeader, &str)> {
+fn split_header(file: &str) -> Option<(NoteHeader, &str)> {
     let mut rest = file.strip_prefix(FENCE)?;
     rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?;
     let NoteHeader { mut provenance, mut seal } = NoteHeader::default();
@@ -234,7 +235,7 @@ fn parted(file: &str) -> Option<(NoteHeader, &str)> {
             return Some((NoteHeader { provenance, seal }, rest));
         }
         let Some((key, value)) = line.split_once(':') else { continue };
-        let value = value_of(value);
+        let value = clean_value(value);
         match key.trim() {
             "saved" => provenance.saved = value.parse().ok(),
             "edited" => provenance.edited = value.parse().ok(),
@@ -251,8 +252,8 @@ fn parted(file: &str) -> Option<(NoteHeader, &str)> {
 }
 
 /// A value that stands in one line and does nothing there.
-fn value_of(value: &str) -> String {
+fn clean_value(value: &str) -> String {
     let harmless =
-        value.trim().chars().filter(|c| zero_core::sanitize::is_harmless(*c) && *c != '\n');
+        value.trim().chars().filter(|c| zero_core::sanitize::is_safe_char(*c) && *c != '\n');
     harmless.take(VALUE_CHARS_MAX).collect()
 }

@@ -19,22 +19,22 @@ pub(super) struct NoteSeal {
 
 impl NoteSeal {
     /// For notes in a folder; `None` where none was ever sealed.
-    pub(super) fn known(state: &StateDir, folder: &Path) -> Option<Self> {
-        Some(Self::with(state.known_secret(SECRET).ok()??, folder))
+    pub(super) fn load(state: &StateDir, folder: &Path) -> Option<Self> {
+        Some(Self::from_secret(state.read_secret(SECRET).ok()??, folder))
     }
 
     /// For notes that are to be sealed.
-    pub(super) fn made(state: &StateDir, folder: &Path) -> std::io::Result<Self> {
-        Ok(Self::with(state.secret(SECRET)?, folder))
+    pub(super) fn load_or_create(state: &StateDir, folder: &Path) -> std::io::Result<Self> {
+        Ok(Self::from_secret(state.read_or_create_secret(SECRET)?, folder))
     }
 
-    fn with(secret: [u8; 32], folder: &Path) -> Self {
+    fn from_secret(secret: [u8; 32], folder: &Path) -> Self {
         Self { secret, place: folder.display().to_string() }
     }
 
     /// The seal of a note with these parts. Each is counted, so that none can pass for two; and the
     /// secret goes in twice, so that nobody can add to what was sealed.
-    pub(super) fn of(&self, parts: &[String]) -> String {
+    pub(super) fn compute(&self, parts: &[String]) -> String {
         let mut bytes = self.secret.to_vec();
         for part in [&self.place].into_iter().chain(parts) {
             bytes.extend((part.len() as u64).to_be_bytes());

@@ -24,10 +24,10 @@ impl NotesFixture {
         self.temp.path().canonicalize().unwrap().join(name)
     }
 
-    fn shelf(&self, scope: NoteScope) -> NoteStore {
+    fn open_store(&self, scope: NoteScope) -> NoteStore {
         let state = StateDir::new(self.path("state"));
         let memories = NoteStoreSet::new(Some(self.path("own")), state);
-        memories.made_shelf(scope, &self.workspace).unwrap()
+        memories.open_or_create_store(scope, &self.workspace).unwrap()
     }
 
     fn put(&self, scope: NoteScope, name: &str, text: &str) -> Result<bool, ToolError> {
@@ -35,18 +35,18 @@ impl NotesFixture {
             scope,
             name: NoteName::new(name).unwrap(),
             text: text.to_owned(),
-            provenance: NoteProvenance::agent(Some("s1".to_owned())),
+            provenance: NoteProvenance::from_agent(Some("s1".to_owned())),
         };
-        self.shelf(scope).put(&note, &signed(), || Ok(()))
+        self.open_store(scope).put(&note, &change_note(), || Ok(()))
     }
 
     fn texts(&self, scope: NoteScope) -> Vec<String> {
-        let (notes, _) = self.shelf(scope).notes(&|_| true).unwrap();
+        let (notes, _) = self.open_store(scope).list_notes(&|_| true).unwrap();
         notes.iter().map(|note| format!("{}: {}", note.name, note.text)).collect()
     }
 }
 
-fn signed() -> ChangeOrigin {
+fn change_note() -> ChangeOrigin {
     ChangeOrigin { tool: "Memory".to_owned(), call: "call".to_owned() }
 }
 
@@ -63,12 +63,15 @@ fn notes_are_kept_replaced_and_forgotten_in_both_scopes() {
         let written = std::fs::read_to_string(fixture.path(file)).unwrap();
         assert!(written.contains("\nby: agent\nsession: s1\nseal: "), "{written}");
         let name = NoteName::new("a").unwrap();
-        let (notes, _) = fixture.shelf(scope).notes(&|_| true).unwrap();
+        let (notes, _) = fixture.open_store(scope).list_notes(&|_| true).unwrap();
         assert_eq!(notes[0].provenance.by.as_deref(), Some("agent"), "not what its text says");
-        assert!(fixture.shelf(scope).notes(&|_| false).unwrap().0.is_empty(), "by a rule");
-        let shelf = fixture.shelf(scope);
-        assert!(shelf.forget(&name, &signed(), || Ok(())).unwrap());
-        assert!(!shelf.forget(&name, &signed(), || Ok(())).unwrap());
+        assert!(
+            fixture.open_store(scope).list_notes(&|_| false).unwrap().0.is_empty(),
+            "by a rule"
+        );
+        let shelf = fixture.open_store(scope);
+        assert!(shelf.forget(&name, &change_note(), || Ok(())).unwrap());
+        assert!(!shelf.forget(&name, &change_note(), || Ok(())).unwrap());
         assert_eq!(fixture.texts(scope), Vec::<String>::new());
     }
 }
@@ -86,7 +89,7 @@ fn a_file_that_a_person_wrote_is_a_note() {
         fixture.texts(NoteScope::Project),
         ["mine: # Tabs\nnot spaces", "open: ---\nby: x\nno end"]
     );
-    let (notes, more) = fixture.shelf(NoteScope::Project).notes(&|_| true).unwrap();
+    let (notes, more) = fixture.open_store(NoteScope::Project).list_notes(&|_| true).unwrap();
     assert_eq!((notes[0].first_line(80).as_str(), more), ("Tabs", 0));
     assert_eq!(notes[0].provenance.to_string(), "by a file that somebody wrote");
 }
@@ -98,7 +101,7 @@ fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
     let folder = fixture.path("w/.zero/memory");
     let kept = std::fs::read_to_string(folder.join("a.md")).unwrap();
     let origin = |name: &str| {
-        let (notes, _) = fixture.shelf(NoteScope::Project).notes(&|_| true).unwrap();
+        let (notes, _) = fixture.open_store(NoteScope::Project).list_notes(&|_| true).unwrap();
         let note = notes.into_iter().find(|note| note.name.as_str() == name).unwrap();
         (note.provenance.vouched, note.provenance.to_string())
     };
@@ -127,7 +130,7 @@ fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
     std::fs::write(elsewhere.join("a.md"), &kept).unwrap();
     let memories = NoteStoreSet::new(None, StateDir::new(fixture.path("state")));
     let other = Workspace::open(&[fixture.path("w2")], None).unwrap();
-    let (notes, _) = memories.notes(None, &other, &|_, _| true).unwrap();
+    let (notes, _) = memories.list_notes(None, &other, &|_, _| true).unwrap();
     assert!(!notes[0].provenance.vouched);
     // As it was, it is again, however its lines end.
     fixture.put(NoteScope::Project, "c", "Use tabs.\r\nAlways.").unwrap();
@@ -138,8 +141,8 @@ fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
         std::fs::write(&path, text).unwrap();
         assert!(origin(name).0, "{name} with {endings:?}");
     }
-    let note = NoteProvenance { vouched: false, ..NoteProvenance::agent(None) };
-    assert_eq!(note.edited_by_person().by.as_deref(), Some("person"), "nobody else is vouched for");
+    let note = NoteProvenance { vouched: false, ..NoteProvenance::from_agent(None) };
+    assert_eq!(note.with_person_edit().by.as_deref(), Some("person"), "nobody else is vouched for");
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn no_link_leads_anywhere() {
             std::fs::create_dir_all(fixture.path("secret/memory")).unwrap();
             symlink(fixture.path(target), fixture.path(link)).unwrap();
         }
-        let error = fixture.shelf(NoteScope::Project).notes(&|_| true).unwrap_err();
+        let error = fixture.open_store(NoteScope::Project).list_notes(&|_| true).unwrap_err();
         assert_eq!(error.reason(), Some(ErrorReason::BadPath), "{link}: {error}");
         assert!(fixture.put(NoteScope::Project, "x", "mine").is_err(), "{link}");
     }
@@ -196,7 +199,7 @@ fn names_lead_nowhere_else() {
         ("…", "note"),
         (&*"x".repeat(100), "note"),
     ] {
-        assert_eq!(NoteName::of_text(text).as_str(), name, "{text}");
+        assert_eq!(NoteName::from_text(text).as_str(), name, "{text}");
     }
 }
 
@@ -209,7 +212,7 @@ fn number_and_size_are_bounded() {
         std::fs::write(folder.join(format!("n{at:04}.md")), "x").unwrap();
     }
     std::fs::write(folder.join("n0000.md"), "ü".repeat(TEXT_BYTES_MAX)).unwrap();
-    let (notes, more) = fixture.shelf(NoteScope::Project).notes(&|_| true).unwrap();
+    let (notes, more) = fixture.open_store(NoteScope::Project).list_notes(&|_| true).unwrap();
     assert_eq!((notes.len(), more), (NOTES_MAX, 5));
     assert!(notes[0].text.len() < FILE_BYTES_MAX + 100 && notes[0].text.contains("[cut here"));
     let refused = fixture.put(NoteScope::Project, "another", "x").unwrap_err();
@@ -222,12 +225,12 @@ fn a_look_makes_no_folder() {
     let fixture = NotesFixture::new();
     let state = StateDir::new(fixture.path("state"));
     let memories = NoteStoreSet::new(Some(fixture.path("own")), state.clone());
-    let all = |scope| memories.notes(scope, &fixture.workspace, &|_, _| true).unwrap().0;
+    let all = |scope| memories.list_notes(scope, &fixture.workspace, &|_, _| true).unwrap().0;
     assert!(all(None).is_empty() && all(Some(NoteScope::User)).is_empty());
     assert!(!fixture.path("own").exists() && !fixture.path("w/.zero").exists());
     let nobody = NoteStoreSet::new(None, state);
-    assert!(nobody.shelf(NoteScope::User, &fixture.workspace).unwrap().is_none());
-    assert!(nobody.made_shelf(NoteScope::User, &fixture.workspace).is_err());
+    assert!(nobody.open_store(NoteScope::User, &fixture.workspace).unwrap().is_none());
+    assert!(nobody.open_or_create_store(NoteScope::User, &fixture.workspace).is_err());
     fixture.put(NoteScope::User, "mine", "x").unwrap();
     fixture.put(NoteScope::Project, "mine", "y").unwrap();
     let name = NoteName::new("mine").unwrap();

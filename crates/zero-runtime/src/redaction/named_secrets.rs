@@ -23,14 +23,14 @@ const NO_VALUES: &[&str] = &["expected", "null", "true", "false"];
 const SPACED_CHARS_MIN: usize = 4;
 
 /// The same text without the values of secrets.
-pub(super) fn take_out<'a>(text: &'a str, lower: &str) -> Cow<'a, str> {
-    let Some(names) = NAMES.for_text(lower) else { return Cow::Borrowed(text) };
+pub(super) fn redact_values<'a>(text: &'a str, lower: &str) -> Cow<'a, str> {
+    let Some(names) = NAMES.regex_for(lower) else { return Cow::Borrowed(text) };
     let mut clean = String::new();
     let (mut kept_to, mut at) = (0, 0);
     while let Some(found) = names.captures_at(text, at) {
         let Some(name) = SecretName::new(text, &found) else { break };
         at = name.end;
-        if let Some(value) = name.value() {
+        if let Some(value) = name.value_range() {
             clean.push_str(&text[kept_to..value.start]);
             clean.push_str(REDACTED);
             (kept_to, at) = (value.end, value.end);
@@ -67,29 +67,29 @@ impl<'a> SecretName<'a> {
     }
 
     /// Where its value stands.
-    fn value(&self) -> Option<Range<usize>> {
+    fn value_range(&self) -> Option<Range<usize>> {
         let rest = &self.text[self.end..];
         let sign = self.separator.trim();
         let first_line = rest.lines().next().unwrap_or_default().trim_end();
         // `Token::Comma` is a path.
-        if sign == ":" && rest.starts_with(':') || is_no_value(word(rest)) {
+        if sign == ":" && rest.starts_with(':') || is_no_value(leading_word(rest)) {
             return None;
         }
-        let value = match quoted(rest) {
+        let value = match quoted_range(rest) {
             Some(value) => value,
-            None if sign.is_empty() => 0..self.spaced(rest)?,
-            None if is_block_mark(first_line) => return self.block(),
-            None if rest.starts_with(['[', '{']) => 0..bracketed(rest),
-            None if self.owns_its_line() => 0..without_closers(first_line).len(),
-            None => 0..word(rest).len(),
+            None if sign.is_empty() => 0..self.spaced_value_len(rest)?,
+            None if is_block_mark(first_line) => return self.block_range(),
+            None if rest.starts_with(['[', '{']) => 0..bracketed_len(rest),
+            None if self.has_own_line() => 0..trim_closers(first_line).len(),
+            None => 0..leading_word(rest).len(),
         };
         (!value.is_empty()).then(|| self.end + value.start..self.end + value.end)
     }
 
     /// Length of a value behind nothing but a space. In prose that is a word like any other,
     /// except behind a flag or a password.
-    fn spaced(&self, rest: &str) -> Option<usize> {
-        let value = word(rest);
+    fn spaced_value_len(&self, rest: &str) -> Option<usize> {
+        let value = leading_word(rest);
         let bare = value.trim_matches(|c: char| !c.is_alphanumeric());
         let is_password = self.word.to_ascii_lowercase().contains("passw");
         let is_prose = bare.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -98,22 +98,22 @@ impl<'a> SecretName<'a> {
     }
 
     /// What stands before it on its line.
-    fn before(&self) -> &'a str {
+    fn line_prefix(&self) -> &'a str {
         let line = self.text[..self.start].rfind('\n').map_or(0, |at| at + 1);
         &self.text[line..self.start]
     }
 
-    /// True for `name: value` and `name = value` on a line of their own, as in YAML, TOML and INI:
+    /// True for `name: value_range` and `name = value_range` on a line of their own, as in YAML, TOML and INI:
     /// there a value may hold spaces.
-    fn owns_its_line(&self) -> bool {
-        let is_first = self.before().chars().all(|c| c.is_whitespace() || "-\"'".contains(c));
+    fn has_own_line(&self) -> bool {
+        let is_first = self.line_prefix().chars().all(|c| c.is_whitespace() || "-\"'".contains(c));
         let is_spaced = self.text[..self.end].ends_with([' ', '\t']);
         is_first && is_spaced && (self.separator == ":" || self.separator.trim() != self.separator)
     }
 
     /// The lines below it that are indented deeper, or are items of its list.
-    fn block(&self) -> Option<Range<usize>> {
-        let indent = indent(self.before());
+    fn block_range(&self) -> Option<Range<usize>> {
+        let indent = indent(self.line_prefix());
         let from = self.end + self.text[self.end..].find('\n')? + 1;
         let mut end = from;
         let mut at = from;
@@ -151,29 +151,29 @@ fn is_no_value(word: &str) -> bool {
 }
 
 /// Everything up to a space, without what closes a sentence or a bracket around it.
-fn word(rest: &str) -> &str {
+fn leading_word(rest: &str) -> &str {
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
     match word.find("()") {
         Some(call) if word[call..].bytes().all(|byte| b"();,?".contains(&byte)) => {
             &word[..call + 2]
         }
-        _ => without_closers(word),
+        _ => trim_closers(word),
     }
 }
 
-fn without_closers(text: &str) -> &str {
+fn trim_closers(text: &str) -> &str {
     text.trim_end_matches(['"', '\'', '`', ')', ']', '}', ',', ';', '\\'])
 }
 
 /// A value within quotes, which may themselves be escaped: up to the same quote, and to the end
 /// where it is missing.
-fn quoted(rest: &str) -> Option<Range<usize>> {
+fn quoted_range(rest: &str) -> Option<Range<usize>> {
     let depth = rest.bytes().take_while(|byte| *byte == b'\\').count();
     let quote = rest[depth..].chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
     let mut escapes = 0;
     for (at, c) in rest.char_indices().skip(depth + 1) {
         if c == quote && escapes <= depth {
-            let end = match joined(&rest[at + 1..]) {
+            let end = match joined_len(&rest[at + 1..]) {
                 0 => at - escapes,
                 more => at + 1 + more,
             };
@@ -185,12 +185,12 @@ fn quoted(rest: &str) -> Option<Range<usize>> {
 }
 
 /// Length of what a shell would join to a quoted value.
-fn joined(rest: &str) -> usize {
-    if rest.starts_with(char::is_alphanumeric) { word(rest).len() } else { 0 }
+fn joined_len(rest: &str) -> usize {
+    if rest.starts_with(char::is_alphanumeric) { leading_word(rest).len() } else { 0 }
 }
 
 /// Length of a list or object, up to its last bracket.
-fn bracketed(rest: &str) -> usize {
+fn bracketed_len(rest: &str) -> usize {
     let mut depth = 0_usize;
     for (at, c) in rest.char_indices() {
         match c {

@@ -19,7 +19,7 @@ impl SecretShape {
     }
 
     /// The pattern, where `lower`, a text in lower case, may have the shape.
-    pub(super) fn for_text(&self, lower: &str) -> Option<&Regex> {
+    pub(super) fn regex_for(&self, lower: &str) -> Option<&Regex> {
         let may_have = self.marks.iter().any(|mark| lower.contains(mark));
         let built = may_have.then(|| self.built.get_or_init(|| Regex::new(self.pattern).ok()));
         built.and_then(Option::as_ref)

@@ -13,7 +13,7 @@ const LOOKED_MAX: usize = 200_000;
 const FOLDER_MAX: usize = 50_000;
 
 /// Folders that are the kernel's: no person keeps files there, and looking comes to no end.
-const KERNELS: &[&str] = &["/proc", "/sys", "/dev"];
+const KERNEL_FOLDERS: &[&str] = &["/proc", "/sys", "/dev"];
 
 /// Whether something may be read, by its path as it is found and by what that denotes.
 pub(super) type ReadPredicate<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
@@ -28,10 +28,10 @@ pub(super) fn find(
     let mut search =
         DeniedFileSearch { found: Vec::new(), open: Vec::new(), looked: 0, most, may_read };
     for start in starts {
-        search.start(start);
+        search.add_start(start);
     }
     while let Some(folder) = search.open.pop() {
-        search.folder(&folder).ok()?;
+        search.search_folder(&folder).ok()?;
     }
     let mut found = search.found;
     found.sort();
@@ -57,23 +57,23 @@ struct SearchFolder {
 struct TooManyFiles;
 
 impl DeniedFileSearch<'_> {
-    fn start(&mut self, path: PathBuf) {
-        let denotes = path_survey::canonical(&path).unwrap_or_else(|| path.clone());
-        match path_survey::way(&path) {
+    fn add_start(&mut self, path: PathBuf) {
+        let denotes = path_survey::canonicalize(&path).unwrap_or_else(|| path.clone());
+        match path_survey::check_reachability(&path) {
             PathReachability::Missing => {}
-            PathReachability::Closed(folder) => self.closed(folder),
+            PathReachability::Closed(folder) => self.add_closed_folder(folder),
             PathReachability::Open if !(self.may_read)(&path, &denotes) => self.found.push(path),
             PathReachability::Open => self.open.push(SearchFolder { path, denotes }),
         }
     }
 
-    fn folder(&mut self, folder: &SearchFolder) -> Result<(), TooManyFiles> {
-        let names = match path_survey::list(&folder.path, FOLDER_MAX) {
+    fn search_folder(&mut self, folder: &SearchFolder) -> Result<(), TooManyFiles> {
+        let names = match path_survey::list_folder(&folder.path, FOLDER_MAX) {
             FolderListing::Names(names) => names,
             FolderListing::TooMany => return Err(TooManyFiles),
             FolderListing::NoFolder => return Ok(()),
             FolderListing::Closed => {
-                self.closed(folder.path.clone());
+                self.add_closed_folder(folder.path.clone());
                 return Ok(());
             }
         };
@@ -87,10 +87,10 @@ impl DeniedFileSearch<'_> {
             path.push(&name.name);
             denotes.push(&name.name);
             if name.is_link {
-                self.link(&path);
+                self.check_link(&path);
             } else if !(self.may_read)(&path, &denotes) {
                 self.found.push(path.clone());
-            } else if name.is_folder && !is_kernels(&path) {
+            } else if name.is_folder && !is_kernel_folder(&path) {
                 self.open.push(SearchFolder { path: path.clone(), denotes: denotes.clone() });
             }
             path.pop();
@@ -103,30 +103,32 @@ impl DeniedFileSearch<'_> {
     }
 
     /// What a link stands for is what has to be hidden.
-    fn link(&mut self, path: &Path) {
-        match path_survey::canonical(path) {
+    fn check_link(&mut self, path: &Path) {
+        match path_survey::canonicalize(path) {
             Some(denotes) if (self.may_read)(path, &denotes) => {}
             Some(denotes) => self.found.push(denotes),
             // It leads round in circles, or through a folder that is closed: what would be entered
             // behind it says which.
             None if (self.may_read)(path, path) => {}
             None => {
-                if let PathReachability::Closed(folder) = path_survey::way(&path.join(".")) {
-                    self.closed(folder);
+                if let PathReachability::Closed(folder) =
+                    path_survey::check_reachability(&path.join("."))
+                {
+                    self.add_closed_folder(folder);
                 }
             }
         }
     }
 
-    fn closed(&mut self, folder: PathBuf) {
-        if path_survey::may_open(&folder) {
+    fn add_closed_folder(&mut self, folder: PathBuf) {
+        if path_survey::can_open(&folder) {
             self.found.push(folder);
         }
     }
 }
 
-fn is_kernels(folder: &Path) -> bool {
-    KERNELS.iter().any(|kernels| folder == Path::new(kernels))
+fn is_kernel_folder(folder: &Path) -> bool {
+    KERNEL_FOLDERS.iter().any(|kernels| folder == Path::new(kernels))
 }
 
 #[cfg(test)]

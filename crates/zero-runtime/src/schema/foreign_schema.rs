@@ -24,15 +24,15 @@ pub fn vet_input(schema: &mut Value) -> Result<(), String> {
         Some(kind) if kind == "object" => {}
         None => drop(fields.insert("type".to_owned(), "object".into())),
         Some(other) => {
-            let other = sanitize::shortened(&other.to_string(), 40);
+            let other = sanitize::truncate(&other.to_string(), 40);
             return Err(format!("is of type {other}, not of an object"));
         }
     }
-    fit(schema)
+    check_usable(schema)
 }
 
 /// Whether a schema can be used; otherwise, why not, as words that follow "the schema".
-pub fn fit(schema: &Value) -> Result<(), String> {
+pub fn check_usable(schema: &Value) -> Result<(), String> {
     if is_deeper_than(schema, DEPTH_MAX) {
         return Err(format!("is nested more than {DEPTH_MAX} levels deep"));
     }
@@ -44,19 +44,19 @@ pub fn fit(schema: &Value) -> Result<(), String> {
     if AcceptedSchemas::lock().texts.contains(&text) {
         return Ok(());
     }
-    if let Some(reference) = remote_reference(schema) {
-        let reference = sanitize::quoted(reference);
+    if let Some(reference) = find_remote_reference(schema) {
+        let reference = sanitize::to_quoted_line(reference);
         return Err(format!("refers to {reference}, and nothing is fetched for a schema"));
     }
     InputSchema::new(schema.clone())
-        .is_sound()
-        .map_err(|fault| format!("is broken: {}", sanitize::line(&fault)))?;
+        .check_schema()
+        .map_err(|fault| format!("is broken: {}", sanitize::to_line(&fault)))?;
     AcceptedSchemas::lock().add(text);
     Ok(())
 }
 
 /// Takes a schema for fit that is zero's own: its tests say so.
-pub fn vouch_for(own: &Value) {
+pub fn mark_accepted(own: &Value) {
     AcceptedSchemas::lock().add(own.to_string());
 }
 
@@ -70,8 +70,8 @@ struct AcceptedSchemas {
 
 impl AcceptedSchemas {
     fn lock() -> MutexGuard<'static, Self> {
-        static KNOWN: LazyLock<Mutex<AcceptedSchemas>> = LazyLock::new(Mutex::default);
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+        static ACCEPTED: LazyLock<Mutex<AcceptedSchemas>> = LazyLock::new(Mutex::default);
+        ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&mut self, text: String) {
@@ -87,14 +87,14 @@ impl AcceptedSchemas {
 
 /// The first reference that leads out of the document. What the document itself names with `$id`
 /// is inside.
-fn remote_reference(schema: &Value) -> Option<&str> {
+fn find_remote_reference(schema: &Value) -> Option<&str> {
     let is_remote = |text: &str| {
         let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         scheme.is_some_and(|scheme| ["http", "https", "file", "ftp"].contains(&scheme.as_str()))
     };
     let mut references = Vec::new();
     let mut ids = Vec::new();
-    collect(schema, &mut references, &mut ids);
+    collect_references(schema, &mut references, &mut ids);
     let is_inside = |reference: &str| {
         let whole = reference.split('#').next().unwrap_or_default();
         whole.starts_with("https://json-schema.org/draft/2020-12/")
@@ -103,18 +103,24 @@ fn remote_reference(schema: &Value) -> Option<&str> {
     references.into_iter().find(|reference| is_remote(reference) && !is_inside(reference))
 }
 
-fn collect<'a>(schema: &'a Value, references: &mut Vec<&'a str>, ids: &mut Vec<&'a str>) {
+fn collect_references<'a>(
+    schema: &'a Value,
+    references: &mut Vec<&'a str>,
+    ids: &mut Vec<&'a str>,
+) {
     match schema {
         Value::Object(fields) => {
             for (key, value) in fields {
                 match (key.as_str(), value) {
                     ("$ref" | "$dynamicRef", Value::String(text)) => references.push(text),
                     ("$id", Value::String(text)) => ids.push(text),
-                    _ => collect(value, references, ids),
+                    _ => collect_references(value, references, ids),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, references, ids)),
+        Value::Array(items) => {
+            items.iter().for_each(|item| collect_references(item, references, ids))
+        }
         _ => {}
     }
 }
@@ -162,7 +168,7 @@ mod tests {
     fn what_is_unfit_stays_so_however_often_it_is_asked() {
         let broken = json!({"type": "object", "properties": {"a": {"type": "strnig"}}});
         for _ in 0..2 {
-            assert!(fit(&broken).is_err());
+            assert!(check_usable(&broken).is_err());
         }
     }
 

@@ -16,9 +16,9 @@ const REPEATED_MAX: u64 = 1_000;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// Refuses a schema whose patterns would take too much. Its depth must be bounded.
-pub(super) fn check(schema: &Value) -> Result<(), String> {
+pub(super) fn check_patterns(schema: &Value) -> Result<(), String> {
     let mut patterns = Vec::new();
-    collect(schema, &mut patterns);
+    collect_patterns(schema, &mut patterns);
     if patterns.len() > PATTERNS_MAX {
         return Err(format!("it has more than {PATTERNS_MAX} patterns"));
     }
@@ -32,7 +32,7 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
 }
 
 /// Whatever may be a pattern, wherever it stands; one too many is enough.
-fn collect<'a>(schema: &'a Value, patterns: &mut Vec<&'a str>) {
+fn collect_patterns<'a>(schema: &'a Value, patterns: &mut Vec<&'a str>) {
     if patterns.len() > PATTERNS_MAX {
         return;
     }
@@ -46,10 +46,10 @@ fn collect<'a>(schema: &'a Value, patterns: &mut Vec<&'a str>) {
                     }
                     _ => {}
                 }
-                collect(value, patterns);
+                collect_patterns(value, patterns);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, patterns)),
+        Value::Array(items) => items.iter().for_each(|item| collect_patterns(item, patterns)),
         _ => {}
     }
 }
@@ -61,12 +61,12 @@ fn is_large(pattern: &str) -> bool {
         Ok(_) => false,
         Err(regex::Error::CompiledTooBig(_)) => true,
         // Look-around and the like, which only the checker understands.
-        Err(_) => repeated(pattern) > REPEATED_MAX,
+        Err(_) => count_repetitions(pattern) > REPEATED_MAX,
     }
 }
 
 /// How often the innermost part may be repeated if all repetitions lie within each other.
-fn repeated(pattern: &str) -> u64 {
+fn count_repetitions(pattern: &str) -> u64 {
     let counts = pattern.split('{').skip(1).filter_map(|rest| {
         let numbers = rest.split('}').next()?.split(',');
         numbers.filter_map(|number| number.trim().parse::<u64>().ok()).max()
@@ -83,9 +83,9 @@ mod tests {
     #[track_caller]
     fn check_one(pattern: &str, is_fine: bool) {
         let schema = json!({"properties": {"a": {"pattern": pattern}}});
-        assert_eq!(check(&schema).is_ok(), is_fine, "{pattern}");
+        assert_eq!(check_patterns(&schema).is_ok(), is_fine, "{pattern}");
         let schema = json!({"anyOf": [{"patternProperties": {pattern: true}}]});
-        assert_eq!(check(&schema).is_ok(), is_fine, "{pattern}");
+        assert_eq!(check_patterns(&schema).is_ok(), is_fine, "{pattern}");
     }
 
     #[test]
@@ -107,8 +107,8 @@ mod tests {
             let field = |at: usize| (format!("p{at}"), json!({"pattern": format!("a{at}")}));
             json!({"properties": (0..count).map(field).collect::<serde_json::Map<_, _>>()})
         };
-        assert_eq!(check(&schema(50)), Ok(()));
-        assert_eq!(check(&schema(51)), Err("it has more than 50 patterns".to_owned()));
-        assert!(check(&schema(100_000)).is_err());
+        assert_eq!(check_patterns(&schema(50)), Ok(()));
+        assert_eq!(check_patterns(&schema(51)), Err("it has more than 50 patterns".to_owned()));
+        assert!(check_patterns(&schema(100_000)).is_err());
     }
 }

@@ -23,26 +23,26 @@ pub(super) struct HiddenFiles {
 impl HiddenFiles {
     /// Of one from which `masked` will be hidden: to be called before it is.
     pub(super) fn new(host: Arc<ServiceHost>, masked: &[PathBuf]) -> Self {
-        let identified = |path: &PathBuf| (path.clone(), path_survey::identity(path));
+        let identified = |path: &PathBuf| (path.clone(), path_survey::read_identity(path));
         Self { host, hidden: masked.iter().map(identified).collect() }
     }
 
     /// Whether it can see something that must be hidden from what starts now, or nobody can say.
     pub(super) fn is_outdated(&self) -> bool {
-        match self.host.hidden() {
-            Ok(now) => now.iter().any(|path| self.sees(path)),
+        match self.host.list_hidden_paths() {
+            Ok(now) => now.iter().any(|path| self.is_exposed(path)),
             Err(_) => true,
         }
     }
 
-    fn sees(&self, path: &Path) -> bool {
-        let is_there = path_survey::identity(path);
+    fn is_exposed(&self, path: &Path) -> bool {
+        let is_there = path_survey::read_identity(path);
         is_there.is_some() && self.hidden.get(path) != Some(&is_there)
     }
 }
 
 impl ServiceHost {
-    pub(super) fn hidden(&self) -> Result<Vec<PathBuf>, ToolError> {
-        commands::hidden(&self.commands, &*self.policy, &self.workspace)
+    pub(super) fn list_hidden_paths(&self) -> Result<Vec<PathBuf>, ToolError> {
+        commands::list_hidden_paths(&self.commands, &*self.policy, &self.workspace)
     }
 }

@@ -7,7 +7,7 @@ use zero_core::{
     ErrorReason, ErrorType, RiskLevel, TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
     ToolName, ToolSpec,
 };
-use zero_policy::protected_paths::{ProtectedPaths, protected, sensitive};
+use zero_policy::protected_paths::{ProtectedPaths, protected_reason, sensitive_reason};
 use zero_sandbox::{FileType, FinalLinkMode, StateDir, Workspace, path_survey};
 
 use super::ServiceRequest;
@@ -16,23 +16,23 @@ use crate::commands::CommandSettings;
 /// Characters of a name.
 const NAME_LEN_MAX: usize = 64;
 /// The tool whose rules are about commands.
-const COMMANDS: &str = "Bash";
+const COMMAND_TOOL: &str = "Bash";
 
 /// Refuses what no program can be given.
-pub(super) fn check(request: &ServiceRequest) -> Result<(), ToolError> {
+pub(super) fn check_request(request: &ServiceRequest) -> Result<(), ToolError> {
     let ServiceRequest { name, words, variables, .. } = request;
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_fine) {
         let message = format!(
             "`{name}` cannot be the name of a service: take 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`"
         );
-        return Err(invalid(message));
+        return Err(invalid_request_error(message));
     }
     if words.first().is_none_or(|program| program.is_empty()) {
-        return Err(invalid(format!("`{name}` names no program to run; say which")));
+        return Err(invalid_request_error(format!("`{name}` names no program to run; say which")));
     }
     if words.iter().any(|word| word.contains('\0')) {
-        return Err(invalid(format!(
+        return Err(invalid_request_error(format!(
             "an argument of `{name}` holds a NUL character; leave it out"
         )));
     }
@@ -40,7 +40,7 @@ pub(super) fn check(request: &ServiceRequest) -> Result<(), ToolError> {
         name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
     };
     match variables.iter().find(is_bad) {
-        Some((variable, _)) => Err(invalid(format!(
+        Some((variable, _)) => Err(invalid_request_error(format!(
             "variable `{variable}` of `{name}` cannot be set: its name is empty or holds `=`, or it holds a NUL character"
         ))),
         None => Ok(()),
@@ -48,14 +48,14 @@ pub(super) fn check(request: &ServiceRequest) -> Result<(), ToolError> {
 }
 
 /// Where it starts.
-pub(super) fn folder(
+pub(super) fn resolve_folder(
     request: &ServiceRequest,
     workspace: &Workspace,
 ) -> Result<Option<TargetPath>, ToolError> {
     let Some(folder) = &request.folder else { return Ok(None) };
     let path = workspace.cwd().join(folder);
-    let located = workspace.locate_path(&path, FinalLinkMode::Follow)?;
-    if path_survey::kind(located.path()) != Some(FileType::Directory) {
+    let located = workspace.resolve_path(&path, FinalLinkMode::Follow)?;
+    if path_survey::file_type(located.path()) != Some(FileType::Directory) {
         let message =
             format!("`{}` cannot start in `{}`: it is no folder", request.name, path.display());
         return Err(ToolError::not_found(ErrorReason::BadPath, message));
@@ -65,7 +65,7 @@ pub(super) fn folder(
 
 /// The folders it may change beside those of commands, links settled. What no setting opens to
 /// commands is not opened to it either.
-pub(super) fn writable(
+pub(super) fn resolve_writable(
     request: &ServiceRequest,
     workspace: &Workspace,
     settings: &CommandSettings,
@@ -78,11 +78,11 @@ pub(super) fn writable(
         .collect();
     let settle = |folder: &PathBuf| {
         let path = workspace.cwd().join(folder);
-        let real = workspace.locate_path(&path, FinalLinkMode::Follow)?.path().to_owned();
+        let real = workspace.resolve_path(&path, FinalLinkMode::Follow)?.path().to_owned();
         let objection = |path: &PathBuf| {
-            places
-                .iter()
-                .find_map(|places| protected(path, places).or_else(|| sensitive(path, places)))
+            places.iter().find_map(|places| {
+                protected_reason(path, places).or_else(|| sensitive_reason(path, places))
+            })
         };
         if let Some(why) = [&path, &real].into_iter().find_map(objection) {
             let message = format!(
@@ -96,7 +96,7 @@ pub(super) fn writable(
                 message,
             ));
         }
-        if path_survey::kind(&real) != Some(FileType::Directory) {
+        if path_survey::file_type(&real) != Some(FileType::Directory) {
             let message = format!(
                 "`{}`, which `{}` may change, is no folder; make it first",
                 folder.display(),
@@ -110,12 +110,12 @@ pub(super) fn writable(
 }
 
 /// What rules for commands are looked up by.
-pub(super) fn spec() -> Result<ToolSpec, ToolError> {
-    let name = ToolName::new(COMMANDS)
+pub(super) fn command_spec() -> Result<ToolSpec, ToolError> {
+    let name = ToolName::new(COMMAND_TOOL)
         .map_err(|error| ToolError::failed(ErrorReason::Panic, error.to_string()))?;
     Ok(ToolSpec {
         name,
-        display_name: COMMANDS.to_owned(),
+        display_name: COMMAND_TOOL.to_owned(),
         description: String::new(),
         input_schema: Value::Bool(true),
         output_schema: Value::Bool(true),
@@ -128,6 +128,6 @@ pub(super) fn spec() -> Result<ToolSpec, ToolError> {
     })
 }
 
-fn invalid(message: String) -> ToolError {
+fn invalid_request_error(message: String) -> ToolError {
     ToolError::invalid(ErrorReason::SchemaViolation, message)
 }

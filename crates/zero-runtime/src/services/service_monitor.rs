@@ -45,7 +45,7 @@ impl ServiceMonitor {
         let PreparedLaunch { watch, network, .. } = ready;
         let state = ServiceState { network, ended: None, notes: Vec::new() };
         let attended = Arc::new(Self {
-            killer: running.killer(),
+            killer: running.kill_handle(),
             is_asked: AtomicBool::new(false),
             missing: std::mem::take(&mut running.confinement.missing),
             state: Mutex::new(state),
@@ -54,11 +54,11 @@ impl ServiceMonitor {
         });
         let attendant = Arc::clone(&attended);
         std::thread::Builder::new().name("zero-service".to_owned()).spawn(move || {
-            let ended = running.wait(Duration::MAX).unwrap_or_else(CommandExit::lost);
+            let ended = running.wait(Duration::MAX).unwrap_or_else(CommandExit::new_lost);
             // Whatever happened, nothing of it is left when it counts as ended.
             drop(running);
             // Whoever waits must hear of the end, also when this is what breaks.
-            let settled = catch_unwind(AssertUnwindSafe(|| watch.settle())).unwrap_or_default();
+            let settled = catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
             let is_asked = attendant.is_asked.load(Ordering::Relaxed);
             let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_asked)));
             attendant.finish(ended, &settled);
@@ -93,7 +93,7 @@ impl ServiceMonitor {
         self.killer.kill(KillReason::Asked);
     }
 
-    pub(super) async fn ended(&self) -> CommandExit {
+    pub(super) async fn wait_ended(&self) -> CommandExit {
         loop {
             // Before the look, so that nothing is missed after it.
             let news = self.ended_later.notified();

@@ -29,13 +29,13 @@ pub(super) struct ServiceRecord {
 
 impl ServiceRecord {
     /// Begins one. What variables hold is nobody's business, and words are cleaned.
-    pub(super) fn begin(request: &ServiceRequest, workspace: &Workspace) -> Self {
+    pub(super) fn new(request: &ServiceRequest, workspace: &Workspace) -> Self {
         let call = new_call_id();
         let row = AuditRow {
             title: Some(request.name.clone()),
-            input: json!({"command": redaction::short_text(&request.words.join(" "))}),
+            input: json!({"command": redaction::redact_and_shorten(&request.words.join(" "))}),
             service: Some(AuditService::default()),
-            ..AuditRow::begin(Timestamp::now(), &call, workspace, SERVICE)
+            ..AuditRow::new(Timestamp::now(), &call, workspace, SERVICE)
         };
         Self { call, began: Instant::now(), row }
     }
@@ -46,31 +46,31 @@ impl ServiceRecord {
     }
 
     /// Notes how it was judged. What would have to be asked, settings have answered.
-    pub(super) fn judged(&mut self, decision: &PolicyDecision) {
-        let noted = call_record::judged(&mut self.row, decision);
+    pub(super) fn record_decision(&mut self, decision: &PolicyDecision) {
+        let noted = call_record::record_decision(&mut self.row, decision);
         if decision.verdict == Verdict::Ask {
             noted.answered = Some("settings: allow".to_owned());
         }
     }
 
     /// Writes that it did not start.
-    pub(super) fn failed(mut self, audit: &AuditLog, error: &ToolError) {
-        self.row.failed(error);
-        self.write(audit, call_record::status_of(error));
+    pub(super) fn write_failure(mut self, audit: &AuditLog, error: &ToolError) {
+        self.row.record_error(error);
+        self.write(audit, call_record::status_from_error(error));
     }
 
     /// Writes how it ended. One that was asked to end did well, however it took that.
-    pub(super) fn ended(mut self, audit: &AuditLog, ended: &CommandExit, is_asked: bool) {
+    pub(super) fn write_end(mut self, audit: &AuditLog, ended: &CommandExit, is_asked: bool) {
         let CommandExit { exit_code, signal, .. } = *ended;
         self.row.service = Some(AuditService { exit_code, signal });
-        let trouble = if is_asked { None } else { trouble(ended) };
+        let trouble = if is_asked { None } else { describe_failure(ended) };
         let status = if trouble.is_some() { CallStatus::Error } else { CallStatus::Ok };
         self.row.message = trouble;
         self.write(audit, status);
     }
 
     fn write(mut self, audit: &AuditLog, status: CallStatus) {
-        status.word().clone_into(&mut self.row.status);
+        status.as_str().clone_into(&mut self.row.status);
         self.row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Err(error) = audit.write(&self.row) {
             tracing::error!(%error, "an audit row could not be written");
@@ -79,7 +79,7 @@ impl ServiceRecord {
 }
 
 /// What went wrong with one that ended by itself.
-fn trouble(ended: &CommandExit) -> Option<String> {
+fn describe_failure(ended: &CommandExit) -> Option<String> {
     match ended.why {
         ExitCause::Finished => match (ended.exit_code, ended.signal) {
             (Some(0), _) => None,

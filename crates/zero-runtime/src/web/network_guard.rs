@@ -18,7 +18,7 @@ use url::Url;
 use zero_core::ExtraRootCertificates;
 use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, HostName, HostPattern};
 
-use crate::egress::{AddressPinError, LookupError, ResolverConfig, usable_addresses};
+use crate::egress::{AddressPinError, LookupError, ResolverConfig, validate_addresses};
 use crate::policy::Policy;
 
 /// Lookups at a time; more wait.
@@ -28,7 +28,7 @@ const LOOKUP_TIME: Duration = Duration::from_secs(10);
 
 /// Ports at which something else than a web server listens, and might take a request for its own
 /// language. Browsers do not fetch from them either.
-const OTHER_PORTS: &[u16] = &[
+const BLOCKED_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
     102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
     465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990,
@@ -49,38 +49,38 @@ pub struct NetworkGuard {
 impl NetworkGuard {
     /// A guard that refuses what this policy denies.
     pub fn new(policy: Arc<dyn Policy>, internet: ResolverConfig) -> Self {
-        static GUARDS: AtomicU64 = AtomicU64::new(0);
+        static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
         Self {
             policy,
             internet,
             lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
             extra_roots: ExtraRootCertificates::default(),
-            number: GUARDS.fetch_add(1, Ordering::Relaxed),
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
         }
     }
 
     /// The same, where these certificates are trusted besides those of the machine.
     #[must_use]
-    pub fn trusting(self, extra_roots: ExtraRootCertificates) -> Self {
+    pub fn with_extra_roots(self, extra_roots: ExtraRootCertificates) -> Self {
         Self { extra_roots, ..self }
     }
 
     /// The gate for a server that settings place at `endpoint`.
-    pub fn gate(&self, endpoint: &Url) -> Result<ConnectionGate, UnreachableError> {
+    pub fn gate_for_endpoint(&self, endpoint: &Url) -> Result<ConnectionGate, UnreachableError> {
         let (host, port) = host_and_port(endpoint)?;
         let own = is_open_by_name(&host).then_some((host, port));
         let gate = ConnectionGate { guard: self.clone(), purpose: GatePurpose::Server { own } };
-        gate.admit(endpoint)?;
+        gate.check_url(endpoint)?;
         Ok(gate)
     }
 
     /// The gate for a call that was judged on these hosts, and allowed.
-    pub fn gate_for(&self, judged: Arc<[HostName]>) -> ConnectionGate {
+    pub fn gate_for_hosts(&self, judged: Arc<[HostName]>) -> ConnectionGate {
         ConnectionGate { guard: self.clone(), purpose: GatePurpose::Call { judged } }
     }
 
     /// Tells it from others; its clones have the same.
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn policy_number(&self) -> u64 {
         self.number
     }
 }
@@ -158,36 +158,36 @@ impl ConnectionGate {
     }
 
     /// Whether an address may be fetched. For a name, the addresses are judged when they are known.
-    pub fn admit(&self, url: &Url) -> Result<(), UnreachableError> {
+    pub fn check_url(&self, url: &Url) -> Result<(), UnreachableError> {
         let (host, port) = host_and_port(url)?;
         let refused = |refusal| UnreachableError::Refused { host: host.to_string(), port, refusal };
         let is_own = match &self.purpose {
             GatePurpose::Server { own } => {
                 let is_own = own.as_ref().is_some_and(|own| *own == (host.clone(), port));
-                self.admit_server(&host, port, is_own).map_err(refused)?;
+                self.check_server(&host, port, is_own).map_err(refused)?;
                 if url.scheme() == "http" && !is_own && !is_this_machine(&host) {
                     let why = "only `https` is used, except on this machine".to_owned();
-                    return Err(UnreachableError::Address { origin: shown_origin(url), why });
+                    return Err(UnreachableError::Address { origin: format_origin(url), why });
                 }
                 is_own
             }
             GatePurpose::Call { judged } => {
-                if OTHER_PORTS.contains(&port) {
+                if BLOCKED_PORTS.contains(&port) {
                     let why = format!("port {port} is not one of web servers");
-                    return Err(UnreachableError::Address { origin: shown_origin(url), why });
+                    return Err(UnreachableError::Address { origin: format_origin(url), why });
                 }
-                self.admit_call(&host, port, judged).map_err(refused)?;
+                self.check_call(&host, port, judged).map_err(refused)?;
                 false
             }
         };
         match host.ip() {
-            Some(address) => self.judge(&host, vec![address], |_| is_own).map(drop),
+            Some(address) => self.check_addresses(&host, vec![address], |_| is_own).map(drop),
             None => Ok(()),
         }
     }
 
     /// Whether a server that settings name, or one it refers to, may be connected to.
-    fn admit_server(
+    fn check_server(
         &self,
         host: &HostName,
         port: u16,
@@ -196,17 +196,18 @@ impl ConnectionGate {
         let network: Vec<_> = HostPattern::parse(&format!("{host}:{port}")).into_iter().collect();
         let judged = [host.clone()];
         let reach = ConnectRequest { host, port, network: &network, grants: &[], judged: &judged };
-        match self.guard.policy.may_reach(reach) {
-            Err(ConnectDeniedError::Inside { .. }) if is_own => Ok(()),
-            said => {
-                no_objection(said, host.is_private().filter(|_| host.name().is_some() && !is_own))
-            }
+        match self.guard.policy.authorize_host(reach) {
+            Err(ConnectDeniedError::PrivateHost { .. }) if is_own => Ok(()),
+            said => allow_unless_denied(
+                said,
+                host.private_reason().filter(|_| host.name().is_some() && !is_own),
+            ),
         }
     }
 
     /// Whether a host may be connected to for a call. Which port it is, was seen by whoever judged
     /// the call; a rule about a host says nothing of ports.
-    fn admit_call(
+    fn check_call(
         &self,
         host: &HostName,
         port: u16,
@@ -216,16 +217,18 @@ impl ConnectionGate {
             return Err(ConnectDeniedError::NoRule);
         }
         let reach = ConnectRequest { host, port, network: &[], grants: &[], judged };
-        match self.guard.policy.may_reach(reach) {
+        match self.guard.policy.authorize_host(reach) {
             // It has passed everything else.
             Err(ConnectDeniedError::Port { .. }) => Ok(()),
-            said => no_objection(said, host.is_private().filter(|_| host.name().is_some())),
+            said => {
+                allow_unless_denied(said, host.private_reason().filter(|_| host.name().is_some()))
+            }
         }
     }
 
     /// The addresses of an answer, when all of them may be used. `is_opened` says which addresses
     /// inside are open because settings name them.
-    fn judge(
+    fn check_addresses(
         &self,
         host: &HostName,
         answer: Vec<IpAddr>,
@@ -233,16 +236,16 @@ impl ConnectionGate {
     ) -> Result<Vec<IpAddr>, UnreachableError> {
         let may_pin = |address: IpAddr, inside: Option<&'static str>| {
             let inside = inside.filter(|_| !is_opened(address));
-            match (self.guard.policy.may_pin(address, inside), inside) {
+            match (self.guard.policy.authorize_address(address, inside), inside) {
                 // A policy without rules has no objection to the open internet, and opens nothing.
                 (Err(ConnectDeniedError::NoRule), Some(what)) => {
-                    Err(ConnectDeniedError::Inside { what, may_be_named: false })
+                    Err(ConnectDeniedError::PrivateHost { what, may_be_named: false })
                 }
                 (Err(ConnectDeniedError::NoRule), None) => Ok(()),
                 (judged, _) => judged,
             }
         };
-        usable_addresses(&self.guard.internet, answer, may_pin)
+        validate_addresses(&self.guard.internet, answer, may_pin)
             .map_err(|why| UnreachableError::Addresses { host: host.to_string(), why })
     }
 
@@ -254,7 +257,7 @@ impl ConnectionGate {
         let NetworkGuard { internet, lookups, .. } = &self.guard;
         let answer = internet.look_up(lookups, name, LOOKUP_TIME).await.map_err(|why| {
             failed(match why {
-                LookupError::TookTooLong => "it took too long",
+                LookupError::TimedOut => "it took too long",
                 LookupError::Unknown => "nobody knows it",
             })
         })?;
@@ -263,13 +266,13 @@ impl ConnectionGate {
             GatePurpose::Server { own } => own.as_ref().is_some_and(|(own, _)| *own == host),
             GatePurpose::Call { judged } => is_this_machine(&host) && judged.contains(&host),
         };
-        self.judge(&host, answer, |address| opens_this_machine && address.is_loopback())
+        self.check_addresses(&host, answer, |address| opens_this_machine && address.is_loopback())
     }
 }
 
 /// What a policy says, where nothing has to allow the open internet: that no rule names a host is no
 /// objection, but opens nothing inside either.
-fn no_objection(
+fn allow_unless_denied(
     said: Result<ConnectPermission, ConnectDeniedError>,
     inside: Option<&'static str>,
 ) -> Result<(), ConnectDeniedError> {
@@ -278,7 +281,7 @@ fn no_objection(
             Ok(())
         }
         (Err(ConnectDeniedError::NoRule | ConnectDeniedError::Port { .. }), Some(what)) => {
-            Err(ConnectDeniedError::Inside { what, may_be_named: false })
+            Err(ConnectDeniedError::PrivateHost { what, may_be_named: false })
         }
         (Err(refusal), _) => Err(refusal),
     }
@@ -301,7 +304,7 @@ impl Resolve for GateResolver {
 }
 
 /// The scheme, host and port of an address: what may be shown of it.
-pub fn shown_origin(url: &Url) -> String {
+pub fn format_origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
@@ -312,13 +315,13 @@ pub(super) fn is_same_origin(one: &Url, other: &Url) -> bool {
 
 /// Whether an address is one of the open internet, as far as it tells: a server that settings place
 /// inside, by naming it, is the person's own.
-pub fn is_outside(url: &Url) -> bool {
+pub fn is_public_url(url: &Url) -> bool {
     host_and_port(url).is_ok_and(|(host, _)| !is_open_by_name(&host))
 }
 
 fn host_and_port(url: &Url) -> Result<(HostName, u16), UnreachableError> {
     let wrong =
-        |why: &str| UnreachableError::Address { origin: shown_origin(url), why: why.to_owned() };
+        |why: &str| UnreachableError::Address { origin: format_origin(url), why: why.to_owned() };
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("only addresses that begin with `https://` or `http://` are used"));
     }
@@ -336,13 +339,13 @@ fn host_and_port(url: &Url) -> Result<(HostName, u16), UnreachableError> {
 fn is_open_by_name(host: &HostName) -> bool {
     const PRIVATE: [&str; 2] = ["a private network", "a carrier's private network"];
     let is_private = |what: &str| host.ip().is_some() && PRIVATE.contains(&what);
-    is_this_machine(host) || host.is_private().is_some_and(is_private)
+    is_this_machine(host) || host.private_reason().is_some_and(is_private)
 }
 
 fn is_this_machine(host: &HostName) -> bool {
     match host.ip() {
         Some(address) => address.is_loopback(),
-        None => host.is_private() == Some("this machine"),
+        None => host.private_reason() == Some("this machine"),
     }
 }
 
@@ -392,16 +395,16 @@ mod tests {
     }
 
     /// What becomes of a connection to `url` for the server at `endpoint`.
-    async fn said(rules: &[(Verdict, &str)], endpoint: &str, url: &str) -> String {
+    async fn connect_outcome(rules: &[(Verdict, &str)], endpoint: &str, url: &str) -> String {
         let internet =
             ResolverConfig { resolver: Arc::new(FixedResolver), ..ResolverConfig::default() };
         let guard = NetworkGuard::new(policy(rules), internet);
-        let gate = match guard.gate(&Url::parse(endpoint).unwrap()) {
+        let gate = match guard.gate_for_endpoint(&Url::parse(endpoint).unwrap()) {
             Ok(gate) => gate,
             Err(error) => return format!("endpoint: {error}"),
         };
         let url = Url::parse(url).unwrap();
-        if let Err(error) = gate.admit(&url) {
+        if let Err(error) = gate.check_url(&url) {
             return error.to_string();
         }
         match (url.domain(), &url) {
@@ -414,7 +417,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_said(said: &str, row: &str, expected: &str) {
+    fn check_outcome(said: &str, row: &str, expected: &str) {
         assert!(said.contains(expected), "{row}: {said}");
     }
 
@@ -437,7 +440,11 @@ mod tests {
             ("http://0.0.0.0:80/", "", "endpoint: "),
         ] {
             let url = if url.is_empty() { endpoint } else { url };
-            check_said(&said(&[], endpoint, url).await, &format!("{endpoint} {url}"), expected);
+            check_outcome(
+                &connect_outcome(&[], endpoint, url).await,
+                &format!("{endpoint} {url}"),
+                expected,
+            );
         }
     }
 
@@ -459,7 +466,11 @@ mod tests {
             ("https://rebinds.example/mcp", "https://rebinds.example/mcp", "it is this machine"),
             ("http://public.example/mcp", "https://public.example/", "endpoint: "),
         ] {
-            check_said(&said(&[], endpoint, url).await, &format!("{endpoint} {url}"), expected);
+            check_outcome(
+                &connect_outcome(&[], endpoint, url).await,
+                &format!("{endpoint} {url}"),
+                expected,
+            );
         }
     }
 
@@ -467,16 +478,20 @@ mod tests {
     async fn rules_deny_whatever_settings_name_and_open_what_a_person_names() {
         let public = "https://public.example/mcp";
         let deny = &[(Verdict::Deny, "WebFetch(domain:public.example)")];
-        check_said(&said(deny, public, public).await, "deny", "denies it");
+        check_outcome(&connect_outcome(deny, public, public).await, "deny", "denies it");
         let deny_all = &[(Verdict::Deny, "WebFetch(domain:127.0.0.1)")];
         let local = "http://127.0.0.1:8000/mcp";
-        check_said(&said(deny_all, local, local).await, "deny own", "denies it");
+        check_outcome(&connect_outcome(deny_all, local, local).await, "deny own", "denies it");
         let ask = &[(Verdict::Ask, "WebFetch")];
-        check_said(&said(ask, public, public).await, "ask", "fine");
+        check_outcome(&connect_outcome(ask, public, public).await, "ask", "fine");
         let open = &[(Verdict::Allow, "WebFetch(domain:10.0.0.5)")];
         let inside = "https://intranet.example/token";
-        check_said(&said(open, public, inside).await, "opened", "fine");
+        check_outcome(&connect_outcome(open, public, inside).await, "opened", "fine");
         let other = &[(Verdict::Allow, "WebFetch(domain:10.0.0.6)")];
-        check_said(&said(other, public, inside).await, "not opened", "a private network");
+        check_outcome(
+            &connect_outcome(other, public, inside).await,
+            "not opened",
+            "a private network",
+        );
     }
 }

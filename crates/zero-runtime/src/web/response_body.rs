@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use http::header::CONTENT_ENCODING;
 use tokio::time::{Instant, timeout_at};
 
-use super::network_guard::shown_origin;
-use super::web_error::{WebError, of_reqwest, shortened};
+use super::network_guard::format_origin;
+use super::web_error::{WebError, from_reqwest_error, shorten_untrusted};
 
 /// How much of a body is read, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct BodyLimits {
 }
 
 impl BodyLimits {
-    fn too_large(&self) -> WebError {
+    fn too_large_error(&self) -> WebError {
         WebError::TooLarge { what: "the server's answer", bytes_max: self.bytes_max }
     }
 }
@@ -32,7 +32,7 @@ impl BodyLimits {
 pub async fn read(response: reqwest::Response, limits: BodyLimits) -> Result<Vec<u8>, WebError> {
     match read_start(response, limits).await? {
         (body, BodyRemainder::Ended) => Ok(body),
-        (_, BodyRemainder::More) => Err(limits.too_large()),
+        (_, BodyRemainder::More) => Err(limits.too_large_error()),
     }
 }
 
@@ -51,7 +51,7 @@ pub async fn read_start(
     limits: BodyLimits,
 ) -> Result<(Vec<u8>, BodyRemainder), WebError> {
     let mut body = Vec::new();
-    let rest = each_chunk(response, limits, |chunk| {
+    let rest = for_each_chunk(response, limits, |chunk| {
         let room = limits.bytes_max.saturating_sub(body.len());
         body.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
         Ok(if chunk.len() > room { BodyRemainder::More } else { BodyRemainder::Ended })
@@ -62,7 +62,7 @@ pub async fn read_start(
 
 /// Reads a body to its end and unpacks it. The bound is on what is unpacked: a few bytes can be
 /// packed that are more than all memory.
-pub(super) async fn read_unpacked(
+pub(super) async fn read_decoded(
     response: reqwest::Response,
     limits: BodyLimits,
 ) -> Result<Vec<u8>, WebError> {
@@ -70,21 +70,24 @@ pub(super) async fn read_unpacked(
     let packing = packings.next().map(|packing| packing.as_bytes().to_ascii_lowercase());
     match (packing.as_deref().map(<[u8]>::trim_ascii), packings.next()) {
         (None | Some(b"" | b"identity"), None) => read(response, limits).await,
-        (Some(b"gzip" | b"x-gzip"), None) => gunzipped(response, limits).await,
+        (Some(b"gzip" | b"x-gzip"), None) => read_gunzipped(response, limits).await,
         (packing, _) => {
-            let packing = packing.and_then(shortened).unwrap_or_default();
+            let packing = packing.and_then(shorten_untrusted).unwrap_or_default();
             let why = format!("it is packed as `{packing}`, which was not asked for");
             Err(WebError::Unusable { why })
         }
     }
 }
 
-async fn gunzipped(response: reqwest::Response, limits: BodyLimits) -> Result<Vec<u8>, WebError> {
+async fn read_gunzipped(
+    response: reqwest::Response,
+    limits: BodyLimits,
+) -> Result<Vec<u8>, WebError> {
     let broken = || WebError::Unusable { why: "it is no valid gzip".to_owned() };
     let bounded = BoundedBody { body: Vec::new(), bytes_max: limits.bytes_max };
     let mut decoder = MultiGzDecoder::new(bounded);
     let mut packed_bytes = 0_usize;
-    let rest = each_chunk(response, limits, |chunk| {
+    let rest = for_each_chunk(response, limits, |chunk| {
         packed_bytes = packed_bytes.saturating_add(chunk.len());
         match decoder.write_all(chunk) {
             _ if packed_bytes > limits.bytes_max => Ok(BodyRemainder::More),
@@ -95,11 +98,11 @@ async fn gunzipped(response: reqwest::Response, limits: BodyLimits) -> Result<Ve
     })
     .await?;
     if rest == BodyRemainder::More {
-        return Err(limits.too_large());
+        return Err(limits.too_large_error());
     }
     match decoder.finish() {
         Ok(bounded) => Ok(bounded.body),
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => Err(limits.too_large()),
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Err(limits.too_large_error()),
         Err(_) => Err(broken()),
     }
 }
@@ -125,12 +128,12 @@ impl Write for BoundedBody {
 }
 
 /// Hands each piece of a body to `take` as it comes, until `take` leaves the rest or there is none.
-async fn each_chunk(
+async fn for_each_chunk(
     response: reqwest::Response,
     limits: BodyLimits,
     mut take: impl FnMut(&[u8]) -> Result<BodyRemainder, WebError>,
 ) -> Result<BodyRemainder, WebError> {
-    let origin = shown_origin(response.url());
+    let origin = format_origin(response.url());
     let end = Instant::now() + limits.whole;
     let mut stream = response.bytes_stream();
     loop {
@@ -138,7 +141,7 @@ async fn each_chunk(
         let chunk = match timeout_at(patience, stream.next()).await {
             Ok(None) => return Ok(BodyRemainder::Ended),
             Ok(Some(Ok(chunk))) => chunk,
-            Ok(Some(Err(error))) => return Err(of_reqwest(&origin, &error, limits.idle)),
+            Ok(Some(Err(error))) => return Err(from_reqwest_error(&origin, &error, limits.idle)),
             Err(_) if patience == end => {
                 let what = "the whole of the server's answer";
                 return Err(WebError::TimedOut { what, after: limits.whole });

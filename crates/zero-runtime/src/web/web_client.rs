@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::time::timeout;
 use url::Url;
 
-use super::network_guard::{ConnectionGate, GateResolver, is_same_origin, shown_origin};
+use super::network_guard::{ConnectionGate, GateResolver, format_origin, is_same_origin};
 use super::response_body::{self, BodyLimits};
-use super::web_error::{WebError, of_reqwest};
+use super::web_error::{WebError, from_reqwest_error};
 
 /// Lines of a head.
 const HEADERS_MAX: usize = 100;
@@ -56,7 +56,7 @@ pub enum RedirectPolicy {
 
 impl RedirectPolicy {
     /// How many are followed, one after the other.
-    pub fn most(self) -> usize {
+    pub fn max_redirects(self) -> usize {
         match self {
             Self::SameOrigin => 3,
             Self::SameHost => 10,
@@ -109,9 +109,9 @@ impl WebClient {
     /// Sends a request, and waits for the head of the answer.
     pub async fn send(&self, outgoing: OutgoingRequest) -> Result<reqwest::Response, WebError> {
         let mut url = outgoing.url.clone();
-        for _ in 0..=outgoing.redirects.most() {
+        for _ in 0..=outgoing.redirects.max_redirects() {
             let response = self.send_once(&outgoing, url.clone()).await?;
-            let Some(next) = redirect(&response) else { return Ok(response) };
+            let Some(next) = redirect_target(&response) else { return Ok(response) };
             // The others would turn a request into one without its message.
             let keeps_request = matches!(
                 response.status(),
@@ -123,7 +123,7 @@ impl WebClient {
                 RedirectPolicy::SameHost => return Ok(response),
                 RedirectPolicy::SameOrigin if keeps_request && is_same_origin(&url, &next) => next,
                 RedirectPolicy::SameOrigin => {
-                    return Err(WebError::Redirect { to: shown_origin(&next) });
+                    return Err(WebError::Redirect { to: format_origin(&next) });
                 }
             };
         }
@@ -139,8 +139,8 @@ impl WebClient {
         outgoing.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let response = self.send(outgoing).await?;
         let (url, status) = (response.url().clone(), response.status());
-        let (headers, redirect) = (response.headers().clone(), redirect(&response));
-        let body = response_body::read_unpacked(response, limits).await?;
+        let (headers, redirect) = (response.headers().clone(), redirect_target(&response));
+        let body = response_body::read_decoded(response, limits).await?;
         Ok(WebResponse { url, status, headers, body, redirect })
     }
 
@@ -149,8 +149,8 @@ impl WebClient {
         outgoing: &OutgoingRequest,
         url: Url,
     ) -> Result<reqwest::Response, WebError> {
-        self.gate.admit(&url)?;
-        let origin = shown_origin(&url);
+        self.gate.check_url(&url)?;
+        let origin = format_origin(&url);
         let mut request = reqwest::Request::new(outgoing.method.clone(), url);
         *request.headers_mut() = outgoing.headers.clone();
         if !outgoing.body.is_empty() {
@@ -158,14 +158,14 @@ impl WebClient {
         }
         match timeout(outgoing.head_time, self.client.execute(request)).await {
             Err(_) => Err(WebError::TimedOut { what: "an answer", after: outgoing.head_time }),
-            Ok(Err(error)) => Err(of_reqwest(&origin, &error, self.connect_time)),
+            Ok(Err(error)) => Err(from_reqwest_error(&origin, &error, self.connect_time)),
             Ok(Ok(response)) => Ok(response),
         }
     }
 }
 
 /// Where an answer sends instead.
-fn redirect(response: &reqwest::Response) -> Option<Url> {
+fn redirect_target(response: &reqwest::Response) -> Option<Url> {
     if !response.status().is_redirection() {
         return None;
     }

@@ -66,24 +66,24 @@ pub enum WebError {
 }
 
 /// What a stranger says, for an error: one line, no control characters, not long.
-pub fn shortened(text: &[u8]) -> Option<String> {
+pub fn shorten_untrusted(text: &[u8]) -> Option<String> {
     const CHARS_MAX: usize = 200;
     // More than enough to find the characters that are shown.
     let start = text.get(..text.len().min(CHARS_MAX * 8)).unwrap_or_default();
     let text = String::from_utf8_lossy(start);
     let mut words = text
-        .split(|c: char| c.is_whitespace() || !sanitize::is_harmless(c))
+        .split(|c: char| c.is_whitespace() || !sanitize::is_safe_char(c))
         .filter(|word| !word.is_empty());
     let mut shown = words.next()?.to_owned();
     for word in words {
         shown.push(' ');
         shown.push_str(word);
     }
-    Some(sanitize::shortened(&shown, CHARS_MAX))
+    Some(sanitize::truncate(&shown, CHARS_MAX))
 }
 
 /// Why the HTTP client failed. Its own words name the address with its query, and are not used.
-pub fn of_reqwest(origin: &str, error: &reqwest::Error, connect: Duration) -> WebError {
+pub fn from_reqwest_error(origin: &str, error: &reqwest::Error, connect: Duration) -> WebError {
     let mut source = error.source();
     let mut why = None;
     for _ in 0..16 {
@@ -94,7 +94,7 @@ pub fn of_reqwest(origin: &str, error: &reqwest::Error, connect: Duration) -> We
         why = Some(error.to_string());
         source = error.source();
     }
-    let why = why.and_then(|why| shortened(why.as_bytes()));
+    let why = why.and_then(|why| shorten_untrusted(why.as_bytes()));
     let why = why.unwrap_or_else(|| "no reason is known".to_owned());
     let origin = origin.to_owned();
     if error.is_timeout() && error.is_connect() {
@@ -112,7 +112,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &[u8], expected: Option<&str>) {
-        assert_eq!(shortened(text).as_deref(), expected);
+        assert_eq!(shorten_untrusted(text).as_deref(), expected);
     }
 
     #[test]

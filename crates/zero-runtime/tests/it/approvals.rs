@@ -66,20 +66,21 @@ fn grant(rule: &str) -> GrantScope {
 
 fn fixture(policy: ScriptedPolicy, approver: Option<Arc<dyn Approver>>) -> HostFixture {
     let tools = vec![erase(PuppetTool::<'p'>::new())];
-    let fixture = HostFixture::judged_by(Arc::new(policy), HostLimits::default(), approver, tools);
+    let fixture =
+        HostFixture::with_policy(Arc::new(policy), HostLimits::default(), approver, tools);
     let session = fixture.host.open_session(SessionId::new("s1").unwrap()).unwrap();
     HostFixture { session, ..fixture }
 }
 
-fn always(answer: ApprovalAnswer) -> Arc<FixedApprover> {
+fn fixed_approver(answer: ApprovalAnswer) -> Arc<FixedApprover> {
     Arc::new(FixedApprover { answer, questions: Mutex::default() })
 }
 
-async fn work(fixture: &HostFixture) -> Result<(), ToolError> {
+async fn call_puppet(fixture: &HostFixture) -> Result<(), ToolError> {
     fixture.call("Puppet", json!({"act": "work"})).await.outcome.map(drop)
 }
 
-fn asked(approver: &FixedApprover) -> usize {
+fn count_questions(approver: &FixedApprover) -> usize {
     approver.questions.lock().unwrap().len()
 }
 
@@ -95,9 +96,9 @@ async fn a_denial_names_the_rule_where_it_stands_and_what_to_do() {
         risk: RiskLevel::Critical,
         ..ScriptedPolicy::new(Verdict::Deny)
     };
-    let yes = always(ApprovalAnswer::AllowOnce);
+    let yes = fixed_approver(ApprovalAnswer::AllowOnce);
     let fixture = fixture(policy, Some(Arc::clone(&yes) as Arc<dyn Approver>));
-    let error = work(&fixture).await.unwrap_err();
+    let error = call_puppet(&fixture).await.unwrap_err();
     assert_eq!(
         (error.error_type, error.reason()),
         (ErrorType::PermissionDenied, Some(ErrorReason::Denied))
@@ -109,7 +110,7 @@ async fn a_denial_names_the_rule_where_it_stands_and_what_to_do() {
     assert_eq!(error.details["matched_rule"], "Bash(git push:*)");
     assert_eq!(error.details["rule_source"], ".zero/settings.toml:12");
     assert_eq!(error.details["risk"], "critical", "not the low one of the tool");
-    assert_eq!(asked(&yes), 0);
+    assert_eq!(count_questions(&yes), 0);
     let row = &fixture.rows()[0];
     let decision = row.decision.as_ref().unwrap();
     assert_eq!(decision.source.as_deref(), Some(".zero/settings.toml:12"));
@@ -122,13 +123,13 @@ async fn a_denial_names_the_rule_where_it_stands_and_what_to_do() {
 
 #[tokio::test]
 async fn what_is_allowed_for_the_session_is_not_asked_again_until_it_is_revoked() {
-    let yes = always(ApprovalAnswer::AllowSession);
+    let yes = fixed_approver(ApprovalAnswer::AllowSession);
     let fixture =
         fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&yes) as Arc<dyn Approver>));
     for _ in 0..3 {
-        work(&fixture).await.unwrap();
+        call_puppet(&fixture).await.unwrap();
     }
-    assert_eq!(asked(&yes), 1);
+    assert_eq!(count_questions(&yes), 1);
     {
         let questions = yes.questions.lock().unwrap();
         assert_eq!(questions[0].risk, RiskLevel::High, "the risk of the call, not of the tool");
@@ -145,22 +146,22 @@ async fn what_is_allowed_for_the_session_is_not_asked_again_until_it_is_revoked(
 
     assert!(fixture.session.revoke(grants[0].id));
     assert!(fixture.session.grants().is_empty());
-    work(&fixture).await.unwrap();
-    assert_eq!(asked(&yes), 2);
+    call_puppet(&fixture).await.unwrap();
+    assert_eq!(count_questions(&yes), 2);
     assert_eq!(fixture.session.revoke_all(), 1);
 }
 
 #[tokio::test]
 async fn what_is_rejected_for_the_session_is_denied_without_asking() {
-    let no = always(ApprovalAnswer::RejectSession);
+    let no = fixed_approver(ApprovalAnswer::RejectSession);
     let fixture =
         fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&no) as Arc<dyn Approver>));
     for _ in 0..2 {
-        let error = work(&fixture).await.unwrap_err();
+        let error = call_puppet(&fixture).await.unwrap_err();
         assert_eq!(error.reason(), Some(ErrorReason::Rejected));
     }
-    assert_eq!(asked(&no), 1);
-    let error = work(&fixture).await.unwrap_err();
+    assert_eq!(count_questions(&no), 1);
+    let error = call_puppet(&fixture).await.unwrap_err();
     assert!(error.message.contains("asked about `git push:*` again in this session"), "{error}");
     assert_eq!(rules(&fixture.session.rejections()), ["Bash(git push:*)"]);
     let rows = fixture.rows();
@@ -168,8 +169,8 @@ async fn what_is_rejected_for_the_session_is_denied_without_asking() {
     assert_eq!(answered(0), "test: reject in this session");
     assert_eq!(answered(1), "test: reject, earlier in this session");
     fixture.session.revoke_all();
-    work(&fixture).await.unwrap_err();
-    assert_eq!(asked(&no), 2);
+    call_puppet(&fixture).await.unwrap_err();
+    assert_eq!(count_questions(&no), 2);
 }
 
 #[tokio::test]
@@ -178,17 +179,17 @@ async fn a_rejection_holds_for_whatever_has_the_rejected_part_in_it() {
         grants: vec![grant("Bash(git push:*)"), grant("Bash(git tag:*)")],
         ..ScriptedPolicy::new(Verdict::Ask)
     };
-    let no = always(ApprovalAnswer::RejectSession);
+    let no = fixed_approver(ApprovalAnswer::RejectSession);
     let both = fixture(policy, Some(Arc::clone(&no) as Arc<dyn Approver>));
-    work(&both).await.unwrap_err();
+    call_puppet(&both).await.unwrap_err();
     let rejections = both.session.rejections();
     assert!(both.session.revoke(rejections[1].id));
-    let error = work(&both).await.unwrap_err();
-    assert_eq!(asked(&no), 1, "the other one is rejected still");
+    let error = call_puppet(&both).await.unwrap_err();
+    assert_eq!(count_questions(&no), 1, "the other one is rejected still");
     assert!(error.message.contains("asked about `git push:*` again"), "{error}");
     assert!(both.session.revoke(rejections[0].id));
-    work(&both).await.unwrap_err();
-    assert_eq!(asked(&no), 2, "nothing is rejected any more");
+    call_puppet(&both).await.unwrap_err();
+    assert_eq!(count_questions(&no), 2, "nothing is rejected any more");
 }
 
 /// What an answer comes to where it does not stand for the session.
@@ -207,29 +208,30 @@ async fn an_answer_that_was_not_offered_counts_once() {
         || ScriptedPolicy { risk: RiskLevel::Critical, ..ScriptedPolicy::new(Verdict::Ask) };
     let ungrantable = || ScriptedPolicy { grants: vec![], ..ScriptedPolicy::new(Verdict::Ask) };
 
-    let yes = always(ApprovalAnswer::AllowSession);
+    let yes = fixed_approver(ApprovalAnswer::AllowSession);
     let answered = fixture(critical(), Some(Arc::clone(&yes) as Arc<dyn Approver>));
     for row in 0..2 {
-        work(&answered).await.unwrap();
+        call_puppet(&answered).await.unwrap();
         check_once(&answered, row, "test: allow once");
     }
-    assert_eq!(asked(&yes), 2, "what can do the greatest harm is asked every time");
+    assert_eq!(count_questions(&yes), 2, "what can do the greatest harm is asked every time");
 
     let many = (0..17).map(|number| grant(&format!("Bash(a{number})"))).collect();
     let unreadable = ScriptedPolicy { grants: many, ..ScriptedPolicy::new(Verdict::Ask) };
-    let answered = fixture(unreadable, Some(always(ApprovalAnswer::AllowSession)));
-    work(&answered).await.unwrap();
+    let answered = fixture(unreadable, Some(fixed_approver(ApprovalAnswer::AllowSession)));
+    call_puppet(&answered).await.unwrap();
     check_once(&answered, 0, "test: allow once");
 
-    let answered = fixture(ungrantable(), Some(always(ApprovalAnswer::RejectSession)));
-    work(&answered).await.unwrap_err();
+    let answered = fixture(ungrantable(), Some(fixed_approver(ApprovalAnswer::RejectSession)));
+    call_puppet(&answered).await.unwrap_err();
     check_once(&answered, 0, "test: reject");
 
-    let yes = always(ApprovalAnswer::AllowSession);
+    let yes = fixed_approver(ApprovalAnswer::AllowSession);
     let answered =
         fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&yes) as Arc<dyn Approver>));
-    let one_shot = HostFixture { session: answered.host.one_shot().unwrap(), ..answered };
-    work(&one_shot).await.unwrap();
+    let one_shot =
+        HostFixture { session: answered.host.open_one_shot_session().unwrap(), ..answered };
+    call_puppet(&one_shot).await.unwrap();
     check_once(&one_shot, 0, "test: allow once");
     assert!(yes.questions.lock().unwrap()[0].grants.is_empty());
     assert_eq!(yes.questions.lock().unwrap()[0].options().len(), 2);
@@ -237,14 +239,14 @@ async fn an_answer_that_was_not_offered_counts_once() {
 
 #[tokio::test]
 async fn another_session_knows_nothing_of_it() {
-    let yes = always(ApprovalAnswer::AllowSession);
+    let yes = fixed_approver(ApprovalAnswer::AllowSession);
     let first =
         fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&yes) as Arc<dyn Approver>));
-    work(&first).await.unwrap();
+    call_puppet(&first).await.unwrap();
     let session = first.host.open_session(SessionId::new("s2").unwrap()).unwrap();
     let second = HostFixture { session, ..first };
-    work(&second).await.unwrap();
-    assert_eq!(asked(&yes), 2);
+    call_puppet(&second).await.unwrap();
+    assert_eq!(count_questions(&yes), 2);
 }
 
 /// Two clients that answer at once.
@@ -268,7 +270,7 @@ impl Approver for TwoClients {
 #[tokio::test]
 async fn two_answers_leave_one_record() {
     let fixture = fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::new(TwoClients)));
-    work(&fixture).await.unwrap();
+    call_puppet(&fixture).await.unwrap();
     let rows = fixture.rows();
     assert_eq!(rows.len(), 1);
     let answered = rows[0].decision.as_ref().unwrap().answered.as_deref();
@@ -281,7 +283,7 @@ async fn a_judge_that_fails_has_allowed_nothing() {
     let policy = ScriptedPolicy::new(Verdict::Allow);
     policy.panics.store(true, Ordering::Relaxed);
     let fixture = fixture(policy, None);
-    let error = work(&fixture).await.unwrap_err();
+    let error = call_puppet(&fixture).await.unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::Panic));
     assert_eq!(fixture.rows().len(), 1);
 }

@@ -51,17 +51,20 @@ impl LogFixture {
         self.folder.path().join("audit").join(name)
     }
 
-    fn day(&self, day: usize) -> PathBuf {
+    fn day_path(&self, day: usize) -> PathBuf {
         self.path(&format!("{}.jsonl", DAYS[day]))
     }
 
     /// Changes the lines of a day.
-    fn lines(&self, day: usize, change: impl FnOnce(&mut Vec<String>)) {
-        let text = fs::read_to_string(self.day(day)).unwrap();
+    fn edit_lines(&self, day: usize, change: impl FnOnce(&mut Vec<String>)) {
+        let text = fs::read_to_string(self.day_path(day)).unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         change(&mut lines);
-        fs::write(self.day(day), lines.iter().map(|line| format!("{line}\n")).collect::<String>())
-            .unwrap();
+        fs::write(
+            self.day_path(day),
+            lines.iter().map(|line| format!("{line}\n")).collect::<String>(),
+        )
+        .unwrap();
     }
 
     fn verify(&self, check: &VerifyOptions) -> VerificationReport {
@@ -72,11 +75,11 @@ impl LogFixture {
 fn row(folder: &Path, day: &str) -> AuditRow {
     let workspace = Workspace::open(&[folder.to_owned()], None).unwrap();
     let time: Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
-    AuditRow::begin(time, &new_call_id(), &workspace, "Read")
+    AuditRow::new(time, &new_call_id(), &workspace, "Read")
 }
 
 /// What is found, one a line: place, word and rows.
-fn said(verified: &VerificationReport) -> String {
+fn format_findings(verified: &VerificationReport) -> String {
     let line = |line: Option<u64>| line.map_or_else(String::new, |line| format!(":{line}"));
     let rows = |rows: Option<(u64, u64)>| match rows {
         Some((first, last)) if first == last => format!(" {first}"),
@@ -88,8 +91,8 @@ fn said(verified: &VerificationReport) -> String {
         format!(
             "{file}{} {}{}",
             line(finding.line),
-            finding.fault.word(),
-            rows(finding.fault.rows())
+            finding.fault.as_str(),
+            rows(finding.fault.row_range())
         )
     });
     findings.collect::<Vec<_>>().join("; ")
@@ -99,7 +102,7 @@ fn said(verified: &VerificationReport) -> String {
 fn check(tamper: impl FnOnce(&LogFixture), expected: &str) {
     let log = LogFixture::new();
     tamper(&log);
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), expected);
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), expected);
     // What was done is still found when more rows have come.
     log.add(DAYS[2]);
     log.add(DAYS[2]);
@@ -107,15 +110,15 @@ fn check(tamper: impl FnOnce(&LogFixture), expected: &str) {
 }
 
 /// A row with a right hash of its own.
-fn forged(line: &str, seq: u64, prev: &str) -> String {
+fn forge_row(line: &str, seq: u64, prev: &str) -> String {
     let body = line.split(",\"seq\":").next().unwrap().replace("Read", "Forged");
     let body = format!("{body},\"seq\":{seq},\"prev\":\"{prev}\"");
     let hash = zero_sandbox::journal::sha256(body.as_bytes());
     format!("{body},\"hash\":\"{hash}\"}}")
 }
 
-fn link(line: &str) -> ChainLink {
-    ChainLink::of(line.as_bytes()).unwrap()
+fn parse_link(line: &str) -> ChainLink {
+    ChainLink::parse(line.as_bytes()).unwrap()
 }
 
 #[test]
@@ -123,94 +126,102 @@ fn an_untouched_log_is_intact_and_private() {
     let log = LogFixture::new();
     let verified =
         log.verify(&VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() });
-    assert_eq!(said(&verified), "");
+    assert_eq!(format_findings(&verified), "");
     assert_eq!((verified.rows, verified.days, verified.first), (9, 3, Some(1)));
     assert_eq!(verified.head.as_ref().unwrap().seq, 9);
     for name in ["head", "2026-01-01.jsonl"] {
         let mode = fs::metadata(log.path(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
-    assert_eq!(said(&LogFixture::empty().verify(&VerifyOptions::default())), "");
+    assert_eq!(format_findings(&LogFixture::empty().verify(&VerifyOptions::default())), "");
 }
 
 #[test]
 fn every_kind_of_tampering_is_found_where_it_was_done() {
     check(|_| {}, "");
     // Edited.
-    check(|log| log.lines(1, |l| l[1] = l[1].replace("Read", "Reed")), "2026-01-02:2 edited 5");
-    check(|log| log.lines(2, |l| l[2] = l[2].replace("Read", "Reed")), "2026-01-03:3 edited 9");
+    check(
+        |log| log.edit_lines(1, |l| l[1] = l[1].replace("Read", "Reed")),
+        "2026-01-02:2 edited 5",
+    );
+    check(
+        |log| log.edit_lines(2, |l| l[2] = l[2].replace("Read", "Reed")),
+        "2026-01-03:3 edited 9",
+    );
     let flip_hash = |line: &mut String| {
         let at = line.len() - 3;
         let flipped = if line.as_bytes()[at] == b'0' { "1" } else { "0" };
         line.replace_range(at..=at, flipped);
     };
-    check(|log| log.lines(1, |l| flip_hash(&mut l[1])), "2026-01-02:2 edited 5");
+    check(|log| log.edit_lines(1, |l| flip_hash(&mut l[1])), "2026-01-02:2 edited 5");
     // Edited, with the hash made to fit.
     check(
-        |log| log.lines(1, |l| l[1] = forged(&l[1], 5, &link(&l[1]).prev)),
+        |log| log.edit_lines(1, |l| l[1] = forge_row(&l[1], 5, &parse_link(&l[1]).prev)),
         "2026-01-02:3 replaced 6",
     );
     check(
-        |log| log.lines(2, |l| l[2] = forged(&l[2], 9, &link(&l[2]).prev)),
+        |log| log.edit_lines(2, |l| l[2] = forge_row(&l[2], 9, &parse_link(&l[2]).prev)),
         "head head_differs 9",
     );
     // Removed.
-    check(|log| log.lines(1, |l| drop(l.remove(1))), "2026-01-02:2 removed 5");
-    check(|log| log.lines(1, |l| drop(l.drain(..2))), "2026-01-02:1 removed 4-5");
-    check(|log| fs::remove_file(log.day(1)).unwrap(), "2026-01-03:1 removed 4-6");
+    check(|log| log.edit_lines(1, |l| drop(l.remove(1))), "2026-01-02:2 removed 5");
+    check(|log| log.edit_lines(1, |l| drop(l.drain(..2))), "2026-01-02:1 removed 4-5");
+    check(|log| fs::remove_file(log.day_path(1)).unwrap(), "2026-01-03:1 removed 4-6");
     // Moved.
-    check(|log| log.lines(1, |l| l.swap(1, 2)), "2026-01-02:2 moved 6");
-    check(|log| log.lines(2, |l| l.swap(1, 2)), "2026-01-03:2 moved 9");
-    check(|log| log.lines(1, |l| l.rotate_left(1)), "2026-01-02:3 moved 4");
+    check(|log| log.edit_lines(1, |l| l.swap(1, 2)), "2026-01-02:2 moved 6");
+    check(|log| log.edit_lines(2, |l| l.swap(1, 2)), "2026-01-03:2 moved 9");
+    check(|log| log.edit_lines(1, |l| l.rotate_left(1)), "2026-01-02:3 moved 4");
     check(
         |log| {
-            fs::rename(log.day(1), log.path("x")).unwrap();
-            fs::rename(log.day(2), log.day(1)).unwrap();
-            fs::rename(log.path("x"), log.day(2)).unwrap();
+            fs::rename(log.day_path(1), log.path("x")).unwrap();
+            fs::rename(log.day_path(2), log.day_path(1)).unwrap();
+            fs::rename(log.path("x"), log.day_path(2)).unwrap();
         },
         "2026-01-02:1 other_day 7; 2026-01-03:1 other_day 4; 2026-01-03:1 moved 4-6",
     );
     // Renamed.
     let rename = |from: usize, to: &'static str| {
-        move |log: &LogFixture| fs::rename(log.day(from), log.path(to)).unwrap()
+        move |log: &LogFixture| fs::rename(log.day_path(from), log.path(to)).unwrap()
     };
     check(rename(2, "2027-01-01.jsonl"), "2027-01-01:1 other_day 7");
     check(rename(0, "2025-01-01.jsonl"), "2025-01-01:1 other_day 1");
     // Repeated.
-    check(|log| log.lines(1, |l| l.insert(1, l[0].clone())), "2026-01-02:2 repeated 4");
-    check(|log| log.lines(1, |l| l.extend_from_within(..2)), "2026-01-02:4 repeated 4-5");
+    check(|log| log.edit_lines(1, |l| l.insert(1, l[0].clone())), "2026-01-02:2 repeated 4");
+    check(|log| log.edit_lines(1, |l| l.extend_from_within(..2)), "2026-01-02:4 repeated 4-5");
     // Put in.
     check(
-        |log| log.lines(1, |l| l.insert(1, forged(&l[0], 5, &link(&l[0]).pin.hash))),
+        |log| log.edit_lines(1, |l| l.insert(1, forge_row(&l[0], 5, &parse_link(&l[0]).pin.hash))),
         "2026-01-02:2 inserted 5",
     );
     check(
-        |log| log.lines(1, |l| l.insert(2, forged(&l[0], 5, &link(&l[0]).pin.hash))),
+        |log| log.edit_lines(1, |l| l.insert(2, forge_row(&l[0], 5, &parse_link(&l[0]).pin.hash))),
         "2026-01-02:3 inserted 5",
     );
     check(
-        |log| log.lines(1, |l| l.insert(1, forged(&l[0], 999, &link(&l[0]).pin.hash))),
+        |log| {
+            log.edit_lines(1, |l| l.insert(1, forge_row(&l[0], 999, &parse_link(&l[0]).pin.hash)))
+        },
         "2026-01-02:2 inserted 999",
     );
     for line in ["not a row", r#"{"time":"x"}"#, r#"{"time":"x",}"#, r#"{"time":"x"} {"#, "{}"] {
-        check(|log| log.lines(1, |l| l.insert(1, line.to_owned())), "2026-01-02:2 foreign");
+        check(|log| log.edit_lines(1, |l| l.insert(1, line.to_owned())), "2026-01-02:2 foreign");
     }
     let untied = |line: &str| format!("{}}}", line.split(",\"seq\":").next().unwrap());
-    check(|log| log.lines(1, |l| l.insert(1, untied(&l[0]))), "2026-01-02:2 untied");
+    check(|log| log.edit_lines(1, |l| l.insert(1, untied(&l[0]))), "2026-01-02:2 untied");
     // The chain taken off a row: the row is there and its place is empty.
     check(
-        |log| log.lines(1, |l| l[1] = untied(&l[1])),
+        |log| log.edit_lines(1, |l| l[1] = untied(&l[1])),
         "2026-01-02:2 untied; 2026-01-02:3 removed 5",
     );
     // Cut off at the end.
-    check(|log| log.lines(2, |l| l.truncate(1)), "2026-01-03 cut_off 8-9");
-    check(|log| fs::remove_file(log.day(2)).unwrap(), "2026-01-02 cut_off 7-9");
-    check(|log| log.lines(2, |l| l[2].truncate(60)), "2026-01-03 cut_off 9");
+    check(|log| log.edit_lines(2, |l| l.truncate(1)), "2026-01-03 cut_off 8-9");
+    check(|log| fs::remove_file(log.day_path(2)).unwrap(), "2026-01-02 cut_off 7-9");
+    check(|log| log.edit_lines(2, |l| l[2].truncate(60)), "2026-01-03 cut_off 9");
     // Two things at once.
     check(
         |log| {
-            log.lines(0, |l| l[1] = l[1].replace("Read", "Reed"));
-            log.lines(2, |l| drop(l.remove(0)));
+            log.edit_lines(0, |l| l[1] = l[1].replace("Read", "Reed"));
+            log.edit_lines(2, |l| drop(l.remove(0)));
         },
         "2026-01-01:2 edited 2; 2026-01-03:1 removed 7",
     );
@@ -227,7 +238,7 @@ enum Tampering {
     Forge(f64, u64),
 }
 
-fn deed() -> impl Strategy<Value = Tampering> {
+fn any_tampering() -> impl Strategy<Value = Tampering> {
     let share = || 0.0..1.0f64;
     prop_oneof![
         (share(), any::<u8>()).prop_map(|(at, byte)| Tampering::Byte(at, byte)),
@@ -239,7 +250,7 @@ fn deed() -> impl Strategy<Value = Tampering> {
     ]
 }
 
-fn done(text: &[u8], deed: &Tampering) -> Vec<u8> {
+fn apply_tampering(text: &[u8], deed: &Tampering) -> Vec<u8> {
     let at = |share: f64, length: usize| (share * length as f64) as usize;
     let mut bytes = text.to_vec();
     let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
@@ -263,10 +274,10 @@ fn done(text: &[u8], deed: &Tampering) -> Vec<u8> {
         Tampering::Swap(one, other) => lines.swap(at(one, count), at(other, count)),
         Tampering::Forge(share, seq) => {
             let line = String::from_utf8_lossy(lines[at(share, count)]).into_owned();
-            let Some(prev) = ChainLink::of(line.as_bytes()).map(|link| link.pin.hash) else {
+            let Some(prev) = ChainLink::parse(line.as_bytes()).map(|link| link.pin.hash) else {
                 return bytes;
             };
-            forgery = format!("{}\n", forged(&line, seq, &prev)).into_bytes();
+            forgery = format!("{}\n", forge_row(&line, seq, &prev)).into_bytes();
             lines.insert(at(share, count), &forgery);
         }
     }
@@ -276,18 +287,18 @@ fn done(text: &[u8], deed: &Tampering) -> Vec<u8> {
 #[test]
 fn nothing_that_is_done_to_the_files_goes_unnoticed() {
     let log = LogFixture::new();
-    let days: Vec<Vec<u8>> = (0..3).map(|day| fs::read(log.day(day)).unwrap()).collect();
-    let strategy = proptest::collection::vec((0..3usize, deed()), 1..4);
+    let days: Vec<Vec<u8>> = (0..3).map(|day| fs::read(log.day_path(day)).unwrap()).collect();
+    let strategy = proptest::collection::vec((0..3usize, any_tampering()), 1..4);
     let from_start = VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() };
     let mut runner = proptest::test_runner::TestRunner::default();
     runner
         .run(&strategy, |deeds| {
             let mut changed = days.clone();
             for (day, deed) in &deeds {
-                changed[*day] = done(&changed[*day], deed);
+                changed[*day] = apply_tampering(&changed[*day], deed);
             }
             for (day, text) in changed.iter().enumerate() {
-                fs::write(log.day(day), text).unwrap();
+                fs::write(log.day_path(day), text).unwrap();
             }
             let verified = log.verify(&from_start);
             // The rows, without fragments that were reported as such.
@@ -317,7 +328,7 @@ fn a_head_that_was_touched_is_found() {
     let edit = |from: &str, to: &str| {
         assert!(head.contains(from), "{from} is not in {head}");
         fs::write(log.path("head"), head.replacen(from, to, 1)).unwrap();
-        said(&log.verify(&VerifyOptions::default()))
+        format_findings(&log.verify(&VerifyOptions::default()))
     };
     assert_eq!(edit("009 ", "009 "), "");
     assert_eq!(edit("009 ", "005 "), "head head_behind 5");
@@ -326,13 +337,13 @@ fn a_head_that_was_touched_is_found() {
     assert_eq!(edit("009 ", "nine"), "head head_missing");
     assert_eq!(edit(&hash, &"0".repeat(64)), "head head_differs 9");
     fs::write(log.path("head"), "").unwrap();
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), "head head_missing");
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "head head_missing");
     fs::remove_file(log.path("head")).unwrap();
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), "head head_missing");
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "head head_missing");
     // The next row makes a new one, and the chain goes on.
     log.add(DAYS[2]);
     let verified = log.verify(&VerifyOptions::default());
-    assert_eq!((said(&verified), verified.head.unwrap().seq), (String::new(), 10));
+    assert_eq!((format_findings(&verified), verified.head.unwrap().seq), (String::new(), 10));
 }
 
 #[test]
@@ -344,64 +355,64 @@ fn a_pin_noted_elsewhere_shows_what_the_files_alone_cannot() {
         ..VerifyOptions::default()
     };
     log.add(DAYS[2]);
-    assert_eq!(said(&log.verify(&expect(&pin))), "");
+    assert_eq!(format_findings(&log.verify(&expect(&pin))), "");
     let other = ChainPosition { seq: 4, ..pin.clone() };
-    assert_eq!(said(&log.verify(&expect(&other))), "2026-01-02:1 not_expected 4");
+    assert_eq!(format_findings(&log.verify(&expect(&other))), "2026-01-02:1 not_expected 4");
     let later = ChainPosition { seq: 40, ..pin.clone() };
-    assert_eq!(said(&log.verify(&expect(&later))), "2026-01-03 expected_missing 40");
+    assert_eq!(format_findings(&log.verify(&expect(&later))), "2026-01-03 expected_missing 40");
     // All of it written anew: whole in itself.
     let anew = LogFixture::new();
-    assert_eq!(said(&anew.verify(&VerifyOptions::default())), "");
-    assert_eq!(said(&anew.verify(&expect(&pin))), "2026-01-03:3 not_expected 9");
+    assert_eq!(format_findings(&anew.verify(&VerifyOptions::default())), "");
+    assert_eq!(format_findings(&anew.verify(&expect(&pin))), "2026-01-03:3 not_expected 9");
 }
 
 #[test]
 fn old_days_may_go_and_old_rows_may_stay() {
     let log = LogFixture::new();
-    fs::remove_file(log.day(0)).unwrap();
+    fs::remove_file(log.day_path(0)).unwrap();
     let verified = log.verify(&VerifyOptions::default());
-    assert_eq!((said(&verified), verified.first), (String::new(), Some(4)));
+    assert_eq!((format_findings(&verified), verified.first), (String::new(), Some(4)));
     let from_start = VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() };
-    assert_eq!(said(&log.verify(&from_start)), "2026-01-02:1 removed 1-3");
+    assert_eq!(format_findings(&log.verify(&from_start)), "2026-01-02:1 removed 1-3");
     let since = VerifyOptions { since: Some(DAYS[2].parse().unwrap()), ..VerifyOptions::default() };
     let verified = log.verify(&since);
-    assert_eq!((said(&verified), verified.rows, verified.days), (String::new(), 3, 1));
+    assert_eq!((format_findings(&verified), verified.rows, verified.days), (String::new(), 3, 1));
 
     // Rows of the time before the chain, in a file of their own and at the beginning of the next.
     let log = LogFixture::empty();
     let old = serde_json::to_string(&log.row(DAYS[0])).unwrap();
     fs::create_dir(log.path("")).unwrap();
-    fs::write(log.day(0), format!("{old}\n{old}\n")).unwrap();
-    fs::write(log.day(1), format!("{old}\n")).unwrap();
+    fs::write(log.day_path(0), format!("{old}\n{old}\n")).unwrap();
+    fs::write(log.day_path(1), format!("{old}\n")).unwrap();
     log.add(DAYS[1]);
     log.add(DAYS[2]);
     let verified = log.verify(&from_start);
-    assert_eq!((said(&verified), verified.untied, verified.rows), (String::new(), 3, 2));
+    assert_eq!((format_findings(&verified), verified.untied, verified.rows), (String::new(), 3, 2));
     assert_eq!(verified.first, Some(1));
-    log.lines(1, |lines| drop(lines.remove(1)));
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), "2026-01-03:1 removed 1");
+    log.edit_lines(1, |lines| drop(lines.remove(1)));
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "2026-01-03:1 removed 1");
 }
 
 #[test]
 fn a_row_that_comes_late_goes_on_where_the_log_is() {
     let log = LogFixture::new();
     log.add(DAYS[0]);
-    log.audit.ready(log.row(DAYS[1]).time).unwrap();
+    log.audit.ensure_writable(log.row(DAYS[1]).time).unwrap();
     log.add(DAYS[1]);
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
-    assert_eq!(fs::read_to_string(log.day(2)).unwrap().lines().count(), 5);
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "");
+    assert_eq!(fs::read_to_string(log.day_path(2)).unwrap().lines().count(), 5);
 }
 
 #[test]
 fn a_torn_line_is_damage_and_breaks_nothing() {
     let log = LogFixture::new();
     let tear = |text: &str| {
-        let mut file = fs::OpenOptions::new().append(true).open(log.day(2)).unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(log.day_path(2)).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     };
     tear("{\"time\":\"2026-01-03T1");
     let verified = log.verify(&VerifyOptions::default());
-    assert_eq!((said(&verified), verified.torn.len()), (String::new(), 1));
+    assert_eq!((format_findings(&verified), verified.torn.len()), (String::new(), 1));
     log.add(DAYS[2]);
     // Another process, which did not see what happened.
     AuditLog::new(&StateDir::new(log.folder.path())).write(&log.row(DAYS[2])).unwrap();
@@ -410,7 +421,7 @@ fn a_torn_line_is_damage_and_breaks_nothing() {
     log.add("2026-01-04");
     let verified = log.verify(&VerifyOptions::default());
     let torn = |line| ("2026-01-03.jsonl".to_owned(), line);
-    assert_eq!((said(&verified), verified.rows), (String::new(), 13));
+    assert_eq!((format_findings(&verified), verified.rows), (String::new(), 13));
     assert_eq!(verified.torn, [torn(4), torn(7)]);
 }
 
@@ -420,41 +431,44 @@ fn a_writer_stopped_before_the_head_or_before_the_line_break_loses_nothing() {
     let head = fs::read(log.path("head")).unwrap();
     log.add(DAYS[2]);
     fs::write(log.path("head"), &head).unwrap();
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
-    let text = fs::read_to_string(log.day(2)).unwrap();
-    fs::write(log.day(2), text.trim_end()).unwrap();
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "");
+    let text = fs::read_to_string(log.day_path(2)).unwrap();
+    fs::write(log.day_path(2), text.trim_end()).unwrap();
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "");
     log.add("2026-01-04");
     let verified = log.verify(&VerifyOptions::default());
-    assert_eq!((said(&verified), verified.rows, verified.torn.len()), (String::new(), 11, 0));
+    assert_eq!(
+        (format_findings(&verified), verified.rows, verified.torn.len()),
+        (String::new(), 11, 0)
+    );
 }
 
 #[test]
 fn a_log_that_is_cleared_away_begins_anew() {
     let log = LogFixture::new();
     fs::remove_dir_all(log.path("")).unwrap();
-    log.audit.ready(log.row(DAYS[2]).time).unwrap();
+    log.audit.ensure_writable(log.row(DAYS[2]).time).unwrap();
     log.add(DAYS[2]);
     let verified = log.verify(&VerifyOptions::default());
-    assert_eq!((said(&verified), verified.head.unwrap().seq), (String::new(), 1));
-    fs::remove_file(log.day(2)).unwrap();
+    assert_eq!((format_findings(&verified), verified.head.unwrap().seq), (String::new(), 1));
+    fs::remove_file(log.day_path(2)).unwrap();
     log.add(DAYS[2]);
-    assert!(log.day(2).exists(), "a row is never added to a file that is gone");
+    assert!(log.day_path(2).exists(), "a row is never added to a file that is gone");
 }
 
 #[test]
 fn a_log_that_somebody_keeps_locked_is_not_ready() {
     let log = LogFixture::new();
     let time = log.row(DAYS[2]).time;
-    log.audit.ready(time).unwrap();
+    log.audit.ensure_writable(time).unwrap();
     let head = LockedLine::open(&StateDir::new(log.path("")), "head").unwrap();
     let held = head.lock().unwrap();
-    let error = log.audit.ready(time).unwrap_err();
+    let error = log.audit.ensure_writable(time).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "{error}");
     drop(held);
-    log.audit.ready(time).unwrap();
+    log.audit.ensure_writable(time).unwrap();
     log.add(DAYS[2]);
-    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "");
 }
 
 #[test]
@@ -470,28 +484,28 @@ fn many_writers_at_once_make_one_chain() {
                     // Some begin the next day while others still end calls of the old one.
                     let day = if turn < 100 + writer { DAYS[0] } else { DAYS[1] };
                     row.time = format!("{day}T12:00:00Z").parse().unwrap();
-                    audit.ready(row.time).unwrap();
+                    audit.ensure_writable(row.time).unwrap();
                     audit.write(&row).unwrap();
                 }
             });
         }
         // Whoever looks meanwhile sees no damage that is none.
         for _ in 0..20 {
-            assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
+            assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "");
         }
     });
     let verified =
         log.verify(&VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() });
-    assert_eq!((said(&verified), verified.rows), (String::new(), 1_600));
+    assert_eq!((format_findings(&verified), verified.rows), (String::new(), 1_600));
     assert_eq!((verified.days, verified.torn.len()), (2, 0));
 }
 
 /// Set in the process that writes rows until it is killed: the folder to write to.
-const VICTIM: &str = "ZERO_TEST_AUDIT_VICTIM";
+const WRITER_FOLDER_VARIABLE: &str = "ZERO_TEST_AUDIT_VICTIM";
 
 #[test]
 fn killed_writers_leave_a_whole_chain() {
-    if let Some(folder) = std::env::var_os(VICTIM) {
+    if let Some(folder) = std::env::var_os(WRITER_FOLDER_VARIABLE) {
         write_until_killed(folder.into());
     }
     let log = LogFixture::empty();
@@ -499,7 +513,7 @@ fn killed_writers_leave_a_whole_chain() {
         let name = "audit_chain::killed_writers_leave_a_whole_chain";
         let mut victim = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture"])
-            .env(VICTIM, log.folder.path())
+            .env(WRITER_FOLDER_VARIABLE, log.folder.path())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -508,12 +522,16 @@ fn killed_writers_leave_a_whole_chain() {
         std::thread::sleep(std::time::Duration::from_micros(kill * 137));
         victim.kill().unwrap();
         victim.wait().unwrap();
-        assert_eq!(said(&log.verify(&VerifyOptions::default())), "", "after kill {kill}");
+        assert_eq!(
+            format_findings(&log.verify(&VerifyOptions::default())),
+            "",
+            "after kill {kill}"
+        );
     }
     log.add(DAYS[0]);
     let verified =
         log.verify(&VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() });
-    assert_eq!(said(&verified), "");
+    assert_eq!(format_findings(&verified), "");
     assert!(verified.rows > 30, "{}", verified.rows);
 }
 

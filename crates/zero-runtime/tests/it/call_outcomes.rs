@@ -14,7 +14,7 @@ use zero_runtime::{
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool};
 
-fn short() -> HostLimits {
+fn short_limits() -> HostLimits {
     HostLimits {
         file_timeout: Duration::from_millis(50),
         stop_grace: Duration::from_millis(20),
@@ -22,12 +22,12 @@ fn short() -> HostLimits {
     }
 }
 
-fn reason(report: &CallReport) -> Option<ErrorReason> {
+fn error_reason(report: &CallReport) -> Option<ErrorReason> {
     report.outcome.as_ref().err().and_then(|error| error.reason())
 }
 
 /// Makes one call and checks that exactly one row, one sample and one ending tell of it.
-async fn check(
+async fn check_call(
     fixture: &HostFixture,
     input: Value,
     status: &str,
@@ -49,36 +49,36 @@ async fn check(
 #[tokio::test]
 async fn every_way_out_is_recorded_once() {
     use ErrorType::{ExecutionFailed, InvalidInput, Timeout};
-    check(&HostFixture::new(), json!({"act": "work"}), "ok", None).await;
-    check(
+    check_call(&HostFixture::new(), json!({"act": "work"}), "ok", None).await;
+    check_call(
         &HostFixture::new(),
         json!({"act": "misuse"}),
         "error",
         Some((InvalidInput, ErrorReason::NoMatch)),
     )
     .await;
-    check(
+    check_call(
         &HostFixture::new(),
         json!({"act": "fail"}),
         "error",
         Some((ExecutionFailed, ErrorReason::Io)),
     )
     .await;
-    check(
+    check_call(
         &HostFixture::new(),
         json!({"act": "panic"}),
         "panic",
         Some((ExecutionFailed, ErrorReason::Panic)),
     )
     .await;
-    check(
+    check_call(
         &HostFixture::new(),
         json!({"act": "panic_early"}),
         "panic",
         Some((ExecutionFailed, ErrorReason::Panic)),
     )
     .await;
-    check(
+    check_call(
         &HostFixture::new(),
         json!({"act": 3}),
         "error",
@@ -87,22 +87,32 @@ async fn every_way_out_is_recorded_once() {
     .await;
     let tools = || vec![erase(PuppetTool::<'p'>::new())];
     let timeout = Some((Timeout, ErrorReason::Deadline));
-    check(&HostFixture::with(short(), None, tools()), json!({"act": "hang"}), "timeout", timeout)
-        .await;
-    check(&HostFixture::with(short(), None, tools()), json!({"act": "block"}), "timeout", timeout)
-        .await;
+    check_call(
+        &HostFixture::with_limits(short_limits(), None, tools()),
+        json!({"act": "hang"}),
+        "timeout",
+        timeout,
+    )
+    .await;
+    check_call(
+        &HostFixture::with_limits(short_limits(), None, tools()),
+        json!({"act": "block"}),
+        "timeout",
+        timeout,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_cancelled_call_is_settled_also_when_its_caller_is_gone() {
     let fixture = HostFixture::new();
     let cancel = CancellationToken::new();
-    let call = fixture.call_until("Puppet", json!({"act": "hang"}), &cancel);
+    let call = fixture.call_with_cancel("Puppet", json!({"act": "hang"}), &cancel);
     let (report, ()) = tokio::join!(call, async {
         tokio::time::sleep(Duration::from_millis(20)).await;
         cancel.cancel();
     });
-    assert_eq!(reason(&report), Some(ErrorReason::Cancelled));
+    assert_eq!(error_reason(&report), Some(ErrorReason::Cancelled));
 
     let dropped = fixture.call("Puppet", json!({"act": "hang"}));
     assert!(tokio::time::timeout(Duration::from_millis(20), dropped).await.is_err());
@@ -125,7 +135,7 @@ async fn what_is_more_than_looking_is_asked() {
     let ask = |answer| Arc::new(FixedApprover { answer, questions: Default::default() });
     let risky = || vec![erase(PuppetTool::<'p'> { risk: RiskLevel::High, ..PuppetTool::new() })];
 
-    let report = HostFixture::with(HostLimits::default(), None, risky())
+    let report = HostFixture::with_limits(HostLimits::default(), None, risky())
         .call("Puppet", json!({"act": "work"}))
         .await;
     let error = report.outcome.unwrap_err();
@@ -136,7 +146,7 @@ async fn what_is_more_than_looking_is_asked() {
     assert!(error.message.contains("pass --yes"), "{error}");
 
     let yes = ask(ApprovalAnswer::AllowOnce);
-    let fixture = HostFixture::with(
+    let fixture = HostFixture::with_limits(
         HostLimits::default(),
         Some(Arc::clone(&yes) as Arc<dyn Approver>),
         risky(),
@@ -148,10 +158,13 @@ async fn what_is_more_than_looking_is_asked() {
         Some("test: allow once")
     );
 
-    let fixture =
-        HostFixture::with(HostLimits::default(), Some(ask(ApprovalAnswer::RejectOnce)), risky());
+    let fixture = HostFixture::with_limits(
+        HostLimits::default(),
+        Some(ask(ApprovalAnswer::RejectOnce)),
+        risky(),
+    );
     let report = fixture.call("Puppet", json!({"act": "work"})).await;
-    assert_eq!(reason(&report), Some(ErrorReason::Rejected));
+    assert_eq!(error_reason(&report), Some(ErrorReason::Rejected));
     assert_eq!(fixture.rows()[0].status, "denied");
 }
 
@@ -162,7 +175,7 @@ async fn low_risk_ends_at_the_border_of_the_workspace() {
     for outside in ["/etc/passwd", "../state", "a/../../state"] {
         std::fs::create_dir_all(fixture.temp.path().join("work/a")).unwrap();
         let report = fixture.call("Puppet", json!({"act": "work", "path": outside})).await;
-        assert_eq!(reason(&report), Some(ErrorReason::NoApprover), "{outside}");
+        assert_eq!(error_reason(&report), Some(ErrorReason::NoApprover), "{outside}");
     }
 }
 
@@ -170,7 +183,7 @@ async fn low_risk_ends_at_the_border_of_the_workspace() {
 async fn only_passing_failures_of_idempotent_tools_are_tried_again() {
     let puppet = PuppetTool::<'p'>::new();
     let runs = Arc::clone(&puppet.runs);
-    let fixture = HostFixture::with(HostLimits::default(), None, vec![erase(puppet)]);
+    let fixture = HostFixture::with_limits(HostLimits::default(), None, vec![erase(puppet)]);
     assert!(fixture.call("Puppet", json!({"act": "flake"})).await.outcome.is_ok());
     assert_eq!((runs.load(Ordering::Relaxed), fixture.rows()[0].attempts), (3, Some(3)));
     fixture.call("Puppet", json!({"act": "fail"})).await.outcome.unwrap_err();
@@ -178,7 +191,7 @@ async fn only_passing_failures_of_idempotent_tools_are_tried_again() {
 
     let once = PuppetTool::<'p'> { idempotent: false, ..PuppetTool::new() };
     let runs = Arc::clone(&once.runs);
-    let fixture = HostFixture::with(HostLimits::default(), None, vec![erase(once)]);
+    let fixture = HostFixture::with_limits(HostLimits::default(), None, vec![erase(once)]);
     fixture.call("Puppet", json!({"act": "flake"})).await.outcome.unwrap_err();
     assert_eq!(runs.load(Ordering::Relaxed), 1, "not idempotent");
 }
@@ -188,7 +201,8 @@ async fn a_stand_in_is_tried_when_the_tool_is_unwell() {
     let first = PuppetTool::<'p'> { fallback: Some("Spare"), ..PuppetTool::new() };
     let spare = PuppetTool::<'s'>::new();
     let runs = Arc::clone(&spare.runs);
-    let fixture = HostFixture::with(HostLimits::default(), None, vec![erase(first), erase(spare)]);
+    let fixture =
+        HostFixture::with_limits(HostLimits::default(), None, vec![erase(first), erase(spare)]);
     fixture.call("Puppet", json!({"act": "misuse"})).await.outcome.unwrap_err();
     assert_eq!(runs.load(Ordering::Relaxed), 0, "a wrong input is wrong for both");
     fixture.call("Puppet", json!({"act": "fail"})).await.outcome.unwrap_err();
@@ -212,10 +226,10 @@ async fn a_stand_in_has_hooks_of_its_own() {
         written_at: "test:1".to_owned(),
     };
     let hooks = HookSettings { before: vec![hook], after: vec![] };
-    let fixture = HostFixture::hooked(hooks, vec![erase(first), erase(spare)]);
+    let fixture = HostFixture::with_hooks(hooks, vec![erase(first), erase(spare)]);
     assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
     let report = fixture.call("Puppet", json!({"act": "fail"})).await;
-    assert_eq!(reason(&report), Some(ErrorReason::Denied));
+    assert_eq!(error_reason(&report), Some(ErrorReason::Denied));
     assert_eq!(runs.map(|runs| runs.load(Ordering::Relaxed)), [2, 0]);
     let rows = fixture.rows();
     assert_eq!((rows[0].hooks.len(), rows[1].hooks.len()), (0, 1));
@@ -229,19 +243,19 @@ async fn a_tool_that_keeps_failing_rests() {
         breaker_pause: Duration::from_secs(100),
         ..HostLimits::default()
     };
-    let fixture = HostFixture::with(limits, None, vec![erase(PuppetTool::<'p'>::new())]);
+    let fixture = HostFixture::with_limits(limits, None, vec![erase(PuppetTool::<'p'>::new())]);
     for _ in 0..20 {
         fixture.call("Puppet", json!({"act": "misuse"})).await.outcome.unwrap_err();
         fixture.call("Puppet", json!({"bad": 1})).await.outcome.unwrap_err();
     }
     for _ in 0..3 {
         assert_eq!(
-            reason(&fixture.call("Puppet", json!({"act": "fail"})).await),
+            error_reason(&fixture.call("Puppet", json!({"act": "fail"})).await),
             Some(ErrorReason::Io)
         );
     }
     let report = fixture.call("Puppet", json!({"act": "work"})).await;
-    assert_eq!(reason(&report), Some(ErrorReason::CircuitOpen));
+    assert_eq!(error_reason(&report), Some(ErrorReason::CircuitOpen));
     tokio::time::sleep(Duration::from_secs(101)).await;
     assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
 }
@@ -250,7 +264,7 @@ async fn a_tool_that_keeps_failing_rests() {
 #[tokio::test(start_paused = true)]
 async fn places_and_the_queue_are_bounded() {
     let limits = HostLimits { session_calls_max: 2, queue_calls_max: 3, ..HostLimits::default() };
-    let fixture = HostFixture::with(limits, None, vec![erase(PuppetTool::<'p'>::new())]);
+    let fixture = HostFixture::with_limits(limits, None, vec![erase(PuppetTool::<'p'>::new())]);
     let calls = (0..7).map(|_| fixture.call("Puppet", json!({"act": "work", "millis": 50})));
     let watch = async {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -258,8 +272,10 @@ async fn places_and_the_queue_are_bounded() {
     };
     let (reports, (running, waiting)) = tokio::join!(futures_util::future::join_all(calls), watch);
     assert_eq!((running, waiting), (2, 3));
-    let refused =
-        reports.iter().filter(|report| reason(report) == Some(ErrorReason::QueueFull)).count();
+    let refused = reports
+        .iter()
+        .filter(|report| error_reason(report) == Some(ErrorReason::QueueFull))
+        .count();
     assert_eq!(refused, 2);
     assert!(fixture.rows().iter().any(|row| row.queue_depth > 0));
     assert_eq!((fixture.host.in_flight(), fixture.host.queue_depth()), (0, 0));

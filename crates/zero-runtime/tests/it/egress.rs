@@ -15,7 +15,7 @@ use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::Workspace;
 
 use crate::egress_fixture::{
-    EchoServer, HelloServer, PATIENCE, ProxyFixture, ProxySetup, exactly, rest,
+    EchoServer, HelloServer, ProxyFixture, ProxySetup, TEST_TIMEOUT, read_exactly, read_to_end,
 };
 
 /// A SOCKS5 greeting and a request to connect to a name.
@@ -38,8 +38,8 @@ fn socks_address(kind: u8, address: &[u8], port: u16) -> Vec<u8> {
 fn socks_code(world: &ProxyFixture, request: &[u8]) -> u8 {
     let mut stream = world.connect();
     stream.write_all(request).unwrap();
-    assert_eq!(exactly(&mut stream, 2), [5, 0], "the greeting");
-    let reply = exactly(&mut stream, 10);
+    assert_eq!(read_exactly(&mut stream, 2), [5, 0], "the greeting");
+    let reply = read_exactly(&mut stream, 10);
     assert_eq!((reply[0], &reply[2..]), (5, &[0, 1, 0, 0, 0, 0, 0, 0][..]));
     reply[1]
 }
@@ -51,11 +51,11 @@ fn check_tunnel(world: &ProxyFixture, request: &[u8], granted: &[u8]) {
     stream.write_all(request).unwrap();
     // What is sent ahead of the answer must not be lost.
     stream.write_all(b"early ").unwrap();
-    assert_eq!(exactly(&mut stream, granted.len()), granted);
-    assert_eq!(exactly(&mut stream, 6), b"early ");
+    assert_eq!(read_exactly(&mut stream, granted.len()), granted);
+    assert_eq!(read_exactly(&mut stream, 6), b"early ");
     stream.write_all(b"late").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(rest(&mut stream), "late bye");
+    assert_eq!(read_to_end(&mut stream), "late bye");
 }
 
 const SOCKS_GRANTED: &[u8] = &[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -64,7 +64,7 @@ const CONNECT_GRANTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 #[test]
 fn every_way_to_name_an_allowed_host_leads_there() {
     let port = EchoServer::default().serve();
-    let mut setup = ProxySetup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.network.push(format!("127.0.0.1:{port}"));
     let mut world = setup.start();
     check_tunnel(&world, &socks_name("A.test.", port), SOCKS_GRANTED);
@@ -113,14 +113,14 @@ fn ipv6_literals_are_reached_where_they_are_named() {
 fn a_plain_request_goes_to_its_host_alone() {
     let hello = HelloServer::default();
     let port = hello.serve();
-    let world = ProxySetup::reaching(&["a.test"], port).start();
-    let answer = world.ask(format!(
+    let world = ProxySetup::with_hosts(&["a.test"], port).start();
+    let answer = world.send_request(format!(
         "POST http://a.test:{port}/x?secret=1 HTTP/1.1\r\nHost: evil.test\r\n\
          Proxy-Authorization: Basic eDp5\r\nContent-Length: 4\r\n\r\nbody"
     ));
     assert!(answer.ends_with("hello"), "{answer}");
     assert_eq!(
-        hello.heard(),
+        hello.request_text(),
         format!(
             "POST /x?secret=1 HTTP/1.1\r\nHost: a.test:{port}\r\nContent-Length: 4\r\n\
              Connection: close\r\n\r\nbody"
@@ -138,7 +138,7 @@ fn a_second_request_on_the_same_connection_goes_nowhere() {
         for apart in [false, true] {
             let hello = HelloServer::default();
             let port = hello.serve();
-            let world = ProxySetup::reaching(&["a.test"], port).start();
+            let world = ProxySetup::with_hosts(&["a.test"], port).start();
             let mut stream = world.connect();
             let first = format!("POST http://a.test:{port}/ HTTP/1.1\r\n{how}\r\n{body}");
             let second = "GET http://a.test/second HTTP/1.1\r\nHost: evil.test\r\n\r\n";
@@ -151,9 +151,17 @@ fn a_second_request_on_the_same_connection_goes_nowhere() {
             } else {
                 stream.write_all((first + second).as_bytes()).unwrap();
             }
-            rest(&mut stream);
-            assert!(!hello.heard().contains("second"), "{how:?} {apart}: {}", hello.heard());
-            assert!(!hello.heard().contains("evil"), "{how:?} {apart}: {}", hello.heard());
+            read_to_end(&mut stream);
+            assert!(
+                !hello.request_text().contains("second"),
+                "{how:?} {apart}: {}",
+                hello.request_text()
+            );
+            assert!(
+                !hello.request_text().contains("evil"),
+                "{how:?} {apart}: {}",
+                hello.request_text()
+            );
         }
     }
 }
@@ -161,7 +169,7 @@ fn a_second_request_on_the_same_connection_goes_nowhere() {
 #[test]
 fn who_is_refused_hears_why_and_what_to_do() {
     let port = EchoServer::default().serve();
-    let mut setup = ProxySetup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.rules = [
         "allow WebFetch(domain:*.test)",
         "deny WebFetch(domain:denied.test)",
@@ -170,7 +178,7 @@ fn who_is_refused_hears_why_and_what_to_do() {
     .map(str::to_owned)
     .to_vec();
     let mut world = setup.start();
-    let mark = world.egress().mark();
+    let mark = world.egress().refusal_cursor();
     for (target, expected) in [
         (
             "b.other:443",
@@ -188,7 +196,7 @@ fn who_is_refused_hears_why_and_what_to_do() {
         assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{target}: {answer}");
         assert!(answer.contains(expected), "{target}: {answer}");
     }
-    let answer = world.ask("GET http://b.other/path?token=s3cret HTTP/1.1\r\n\r\n");
+    let answer = world.send_request("GET http://b.other/path?token=s3cret HTTP/1.1\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(!answer.contains("s3cret"), "{answer}");
     assert_eq!(socks_code(&world, &socks_name("denied.test", port)), 2);
@@ -281,7 +289,7 @@ fn a_name_is_looked_up_once_and_all_of_its_answer_counts() {
     let port = EchoServer::default().serve();
     let names = ["good.test", "rebind.test", "mixed.test", "inside.test", "none.test", "many.test"];
     let many: &'static str = Box::leak("127.0.0.1 ".repeat(65).into_boxed_str());
-    let mut setup = ProxySetup::reaching(&["good.test"], port);
+    let mut setup = ProxySetup::with_hosts(&["good.test"], port);
     setup.network = names.iter().map(|name| format!("{name}:{port}")).collect();
     setup.network.push(format!("unknown.test:{port}"));
     setup.answers.extend([
@@ -315,7 +323,7 @@ fn a_name_is_looked_up_once_and_all_of_its_answer_counts() {
 #[test]
 fn a_rule_against_an_address_holds_for_every_name_of_it() {
     let port = EchoServer::default().serve();
-    let mut setup = ProxySetup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.rules = vec!["deny WebFetch(domain:127.0.0.1)".to_owned()];
     let answer = setup.start().tunnel_to(&format!("a.test:{port}"));
     assert!(answer.contains("rule `WebFetch(domain:127.0.0.1)` denies it"), "{answer}");
@@ -325,8 +333,8 @@ fn a_rule_against_an_address_holds_for_every_name_of_it() {
 fn a_host_that_does_not_answer_is_no_refusal() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut world = ProxySetup::reaching(&["a.test"], port).start();
-    let mark = world.egress().mark();
+    let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
+    let mark = world.egress().refusal_cursor();
     let answer = world.tunnel_to(&format!("a.test:{port}"));
     assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
     assert_eq!(socks_code(&world, &socks_name("a.test", port)), 5);
@@ -347,17 +355,17 @@ fn other_commands_and_versions_of_socks_are_refused_in_their_own_words() {
     assert_eq!(socks_code(&world, &[5, 2, 2, 0, 5, 1, 0, 3, 1, 0xff, 0, 80]), 1);
     let mut stream = world.connect();
     stream.write_all(&[5, 1, 2]).unwrap();
-    assert_eq!(exactly(&mut stream, 2), [5, 0xff], "a password is not to be had");
+    assert_eq!(read_exactly(&mut stream, 2), [5, 0xff], "a password is not to be had");
     let mut stream = world.connect();
     stream.write_all(&[4, 1, 0, 80, 127, 0, 0, 1, 0]).unwrap();
-    assert_eq!(exactly(&mut stream, 8), [0, 0x5b, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(read_exactly(&mut stream, 8), [0, 0x5b, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
 fn who_takes_too_long_or_says_too_much_is_let_go() {
     let port = EchoServer::default().serve();
     let limits = EgressLimits { head_time: Duration::from_millis(700), ..EgressLimits::default() };
-    let mut hasty = ProxySetup { limits, ..ProxySetup::reaching(&["a.test"], port) }.start();
+    let mut hasty = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
     // A byte now and then does not buy more time.
     let began = Instant::now();
     let mut slow = hasty.connect();
@@ -370,23 +378,23 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
             std::thread::sleep(Duration::from_millis(50));
         }
     });
-    assert!(rest(&mut slow).starts_with("HTTP/1.1 408 "), "slow");
-    assert!(began.elapsed() < PATIENCE);
+    assert!(read_to_end(&mut slow).starts_with("HTTP/1.1 408 "), "slow");
+    assert!(began.elapsed() < TEST_TIMEOUT);
     drop(slow);
     writer.join().unwrap();
     let rows = hasty.end();
     assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), 1, "{rows:?}");
-    let world = ProxySetup::reaching(&["a.test"], port).start();
+    let world = ProxySetup::with_hosts(&["a.test"], port).start();
     for giant in ["a".repeat(100_000), format!("GET http://a.test/{}", "a".repeat(100_000))] {
         let mut stream = world.connect();
         // It is let go before it has said all of it.
         let _ = stream.write_all(giant.as_bytes());
-        let answer = rest(&mut stream);
+        let answer = read_to_end(&mut stream);
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     }
     drop(world);
     let limits = EgressLimits { idle_time: Duration::from_millis(700), ..EgressLimits::default() };
-    let mut world = ProxySetup { limits, ..ProxySetup::reaching(&["a.test"], port) }.start();
+    let mut world = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
     // On a busy machine a pause may be longer than it was meant to be, but not every time.
     let mut tries = 0;
     let talks = || -> std::io::Result<()> {
@@ -398,7 +406,7 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
             idle.write_all(b"x")?;
             idle.read_exact(&mut [0; 1])?;
         }
-        assert_eq!(rest(&mut idle), "", "it ends when nothing is said any more");
+        assert_eq!(read_to_end(&mut idle), "", "it ends when nothing is said any more");
         Ok(())
     };
     assert!((0..20).any(|_| {
@@ -413,7 +421,7 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
 fn malformed_requests_are_answered_and_go_nowhere() {
     let echo = EchoServer::default();
     let port = echo.serve();
-    let world = ProxySetup::reaching(&["a.test"], port).start();
+    let world = ProxySetup::with_hosts(&["a.test"], port).start();
     let to = format!("http://a.test:{port}/");
     for request in [
         format!("POST {to} HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"),
@@ -424,7 +432,7 @@ fn malformed_requests_are_answered_and_go_nowhere() {
         "\u{16}\u{3}\u{1}".to_owned(),
         "\r\nGET / HTTP/1.1\r\n\r\n".to_owned(),
     ] {
-        let answer = world.ask(&request);
+        let answer = world.send_request(&request);
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{request:?}: {answer}");
     }
     assert_eq!(echo.total.load(Ordering::SeqCst), 0);
@@ -435,18 +443,18 @@ fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
     let echo = EchoServer::default();
     let port = echo.serve();
     let limits = EgressLimits { connections_max: 64, ..EgressLimits::default() };
-    let world = ProxySetup { limits, ..ProxySetup::reaching(&["a.test"], port) }.start();
+    let world = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
     std::thread::scope(|scope| {
         for _ in 0..300 {
             let world = &world;
             scope.spawn(move || {
                 let mut stream = world.connect();
                 stream.write_all(&socks_name("a.test", port)).unwrap();
-                exactly(&mut stream, 12);
+                read_exactly(&mut stream, 12);
                 stream.write_all(b"x").unwrap();
-                exactly(&mut stream, 1);
+                read_exactly(&mut stream, 1);
                 stream.shutdown(Shutdown::Write).unwrap();
-                assert_eq!(rest(&mut stream), " bye");
+                assert_eq!(read_to_end(&mut stream), " bye");
             });
         }
     });
@@ -458,19 +466,19 @@ fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
 #[test]
 fn the_end_of_the_proxy_is_the_end_of_its_connections() {
     let port = EchoServer::default().serve();
-    let mut world = ProxySetup::reaching(&["a.test"], port).start();
+    let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
     let mut tunnel = world.connect();
     tunnel.write_all(&socks_name("a.test", port)).unwrap();
-    exactly(&mut tunnel, 12);
+    read_exactly(&mut tunnel, 12);
     let mut half = world.connect();
     half.write_all(b"CONNECT a.te").unwrap();
     let mut silent = world.connect();
     let began = Instant::now();
     let rows = world.end();
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
-    assert_eq!(rest(&mut tunnel), "");
-    rest(&mut half);
-    rest(&mut silent);
+    assert!(began.elapsed() < TEST_TIMEOUT, "{:?}", began.elapsed());
+    assert_eq!(read_to_end(&mut tunnel), "");
+    read_to_end(&mut half);
+    read_to_end(&mut silent);
     assert!(std::net::TcpStream::connect(("127.0.0.1", world.port)).is_err());
     assert!(rows.iter().any(|row| {
         row.status == "cancelled" && row.title.as_deref() == Some(&format!("a.test:{port}"))
@@ -532,7 +540,7 @@ fn a_host_that_was_judged_for_a_call_is_open_while_the_call_lives() {
 }
 
 /// A TLS greeting that names a host.
-fn greeting(host: &str) -> Vec<u8> {
+fn client_hello(host: &str) -> Vec<u8> {
     let long = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
     let name = long(&[&[0][..], &long(host.as_bytes())].concat());
     let extensions = long(&[&[0, 0][..], &long(&name)].concat());
@@ -545,26 +553,26 @@ fn greeting(host: &str) -> Vec<u8> {
 fn a_tunnel_is_not_used_to_greet_another_host() {
     let echo = EchoServer::default();
     let port = echo.serve();
-    let mut world = ProxySetup::reaching(&["a.test"], port).start();
-    let mark = world.egress().mark();
+    let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
+    let mark = world.egress().refusal_cursor();
     let connect = format!("CONNECT a.test:{port} HTTP/1.1\r\n\r\n");
     for apart in [1, 9, 1000] {
         let mut stream = world.connect();
         stream.write_all(connect.as_bytes()).unwrap();
-        exactly(&mut stream, CONNECT_GRANTED.len());
-        for part in greeting("a.test").chunks(apart) {
+        read_exactly(&mut stream, CONNECT_GRANTED.len());
+        for part in client_hello("a.test").chunks(apart) {
             stream.write_all(part).unwrap();
         }
-        let length = greeting("a.test").len();
-        assert_eq!(exactly(&mut stream, length), greeting("a.test"));
+        let length = client_hello("a.test").len();
+        assert_eq!(read_exactly(&mut stream, length), client_hello("a.test"));
 
         let mut stream = world.connect();
         stream.write_all(&socks_name("a.test", port)).unwrap();
-        exactly(&mut stream, SOCKS_GRANTED.len());
-        for part in greeting("other.test").chunks(apart) {
+        read_exactly(&mut stream, SOCKS_GRANTED.len());
+        for part in client_hello("other.test").chunks(apart) {
             stream.write_all(part).unwrap();
         }
-        let heard = rest(&mut stream);
+        let heard = read_to_end(&mut stream);
         assert!(heard.is_empty() || heard == " bye", "{heard:?}");
     }
     let since = world.egress().refusals_since(mark, &new_call_id());
@@ -584,7 +592,7 @@ fn a_tunnel_is_not_used_to_greet_another_host() {
 fn nothing_is_reached_without_a_trace() {
     let echo = EchoServer::default();
     let port = echo.serve();
-    let world = ProxySetup::reaching(&["a.test"], port).start();
+    let world = ProxySetup::with_hosts(&["a.test"], port).start();
     // A folder cannot be made where a file stands.
     std::fs::create_dir_all(world.state.path()).unwrap();
     std::fs::write(world.state.path().join("audit"), "in the way").unwrap();
@@ -601,7 +609,7 @@ struct RefusingAuthorizer {
 }
 
 impl ConnectionAuthorizer for RefusingAuthorizer {
-    fn may_reach(
+    fn authorize_host(
         &self,
         host: &HostName,
         port: u16,
@@ -611,7 +619,7 @@ impl ConnectionAuthorizer for RefusingAuthorizer {
         Err(ConnectDeniedError::NoRule)
     }
 
-    fn may_pin(
+    fn authorize_address(
         &self,
         _address: std::net::IpAddr,
         _inside: Option<&'static str>,
@@ -668,7 +676,7 @@ fn whatever_is_said_nobody_is_reached_unjudged() {
     let resolver = Arc::new(crate::egress_fixture::TableResolver::default());
     let mut config = EgressConfig::new(state, workspace, nobody.clone());
     config.internet.resolver = resolver.clone();
-    let (listener, port) = crate::egress_fixture::port();
+    let (listener, port) = crate::egress_fixture::bind_port();
     let _egress = EgressProxy::start(config, listener).unwrap();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         failure_persistence: None,
@@ -680,7 +688,7 @@ fn whatever_is_said_nobody_is_reached_unjudged() {
             let mut stream = crate::egress_fixture::connect(port);
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(Shutdown::Write);
-            let answer = rest(&mut stream);
+            let answer = read_to_end(&mut stream);
             let asked = nobody.asked.lock().unwrap().len() - before;
             prop_assert!(asked <= 1, "one connection, one host");
             let granted = answer.contains(" 200 ") || answer.starts_with("\u{5}\0\u{5}\0");

@@ -32,7 +32,7 @@ fn run(door: u16, folder: &Path, line: &[&str]) -> Output {
     command.envs(environment).output().unwrap()
 }
 
-fn shown(output: &Output) -> String {
+fn format_output(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
 }
@@ -40,7 +40,7 @@ fn shown(output: &Output) -> String {
 /// Serves the files of a folder, one request a connection.
 fn serve_files(folder: PathBuf) -> u16 {
     serve(move |mut stream| {
-        let Some(path) = requested(&mut stream) else { return };
+        let Some(path) = read_request_path(&mut stream) else { return };
         let path = path.split('?').next().unwrap_or_default().trim_matches('/').to_owned();
         let (status, body) = match std::fs::read(folder.join(path)) {
             Ok(body) => ("200 OK", body),
@@ -54,7 +54,7 @@ fn serve_files(folder: PathBuf) -> u16 {
     })
 }
 
-fn requested(stream: &mut TcpStream) -> Option<String> {
+fn read_request_path(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -84,7 +84,7 @@ fn programs_reach_what_is_allowed_and_say_what_is_not() {
     let folder = temp.path();
     std::fs::write(folder.join("greeting"), "good morning").unwrap();
     let port = serve_files(folder.to_owned());
-    let mut setup = ProxySetup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let mut world = setup.start();
     let door = world.port;
@@ -105,10 +105,18 @@ fn programs_reach_what_is_allowed_and_say_what_is_not() {
             _ => (format!("a.test:{port}"), format!("b.test:{port}")),
         };
         let output = run(door, folder, &[line, &[&allowed]].concat());
-        assert!(shown(&output).contains("good morning"), "{line:?}: {}", shown(&output));
+        assert!(
+            format_output(&output).contains("good morning"),
+            "{line:?}: {}",
+            format_output(&output)
+        );
         let output = run(door, folder, &[line, &[&denied]].concat());
-        assert!(!output.status.success(), "{line:?}: {}", shown(&output));
-        assert!(!shown(&output).contains("good morning"), "{line:?}: {}", shown(&output));
+        assert!(!output.status.success(), "{line:?}: {}", format_output(&output));
+        assert!(
+            !format_output(&output).contains("good morning"),
+            "{line:?}: {}",
+            format_output(&output)
+        );
         ran += 1;
     }
     let rows = world.end();
@@ -122,7 +130,7 @@ fn git_clones_from_an_allowed_host_only() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path();
     let port = serve_files(folder.join("served"));
-    let mut setup = ProxySetup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let world = setup.start();
     let door = world.port;
@@ -146,13 +154,13 @@ fn git_clones_from_an_allowed_host_only() {
         &["-C", "served/repo.git", "update-server-info"],
     ] {
         let output = git(line);
-        assert!(output.status.success(), "{line:?}: {}", shown(&output));
+        assert!(output.status.success(), "{line:?}: {}", format_output(&output));
     }
     let output = git(&["clone", "-q", &format!("http://a.test:{port}/repo.git"), "copy"]);
-    assert!(output.status.success(), "{}", shown(&output));
+    assert!(output.status.success(), "{}", format_output(&output));
     assert!(folder.join("copy/.git").is_dir());
     let output = git(&["clone", "-q", &format!("http://b.test:{port}/repo.git"), "other"]);
-    assert!(shown(&output).contains("403"), "{}", shown(&output));
+    assert!(format_output(&output).contains("403"), "{}", format_output(&output));
 }
 
 #[test]
@@ -166,7 +174,7 @@ fn package_managers_reach_an_allowed_registry_only() {
     std::fs::write(served.join("simple/hi"), "<a href=\"hi-1.2.3.tar.gz\">hi-1.2.3.tar.gz</a>")
         .unwrap();
     let port = serve_files(served);
-    let mut setup = ProxySetup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let mut world = setup.start();
     let door = world.port;
@@ -192,9 +200,9 @@ fn package_managers_reach_an_allowed_registry_only() {
             run(door, folder, &words)
         };
         let output = at("a.test");
-        assert!(shown(&output).contains("1.2.3"), "{line:?}: {}", shown(&output));
+        assert!(format_output(&output).contains("1.2.3"), "{line:?}: {}", format_output(&output));
         let output = at("b.test");
-        assert!(!shown(&output).contains("1.2.3"), "{line:?}: {}", shown(&output));
+        assert!(!format_output(&output).contains("1.2.3"), "{line:?}: {}", format_output(&output));
         ran += 1;
     }
     let rows = world.end();

@@ -20,7 +20,7 @@ use zero_runtime::{Policy, RulePolicy};
 use zero_sandbox::{StateDir, Workspace};
 
 /// Longest wait for an answer in a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Answers for names: each lookup takes the next one, the last stays.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl HostResolver for TableResolver {
 /// What is there at an address, where a test server on loopback counts as the open internet.
 pub(crate) fn loopback_is_public(address: IpAddr) -> Option<&'static str> {
     let is_test_server = ["127.0.0.1", "::1"].iter().any(|test| test.parse() == Ok(address));
-    HostName::address(address).is_private().filter(|_| !is_test_server)
+    HostName::from_address(address).private_reason().filter(|_| !is_test_server)
 }
 
 /// A proxy with rules such as `allow WebFetchTool(domain:a.test)`.
@@ -58,7 +58,7 @@ pub(crate) struct ProxySetup {
 
 impl ProxySetup {
     /// Hosts that may be reached, at `127.0.0.1`, on this port.
-    pub(crate) fn reaching(hosts: &[&'static str], port: u16) -> Self {
+    pub(crate) fn with_hosts(hosts: &[&'static str], port: u16) -> Self {
         Self {
             network: hosts.iter().map(|host| format!("{host}:{port}")).collect(),
             answers: hosts.iter().map(|host| (*host, "127.0.0.1")).collect(),
@@ -74,7 +74,7 @@ impl ProxySetup {
         let workspace = Workspace::open(&[root], None).unwrap();
         let rule = |text: &String| {
             let (verdict, text) = text.split_once(' ').unwrap();
-            let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+            let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
             let source =
                 RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
             PolicyRule::parse(text, verdict, source).unwrap()
@@ -101,7 +101,7 @@ impl ProxySetup {
             false => ResolverConfig { inside: loopback_is_public, ..usual },
         };
         config.limits = self.limits;
-        let (listener, port) = port();
+        let (listener, port) = bind_port();
         let egress = Some(EgressProxy::start(config, listener).unwrap());
         ProxyFixture { egress, port, resolver, state, _temp: temp }
     }
@@ -128,15 +128,15 @@ impl ProxyFixture {
     }
 
     /// Says something, and gives all that comes back.
-    pub(crate) fn ask(&self, request: impl AsRef<[u8]>) -> String {
+    pub(crate) fn send_request(&self, request: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect();
         stream.write_all(request.as_ref()).unwrap();
-        rest(&mut stream)
+        read_to_end(&mut stream)
     }
 
     /// What a `CONNECT` to this target is answered: the status and the text.
     pub(crate) fn tunnel_to(&self, target: &str) -> String {
-        self.ask(format!("CONNECT {target} HTTP/1.1\r\n\r\n"))
+        self.send_request(format!("CONNECT {target} HTTP/1.1\r\n\r\n"))
     }
 
     /// How often a name was looked up.
@@ -150,14 +150,14 @@ impl ProxyFixture {
         let audit = AuditLog::new(&self.state);
         let mut rows = Vec::new();
         for day in audit.days().unwrap() {
-            audit.day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+            audit.open_day(&day).unwrap().for_each_row(|row| rows.push(row)).unwrap();
         }
         rows
     }
 }
 
 /// A port of loopback to listen at.
-pub(crate) fn port() -> (TcpListener, u16) {
+pub(crate) fn bind_port() -> (TcpListener, u16) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
@@ -166,13 +166,13 @@ pub(crate) fn port() -> (TcpListener, u16) {
 /// A connection to a port of loopback.
 pub(crate) fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
 /// Reads to the end; a connection that is cut off has ended too.
-pub(crate) fn rest(stream: &mut impl Read) -> String {
+pub(crate) fn read_to_end(stream: &mut impl Read) -> String {
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     loop {
@@ -187,7 +187,7 @@ pub(crate) fn rest(stream: &mut impl Read) -> String {
 }
 
 /// Reads exactly so many bytes.
-pub(crate) fn exactly(stream: &mut impl Read, count: usize) -> Vec<u8> {
+pub(crate) fn read_exactly(stream: &mut impl Read, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     stream.read_exact(&mut bytes).unwrap();
     bytes
@@ -248,7 +248,7 @@ impl HelloServer {
     pub(crate) fn serve(&self) -> u16 {
         let heard = self.heard.clone();
         serve(move |mut stream| {
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
             let mut part = [0; 4096];
             let mut answered = false;
             while let Ok(count @ 1..) = stream.read(&mut part) {
@@ -266,7 +266,7 @@ impl HelloServer {
         })
     }
 
-    pub(crate) fn heard(&self) -> String {
+    pub(crate) fn request_text(&self) -> String {
         self.heard.lock().unwrap().clone()
     }
 }

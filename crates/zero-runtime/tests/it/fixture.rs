@@ -79,7 +79,7 @@ macro_rules! puppet {
             type Plan = (PuppetArgs, Effects);
             const NAME: &'static str = $name;
 
-            fn about(&self) -> ToolInfo {
+            fn info(&self) -> ToolInfo {
                 ToolInfo {
                     display_name: $name,
                     category: ToolCategory::File,
@@ -99,7 +99,7 @@ macro_rules! puppet {
                 assert!(args.act != PuppetAction::PanicEarly, "an early bug");
                 let effects = match &args.path {
                     Some(path) => vec![Effect::Read(
-                        workspace.locate(path, FinalLinkMode::Follow)?.target().clone(),
+                        workspace.resolve(path, FinalLinkMode::Follow)?.target().clone(),
                     )],
                     None => vec![],
                 };
@@ -119,7 +119,7 @@ macro_rules! puppet {
                 plan: Arc<Self::Plan>,
                 cx: CallContext,
             ) -> Result<ToolReply<PuppetOutput>, ToolError> {
-                act(&plan.0, cx, &self.runs).await
+                perform(&plan.0, cx, &self.runs).await
             }
         }
     };
@@ -128,7 +128,7 @@ macro_rules! puppet {
 puppet!('p', "Puppet");
 puppet!('s', "Spare");
 
-async fn act(
+async fn perform(
     args: &PuppetArgs,
     cx: CallContext,
     runs: &AtomicU32,
@@ -150,7 +150,7 @@ async fn act(
         }
         PuppetAction::Hang => std::future::pending::<()>().await,
         PuppetAction::Block => {
-            cx.blocking(|cx| {
+            cx.run_blocking(|cx| {
                 while !cx.is_cancelled() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -190,7 +190,7 @@ impl Approver for FixedApprover {
 pub(crate) struct StatusRecorder(pub(crate) Mutex<Vec<&'static str>>);
 
 impl CallEventObserver for StatusRecorder {
-    fn event(&self, event: &CallEvent) {
+    fn on_event(&self, event: &CallEvent) {
         if let CallEvent::Ended { status, .. } = event {
             self.0.lock().unwrap().push(status);
         }
@@ -208,33 +208,36 @@ pub(crate) struct HostFixture {
 
 impl HostFixture {
     pub(crate) fn new() -> Self {
-        Self::with(HostLimits::default(), None, vec![erase(PuppetTool::<'p'>::new())])
+        Self::with_limits(HostLimits::default(), None, vec![erase(PuppetTool::<'p'>::new())])
     }
 
-    pub(crate) fn with(
+    pub(crate) fn with_limits(
         limits: HostLimits,
         approver: Option<Arc<dyn Approver>>,
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
     ) -> Self {
-        Self::judged_by(Arc::new(RiskPolicy), limits, approver, tools)
+        Self::with_policy(Arc::new(RiskPolicy), limits, approver, tools)
     }
 
-    pub(crate) fn hooked(hooks: HookSettings, tools: Vec<Arc<dyn zero_runtime::AnyTool>>) -> Self {
-        Self::made(tools, |config| config.hooks = hooks)
+    pub(crate) fn with_hooks(
+        hooks: HookSettings,
+        tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
+    ) -> Self {
+        Self::build(tools, |config| config.hooks = hooks)
     }
 
-    pub(crate) fn judged_by(
+    pub(crate) fn with_policy(
         policy: Arc<dyn Policy>,
         limits: HostLimits,
         approver: Option<Arc<dyn Approver>>,
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
     ) -> Self {
-        Self::made(tools, |config| {
+        Self::build(tools, |config| {
             (config.policy, config.limits, config.approver) = (policy, limits, approver);
         })
     }
 
-    fn made(
+    fn build(
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
         set_up: impl FnOnce(&mut ToolHostConfig),
     ) -> Self {
@@ -250,7 +253,7 @@ impl HostFixture {
         set_up(&mut config);
         let host = ToolHost::new(config);
         host.registry().add("builtin", tools).unwrap();
-        let session = host.one_shot().unwrap();
+        let session = host.open_one_shot_session().unwrap();
         Self { temp, host, session, endings, dialect: Dialect::new(DialectName::Canonical) }
     }
 
@@ -259,10 +262,10 @@ impl HostFixture {
     }
 
     pub(crate) async fn call(&self, tool: &str, input: Value) -> CallReport {
-        self.call_until(tool, input, &CancellationToken::new()).await
+        self.call_with_cancel(tool, input, &CancellationToken::new()).await
     }
 
-    pub(crate) async fn call_until(
+    pub(crate) async fn call_with_cancel(
         &self,
         tool: &str,
         input: Value,
@@ -275,9 +278,9 @@ impl HostFixture {
     pub(crate) fn rows(&self) -> Vec<AuditRow> {
         let mut rows = Vec::new();
         for day in self.host.audit().days().unwrap() {
-            let mut day = self.host.audit().day(&day).unwrap();
-            day.each(|row| rows.push(row)).unwrap();
-            assert_eq!(day.damaged(), 0);
+            let mut day = self.host.audit().open_day(&day).unwrap();
+            day.for_each_row(|row| rows.push(row)).unwrap();
+            assert_eq!(day.damaged_lines(), 0);
         }
         rows
     }

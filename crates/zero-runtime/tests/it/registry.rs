@@ -13,7 +13,7 @@ use crate::fixture::{HostFixture, PuppetTool};
 async fn tools_appear_vanish_and_are_announced() {
     let fixture = HostFixture::new();
     let registry = fixture.host.registry();
-    let mut changes = registry.changes();
+    let mut changes = registry.subscribe();
     registry.add("server", vec![erase(PuppetTool::<'s'>::new())]).unwrap();
     assert!(fixture.call("Spare", json!({"act": "work"})).await.outcome.is_ok());
     registry.remove_source("server");
@@ -52,11 +52,11 @@ async fn a_running_call_keeps_its_tool() {
     assert!(report.outcome.is_ok());
 }
 
-fn puppet(risk: RiskLevel) -> Arc<dyn AnyTool> {
+fn puppet_tool(risk: RiskLevel) -> Arc<dyn AnyTool> {
     erase(PuppetTool::<'p'> { risk, ..PuppetTool::new() })
 }
 
-fn spare() -> Arc<dyn AnyTool> {
+fn spare_tool() -> Arc<dyn AnyTool> {
     erase(PuppetTool::<'s'>::new())
 }
 
@@ -69,7 +69,7 @@ struct RegistryListener {
 impl RegistryListener {
     fn new() -> Self {
         let registry = ToolRegistry::default();
-        Self { changes: registry.changes(), registry }
+        Self { changes: registry.subscribe(), registry }
     }
 
     #[track_caller]
@@ -89,7 +89,7 @@ impl RegistryListener {
         assert_eq!(heard, expected);
     }
 
-    fn shown(&self, name: &str) -> Option<ToolVisibility> {
+    fn visibility(&self, name: &str) -> Option<ToolVisibility> {
         self.registry.get(name).map(|tool| tool.shown)
     }
 }
@@ -102,20 +102,23 @@ fn what_a_source_brings_is_replaced_in_one_step() {
         let homeless = heard.registry.replace(source, tools);
         homeless.iter().map(|tool| tool.spec().name.to_string()).collect::<Vec<_>>()
     };
-    assert!(replace(&heard, "a", vec![puppet(RiskLevel::Low)]).is_empty());
+    assert!(replace(&heard, "a", vec![puppet_tool(RiskLevel::Low)]).is_empty());
     heard.check(&["a+Puppet"]);
     // The same again is no news, another tool of the same name is.
-    replace(&heard, "a", vec![puppet(RiskLevel::Low)]);
+    replace(&heard, "a", vec![puppet_tool(RiskLevel::Low)]);
     heard.check(&[]);
-    replace(&heard, "a", vec![puppet(RiskLevel::High), spare()]);
+    replace(&heard, "a", vec![puppet_tool(RiskLevel::High), spare_tool()]);
     heard.check(&["a+Spare", "a~Puppet"]);
     assert_eq!(heard.registry.get("Puppet").unwrap().tool.spec().risk, RiskLevel::High);
     // A name stays with who has it, and with the first of two.
-    assert_eq!(replace(&heard, "b", vec![spare(), puppet(RiskLevel::Low)]), ["Spare", "Puppet"]);
+    assert_eq!(
+        replace(&heard, "b", vec![spare_tool(), puppet_tool(RiskLevel::Low)]),
+        ["Spare", "Puppet"]
+    );
     heard.check(&[]);
-    assert_eq!(replace(&heard, "a", vec![spare(), spare()]), ["Spare"]);
+    assert_eq!(replace(&heard, "a", vec![spare_tool(), spare_tool()]), ["Spare"]);
     heard.check(&["a-Puppet"]);
-    assert!(replace(&heard, "b", vec![puppet(RiskLevel::Low)]).is_empty());
+    assert!(replace(&heard, "b", vec![puppet_tool(RiskLevel::Low)]).is_empty());
     heard.check(&["b+Puppet"]);
     replace(&heard, "a", Vec::new());
     heard.check(&["a-Spare"]);
@@ -130,32 +133,35 @@ fn what_was_found_stays_found() {
     let wait = |heard: &RegistryListener, risk| {
         heard.registry.replace(
             "a",
-            vec![(puppet(risk), ToolVisibility::WhenFound), (spare(), ToolVisibility::WhenFound)],
+            vec![
+                (puppet_tool(risk), ToolVisibility::WhenFound),
+                (spare_tool(), ToolVisibility::WhenFound),
+            ],
         )
     };
     wait(&heard, RiskLevel::Low);
-    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::WhenFound));
+    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::WhenFound));
     heard.check(&["a+Puppet", "a+Spare"]);
     heard.registry.reveal(&names);
-    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::Always));
-    assert_eq!(heard.shown("Spare"), Some(ToolVisibility::WhenFound));
+    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::Always));
+    assert_eq!(heard.visibility("Spare"), Some(ToolVisibility::WhenFound));
     heard.check(&["a~Puppet"]);
     // Once is enough.
     heard.registry.reveal(&names);
     heard.check(&[]);
     wait(&heard, RiskLevel::High);
-    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::Always));
+    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::Always));
     heard.check(&["a~Puppet"]);
     // One that went and came back is looked for again.
     heard.registry.replace("a", Vec::new());
     wait(&heard, RiskLevel::High);
-    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::WhenFound));
+    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::WhenFound));
 }
 
 #[tokio::test]
 async fn what_waits_to_be_found_can_be_called() {
     let fixture = HostFixture::new();
-    fixture.host.registry().replace("server", vec![(spare(), ToolVisibility::WhenFound)]);
+    fixture.host.registry().replace("server", vec![(spare_tool(), ToolVisibility::WhenFound)]);
     assert!(fixture.call("Spare", json!({"act": "work"})).await.outcome.is_ok());
-    assert_eq!(spare().claims(), Vec::<String>::new());
+    assert_eq!(spare_tool().claims(), Vec::<String>::new());
 }

@@ -38,9 +38,9 @@ impl SessionFixture {
             ..PolicyEngineConfig::default()
         });
         let policy = Arc::new(RulePolicy::new(engine, Vec::new()));
-        let host_person = always(ApprovalAnswer::RejectOnce);
+        let host_person = fixed_approver(ApprovalAnswer::RejectOnce);
         let tool = PuppetTool::<'p'> { risk: RiskLevel::Medium, ..PuppetTool::new() };
-        let fixture = HostFixture::judged_by(
+        let fixture = HostFixture::with_policy(
             policy,
             HostLimits::default(),
             Some(Arc::clone(&host_person) as Arc<dyn Approver>),
@@ -53,7 +53,7 @@ impl SessionFixture {
         self.fixture.host.open_session_with(SessionId::new(id).unwrap(), config).unwrap()
     }
 
-    async fn work(&self, session: &ToolHostSession) -> Result<(), ToolError> {
+    async fn call_puppet(&self, session: &ToolHostSession) -> Result<(), ToolError> {
         self.call(session, json!({"act": "work"})).await
     }
 
@@ -64,15 +64,15 @@ impl SessionFixture {
     }
 }
 
-fn always(answer: ApprovalAnswer) -> Arc<FixedApprover> {
+fn fixed_approver(answer: ApprovalAnswer) -> Arc<FixedApprover> {
     Arc::new(FixedApprover { answer, questions: Mutex::default() })
 }
 
-fn asked(person: &FixedApprover) -> usize {
+fn count_questions(person: &FixedApprover) -> usize {
     person.questions.lock().unwrap().len()
 }
 
-fn of(person: &Arc<FixedApprover>, mode: PermissionMode) -> ToolHostSessionConfig {
+fn session_config(person: &Arc<FixedApprover>, mode: PermissionMode) -> ToolHostSessionConfig {
     ToolHostSessionConfig {
         approver: Some(Arc::clone(person) as Arc<dyn Approver>),
         mode: Some(mode),
@@ -83,49 +83,59 @@ fn of(person: &Arc<FixedApprover>, mode: PermissionMode) -> ToolHostSessionConfi
 #[tokio::test]
 async fn each_session_has_its_own_person_watcher_and_mode() {
     let rig = SessionFixture::new(&[], PermissionMode::Ask);
-    let (yes, no) = (always(ApprovalAnswer::AllowOnce), always(ApprovalAnswer::RejectOnce));
+    let (yes, no) =
+        (fixed_approver(ApprovalAnswer::AllowOnce), fixed_approver(ApprovalAnswer::RejectOnce));
     let watcher = Arc::new(StatusRecorder::default());
     let asks = rig.open(
         "asks",
         ToolHostSessionConfig {
             observer: Some(Arc::clone(&watcher) as Arc<dyn CallEventObserver>),
-            ..of(&yes, PermissionMode::Ask)
+            ..session_config(&yes, PermissionMode::Ask)
         },
     );
-    let plans = rig.open("plans", of(&no, PermissionMode::Plan));
+    let plans = rig.open("plans", session_config(&no, PermissionMode::Plan));
     let plain = rig.open("plain", ToolHostSessionConfig::default());
     assert_eq!(
         (asks.mode(), plans.mode(), plain.mode()),
         (Some(PermissionMode::Ask), Some(PermissionMode::Plan), None)
     );
     for _ in 0..2 {
-        rig.work(&asks).await.unwrap();
-        let planned = rig.work(&plans).await.unwrap_err();
+        rig.call_puppet(&asks).await.unwrap();
+        let planned = rig.call_puppet(&plans).await.unwrap_err();
         assert_eq!(planned.reason(), Some(ErrorReason::Denied));
         assert!(planned.message.contains("plan mode changes and runs nothing"), "{planned}");
-        assert_eq!(rig.work(&plain).await.unwrap_err().reason(), Some(ErrorReason::Rejected));
+        assert_eq!(
+            rig.call_puppet(&plain).await.unwrap_err().reason(),
+            Some(ErrorReason::Rejected)
+        );
     }
-    assert_eq!((asked(&yes), asked(&no), asked(&rig.host_person)), (2, 0, 2));
+    assert_eq!(
+        (count_questions(&yes), count_questions(&no), count_questions(&rig.host_person)),
+        (2, 0, 2)
+    );
     assert_eq!(*watcher.0.lock().unwrap(), ["ok", "ok"]);
     assert_eq!(*rig.fixture.endings.0.lock().unwrap(), ["denied"; 4], "of the two others");
 
     // What one changes of itself is nothing to the others.
     asks.set_mode(Some(PermissionMode::Plan));
     plans.set_mode(Some(PermissionMode::Ask));
-    assert_eq!(rig.work(&asks).await.unwrap_err().reason(), Some(ErrorReason::Denied));
-    assert_eq!(rig.work(&plans).await.unwrap_err().reason(), Some(ErrorReason::Rejected));
-    assert_eq!(rig.work(&plain).await.unwrap_err().reason(), Some(ErrorReason::Rejected));
-    assert_eq!((asked(&yes), asked(&no), asked(&rig.host_person)), (2, 1, 3));
+    assert_eq!(rig.call_puppet(&asks).await.unwrap_err().reason(), Some(ErrorReason::Denied));
+    assert_eq!(rig.call_puppet(&plans).await.unwrap_err().reason(), Some(ErrorReason::Rejected));
+    assert_eq!(rig.call_puppet(&plain).await.unwrap_err().reason(), Some(ErrorReason::Rejected));
+    assert_eq!(
+        (count_questions(&yes), count_questions(&no), count_questions(&rig.host_person)),
+        (2, 1, 3)
+    );
 }
 
 #[tokio::test]
 async fn the_mode_of_a_session_takes_the_place_of_that_of_the_settings() {
-    let yes = always(ApprovalAnswer::AllowOnce);
+    let yes = fixed_approver(ApprovalAnswer::AllowOnce);
     let rig = SessionFixture::new(&[], PermissionMode::Plan);
-    let session = rig.open("s", of(&yes, PermissionMode::Ask));
-    rig.work(&session).await.unwrap();
+    let session = rig.open("s", session_config(&yes, PermissionMode::Ask));
+    rig.call_puppet(&session).await.unwrap();
     session.set_mode(None);
-    assert_eq!(rig.work(&session).await.unwrap_err().reason(), Some(ErrorReason::Denied));
+    assert_eq!(rig.call_puppet(&session).await.unwrap_err().reason(), Some(ErrorReason::Denied));
 }
 
 #[tokio::test]
@@ -133,19 +143,24 @@ async fn a_deny_rule_holds_in_every_mode() {
     let rule = "Read(//**/secret)";
     let rig = SessionFixture::new(&[(Verdict::Deny, rule)], PermissionMode::Auto);
     for mode in PermissionMode::ALL {
-        let yes = always(ApprovalAnswer::AllowSession);
+        let yes = fixed_approver(ApprovalAnswer::AllowSession);
         let standing = [rule, "Read", "*"].map(|rule| SavedGrant {
             stand: GrantDecision::Allowed,
             grant: GrantScope { rule: rule.to_owned(), folder: None, program: None },
             time: jiff::Timestamp::now(),
             by: "person".to_owned(),
         });
-        let config = ToolHostSessionConfig { standing: standing.to_vec(), ..of(&yes, mode) };
+        let config =
+            ToolHostSessionConfig { standing: standing.to_vec(), ..session_config(&yes, mode) };
         let session = rig.open(mode.as_str(), config);
         let input = json!({"act": "work", "path": "secret"});
         let error = rig.call(&session, input).await.unwrap_err();
         assert_eq!(error.details["matched_rule"], rule, "{mode}");
-        assert_eq!((error.reason(), asked(&yes)), (Some(ErrorReason::Denied), 0), "{mode}");
+        assert_eq!(
+            (error.reason(), count_questions(&yes)),
+            (Some(ErrorReason::Denied), 0),
+            "{mode}"
+        );
     }
 }
 
@@ -187,7 +202,7 @@ async fn who_plans_by_the_time_of_the_answer_only_plans() {
             let pending = slow.pending.lock().unwrap().take().unwrap();
             assert!(pending.answer(ApprovalAnswer::AllowOnce));
         };
-        let (outcome, ()) = tokio::join!(rig.work(&session), answer);
+        let (outcome, ()) = tokio::join!(rig.call_puppet(&session), answer);
         let reason = outcome.err().and_then(|error| error.reason());
         assert_eq!(reason, expected, "{mode:?}");
     }
@@ -196,10 +211,10 @@ async fn who_plans_by_the_time_of_the_answer_only_plans() {
 #[tokio::test]
 async fn a_host_that_judges_by_risk_only_plans_too() {
     let tool = PuppetTool::<'p'> { risk: RiskLevel::Medium, ..PuppetTool::new() };
-    let yes = always(ApprovalAnswer::AllowOnce);
-    let fixture = HostFixture::with(HostLimits::default(), None, vec![erase(tool)]);
+    let yes = fixed_approver(ApprovalAnswer::AllowOnce);
+    let fixture = HostFixture::with_limits(HostLimits::default(), None, vec![erase(tool)]);
     let open = |id: &str, mode| {
-        let config = of(&yes, mode);
+        let config = session_config(&yes, mode);
         fixture.host.open_session_with(SessionId::new(id).unwrap(), config).unwrap()
     };
     for (mode, expected) in [
@@ -215,5 +230,5 @@ async fn a_host_that_judges_by_risk_only_plans_too() {
         let reason = report.outcome.err().and_then(|error| error.reason());
         assert_eq!(reason, expected, "{mode}");
     }
-    assert_eq!(asked(&yes), 3, "asked in each of the others");
+    assert_eq!(count_questions(&yes), 3, "asked in each of the others");
 }

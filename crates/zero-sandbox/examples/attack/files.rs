@@ -6,9 +6,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::number;
+use crate::check_syscall;
 
-/// What the attempts of this module answer; `None` for other attempts.
+/// What the attempts of this module answer; `Absent` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     let ok = |()| "ok".to_owned();
     Some(match (name, args) {
@@ -40,15 +40,15 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
             .and_then(|()| fs::write(link, "attacked"))
             .map(ok),
         // A handle that may do nothing is opened again, as one that may.
-        ("read-through-handle", [path]) => through_handle(path, |again| {
+        ("read-through-handle", [path]) => with_handle_path(path, |again| {
             let mut text = String::new();
             File::open(again)?.read_to_string(&mut text).map(|_| ())
         }),
-        ("write-through-handle", [path]) => through_handle(path, |again| {
+        ("write-through-handle", [path]) => with_handle_path(path, |again| {
             OpenOptions::new().write(true).open(again)?.write_all(b"attacked")
         }),
         ("read-through-folder-handle", [folder, name]) => {
-            through_handle(folder, |again| File::open(format!("{again}/{name}")).map(drop))
+            with_handle_path(folder, |again| File::open(format!("{again}/{name}")).map(drop))
         }
         _ => return None,
     })
@@ -59,23 +59,23 @@ fn with_path(
     call: impl FnOnce(*const libc::c_char) -> libc::c_long,
 ) -> io::Result<String> {
     let path = CString::new(path)?;
-    number(call(path.as_ptr()))
+    check_syscall(call(path.as_ptr()))
 }
 
 fn with_file(path: &str, call: impl FnOnce(i32) -> libc::c_long) -> io::Result<String> {
     let file = File::open(path)?;
-    number(call(file.as_raw_fd()))
+    check_syscall(call(file.as_raw_fd()))
 }
 
 fn swap(from: &str, to: &str) -> io::Result<String> {
     let (from, to) = (CString::new(from)?, CString::new(to)?);
     let (here, flags) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);
-    number(unsafe {
+    check_syscall(unsafe {
         libc::syscall(libc::SYS_renameat2, here, from.as_ptr(), here, to.as_ptr(), flags)
     })
 }
 
-fn through_handle(path: &str, then: impl FnOnce(&str) -> io::Result<()>) -> io::Result<String> {
+fn with_handle_path(path: &str, then: impl FnOnce(&str) -> io::Result<()>) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
     then(&format!("/proc/self/fd/{}", file.as_raw_fd())).map(|()| "ok".to_owned())
 }

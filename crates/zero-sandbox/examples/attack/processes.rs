@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::{number, word};
+use crate::{check_syscall, errno_name};
 
-/// What the attempts of this module answer; `None` for other attempts.
+/// What the attempts of this module answer; `Absent` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     Some(match (name, args) {
-        ("above", [what]) => Ok(above(what)),
+        ("above", [what]) => Ok(attack_ancestors(what)),
         ("pidfd-signal", [pid]) => with_pid(pid, |pid| {
             let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
             if handle < 0 {
@@ -44,7 +44,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
         }),
         ("slow-down-everybody", []) => {
             // What it has anyway, for whomever this user is.
-            number(unsafe { libc::setpriority(libc::PRIO_USER, 0, 0).into() })
+            check_syscall(unsafe { libc::setpriority(libc::PRIO_USER, 0, 0).into() })
         }
         ("pin", [pid]) => with_pid(pid, |pid| unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -67,12 +67,12 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
 
 /// Tries the same with who keeps it, the warden, and whom that works for: `signal`, or to open a
 /// file of theirs in `/proc`. In a namespace there is nobody but the first process.
-fn above(what: &str) -> String {
+fn attack_ancestors(what: &str) -> String {
     let mut answers = Vec::new();
     let mut pid = unsafe { libc::getppid() };
     while pid > 0 && answers.len() < 3 {
         let answer = match what {
-            "signal" => number(unsafe { libc::kill(pid, libc::SIGCONT) }.into()),
+            "signal" => check_syscall(unsafe { libc::kill(pid, libc::SIGCONT) }.into()),
             "fdinfo" => fs::read_dir(format!("/proc/{pid}/{what}")).map(|_| "ok".into()),
             "cwd" | "root" | "exe" | "fd/0" => {
                 fs::read_link(format!("/proc/{pid}/{what}")).map(|_| "ok".into())
@@ -83,7 +83,7 @@ fn above(what: &str) -> String {
                 file.open(format!("/proc/{pid}/{what}")).map(|_| "ok".into())
             }
         };
-        answers.push(answer.unwrap_or_else(|error| word(&error)));
+        answers.push(answer.unwrap_or_else(|error| errno_name(&error)));
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let above = stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(2));
         pid = above.and_then(|pid| pid.parse().ok()).unwrap_or(0);
@@ -92,5 +92,5 @@ fn above(what: &str) -> String {
 }
 
 fn with_pid(pid: &str, call: impl FnOnce(libc::pid_t) -> libc::c_long) -> io::Result<String> {
-    number(call(pid.parse().map_err(io::Error::other)?))
+    check_syscall(call(pid.parse().map_err(io::Error::other)?))
 }

@@ -7,11 +7,11 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// Families of sockets that a kernel may know.
 const FAMILIES: std::ops::Range<i32> = 1..46;
 
-/// What the attempts of this module answer; `None` for other attempts.
+/// What the attempts of this module answer; `Absent` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     let ok = |_| "ok".to_owned();
     Some(match (name, args) {
-        ("families", []) => Ok(families()),
+        ("families", []) => Ok(list_socket_families()),
         ("datagram", [path]) => {
             UnixDatagram::unbound().and_then(|socket| socket.send_to(b"x", path)).map(ok)
         }
@@ -29,7 +29,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
 }
 
 /// The families of which there is a socket of any kind, by number.
-fn families() -> String {
+fn list_socket_families() -> String {
     let opens = |family: &i32| {
         [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_SEQPACKET]
             .iter()

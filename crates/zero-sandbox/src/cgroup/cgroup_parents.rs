@@ -41,38 +41,42 @@ impl CgroupParents {
     /// Looks where this process may make groups.
     pub(crate) fn find() -> Self {
         let read = |path| kernel_file::read(Path::new(path)).unwrap_or_default();
-        Self::among(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+        Self::find_in(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
     }
 
-    fn among(mounts: &str, memberships: &str) -> Self {
+    fn find_in(mounts: &str, memberships: &str) -> Self {
         let place = |controller: &str| {
-            v2(mounts, memberships, controller).or_else(|| v1(mounts, memberships, controller))
+            find_v2_parent(mounts, memberships, controller)
+                .or_else(|| find_v1_parent(mounts, memberships, controller))
         };
         Self { memory: place("memory"), cpu: place("cpu"), processes: place("pids") }
     }
 
-    pub(crate) fn memory(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
-        let tightest = |folder: &Path| limit_of(folder, "memory.max");
-        self.memory.as_ref()?.unless_limited(tightest, limits.memory_bytes)
+    pub(crate) fn memory_parent(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
+        let tightest = |folder: &Path| read_limit(folder, "memory.max");
+        self.memory.as_ref()?.path_unless_limited(tightest, limits.memory_bytes)
     }
 
-    pub(crate) fn cpu(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
+    pub(crate) fn cpu_parent(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
         let tightest = |folder: &Path| {
             let text = kernel_file::read(&folder.join("cpu.max")).ok()?;
             let (quota, period) = text.trim().split_once(' ')?;
             let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
             quota.saturating_mul(100).checked_div(period)
         };
-        self.cpu.as_ref()?.unless_limited(tightest, limits.cpu_percent.into())
+        self.cpu.as_ref()?.path_unless_limited(tightest, limits.cpu_percent.into())
     }
 
-    pub(crate) fn processes(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
-        let tightest = |folder: &Path| limit_of(folder, "pids.max");
-        self.processes.as_ref()?.unless_limited(tightest, limits.processes)
+    pub(crate) fn processes_parent(
+        &self,
+        limits: &ProcessLimits,
+    ) -> Option<(CgroupVersion, &Path)> {
+        let tightest = |folder: &Path| read_limit(folder, "pids.max");
+        self.processes.as_ref()?.path_unless_limited(tightest, limits.processes)
     }
 
     /// Folders of version 1 in which groups may be made, each once.
-    pub(crate) fn version_1(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn v1_parents(&self) -> impl Iterator<Item = &Path> {
         let places = [&self.memory, &self.cpu, &self.processes];
         let is_v1 = |path: &&Path| {
             let mut of = places.iter().filter_map(|place| place.as_ref());
@@ -96,7 +100,7 @@ impl CgroupParents {
 
 impl CgroupParent {
     /// This place, unless going there would leave a limit tighter than `wanted`.
-    fn unless_limited(
+    fn path_unless_limited(
         &self,
         limit: impl Fn(&Path) -> Option<u64>,
         wanted: u64,
@@ -108,12 +112,12 @@ impl CgroupParent {
 }
 
 /// A limit in a file; nothing when there is none.
-fn limit_of(folder: &Path, file: &str) -> Option<u64> {
-    kernel_file::number(&folder.join(file))
+fn read_limit(folder: &Path, file: &str) -> Option<u64> {
+    kernel_file::read_number(&folder.join(file))
 }
 
 /// Our own group of version 1 for a controller, if groups may be made in it.
-fn v1(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
+fn find_v1_parent(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
     let names = |list: &str| list.split(',').any(|name| name == controller);
     let own = memberships.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -121,20 +125,20 @@ fn v1(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent>
     })?;
     let mount = mounts.lines().filter_map(CgroupMount::parse);
     let mount = mount.filter(|mount| mount.kind == "cgroup").find(|mount| names(mount.options))?;
-    let parent = mount.folder_of(own)?;
+    let parent = mount.resolve_group_path(own)?;
     // Without it, what happens in a group below does not count in ours: that would be a way out.
-    let counts_below = kernel_file::number(&parent.join("memory.use_hierarchy")) != Some(0);
+    let counts_below = kernel_file::read_number(&parent.join("memory.use_hierarchy")) != Some(0);
     let place = CgroupParent { version: CgroupVersion::V1, parent, left: Vec::new() };
     (counts_below && is_writable(&place.parent)).then_some(place)
 }
 
 /// The nearest group of version 2 that shares out a controller, if groups may be made in it.
-fn v2(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
+fn find_v2_parent(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
     let own = memberships.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mount =
         mounts.lines().filter_map(CgroupMount::parse).find(|mount| mount.kind == "cgroup2")?;
     let mut left = Vec::new();
-    for folder in mount.folder_of(own)?.ancestors().take(LEVELS_MAX) {
+    for folder in mount.resolve_group_path(own)?.ancestors().take(LEVELS_MAX) {
         if !folder.starts_with(mount.point()) || !is_writable(folder) {
             return None;
         }
@@ -187,7 +191,7 @@ impl<'a> CgroupMount<'a> {
     }
 
     /// Where a group is seen that the kernel calls `name`.
-    fn folder_of(&self, name: &str) -> Option<PathBuf> {
+    fn resolve_group_path(&self, name: &str) -> Option<PathBuf> {
         let below = Path::new(name).strip_prefix(&self.root).ok()?;
         // A group above the root of our view is no place we can name.
         let is_plain =
@@ -212,7 +216,7 @@ mod tests {
     struct CgroupTreeFixture(tempfile::TempDir);
 
     impl CgroupTreeFixture {
-        fn with(rows: &[(&str, &str)]) -> Self {
+        fn with_files(rows: &[(&str, &str)]) -> Self {
             let temp = tempfile::tempdir().unwrap();
             for (file, text) in rows {
                 let path = temp.path().join(file);
@@ -228,9 +232,10 @@ mod tests {
         fn check(&self, kind: &str, root: &str, membership: &str, expected: Option<&str>) {
             let top = self.0.path().display();
             let mounts = format!("41 31 0:38 {root} {top} rw,relatime - {kind} none rw,memory");
-            let places = CgroupParents::among(&mounts, membership);
+            let places = CgroupParents::find_in(&mounts, membership);
             let limits = ProcessLimits { memory_bytes: 1000, ..ProcessLimits::default() };
-            let found = places.memory(&limits).map(|(_, path)| path.strip_prefix(self.0.path()));
+            let found =
+                places.memory_parent(&limits).map(|(_, path)| path.strip_prefix(self.0.path()));
             let expected = expected.map(|path| Ok(Path::new(path)));
             assert_eq!(found, expected, "{kind} {root} {membership}");
         }
@@ -239,7 +244,7 @@ mod tests {
     #[test]
     fn version_2_goes_to_the_nearest_group_that_shares_memory_out() {
         let control = "cgroup.subtree_control";
-        let tree = CgroupTreeFixture::with(&[
+        let tree = CgroupTreeFixture::with_files(&[
             (control, "cpu memory pids"),
             (&format!("user/{control}"), "memory pids"),
             (&format!("user/shell/{control}"), ""),
@@ -265,7 +270,7 @@ mod tests {
 
     #[test]
     fn version_1_goes_right_below_our_group() {
-        let tree = CgroupTreeFixture::with(&[
+        let tree = CgroupTreeFixture::with_files(&[
             ("job/memory.use_hierarchy", "1\n"),
             ("flat/memory.use_hierarchy", "0\n"),
         ]);
@@ -278,7 +283,7 @@ mod tests {
 
     #[test]
     fn two_versions_at_once_use_what_has_the_controller() {
-        let tree = CgroupTreeFixture::with(&[
+        let tree = CgroupTreeFixture::with_files(&[
             ("unified/cgroup.subtree_control", ""),
             ("v1/memory.stat", ""),
         ]);
@@ -286,8 +291,8 @@ mod tests {
         let mounts = format!(
             "41 31 0:38 / {top}/unified rw - cgroup2 none rw\n42 31 0:39 / {top}/v1 rw - cgroup none rw,memory"
         );
-        let places = CgroupParents::among(&mounts, "4:memory:/\n0::/\n");
-        let found = places.memory(&ProcessLimits::default()).unwrap();
+        let places = CgroupParents::find_in(&mounts, "4:memory:/\n0::/\n");
+        let found = places.memory_parent(&ProcessLimits::default()).unwrap();
         assert_eq!(found, (CgroupVersion::V1, tree.0.path().join("v1").as_path()));
     }
 }

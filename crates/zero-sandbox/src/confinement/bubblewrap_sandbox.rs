@@ -4,7 +4,7 @@
 //! command. So it can be put up ahead, while nobody waits, and be given a command later. Meanwhile
 //! the host may change in ways that make it another sandbox than one put up now would be: an editor
 //! that replaces a hidden file takes away what hid it, a new secret or socket is not hidden at all,
-//! a disk that is mounted comes in writable. So [`BubblewrapSandbox::still_stands`] says yes only when what
+//! a disk that is mounted comes in writable. So [`BubblewrapSandbox::is_still_valid`] says yes only when what
 //! would be asked of bubblewrap now is the same to the byte, everything it is mounted on is still
 //! what it was, and the mounts on the host and inside are those of then.
 //!
@@ -22,14 +22,14 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, MemfdFlags, OFlags};
 
-use super::expected_mounts::{self, ExpectedMounts, MountMismatchError, TABLE};
+use super::expected_mounts::{self, ExpectedMounts, MOUNT_TABLE, MountMismatchError};
 use super::host_sockets::HostSockets;
 use super::mount_plan::{self, MountPlan};
 use super::path_layout::{PathAccess, PathLayout};
 use super::placeholders::{self, Placeholders};
 use super::residue::{ResidueDetector, ResidueSnapshot};
 use super::restrictions::ProcessRestrictions;
-use super::sandbox_init::{DOOR, ExecImage, InitPlan, InitSetup};
+use super::sandbox_init::{ExecImage, INIT_PATH, InitPlan, InitSetup};
 use super::{ConfineError, NetworkOwner};
 use crate::helper_process;
 use crate::kernel_file;
@@ -62,7 +62,7 @@ pub(super) struct SandboxSpec<'a> {
 }
 
 impl SandboxSpec<'_> {
-    fn mounts(&self) -> io::Result<MountPlan> {
+    fn plan_mounts(&self) -> io::Result<MountPlan> {
         MountPlan::new(self.profile, self.folder, self.layout, self.sockets)
     }
 }
@@ -116,41 +116,41 @@ impl SandboxFingerprint {
     /// What a sandbox is with these mounts, on the host as it is now.
     fn new(purpose: &SandboxSpec<'_>, mounts: MountPlan) -> io::Result<Self> {
         let SandboxSpec { bubblewrap, profile, terminal, whose, .. } = purpose;
-        let mut namespaces: Vec<OsString> = bubblewrap.base().map(OsString::from).collect();
+        let mut namespaces: Vec<OsString> = bubblewrap.base_args().map(OsString::from).collect();
         if profile.network != NetworkAccess::Host && *whose == NetworkOwner::Own {
             namespaces.push("--unshare-net".into());
         }
-        let memory = bubblewrap.shared_memory(profile.limits.memory_bytes);
+        let memory = bubblewrap.shared_memory_args(profile.limits.memory_bytes);
         namespaces.extend(memory.into_iter().map(OsString::from));
-        namespaces.extend(bubblewrap.queues().iter().map(OsString::from));
+        namespaces.extend(bubblewrap.message_queue_args().iter().map(OsString::from));
         // The child has terminals of its own, among which the one it was given has no name. Without
         // one, programs that ask for it believe that there is no terminal.
         let console = terminal.map_or(Vec::new(), |terminal| {
             vec!["--dev-bind".into(), terminal.into(), CONSOLE.into()]
         });
-        let kept = mount_plan::RUN_KEPT.iter().map(Path::new);
-        let things = mounts.paths().map(thing).collect();
-        let others = [profile.tmp.as_path()].into_iter().chain(kept).map(other_thing).collect();
-        let table = kernel_file::read_bytes(Path::new(TABLE))?;
+        let kept = mount_plan::RUN_VISIBLE.iter().map(Path::new);
+        let things = mounts.paths().map(read_identity_no_follow).collect();
+        let others = [profile.tmp.as_path()].into_iter().chain(kept).map(read_identity).collect();
+        let table = kernel_file::read_bytes(Path::new(MOUNT_TABLE))?;
         Ok(Self { namespaces, mounts, console, things, others, table })
     }
 
     /// What the last step has to find.
-    fn expected(&self, tmp: &Path) -> ExpectedMounts {
+    fn expected_mounts(&self, tmp: &Path) -> ExpectedMounts {
         let shown = self.things.iter().map(|thing| thing.map(|(device, inode, _)| (device, inode)));
-        let mounts = self.mounts.each().zip(shown).map(|((path, mount), it)| (path, mount, it));
+        let mounts = self.mounts.iter().zip(shown).map(|((path, mount), it)| (path, mount, it));
         ExpectedMounts::new(mounts, &self.table, tmp)
     }
 }
 
 /// Found without following a link: what could be swapped for one while it is mounted must not be
 /// taken for what it leads to.
-fn thing(path: &Path) -> Option<NodeIdentity> {
-    let facts = rustix::fs::fstat(expected_mounts::open(path).ok()?).ok()?;
+fn read_identity_no_follow(path: &Path) -> Option<NodeIdentity> {
+    let facts = rustix::fs::fstat(expected_mounts::open_no_follow(path).ok()?).ok()?;
     Some((facts.st_dev, facts.st_ino, FileType::from_raw_mode(facts.st_mode)))
 }
 
-fn other_thing(path: &Path) -> Option<NodeIdentity> {
+fn read_identity(path: &Path) -> Option<NodeIdentity> {
     let facts = rustix::fs::lstat(path).ok()?;
     Some((facts.st_dev, facts.st_ino, FileType::from_raw_mode(facts.st_mode)))
 }
@@ -158,16 +158,16 @@ fn other_thing(path: &Path) -> Option<NodeIdentity> {
 impl BubblewrapSandbox {
     /// Prepares a sandbox: makes what has to stand on the host, and says how to start bubblewrap.
     pub(super) fn new(purpose: &SandboxSpec<'_>) -> Result<Self, ConfineError> {
-        if !helper_process::can_be_helper() {
+        if !helper_process::can_run_helper() {
             return Err(ConfineError::NoHelper);
         }
         let SandboxSpec { bubblewrap, profile, layout, .. } = purpose;
         placeholders::sweep(&profile.tmp);
-        let mut placeholders = Placeholders::beside(&profile.tmp);
-        let mounts = purpose.mounts().map_err(ConfineError::Mounts)?;
+        let mut placeholders = Placeholders::new(&profile.tmp);
+        let mounts = purpose.plan_mounts().map_err(ConfineError::Mounts)?;
         mounts
-            .stand(profile, layout, &mut placeholders)
-            .map_err(|error| not_stood(layout, error))?;
+            .create_placeholders(profile, layout, &mut placeholders)
+            .map_err(|error| placeholder_error(layout, error))?;
         let shape = SandboxFingerprint::new(purpose, mounts).map_err(ConfineError::Mounts)?;
         // Bubblewrap would follow a link, and make what is missing where it leads to.
         let mut found = shape.mounts.paths().zip(&shape.things);
@@ -175,7 +175,8 @@ impl BubblewrapSandbox {
             return Err(MountMismatchError::At(path.to_owned()).into());
         }
         drop(found);
-        let (image, kept, door) = start_of(bubblewrap, &shape).map_err(ConfineError::HandOver)?;
+        let (image, kept, door) =
+            build_launch(bubblewrap, &shape).map_err(ConfineError::HandOver)?;
         Ok(Self {
             image,
             kept_numbers: kept.iter().map(AsRawFd::as_raw_fd).collect(),
@@ -183,8 +184,8 @@ impl BubblewrapSandbox {
             door: Some(door),
             given_up: None,
             word: None,
-            nothing: nothing().map_err(ConfineError::HandOver)?,
-            complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
+            nothing: open_dev_null().map_err(ConfineError::HandOver)?,
+            complaints: write_memfd(&[]).map_err(ConfineError::HandOver)?,
             shape,
             table: None,
             traces: None,
@@ -195,7 +196,7 @@ impl BubblewrapSandbox {
 
     /// Gives the last step a command that gives these things up, with its streams, be it there
     /// already or not yet.
-    pub(super) fn give(
+    pub(super) fn send_plan(
         &mut self,
         command: CommandSpec,
         restrictions: ProcessRestrictions,
@@ -204,7 +205,7 @@ impl BubblewrapSandbox {
         let door = self.door.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let before = match &self.given_up {
             None => {
-                let expected = self.shape.expected(&self.tmp);
+                let expected = self.shape.expected_mounts(&self.tmp);
                 Some(InitSetup { restrictions: restrictions.clone(), expected })
             }
             // What was given up cannot be had back, and nothing more is given up.
@@ -213,7 +214,7 @@ impl BubblewrapSandbox {
         };
         let (word, inner_word) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&word, OFlags::NONBLOCK)?;
-        let plan = in_memory(&serde_json::to_vec(&InitPlan { command, before })?)?;
+        let plan = write_memfd(&serde_json::to_vec(&InitPlan { command, before })?)?;
         let handles = [&plan, &inner_word].into_iter().chain(streams);
         let handles: Vec<_> = handles.map(AsFd::as_fd).collect();
         message::send(door, &(), &handles)?;
@@ -224,15 +225,15 @@ impl BubblewrapSandbox {
 
     /// After a command of which no process is left: whether another one would find nothing of it
     /// either. If so, these walls wait for that one.
-    pub(super) fn is_as_new(&mut self) -> bool {
+    pub(super) fn is_reusable(&mut self) -> bool {
         self.word = None;
         // A terminal is one command's own, and without Landlock so is `/dev`.
         let is_anybodys = self.shape.console.is_empty();
         let is_held = self.given_up.as_ref().is_some_and(|it| it.landlock.is_some());
         is_anybodys
             && is_held
-            && (self.table.is_some() || self.is_up())
-            && self.traces.as_ref().is_some_and(ResidueDetector::are_none)
+            && (self.table.is_some() || self.is_ready())
+            && self.traces.as_ref().is_some_and(ResidueDetector::is_clean)
     }
 
     /// Has no more commands: the last step ends when it has none.
@@ -241,24 +242,25 @@ impl BubblewrapSandbox {
     }
 
     /// Where there is news when the last step is there, or will not be.
-    pub(super) fn door(&self) -> Option<&OwnedFd> {
+    pub(super) fn init_channel(&self) -> Option<&OwnedFd> {
         self.door.as_ref()
     }
 
     /// Whether the last step is there and waits for its plan, behind every mount that was asked for.
     /// To be asked when there is news.
-    pub(super) fn is_up(&mut self) -> bool {
+    pub(super) fn is_ready(&mut self) -> bool {
         let Some(door) = &self.door else { return false };
         let Ok(Some((noted, handles))) = message::receive::<Option<ResidueSnapshot>>(door) else {
             return false;
         };
         let mut handles = handles.into_iter();
         let Some(mut table) = handles.next().map(File::from) else { return false };
-        let Ok(mounted) = read_again(&mut table) else { return false };
+        let Ok(mounted) = reread_table(&mut table) else { return false };
         // Something may have been replaced right after it was mounted on.
-        let points: Vec<&[u8]> = mounted.split(|b| *b == b'\n').filter_map(mount_point).collect();
+        let points: Vec<&[u8]> =
+            mounted.split(|b| *b == b'\n').filter_map(parse_mount_point).collect();
         let mut paths = self.shape.mounts.paths();
-        if !paths.all(|path| points.contains(&escaped(path).as_slice())) {
+        if !paths.all(|path| points.contains(&escape_path(path).as_slice())) {
             return false;
         }
         self.table = Some((table, mounted));
@@ -267,16 +269,16 @@ impl BubblewrapSandbox {
     }
 
     /// Whether it is what would be put up now, and waits for its plan.
-    pub(super) fn still_stands(&mut self, purpose: &SandboxSpec<'_>) -> bool {
-        let now = purpose.mounts().and_then(|mounts| SandboxFingerprint::new(purpose, mounts));
-        if !now.is_ok_and(|now| now == self.shape) || self.is_gone() {
+    pub(super) fn is_still_valid(&mut self, purpose: &SandboxSpec<'_>) -> bool {
+        let now = purpose.plan_mounts().and_then(|mounts| SandboxFingerprint::new(purpose, mounts));
+        if !now.is_ok_and(|now| now == self.shape) || self.has_exited() {
             return false;
         }
         let Some((table, mounted)) = &mut self.table else { return false };
-        read_again(table).is_ok_and(|now| now == *mounted)
+        reread_table(table).is_ok_and(|now| now == *mounted)
     }
 
-    fn is_gone(&self) -> bool {
+    fn has_exited(&self) -> bool {
         let Some(door) = &self.door else { return true };
         let mut fds = [PollFd::new(door, PollFlags::IN)];
         let now = Timespec::try_from(Duration::ZERO).ok();
@@ -285,39 +287,39 @@ impl BubblewrapSandbox {
     }
 
     /// Whether something of the host is gone on which it was to be mounted.
-    pub(super) fn lacks_something(&self) -> bool {
-        self.shape.mounts.paths().any(|path| thing(path).is_none())
+    pub(super) fn is_mount_source_missing(&self) -> bool {
+        self.shape.mounts.paths().any(|path| read_identity_no_follow(path).is_none())
     }
 
     /// Whether what is at `path` stands in for something that is missing, because of us.
-    pub(super) fn stands_in(&self, path: &Path) -> bool {
+    pub(super) fn is_placeholder(&self, path: &Path) -> bool {
         self.placeholders.holds(path)
     }
 
     /// All paths of which that is so.
-    pub(super) fn stood_in(&self) -> Vec<PathBuf> {
+    pub(super) fn placeholder_paths(&self) -> Vec<PathBuf> {
         self.placeholders.paths().map(Path::to_owned).collect()
     }
 
-    pub(super) fn word(&self) -> Option<&OwnedFd> {
+    pub(super) fn report_fd(&self) -> Option<&OwnedFd> {
         self.word.as_ref()
     }
 
-    pub(super) fn kept_numbers(&self) -> &[RawFd] {
+    pub(super) fn kept_fds(&self) -> &[RawFd] {
         &self.kept_numbers
     }
 
     /// Lets go of what only bubblewrap needs, once it runs.
-    pub(super) fn launched(&mut self) {
+    pub(super) fn release_launch_handles(&mut self) {
         self.kept.clear();
     }
 
-    pub(super) fn streams(&self) -> [RawFd; 3] {
+    pub(super) fn program_streams(&self) -> [RawFd; 3] {
         let Self { nothing, complaints, .. } = self;
         [nothing.as_raw_fd(), nothing.as_raw_fd(), complaints.as_raw_fd()]
     }
 
-    pub(super) fn complaints(&self) -> String {
+    pub(super) fn read_error_output(&self) -> String {
         let mut bytes = vec![0; COMPLAINT_BYTES_MAX];
         let count = rustix::io::pread(&self.complaints, &mut bytes, 0).unwrap_or(0);
         bytes.truncate(count);
@@ -328,15 +330,15 @@ impl BubblewrapSandbox {
     pub(super) fn cleanup(&mut self) {
         // Whoever holds these holds the namespaces.
         (self.table, self.traces) = (None, None);
-        self.placeholders.take_away();
+        self.placeholders.remove_all();
     }
 }
 
 /// Why something could not be made to stand on the host: somebody renames folders there, or more.
-fn not_stood(layout: &PathLayout, error: io::Error) -> ConfineError {
+fn placeholder_error(layout: &PathLayout, error: io::Error) -> ConfineError {
     let swapped = [libc::ELOOP, libc::ENOTDIR, libc::ENOENT].map(Some);
     let is_swapped = swapped.contains(&error.raw_os_error());
-    match layout.of(PathAccess::Writable).next() {
+    match layout.paths_with(PathAccess::Writable).next() {
         Some(path) if is_swapped || error.kind() == io::ErrorKind::NotFound => {
             MountMismatchError::At(path.to_owned()).into()
         }
@@ -346,23 +348,23 @@ fn not_stood(layout: &PathLayout, error: io::Error) -> ConfineError {
 
 /// How to start bubblewrap: what to execute, the handles it needs, and where the last step inside
 /// takes its plan.
-fn start_of(
+fn build_launch(
     bubblewrap: &BubblewrapProgram,
     shape: &SandboxFingerprint,
 ) -> io::Result<(ExecImage, Vec<OwnedFd>, OwnedFd)> {
-    let (door, inner_door) = message::channel()?;
-    let binary = this_binary()?;
+    let (door, inner_door) = message::create_channel()?;
+    let binary = open_own_binary()?;
     let (mount_args, mut kept) = shape.mounts.args()?;
     let link = format!("/proc/self/fd/{}", binary.as_raw_fd());
-    let last = ["--symlink", &link, DOOR, "--chdir", "/"].map(OsString::from);
+    let last = ["--symlink", &link, INIT_PATH, "--chdir", "/"].map(OsString::from);
     let args = shape.namespaces.iter().chain(&mount_args).chain(&shape.console).chain(&last);
-    let args = in_memory(&args.flat_map(zero_ended).collect::<Vec<u8>>())?;
+    let args = write_memfd(&args.flat_map(nul_terminated).collect::<Vec<u8>>())?;
     let words = [
         bubblewrap.path().as_os_str().to_owned(),
         "--args".into(),
         args.as_raw_fd().to_string().into(),
         "--".into(),
-        DOOR.into(),
+        INIT_PATH.into(),
         inner_door.as_raw_fd().to_string().into(),
     ];
     let argv = words.iter().map(|word| CString::new(word.as_bytes()));
@@ -373,11 +375,11 @@ fn start_of(
     Ok((ExecImage { program, argv, envp: Vec::new() }, kept, door))
 }
 
-fn zero_ended(word: &OsString) -> impl Iterator<Item = u8> + '_ {
+fn nul_terminated(word: &OsString) -> impl Iterator<Item = u8> + '_ {
     word.as_bytes().iter().copied().chain([0])
 }
 
-fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+fn write_memfd(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(rustix::fs::memfd_create("zero", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
@@ -385,7 +387,7 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// The name of the terminal that a command is given, if it is given one that has a name here.
-pub(super) fn terminal_name(stdin: &OwnedFd) -> Option<PathBuf> {
+pub(super) fn find_terminal_name(stdin: &OwnedFd) -> Option<PathBuf> {
     let handle = PathBuf::from(format!("/proc/self/fd/{}", stdin.as_raw_fd()));
     let name = rustix::fs::readlink(&handle, Vec::new()).ok()?.into_string().ok()?;
     let (given, named) = (rustix::fs::stat(&handle).ok()?, rustix::fs::stat(&name).ok()?);
@@ -395,19 +397,19 @@ pub(super) fn terminal_name(stdin: &OwnedFd) -> Option<PathBuf> {
 }
 
 /// A stream that leads nowhere.
-fn nothing() -> io::Result<OwnedFd> {
+fn open_dev_null() -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     Ok(rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?)
 }
 
 /// This binary, also when another one has taken its path since.
 #[expect(clippy::disallowed_methods, reason = "our own binary is no person's file")]
-fn this_binary() -> io::Result<OwnedFd> {
+fn open_own_binary() -> io::Result<OwnedFd> {
     Ok(File::open("/proc/self/exe")?.into())
 }
 
 /// All that a list of mounts says now.
-fn read_again(table: &mut File) -> io::Result<Vec<u8>> {
+fn reread_table(table: &mut File) -> io::Result<Vec<u8>> {
     table.rewind()?;
     let mut bytes = Vec::new();
     table.take(TABLE_BYTES_MAX).read_to_end(&mut bytes)?;
@@ -418,12 +420,12 @@ fn read_again(table: &mut File) -> io::Result<Vec<u8>> {
 }
 
 /// Where the mount of a line is: the fifth column.
-fn mount_point(line: &[u8]) -> Option<&[u8]> {
+fn parse_mount_point(line: &[u8]) -> Option<&[u8]> {
     line.split(|byte| *byte == b' ').nth(4)
 }
 
 /// A path as lists of mounts write it.
-fn escaped(path: &Path) -> Vec<u8> {
+fn escape_path(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -441,16 +443,16 @@ mod tests {
     #[test]
     fn a_mount_is_found_by_its_path() {
         let line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw";
-        assert_eq!(mount_point(line), Some(escaped(Path::new("/a b\\c")).as_slice()));
-        assert_eq!(mount_point(b""), None);
+        assert_eq!(parse_mount_point(line), Some(escape_path(Path::new("/a b\\c")).as_slice()));
+        assert_eq!(parse_mount_point(b""), None);
     }
 
     #[test]
     fn a_list_can_be_read_again() {
-        let mut table = File::from(nothing().unwrap());
-        assert_eq!(read_again(&mut table).unwrap(), b"");
-        let mut table = File::from(in_memory(b"one").unwrap());
-        assert_eq!(read_again(&mut table).unwrap(), b"one");
-        assert_eq!(read_again(&mut table).unwrap(), b"one");
+        let mut table = File::from(open_dev_null().unwrap());
+        assert_eq!(reread_table(&mut table).unwrap(), b"");
+        let mut table = File::from(write_memfd(b"one").unwrap());
+        assert_eq!(reread_table(&mut table).unwrap(), b"one");
+        assert_eq!(reread_table(&mut table).unwrap(), b"one");
     }
 }

@@ -23,16 +23,16 @@ use crate::open_beneath;
 use crate::profile::wire;
 
 /// The list of mounts of the process that reads it.
-pub(super) const TABLE: &str = "/proc/self/mountinfo";
+pub(super) const MOUNT_TABLE: &str = "/proc/self/mountinfo";
 
 /// Folders in which bubblewrap mounts things of the child's own.
-const OWN: &[&str] = &["/dev", "/proc"];
+const OWN_MOUNT_FOLDERS: &[&str] = &["/dev", "/proc"];
 
 /// Device and number, which say what something is however it is called.
 pub(crate) type DeviceInode = (u64, u64);
 
 /// Opens what is at an absolute path, without following a link at any step, for looking at it.
-pub(super) fn open(path: &Path) -> Result<OwnedFd, Errno> {
+pub(super) fn open_no_follow(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty())?;
     let there =
@@ -43,8 +43,8 @@ pub(super) fn open(path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// What is at an absolute path, if no link leads there.
-pub(super) fn identity(path: &Path) -> Option<DeviceInode> {
-    let facts = rustix::fs::fstat(open(path).ok()?).ok()?;
+pub(super) fn read_identity(path: &Path) -> Option<DeviceInode> {
+    let facts = rustix::fs::fstat(open_no_follow(path).ok()?).ok()?;
     Some((facts.st_dev, facts.st_ino))
 }
 
@@ -81,7 +81,7 @@ impl ExpectedMounts {
             shows,
         });
         let tmp = tmp.canonicalize().unwrap_or_else(|_| tmp.to_owned());
-        let points = lines(table).map(|line| line.point);
+        let points = parse_lines(table).map(|line| line.point);
         let others = points.flat_map(|point| {
             let in_tmp =
                 point.strip_prefix(&tmp).ok().map(|rest| Path::new(mount_plan::TMP).join(rest));
@@ -98,23 +98,23 @@ impl ExpectedMounts {
 
     /// Looks whether all this is so for the process that asks. An error names what is not.
     pub(super) fn check(&self) -> Result<(), MountMismatchError> {
-        let table =
-            kernel_file::read_bytes(Path::new(TABLE)).map_err(MountMismatchError::Unreadable)?;
-        let mounted: Vec<MountInfoLine> = lines(&table).collect();
+        let table = kernel_file::read_bytes(Path::new(MOUNT_TABLE))
+            .map_err(MountMismatchError::Unreadable)?;
+        let mounted: Vec<MountInfoLine> = parse_lines(&table).collect();
         let by_id: BTreeMap<u64, &MountInfoLine> =
             mounted.iter().map(|line| (line.id, line)).collect();
         for one in &self.mounts {
-            if !one.is_as_it_should_be(&by_id, &mounted).unwrap_or(false) {
+            if !one.is_as_expected(&by_id, &mounted).unwrap_or(false) {
                 return Err(MountMismatchError::At(one.path.clone()));
             }
         }
-        self.check_for_others(&mounted)
+        self.check_unexpected_mounts(&mounted)
     }
 
-    fn check_for_others(&self, mounted: &[MountInfoLine]) -> Result<(), MountMismatchError> {
+    fn check_unexpected_mounts(&self, mounted: &[MountInfoLine]) -> Result<(), MountMismatchError> {
         let asked_for = self.mounts.iter().map(|one| &one.path);
         let mut known: BTreeSet<PathBuf> = asked_for.chain(&self.others).cloned().collect();
-        let fixed = [mount_plan::TMP, mount_plan::RUN].iter().chain(mount_plan::RUN_KEPT);
+        let fixed = [mount_plan::TMP, mount_plan::RUN].iter().chain(mount_plan::RUN_VISIBLE);
         for path in fixed.map(Path::new) {
             known.insert(path.to_owned());
             // Where it is a link on this machine, the mount is at what it leads to.
@@ -122,7 +122,8 @@ impl ExpectedMounts {
         }
         let is_own = |point: &Path| {
             let asked_for = |one: &ExpectedMount| point.starts_with(&one.path);
-            OWN.iter().any(|own| point.starts_with(own)) && !self.mounts.iter().any(asked_for)
+            OWN_MOUNT_FOLDERS.iter().any(|own| point.starts_with(own))
+                && !self.mounts.iter().any(asked_for)
         };
         match mounted.iter().find(|line| !known.contains(&line.point) && !is_own(&line.point)) {
             Some(line) => Err(MountMismatchError::At(line.point.clone())),
@@ -132,15 +133,15 @@ impl ExpectedMounts {
 }
 
 impl ExpectedMount {
-    fn is_as_it_should_be(
+    fn is_as_expected(
         &self,
         by_id: &BTreeMap<u64, &MountInfoLine>,
         mounted: &[MountInfoLine],
     ) -> Result<bool, Errno> {
-        let there = open(&self.path)?;
+        let there = open_no_follow(&self.path)?;
         let facts = rustix::fs::fstat(&there)?;
         // A kernel that does not tell on which mount something is tells what was mounted last.
-        let line = match mount_id(&there) {
+        let line = match read_mount_id(&there) {
             Some(id) => by_id.get(&id).copied(),
             None => mounted.iter().rev().find(|line| line.point == self.path),
         };
@@ -160,7 +161,7 @@ impl ExpectedMount {
     }
 }
 
-fn mount_id(there: &OwnedFd) -> Option<u64> {
+fn read_mount_id(there: &OwnedFd) -> Option<u64> {
     let facts = rustix::fs::statx(there, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     (facts.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(facts.stx_mnt_id)
 }
@@ -180,8 +181,8 @@ pub(crate) enum MountMismatchError {
     Unreadable(#[source] io::Error),
 }
 
-fn lines(table: &[u8]) -> impl Iterator<Item = MountInfoLine> {
-    table.split(|byte| *byte == b'\n').filter_map(MountInfoLine::new)
+fn parse_lines(table: &[u8]) -> impl Iterator<Item = MountInfoLine> {
+    table.split(|byte| *byte == b'\n').filter_map(MountInfoLine::parse)
 }
 
 /// One line of a list of mounts.
@@ -201,10 +202,10 @@ enum MountAccess {
 }
 
 impl MountInfoLine {
-    fn new(line: &[u8]) -> Option<Self> {
+    fn parse(line: &[u8]) -> Option<Self> {
         let mut words = line.split(|byte| *byte == b' ');
         let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-        let point = unescaped(words.nth(3)?);
+        let point = unescape_path(words.nth(3)?);
         let options = words.next()?;
         let read_only = options.split(|byte| *byte == b',').any(|option| option == b"ro");
         let access = if read_only { MountAccess::ReadOnly } else { MountAccess::Writable };
@@ -214,7 +215,7 @@ impl MountInfoLine {
 }
 
 /// A path of a list of mounts, in which what would end a word is written as its number.
-fn unescaped(word: &[u8]) -> PathBuf {
+fn unescape_path(word: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
     while let Some((first, behind)) = rest.split_first() {
@@ -244,8 +245,8 @@ mod tests {
         let line = b"36 35 98:0 /mnt1 /a\\040b\\134c\\011 ro,noatime master:1 - tmpfs /dev/root rw";
         let (point, kind) = ("/a b\\c\t".into(), b"tmpfs".to_vec());
         let expected = MountInfoLine { id: 36, point, access: MountAccess::ReadOnly, kind };
-        assert_eq!(MountInfoLine::new(line), Some(expected));
-        assert_eq!(MountInfoLine::new(b""), None);
+        assert_eq!(MountInfoLine::parse(line), Some(expected));
+        assert_eq!(MountInfoLine::parse(b""), None);
     }
 
     /// Looks at this process, which has no mounts of its own, for these.
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_is_mounted_is_told_from_what_is_not() {
-        let table = kernel_file::read_bytes(Path::new(TABLE)).unwrap();
+        let table = kernel_file::read_bytes(Path::new(MOUNT_TABLE)).unwrap();
         check(&[], &table, None);
         check(&[("/proc", MountKind::Open)], &table, None);
         check(&[("/proc", MountKind::ReadOnly)], &table, Some("/proc"));
@@ -272,7 +273,7 @@ mod tests {
         check(&[("/proc/self", MountKind::Open)], &table, Some("/proc/self"));
         check(&[("/usr/bin", MountKind::Open)], &table, Some("/usr/bin"));
         let others = |line: &&[u8]| {
-            MountInfoLine::new(line).is_some_and(|line| line.point != Path::new("/sys"))
+            MountInfoLine::parse(line).is_some_and(|line| line.point != Path::new("/sys"))
         };
         let known: Vec<&[u8]> = table.split(|byte| *byte == b'\n').filter(others).collect();
         check(&[], &known.join(&b'\n'), Some("/sys"));
@@ -285,9 +286,9 @@ mod tests {
         std::fs::create_dir(root.join("real")).unwrap();
         std::os::unix::fs::symlink("real", root.join("link")).unwrap();
         std::fs::write(root.join("real/file"), "").unwrap();
-        assert!(open(&root.join("real/file")).is_ok());
-        assert!(open(&root.join("link/file")).is_err());
-        assert!(open(&root.join("link")).is_err());
-        assert!(open(Path::new("relative")).is_err());
+        assert!(open_no_follow(&root.join("real/file")).is_ok());
+        assert!(open_no_follow(&root.join("link/file")).is_err());
+        assert!(open_no_follow(&root.join("link")).is_err());
+        assert!(open_no_follow(Path::new("relative")).is_err());
     }
 }

@@ -26,12 +26,12 @@ pub struct ConfinementGap {
 }
 
 /// Whether one of `gaps` is about `property`.
-pub(super) fn has(gaps: &[ConfinementGap], property: SandboxProperty) -> bool {
+pub(super) fn has_gap(gaps: &[ConfinementGap], property: SandboxProperty) -> bool {
     gaps.iter().any(|gap| gap.property == property)
 }
 
 /// All of them in one sentence each.
-pub(crate) fn listed(gaps: &[ConfinementGap]) -> String {
+pub(crate) fn describe_gaps(gaps: &[ConfinementGap]) -> String {
     let each = gaps.iter().map(|ConfinementGap { property, why, fix }| {
         let fix = fix.as_ref().map(|fix| format!("; to fix it: {fix}")).unwrap_or_default();
         format!("`{property}` cannot be enforced here: {why}{fix}")
@@ -41,7 +41,7 @@ pub(crate) fn listed(gaps: &[ConfinementGap]) -> String {
 
 /// Finds what does not hold. `readable` says whether everything but what is masked could be put
 /// into rules.
-pub(super) fn find(
+pub(super) fn find_gaps(
     profile: &SandboxProfile,
     layers: &SandboxLayers,
     layout: &PathLayout,
@@ -49,11 +49,11 @@ pub(super) fn find(
 ) -> Vec<ConfinementGap> {
     let mut gaps = GapCollector(Vec::new());
     match &layers.bubblewrap {
-        Ok(_) => with_mounts(&mut gaps, profile, layers, layout),
-        Err(absent) => without_mounts(&mut gaps, profile, layers, layout, readable, absent),
+        Ok(_) => check_with_mounts(&mut gaps, profile, layers, layout),
+        Err(absent) => check_without_mounts(&mut gaps, profile, layers, layout, readable, absent),
     }
     if let Err(absent) = &layers.seccomp {
-        gaps.absent(SandboxProperty::SystemCalls, absent);
+        gaps.push_missing_layer(SandboxProperty::SystemCalls, absent);
     }
     gaps.0
 }
@@ -61,7 +61,7 @@ pub(super) fn find(
 struct GapCollector(Vec<ConfinementGap>);
 
 impl GapCollector {
-    fn absent(&mut self, property: SandboxProperty, absent: &MissingLayer) {
+    fn push_missing_layer(&mut self, property: SandboxProperty, absent: &MissingLayer) {
         let MissingLayer { why, fix } = absent.clone();
         self.0.push(ConfinementGap { property, why, fix });
     }
@@ -71,7 +71,7 @@ impl GapCollector {
     }
 }
 
-fn with_mounts(
+fn check_with_mounts(
     gaps: &mut GapCollector,
     profile: &SandboxProfile,
     layers: &SandboxLayers,
@@ -82,13 +82,14 @@ fn with_mounts(
         let fix = "protect what it points at, or put a real file in its place";
         gaps.push(SandboxProperty::Protected, why, Some(fix.to_owned()));
     }
-    let mut held =
-        layout.of(PathAccess::Protected).filter(|path| layout.writable_above(path).is_some());
-    if let Some((why, fix)) = held.find_map(other_name) {
+    let mut held = layout
+        .paths_with(PathAccess::Protected)
+        .filter(|path| layout.writable_folder_above(path).is_some());
+    if let Some((why, fix)) = held.find_map(explain_hard_link) {
         gaps.push(SandboxProperty::Protected, why, Some(fix));
     }
     // A network of one's own has no abstract sockets but one's own.
-    if profile.network == NetworkAccess::Host && version(layers) < ABI_SCOPE {
+    if profile.network == NetworkAccess::Host && landlock_version(layers) < ABI_SCOPE {
         let why = "abstract unix sockets of the host belong to its network";
         gaps.push(SandboxProperty::HostSockets, why, Some("use Linux 6.12 or later".to_owned()));
     }
@@ -96,9 +97,9 @@ fn with_mounts(
 
 /// Why a mount on a protected path does not hold a file there, and what would help: a file that has
 /// another name can be written to by that one.
-fn other_name(path: &Path) -> Option<(String, String)> {
+fn explain_hard_link(path: &Path) -> Option<(String, String)> {
     let facts = path.symlink_metadata().ok()?;
-    let files = if facts.is_dir() { names_in(path) } else { vec![path.to_owned()] };
+    let files = if facts.is_dir() { list_names(path) } else { vec![path.to_owned()] };
     if files.len() > NAMES_MAX {
         let why = format!(
             "`{}` holds more than {NAMES_MAX} files, too many to see whether each has one name only",
@@ -120,12 +121,12 @@ fn other_name(path: &Path) -> Option<(String, String)> {
 
 /// What lies directly in a folder, and one more than is looked at where there is more.
 #[expect(clippy::disallowed_methods, reason = "looks at names that the profile protects anyway")]
-fn names_in(folder: &Path) -> Vec<PathBuf> {
+fn list_names(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.take(NAMES_MAX + 1).map(|entry| entry.path()).collect()
 }
 
-fn without_mounts(
+fn check_without_mounts(
     gaps: &mut GapCollector,
     profile: &SandboxProfile,
     layers: &SandboxLayers,
@@ -135,7 +136,7 @@ fn without_mounts(
 ) {
     let fix = || bubblewrap.fix.clone();
     let because = |what: &str| format!("{what}; {}", bubblewrap.why);
-    let version = version(layers);
+    let version = landlock_version(layers);
 
     if version < ABI_TRUNCATE {
         let why = because("Landlock before version 3 cannot keep files from being cut short");
@@ -143,19 +144,20 @@ fn without_mounts(
     }
     let why = because("Landlock does not cover modes, owners, times and attributes of files");
     gaps.push(SandboxProperty::Attributes, why, fix());
-    let in_writable = |path: &Path| layout.writable_above(path).is_some();
+    let in_writable = |path: &Path| layout.writable_folder_above(path).is_some();
     let missing = layout.missing.iter().map(|(path, _)| path.as_path());
     let links = layout.links.iter().map(AsRef::as_ref);
-    let mut protected = layout.of(PathAccess::Protected).chain(missing).chain(links);
+    let mut protected = layout.paths_with(PathAccess::Protected).chain(missing).chain(links);
     if let Some(path) = protected.find(|path| in_writable(path)) {
         let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
         gaps.push(SandboxProperty::Protected, because(&what), fix());
     }
-    let masked_inside = layout.of(PathAccess::Masked).find(|path| in_writable(path));
+    let masked_inside = layout.paths_with(PathAccess::Masked).find(|path| in_writable(path));
     if let Some(path) = masked_inside {
         let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
         gaps.push(SandboxProperty::Masked, because(&what), fix());
-    } else if !readable || (version == 0 && layout.of(PathAccess::Masked).next().is_some()) {
+    } else if !readable || (version == 0 && layout.paths_with(PathAccess::Masked).next().is_some())
+    {
         let why = because("there are more files beside the masked ones than can be granted");
         let none = because("the kernel has no Landlock");
         gaps.push(SandboxProperty::Masked, if version == 0 { none } else { why }, fix());
@@ -164,15 +166,15 @@ fn without_mounts(
         NetworkAccess::Host => {}
         NetworkAccess::Nothing => {
             if let Err(absent) = &layers.seccomp {
-                gaps.absent(SandboxProperty::Network, absent);
+                gaps.push_missing_layer(SandboxProperty::Network, absent);
             }
         }
-        NetworkAccess::Loopback => gaps.0.push(no_network(bubblewrap)),
+        NetworkAccess::Loopback => gaps.0.push(network_gap(bubblewrap)),
     }
     if let Err(absent) = &layers.seccomp {
-        gaps.absent(SandboxProperty::HostSockets, absent);
+        gaps.push_missing_layer(SandboxProperty::HostSockets, absent);
         // Limits and priorities of others are a matter of the filter only.
-        gaps.absent(SandboxProperty::Processes, absent);
+        gaps.push_missing_layer(SandboxProperty::Processes, absent);
     }
     if version < ABI_SCOPE {
         let why = because("Landlock before version 6 cannot keep signals inside");
@@ -182,7 +184,7 @@ fn without_mounts(
 }
 
 /// There is no network of its own, for want of bubblewrap.
-pub(crate) fn no_network(bubblewrap: &MissingLayer) -> ConfinementGap {
+pub(crate) fn network_gap(bubblewrap: &MissingLayer) -> ConfinementGap {
     let MissingLayer { why, fix } = bubblewrap.clone();
     let what = "a network of its own needs a namespace, and in the host's it reaches whatever the \
                 host reaches";
@@ -190,7 +192,7 @@ pub(crate) fn no_network(bubblewrap: &MissingLayer) -> ConfinementGap {
 }
 
 /// The version of Landlock, zero for none.
-fn version(layers: &SandboxLayers) -> i32 {
+fn landlock_version(layers: &SandboxLayers) -> i32 {
     layers.landlock.as_ref().copied().unwrap_or(0)
 }
 
@@ -198,11 +200,11 @@ fn version(layers: &SandboxLayers) -> i32 {
 #[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
 mod tests {
     use super::*;
-    use crate::confinement::path_layout::tests::profile;
+    use crate::confinement::path_layout::tests::test_profile;
 
     #[track_caller]
-    fn check_other_name(path: &Path, expected: Option<&str>) {
-        let found = other_name(path).map(|(why, _)| why);
+    fn check_hard_link(path: &Path, expected: Option<&str>) {
+        let found = explain_hard_link(path).map(|(why, _)| why);
         let is_as_expected = match (&found, expected) {
             (Some(why), Some(words)) => why.contains(words),
             (None, None) => true,
@@ -222,16 +224,16 @@ mod tests {
             std::fs::write(at(name), "").unwrap();
         }
         for path in ["config", "hooks", "many", "missing"] {
-            check_other_name(&at(path), None);
+            check_hard_link(&at(path), None);
         }
         std::fs::hard_link(at("config"), at("innocent")).unwrap();
         std::fs::hard_link(at("hooks/one"), at("other")).unwrap();
-        check_other_name(&at("config"), Some("config` has another name"));
-        check_other_name(&at("hooks"), Some("hooks/one` has another name"));
+        check_hard_link(&at("config"), Some("config` has another name"));
+        check_hard_link(&at("hooks"), Some("hooks/one` has another name"));
         for number in 0..=NAMES_MAX {
             std::fs::create_dir(at("many").join(number.to_string())).unwrap();
         }
-        check_other_name(&at("many"), Some("holds more than 1000"));
+        check_hard_link(&at("many"), Some("holds more than 1000"));
     }
 
     /// What is missing without bubblewrap, on a kernel with this version of Landlock, zero for none.
@@ -241,9 +243,9 @@ mod tests {
         let landlock = if landlock == 0 { Err(absent()) } else { Ok(landlock) };
         let layers = SandboxLayers { bubblewrap: Err(absent()), landlock, seccomp };
         let folder = tempfile::tempdir().unwrap();
-        let mut profile = profile(folder.path(), &["."], &[]);
+        let mut profile = test_profile(folder.path(), &["."], &[]);
         profile.protected_files.clear();
-        let gaps = find(&profile, &layers, &PathLayout::new(&profile, &|_| false), true);
+        let gaps = find_gaps(&profile, &layers, &PathLayout::new(&profile, &|_| false), true);
         let mut missing: Vec<SandboxProperty> = gaps.iter().map(|gap| gap.property).collect();
         missing.sort();
         missing.dedup();

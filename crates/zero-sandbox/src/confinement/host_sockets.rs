@@ -21,10 +21,10 @@ use crate::kernel_file;
 use crate::profile::SandboxProfile;
 
 /// The kernel's list, for the network namespace we are in.
-const LIST: &str = "/proc/net/unix";
+const SOCKET_TABLE: &str = "/proc/net/unix";
 
 /// Columns before the name.
-const COLUMNS: usize = 7;
+const COLUMNS_BEFORE_NAME: usize = 7;
 
 /// Processes that are asked where they are, and the time that may take: a few milliseconds, unless the
 /// machine is busy, and a socket is not to be reached because it is.
@@ -39,21 +39,21 @@ pub(crate) struct HostSockets(BTreeSet<PathBuf>);
 
 impl HostSockets {
     /// Those that are there now, for a command that starts in `folder`.
-    pub(crate) fn near(profile: &SandboxProfile, folder: &Path) -> Self {
-        Self::now(profile.writable.iter().map(PathBuf::as_path).chain([folder]))
+    pub(crate) fn for_command(profile: &SandboxProfile, folder: &Path) -> Self {
+        Self::read(profile.writable.iter().map(PathBuf::as_path).chain([folder]))
     }
 
     /// Those that are there now and have a path. Relative names are looked for in `folders` too.
     #[expect(clippy::disallowed_methods, reason = "the kernel's list is no person's file")]
-    fn now<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
-        let list = std::fs::read(LIST).unwrap_or_default();
+    fn read<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
+        let list = std::fs::read(SOCKET_TABLE).unwrap_or_default();
         let (absolute, relative): (Vec<_>, Vec<_>) =
-            names(&list).partition(|name| name.is_absolute());
+            parse_names(&list).partition(|name| name.is_absolute());
         let mut candidates: Vec<PathBuf> = absolute.into_iter().map(Path::to_owned).collect();
         if !relative.is_empty() {
             let relative: BTreeSet<&Path> = relative.into_iter().take(RELATIVE_MAX).collect();
             let folders: BTreeSet<PathBuf> =
-                folders.map(Path::to_owned).chain(where_all_are()).collect();
+                folders.map(Path::to_owned).chain(read_process_folders()).collect();
             for folder in &folders {
                 candidates.extend(relative.iter().map(|name| folder.join(name)));
             }
@@ -64,7 +64,7 @@ impl HostSockets {
     }
 
     /// Those of them that are still there: of what is gone there is nothing to hide.
-    pub(crate) fn still_there(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn existing(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path).filter(|path| is_socket(path))
     }
 }
@@ -74,10 +74,10 @@ fn is_socket(path: &Path) -> bool {
 }
 
 /// The names in the list, but for those that are no files.
-fn names(list: &[u8]) -> impl Iterator<Item = &Path> {
+fn parse_names(list: &[u8]) -> impl Iterator<Item = &Path> {
     list.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
         let mut rest = line;
-        for _ in 0..COLUMNS {
+        for _ in 0..COLUMNS_BEFORE_NAME {
             // Numbers are aligned to the right.
             rest = rest.trim_ascii_start();
             let end = rest.iter().position(|byte| *byte == b' ')?;
@@ -90,9 +90,9 @@ fn names(list: &[u8]) -> impl Iterator<Item = &Path> {
 }
 
 /// The working folders of all processes that we may ask.
-fn where_all_are() -> BTreeSet<PathBuf> {
+fn read_process_folders() -> BTreeSet<PathBuf> {
     let until = Instant::now() + SEARCH_MAX;
-    let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
+    let names = kernel_file::list_names(Path::new("/proc")).unwrap_or_default();
     let pids = names.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     pids.take(PROCESSES_MAX)
         .take_while(|_| Instant::now() < until)
@@ -118,7 +118,7 @@ mod tests {
             0000: 0000";
         let expected: [&[u8]; 5] =
             [b"/run/docker.sock", b"door", b"../a /door", b"/not \xff text", b"/a b/log"];
-        let found: Vec<_> = names(list).map(|name| name.as_os_str().as_bytes()).collect();
+        let found: Vec<_> = parse_names(list).map(|name| name.as_os_str().as_bytes()).collect();
         assert_eq!(found, expected);
     }
 
@@ -130,10 +130,10 @@ mod tests {
         for name in [OsStr::new("door"), OsStr::from_bytes(b"not \xff text")] {
             let path = folder.join(name);
             let door = std::os::unix::net::UnixListener::bind(&path).unwrap();
-            let sockets = HostSockets::now(std::iter::empty());
-            assert!(sockets.still_there().any(|there| there == path));
+            let sockets = HostSockets::read(std::iter::empty());
+            assert!(sockets.existing().any(|there| there == path));
             std::fs::remove_file(&path).unwrap();
-            assert!(!sockets.still_there().any(|there| there == path));
+            assert!(!sockets.existing().any(|there| there == path));
             drop(door);
         }
     }
@@ -141,6 +141,6 @@ mod tests {
     #[test]
     fn where_processes_are_is_known() {
         let own = PathBuf::from("/proc/self/cwd").canonicalize().unwrap();
-        assert!(where_all_are().contains(&own));
+        assert!(read_process_folders().contains(&own));
     }
 }

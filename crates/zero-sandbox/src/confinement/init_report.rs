@@ -41,8 +41,8 @@ impl InitReport {
         let (kind, value, more) = match self {
             Self::Started => (1, 0, 0),
             Self::NotRun { step, errno } => (2, errno, u32::from(step)),
-            Self::Returned { code, last } => (3, code, last.fields(&mut used)),
-            Self::Signalled { signal, last } => (4, signal, last.fields(&mut used)),
+            Self::Returned { code, last } => (3, code, last.encode_fields(&mut used)),
+            Self::Signalled { signal, last } => (4, signal, last.encode_fields(&mut used)),
         };
         let mut bytes = [0; RECORD_BYTES];
         let [kind, value, more] = [kind, value.cast_unsigned(), more].map(u64::from);
@@ -82,7 +82,7 @@ impl InitReport {
 
 impl ExitSummary {
     /// Puts what was used into two fields, and gives the third.
-    fn fields(self, used: &mut [u64; 2]) -> u32 {
+    fn encode_fields(self, used: &mut [u64; 2]) -> u32 {
         let micros = self.used.cpu_time.as_micros();
         *used = [u64::try_from(micros).unwrap_or(u64::MAX), self.used.largest_bytes];
         self.leftover

@@ -31,7 +31,7 @@ const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
 
 /// Rights that a rule on an ordinary file may hold; the kernel refuses the others there.
-const ON_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 
 const NET_BIND_TCP: u64 = 1 << 0;
 const NET_CONNECT_TCP: u64 = 1 << 1;
@@ -111,9 +111,9 @@ struct PathBeneathAttr {
     parent_fd: i32,
 }
 
-/// The version of Landlock that the kernel speaks; `None` when it has none or has it switched off.
+/// The version of Landlock that the kernel speaks; `Absent` when it has none or has it switched off.
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
-pub(crate) fn abi() -> Option<i32> {
+pub(crate) fn detect_abi() -> Option<i32> {
     // SAFETY: with this flag the kernel reads no memory and only answers its version.
     let version = unsafe {
         libc::syscall(
@@ -128,16 +128,20 @@ pub(crate) fn abi() -> Option<i32> {
 
 /// Makes a ruleset in which nothing is allowed but what `rules` grant. A rule for a path that does
 /// not exist grants nothing.
-pub(crate) fn ruleset(abi: i32, rules: &[LandlockRule], tcp: TcpAccess) -> io::Result<OwnedFd> {
-    let attr = attr_for(abi, tcp);
-    let ruleset = create(&attr)?;
+pub(crate) fn build_ruleset(
+    abi: i32,
+    rules: &[LandlockRule],
+    tcp: TcpAccess,
+) -> io::Result<OwnedFd> {
+    let attr = ruleset_attr(abi, tcp);
+    let ruleset = create_ruleset(&attr)?;
     for rule in rules {
-        add(&ruleset, &attr, rule)?;
+        add_rule(&ruleset, &attr, rule)?;
     }
     Ok(ruleset)
 }
 
-fn attr_for(abi: i32, tcp: TcpAccess) -> RulesetAttr {
+fn ruleset_attr(abi: i32, tcp: TcpAccess) -> RulesetAttr {
     // Every right up to the last one that this version knows, devices included.
     let last = match abi {
         ..=1 => 12,
@@ -154,7 +158,7 @@ fn attr_for(abi: i32, tcp: TcpAccess) -> RulesetAttr {
 }
 
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
-fn create(attr: &RulesetAttr) -> io::Result<OwnedFd> {
+fn create_ruleset(attr: &RulesetAttr) -> io::Result<OwnedFd> {
     // An older kernel takes a longer structure as long as what it does not know is zero.
     // SAFETY: `attr` is a live structure of the size given, which the kernel only reads.
     let fd = unsafe {
@@ -171,15 +175,15 @@ fn create(attr: &RulesetAttr) -> io::Result<OwnedFd> {
 }
 
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
-fn add(ruleset: &OwnedFd, attr: &RulesetAttr, rule: &LandlockRule) -> io::Result<()> {
+fn add_rule(ruleset: &OwnedFd, attr: &RulesetAttr, rule: &LandlockRule) -> io::Result<()> {
     let found = match rule.exactly {
-        Some(identity) => Some(open_exactly(&rule.path, identity)?),
-        None => open(&rule.path)?,
+        Some(identity) => Some(open_verified(&rule.path, identity)?),
+        None => open_for_rule(&rule.path)?,
     };
     let Some((target, is_folder)) = found else { return Ok(()) };
     let mut allowed_access = rule.grant.rights() & attr.handled_access_fs;
     if !is_folder {
-        allowed_access &= ON_FILES;
+        allowed_access &= FILE_RIGHTS;
     }
     if allowed_access == 0 {
         return Ok(());
@@ -199,8 +203,8 @@ fn add(ruleset: &OwnedFd, attr: &RulesetAttr, rule: &LandlockRule) -> io::Result
 }
 
 /// Opens what must be this and nothing else.
-fn open_exactly(path: &Path, identity: DeviceInode) -> io::Result<(OwnedFd, bool)> {
-    let target = expected_mounts::open(path)?;
+fn open_verified(path: &Path, identity: DeviceInode) -> io::Result<(OwnedFd, bool)> {
+    let target = expected_mounts::open_no_follow(path)?;
     let facts = rustix::fs::fstat(&target)?;
     if (facts.st_dev, facts.st_ino) != identity {
         return Err(io::Error::other("a folder was swapped while the command was being confined"));
@@ -210,7 +214,7 @@ fn open_exactly(path: &Path, identity: DeviceInode) -> io::Result<(OwnedFd, bool
 
 /// Opens a path for naming it in a rule, and says whether it is a folder.
 #[expect(unsafe_code, reason = "opens without reading, which the standard library cannot")]
-fn open(path: &Path) -> io::Result<Option<(OwnedFd, bool)>> {
+fn open_for_rule(path: &Path) -> io::Result<Option<(OwnedFd, bool)>> {
     let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(None) };
     // SAFETY: `name` ends with a zero and lives across the call.
     let fd = unsafe { libc::open(name.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
@@ -232,7 +236,7 @@ fn open(path: &Path) -> io::Result<Option<(OwnedFd, bool)>> {
 
 /// Binds the calling thread to a ruleset. Safe between fork and exec: one system call.
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
-pub(crate) fn restrict(ruleset: RawFd) -> Result<(), i32> {
+pub(crate) fn restrict_self(ruleset: RawFd) -> Result<(), i32> {
     // SAFETY: takes two numbers; a handle that is no ruleset is refused.
     let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0_u32) };
     // SAFETY: the location of this thread's error number is always valid.
@@ -240,12 +244,12 @@ pub(crate) fn restrict(ruleset: RawFd) -> Result<(), i32> {
 }
 
 /// Grants reading everything but `masked`: whole folders where nothing in them is masked, and
-/// elsewhere what lies beside it, as it is now. `None` when that would take more than `rules_max`.
+/// elsewhere what lies beside it, as it is now. `Absent` when that would take more than `rules_max`.
 ///
 /// On the way to a masked path folders can be listed, and with them the names in a masked folder:
 /// without it not even the working folder could be.
 #[expect(clippy::disallowed_methods, reason = "lists folders to name them to the kernel")]
-pub(crate) fn readable_except(masked: &[PathBuf], rules_max: usize) -> Option<Vec<LandlockRule>> {
+pub(crate) fn read_rules_except(masked: &[PathBuf], rules_max: usize) -> Option<Vec<LandlockRule>> {
     // Spelt in one way, they can be compared byte by byte: there are many times many to compare.
     let masked: Vec<PathBuf> = masked.iter().map(|path| path.components().collect()).collect();
     let mut rules = Vec::new();
@@ -254,7 +258,7 @@ pub(crate) fn readable_except(masked: &[PathBuf], rules_max: usize) -> Option<Ve
         if masked.iter().any(|hidden| hidden.as_os_str() == folder.as_os_str()) {
             continue;
         }
-        if !masked.iter().any(|hidden| lies_in(hidden, &folder)) {
+        if !masked.iter().any(|hidden| is_beneath(hidden, &folder)) {
             rules.push(LandlockRule::new(folder, LandlockAccess::Read));
         } else {
             rules.push(LandlockRule::new(&folder, LandlockAccess::List));
@@ -273,7 +277,7 @@ pub(crate) fn readable_except(masked: &[PathBuf], rules_max: usize) -> Option<Ve
 }
 
 /// Whether a path lies beneath a folder, both spelt in the one way that has no empty parts.
-fn lies_in(path: &Path, folder: &Path) -> bool {
+fn is_beneath(path: &Path, folder: &Path) -> bool {
     let [path, folder] = [path, folder].map(|path| path.as_os_str().as_bytes());
     path.strip_prefix(folder).is_some_and(|rest| folder == b"/" || rest.starts_with(b"/"))
 }
@@ -292,7 +296,7 @@ mod tests {
         }
         // However it is spelt.
         let masked = [root.join("home//./secret/"), root.join("home/b/deep/key")];
-        let rules = readable_except(&masked, 10_000).unwrap();
+        let rules = read_rules_except(&masked, 10_000).unwrap();
         let granted = |name: &str, grant: LandlockAccess| {
             rules.contains(&LandlockRule::new(root.join(name), grant))
         };
@@ -305,13 +309,13 @@ mod tests {
 
     #[test]
     fn too_many_rules_are_none() {
-        assert_eq!(readable_except(&["/etc/shadow".into()], 3), None);
+        assert_eq!(read_rules_except(&["/etc/shadow".into()], 3), None);
     }
 
     #[test]
     fn nothing_masked_is_one_rule() {
         assert_eq!(
-            readable_except(&[], 1),
+            read_rules_except(&[], 1),
             Some(vec![LandlockRule::new("/", LandlockAccess::Read)])
         );
     }

@@ -25,7 +25,7 @@ pub(crate) const RUN: &str = "/run";
 
 /// Parts of [`RUN`] that hold files and not services: what systems keep there that programs need
 /// to find libraries and name servers, and people's disks.
-pub(crate) const RUN_KEPT: &[&str] = &[
+pub(crate) const RUN_VISIBLE: &[&str] = &[
     "/run/current-system",
     "/run/opengl-driver",
     "/run/booted-system",
@@ -37,7 +37,7 @@ pub(crate) const RUN_KEPT: &[&str] = &[
 ];
 
 /// How often folders are made that another command takes away meanwhile.
-const STAND_TRIES_MAX: usize = 8;
+const PLACEHOLDER_TRIES_MAX: usize = 8;
 
 /// More files than this are not hidden one by one: bubblewrap looks at every mount for each.
 pub(crate) const HIDDEN_MAX: usize = 512;
@@ -82,22 +82,22 @@ impl MountPlan {
         sockets: &HostSockets,
     ) -> io::Result<Self> {
         let mut tree = MountTree { layout, mounts: BTreeMap::new() };
-        tree.said();
-        for (path, ..) in missing(layout) {
-            tree.hold(path, MountKind::ReadOnly);
+        tree.add_profile_paths();
+        for (path, ..) in missing_paths(layout) {
+            tree.mount_and_pin(path, MountKind::ReadOnly);
         }
-        for socket in sockets.still_there() {
-            if !tree.is_out_of_sight(socket) {
-                tree.hold(socket, MountKind::HiddenFile);
+        for socket in sockets.existing() {
+            if !tree.is_hidden(socket) {
+                tree.mount_and_pin(socket, MountKind::HiddenFile);
             }
         }
         // Links are followed here, and nowhere later.
         let folder = &folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        if tree.is_out_of_sight(folder) && layout.word_on(folder).is_none() {
-            tree.put(folder, MountKind::ReadOnly);
-            tree.hide_in(folder);
-            for socket in sockets.still_there().filter(|socket| socket.starts_with(folder)) {
-                tree.put(socket, MountKind::HiddenFile);
+        if tree.is_hidden(folder) && layout.access_at(folder).is_none() {
+            tree.insert_strictest(folder, MountKind::ReadOnly);
+            tree.hide_masked_in(folder);
+            for socket in sockets.existing().filter(|socket| socket.starts_with(folder)) {
+                tree.insert_strictest(socket, MountKind::HiddenFile);
             }
         }
         let hidden = tree.mounts.values().filter(|mount| **mount == MountKind::HiddenFile).count();
@@ -111,29 +111,31 @@ impl MountPlan {
         let shown = tree.mounts.keys().filter(|path| tree.is_shown_in_tmp(path));
         let shown_in_tmp = shown.cloned().collect();
         let mut mounts = Self { args: Vec::new(), tree: BTreeMap::new(), shown_in_tmp };
-        mounts.own(profile);
-        mounts.tree(&tree.mounts);
+        mounts.push_own_mounts(profile);
+        mounts.push_tree(&tree.mounts);
         mounts.tree = tree.mounts;
         Ok(mounts)
     }
 
     /// Makes what stands in for what is missing, and shares what others made.
-    pub(crate) fn stand(
+    pub(crate) fn create_placeholders(
         &self,
         profile: &SandboxProfile,
         layout: &PathLayout,
         placeholders: &mut Placeholders,
     ) -> io::Result<()> {
         // What is hidden may be ours too: where it is missing, it must not be created either.
-        for path in layout.of(PathAccess::Protected).chain(layout.of(PathAccess::Masked)) {
-            placeholders.share(path, layout.writable_above(path).unwrap_or(path))?;
+        for path in
+            layout.paths_with(PathAccess::Protected).chain(layout.paths_with(PathAccess::Masked))
+        {
+            placeholders.share(path, layout.writable_folder_above(path).unwrap_or(path))?;
         }
-        for (path, root, stand_in) in missing(layout) {
+        for (path, root, stand_in) in missing_paths(layout) {
             placeholders.share_above(path, root)?;
-            placeholders.stand_in(path, stand_in)?;
+            placeholders.create(path, stand_in)?;
         }
         for path in &self.shown_in_tmp {
-            stand_on(path, &profile.tmp, placeholders)?;
+            create_tmp_folders(path, &profile.tmp, placeholders)?;
         }
         Ok(())
     }
@@ -159,11 +161,11 @@ impl MountPlan {
 
     /// The paths of the profile and of the host at which something is mounted.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.each().map(|(path, _)| path)
+        self.iter().map(|(path, _)| path)
     }
 
     /// What is mounted there.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (&Path, MountKind)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, MountKind)> {
         self.tree.iter().map(|(path, mount)| (path.as_path(), *mount))
     }
 
@@ -172,15 +174,15 @@ impl MountPlan {
     }
 
     /// What is the child's own.
-    fn own(&mut self, profile: &SandboxProfile) {
+    fn push_own_mounts(&mut self, profile: &SandboxProfile) {
         self.push([&"--perms", &"0755", &"--tmpfs", &RUN]);
-        for kept in RUN_KEPT {
+        for kept in RUN_VISIBLE {
             self.push([&"--ro-bind-try", kept, kept]);
         }
         self.push([&"--bind", &profile.tmp.as_path(), &TMP]);
     }
 
-    fn tree(&mut self, mounts: &BTreeMap<PathBuf, MountKind>) {
+    fn push_tree(&mut self, mounts: &BTreeMap<PathBuf, MountKind>) {
         for (path, mount) in mounts {
             let path = &path.as_path();
             match mount {
@@ -211,29 +213,33 @@ impl MountPlan {
 }
 
 /// What is missing and must not be created: in a folder where it could be.
-pub(crate) fn missing(
+pub(crate) fn missing_paths(
     layout: &PathLayout,
 ) -> impl Iterator<Item = (&Path, &Path, PlaceholderKind)> {
     layout.missing.iter().filter_map(|(path, stand_in)| {
-        layout.writable_above(path).map(|root| (path.as_path(), root, *stand_in))
+        layout.writable_folder_above(path).map(|root| (path.as_path(), root, *stand_in))
     })
 }
 
 /// Makes the folders in the private `/tmp` on which a folder of the host's is mounted, so that they
 /// go when nobody needs them any more.
-fn stand_on(path: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
+fn create_tmp_folders(path: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
     let Ok(below) = path.strip_prefix(TMP) else { return Ok(()) };
-    for _ in 0..STAND_TRIES_MAX {
-        match stand_on_each(below, tmp, placeholders) {
+    for _ in 0..PLACEHOLDER_TRIES_MAX {
+        match create_each_tmp_folder(below, tmp, placeholders) {
             // Another command has just ended and taken a folder along.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             stood => return stood,
         }
     }
-    stand_on_each(below, tmp, placeholders)
+    create_each_tmp_folder(below, tmp, placeholders)
 }
 
-fn stand_on_each(below: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
+fn create_each_tmp_folder(
+    below: &Path,
+    tmp: &Path,
+    placeholders: &mut Placeholders,
+) -> io::Result<()> {
     let mut at = tmp.canonicalize()?;
     for part in below.components() {
         at.push(part);
@@ -247,7 +253,7 @@ fn stand_on_each(below: &Path, tmp: &Path, placeholders: &mut Placeholders) -> i
                 );
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
-            Err(_) => placeholders.stand_in(&at, PlaceholderKind::Folder)?,
+            Err(_) => placeholders.create(&at, PlaceholderKind::Folder)?,
         }
     }
     Ok(())
@@ -277,29 +283,33 @@ struct MountTree<'a> {
 }
 
 impl MountTree<'_> {
-    fn said(&mut self) {
-        for (path, said) in self.layout.said() {
-            let above = self.layout.above(path).map(|(_, said)| said);
+    fn add_profile_paths(&mut self) {
+        for (path, said) in self.layout.entries() {
+            let above = self.layout.access_above(path).map(|(_, said)| said);
             match said {
-                PathAccess::Writable => self.put(path, MountKind::Open),
+                PathAccess::Writable => self.insert_strictest(path, MountKind::Open),
                 // What nobody may write to, or even see, is protected already.
                 PathAccess::Protected if above != Some(PathAccess::Writable) => {}
-                PathAccess::Protected => self.hold(path, MountKind::ReadOnly),
+                PathAccess::Protected => self.mount_and_pin(path, MountKind::ReadOnly),
                 PathAccess::Masked if above == Some(PathAccess::Masked) => {}
-                PathAccess::Masked if above.is_none() && self.is_out_of_sight(path) => {}
-                PathAccess::Masked if path.is_dir() => self.hold(path, MountKind::HiddenFolder),
-                PathAccess::Masked => self.hold(path, MountKind::HiddenFile),
+                PathAccess::Masked if above.is_none() && self.is_hidden(path) => {}
+                PathAccess::Masked if path.is_dir() => {
+                    self.mount_and_pin(path, MountKind::HiddenFolder)
+                }
+                PathAccess::Masked => self.mount_and_pin(path, MountKind::HiddenFile),
             }
         }
     }
 
     /// Hides what is masked in a folder that comes into sight.
-    fn hide_in(&mut self, folder: &Path) {
-        for path in self.layout.of(PathAccess::Masked).filter(|path| path.starts_with(folder)) {
-            if self.layout.above(path).is_none() {
+    fn hide_masked_in(&mut self, folder: &Path) {
+        for path in
+            self.layout.paths_with(PathAccess::Masked).filter(|path| path.starts_with(folder))
+        {
+            if self.layout.access_above(path).is_none() {
                 let mount =
                     if path.is_dir() { MountKind::HiddenFolder } else { MountKind::HiddenFile };
-                self.put(path, mount);
+                self.insert_strictest(path, mount);
             }
         }
     }
@@ -308,16 +318,16 @@ impl MountTree<'_> {
     ///
     /// A folder can be renamed although something is mounted further in, and everything moves
     /// along. One on which something is mounted itself cannot.
-    fn hold(&mut self, path: &Path, mount: MountKind) {
-        if let Some(root) = self.layout.writable_above(path) {
+    fn mount_and_pin(&mut self, path: &Path, mount: MountKind) {
+        if let Some(root) = self.layout.writable_folder_above(path) {
             for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
-                self.put(folder, MountKind::Open);
+                self.insert_strictest(folder, MountKind::Open);
             }
         }
-        self.put(path, mount);
+        self.insert_strictest(path, mount);
     }
 
-    fn put(&mut self, path: &Path, mount: MountKind) {
+    fn insert_strictest(&mut self, path: &Path, mount: MountKind) {
         let there = self.mounts.entry(path.to_owned()).or_insert(mount);
         *there = (*there).max(mount);
     }
@@ -331,8 +341,8 @@ impl MountTree<'_> {
     }
 
     /// Whether it lies in a folder of the host that the child does not see.
-    fn is_out_of_sight(&self, path: &Path) -> bool {
-        match self.layout.above(path) {
+    fn is_hidden(&self, path: &Path) -> bool {
+        match self.layout.access_above(path) {
             Some((_, said)) => said == PathAccess::Masked,
             None => [TMP, RUN, "/dev", "/proc"].iter().any(|own| path.starts_with(own)),
         }

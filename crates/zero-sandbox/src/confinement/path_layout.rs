@@ -40,7 +40,7 @@ pub(crate) enum PathAccess {
 }
 
 impl PathLayout {
-    /// Resolves the paths of `profile`. Folders to write to and files to mask that do not exist
+    /// Resolves the paths of `test_profile`. Folders to write to and files to mask that do not exist
     /// need nothing. What `stands_in` for something missing is taken for missing.
     pub(crate) fn new(profile: &SandboxProfile, stands_in: &dyn Fn(&Path) -> bool) -> Self {
         let mut layout = Self {
@@ -52,10 +52,10 @@ impl PathLayout {
         let writable = profile.writable.iter();
         let roots: Vec<PathBuf> = writable.filter_map(|path| path.canonicalize().ok()).collect();
         for path in &profile.writable {
-            layout.open(path, &roots);
+            layout.add_writable(path, &roots);
         }
         for path in profile.masked.iter().filter(|path| !stands_in(path)) {
-            layout.say(path, PathAccess::Masked);
+            layout.add_path(path, PathAccess::Masked);
         }
         let mut protect = |paths: &[PathBuf], shape| {
             for path in paths {
@@ -71,7 +71,7 @@ impl PathLayout {
     }
 
     /// Follows the path of a folder that is to be writable, as far as no command can have laid it.
-    fn open(&mut self, path: &Path, roots: &[PathBuf]) {
+    fn add_writable(&mut self, path: &Path, roots: &[PathBuf]) {
         let mut at = PathBuf::from("/");
         for part in path.components() {
             let name = match part {
@@ -97,25 +97,25 @@ impl PathLayout {
                 Err(_) => return,
             }
         }
-        self.insert(at, PathAccess::Writable);
+        self.insert_strictest(at, PathAccess::Writable);
     }
 
-    fn say(&mut self, path: &Path, what: PathAccess) {
+    fn add_path(&mut self, path: &Path, what: PathAccess) {
         match path.canonicalize() {
-            Ok(real) => self.insert(real, what),
+            Ok(real) => self.insert_strictest(real, what),
             // A folder that was closed a moment ago may be open in another: what was to be hidden
             // then cannot be mounted on, and the command does not start.
             Err(error)
                 if what == PathAccess::Masked
                     && error.kind() == io::ErrorKind::PermissionDenied =>
             {
-                self.insert(path.to_owned(), what);
+                self.insert_strictest(path.to_owned(), what);
             }
             Err(_) => {}
         }
     }
 
-    fn insert(&mut self, real: PathBuf, what: PathAccess) {
+    fn insert_strictest(&mut self, real: PathBuf, what: PathAccess) {
         let said = self.said.entry(real).or_insert(what);
         *said = (*said).max(what);
     }
@@ -170,34 +170,36 @@ impl PathLayout {
                 Err(_) => break,
             }
         }
-        self.insert(at, PathAccess::Protected);
+        self.insert_strictest(at, PathAccess::Protected);
     }
 
     /// Every path that is named, those above before those beneath.
-    pub(crate) fn said(&self) -> impl Iterator<Item = (&Path, PathAccess)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&Path, PathAccess)> {
         self.said.iter().map(|(path, said)| (path.as_path(), *said))
     }
 
     /// The paths of which this is said.
-    pub(crate) fn of(&self, what: PathAccess) -> impl Iterator<Item = &Path> {
-        self.said().filter(move |(_, said)| *said == what).map(|(path, _)| path)
+    pub(crate) fn paths_with(&self, what: PathAccess) -> impl Iterator<Item = &Path> {
+        self.entries().filter(move |(_, said)| *said == what).map(|(path, _)| path)
     }
 
     /// The innermost word about `path`, be it about a folder above it.
-    pub(crate) fn word_on(&self, path: &Path) -> Option<PathAccess> {
-        self.said.get(path).copied().or_else(|| self.above(path).map(|(_, said)| said))
+    pub(crate) fn access_at(&self, path: &Path) -> Option<PathAccess> {
+        self.said.get(path).copied().or_else(|| self.access_above(path).map(|(_, said)| said))
     }
 
     /// The innermost word about the folders above `path`, and the folder it is about.
-    pub(crate) fn above(&self, path: &Path) -> Option<(&Path, PathAccess)> {
+    pub(crate) fn access_above(&self, path: &Path) -> Option<(&Path, PathAccess)> {
         path.ancestors().skip(1).find_map(|folder| {
             self.said.get_key_value(folder).map(|(folder, said)| (folder.as_path(), *said))
         })
     }
 
     /// The writable folder in which `path` lies, when nothing in between says otherwise.
-    pub(crate) fn writable_above(&self, path: &Path) -> Option<&Path> {
-        self.above(path).filter(|(_, said)| *said == PathAccess::Writable).map(|(folder, _)| folder)
+    pub(crate) fn writable_folder_above(&self, path: &Path) -> Option<&Path> {
+        self.access_above(path)
+            .filter(|(_, said)| *said == PathAccess::Writable)
+            .map(|(folder, _)| folder)
     }
 }
 
@@ -208,7 +210,7 @@ pub(super) mod tests {
     use crate::profile::{NetworkAccess, ProcessLimits};
 
     /// A profile with these paths beneath a folder, and nothing else.
-    pub(in crate::confinement) fn profile(
+    pub(in crate::confinement) fn test_profile(
         root: &Path,
         writable: &[&str],
         protected: &[&str],
@@ -244,11 +246,11 @@ pub(super) mod tests {
             std::os::unix::fs::symlink(to, root.join(name)).unwrap();
         }
         let check = |writable: &[&str], expected: &[&str], linked: &[&str]| {
-            let layout = PathLayout::new(&profile(&root, writable, &[]), &|_| false);
+            let layout = PathLayout::new(&test_profile(&root, writable, &[]), &|_| false);
             let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
             let (expected, linked): (Vec<PathBuf>, Vec<PathBuf>) = (paths(expected), paths(linked));
             assert_eq!(
-                layout.of(PathAccess::Writable).collect::<Vec<_>>(),
+                layout.paths_with(PathAccess::Writable).collect::<Vec<_>>(),
                 expected,
                 "{writable:?}"
             );
@@ -271,11 +273,11 @@ pub(super) mod tests {
         std::os::unix::fs::symlink("real", root.join("ws/link")).unwrap();
         std::fs::create_dir(root.join("ws/real")).unwrap();
         let protected = ["ws/.git/hooks", "ws/.vscode/a", "ws/.vscode/b", "ws/link", "other"];
-        let mut profile = profile(&root, &["ws"], &protected);
+        let mut profile = test_profile(&root, &["ws"], &protected);
         let files = ["ws/.git/config", "ws/.git/info/attributes"];
         profile.protected_files = files.map(|name| root.join(name)).to_vec();
         let layout = PathLayout::new(&profile, &|_| false);
-        let held: Vec<_> = layout.of(PathAccess::Protected).collect();
+        let held: Vec<_> = layout.paths_with(PathAccess::Protected).collect();
         assert_eq!(held, [root.join("ws/.git/hooks"), root.join("ws/real")]);
         let missing = [
             (root.join("ws/.git/config"), PlaceholderKind::File),
@@ -288,7 +290,7 @@ pub(super) mod tests {
         let stands_in = |path: &Path| path == root.join("ws/.git/info");
         let again = PathLayout::new(&profile, &stands_in);
         assert_eq!(again.missing, missing);
-        assert_eq!(layout.writable_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
-        assert_eq!(layout.writable_above(&root.join("ws/.git/hooks/x")), None);
+        assert_eq!(layout.writable_folder_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
+        assert_eq!(layout.writable_folder_above(&root.join("ws/.git/hooks/x")), None);
     }
 }

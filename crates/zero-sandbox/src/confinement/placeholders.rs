@@ -29,7 +29,7 @@ use super::expected_mounts;
 use super::path_layout::PlaceholderKind;
 use crate::profile::wire;
 
-const SUFFIX: &str = "placeholders";
+const RECORD_SUFFIX: &str = "placeholders";
 
 /// How often something that another process takes away meanwhile is tried again. Some seconds: it may
 /// be kept from it in the middle.
@@ -55,7 +55,7 @@ struct PlaceholderRecord {
 /// Whose records are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RecordOwner {
-    Anybodys,
+    Anyone,
     Others,
 }
 
@@ -86,18 +86,18 @@ struct PlaceholderLocation {
 
 impl Placeholders {
     /// None yet; their record will stand beside `tmp`.
-    pub(crate) fn beside(tmp: &Path) -> Self {
+    pub(crate) fn new(tmp: &Path) -> Self {
         Self { tmp: tmp.to_owned(), record: None, held: Vec::new() }
     }
 
     /// Makes something empty at `path`, or shares what another command made.
-    pub(crate) fn stand_in(&mut self, path: &Path, shape: PlaceholderKind) -> io::Result<()> {
+    pub(crate) fn create(&mut self, path: &Path, shape: PlaceholderKind) -> io::Result<()> {
         for _ in 0..TRIES_MAX {
-            self.write_down(path, None)?;
-            let spot = PlaceholderLocation::of(path)?;
-            match spot.make(shape) {
+            self.append_record(path, None)?;
+            let spot = PlaceholderLocation::from_path(path)?;
+            match spot.create(shape) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(cannot_stand(path, shape, &error));
+                    return Err(create_error(path, shape, &error));
                 }
                 _ => {}
             }
@@ -115,11 +115,11 @@ impl Placeholders {
     pub(crate) fn share(&mut self, path: &Path, root: &Path) -> io::Result<()> {
         // What cannot be looked into was not made by us. Whoever it was made for may have just
         // ended, or somebody swapped it: the walls notice and are put up again.
-        let Ok(spot) = PlaceholderLocation::of(path) else { return Ok(()) };
-        let Some(shape) = spot.empty() else { return Ok(()) };
-        if self.is_on_record(path, RecordOwner::Anybodys) {
+        let Ok(spot) = PlaceholderLocation::from_path(path) else { return Ok(()) };
+        let Some(shape) = spot.empty_kind() else { return Ok(()) };
+        if self.is_recorded(path, RecordOwner::Anyone) {
             self.share_above(path, root)?;
-            self.stand_in(path, shape)?;
+            self.create(path, shape)?;
         }
         Ok(())
     }
@@ -139,17 +139,17 @@ impl Placeholders {
 
     /// Shares a folder in which more may stand in, when it is one of ours.
     pub(crate) fn share_folder(&mut self, path: &Path) -> io::Result<()> {
-        if self.is_on_record(path, RecordOwner::Anybodys) {
-            self.stand_in(path, PlaceholderKind::Folder)?;
+        if self.is_recorded(path, RecordOwner::Anyone) {
+            self.create(path, PlaceholderKind::Folder)?;
         }
         Ok(())
     }
 
     /// Whether what is at `path` is one that we hold, as empty as it was made.
     pub(crate) fn holds(&self, path: &Path) -> bool {
-        let Ok(spot) = PlaceholderLocation::of(path) else { return false };
+        let Ok(spot) = PlaceholderLocation::from_path(path) else { return false };
         let is_ours = |held: &HeldPlaceholder| held.path == path && spot.still_holds(&held.there);
-        self.held.iter().any(is_ours) && spot.empty().is_some()
+        self.held.iter().any(is_ours) && spot.empty_kind().is_some()
     }
 
     /// The paths of those that we hold.
@@ -157,12 +157,12 @@ impl Placeholders {
         self.held.iter().map(|held| held.path.as_path())
     }
 
-    fn is_on_record(&self, path: &Path, whose: RecordOwner) -> bool {
-        let records = self.tmp.parent().map(records).unwrap_or_default();
+    fn is_recorded(&self, path: &Path, whose: RecordOwner) -> bool {
+        let records = self.tmp.parent().map(find_records).unwrap_or_default();
         let own = self.record.as_ref().map(|(own, _)| own).filter(|_| whose == RecordOwner::Others);
         records.iter().filter(|record| Some(*record) != own).any(|record| {
             open_record(record)
-                .is_some_and(|record| lines(&record).iter().any(|line| line.path == path))
+                .is_some_and(|record| read_lines(&record).iter().any(|line| line.path == path))
         })
     }
 
@@ -178,12 +178,12 @@ impl Placeholders {
         if !spot.still_holds(&there) {
             return Ok(false);
         }
-        self.write_down(path, Some(there.metadata()?.ino()))?;
+        self.append_record(path, Some(there.metadata()?.ino()))?;
         self.held.push(HeldPlaceholder { path: path.to_owned(), spot, there });
         Ok(true)
     }
 
-    fn write_down(&mut self, path: &Path, inode: Option<u64>) -> io::Result<()> {
+    fn append_record(&mut self, path: &Path, inode: Option<u64>) -> io::Result<()> {
         if self.record.is_none() {
             self.record = Some(create_record(&self.tmp)?);
         }
@@ -196,7 +196,7 @@ impl Placeholders {
 
 impl Placeholders {
     /// Takes them away, which dropping does too.
-    pub(crate) fn take_away(&mut self) {
+    pub(crate) fn remove_all(&mut self) {
         let mut settled = true;
         // What was made last lies furthest in.
         for HeldPlaceholder { path, spot, there } in
@@ -205,13 +205,13 @@ impl Placeholders {
             // Somebody who relies on it wrote it down as well, and takes it away in the end. Ours
             // would be one more record to read for every command as long as that one runs.
             // It may also have gone right after we tried.
-            settled &= spot.take_away(&there)
-                || self.is_on_record(&path, RecordOwner::Others)
-                || spot.take_away(&there);
+            settled &= spot.remove_if_unused(&there)
+                || self.is_recorded(&path, RecordOwner::Others)
+                || spot.remove_if_unused(&there);
         }
         if settled && let Some((path, _locked)) = self.record.take() {
             // Without its record nothing could be found again, so it goes last.
-            let gone = remove(&path);
+            let gone = remove_record(&path);
             drop(gone);
         }
     }
@@ -219,7 +219,7 @@ impl Placeholders {
 
 impl Drop for Placeholders {
     fn drop(&mut self) {
-        self.take_away();
+        self.remove_all();
     }
 }
 
@@ -227,27 +227,27 @@ impl Drop for Placeholders {
 pub(crate) fn sweep(tmp: &Path) -> usize {
     let Some(parent) = tmp.parent() else { return 0 };
     let mut swept = 0;
-    for path in records(parent) {
+    for path in find_records(parent) {
         let Some(record) = open_record(&path) else { continue };
         // Whoever is still at work holds the lock.
         if rustix::fs::flock(&record, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
         let mut all_gone = true;
-        for line in lines(&record).iter().rev() {
-            let Ok(spot) = PlaceholderLocation::of(&line.path) else { continue };
+        for line in read_lines(&record).iter().rev() {
+            let Ok(spot) = PlaceholderLocation::from_path(&line.path) else { continue };
             let Ok(there) = spot.open(OFlags::RDONLY) else { continue };
             let same = there
                 .metadata()
                 .is_ok_and(|facts| line.inode.is_none_or(|inode| inode == facts.ino()));
-            if same && spot.take_away(&there) {
+            if same && spot.remove_if_unused(&there) {
                 swept += 1;
             } else {
                 all_gone &= !same;
             }
         }
         if all_gone {
-            let gone = remove(&path);
+            let gone = remove_record(&path);
             drop(gone);
         }
     }
@@ -255,18 +255,18 @@ pub(crate) fn sweep(tmp: &Path) -> usize {
 }
 
 impl PlaceholderLocation {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn from_path(path: &Path) -> io::Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        Ok(Self { folder: expected_mounts::open(folder)?, name: name.to_owned() })
+        Ok(Self { folder: expected_mounts::open_no_follow(folder)?, name: name.to_owned() })
     }
 
     fn name(&self) -> &OsStr {
         &self.name
     }
 
-    fn make(&self, shape: PlaceholderKind) -> io::Result<()> {
+    fn create(&self, shape: PlaceholderKind) -> io::Result<()> {
         match shape {
             PlaceholderKind::Folder => {
                 Ok(rustix::fs::mkdirat(&self.folder, self.name(), Mode::from_raw_mode(0o755))?)
@@ -284,18 +284,18 @@ impl PlaceholderLocation {
         Ok(rustix::fs::openat(&self.folder, self.name(), flags, mode)?.into())
     }
 
-    fn facts(&self) -> io::Result<rustix::fs::Stat> {
+    fn stat(&self) -> io::Result<rustix::fs::Stat> {
         Ok(rustix::fs::statat(&self.folder, self.name(), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     fn still_holds(&self, held: &File) -> bool {
-        let (Ok(there), Ok(held)) = (self.facts(), held.metadata()) else { return false };
+        let (Ok(there), Ok(held)) = (self.stat(), held.metadata()) else { return false };
         (there.st_dev, there.st_ino) == (held.dev(), held.ino())
     }
 
     /// What is there, when it is empty.
-    fn empty(&self) -> Option<PlaceholderKind> {
-        let facts = self.facts().ok()?;
+    fn empty_kind(&self) -> Option<PlaceholderKind> {
+        let facts = self.stat().ok()?;
         match FileType::from_raw_mode(facts.st_mode) {
             FileType::RegularFile => (facts.st_size == 0).then_some(PlaceholderKind::File),
             FileType::Directory => {
@@ -310,7 +310,7 @@ impl PlaceholderLocation {
 
     /// Removes something empty that nobody relies on. True when it is settled: gone, or filled by
     /// a person, who keeps it.
-    fn take_away(&self, there: &File) -> bool {
+    fn remove_if_unused(&self, there: &File) -> bool {
         if rustix::fs::flock(there, FlockOperation::NonBlockingLockExclusive).is_err() {
             return false;
         }
@@ -330,7 +330,7 @@ impl PlaceholderLocation {
 }
 
 /// Says what keeps something empty from being made, and what to do about it.
-fn cannot_stand(path: &Path, shape: PlaceholderKind, error: &io::Error) -> io::Error {
+fn create_error(path: &Path, shape: PlaceholderKind, error: &io::Error) -> io::Error {
     let what = match shape {
         PlaceholderKind::Folder => "folder",
         PlaceholderKind::File => "file",
@@ -350,26 +350,26 @@ fn cannot_stand(path: &Path, shape: PlaceholderKind, error: &io::Error) -> io::E
     io::Error::new(error.kind(), why)
 }
 
-fn is_still(path: &Path, held: &File) -> bool {
+fn is_same_file(path: &Path, held: &File) -> bool {
     let (Ok(there), Ok(held)) = (path.symlink_metadata(), held.metadata()) else { return false };
     (there.dev(), there.ino()) == (held.dev(), held.ino())
 }
 
-fn records(parent: &Path) -> Vec<PathBuf> {
-    let entries = list(parent);
-    let ours = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == SUFFIX);
+fn find_records(parent: &Path) -> Vec<PathBuf> {
+    let entries = list_files(parent);
+    let ours = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == RECORD_SUFFIX);
     entries.into_iter().filter(ours).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "zero's own files, never a path someone else named")]
-fn list(folder: &Path) -> Vec<PathBuf> {
+fn list_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.take(RECORDS_MAX).map(|entry| entry.path()).collect()
 }
 
 /// Opens a record, if it is one of ours: a file that only we can write to.
 fn open_record(path: &Path) -> Option<File> {
-    let record = open(path, OFlags::RDONLY).ok()?;
+    let record = open_own(path, OFlags::RDONLY).ok()?;
     let facts = record.metadata().ok()?;
     let ours = facts.uid() == rustix::process::geteuid().as_raw();
     (facts.is_file() && ours && facts.mode() & 0o077 == 0).then_some(record)
@@ -379,17 +379,17 @@ fn open_record(path: &Path) -> Option<File> {
 fn create_record(tmp: &Path) -> io::Result<(PathBuf, File)> {
     for number in 0..RECORDS_MAX {
         let mut path = tmp.as_os_str().to_owned();
-        path.push(format!(".{}-{number}.{SUFFIX}", std::process::id()));
+        path.push(format!(".{}-{number}.{RECORD_SUFFIX}", std::process::id()));
         let path = PathBuf::from(path);
         let record =
-            match open(&path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL) {
+            match open_own(&path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL) {
                 // Of another command of this process, or of one that is gone and had its number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 record => record?,
             };
         // Whoever sweeps may just be taking it away.
         let locked = rustix::fs::flock(&record, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if locked && is_still(&path, &record) {
+        if locked && is_same_file(&path, &record) {
             return Ok((path, record));
         }
     }
@@ -397,17 +397,17 @@ fn create_record(tmp: &Path) -> io::Result<(PathBuf, File)> {
 }
 
 /// Opens something of ours. A link is not ours.
-fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+fn open_own(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 #[expect(clippy::disallowed_methods, reason = "zero's own files, never a path someone else named")]
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_record(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-fn lines(record: &File) -> Vec<PlaceholderRecord> {
+fn read_lines(record: &File) -> Vec<PlaceholderRecord> {
     // A line that a crash cut short names a folder that was not made.
     let lines = BufReader::new(record.take(RECORD_BYTES_MAX)).lines().map_while(Result::ok);
     let mut latest: Vec<PlaceholderRecord> = Vec::new();
@@ -436,11 +436,11 @@ mod tests {
             self.folder.path().join(name)
         }
 
-        fn with(&self, tmp: &str) -> Placeholders {
-            Placeholders::beside(&self.path(tmp))
+        fn placeholders_beside(&self, tmp: &str) -> Placeholders {
+            Placeholders::new(&self.path(tmp))
         }
 
-        fn names(&self) -> Vec<String> {
+        fn list_names(&self) -> Vec<String> {
             let mut names: Vec<_> = fs::read_dir(self.folder.path())
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -450,146 +450,160 @@ mod tests {
         }
 
         /// What is there beside records.
-        fn shown(&self) -> Vec<String> {
-            self.names().into_iter().filter(|name| !name.ends_with(SUFFIX)).collect()
+        fn list_visible_names(&self) -> Vec<String> {
+            self.list_names().into_iter().filter(|name| !name.ends_with(RECORD_SUFFIX)).collect()
         }
 
-        fn records(&self) -> usize {
-            records(self.folder.path()).len()
+        fn count_records(&self) -> usize {
+            find_records(self.folder.path()).len()
         }
     }
 
     #[test]
     fn it_stands_as_long_as_it_is_needed() {
         let place = PlaceholderFixture::new();
-        let mut made = place.with("t");
-        made.stand_in(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
-        assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
+        let mut made = place.placeholders_beside("t");
+        made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
+        assert_eq!(
+            (place.list_visible_names(), place.count_records()),
+            (vec!["ghost".to_owned()], 1)
+        );
         drop(made);
-        assert!(place.names().is_empty());
+        assert!(place.list_names().is_empty());
     }
 
     #[test]
     fn commands_with_one_private_tmp_do_not_get_in_each_others_way() {
         let place = PlaceholderFixture::new();
-        let (mut first, mut second) = (place.with("t"), place.with("t"));
-        first.stand_in(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
+        let (mut first, mut second) =
+            (place.placeholders_beside("t"), place.placeholders_beside("t"));
+        first.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
         second.share(&place.path("ghost"), place.folder.path()).unwrap();
-        second.stand_in(&place.path("other"), PlaceholderKind::File).unwrap();
-        assert_eq!(place.records(), 2);
+        second.create(&place.path("other"), PlaceholderKind::File).unwrap();
+        assert_eq!(place.count_records(), 2);
         drop(first);
-        assert_eq!(place.shown(), ["ghost", "other"]);
+        assert_eq!(place.list_visible_names(), ["ghost", "other"]);
         drop(second);
         assert_eq!(sweep(&place.path("t")), 0);
-        assert!(place.names().is_empty(), "{:?}", place.names());
+        assert!(place.list_names().is_empty(), "{:?}", place.list_names());
     }
 
     #[test]
     fn commands_beside_a_long_one_leave_no_records() {
         let place = PlaceholderFixture::new();
         let (ghost, tmp) = (place.path("ghost"), place.path("t"));
-        let mut job = place.with("t");
-        job.stand_in(&ghost, PlaceholderKind::Folder).unwrap();
+        let mut job = place.placeholders_beside("t");
+        job.create(&ghost, PlaceholderKind::Folder).unwrap();
         for _ in 0..200 {
             sweep(&tmp);
-            let mut short = place.with("t");
+            let mut short = place.placeholders_beside("t");
             short.share(&ghost, place.folder.path()).unwrap();
-            assert_eq!(place.records(), 2);
+            assert_eq!(place.count_records(), 2);
             drop(short);
-            assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
+            assert_eq!(
+                (place.list_visible_names(), place.count_records()),
+                (vec!["ghost".to_owned()], 1)
+            );
         }
         drop(job);
-        assert!(place.names().is_empty(), "{:?}", place.names());
+        assert!(place.list_names().is_empty(), "{:?}", place.list_names());
     }
 
     #[test]
     fn what_a_stranger_keeps_locked_stays_on_record() {
         let place = PlaceholderFixture::new();
         let ghost = place.path("ghost");
-        let mut made = place.with("t");
-        made.stand_in(&ghost, PlaceholderKind::File).unwrap();
-        let stranger = open(&ghost, OFlags::RDONLY).unwrap();
+        let mut made = place.placeholders_beside("t");
+        made.create(&ghost, PlaceholderKind::File).unwrap();
+        let stranger = open_own(&ghost, OFlags::RDONLY).unwrap();
         rustix::fs::flock(&stranger, FlockOperation::LockShared).unwrap();
         drop(made);
-        assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
+        assert_eq!(
+            (place.list_visible_names(), place.count_records()),
+            (vec!["ghost".to_owned()], 1)
+        );
         drop(stranger);
         assert_eq!(sweep(&place.path("t")), 1);
-        assert!(place.names().is_empty(), "{:?}", place.names());
+        assert!(place.list_names().is_empty(), "{:?}", place.list_names());
     }
 
     #[test]
     fn a_file_that_was_written_to_stays() {
         let place = PlaceholderFixture::new();
-        let mut made = place.with("t");
+        let mut made = place.placeholders_beside("t");
         for name in ["kept", "goes"] {
-            made.stand_in(&place.path(name), PlaceholderKind::File).unwrap();
+            made.create(&place.path(name), PlaceholderKind::File).unwrap();
         }
         fs::write(place.path("kept"), "mine").unwrap();
         drop(made);
-        assert_eq!(place.names(), ["kept"]);
+        assert_eq!(place.list_names(), ["kept"]);
     }
 
     #[test]
     fn what_lies_further_in_goes_first() {
         let place = PlaceholderFixture::new();
-        let mut made = place.with("t");
+        let mut made = place.placeholders_beside("t");
         for name in ["a", "a/b"] {
-            made.stand_in(&place.path(name), PlaceholderKind::Folder).unwrap();
+            made.create(&place.path(name), PlaceholderKind::Folder).unwrap();
         }
         let record = std::mem::take(&mut made.held);
         drop(record);
         made.record.take();
         assert_eq!(sweep(&place.path("t")), 2);
-        assert!(place.names().is_empty(), "{:?}", place.names());
+        assert!(place.list_names().is_empty(), "{:?}", place.list_names());
     }
 
     #[test]
     fn the_last_to_leave_takes_it_away() {
         let place = PlaceholderFixture::new();
         let ghost = place.path("ghost");
-        let (mut first, mut second) = (place.with("a"), place.with("b"));
-        first.stand_in(&ghost, PlaceholderKind::Folder).unwrap();
+        let (mut first, mut second) =
+            (place.placeholders_beside("a"), place.placeholders_beside("b"));
+        first.create(&ghost, PlaceholderKind::Folder).unwrap();
         second.share(&ghost, place.folder.path()).unwrap();
         drop(first);
-        assert_eq!(place.shown(), ["ghost"]);
+        assert_eq!(place.list_visible_names(), ["ghost"]);
         drop(second);
         assert_eq!(sweep(&place.path("a")), 0);
-        assert!(place.names().is_empty(), "{:?}", place.names());
+        assert!(place.list_names().is_empty(), "{:?}", place.list_names());
     }
 
     #[test]
     fn an_empty_folder_of_a_person_is_not_shared() {
         let place = PlaceholderFixture::new();
         fs::create_dir(place.path("mine")).unwrap();
-        let mut made = place.with("t");
+        let mut made = place.placeholders_beside("t");
         made.share(&place.path("mine"), place.folder.path()).unwrap();
         drop(made);
-        assert_eq!(place.names(), ["mine"]);
+        assert_eq!(place.list_names(), ["mine"]);
     }
 
     #[test]
     fn what_a_person_put_into_it_stays() {
         let place = PlaceholderFixture::new();
-        let mut made = place.with("t");
-        made.stand_in(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
+        let mut made = place.placeholders_beside("t");
+        made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
         fs::write(place.path("ghost/file"), "kept").unwrap();
         drop(made);
-        assert_eq!(place.names(), ["ghost"]);
+        assert_eq!(place.list_names(), ["ghost"]);
     }
 
     #[test]
     fn what_a_crash_left_is_swept() {
         let place = PlaceholderFixture::new();
-        let mut made = place.with("t");
-        made.stand_in(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
+        let mut made = place.placeholders_beside("t");
+        made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
         // A crash: locks go, nothing else does.
         made.held.clear();
         let record = made.record.take();
         drop(record);
         drop(made);
-        assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
+        assert_eq!(
+            (place.list_visible_names(), place.count_records()),
+            (vec!["ghost".to_owned()], 1)
+        );
         assert_eq!(sweep(&place.path("next")), 1);
-        assert!(place.names().is_empty());
+        assert!(place.list_names().is_empty());
     }
 
     #[test]
@@ -597,27 +611,28 @@ mod tests {
         let place = PlaceholderFixture::new();
         let root = place.folder.path();
         let (folder, file) = (place.path("ghost"), place.path("ghost/file"));
-        let [mut first, mut second, mut third] = ["a", "b", "c"].map(|tmp| place.with(tmp));
-        first.stand_in(&folder, PlaceholderKind::Folder).unwrap();
+        let [mut first, mut second, mut third] =
+            ["a", "b", "c"].map(|tmp| place.placeholders_beside(tmp));
+        first.create(&folder, PlaceholderKind::Folder).unwrap();
         second.share_above(&file, root).unwrap();
-        second.stand_in(&file, PlaceholderKind::File).unwrap();
+        second.create(&file, PlaceholderKind::File).unwrap();
         third.share(&file, root).unwrap();
         drop(first);
         drop(second);
         assert!(file.exists() && third.holds(&file) && !third.holds(&folder));
         drop(third);
-        assert!(place.shown().is_empty());
+        assert!(place.list_visible_names().is_empty());
         sweep(&place.path("next"));
-        assert_eq!(place.records(), 0);
+        assert_eq!(place.count_records(), 0);
     }
 
     #[test]
     fn what_is_held_is_known_until_it_is_filled_or_replaced() {
         let place = PlaceholderFixture::new();
-        let mut made = place.with("t");
+        let mut made = place.placeholders_beside("t");
         let (folder, file) = (place.path("ghost"), place.path("file"));
-        made.stand_in(&folder, PlaceholderKind::Folder).unwrap();
-        made.stand_in(&file, PlaceholderKind::File).unwrap();
+        made.create(&folder, PlaceholderKind::Folder).unwrap();
+        made.create(&file, PlaceholderKind::File).unwrap();
         assert!(made.holds(&folder) && made.holds(&file) && !made.holds(&place.path("other")));
         fs::write(folder.join("x"), "").unwrap();
         fs::remove_file(&file).unwrap();
@@ -628,8 +643,8 @@ mod tests {
     #[test]
     fn a_folder_that_took_its_place_is_not_swept() {
         let place = PlaceholderFixture::new();
-        let mut made = place.with("t");
-        made.stand_in(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
+        let mut made = place.placeholders_beside("t");
+        made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
         let (held, record) = (std::mem::take(&mut made.held), made.record.take());
         // Kept open, so that the number is not given out again.
         let still_open = held;
@@ -638,7 +653,7 @@ mod tests {
         fs::remove_dir(place.path("ghost")).unwrap();
         fs::create_dir(place.path("ghost")).unwrap();
         assert_eq!(sweep(&place.path("next")), 0);
-        assert_eq!(place.names(), ["ghost"]);
+        assert_eq!(place.list_names(), ["ghost"]);
         drop(still_open);
     }
 }

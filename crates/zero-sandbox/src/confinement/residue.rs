@@ -15,22 +15,22 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 /// Where the child's queues of messages are, where they can be seen at all.
-pub(crate) const QUEUES: &str = "/dev/mqueue";
+pub(crate) const MESSAGE_QUEUES: &str = "/dev/mqueue";
 
 /// Files and folders of the child's own.
-const FILES: [&str; 5] = ["/dev", "/dev/pts", "/dev/pts/ptmx", "/dev/shm", QUEUES];
+const PRIVATE_FILES: [&str; 5] = ["/dev", "/dev/pts", "/dev/pts/ptmx", "/dev/shm", MESSAGE_QUEUES];
 /// What has a key and no path.
-const LISTS: [&str; 3] = ["/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"];
+const IPC_LISTS: [&str; 3] = ["/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"];
 /// How many handles that are.
-pub(crate) const COUNT: usize = FILES.len() + LISTS.len();
+pub(crate) const HANDLE_COUNT: usize = PRIVATE_FILES.len() + IPC_LISTS.len();
 /// How much of a list is read. A longer one is not as it was.
 const LIST_BYTES_MAX: usize = 4096;
 
 /// Opens all of them, from inside.
 pub(super) fn open_all() -> Option<Vec<OwnedFd>> {
     // To open a terminal for more than a look would make one.
-    let files = FILES.iter().map(|path| (path, OFlags::PATH));
-    let lists = LISTS.iter().map(|path| (path, OFlags::RDONLY));
+    let files = PRIVATE_FILES.iter().map(|path| (path, OFlags::PATH));
+    let lists = IPC_LISTS.iter().map(|path| (path, OFlags::RDONLY));
     let open = |(path, flags): (&&str, OFlags)| {
         rustix::fs::open(*path, flags | OFlags::CLOEXEC, Mode::empty()).ok()
     };
@@ -46,14 +46,14 @@ pub(crate) struct ResidueSnapshot {
 
 impl ResidueSnapshot {
     /// What they say now. None where one does not: then nobody knows what is left there.
-    pub(super) fn of(handles: &[OwnedFd]) -> Option<Self> {
-        let (files, lists) = handles.split_at_checked(FILES.len())?;
-        if lists.len() != LISTS.len() {
+    pub(super) fn capture(handles: &[OwnedFd]) -> Option<Self> {
+        let (files, lists) = handles.split_at_checked(PRIVATE_FILES.len())?;
+        if lists.len() != IPC_LISTS.len() {
             return None;
         }
         Some(Self {
-            files: files.iter().map(ResidueStat::of).collect::<Option<_>>()?,
-            lists: lists.iter().map(read).collect::<Option<_>>()?,
+            files: files.iter().map(ResidueStat::from_file).collect::<Option<_>>()?,
+            lists: lists.iter().map(read_list).collect::<Option<_>>()?,
         })
     }
 }
@@ -82,13 +82,13 @@ impl ResidueDetector {
     }
 
     /// Whether nothing is there that was not there before.
-    pub(super) fn are_none(&self) -> bool {
-        ResidueSnapshot::of(&self.handles).is_some_and(|now| now == self.before)
+    pub(super) fn is_clean(&self) -> bool {
+        ResidueSnapshot::capture(&self.handles).is_some_and(|now| now == self.before)
     }
 }
 
 impl ResidueStat {
-    fn of(file: &OwnedFd) -> Option<Self> {
+    fn from_file(file: &OwnedFd) -> Option<Self> {
         let (facts, system) = (rustix::fs::fstat(file).ok()?, rustix::fs::fstatfs(file).ok()?);
         Some(Self {
             mode: facts.st_mode,
@@ -100,7 +100,7 @@ impl ResidueStat {
     }
 }
 
-fn read(list: &OwnedFd) -> Option<String> {
+fn read_list(list: &OwnedFd) -> Option<String> {
     let mut bytes = vec![0; LIST_BYTES_MAX];
     let mut len = 0;
     while let Some(rest) = bytes.get_mut(len..).filter(|rest| !rest.is_empty()) {
@@ -125,24 +125,26 @@ mod tests {
     #[test]
     fn what_is_left_is_seen() {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let lists: Vec<_> = (0..LISTS.len()).map(|at| folder.path().join(at.to_string())).collect();
+        let lists: Vec<_> =
+            (0..IPC_LISTS.len()).map(|at| folder.path().join(at.to_string())).collect();
         lists.iter().for_each(|list| std::fs::write(list, "key size\n").unwrap());
         let handles = || -> Vec<OwnedFd> {
-            let folders = (0..FILES.len()).map(|_| folder.path().to_owned());
+            let folders = (0..PRIVATE_FILES.len()).map(|_| folder.path().to_owned());
             folders.chain(lists.clone()).map(|path| File::open(path).unwrap().into()).collect()
         };
-        let traces = || ResidueDetector::new(handles(), ResidueSnapshot::of(&handles()).unwrap());
+        let traces =
+            || ResidueDetector::new(handles(), ResidueSnapshot::capture(&handles()).unwrap());
         let before = traces();
-        assert!(before.are_none());
+        assert!(before.is_clean());
         // One more in a list, and a name in a folder.
         std::fs::write(&lists[2], "key size\n1 2\n").unwrap();
-        assert!(!before.are_none());
+        assert!(!before.is_clean());
         let before = traces();
         std::fs::write(folder.path().join("more"), "").unwrap();
-        assert!(!before.are_none());
+        assert!(!before.is_clean());
         // One that is missing, and a list that is too long to tell.
-        assert_eq!(ResidueSnapshot::of(&handles().split_off(1)), None);
+        assert_eq!(ResidueSnapshot::capture(&handles().split_off(1)), None);
         std::fs::write(&lists[0], "x".repeat(LIST_BYTES_MAX)).unwrap();
-        assert_eq!(ResidueSnapshot::of(&handles()), None);
+        assert_eq!(ResidueSnapshot::capture(&handles()), None);
     }
 }

@@ -62,15 +62,15 @@ impl PreparedRestrictions {
         folder: &Path,
     ) -> Result<Self, RestrictionError> {
         let ruleset = match &restrictions.landlock {
-            Some((abi, rules, tcp)) => {
-                Some(landlock::ruleset(*abi, rules, *tcp).map_err(RestrictionError::Landlock)?)
-            }
+            Some((abi, rules, tcp)) => Some(
+                landlock::build_ruleset(*abi, rules, *tcp).map_err(RestrictionError::Landlock)?,
+            ),
             None => None,
         };
         let filter = match restrictions.sockets {
             None => None,
             Some(sockets) if restrictions.filter.is_empty() => {
-                Some(syscall_filter::program(sockets)?)
+                Some(syscall_filter::filter_program(sockets)?)
             }
             Some(_) => Some(syscall_filter::from_numbers(&restrictions.filter)),
         };
@@ -82,17 +82,17 @@ impl PreparedRestrictions {
 
     /// Goes to the folder and gives everything up.
     pub(crate) fn apply(&self) -> Result<(), RestrictionApplyError> {
-        take_defaults()?;
+        reset_inherited_state()?;
         change_folder(&self.folder).map_err(RestrictionApplyError::Folder)?;
-        limit(libc::RLIMIT_NOFILE, self.open_files)?;
-        limit(libc::RLIMIT_FSIZE, self.file_bytes)?;
+        set_rlimit(libc::RLIMIT_NOFILE, self.open_files)?;
+        set_rlimit(libc::RLIMIT_FSIZE, self.file_bytes)?;
         close_on_exec(&[])?;
         drop_privileges()?;
         if let Some(ruleset) = &self.ruleset {
-            landlock::restrict(ruleset.as_raw_fd()).map_err(Errno::from_raw_os_error)?;
+            landlock::restrict_self(ruleset.as_raw_fd()).map_err(Errno::from_raw_os_error)?;
         }
         match &self.filter {
-            Some(filter) => Ok(install(filter)?),
+            Some(filter) => Ok(install_filter(filter)?),
             None => Ok(()),
         }
     }
@@ -124,17 +124,17 @@ impl From<RestrictionApplyError> for Errno {
 /// Leaves the terminal, so that nothing can be typed into it. A process that leads a session of its
 /// own already keeps it, and with it the terminal that it was given.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
-pub(crate) fn lead_session() {
+pub(crate) fn become_session_leader() {
     // SAFETY: touches no memory of ours. Refused to a process that leads already.
     unsafe { libc::setsid() };
 }
 
 /// Takes harmless defaults for what is inherited.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
-pub(crate) fn take_defaults() -> Result<(), Errno> {
+pub(crate) fn reset_inherited_state() -> Result<(), Errno> {
     // SAFETY: touches no memory of ours, and cannot fail.
     unsafe { libc::umask(0o022) };
-    limit(libc::RLIMIT_CORE, 0)
+    set_rlimit(libc::RLIMIT_CORE, 0)
 }
 
 /// Has every handle but the first three and those `kept` closed when the next program starts.
@@ -148,13 +148,13 @@ pub(crate) fn close_on_exec(kept: &[RawFd]) -> Result<(), Errno> {
     }
     for fd in kept {
         // SAFETY: sets the flags of one handle.
-        check(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) })?;
+        check_result(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) })?;
     }
     Ok(())
 }
 
 /// Goes to a folder.
-pub(crate) fn go_to(folder: &Path) -> Result<(), Errno> {
+pub(crate) fn enter_folder(folder: &Path) -> Result<(), Errno> {
     let folder = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
     change_folder(&folder)
 }
@@ -162,19 +162,19 @@ pub(crate) fn go_to(folder: &Path) -> Result<(), Errno> {
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
 fn change_folder(folder: &CStr) -> Result<(), Errno> {
     // SAFETY: the name ends with a zero and lives across the call.
-    check(unsafe { libc::chdir(folder.as_ptr()) })
+    check_result(unsafe { libc::chdir(folder.as_ptr()) })
 }
 
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
-fn limit(resource: libc::__rlimit_resource_t, most: u64) -> Result<(), Errno> {
+fn set_rlimit(resource: libc::__rlimit_resource_t, most: u64) -> Result<(), Errno> {
     let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `now` is live and of the type the kernel fills in.
-    check(unsafe { libc::getrlimit(resource, &raw mut now) })?;
+    check_result(unsafe { libc::getrlimit(resource, &raw mut now) })?;
     // A limit that is tighter already stays.
     let most = most.min(now.rlim_max);
     let new = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: `new` is live and only read.
-    check(unsafe { libc::setrlimit(resource, &raw const new) })
+    check_result(unsafe { libc::setrlimit(resource, &raw const new) })
 }
 
 #[repr(C)]
@@ -200,7 +200,7 @@ fn drop_privileges() -> Result<(), Errno> {
     const VERSION_3: u32 = 0x2008_0522;
     const CAPABILITIES_MAX: libc::c_ulong = 64;
     // SAFETY: takes numbers only.
-    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) })?;
+    check_result(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) })?;
     for capability in 0..CAPABILITIES_MAX {
         // Refused past the last one, and to those who hold nothing and have nothing to lose.
         // SAFETY: takes numbers only.
@@ -223,10 +223,10 @@ struct SeccompProgram {
 }
 
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
-fn install(filter: &BpfProgram) -> Result<(), Errno> {
+fn install_filter(filter: &BpfProgram) -> Result<(), Errno> {
     let len = u16::try_from(filter.len()).map_err(|_| Errno::INVAL)?;
     let program = SeccompProgram { len, filter: filter.as_ptr() };
-    // SAFETY: `program` points at `len` live instructions, which the kernel copies and checks.
+    // SAFETY: `filter_program` points at `len` live instructions, which the kernel copies and checks.
     let done = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -238,7 +238,7 @@ fn install(filter: &BpfProgram) -> Result<(), Errno> {
     if done == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-fn check(result: libc::c_int) -> Result<(), Errno> {
+fn check_result(result: libc::c_int) -> Result<(), Errno> {
     if result < 0 { Err(last_error()) } else { Ok(()) }
 }
 

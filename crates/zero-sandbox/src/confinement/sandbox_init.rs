@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use super::expected_mounts::{ExpectedMounts, TABLE};
+use super::expected_mounts::{ExpectedMounts, MOUNT_TABLE};
 use super::init_report::{ExitSummary, InitReport};
 use super::residue::{self, ResidueSnapshot};
 use super::restrictions::{self, PreparedRestrictions, ProcessRestrictions, RestrictionApplyError};
@@ -34,10 +34,10 @@ use crate::spawner::syscalls::{self, CStringArray, ChildExit, ReapOutcome, Resou
 
 /// Where bubblewrap finds us: a link in the child's own `/dev`, so that our name is the last part
 /// of it whatever the binary is called and wherever it lies.
-pub(crate) const DOOR: &str = "/dev/zero-confined";
+pub(crate) const INIT_PATH: &str = "/dev/zero-confined";
 
 /// Exit code of a step that failed before the command could start.
-const FAILED: i32 = 125;
+const EXIT_FAILED: i32 = 125;
 /// Between two looks at what the command left.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 
@@ -72,53 +72,57 @@ struct ReceivedPlan {
 /// Runs the command of the plan that comes through the handle `number`, and gives the code to exit
 /// with.
 pub(crate) fn run(number: Option<OsString>) -> i32 {
-    match keep_inside(number) {
+    match run_commands(number) {
         Ok(()) => 0,
         Err(words) => {
             let said = writeln!(io::stderr(), "zero: {words}");
             drop(said);
-            FAILED
+            EXIT_FAILED
         }
     }
 }
 
-fn keep_inside(number: Option<OsString>) -> Result<(), String> {
+fn run_commands(number: Option<OsString>) -> Result<(), String> {
     // Nobody inside looks into us or takes our handles, through one of which we say what is true.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|errno| failed("cannot hide", &errno))?;
-    remove_door();
-    let door = say_hello(number).map_err(|error| failed("no way out", &error))?;
+        .map_err(|errno| describe_failure("cannot hide", &errno))?;
+    remove_init_link();
+    let door = announce(number).map_err(|error| describe_failure("no way out", &error))?;
     let mut confined = ConfinementState::NotYet;
     for _ in 0..COMMANDS_MAX {
-        let given = wait_for_plan(&door).map_err(|error| failed("no plan to follow", &error))?;
+        let given =
+            wait_for_plan(&door).map_err(|error| describe_failure("no plan to follow", &error))?;
         // Nobody has one any more.
         let Some(ReceivedPlan { plan, word, streams }) = given else { return Ok(()) };
         let InitPlan { command, before } = plan;
-        let image = ExecImage::new(&command).map_err(|error| failed("cannot start", &error))?;
+        let image =
+            ExecImage::new(&command).map_err(|error| describe_failure("cannot start", &error))?;
         let in_folder = match (before, confined) {
             (Some(before), ConfinementState::NotYet) => confine(before, &command.folder)?,
-            (None, ConfinementState::Already) => restrictions::go_to(&command.folder),
+            (None, ConfinementState::Already) => restrictions::enter_folder(&command.folder),
             // Never twice, and nothing runs before.
             _ => return Err("cannot confine: the plan is not for these walls".to_owned()),
         };
         confined = ConfinementState::Already;
         let started = match in_folder {
-            Ok(()) => start(&image, streams).map_err(|error| failed("cannot start", &error))?,
+            Ok(()) => start_program(&image, streams)
+                .map_err(|error| describe_failure("cannot start", &error))?,
             Err(errno) => Err((LaunchStep::Folder, errno.raw_os_error())),
         };
         let main = match started {
             Ok(pid) => pid,
             Err((step, errno)) => {
-                return say(&word, InitReport::NotRun { step: step as u8, errno })
-                    .map_err(|error| failed("cannot say so", &error));
+                return send_report(&word, InitReport::NotRun { step: step as u8, errno })
+                    .map_err(|error| describe_failure("cannot say so", &error));
             }
         };
         // Whoever asks the command to end asks us: nobody outside knows its number.
-        syscalls::pass_on_term_to(main);
-        say(&word, InitReport::Started).map_err(|error| failed("cannot say so", &error))?;
-        let (ended, used) = wait_for(main);
-        syscalls::pass_on_term_to(0);
-        let last = linger(std::process::id(), used);
+        syscalls::forward_sigterm_to(main);
+        send_report(&word, InitReport::Started)
+            .map_err(|error| describe_failure("cannot say so", &error))?;
+        let (ended, used) = wait_for_main(main);
+        syscalls::forward_sigterm_to(0);
+        let last = wait_for_leftovers(std::process::id(), used);
         let word_of_end = match ended {
             ChildExit { signal: Some(signal), .. } => InitReport::Signalled { signal, last },
             ChildExit { exit_code, .. } => {
@@ -126,7 +130,7 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
             }
         };
         // Whoever listens may be gone, and then nobody wants to know.
-        let said = say(&word, word_of_end);
+        let said = send_report(&word, word_of_end);
         drop(said);
         if last.leftover > 0 {
             return Ok(());
@@ -146,33 +150,36 @@ enum ConfinementState {
 /// which the command was to start.
 fn confine(before: InitSetup, folder: &Path) -> Result<Result<(), rustix::io::Errno>, String> {
     let InitSetup { mut restrictions, expected } = before;
-    expected.check().map_err(|error| failed("not confined", &error))?;
+    expected.check().map_err(|error| describe_failure("not confined", &error))?;
     // What was looked at may be swapped again before it is granted.
     for rule in restrictions.landlock.iter_mut().flat_map(|(_, rules, _)| rules) {
         rule.exactly = expected.identity(&rule.path);
     }
     let ready = PreparedRestrictions::new(&restrictions, folder)
-        .map_err(|error| failed("cannot confine", &error))?;
+        .map_err(|error| describe_failure("cannot confine", &error))?;
     // Before the filter, which would look at each of these calls; what we start inherits it.
     syscalls::reset_signals();
     match ready.apply() {
         Ok(()) => Ok(Ok(())),
         Err(RestrictionApplyError::Folder(errno)) => Ok(Err(errno)),
-        Err(RestrictionApplyError::Other(errno)) => Err(failed("cannot confine", &errno)),
+        Err(RestrictionApplyError::Other(errno)) => Err(describe_failure("cannot confine", &errno)),
     }
 }
 
-fn failed(what: &str, error: &dyn std::error::Error) -> String {
+fn describe_failure(what: &str, error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{what}: {error}{cause}")
 }
 
 /// Starts the program; the inner error is what kept it from running.
-fn start(image: &ExecImage, streams: [OwnedFd; 3]) -> io::Result<Result<i32, (LaunchStep, i32)>> {
+fn start_program(
+    image: &ExecImage,
+    streams: [OwnedFd; 3],
+) -> io::Result<Result<i32, (LaunchStep, i32)>> {
     let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (argv, envp) = (CStringArray::new(&image.argv), CStringArray::new(&image.envp));
     let child = || {
-        let (step, errno) = match take_streams(&streams) {
+        let (step, errno) = match adopt_streams(&streams) {
             Ok(()) => {
                 let errno = syscalls::execute(&image.program, &argv, &envp);
                 let is_there = rustix::fs::access(&*image.program, rustix::fs::Access::EXISTS);
@@ -198,10 +205,10 @@ fn start(image: &ExecImage, streams: [OwnedFd; 3]) -> io::Result<Result<i32, (La
 }
 
 /// In the child: a session of its own, which owns the terminal if there is one.
-fn take_streams(streams: &[OwnedFd; 3]) -> Result<(), i32> {
+fn adopt_streams(streams: &[OwnedFd; 3]) -> Result<(), i32> {
     rustix::process::setsid().map_err(|errno| errno.raw_os_error())?;
     for (number, from) in (0..).zip(streams) {
-        syscalls::dup_onto_number(from.as_raw_fd(), number)?;
+        syscalls::dup_onto(from.as_raw_fd(), number)?;
     }
     let stdin = rustix::stdio::stdin();
     if rustix::termios::isatty(stdin) {
@@ -212,17 +219,17 @@ fn take_streams(streams: &[OwnedFd; 3]) -> Result<(), i32> {
 
 /// Waits for the end of the program, taking in others that end before it, and says what all of them
 /// used.
-fn wait_for(main: i32) -> (ChildExit, ResourceUsage) {
+fn wait_for_main(main: i32) -> (ChildExit, ResourceUsage) {
     let mut used = ResourceUsage::default();
     loop {
         match syscalls::wait() {
-            ReapOutcome::One(reaped) => {
-                used = used.and(reaped.used);
+            ReapOutcome::Exited(reaped) => {
+                used = used.add(reaped.used);
                 if reaped.pid == main {
                     return (reaped, used);
                 }
             }
-            ReapOutcome::NotYet => {}
+            ReapOutcome::StillRunning => {}
             // Cannot be: it has not been waited for. No code, no signal.
             ReapOutcome::NoChildren => {
                 return (ChildExit { pid: main, exit_code: None, signal: None, used }, used);
@@ -236,36 +243,38 @@ fn wait_for(main: i32) -> (ChildExit, ResourceUsage) {
 ///
 /// Everything inside is below us, so nothing is left only when the kernel says that we have no
 /// children. What cannot be counted is one at least.
-fn linger(own: u32, mut used: ResourceUsage) -> ExitSummary {
+fn wait_for_leftovers(own: u32, mut used: ResourceUsage) -> ExitSummary {
     let until = Instant::now() + LEFTOVER_GRACE;
     loop {
         match syscalls::reap() {
             ReapOutcome::NoChildren => return ExitSummary { leftover: 0, used },
             // One that ends may be the last; who forks faster than we count is not.
-            ReapOutcome::One(reaped) => {
-                used = used.and(reaped.used);
+            ReapOutcome::Exited(reaped) => {
+                used = used.add(reaped.used);
                 if Instant::now() >= until + LEFTOVER_GRACE {
                     break;
                 }
             }
-            ReapOutcome::NotYet if Instant::now() >= until => break,
-            ReapOutcome::NotYet => std::thread::sleep(LEFTOVER_PAUSE),
+            ReapOutcome::StillRunning if Instant::now() >= until => break,
+            ReapOutcome::StillRunning => std::thread::sleep(LEFTOVER_PAUSE),
         }
     }
-    let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
+    let names = kernel_file::list_names(Path::new("/proc")).unwrap_or_default();
     let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
     let leftover = u32::try_from(pids.filter(|pid| *pid != own).count()).unwrap_or(u32::MAX).max(1);
     ExitSummary { leftover, used }
 }
 
 /// Says that we are there, and gives where plans come from.
-fn say_hello(number: Option<OsString>) -> io::Result<OwnedFd> {
+fn announce(number: Option<OsString>) -> io::Result<OwnedFd> {
     let number = number.and_then(|number| number.to_str()?.parse::<RawFd>().ok());
-    let door = syscalls::only(number.ok_or(io::ErrorKind::InvalidInput)?)?;
+    let door = syscalls::close_other_fds(number.ok_or(io::ErrorKind::InvalidInput)?)?;
     // Whoever put the walls up keeps an eye on them, and on what commands leave in them.
-    if let Ok(table) = rustix::fs::open(TABLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+    if let Ok(table) =
+        rustix::fs::open(MOUNT_TABLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    {
         let traces = residue::open_all().unwrap_or_default();
-        let noted = ResidueSnapshot::of(&traces);
+        let noted = ResidueSnapshot::capture(&traces);
         let handles: Vec<_> = std::iter::once(&table).chain(&traces).map(AsFd::as_fd).collect();
         let said = message::send(&door, &noted, &handles);
         drop(said);
@@ -286,15 +295,15 @@ fn wait_for_plan(door: &OwnedFd) -> io::Result<Option<ReceivedPlan>> {
     Ok(Some(ReceivedPlan { plan, word, streams: [stdin, stdout, stderr] }))
 }
 
-fn say(to: &OwnedFd, word: InitReport) -> io::Result<()> {
+fn send_report(to: &OwnedFd, word: InitReport) -> io::Result<()> {
     rustix::io::write(to, &word.to_bytes())?;
     Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a link in the child's own /dev, made for this step")]
-fn remove_door() {
+fn remove_init_link() {
     // It leads nowhere once we are gone; that it stays hurts nobody.
-    let removed = std::fs::remove_file(DOOR);
+    let removed = std::fs::remove_file(INIT_PATH);
     drop(removed);
 }
 

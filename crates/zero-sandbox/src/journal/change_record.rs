@@ -40,25 +40,25 @@ pub(super) enum RecordedState {
 
 impl RecordedState {
     /// A file that is about to be written.
-    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self::File { bytes: bytes.len() as u64, sha256: sha256(bytes), attributes: None }
     }
 
     /// What stands there now.
-    pub(super) fn of(snapshot: &FileSnapshot, stat: Option<&Stat>) -> Self {
+    pub(super) fn from_snapshot(snapshot: &FileSnapshot, stat: Option<&Stat>) -> Self {
         match snapshot {
             FileSnapshot::Absent => Self::Absent,
             FileSnapshot::Symlink { target } => Self::Symlink { target: target.as_path().into() },
             FileSnapshot::File { bytes, .. } => Self::File {
                 bytes: bytes.len() as u64,
                 sha256: sha256(bytes),
-                attributes: stat.map(FileAttributes::of),
+                attributes: stat.map(FileAttributes::from_stat),
             },
         }
     }
 
     /// Whether this is what stands there.
-    pub(super) fn is(&self, now: &FileSnapshot) -> bool {
+    pub(super) fn matches(&self, now: &FileSnapshot) -> bool {
         match (self, now) {
             (Self::Absent, FileSnapshot::Absent) => true,
             (Self::File { bytes: size, sha256: hash, .. }, FileSnapshot::File { bytes, .. }) => {

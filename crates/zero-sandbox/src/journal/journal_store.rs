@@ -1,7 +1,7 @@
 //! Where records and earlier states lie: numbered files in zero's own folder.
 //!
 //! A change `N` is one file: the record, as a line of JSON, and after it the bytes that stood there.
-//! It is called `N.pending` while the change is under way, which claims the number, and `N.change`
+//! It is called `N.pending_ids` while the change is under way, which claims the number, and `N.change`
 //! once it is done; what is still pending after a crash shows where to clean up. `N.undone` is there
 //! besides once it was taken back.
 
@@ -35,7 +35,7 @@ const RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
 const DONE: &str = "change";
 const PENDING: &str = "pending";
 /// What it is called while it is written anew.
-const ANEW: &str = "anew";
+const REWRITE: &str = "anew";
 /// What stands beside the file of a change that was taken back.
 const UNDONE: &str = "undone";
 
@@ -60,10 +60,11 @@ impl JournalStore {
     /// Numbers of the recorded changes, oldest first: also of those that were never settled, since
     /// they may have come to pass.
     pub(super) fn ids(&self) -> Result<Vec<u64>, ToolError> {
-        let list = |state| self.numbers(state).map_err(|error| self.failed("list", &error));
+        let list =
+            |state| self.ids_in_state(state).map_err(|error| self.store_error("list", &error));
         // In this order: a change that settles in between is done by the second look.
         let mut ids = list(PENDING)?;
-        ids.retain(|id| self.record(*id).is_ok());
+        ids.retain(|id| self.read_record(*id).is_ok());
         ids.extend(list(DONE)?);
         ids.sort_unstable();
         ids.dedup();
@@ -74,81 +75,82 @@ impl JournalStore {
     /// now and then. One process at a time: a number must not be taken between another's claim and
     /// its record.
     pub(super) fn claim(&self, before_bytes: u64) -> Result<ChangeClaim, ToolError> {
-        self.try_claim(before_bytes).map_err(|error| match error.kind() {
+        self.try_claim_next(before_bytes).map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => ToolError::failed(
                 ErrorReason::Busy,
                 "the journal is in use by somebody else; try again",
             ),
-            _ => self.failed("write", &error),
+            _ => self.store_error("write", &error),
         })
     }
 
-    fn try_claim(&self, before_bytes: u64) -> io::Result<ChangeClaim> {
+    fn try_claim_next(&self, before_bytes: u64) -> io::Result<ChangeClaim> {
         let lock = LockedLine::open(&self.dir, "lock")?;
         let held = lock.lock()?;
         let line = held.read()?.unwrap_or_default();
-        let count = match ClaimCounter::read(&line).filter(|count| self.is_free(count.last + 1)) {
-            Some(count) if count.is_small_with(before_bytes) => count,
+        let count = match ClaimCounter::parse(&line).filter(|count| self.is_free(count.last + 1)) {
+            Some(count) if count.is_below_tidy_limit(before_bytes) => count,
             // Not known, or time to look at all there is.
-            _ => ClaimCounter { last: self.tidy()?, claims: 0, bytes: 0 },
+            _ => ClaimCounter { last: self.prune()?, claims: 0, bytes: 0 },
         };
         let count = ClaimCounter {
             last: count.last + 1,
             claims: count.claims + 1,
             bytes: count.bytes.saturating_add(before_bytes),
         };
-        let file = self.dir.create_new(&name(count.last, PENDING))?;
-        held.write(count.line().as_bytes())?;
+        let file = self.dir.create_new(&file_name(count.last, PENDING))?;
+        held.write(count.to_line().as_bytes())?;
         Ok(ChangeClaim { id: count.last, file })
     }
 
     /// Whether nothing has this number. What is counted may be older than what was recorded, after a
     /// power cut.
     fn is_free(&self, id: u64) -> bool {
-        [PENDING, DONE].iter().all(|state| self.dir.age(&name(id, state)).is_err())
+        [PENDING, DONE].iter().all(|state| self.dir.age(&file_name(id, state)).is_err())
     }
 
     /// Drops what is too old or too much, with room for what comes until the next look, and gives
     /// the highest number there is.
-    fn tidy(&self) -> io::Result<u64> {
+    fn prune(&self) -> io::Result<u64> {
         // In this order: a change that settles in between is done by the second look.
-        let claimed = self.numbers(PENDING)?;
-        let ids = self.numbers(DONE)?;
+        let claimed = self.ids_in_state(PENDING)?;
+        let ids = self.ids_in_state(DONE)?;
         let mut kept_bytes = 0;
         for (age, id) in ids.iter().rev().enumerate() {
-            kept_bytes += self.dir.size(&name(*id, DONE)).unwrap_or(0);
+            kept_bytes += self.dir.size(&file_name(*id, DONE)).unwrap_or(0);
             if age >= ENTRIES_MAX - TIDY_CLAIMS
                 || kept_bytes > KEPT_BYTES_MAX.get() - TIDY_BYTES.get()
             {
-                self.forget(*id);
+                self.remove(*id);
             }
         }
-        for id in self.numbers(UNDONE)? {
+        for id in self.ids_in_state(UNDONE)? {
             if ids.binary_search(&id).is_err() && claimed.binary_search(&id).is_err() {
-                let _ = self.dir.remove(&name(id, UNDONE));
+                let _ = self.dir.remove(&file_name(id, UNDONE));
             }
         }
         Ok(ids.last().max(claimed.last()).copied().unwrap_or(0))
     }
 
     /// Puts a record and the bytes that stood there safely on disk.
-    pub(super) fn keep(
+    pub(super) fn store(
         &self,
         claim: ChangeClaim,
         record: &ChangeRecord,
         before: Option<&[u8]>,
     ) -> Result<(), ToolError> {
-        let kept = write(claim.file, record, before).and_then(|()| self.dir.sync());
+        let kept = write_change(claim.file, record, before).and_then(|()| self.dir.sync());
         kept.map_err(|error| {
-            self.forget(claim.id);
-            self.failed("write", &error)
+            self.remove(claim.id);
+            self.store_error("write", &error)
         })
     }
 
     /// Corrects a record of a change under way.
     pub(super) fn amend(&self, record: &ChangeRecord, before: Option<&[u8]>) {
-        let [anew, pending] = [ANEW, PENDING].map(|state| name(record.id, state));
-        let written = self.dir.create_new(&anew).and_then(|file| write(file, record, before));
+        let [anew, pending] = [REWRITE, PENDING].map(|state| file_name(record.id, state));
+        let written =
+            self.dir.create_new(&anew).and_then(|file| write_change(file, record, before));
         // If this fails, it says what was meant, and whoever undoes it is told that something else
         // stands there.
         match written.and_then(|()| self.dir.rename(&anew, &pending)) {
@@ -158,41 +160,41 @@ impl JournalStore {
     }
 
     /// Takes away what a crash left of a correction.
-    pub(super) fn drop_draft(&self, id: u64) {
-        let _ = self.dir.remove(&name(id, ANEW));
+    pub(super) fn remove_draft(&self, id: u64) {
+        let _ = self.dir.remove(&file_name(id, REWRITE));
     }
 
     /// The change is complete: nothing is left to clean up after a crash.
-    pub(super) fn settle(&self, id: u64) {
+    pub(super) fn commit(&self, id: u64) {
         // If this fails, recovery finds that the change came to pass.
-        let _ = self.dir.rename(&name(id, PENDING), &name(id, DONE));
+        let _ = self.dir.rename(&file_name(id, PENDING), &file_name(id, DONE));
     }
 
     /// Leaves no trace of a change.
-    pub(super) fn forget(&self, id: u64) {
-        for state in [DONE, ANEW, UNDONE, PENDING] {
-            let _ = self.dir.remove(&name(id, state));
+    pub(super) fn remove(&self, id: u64) {
+        for state in [DONE, REWRITE, UNDONE, PENDING] {
+            let _ = self.dir.remove(&file_name(id, state));
         }
     }
 
     /// Numbers claimed by changes that have not settled.
-    pub(super) fn pending(&self) -> Result<Vec<u64>, ToolError> {
-        self.numbers(PENDING).map_err(|error| self.failed("list", &error))
+    pub(super) fn pending_ids(&self) -> Result<Vec<u64>, ToolError> {
+        self.ids_in_state(PENDING).map_err(|error| self.store_error("list", &error))
     }
 
     /// Whether a change has not settled.
     pub(super) fn is_pending(&self, id: u64) -> bool {
-        self.dir.age(&name(id, PENDING)).is_ok()
+        self.dir.age(&file_name(id, PENDING)).is_ok()
     }
 
     /// Whether a number without a record was claimed long ago.
-    pub(super) fn is_left_over(&self, id: u64) -> bool {
-        self.dir.age(&name(id, PENDING)).is_ok_and(|age| age > CLAIM_AGE_MAX)
+    pub(super) fn is_stale_claim(&self, id: u64) -> bool {
+        self.dir.age(&file_name(id, PENDING)).is_ok_and(|age| age > CLAIM_AGE_MAX)
     }
 
     /// One record.
-    pub(super) fn record(&self, id: u64) -> Result<ChangeRecord, ToolError> {
-        match self.open(id).and_then(|mut file| first_line(&mut file)) {
+    pub(super) fn read_record(&self, id: u64) -> Result<ChangeRecord, ToolError> {
+        match self.open_change(id).and_then(|mut file| read_record_line(&mut file)) {
             Ok(line) => serde_json::from_slice(&line).map_err(|error| {
                 ToolError::failed(
                     ErrorReason::Io,
@@ -201,15 +203,15 @@ impl JournalStore {
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let message = format!("there is no change {id} in the journal");
-                Err(ToolError::not_found(ErrorReason::Io, message).with("id", id))
+                Err(ToolError::not_found(ErrorReason::Io, message).with_detail("id", id))
             }
-            Err(error) => Err(self.failed("read", &error)),
+            Err(error) => Err(self.store_error("read", &error)),
         }
     }
 
     /// The bytes that stood there before change `id`, checked.
-    pub(super) fn before(&self, id: u64, expected: &str) -> Result<Vec<u8>, ToolError> {
-        self.whole_before(id, expected)?.ok_or_else(|| {
+    pub(super) fn read_before(&self, id: u64, expected: &str) -> Result<Vec<u8>, ToolError> {
+        self.read_before_if_complete(id, expected)?.ok_or_else(|| {
             let message =
                 format!("what the journal kept for change {id} is damaged; nothing was restored");
             ToolError::failed(ErrorReason::Io, message)
@@ -217,24 +219,28 @@ impl JournalStore {
     }
 
     /// The same; none where not all of them are there.
-    pub(super) fn whole_before(
+    pub(super) fn read_before_if_complete(
         &self,
         id: u64,
         expected: &str,
     ) -> Result<Option<Vec<u8>>, ToolError> {
         let mut bytes = Vec::new();
-        self.open(id)
-            .and_then(|mut file| first_line(&mut file).and_then(|_| file.read_to_end(&mut bytes)))
-            .map_err(|error| self.failed("read", &error))?;
+        self.open_change(id)
+            .and_then(|mut file| {
+                read_record_line(&mut file).and_then(|_| file.read_to_end(&mut bytes))
+            })
+            .map_err(|error| self.store_error("read", &error))?;
         Ok((sha256(&bytes) == expected).then_some(bytes))
     }
 
     /// The file of a change, done or not.
-    fn open(&self, id: u64) -> io::Result<BufReader<File>> {
-        let opened = match self.dir.open(&name(id, DONE)) {
+    fn open_change(&self, id: u64) -> io::Result<BufReader<File>> {
+        let opened = match self.dir.open(&file_name(id, DONE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // It may have been done in between.
-                self.dir.open(&name(id, PENDING)).or_else(|_| self.dir.open(&name(id, DONE)))
+                self.dir
+                    .open(&file_name(id, PENDING))
+                    .or_else(|_| self.dir.open(&file_name(id, DONE)))
             }
             opened => opened,
         };
@@ -242,43 +248,43 @@ impl JournalStore {
     }
 
     pub(super) fn is_undone(&self, id: u64) -> bool {
-        self.dir.age(&name(id, UNDONE)).is_ok()
+        self.dir.age(&file_name(id, UNDONE)).is_ok()
     }
 
     /// Remembers that a change was undone, so that the next undo goes one further back. Undoing an
     /// undo brings the first change back to life.
     pub(super) fn mark_undone(&self, record: &ChangeRecord) -> Result<(), ToolError> {
-        let failed = |error: io::Error| self.failed("write", &error);
+        let failed = |error: io::Error| self.store_error("write", &error);
         if let Some(revived) = record.undoes {
-            self.dir.remove(&name(revived, UNDONE)).map_err(failed)?;
+            self.dir.remove(&file_name(revived, UNDONE)).map_err(failed)?;
         }
-        match self.dir.create_new(&name(record.id, UNDONE)) {
+        match self.dir.create_new(&file_name(record.id, UNDONE)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
             _ => Ok(()),
         }
     }
 
     /// Numbers of the changes in a state, lowest first.
-    fn numbers(&self, state: &str) -> io::Result<Vec<u64>> {
-        let names = self.dir.names()?;
+    fn ids_in_state(&self, state: &str) -> io::Result<Vec<u64>> {
+        let names = self.dir.list_names()?;
         let number = |name: &String| name.strip_suffix(state)?.strip_suffix('.')?.parse().ok();
         let mut ids: Vec<u64> = names.iter().filter_map(number).collect();
         ids.sort_unstable();
         Ok(ids)
     }
 
-    fn failed(&self, verb: &str, source: &io::Error) -> ToolError {
+    fn store_error(&self, verb: &str, source: &io::Error) -> ToolError {
         let path = self.dir.path().display().to_string();
         file_error::from_io(&format!("{verb} the journal in"), &path, source)
     }
 }
 
 /// What the file of a change is called in a state.
-fn name(id: u64, state: &str) -> String {
+fn file_name(id: u64, state: &str) -> String {
     format!("{id}.{state}")
 }
 
-fn write(mut file: File, record: &ChangeRecord, before: Option<&[u8]>) -> io::Result<()> {
+fn write_change(mut file: File, record: &ChangeRecord, before: Option<&[u8]>) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
     file.write_all(&line)?;
@@ -292,7 +298,7 @@ fn write(mut file: File, record: &ChangeRecord, before: Option<&[u8]>) -> io::Re
 }
 
 /// The record, with nothing read beyond it.
-fn first_line(file: &mut BufReader<File>) -> io::Result<Vec<u8>> {
+fn read_record_line(file: &mut BufReader<File>) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     file.take(RECORD_BYTES_MAX).read_until(b'\n', &mut line)?;
     Ok(line)
@@ -310,7 +316,7 @@ struct ClaimCounter {
 
 impl ClaimCounter {
     /// Nothing for a line that is none, such as that of an older zero.
-    fn read(line: &[u8]) -> Option<Self> {
+    fn parse(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
         let mut words = line.split(' ');
         let mut next = || words.next()?.parse::<u64>().ok();
@@ -321,11 +327,11 @@ impl ClaimCounter {
     }
 
     /// As a line that is always of the same length.
-    fn line(self) -> String {
+    fn to_line(self) -> String {
         format!("{:020} {:020} {:020}\n", self.last, self.claims, self.bytes)
     }
 
-    fn is_small_with(self, before_bytes: u64) -> bool {
+    fn is_below_tidy_limit(self, before_bytes: u64) -> bool {
         self.claims < TIDY_CLAIMS && self.bytes.saturating_add(before_bytes) <= TIDY_BYTES.get()
     }
 }
@@ -336,56 +342,56 @@ mod tests {
     use super::*;
     use crate::journal::change_record::RecordedState;
 
-    fn shelf() -> (tempfile::TempDir, JournalStore) {
+    fn open_store() -> (tempfile::TempDir, JournalStore) {
         let temp = tempfile::tempdir().unwrap();
         let shelf = JournalStore::new(StateDir::new(temp.path().join("journal")));
         (temp, shelf)
     }
 
     /// A change that has settled, with so many bytes of an earlier state on disk.
-    fn settled(shelf: &JournalStore, bytes: u64) -> u64 {
+    fn commit_change(shelf: &JournalStore, bytes: u64) -> u64 {
         let ChangeClaim { id, file } = shelf.claim(bytes).unwrap();
         file.set_len(bytes).unwrap();
-        shelf.settle(id);
+        shelf.commit(id);
         id
     }
 
     #[test]
     fn a_line_is_read_as_it_was_written_and_nothing_else_is() {
         let count = ClaimCounter { last: 7, claims: 3, bytes: 1_000 };
-        assert_eq!(ClaimCounter::read(count.line().as_bytes()), Some(count));
+        assert_eq!(ClaimCounter::parse(count.to_line().as_bytes()), Some(count));
         for line in ["", "7 3 1000", "7 3\n", "7 3 1 0\n", "-1 0 0\n", "18446744073709551615 0 0\n"]
         {
-            assert_eq!(ClaimCounter::read(line.as_bytes()), None, "{line}");
+            assert_eq!(ClaimCounter::parse(line.as_bytes()), None, "{line}");
         }
     }
 
     #[test]
     fn numbers_go_up_whatever_the_count_says() {
-        let (_temp, shelf) = shelf();
-        assert_eq!([settled(&shelf, 1), settled(&shelf, 1)], [1, 2]);
+        let (_temp, shelf) = open_store();
+        assert_eq!([commit_change(&shelf, 1), commit_change(&shelf, 1)], [1, 2]);
         let lock = shelf.dir.path().join("lock");
         // Lost, of an older zero, and older than what was recorded.
         for (line, expected) in [(String::new(), 3), ("x".to_owned(), 4)] {
             std::fs::write(&lock, line).unwrap();
-            assert_eq!(settled(&shelf, 1), expected);
+            assert_eq!(commit_change(&shelf, 1), expected);
         }
-        std::fs::write(&lock, ClaimCounter { last: 1, claims: 1, bytes: 1 }.line()).unwrap();
-        assert_eq!(settled(&shelf, 1), 5);
+        std::fs::write(&lock, ClaimCounter { last: 1, claims: 1, bytes: 1 }.to_line()).unwrap();
+        assert_eq!(commit_change(&shelf, 1), 5);
         // One that is under way counts, too.
         assert_eq!(shelf.claim(1).unwrap().id, 6);
         std::fs::remove_file(&lock).unwrap();
-        assert_eq!(settled(&shelf, 1), 7);
+        assert_eq!(commit_change(&shelf, 1), 7);
     }
 
-    fn record(id: u64) -> ChangeRecord {
+    fn sample_record(id: u64) -> ChangeRecord {
         ChangeRecord {
             id,
             time: String::new(),
             tool: String::new(),
             call: String::new(),
             path: std::path::Path::new("/a").into(),
-            before: RecordedState::of_bytes(b"old"),
+            before: RecordedState::from_bytes(b"old"),
             after: RecordedState::Absent,
             created_folders: Vec::new(),
             undoes: None,
@@ -395,56 +401,59 @@ mod tests {
 
     #[test]
     fn a_change_that_was_never_settled_is_listed_and_one_that_was_never_written_is_not() {
-        let (_temp, shelf) = shelf();
+        let (_temp, shelf) = open_store();
         let (claimed, written) = (shelf.claim(3).unwrap(), shelf.claim(3).unwrap());
         let id = written.id;
-        shelf.keep(written, &record(id), Some(b"old")).unwrap();
+        shelf.store(written, &sample_record(id), Some(b"old")).unwrap();
         assert_eq!(shelf.ids().unwrap(), [id]);
-        assert_eq!(shelf.pending().unwrap(), [claimed.id, id]);
-        shelf.settle(id);
+        assert_eq!(shelf.pending_ids().unwrap(), [claimed.id, id]);
+        shelf.commit(id);
         assert_eq!((shelf.ids().unwrap(), shelf.is_pending(id)), (vec![id], false));
-        assert_eq!(shelf.before(id, &sha256(b"old")).unwrap(), b"old");
-        let damaged = shelf.whole_before(id, &sha256(b"other")).unwrap();
+        assert_eq!(shelf.read_before(id, &sha256(b"old")).unwrap(), b"old");
+        let damaged = shelf.read_before_if_complete(id, &sha256(b"other")).unwrap();
         assert_eq!(damaged, None);
     }
 
     #[test]
     fn whoever_was_taken_for_dead_writes_nothing() {
-        let (_temp, shelf) = shelf();
+        let (_temp, shelf) = open_store();
         let claim = shelf.claim(3).unwrap();
-        shelf.forget(claim.id);
+        shelf.remove(claim.id);
         let id = claim.id;
-        let error = shelf.keep(claim, &record(id), Some(b"old")).unwrap_err();
+        let error = shelf.store(claim, &sample_record(id), Some(b"old")).unwrap_err();
         assert!(error.message.contains("taken away meanwhile"), "{error}");
     }
 
     #[test]
     fn a_correction_takes_the_place_of_the_record_and_leaves_nothing() {
-        let (_temp, shelf) = shelf();
+        let (_temp, shelf) = open_store();
         let claim = shelf.claim(3).unwrap();
-        let mut record = record(claim.id);
-        shelf.keep(claim, &record, Some(b"old")).unwrap();
-        record.after = RecordedState::of_bytes(b"new");
+        let mut record = sample_record(claim.id);
+        shelf.store(claim, &record, Some(b"old")).unwrap();
+        record.after = RecordedState::from_bytes(b"new");
         shelf.amend(&record, Some(b"old"));
-        assert_eq!(shelf.record(record.id).unwrap().after, record.after);
-        assert_eq!(shelf.before(record.id, &sha256(b"old")).unwrap(), b"old");
-        assert_eq!(shelf.dir.names().unwrap(), [name(record.id, PENDING), "lock".to_owned()]);
+        assert_eq!(shelf.read_record(record.id).unwrap().after, record.after);
+        assert_eq!(shelf.read_before(record.id, &sha256(b"old")).unwrap(), b"old");
+        assert_eq!(
+            shelf.dir.list_names().unwrap(),
+            [file_name(record.id, PENDING), "lock".to_owned()]
+        );
     }
 
     #[test]
     fn what_is_left_of_a_change_that_is_gone_says_nothing_of_the_next_with_its_number() {
-        let (_temp, shelf) = shelf();
+        let (_temp, shelf) = open_store();
         shelf.dir.create().unwrap();
-        shelf.dir.create_new(&name(1, UNDONE)).unwrap();
-        let id = settled(&shelf, 1);
+        shelf.dir.create_new(&file_name(1, UNDONE)).unwrap();
+        let id = commit_change(&shelf, 1);
         assert_eq!((id, shelf.is_undone(id)), (1, false));
     }
 
     #[test]
     fn never_more_is_kept_than_there_is_room_for() {
-        let (_temp, shelf) = shelf();
+        let (_temp, shelf) = open_store();
         for _ in 0..ENTRIES_MAX + 3 * TIDY_CLAIMS {
-            settled(&shelf, 1);
+            commit_change(&shelf, 1);
             assert!(shelf.ids().unwrap().len() <= ENTRIES_MAX);
         }
         assert!(shelf.ids().unwrap().len() >= ENTRIES_MAX - TIDY_CLAIMS);
@@ -452,10 +461,10 @@ mod tests {
 
     #[test]
     fn never_more_bytes_are_kept_than_there_is_room_for() {
-        let (_temp, shelf) = shelf();
+        let (_temp, shelf) = open_store();
         let each = ByteSize::megabytes(30).get();
         for _ in 0..40 {
-            settled(&shelf, each);
+            commit_change(&shelf, each);
             let kept = shelf.ids().unwrap().len() as u64 * each;
             assert!(kept <= KEPT_BYTES_MAX.get(), "{kept}");
         }

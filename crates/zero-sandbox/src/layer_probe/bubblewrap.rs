@@ -10,8 +10,8 @@ use super::MissingLayer;
 use super::kernel_info::{KernelInfo, NamespaceObstacle};
 use crate::confinement::residue;
 
-/// Where it may be. Not along `PATH`: a folder there may be one that children write to.
-const PLACES: &[&str] = &[
+/// Where it may be. Not along `SYSTEM_PATH`: a folder there may be one that children write to.
+const CANDIDATE_PATHS: &[&str] = &[
     "/usr/bin/bwrap",
     "/usr/local/bin/bwrap",
     "/bin/bwrap",
@@ -23,7 +23,7 @@ const PLACES: &[&str] = &[
 const TRY_MAX: Duration = Duration::from_secs(30);
 
 /// How much of what it says about a failure is read.
-const WORDS_BYTES_MAX: u64 = 4096;
+const ERROR_BYTES_MAX: u64 = 4096;
 
 /// The namespaces that every child gets, whatever its network.
 const NAMESPACES: &[&str] =
@@ -42,8 +42,8 @@ pub(crate) struct BubblewrapProgram {
 /// none, and a bubblewrap before version 0.1.8 does not know of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageQueueSupport {
-    Seen,
-    Unseen,
+    Supported,
+    Unsupported,
 }
 
 /// Whether it can bound a folder in memory. It can from version 0.7 on.
@@ -66,7 +66,7 @@ impl BubblewrapProgram {
     }
 
     /// The arguments that make a namespace of users, where one is needed.
-    pub(crate) fn users(&self) -> &'static [&'static str] {
+    pub(crate) fn user_namespace_args(&self) -> &'static [&'static str] {
         match self.users {
             UserNamespaceMode::Own => &["--unshare-user"],
             UserNamespaceMode::Shared => &[],
@@ -74,14 +74,14 @@ impl BubblewrapProgram {
     }
 
     /// The arguments that every child's begin with.
-    pub(crate) fn base(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn base_args(&self) -> impl Iterator<Item = &'static str> {
         let rest = &["--as-pid-1", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"];
         let fresh = &["--dev", "/dev", "--proc", "/proc"];
-        self.users().iter().chain(NAMESPACES).chain(rest).chain(fresh).copied()
+        self.user_namespace_args().iter().chain(NAMESPACES).chain(rest).chain(fresh).copied()
     }
 
     /// The arguments that give every child a folder for shared memory which holds so much.
-    pub(crate) fn shared_memory(&self, bytes: u64) -> Vec<String> {
+    pub(crate) fn shared_memory_args(&self, bytes: u64) -> Vec<String> {
         // Nothing at all means no bound, and the most is what it takes.
         let bytes = bytes.clamp(4096, i64::MAX.unsigned_abs()).to_string();
         match self.sizes {
@@ -95,14 +95,14 @@ impl BubblewrapProgram {
     }
 
     /// The arguments that show every child its queues of messages.
-    pub(crate) fn queues(&self) -> &'static [&'static str] {
+    pub(crate) fn message_queue_args(&self) -> &'static [&'static str] {
         match self.queues {
-            MessageQueueSupport::Seen => &["--mqueue", residue::QUEUES],
-            MessageQueueSupport::Unseen => &[],
+            MessageQueueSupport::Supported => &["--mqueue", residue::MESSAGE_QUEUES],
+            MessageQueueSupport::Unsupported => &[],
         }
     }
 
-    pub(super) fn found(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let path = self.path.display();
         let version = self.version().unwrap_or_else(|| "unknown".to_owned());
         match self.users {
@@ -125,49 +125,49 @@ impl BubblewrapProgram {
             .stderr(Stdio::null())
             .output();
         let said = asked.ok()?.stdout;
-        version_in(&String::from_utf8_lossy(&said)).map(str::to_owned)
+        parse_version(&String::from_utf8_lossy(&said)).map(str::to_owned)
     }
 }
 
 /// The version in `bubblewrap 0.8.0`.
-fn version_in(said: &str) -> Option<&str> {
+fn parse_version(said: &str) -> Option<&str> {
     said.split_whitespace().nth(1)
 }
 
 /// Looks for it and tries it.
 pub(super) fn probe() -> Result<BubblewrapProgram, MissingLayer> {
-    let Some(path) = PLACES.iter().map(Path::new).find(|place| place.exists()) else {
+    let Some(path) = CANDIDATE_PATHS.iter().map(Path::new).find(|place| place.exists()) else {
         return Err(MissingLayer {
             why: "bubblewrap is not installed".to_owned(),
             fix: Some("install the package `bubblewrap`".to_owned()),
         });
     };
-    let path = trusted(path)?;
+    let path = check_trusted(path)?;
     let (users, sizes, queues) =
-        (UserNamespaceMode::Own, TmpfsSizeSupport::Bounded, MessageQueueSupport::Seen);
+        (UserNamespaceMode::Own, TmpfsSizeSupport::Bounded, MessageQueueSupport::Supported);
     let mut own = BubblewrapProgram { path, users, sizes, queues };
-    let mut tried = attempt(&own);
+    let mut tried = try_run(&own);
     if tried.as_ref().is_err_and(|words| words.contains("--size")) {
         own.sizes = TmpfsSizeSupport::Unbounded;
-        tried = attempt(&own);
+        tried = try_run(&own);
     }
     if tried.as_ref().is_err_and(|words| words.contains("mqueue")) {
-        own.queues = MessageQueueSupport::Unseen;
-        tried = attempt(&own);
+        own.queues = MessageQueueSupport::Unsupported;
+        tried = try_run(&own);
     }
     let words = match tried {
         Ok(()) => return Ok(own),
         Err(words) => words,
     };
     let shared = BubblewrapProgram { users: UserNamespaceMode::Shared, ..own };
-    if rustix::process::geteuid().is_root() && attempt(&shared).is_ok() {
+    if rustix::process::geteuid().is_root() && try_run(&shared).is_ok() {
         return Ok(shared);
     }
-    Err(explain(&words, &shared.path))
+    Err(explain_failure(&words, &shared.path))
 }
 
 /// Refuses a program that somebody other than root could have put there.
-fn trusted(path: &Path) -> Result<PathBuf, MissingLayer> {
+fn check_trusted(path: &Path) -> Result<PathBuf, MissingLayer> {
     let real = path.canonicalize().ok();
     let sound = real.filter(|real| {
         real.metadata().is_ok_and(|facts| facts.uid() == 0 && facts.mode() & 0o022 == 0)
@@ -180,11 +180,11 @@ fn trusted(path: &Path) -> Result<PathBuf, MissingLayer> {
 
 /// Runs nothing in the namespaces we use. What it said when that failed.
 #[expect(clippy::disallowed_methods, reason = "this is where children are started")]
-fn attempt(bubblewrap: &BubblewrapProgram) -> Result<(), String> {
+fn try_run(bubblewrap: &BubblewrapProgram) -> Result<(), String> {
     let mut child = Command::new(bubblewrap.path())
-        .args(bubblewrap.base())
-        .args(bubblewrap.shared_memory(0))
-        .args(bubblewrap.queues())
+        .args(bubblewrap.base_args())
+        .args(bubblewrap.shared_memory_args(0))
+        .args(bubblewrap.message_queue_args())
         .args([
             "--unshare-net",
             "--perms",
@@ -223,20 +223,20 @@ fn attempt(bubblewrap: &BubblewrapProgram) -> Result<(), String> {
     }
     let mut words = String::new();
     if let Some(stderr) = child.stderr.take() {
-        let read = stderr.take(WORDS_BYTES_MAX).read_to_string(&mut words);
+        let read = stderr.take(ERROR_BYTES_MAX).read_to_string(&mut words);
         drop(read);
     }
     Err(words.trim().to_owned())
 }
 
 /// What stands in the way, and what would help.
-fn explain(words: &str, path: &Path) -> MissingLayer {
-    let (why, fix) = reason(words, &KernelInfo::read());
+fn explain_failure(words: &str, path: &Path) -> MissingLayer {
+    let (why, fix) = failure_reason(words, &KernelInfo::read());
     let said = if words.is_empty() { String::new() } else { format!(" (it said: {words})") };
     MissingLayer { why: format!("`{}` does not work: {why}{said}", path.display()), fix }
 }
 
-fn reason(words: &str, kernel: &KernelInfo) -> (String, Option<String>) {
+fn failure_reason(words: &str, kernel: &KernelInfo) -> (String, Option<String>) {
     let (why, fix) = if let Some(NamespaceObstacle { why, fix }) = kernel.obstacle() {
         (why, fix)
     } else if words.contains("setuid") || words.contains("capabilities") {
@@ -263,7 +263,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let (why, fix) = reason(words, &KernelInfo::read_in(root.path()));
+        let (why, fix) = failure_reason(words, &KernelInfo::read_from(root.path()));
         let all = format!("{why}: {}", fix.unwrap_or_default());
         assert!(all.contains(expected), "{all}");
     }
@@ -279,9 +279,9 @@ mod tests {
 
     #[test]
     fn a_version_is_what_follows_the_name() {
-        assert_eq!(version_in("bubblewrap 0.8.0\n"), Some("0.8.0"));
-        assert_eq!(version_in("bubblewrap"), None);
-        assert_eq!(version_in(""), None);
+        assert_eq!(parse_version("bubblewrap 0.8.0\n"), Some("0.8.0"));
+        assert_eq!(parse_version("bubblewrap"), None);
+        assert_eq!(parse_version(""), None);
     }
 
     #[test]
@@ -291,6 +291,6 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(&path, open).unwrap();
-        assert!(trusted(&path).is_err());
+        assert!(check_trusted(&path).is_err());
     }
 }

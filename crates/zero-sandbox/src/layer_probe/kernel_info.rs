@@ -30,7 +30,7 @@ enum ContainerKind {
 }
 
 impl ContainerKind {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Docker => "Docker",
             Self::Podman => "Podman",
@@ -49,11 +49,11 @@ pub(crate) struct NamespaceObstacle {
 impl KernelInfo {
     /// That of this machine.
     pub fn read() -> Self {
-        Self::read_in(Path::new("/"))
+        Self::read_from(Path::new("/"))
     }
 
     /// That of a machine whose files lie in `root`.
-    pub fn read_in(root: &Path) -> Self {
+    pub fn read_from(root: &Path) -> Self {
         let text = |name: &str| {
             let text = kernel_file::read(&root.join(name)).ok()?;
             Some(text.trim().to_owned())
@@ -81,7 +81,7 @@ impl KernelInfo {
     /// What keeps a program from making the namespaces it is confined by.
     pub(crate) fn obstacle(&self) -> Option<NamespaceObstacle> {
         let obstacle = |why, fix| Some(NamespaceObstacle { why, fix });
-        if let Some(found) = self.users_obstacle() {
+        if let Some(found) = self.user_namespace_obstacle() {
             return Some(found);
         }
         self.container?;
@@ -93,7 +93,7 @@ impl KernelInfo {
     }
 
     /// What keeps it from making namespaces of users.
-    fn users_obstacle(&self) -> Option<NamespaceObstacle> {
+    fn user_namespace_obstacle(&self) -> Option<NamespaceObstacle> {
         let (why, fix) = if self.none_allowed {
             ("the kernel allows no user namespaces", "sysctl -w user.max_user_namespaces=15000")
         } else if self.clone_forbidden {
@@ -123,7 +123,7 @@ impl KernelInfo {
             || "its version cannot be read".to_owned(),
             |release| format!("Linux {release}"),
         );
-        let users = match self.users_obstacle() {
+        let users = match self.user_namespace_obstacle() {
             None => fine("user namespaces", "nothing keeps programs from making them".to_owned()),
             Some(NamespaceObstacle { why, fix }) => LayerReport {
                 name: "user namespaces",
@@ -134,7 +134,7 @@ impl KernelInfo {
         };
         let container = self.container.map_or_else(
             || "this is none, as far as can be seen".to_owned(),
-            |kind| format!("this is one ({}), which may keep more from commands", kind.word()),
+            |kind| format!("this is one ({}), which may keep more from commands", kind.as_str()),
         );
         vec![fine("kernel", release), users, fine("container", container)]
     }
@@ -154,7 +154,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let report = KernelInfo::read_in(root.path()).report();
+        let report = KernelInfo::read_from(root.path()).report();
         let row = report.iter().find(|row| row.name == name).unwrap();
         let all = format!("{}: {}", row.why, row.fix.clone().unwrap_or_default());
         assert_eq!((row.holds, all.contains(expected)), (holds, true), "{files:?}: {all}");

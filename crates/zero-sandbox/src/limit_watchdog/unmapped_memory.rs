@@ -36,22 +36,24 @@ pub(super) struct UnmappedMemory {
 
 impl UnmappedMemory {
     /// Looks at the handles and folders of a tree.
-    pub(super) fn by(tree: &[ProcessInfo]) -> Self {
+    pub(super) fn measure(tree: &[ProcessInfo]) -> Self {
         let mut held = Self::default();
-        let hosts: BTreeSet<DeviceNumber> =
-            FOLDERS.iter().filter_map(|name| Some(look(&format!("/{name}"))?.device)).collect();
+        let hosts: BTreeSet<DeviceNumber> = FOLDERS
+            .iter()
+            .filter_map(|name| Some(stat_file(&format!("/{name}"))?.device))
+            .collect();
         let mut handles = 0;
         for process in tree.iter().filter(|process| !process.is_zombie()) {
             if held.folders.is_empty() {
-                held.folders_of(process.pid, &hosts);
+                held.add_folders(process.pid, &hosts);
             }
             let folder = format!("/proc/{}/fd", process.pid);
-            for name in kernel_file::names(Path::new(&folder)).unwrap_or_default() {
+            for name in kernel_file::list_names(Path::new(&folder)).unwrap_or_default() {
                 handles += 1;
                 if handles > HANDLES_MAX {
                     return held;
                 }
-                held.handle(&format!("{folder}/{name}"));
+                held.add_handle(&format!("{folder}/{name}"));
             }
         }
         held
@@ -63,12 +65,12 @@ impl UnmappedMemory {
     }
 
     /// How much of it a process has mapped: it counts that itself.
-    pub(super) fn mapped_by(&self, pid: i32) -> u64 {
+    pub(super) fn mapped_bytes(&self, pid: i32) -> u64 {
         let maps = kernel_file::read(Path::new(&format!("/proc/{pid}/smaps"))).unwrap_or_default();
-        self.mapped_in(&maps)
+        self.parse_mapped_bytes(&maps)
     }
 
-    fn mapped_in(&self, maps: &str) -> u64 {
+    fn parse_mapped_bytes(&self, maps: &str) -> u64 {
         let (mut is_held, mut share, mut sum) = (false, 0_u64, 0_u64);
         for line in maps.lines() {
             let mut words = line.split_ascii_whitespace();
@@ -80,7 +82,9 @@ impl UnmappedMemory {
                 "Anonymous:" if is_held => {
                     sum += share.saturating_sub(kilobytes().unwrap_or_default());
                 }
-                first if !first.ends_with(':') => is_held = self.is_of(line).unwrap_or(false),
+                first if !first.ends_with(':') => {
+                    is_held = self.is_counted_mapping(line).unwrap_or(false)
+                }
                 _ => {}
             }
         }
@@ -88,7 +92,7 @@ impl UnmappedMemory {
     }
 
     /// Whether a mapping is of a file that is counted here, by the line that begins it.
-    fn is_of(&self, line: &str) -> Option<bool> {
+    fn is_counted_mapping(&self, line: &str) -> Option<bool> {
         let mut words = line.split_ascii_whitespace().skip(3);
         let (major, minor) = words.next()?.split_once(':')?;
         let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
@@ -97,25 +101,26 @@ impl UnmappedMemory {
         Some(is_counted || self.folders.contains_key(&device))
     }
 
-    fn folders_of(&mut self, pid: i32, hosts: &BTreeSet<DeviceNumber>) {
+    fn add_folders(&mut self, pid: i32, hosts: &BTreeSet<DeviceNumber>) {
         for name in FOLDERS {
             let path = format!("/proc/{pid}/root/{name}");
-            let Some(found) = look(&path).filter(|found| !hosts.contains(&found.device)) else {
+            let Some(found) = stat_file(&path).filter(|found| !hosts.contains(&found.device))
+            else {
                 continue;
             };
-            if let Some(bytes) = used_in_memory(&path) {
+            if let Some(bytes) = tmpfs_used_bytes(&path) {
                 self.folders.insert(found.device, bytes);
             }
         }
     }
 
-    fn handle(&mut self, path: &str) {
-        let Some(found) = look(path) else { return };
+    fn add_handle(&mut self, path: &str) {
+        let Some(found) = stat_file(path) else { return };
         // A file that has a name is somebody's who can remove it.
         if !found.is_nameless_file || self.folders.contains_key(&found.device) {
             return;
         }
-        let bytes = || used_in_memory(path).map_or(0, |_| found.bytes);
+        let bytes = || tmpfs_used_bytes(path).map_or(0, |_| found.bytes);
         self.files.entry((found.device, found.inode)).or_insert_with(bytes);
     }
 }
@@ -128,7 +133,7 @@ struct MemoryFile {
 }
 
 /// What the kernel knows of a file, without asking a server that may not answer.
-fn look(path: &str) -> Option<MemoryFile> {
+fn stat_file(path: &str) -> Option<MemoryFile> {
     let facts =
         rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
     Some(MemoryFile {
@@ -141,7 +146,7 @@ fn look(path: &str) -> Option<MemoryFile> {
 }
 
 /// How much a file system in memory holds; none when it is no such.
-fn used_in_memory(path: &str) -> Option<u64> {
+fn tmpfs_used_bytes(path: &str) -> Option<u64> {
     let facts = rustix::fs::statfs(path).ok()?;
     // The width of these depends on the processor.
     let kind = u32::try_from(facts.f_type).ok()?;
@@ -157,14 +162,14 @@ mod tests {
     #[test]
     fn a_file_in_memory_counts_once() {
         let own = ProcessInfo::read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
-        let before = UnmappedMemory::by(std::slice::from_ref(&own)).bytes();
+        let before = UnmappedMemory::measure(std::slice::from_ref(&own)).bytes();
         let file = rustix::fs::memfd_create("held", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let again = rustix::io::dup(&file).unwrap();
         assert_eq!(rustix::io::write(&file, &vec![1; 1 << 20]).unwrap(), 1 << 20);
         let both = [own.clone(), own.clone()];
-        assert_eq!(UnmappedMemory::by(&both).bytes() - before, 1 << 20);
+        assert_eq!(UnmappedMemory::measure(&both).bytes() - before, 1 << 20);
         drop((file, again));
-        assert_eq!(UnmappedMemory::by(&[own]).bytes(), before);
+        assert_eq!(UnmappedMemory::measure(&[own]).bytes(), before);
     }
 
     #[test]
@@ -190,7 +195,7 @@ mod tests {
             (mapping("00:01", 5, 1, 0) + &mapping("00:02", 5, 9, 0), 1),
             ("nonsense\n\n: :\n".to_owned(), 0),
         ] {
-            assert_eq!(held.mapped_in(&maps), expected * 1024, "{maps}");
+            assert_eq!(held.parse_mapped_bytes(&maps), expected * 1024, "{maps}");
         }
     }
 }

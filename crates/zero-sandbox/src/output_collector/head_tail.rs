@@ -127,12 +127,12 @@ impl InterleavedOutput {
 
     /// How it begins.
     pub fn head(&self) -> impl Iterator<Item = StreamSegment<'_>> {
-        split(self.bytes.head(), self.head_runs.iter())
+        split_segments(self.bytes.head(), self.head_runs.iter())
     }
 
     /// How it ends, after what [`Self::head`] has.
     pub fn tail(&self) -> impl Iterator<Item = StreamSegment<'_>> {
-        split(self.bytes.tail(), self.tail_runs.iter())
+        split_segments(self.bytes.tail(), self.tail_runs.iter())
     }
 
     /// Bytes that came.
@@ -148,7 +148,7 @@ impl InterleavedOutput {
     }
 }
 
-fn split<'a>(
+fn split_segments<'a>(
     bytes: &'a [u8],
     runs: impl Iterator<Item = &'a (OutputStream, usize)>,
 ) -> impl Iterator<Item = StreamSegment<'a>> {

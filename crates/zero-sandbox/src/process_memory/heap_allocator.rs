@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libmimalloc_sys as mimalloc;
 
-static IS_QUICK: AtomicBool = AtomicBool::new(false);
+static USES_MIMALLOC: AtomicBool = AtomicBool::new(false);
 
 /// From now on pieces are handed out by whoever is quickest about it, whatever that takes. To be called
 /// before there are threads.
-pub fn prefer_speed() {
-    IS_QUICK.store(true, Ordering::Relaxed);
+pub fn use_mimalloc() {
+    USES_MIMALLOC.store(true, Ordering::Relaxed);
 }
 
 /// Gives back what neither this thread uses nor any that has ended; the others do it themselves as they
 /// work.
-pub(super) fn give_back() {
-    if is_quick() {
+pub(super) fn trim() {
+    if uses_mimalloc() {
         // SAFETY: gives free pages to the system; nothing refers to them.
         unsafe { mimalloc::mi_collect(true) };
     }
@@ -35,7 +35,7 @@ pub struct HeapAllocator;
 // handed it out.
 unsafe impl GlobalAlloc for HeapAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if is_quick() {
+        if uses_mimalloc() {
             // SAFETY: the alignment of a layout is a power of two.
             return unsafe { mimalloc::mi_malloc_aligned(layout.size(), layout.align()) }.cast();
         }
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for HeapAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if is_quick() {
+        if uses_mimalloc() {
             // SAFETY: the alignment of a layout is a power of two.
             return unsafe { mimalloc::mi_zalloc_aligned(layout.size(), layout.align()) }.cast();
         }
@@ -53,7 +53,7 @@ unsafe impl GlobalAlloc for HeapAllocator {
     }
 
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
-        if is_mimallocs(piece) {
+        if is_mimalloc_pointer(piece) {
             // SAFETY: it was handed out there.
             return unsafe { mimalloc::mi_free(piece.cast()) };
         }
@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for HeapAllocator {
     }
 
     unsafe fn realloc(&self, piece: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        if is_mimallocs(piece) {
+        if is_mimalloc_pointer(piece) {
             // SAFETY: it was handed out there, with that alignment.
             let moved =
                 unsafe { mimalloc::mi_realloc_aligned(piece.cast(), new_size, layout.align()) };
@@ -74,14 +74,14 @@ unsafe impl GlobalAlloc for HeapAllocator {
 }
 
 #[inline]
-fn is_quick() -> bool {
-    IS_QUICK.load(Ordering::Relaxed)
+fn uses_mimalloc() -> bool {
+    USES_MIMALLOC.load(Ordering::Relaxed)
 }
 
 #[inline]
-fn is_mimallocs(piece: *mut u8) -> bool {
+fn is_mimalloc_pointer(piece: *mut u8) -> bool {
     // SAFETY: looks the address up in a table; nothing is read from it.
-    is_quick() && unsafe { mimalloc::mi_is_in_heap_region(piece.cast()) }
+    uses_mimalloc() && unsafe { mimalloc::mi_is_in_heap_region(piece.cast()) }
 }
 
 #[cfg(test)]
@@ -116,20 +116,23 @@ mod tests {
             (piece, *layout)
         };
         let before: Vec<(*mut u8, Layout)> = layouts.iter().map(take).collect();
-        assert!(before.iter().all(|(piece, _)| !is_mimallocs(*piece)));
-        prefer_speed();
+        assert!(before.iter().all(|(piece, _)| !is_mimalloc_pointer(*piece)));
+        use_mimalloc();
         let after: Vec<(*mut u8, Layout)> = layouts.iter().map(take).collect();
-        assert!(after.iter().all(|(piece, _)| is_mimallocs(*piece)));
-        assert!(before.iter().all(|(piece, _)| !is_mimallocs(*piece)), "they stay whose they are");
+        assert!(after.iter().all(|(piece, _)| is_mimalloc_pointer(*piece)));
+        assert!(
+            before.iter().all(|(piece, _)| !is_mimalloc_pointer(*piece)),
+            "they stay whose they are"
+        );
         for (piece, layout) in before.into_iter().chain(after) {
             check(piece, layout.size());
             assert_eq!(piece.addr() % layout.align(), 0);
-            let was_mimallocs = is_mimallocs(piece);
+            let was_mimallocs = is_mimalloc_pointer(piece);
             // SAFETY: it was handed out with that layout.
             let larger = unsafe { HeapAllocator.realloc(piece, layout, layout.size() * 3) };
             check(larger, layout.size());
             assert_eq!(larger.addr() % layout.align(), 0);
-            assert_eq!(is_mimallocs(larger), was_mimallocs);
+            assert_eq!(is_mimalloc_pointer(larger), was_mimallocs);
             let layout = Layout::from_size_align(layout.size() * 3, layout.align()).unwrap();
             // SAFETY: it was handed out with that layout.
             unsafe { HeapAllocator.dealloc(larger, layout) };
@@ -148,6 +151,6 @@ mod tests {
             };
         });
         giving.join().unwrap();
-        give_back();
+        trim();
     }
 }

@@ -29,11 +29,15 @@ pub(super) struct LaunchContext<'a> {
 impl LaunchContext<'_> {
     /// Starts the program in these groups and gives the number of its process. Groups that can be
     /// made and not joined are given up: the watchdog has to do.
-    pub(super) fn start_in(&self, groups: &mut CommandCgroups) -> Result<i32, LaunchFailure> {
+    pub(super) fn start_in_cgroups(
+        &self,
+        groups: &mut CommandCgroups,
+    ) -> Result<i32, LaunchFailure> {
         let start = |groups: &CommandCgroups| {
-            let entries = groups.entries();
-            self.start(
-                &entries.map_err(|error| LaunchFailure::of_system(LaunchStep::Cgroup, &error))?,
+            let entries = groups.open_entries();
+            self.start_with_entries(
+                &entries
+                    .map_err(|error| LaunchFailure::from_io_error(LaunchStep::Cgroup, &error))?,
             )
         };
         let started = start(groups);
@@ -44,9 +48,9 @@ impl LaunchContext<'_> {
         started
     }
 
-    fn start(&self, groups: &CgroupEntryHandles) -> Result<i32, LaunchFailure> {
+    fn start_with_entries(&self, groups: &CgroupEntryHandles) -> Result<i32, LaunchFailure> {
         let fork_failure =
-            |error: std::io::Error| LaunchFailure::of_system(LaunchStep::Fork, &error);
+            |error: std::io::Error| LaunchFailure::from_io_error(LaunchStep::Fork, &error);
         let folder = CString::new(self.folder.as_os_str().as_bytes()).unwrap_or_default();
         let argv = CStringArray::new(self.prepared.argv());
         let envp = CStringArray::new(self.prepared.envp());
@@ -54,7 +58,7 @@ impl LaunchContext<'_> {
             .map_err(|errno| fork_failure(errno.into()))?;
         let keeper = rustix::process::getpid();
         let child = |joins: &[OwnedFd]| {
-            let (step, errno) = match self.become_ready(keeper, &folder, joins) {
+            let (step, errno) = match self.prepare_child(keeper, &folder, joins) {
                 Ok(()) => {
                     (LaunchStep::Execute, syscalls::execute(self.prepared.program(), &argv, &envp))
                 }
@@ -73,20 +77,20 @@ impl LaunchContext<'_> {
         };
         drop(child_report);
         let mut bytes = [0; 5];
-        match read_whole(&report, &mut bytes) {
+        match read_full(&report, &mut bytes) {
             0 => Ok(pid),
             _ => {
                 syscalls::wait_for(pid);
                 let [step, a, b, c, d] = bytes;
                 let errno = i32::from_ne_bytes([a, b, c, d]);
                 let error = std::io::Error::from_raw_os_error(errno);
-                Err(LaunchFailure::of_system(LaunchStep::from_byte(step), &error))
+                Err(LaunchFailure::from_io_error(LaunchStep::from_byte(step), &error))
             }
         }
     }
 
     /// In the child: all that comes before the program.
-    fn become_ready(
+    fn prepare_child(
         &self,
         keeper: rustix::process::Pid,
         folder: &CString,
@@ -104,17 +108,17 @@ impl LaunchContext<'_> {
             rustix::io::write(group, b"0").map_err(at(LaunchStep::Cgroup))?;
         }
         // Who gets streams of its own passes the command's on, and its terminal.
-        let given = || streams(self.stdio).map(|streams| streams.map(|fd| fd.as_raw_fd()));
-        let own = self.prepared.own_streams();
+        let given = || split_streams(self.stdio).map(|streams| streams.map(|fd| fd.as_raw_fd()));
+        let own = self.prepared.program_streams();
         let streams = own.or_else(given).ok_or((LaunchStep::Stdio, libc::EBADF))?;
-        if let ([terminal], None) = (self.stdio, self.prepared.own_streams()) {
+        if let ([terminal], None) = (self.stdio, self.prepared.program_streams()) {
             rustix::process::ioctl_tiocsctty(terminal).map_err(at(LaunchStep::Stdio))?;
         }
         for (number, from) in (0..).zip(streams) {
-            syscalls::dup_onto_number(from, number).map_err(|errno| (LaunchStep::Stdio, errno))?;
+            syscalls::dup_onto(from, number).map_err(|errno| (LaunchStep::Stdio, errno))?;
         }
         rustix::process::chdir(folder.as_c_str()).map_err(at(LaunchStep::Folder))?;
-        syscalls::let_signals_through();
+        syscalls::unblock_signals();
         // Groups and folder come before: whoever is among other users is refused both.
         if let Some(net) = self.net {
             net.enter().map_err(at(LaunchStep::Network))?;
@@ -126,7 +130,7 @@ impl LaunchContext<'_> {
 }
 
 /// The three streams of a command, of which a terminal is all.
-pub(super) fn streams(stdio: &[OwnedFd]) -> Option<[&OwnedFd; 3]> {
+pub(super) fn split_streams(stdio: &[OwnedFd]) -> Option<[&OwnedFd; 3]> {
     match stdio {
         [terminal] => Some([terminal; 3]),
         [stdin, stdout, stderr] => Some([stdin, stdout, stderr]),
@@ -135,13 +139,13 @@ pub(super) fn streams(stdio: &[OwnedFd]) -> Option<[&OwnedFd; 3]> {
 }
 
 impl LaunchFailure {
-    pub(super) fn of_system(step: LaunchStep, error: &std::io::Error) -> Self {
+    pub(super) fn from_io_error(step: LaunchStep, error: &std::io::Error) -> Self {
         Self { step, errno: error.raw_os_error(), text: error.to_string(), gaps: Vec::new() }
     }
 }
 
 /// Reads until the buffer is full or the other side is closed.
-fn read_whole(from: &OwnedFd, bytes: &mut [u8]) -> usize {
+fn read_full(from: &OwnedFd, bytes: &mut [u8]) -> usize {
     let mut len = 0;
     while let Some(rest) = bytes.get_mut(len..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(from, rest) {

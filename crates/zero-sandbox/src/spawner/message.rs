@@ -31,7 +31,7 @@ const PACKET_BYTES_MAX: usize = 64 * 1024;
 const ORDER_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Descriptors of a message: those of what a command could leave behind, and the list of its mounts.
 /// An order has fewer: itself, its channel, three streams, and a network.
-const FDS_MAX: usize = residue::COUNT + 1;
+const FDS_MAX: usize = residue::HANDLE_COUNT + 1;
 
 /// An order as it travels.
 #[derive(Debug, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ impl LaunchStep {
 }
 
 /// Two ends of a new channel.
-pub(crate) fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn create_channel() -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = SocketType::SEQPACKET;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
@@ -195,7 +195,7 @@ pub(crate) fn receive<M: DeserializeOwned>(
 
 /// The next message if there is one, [`io::ErrorKind::WouldBlock`] otherwise; nothing when the
 /// other side is closed.
-pub(crate) fn receive_now<M: DeserializeOwned>(channel: impl AsFd) -> io::Result<Option<M>> {
+pub(crate) fn try_receive<M: DeserializeOwned>(channel: impl AsFd) -> io::Result<Option<M>> {
     Ok(receive_with(channel, RecvFlags::DONTWAIT)?.map(|(message, _)| message))
 }
 
@@ -245,7 +245,7 @@ fn receive_with<M: DeserializeOwned>(
 
 impl SpawnSpecMessage {
     /// Puts the order into a file in memory.
-    pub(super) fn to_memory(&self) -> io::Result<OwnedFd> {
+    pub(super) fn to_memfd(&self) -> io::Result<OwnedFd> {
         let bytes = serde_json::to_vec(self)?;
         if bytes.len() as u64 > ORDER_BYTES_MAX {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));
@@ -257,7 +257,7 @@ impl SpawnSpecMessage {
     }
 
     /// Puts the order as it is now into its file. Who reads meanwhile may find no order there.
-    pub(super) fn note(&self, file: &OwnedFd) -> io::Result<()> {
+    pub(super) fn update_memfd(&self, file: &OwnedFd) -> io::Result<()> {
         let file = std::fs::File::from(file.try_clone()?);
         let bytes = serde_json::to_vec(self)?;
         file.set_len(0)?;
@@ -265,7 +265,7 @@ impl SpawnSpecMessage {
     }
 
     /// Reads an order out of a file in memory.
-    pub(super) fn from_memory(file: &OwnedFd) -> io::Result<Self> {
+    pub(super) fn from_memfd(file: &OwnedFd) -> io::Result<Self> {
         let file = std::fs::File::from(file.try_clone()?);
         let size = file.metadata()?.len();
         if size > ORDER_BYTES_MAX {

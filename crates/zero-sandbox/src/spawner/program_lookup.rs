@@ -21,7 +21,7 @@ const ALL_BYTES_MAX: usize = 6 * 1024 * 1024;
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The same command, with the whole path of its program.
-pub(super) fn checked(mut command: CommandSpec) -> Result<CommandSpec, SpawnError> {
+pub(super) fn resolve_program(mut command: CommandSpec) -> Result<CommandSpec, SpawnError> {
     check_texts(&command)?;
     let bad_folder =
         |error: io::Error| SpawnError::BadFolder { folder: command.folder.clone(), source: error };
@@ -31,7 +31,7 @@ pub(super) fn checked(mut command: CommandSpec) -> Result<CommandSpec, SpawnErro
     }
     let path = command.environment.iter().rfind(|(name, _)| name == "PATH");
     let path = path.map_or(OsStr::new(USUAL_PATH), |(_, value)| value.as_os_str());
-    command.program = find(&command.program, &command.folder, path)?.into();
+    command.program = find_program(&command.program, &command.folder, path)?.into();
     Ok(command)
 }
 
@@ -58,16 +58,16 @@ fn check_texts(command: &CommandSpec) -> Result<(), SpawnError> {
     Ok(())
 }
 
-fn find(program: &OsStr, folder: &Path, path: &OsStr) -> Result<PathBuf, SpawnError> {
+fn find_program(program: &OsStr, folder: &Path, path: &OsStr) -> Result<PathBuf, SpawnError> {
     let not_found = |searched| SpawnError::NotFound {
         program: program.to_string_lossy().into_owned(),
         searched,
     };
     if program.as_bytes().contains(&b'/') {
-        return match look(&folder.join(program)) {
+        return match inspect_candidate(&folder.join(program)) {
             LookupOutcome::Program(path) => Ok(path),
-            LookupOutcome::Other(refusal) => Err(refusal),
-            LookupOutcome::Nothing => Err(not_found(Vec::new())),
+            LookupOutcome::Unusable(refusal) => Err(refusal),
+            LookupOutcome::NotFound => Err(not_found(Vec::new())),
         };
     }
     if program.is_empty() {
@@ -77,11 +77,11 @@ fn find(program: &OsStr, folder: &Path, path: &OsStr) -> Result<PathBuf, SpawnEr
     let mut first_refusal = None;
     for place in std::env::split_paths(path) {
         let place = folder.join(place);
-        match look(&place.join(program)) {
+        match inspect_candidate(&place.join(program)) {
             LookupOutcome::Program(path) => return Ok(path),
             // As a shell does: one further on may do.
-            LookupOutcome::Other(refusal) => first_refusal = first_refusal.or(Some(refusal)),
-            LookupOutcome::Nothing => {}
+            LookupOutcome::Unusable(refusal) => first_refusal = first_refusal.or(Some(refusal)),
+            LookupOutcome::NotFound => {}
         }
         searched.push(place);
     }
@@ -90,14 +90,14 @@ fn find(program: &OsStr, folder: &Path, path: &OsStr) -> Result<PathBuf, SpawnEr
 
 enum LookupOutcome {
     Program(PathBuf),
-    Other(SpawnError),
-    Nothing,
+    Unusable(SpawnError),
+    NotFound,
 }
 
-fn look(path: &Path) -> LookupOutcome {
+fn inspect_candidate(path: &Path) -> LookupOutcome {
     let refused =
-        |why| LookupOutcome::Other(SpawnError::NotExecutable { path: path.to_owned(), why });
-    let Ok(stat) = rustix::fs::stat(path) else { return LookupOutcome::Nothing };
+        |why| LookupOutcome::Unusable(SpawnError::NotExecutable { path: path.to_owned(), why });
+    let Ok(stat) = rustix::fs::stat(path) else { return LookupOutcome::NotFound };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => return refused("it is a folder"),
@@ -118,7 +118,7 @@ mod tests {
     #[track_caller]
     fn check(temp: &Path, program: &str, path: &str, expected: &str) {
         let path = path.replace('@', &temp.display().to_string());
-        let found = match find(OsStr::new(program), temp, OsStr::new(&path)) {
+        let found = match find_program(OsStr::new(program), temp, OsStr::new(&path)) {
             Ok(path) => path.display().to_string(),
             Err(error) => error.to_string(),
         };
@@ -165,9 +165,9 @@ mod tests {
             (command(&[], "", "x"), "variable ``"),
             (command(&[], "A", "x\0y"), "variable `A`"),
         ] {
-            let error = checked(command).unwrap_err().to_string();
+            let error = resolve_program(command).unwrap_err().to_string();
             assert!(error.starts_with(what), "{error}");
         }
-        assert_eq!(checked(command(&["ok"], "PATH", "/bin")).unwrap().program, "/bin/sh");
+        assert_eq!(resolve_program(command(&["ok"], "PATH", "/bin")).unwrap().program, "/bin/sh");
     }
 }

@@ -41,7 +41,7 @@ use crate::running_command::{CommandExit, ExitCause, SandboxReuse};
 use crate::shared_network::NetworkEntryHandles;
 
 /// How often walls are put up that could not be: what changed on the host meanwhile has changed.
-const WALLS_TRIES_MAX: u32 = 8;
+const SANDBOX_TRIES_MAX: u32 = 8;
 /// How often they are when something is gone on which they were to stand. Sockets come and go, and
 /// one that went while it was to be hidden is enough.
 const CHANGES_MAX: u32 = 64;
@@ -60,9 +60,9 @@ const COMMANDS_MAX: u32 = 256;
 
 /// Makes this process one that keeps what comes of its children, and gives where it is told of them
 /// and of its own end.
-pub(super) fn listen() -> io::Result<OwnedFd> {
+pub(super) fn become_reaper() -> io::Result<OwnedFd> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    syscalls::signals_as_fd(&[libc::SIGCHLD, libc::SIGTERM])
+    syscalls::open_signal_fd(&[libc::SIGCHLD, libc::SIGTERM])
 }
 
 /// An order as it was given.
@@ -76,7 +76,7 @@ pub(super) struct SpawnHandles {
 /// Starts a command, behind the walls that stand `prewarmed_sandbox` if they are the right ones, and stays until
 /// nothing of it is left, telling about it on its channel. Gives groups and walls for another one,
 /// after having told the warden that they are there, if they are.
-pub(super) fn keep(
+pub(super) fn supervise(
     given: SpawnHandles,
     signals: &OwnedFd,
     groups: CommandCgroups,
@@ -102,8 +102,8 @@ pub(super) fn keep(
             // Nobody to tell is seen as a closed channel below.
             let _ = message::send(channel, &started, &[]);
             // For who puts up walls like these. Without it they stand in for nothing.
-            text.stood_in = keeper.prepared.stood_in();
-            let _ = text.note(order);
+            text.stood_in = keeper.prepared.placeholder_paths();
+            let _ = text.update_memfd(order);
             let ended = keeper.run();
             let until = Instant::now().checked_add(text.ready_for);
             let (Some(used_before), Some(until)) = (keeper.stays_for_another, until) else {
@@ -118,9 +118,9 @@ pub(super) fn keep(
             let is_free = message::send(warden, &WorkerEvent::WithWalls, &[]);
             let _ = message::send(channel, &SpawnerReply::Ended(ended), &[]);
             let Supervisor { main, prepared, mut groups, commands, .. } = keeper;
-            groups.begin_again();
+            groups.reset_counters();
             let walls = Namespaces { main, prepared, commands: commands + 1, used_before };
-            let ahead = PrewarmedSandbox::after(text, walls, until);
+            let ahead = PrewarmedSandbox::from_finished(text, walls, until);
             return is_free.is_ok().then_some((groups, ahead));
         }
     };
@@ -159,8 +159,8 @@ struct Supervisor<'a> {
 /// Whether there are children, ended or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChildPresence {
-    Some,
-    None,
+    Present,
+    Absent,
 }
 
 impl<'a> Supervisor<'a> {
@@ -173,9 +173,10 @@ impl<'a> Supervisor<'a> {
         ahead: Option<PrewarmedSandbox>,
         spare: &HostCapabilities<'_>,
     ) -> Result<(Self, SandboxReuse, SpawnSpecMessage), LaunchFailure> {
-        let at = |step: LaunchStep| move |error: io::Error| LaunchFailure::of_system(step, &error);
-        let order = SpawnSpecMessage::from_memory(order).map_err(at(LaunchStep::Order))?;
-        let layers = order.layers.of(spare.layers.clone());
+        let at =
+            |step: LaunchStep| move |error: io::Error| LaunchFailure::from_io_error(step, &error);
+        let order = SpawnSpecMessage::from_memfd(order).map_err(at(LaunchStep::Order))?;
+        let layers = order.layers.apply(spare.layers.clone());
         let net = match (order.joins, &layers.bubblewrap) {
             (false, _) => None,
             // Not without users beneath those whose the network is. The profile is told so.
@@ -188,10 +189,10 @@ impl<'a> Supervisor<'a> {
         let net = net.as_ref();
         let start = CommandStart { order: &order, channel, signals, stdio: &stdio, layers, net };
         let StartedCommand { walls, groups, when } =
-            start.with_walls(ahead, groups, spare.places)?;
+            start.start_in_sandbox(ahead, groups, spare.places)?;
         let Namespaces { main, prepared, commands, used_before } = walls;
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let limits = limits_with(&order, &prepared);
+        let limits = limits_with_sandbox(&order, &prepared);
         let watch = LimitWatchdog::new(own, &limits, groups.report(), used_before);
         // In a network of one's own something may last that was said there: see `traces`.
         let is_anybodys = !order.joins && order.profile.network != NetworkAccess::Loopback;
@@ -205,7 +206,7 @@ impl<'a> Supervisor<'a> {
             channel,
             signals,
             main,
-            is_listening: prepared.word().is_some(),
+            is_listening: prepared.report_fd().is_some(),
             said: None,
             prepared,
             groups,
@@ -224,34 +225,35 @@ impl<'a> Supervisor<'a> {
 
     fn run(&mut self) -> CommandExit {
         let mut leftover_processes = 0;
-        let why = match self.until_end() {
+        let why = match self.wait_for_end() {
             Some(why) => {
                 self.kill_all();
                 why
             }
             None => {
-                leftover_processes = self.hear_the_end();
-                let is_only_walls = self.is_only_walls();
-                let left = if is_only_walls { ChildPresence::None } else { self.linger() };
+                leftover_processes = self.resolve_exit();
+                let is_only_walls = self.is_only_sandbox_left();
+                let left =
+                    if is_only_walls { ChildPresence::Absent } else { self.wait_for_leftovers() };
                 // Asked before the killing, which makes the tree run into its limits.
-                let why = self.groups.exceeded().unwrap_or(ExitCause::Finished);
+                let why = self.groups.find_exceeded_limit().unwrap_or(ExitCause::Finished);
                 if is_only_walls {
                     if self.may_stay && why == ExitCause::Finished {
-                        self.stays_for_another = self.is_without_trace();
+                        self.stays_for_another = self.check_clean();
                     }
                     if self.stays_for_another.is_none() {
                         self.prepared.close();
-                        self.bury();
+                        self.wait_for_sandbox_exit();
                     }
                 }
-                if left == ChildPresence::Some {
+                if left == ChildPresence::Present {
                     leftover_processes += self.kill_all();
                 }
                 why
             }
         };
-        let why = self.without_walls(why);
-        let used = self.used();
+        let why = self.exclude_sandbox_processes(why);
+        let used = self.resource_usage();
         let main = self.main_ended.as_ref();
         CommandExit {
             exit_code: main.and_then(|main| main.exit_code),
@@ -265,14 +267,14 @@ impl<'a> Supervisor<'a> {
 
     /// What the command used: as was said inside, and where nothing was said or something was left,
     /// as it looks from here. That the walls stood for others before does not count.
-    fn used(&self) -> ResourceUsage {
+    fn resource_usage(&self) -> ResourceUsage {
         let mut used = self.killed;
         if let Some((_, last)) = &self.said {
             used.cpu_time = used.cpu_time.max(last.used.cpu_time);
             used.largest_bytes = used.largest_bytes.max(last.used.largest_bytes);
         }
         if self.stays_for_another.is_none() {
-            let ended = syscalls::used_by_children().cpu_time.saturating_sub(self.used_before);
+            let ended = syscalls::children_usage().cpu_time.saturating_sub(self.used_before);
             used.cpu_time = used.cpu_time.max(ended);
             // The largest of those before may have been larger.
             if self.commands == 0 {
@@ -285,10 +287,10 @@ impl<'a> Supervisor<'a> {
     /// After it was said that nothing is left but the walls: whether that is so by the kernel's word,
     /// and another command would find them as this one did. Gives the processor time that the tree has
     /// used.
-    fn is_without_trace(&mut self) -> Option<Duration> {
+    fn check_clean(&mut self) -> Option<Duration> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         // Who is inside is below the first process there. Once nobody is, nobody can come.
-        let tree = process_tree::below(own, &BTreeSet::new());
+        let tree = process_tree::descendants(own, &BTreeSet::new());
         let is_alone = match tree.as_slice() {
             [outer, inner] => {
                 let is_alive = !outer.is_zombie() && !inner.is_zombie();
@@ -296,13 +298,13 @@ impl<'a> Supervisor<'a> {
             }
             _ => false,
         };
-        let is_as_new = is_alone && self.prepared.is_as_new() && self.groups.are_as_new();
+        let is_as_new = is_alone && self.prepared.is_reusable() && self.groups.is_reusable();
         is_as_new.then(|| limit_watchdog::cpu_time(&tree))
     }
 
     /// Hears what is said inside about the end of the command, if it is.
-    fn listen(&mut self) {
-        let Some(word) = self.prepared.word().filter(|_| self.is_listening) else { return };
+    fn read_init_reports(&mut self) {
+        let Some(word) = self.prepared.report_fd().filter(|_| self.is_listening) else { return };
         let pid = self.main;
         self.said = match InitReport::read(word) {
             Ok(Some(InitReport::Returned { code, last })) => {
@@ -322,11 +324,11 @@ impl<'a> Supervisor<'a> {
     /// After the end, of the process that holds the namespaces or of all that came of the command:
     /// takes what was said inside for the end of the command, which is another process. Gives the
     /// number of processes it left.
-    fn hear_the_end(&mut self) -> u32 {
-        if self.prepared.word().is_none() {
+    fn resolve_exit(&mut self) -> u32 {
+        if self.prepared.report_fd().is_none() {
             return 0;
         }
-        self.listen();
+        self.read_init_reports();
         self.is_listening = false;
         // Nothing is said by who was killed from outside, and all inside with it.
         let (signal, used) = (Some(libc::SIGKILL), ResourceUsage::default());
@@ -336,7 +338,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Whether all that came of the command is gone, and what is left are its walls.
-    fn is_only_walls(&self) -> bool {
+    fn is_only_sandbox_left(&self) -> bool {
         self.said.as_ref().is_some_and(|(_, last)| last.leftover == 0)
     }
 
@@ -345,9 +347,9 @@ impl<'a> Supervisor<'a> {
     /// The first process of their namespace is gone only when all the others are, by the kernel's
     /// word. What was said inside is not enough to take away what stands in for missing files: who
     /// can make the one that counts be wrong could create them.
-    fn bury(&mut self) {
+    fn wait_for_sandbox_exit(&mut self) {
         let until = Instant::now() + LEFTOVER_GRACE;
-        while self.reap() == ChildPresence::Some {
+        while self.reap() == ChildPresence::Present {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.kill_all();
@@ -355,13 +357,13 @@ impl<'a> Supervisor<'a> {
             }
             let mut fds = [PollFd::new(self.signals, PollFlags::IN)];
             let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
-            syscalls::signals_that_came(self.signals);
+            syscalls::read_signals(self.signals);
         }
     }
 
     /// The processes of the walls are not the command's.
-    fn without_walls(&self, why: ExitCause) -> ExitCause {
-        let own = self.prepared.own_processes();
+    fn exclude_sandbox_processes(&self, why: ExitCause) -> ExitCause {
+        let own = self.prepared.sandbox_process_count();
         match why {
             ExitCause::ProcessLimit { limit, used } => ExitCause::ProcessLimit {
                 limit: limit.saturating_sub(own),
@@ -373,24 +375,24 @@ impl<'a> Supervisor<'a> {
 
     /// Waits until the main process ended, which gives nothing, or until there is a reason to end
     /// everything.
-    fn until_end(&mut self) -> Option<ExitCause> {
+    fn wait_for_end(&mut self) -> Option<ExitCause> {
         let tick = if self.watch.is_needed() {
             Some(limit_watchdog::TICK)
         } else {
-            self.groups.is_any().then_some(EVENTS_TICK)
+            self.groups.has_any().then_some(EVENTS_TICK)
         };
         let mut next_tick = tick.map(|tick| Instant::now() + tick);
         let mut leave_at = self.groups.is_inside().then(|| Instant::now() + LEAVE_AFTER);
         loop {
             // First of all: the signal that says so may have come before anybody listened.
-            if self.is_over() {
+            if self.has_ended() {
                 return None;
             }
             let wake = self.deadline.into_iter().chain(next_tick).chain(leave_at).min();
-            if let Some(why) = self.sleep(wake) {
+            if let Some(why) = self.wait_for_event(wake) {
                 return Some(why);
             }
-            if self.is_over() {
+            if self.has_ended() {
                 return None;
             }
             let now = Instant::now();
@@ -402,8 +404,8 @@ impl<'a> Supervisor<'a> {
                 leave_at = None;
             }
             if next_tick.is_some_and(|at| now >= at) {
-                let over = self.groups.exceeded();
-                let over = over.or_else(|| self.watch.is_needed().then(|| self.watch.look())?);
+                let over = self.groups.find_exceeded_limit();
+                let over = over.or_else(|| self.watch.is_needed().then(|| self.watch.inspect())?);
                 if over.is_some() {
                     return over;
                 }
@@ -413,41 +415,41 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Whether the main process ended, or nothing is left of the command behind its walls.
-    fn is_over(&mut self) -> bool {
+    fn has_ended(&mut self) -> bool {
         self.reap();
-        self.listen();
-        self.main_ended.is_some() || self.is_only_walls()
+        self.read_init_reports();
+        self.main_ended.is_some() || self.is_only_sandbox_left()
     }
 
     /// After the main process: gives the others a moment to end by themselves.
-    fn linger(&mut self) -> ChildPresence {
+    fn wait_for_leftovers(&mut self) -> ChildPresence {
         let until = Instant::now() + LEFTOVER_GRACE;
-        while self.reap() == ChildPresence::Some {
-            if self.sleep(Some(until)).is_some() || Instant::now() >= until {
+        while self.reap() == ChildPresence::Present {
+            if self.wait_for_event(Some(until)).is_some() || Instant::now() >= until {
                 return self.reap();
             }
         }
-        ChildPresence::None
+        ChildPresence::Absent
     }
 
     /// Sleeps until something happens or it is time. Gives a reason to end everything, if that is
     /// what happened.
-    fn sleep(&mut self, until: Option<Instant>) -> Option<ExitCause> {
+    fn wait_for_event(&mut self, until: Option<Instant>) -> Option<ExitCause> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let word = self.prepared.word().filter(|_| self.is_listening);
+        let word = self.prepared.report_fd().filter(|_| self.is_listening);
         // Where nothing will be said, the channel stands in for it.
         let mut fds = [self.channel, self.signals, word.unwrap_or(self.channel)]
             .map(|fd| PollFd::new(fd, PollFlags::IN));
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
         let [channel, signals, _] = fds.map(|fd| !fd.revents().is_empty());
-        if signals && syscalls::signals_that_came(self.signals).contains(&libc::SIGTERM) {
+        if signals && syscalls::read_signals(self.signals).contains(&libc::SIGTERM) {
             return Some(ExitCause::Killed);
         }
         if !channel {
             return None;
         }
-        match message::receive_now::<StopRequest>(self.channel) {
+        match message::try_receive::<StopRequest>(self.channel) {
             Ok(Some(StopRequest::Kill { reason })) => Some(reason.into()),
             Ok(Some(StopRequest::Terminate)) => {
                 self.terminate();
@@ -462,10 +464,12 @@ impl<'a> Supervisor<'a> {
     /// the signal on.
     fn terminate(&self) {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let tree = process_tree::below(own, &BTreeSet::new());
-        process_tree::signal(own, &tree, Signal::TERM, |process| match self.prepared.word() {
-            Some(_) => process.parent == self.main,
-            None => process.pid == self.main,
+        let tree = process_tree::descendants(own, &BTreeSet::new());
+        process_tree::send_signal(own, &tree, Signal::TERM, |process| {
+            match self.prepared.report_fd() {
+                Some(_) => process.parent == self.main,
+                None => process.pid == self.main,
+            }
         });
     }
 
@@ -473,10 +477,10 @@ impl<'a> Supervisor<'a> {
     fn reap(&mut self) -> ChildPresence {
         loop {
             match syscalls::reap() {
-                ReapOutcome::NoChildren => return ChildPresence::None,
-                ReapOutcome::NotYet => return ChildPresence::Some,
-                ReapOutcome::One(reaped) => {
-                    self.reaped = self.reaped.and(reaped.used);
+                ReapOutcome::NoChildren => return ChildPresence::Absent,
+                ReapOutcome::StillRunning => return ChildPresence::Present,
+                ReapOutcome::Exited(reaped) => {
+                    self.reaped = self.reaped.add(reaped.used);
                     if reaped.pid == self.main && self.main_ended.is_none() {
                         self.main_ended = Some(reaped);
                     }
@@ -489,7 +493,7 @@ impl<'a> Supervisor<'a> {
     fn kill_all(&mut self) -> u32 {
         // A namespace that ends takes the accounts of its processes along.
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let tree = process_tree::below(own, &BTreeSet::new());
+        let tree = process_tree::descendants(own, &BTreeSet::new());
         let page = rustix::param::page_size() as u64;
         let largest = tree.iter().map(|process| process.resident_pages.saturating_mul(page)).max();
         self.killed = ResourceUsage {
@@ -497,7 +501,7 @@ impl<'a> Supervisor<'a> {
             largest_bytes: largest.unwrap_or_default(),
         };
         self.groups.kill();
-        kill_below(&BTreeSet::new(), KILL_MAX, || self.reap() == ChildPresence::None)
+        kill_descendants(&BTreeSet::new(), KILL_MAX, || self.reap() == ChildPresence::Absent)
     }
 }
 
@@ -516,7 +520,7 @@ enum StartError {
     /// It cannot be started.
     Failed(LaunchFailure),
     /// Something on the host is not as it was a moment ago.
-    Walls(String),
+    HostChanged(String),
 }
 
 /// A command behind its walls.
@@ -528,37 +532,41 @@ struct StartedCommand {
 }
 
 /// The limits of the tree: the command's, and room for its walls.
-pub(super) fn limits_with(order: &SpawnSpecMessage, prepared: &PreparedCommand) -> ProcessLimits {
+pub(super) fn limits_with_sandbox(
+    order: &SpawnSpecMessage,
+    prepared: &PreparedCommand,
+) -> ProcessLimits {
     let limits = order.profile.limits;
-    let processes = limits.processes.saturating_add(prepared.own_processes());
+    let processes = limits.processes.saturating_add(prepared.sandbox_process_count());
     ProcessLimits { processes, ..limits }
 }
 
 impl CommandStart<'_> {
     /// Starts the command behind the walls put up ahead, or puts up others.
-    fn with_walls(
+    fn start_in_sandbox(
         &self,
         ahead: Option<PrewarmedSandbox>,
         mut groups: CommandCgroups,
         places: &CgroupParents,
     ) -> Result<StartedCommand, LaunchFailure> {
         let SpawnSpecMessage { command, profile, limits_by, .. } = self.order;
-        let ready = ahead.and_then(|ahead| ahead.take(self.order, &self.layers, self.stdio));
+        let ready =
+            ahead.and_then(|ahead| ahead.assign_command(self.order, &self.layers, self.stdio));
         if let Some(walls) = ready {
-            match self.until_up(&walls.prepared) {
+            match self.wait_until_started(&walls.prepared) {
                 Ok(()) => return Ok(StartedCommand { walls, groups, when: SandboxReuse::Ready }),
                 Err(StartError::Failed(failure)) => return Err(failure),
                 // Somebody ended them meanwhile; there are others.
-                Err(StartError::Walls(_)) => {}
+                Err(StartError::HostChanged(_)) => {}
             }
         }
-        let streams = launch::streams(self.stdio).ok_or(io::ErrorKind::InvalidInput.into());
+        let streams = launch::split_streams(self.stdio).ok_or(io::ErrorKind::InvalidInput.into());
         let streams =
-            streams.map_err(|error| LaunchFailure::of_system(LaunchStep::Stdio, &error))?;
+            streams.map_err(|error| LaunchFailure::from_io_error(LaunchStep::Stdio, &error))?;
         let whose = if self.net.is_some() { NetworkOwner::Session } else { NetworkOwner::Own };
         // Listed once: one that comes later is like one that comes while the command runs, and those
         // that come and go would have to be hidden for ever.
-        let sockets = HostSockets::near(profile, &command.folder);
+        let sockets = HostSockets::for_command(profile, &command.folder);
         let (mut said, mut tries) = (String::new(), 0);
         for _ in 0..CHANGES_MAX {
             let prepared =
@@ -568,25 +576,25 @@ impl CommandStart<'_> {
                     said = changed.to_string();
                     continue;
                 }
-                prepared => prepared.map_err(LaunchFailure::of_confinement)?,
+                prepared => prepared.map_err(LaunchFailure::from_confine_error)?,
             };
             if *limits_by == LimitEnforcerChoice::Best {
-                groups.limit(places, &limits_with(self.order, &prepared));
+                groups.set_limits(places, &limits_with_sandbox(self.order, &prepared));
             }
             let Self { stdio, net, .. } = *self;
             let launch = LaunchContext { prepared: &prepared, folder: &command.folder, stdio, net };
-            let main = launch.start_in(&mut groups)?;
-            prepared.launched();
-            match self.until_up(&prepared) {
+            let main = launch.start_in_cgroups(&mut groups)?;
+            prepared.release_launch_handles();
+            match self.wait_until_started(&prepared) {
                 Ok(()) => {
                     let walls = Namespaces::new(main, prepared);
                     return Ok(StartedCommand { walls, groups, when: SandboxReuse::PutUp });
                 }
                 Err(StartError::Failed(failure)) => return Err(failure),
-                Err(StartError::Walls(words)) => said = words,
+                Err(StartError::HostChanged(words)) => said = words,
             }
-            tries += u32::from(!prepared.lacks_something());
-            if tries >= WALLS_TRIES_MAX {
+            tries += u32::from(!prepared.is_mount_source_missing());
+            if tries >= SANDBOX_TRIES_MAX {
                 break;
             }
         }
@@ -595,11 +603,11 @@ impl CommandStart<'_> {
     }
 
     /// Waits until the command runs behind its walls.
-    fn until_up(&self, prepared: &PreparedCommand) -> Result<(), StartError> {
-        let Some(word) = prepared.word() else { return Ok(()) };
+    fn wait_until_started(&self, prepared: &PreparedCommand) -> Result<(), StartError> {
+        let Some(word) = prepared.report_fd() else { return Ok(()) };
         let failure = |step: LaunchStep, errno: i32| {
             let error = io::Error::from_raw_os_error(errno);
-            StartError::Failed(LaunchFailure::of_system(step, &error))
+            StartError::Failed(LaunchFailure::from_io_error(step, &error))
         };
         loop {
             let not_up = match InitReport::read(word) {
@@ -607,20 +615,20 @@ impl CommandStart<'_> {
                 Ok(Some(InitReport::NotRun { step, errno })) => {
                     failure(LaunchStep::from_byte(step), errno)
                 }
-                Ok(_) => StartError::Walls(prepared.complaints()),
+                Ok(_) => StartError::HostChanged(prepared.read_error_output()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.is_unwanted(word) {
+                    if !self.wait_is_cancelled(word) {
                         continue;
                     }
                     failure(LaunchStep::Order, libc::ECANCELED)
                 }
                 Err(error) => {
-                    StartError::Failed(LaunchFailure::of_system(LaunchStep::Confine, &error))
+                    StartError::Failed(LaunchFailure::from_io_error(LaunchStep::Confine, &error))
                 }
             };
             // Nothing of a command runs that did not start.
-            kill_below(&BTreeSet::new(), KILL_MAX, || {
-                while let ReapOutcome::One(_) = syscalls::reap() {}
+            kill_descendants(&BTreeSet::new(), KILL_MAX, || {
+                while let ReapOutcome::Exited(_) = syscalls::reap() {}
                 matches!(syscalls::reap(), ReapOutcome::NoChildren)
             });
             return Err(not_up);
@@ -628,7 +636,7 @@ impl CommandStart<'_> {
     }
 
     /// Sleeps until there is news, and says whether it is that nobody wants the command any more.
-    fn is_unwanted(&self, word: &OwnedFd) -> bool {
+    fn wait_is_cancelled(&self, word: &OwnedFd) -> bool {
         let mut fds = [
             PollFd::new(word, PollFlags::IN),
             PollFd::new(self.channel, PollFlags::IN),
@@ -637,12 +645,12 @@ impl CommandStart<'_> {
         let _ = rustix::event::poll(&mut fds, None);
         let [_, channel, signals] = fds.map(|fd| !fd.revents().is_empty());
         // Nothing is asked before it has started, but the end of the channel is an end.
-        channel || (signals && syscalls::signals_that_came(self.signals).contains(&libc::SIGTERM))
+        channel || (signals && syscalls::read_signals(self.signals).contains(&libc::SIGTERM))
     }
 }
 
 impl LaunchFailure {
-    fn of_confinement(error: ConfineError) -> Self {
+    fn from_confine_error(error: ConfineError) -> Self {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         let text = format!("{error}{}", cause.unwrap_or_default());
         let gaps = match error {
@@ -653,12 +661,12 @@ impl LaunchFailure {
     }
 }
 
-/// Kills everything below this process, except what is below `skipped`, until `is_over`. Says how
+/// Kills everything below this process, except what is below `skipped`, until `has_ended`. Says how
 /// many processes that were.
 ///
 /// There is no stop before the kill: a killed process forks as little as a stopped one, and what
 /// is missed in one round is found in the next.
-pub(super) fn kill_below(
+pub(super) fn kill_descendants(
     skipped: &BTreeSet<i32>,
     limit: Duration,
     mut is_over: impl FnMut() -> bool,
@@ -667,12 +675,12 @@ pub(super) fn kill_below(
     let until = Instant::now() + limit;
     let mut killed = BTreeSet::new();
     loop {
-        let tree = process_tree::below(own, skipped);
-        process_tree::signal(own, &tree, Signal::KILL, |process| {
+        let tree = process_tree::descendants(own, skipped);
+        process_tree::send_signal(own, &tree, Signal::KILL, |process| {
             killed.insert((process.pid, process.started));
             true
         });
-        process_tree::signal_groups(&tree, Signal::KILL);
+        process_tree::send_signal_to_groups(&tree, Signal::KILL);
         if is_over() || Instant::now() >= until {
             return u32::try_from(killed.len()).unwrap_or(u32::MAX);
         }

@@ -140,18 +140,18 @@ pub(crate) fn reset_signals() {
             libc::syscall(libc::SYS_rt_sigaction, signal, usual.as_ptr(), old, size_of::<u64>());
         }
     }
-    let_signals_through();
+    unblock_signals();
 }
 
 /// To whom this process passes on that it is asked to end; to nobody when zero.
-static ASKED_INSTEAD: AtomicI32 = AtomicI32::new(0);
+static SIGTERM_TARGET: AtomicI32 = AtomicI32::new(0);
 
 /// Passes on to a child, from now on, that this process is asked to end from outside of its
 /// namespace; what asks from inside is the child's own kind, and is not listened to. It goes on
 /// itself. With zero, nobody is told.
-pub(crate) fn pass_on_term_to(pid: i32) {
-    extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        let pid = ASKED_INSTEAD.load(Ordering::Relaxed);
+pub(crate) fn forward_sigterm_to(pid: i32) {
+    extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        let pid = SIGTERM_TARGET.load(Ordering::Relaxed);
         // SAFETY: the kernel hands a record of a signal that was sent by `kill`; somebody outside
         // of the namespace has no number in it. `kill` may be called from a handler, and the error
         // number of whoever was interrupted is put back.
@@ -163,19 +163,19 @@ pub(crate) fn pass_on_term_to(pid: i32) {
             }
         }
     }
-    ASKED_INSTEAD.store(pid, Ordering::Relaxed);
+    SIGTERM_TARGET.store(pid, Ordering::Relaxed);
     // SAFETY: a zeroed record is valid storage; the handler makes one system call only. The old
     // meaning is not asked.
     unsafe {
         let mut meaning: libc::sigaction = std::mem::zeroed();
-        meaning.sa_sigaction = pass_on as *const () as libc::sighandler_t;
+        meaning.sa_sigaction = forward as *const () as libc::sighandler_t;
         meaning.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
         libc::sigaction(libc::SIGTERM, &raw const meaning, std::ptr::null_mut());
     }
 }
 
 /// Holds no signal back.
-pub(crate) fn let_signals_through() {
+pub(crate) fn unblock_signals() {
     // SAFETY: a zeroed set is valid storage; `sigemptyset` makes it a set; the old one is not asked.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
@@ -185,7 +185,7 @@ pub(crate) fn let_signals_through() {
 }
 
 /// Holds these signals back and gives a descriptor that is readable when one came.
-pub(super) fn signals_as_fd(signals: &[i32]) -> io::Result<OwnedFd> {
+pub(super) fn open_signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
     // SAFETY: the set is made by `sigemptyset` before it is used; `signalfd` returns a new
     // descriptor that nobody else owns, or -1.
     unsafe {
@@ -205,7 +205,7 @@ pub(super) fn signals_as_fd(signals: &[i32]) -> io::Result<OwnedFd> {
 }
 
 /// The signals that came since the last look.
-pub(super) fn signals_that_came(fd: &OwnedFd) -> Vec<i32> {
+pub(super) fn read_signals(fd: &OwnedFd) -> Vec<i32> {
     /// Looks at most that often: signals of a kind are not counted, so there are few.
     const READS_MAX: usize = 64;
     const SIZE: usize = size_of::<libc::signalfd_siginfo>();
@@ -237,9 +237,9 @@ pub(crate) struct ChildExit {
 /// What there is of children.
 pub(crate) enum ReapOutcome {
     /// One ended.
-    One(ChildExit),
+    Exited(ChildExit),
     /// None ended, but some are there.
-    NotYet,
+    StillRunning,
     /// There are none.
     NoChildren,
 }
@@ -267,13 +267,13 @@ fn reap_with(flags: libc::c_int) -> ReapOutcome {
         match pid {
             -1 if last_errno() == libc::EINTR => {}
             -1 => return ReapOutcome::NoChildren,
-            0 => return ReapOutcome::NotYet,
+            0 => return ReapOutcome::StillRunning,
             pid => {
-                return ReapOutcome::One(ChildExit {
+                return ReapOutcome::Exited(ChildExit {
                     pid,
                     exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
                     signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-                    used: ResourceUsage::of(&usage),
+                    used: ResourceUsage::from_rusage(&usage),
                 });
             }
         }
@@ -297,7 +297,7 @@ pub(crate) struct ResourceUsage {
 }
 
 impl ResourceUsage {
-    fn of(usage: &libc::rusage) -> Self {
+    fn from_rusage(usage: &libc::rusage) -> Self {
         let time = |value: libc::timeval| {
             Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or_default())
                 + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or_default())
@@ -309,7 +309,7 @@ impl ResourceUsage {
     }
 
     /// This and what another one used.
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn add(self, other: Self) -> Self {
         Self {
             cpu_time: self.cpu_time + other.cpu_time,
             largest_bytes: self.largest_bytes.max(other.largest_bytes),
@@ -318,18 +318,18 @@ impl ResourceUsage {
 }
 
 /// What the children that were reaped used so far.
-pub(crate) fn used_by_children() -> ResourceUsage {
+pub(crate) fn children_usage() -> ResourceUsage {
     // SAFETY: a zeroed record is valid storage, which the call fills.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
         usage
     };
-    ResourceUsage::of(&usage)
+    ResourceUsage::from_rusage(&usage)
 }
 
 /// Makes `to` another number for what `from` is, which survives the execution of a program.
-pub(crate) fn dup_onto_number(from: RawFd, to: RawFd) -> Result<(), i32> {
+pub(crate) fn dup_onto(from: RawFd, to: RawFd) -> Result<(), i32> {
     // SAFETY: the numbers that are overwritten are those of streams; in a forked child or in a
     // warden that has just started, nobody owns them.
     match unsafe { libc::dup2(from, to) } {
@@ -347,7 +347,7 @@ pub(super) fn close_in_child(fd: &OwnedFd) {
 
 /// In a process that has just started: keeps the streams and one descriptor it was given, and
 /// closes every other one.
-pub(crate) fn only(given: RawFd) -> io::Result<OwnedFd> {
+pub(crate) fn close_other_fds(given: RawFd) -> io::Result<OwnedFd> {
     const FIRST: RawFd = 3;
     if given < FIRST {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -373,7 +373,7 @@ pub(crate) fn only(given: RawFd) -> io::Result<OwnedFd> {
 
 /// In a process that has just started: keeps one descriptor it was given, and closes every other
 /// one it was started with. The three streams lead nowhere.
-pub(super) fn keep_only(given: RawFd) -> io::Result<OwnedFd> {
+pub(super) fn detach_keeping(given: RawFd) -> io::Result<OwnedFd> {
     /// Its number from now on.
     const KEPT: RawFd = 3;
     let checked = |result: libc::c_int| match result {
@@ -395,7 +395,7 @@ pub(super) fn keep_only(given: RawFd) -> io::Result<OwnedFd> {
         }
         let first = KEPT + 1;
         if libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) != 0 {
-            for name in kernel_file::names(Path::new("/proc/self/fd")).unwrap_or_default() {
+            for name in kernel_file::list_names(Path::new("/proc/self/fd")).unwrap_or_default() {
                 if let Some(fd) = name.parse().ok().filter(|fd| *fd >= first) {
                     libc::close(fd);
                 }
@@ -418,9 +418,9 @@ mod tests {
     use crate::running_command::{LimitEnforcer, LimitsReport};
 
     /// A group of the second version as commands get it, where we may make one.
-    fn group() -> Option<(CommandCgroups, OwnedFd)> {
-        let groups = CommandCgroups::make(&CgroupParents::find(), &ProcessLimits::default());
-        let folder = groups.entries().unwrap().folder?;
+    fn create_cgroup() -> Option<(CommandCgroups, OwnedFd)> {
+        let groups = CommandCgroups::create(&CgroupParents::find(), &ProcessLimits::default());
+        let folder = groups.open_entries().unwrap().folder?;
         Some((groups, folder))
     }
 
@@ -440,10 +440,10 @@ mod tests {
     fn a_process_begins_in_its_group() {
         let no_group = kernel_file::open_folder(&std::env::temp_dir()).unwrap();
         assert!(fork_into(&no_group).is_err());
-        let Some((groups, folder)) = group() else {
+        let Some((groups, folder)) = create_cgroup() else {
             // Nothing to begin in: then nobody may say that all limits are kept by such a group.
             let limits = ProcessLimits::default();
-            let report = CommandCgroups::make(&CgroupParents::find(), &limits).report();
+            let report = CommandCgroups::create(&CgroupParents::find(), &limits).report();
             let LimitsReport { memory, cpu, processes } = report;
             let is_v2 = |by: LimitEnforcer| by == LimitEnforcer::CgroupV2;
             assert!(![memory, cpu, processes].into_iter().all(is_v2), "{report:?}");

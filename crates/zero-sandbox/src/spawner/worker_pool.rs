@@ -13,7 +13,7 @@ use super::message::{self, WorkerEvent, WorkerTask};
 /// one that has waited longest gets an order of another kind.
 const WAITING_MAX: usize = 24;
 /// Words of one keeper that are heard at once: it says few.
-const WORDS_MAX: usize = 4;
+const EVENTS_MAX: usize = 4;
 
 /// All keepers, those that have waited longest first.
 #[derive(Default)]
@@ -30,29 +30,29 @@ enum WorkerState {
     /// Waits for any command.
     Bare,
     /// Waits for a command like those.
-    Waits { like: u64 },
+    Waiting { like: u64 },
     /// Was told to take down its walls, and has not said yet that it has.
-    Clears,
+    Clearing,
     /// Has such a command.
     Busy { like: u64, then: SandboxRetention },
     /// Is gone, or of no use.
-    Over,
+    Gone,
 }
 
 /// What becomes of walls when their command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SandboxRetention {
-    Stay,
-    Go,
+    Keep,
+    Release,
 }
 
 /// What became of keepers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PoolEvent {
     /// One that had a command is gone.
-    AnEnd,
+    WorkerExited,
     /// None is.
-    Nothing,
+    NoExit,
 }
 
 impl Worker {
@@ -62,36 +62,36 @@ impl Worker {
     }
 
     /// Hears all that it says now.
-    fn hear(&mut self) {
-        for _ in 0..WORDS_MAX {
-            match message::receive_now::<WorkerEvent>(&self.channel) {
-                Ok(Some(word)) => self.state = self.after(word),
+    fn receive_events(&mut self) {
+        for _ in 0..EVENTS_MAX {
+            match message::try_receive::<WorkerEvent>(&self.channel) {
+                Ok(Some(word)) => self.state = self.next_state(word),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Ok(None) | Err(_) => self.state = WorkerState::Over,
+                Ok(None) | Err(_) => self.state = WorkerState::Gone,
             }
-            if self.state == WorkerState::Over {
+            if self.state == WorkerState::Gone {
                 return;
             }
         }
     }
 
     /// What it does now that it said this.
-    fn after(&self, word: WorkerEvent) -> WorkerState {
+    fn next_state(&self, word: WorkerEvent) -> WorkerState {
         match (word, self.state) {
-            (WorkerEvent::WithWalls, WorkerState::Busy { like, then: SandboxRetention::Stay }) => {
-                WorkerState::Waits { like }
+            (WorkerEvent::WithWalls, WorkerState::Busy { like, then: SandboxRetention::Keep }) => {
+                WorkerState::Waiting { like }
             }
             (WorkerEvent::WithWalls, WorkerState::Busy { .. }) => {
                 match message::send(&self.channel, &WorkerTask::TakeDown, &[]) {
-                    Ok(()) => WorkerState::Clears,
-                    Err(_) => WorkerState::Over,
+                    Ok(()) => WorkerState::Clearing,
+                    Err(_) => WorkerState::Gone,
                 }
             }
-            (WorkerEvent::Bare, WorkerState::Waits { .. } | WorkerState::Clears) => {
+            (WorkerEvent::Bare, WorkerState::Waiting { .. } | WorkerState::Clearing) => {
                 WorkerState::Bare
             }
-            (WorkerEvent::Useless, WorkerState::Waits { .. } | WorkerState::Clears) => {
-                WorkerState::Over
+            (WorkerEvent::Useless, WorkerState::Waiting { .. } | WorkerState::Clearing) => {
+                WorkerState::Gone
             }
             // An order was on its way when it said so, and is kept behind other walls.
             (_, state) => state,
@@ -106,11 +106,11 @@ impl WorkerPool {
     }
 
     /// Hears those [channels](Self::channels) on which there is news.
-    pub(super) fn hear(&mut self, news: &[bool]) -> PoolEvent {
+    pub(super) fn receive_events(&mut self, news: &[bool]) -> PoolEvent {
         if !news.contains(&true) {
-            return PoolEvent::Nothing;
+            return PoolEvent::NoExit;
         }
-        let mut heard = PoolEvent::Nothing;
+        let mut heard = PoolEvent::NoExit;
         let (mut same, mut changed) = (Vec::new(), Vec::new());
         for (mut post, is_news) in self.0.drain(..).zip(news) {
             let was_busy = matches!(post.state, WorkerState::Busy { .. });
@@ -118,10 +118,10 @@ impl WorkerPool {
                 same.push(post);
                 continue;
             }
-            post.hear();
+            post.receive_events();
             match post.state {
-                WorkerState::Over if was_busy => heard = PoolEvent::AnEnd,
-                WorkerState::Over => {}
+                WorkerState::Gone if was_busy => heard = PoolEvent::WorkerExited,
+                WorkerState::Gone => {}
                 _ => changed.push(post),
             }
         }
@@ -141,23 +141,23 @@ impl WorkerPool {
     }
 
     /// Whether one waits for any command.
-    pub(super) fn has_bare(&self) -> bool {
+    pub(super) fn has_bare_worker(&self) -> bool {
         self.0.iter().any(|post| post.state == WorkerState::Bare)
     }
 
     /// Whether one waits for a command like these, or for any.
-    pub(super) fn has_one_for(&self, like: u64) -> bool {
-        self.best_for(like).is_some()
+    pub(super) fn has_worker_for(&self, like: u64) -> bool {
+        self.find_best_for(like).is_some()
     }
 
     /// The one that is to have the next command like these: one behind such walls, the last of them
     /// that had a command, since what it has in memory is still at hand; or one that waits for any.
-    fn best_for(&self, like: u64) -> Option<usize> {
+    fn find_best_for(&self, like: u64) -> Option<usize> {
         let is = |state: WorkerState| move |post: &Worker| post.state == state;
-        let waits = |post: &Worker| matches!(post.state, WorkerState::Waits { .. });
+        let waits = |post: &Worker| matches!(post.state, WorkerState::Waiting { .. });
         self.0
             .iter()
-            .rposition(is(WorkerState::Waits { like }))
+            .rposition(is(WorkerState::Waiting { like }))
             .or_else(|| self.0.iter().position(is(WorkerState::Bare)))
             .or_else(|| {
                 let is_full = self.0.iter().filter(|post| waits(post)).count() >= WAITING_MAX;
@@ -167,11 +167,11 @@ impl WorkerPool {
 
     /// Gives an order to the best one. Nothing where there is none; one that is gone is forgotten.
     pub(super) fn offer(&mut self, like: u64, fds: &[BorrowedFd<'_>]) -> Option<io::Result<()>> {
-        let at = self.best_for(like)?;
+        let at = self.find_best_for(like)?;
         let post = self.0.get_mut(at)?;
         let given = message::send(&post.channel, &WorkerTask::Keep, fds);
         match given {
-            Ok(()) => post.state = WorkerState::Busy { like, then: SandboxRetention::Stay },
+            Ok(()) => post.state = WorkerState::Busy { like, then: SandboxRetention::Keep },
             Err(_) => drop(self.0.remove(at)),
         }
         Some(given)
@@ -179,9 +179,11 @@ impl WorkerPool {
 
     /// Has walls put up like those of this order, unless some stand, or will when the command behind
     /// them has ended.
-    pub(super) fn put_up(&mut self, like: u64, order: &OwnedFd) {
-        let with =
-            [WorkerState::Waits { like }, WorkerState::Busy { like, then: SandboxRetention::Stay }];
+    pub(super) fn prewarm(&mut self, like: u64, order: &OwnedFd) {
+        let with = [
+            WorkerState::Waiting { like },
+            WorkerState::Busy { like, then: SandboxRetention::Keep },
+        ];
         if self.0.iter().any(|post| with.contains(&post.state)) {
             return;
         }
@@ -190,26 +192,26 @@ impl WorkerPool {
         };
         // One that is gone is heard of soon.
         if message::send(&bare.channel, &WorkerTask::PutUp, &[order.as_fd()]).is_ok() {
-            bare.state = WorkerState::Waits { like };
+            bare.state = WorkerState::Waiting { like };
         }
     }
 
     /// Has all walls taken down, those of commands that run when these have ended. What comes along
     /// is closed when none of the others stand.
-    pub(super) fn take_down(&mut self, handles: &[BorrowedFd<'_>]) {
+    pub(super) fn release_prewarmed(&mut self, handles: &[BorrowedFd<'_>]) {
         for post in &mut self.0 {
             match &mut post.state {
                 // One that is gone has taken its walls along.
-                WorkerState::Waits { .. } => {
+                WorkerState::Waiting { .. } => {
                     let _ = message::send(&post.channel, &WorkerTask::TakeDown, handles);
-                    post.state = WorkerState::Clears;
+                    post.state = WorkerState::Clearing;
                 }
                 // They have been told, and whoever asks now waits as well.
-                WorkerState::Clears => {
+                WorkerState::Clearing => {
                     let _ = message::send(&post.channel, &WorkerTask::TakeDown, handles);
                 }
-                WorkerState::Busy { then, .. } => *then = SandboxRetention::Go,
-                WorkerState::Bare | WorkerState::Over => {}
+                WorkerState::Busy { then, .. } => *then = SandboxRetention::Release,
+                WorkerState::Bare | WorkerState::Gone => {}
             }
         }
     }
@@ -224,28 +226,28 @@ mod tests {
     struct PoolFixture(WorkerPool, Vec<OwnedFd>);
 
     impl PoolFixture {
-        fn with(count: usize) -> Self {
+        fn with_workers(count: usize) -> Self {
             let mut lab = Self::default();
             for _ in 0..count {
-                let (ours, given) = message::channel().unwrap();
+                let (ours, given) = message::create_channel().unwrap();
                 lab.0.add(Worker::new(ours));
                 lab.1.push(given);
             }
             lab
         }
 
-        fn says(&mut self, keeper: usize, word: WorkerEvent) -> PoolEvent {
+        fn send_event(&mut self, keeper: usize, word: WorkerEvent) -> PoolEvent {
             message::send(&self.1[keeper], &word, &[]).unwrap();
-            self.hear()
+            self.receive_events()
         }
 
-        fn hear(&mut self) -> PoolEvent {
+        fn receive_events(&mut self) -> PoolEvent {
             let news = vec![true; self.0.0.len()];
-            self.0.hear(&news)
+            self.0.receive_events(&news)
         }
 
-        fn told(&self, keeper: usize) -> Option<WorkerTask> {
-            message::receive_now::<WorkerTask>(&self.1[keeper]).unwrap()
+        fn receive_task(&self, keeper: usize) -> Option<WorkerTask> {
+            message::try_receive::<WorkerTask>(&self.1[keeper]).unwrap()
         }
 
         #[track_caller]
@@ -255,76 +257,78 @@ mod tests {
         }
     }
 
-    const STAYS: WorkerState = WorkerState::Busy { like: 7, then: SandboxRetention::Stay };
+    const KEEPS: WorkerState = WorkerState::Busy { like: 7, then: SandboxRetention::Keep };
 
     #[test]
     fn one_with_the_right_walls_comes_first_and_then_any() {
-        let mut lab = PoolFixture::with(1);
+        let mut lab = PoolFixture::with_workers(1);
         assert!(lab.0.offer(7, &[]).unwrap().is_ok());
-        lab.check(&[STAYS]);
+        lab.check(&[KEEPS]);
         // Nobody waits.
-        assert!(!lab.0.has_one_for(7) && lab.0.offer(7, &[]).is_none());
-        assert_eq!(lab.says(0, WorkerEvent::WithWalls), PoolEvent::Nothing);
-        lab.check(&[WorkerState::Waits { like: 7 }]);
-        assert!(lab.0.has_one_for(7) && !lab.0.has_one_for(8));
-        let (ours, given) = message::channel().unwrap();
+        assert!(!lab.0.has_worker_for(7) && lab.0.offer(7, &[]).is_none());
+        assert_eq!(lab.send_event(0, WorkerEvent::WithWalls), PoolEvent::NoExit);
+        lab.check(&[WorkerState::Waiting { like: 7 }]);
+        assert!(lab.0.has_worker_for(7) && !lab.0.has_worker_for(8));
+        let (ours, given) = message::create_channel().unwrap();
         lab.0.add(Worker::new(ours));
         lab.1.push(given);
         lab.0.offer(8, &[]).unwrap().unwrap();
         lab.0.offer(7, &[]).unwrap().unwrap();
-        lab.check(&[STAYS, WorkerState::Busy { like: 8, then: SandboxRetention::Stay }]);
+        lab.check(&[KEEPS, WorkerState::Busy { like: 8, then: SandboxRetention::Keep }]);
     }
 
     #[test]
     fn walls_that_went_meanwhile_lose_no_order() {
         for word in [WorkerEvent::Bare, WorkerEvent::Useless] {
-            let mut lab = PoolFixture::with(1);
+            let mut lab = PoolFixture::with_workers(1);
             lab.0.offer(7, &[]).unwrap().unwrap();
-            lab.says(0, WorkerEvent::WithWalls);
+            lab.send_event(0, WorkerEvent::WithWalls);
             lab.0.offer(7, &[]).unwrap().unwrap();
-            lab.says(0, word);
-            lab.check(&[STAYS]);
-            lab.says(0, WorkerEvent::WithWalls);
+            lab.send_event(0, word);
+            lab.check(&[KEEPS]);
+            lab.send_event(0, WorkerEvent::WithWalls);
             // Without an order on its way, it is taken at its word.
-            lab.says(0, word);
+            lab.send_event(0, word);
             lab.check(if word == WorkerEvent::Bare { &[WorkerState::Bare] } else { &[] });
         }
     }
 
     #[test]
     fn one_that_clears_gets_no_order_until_it_has() {
-        let mut lab = PoolFixture::with(1);
+        let mut lab = PoolFixture::with_workers(1);
         lab.0.offer(7, &[]).unwrap().unwrap();
-        assert!(matches!(lab.told(0), Some(WorkerTask::Keep)));
-        lab.0.take_down(&[]);
-        lab.says(0, WorkerEvent::WithWalls);
-        lab.check(&[WorkerState::Clears]);
-        assert!(matches!(lab.told(0), Some(WorkerTask::TakeDown)) && !lab.0.has_one_for(7));
-        lab.says(0, WorkerEvent::Bare);
+        assert!(matches!(lab.receive_task(0), Some(WorkerTask::Keep)));
+        lab.0.release_prewarmed(&[]);
+        lab.send_event(0, WorkerEvent::WithWalls);
+        lab.check(&[WorkerState::Clearing]);
+        assert!(
+            matches!(lab.receive_task(0), Some(WorkerTask::TakeDown)) && !lab.0.has_worker_for(7)
+        );
+        lab.send_event(0, WorkerEvent::Bare);
         lab.check(&[WorkerState::Bare]);
     }
 
     #[test]
     fn one_that_waits_for_any_is_enough_and_the_end_of_a_command_is_told() {
-        let mut lab = PoolFixture::with(3);
-        assert_eq!(lab.hear(), PoolEvent::Nothing);
+        let mut lab = PoolFixture::with_workers(3);
+        assert_eq!(lab.receive_events(), PoolEvent::NoExit);
         lab.check(&[WorkerState::Bare]);
         lab.0.offer(7, &[]).unwrap().unwrap();
         lab.1.clear();
-        assert_eq!(lab.hear(), PoolEvent::AnEnd);
+        assert_eq!(lab.receive_events(), PoolEvent::WorkerExited);
         lab.check(&[]);
     }
 
     #[test]
     fn when_many_wait_the_oldest_gets_another_kind() {
-        let mut lab = PoolFixture::with(0);
+        let mut lab = PoolFixture::with_workers(0);
         for like in 0..WAITING_MAX as u64 {
-            let (ours, given) = message::channel().unwrap();
-            lab.0.add(Worker { channel: ours, state: WorkerState::Waits { like } });
+            let (ours, given) = message::create_channel().unwrap();
+            lab.0.add(Worker { channel: ours, state: WorkerState::Waiting { like } });
             lab.1.push(given);
         }
         lab.0.offer(99, &[]).unwrap().unwrap();
-        assert!(matches!(lab.told(0), Some(WorkerTask::Keep)));
-        assert!(!lab.0.has_one_for(98));
+        assert!(matches!(lab.receive_task(0), Some(WorkerTask::Keep)));
+        assert!(!lab.0.has_worker_for(98));
     }
 }

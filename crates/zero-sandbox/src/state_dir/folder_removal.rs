@@ -22,20 +22,20 @@ const NAMES_MAX: u32 = 1_000;
 
 /// Removes the folder at `path` with all it holds; one that is already gone is no error.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    let top = match open(CWD, path) {
+    let top = match open_writable(CWD, path) {
         Err(Errno::NOENT) => return Ok(()),
         top => top?,
     };
     let mut removal = FolderRemoval { top, moved: 0, batches: 0 };
-    while let Some(names) = removal.batch(&removal.top)? {
+    while let Some(names) = removal.next_batch(&removal.top)? {
         for name in names {
             match rustix::fs::unlinkat(&removal.top, &name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(Errno::ISDIR) => removal.folder(&name)?,
+                Err(Errno::ISDIR) => removal.remove_folder(&name)?,
                 Err(errno) => return Err(errno.into()),
             }
         }
-        removal.count()?;
+        removal.count_batch()?;
     }
     Ok(rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
@@ -49,9 +49,9 @@ struct FolderRemoval {
 
 impl FolderRemoval {
     /// Removes a folder right beneath the top. What lies in it and is a folder goes to the top.
-    fn folder(&mut self, name: &CString) -> io::Result<()> {
-        let folder = open(&self.top, name.as_c_str())?;
-        while let Some(inner) = self.batch(&folder)? {
+    fn remove_folder(&mut self, name: &CString) -> io::Result<()> {
+        let folder = open_writable(&self.top, name.as_c_str())?;
+        while let Some(inner) = self.next_batch(&folder)? {
             for inner in inner {
                 match rustix::fs::unlinkat(&folder, &inner, AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => {}
@@ -59,7 +59,7 @@ impl FolderRemoval {
                     Err(errno) => return Err(errno.into()),
                 }
             }
-            self.count()?;
+            self.count_batch()?;
         }
         Ok(rustix::fs::unlinkat(&self.top, name, AtFlags::REMOVEDIR)?)
     }
@@ -69,7 +69,7 @@ impl FolderRemoval {
             return Ok(());
         }
         // To move it, one has to write to it: the folder above is noted in there.
-        drop(open(from, name.as_c_str())?);
+        drop(open_writable(from, name.as_c_str())?);
         for _ in 0..NAMES_MAX {
             self.moved = self.moved.wrapping_add(1);
             let new = format!("removed-{}", self.moved);
@@ -82,7 +82,7 @@ impl FolderRemoval {
     }
 
     /// Some of the names in a folder, none when it is empty.
-    fn batch(&self, folder: &OwnedFd) -> io::Result<Option<Vec<CString>>> {
+    fn next_batch(&self, folder: &OwnedFd) -> io::Result<Option<Vec<CString>>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(folder)? {
             let name = entry?.file_name().to_owned();
@@ -96,26 +96,29 @@ impl FolderRemoval {
         Ok((!names.is_empty()).then_some(names))
     }
 
-    fn count(&mut self) -> io::Result<()> {
+    fn count_batch(&mut self) -> io::Result<()> {
         self.batches += 1;
         if self.batches > BATCHES_MAX { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
     }
 }
 
 /// Opens a folder to change what it holds, and gives its owner the right to if that is us.
-fn open(above: impl std::os::fd::AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+fn open_writable(
+    above: impl std::os::fd::AsFd,
+    name: impl rustix::path::Arg,
+) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = rustix::fs::openat(above, name, flags | OFlags::PATH, Mode::empty())?;
     let facts = rustix::fs::fstat(&found)?;
     let is_ours = facts.st_uid == rustix::process::geteuid().as_raw();
     if is_ours && !Mode::from_raw_mode(facts.st_mode).contains(Mode::RWXU) {
-        make_ours(std::os::fd::AsFd::as_fd(&found))?;
+        grant_owner_access(std::os::fd::AsFd::as_fd(&found))?;
     }
     rustix::fs::openat(&found, c".", flags | OFlags::RDONLY, Mode::empty())
 }
 
 /// Changes the mode of what is held, and of nothing that has taken its name since.
-fn make_ours(folder: BorrowedFd<'_>) -> Result<(), Errno> {
+fn grant_owner_access(folder: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)
 }
 

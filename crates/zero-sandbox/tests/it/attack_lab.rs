@@ -26,7 +26,7 @@ const NOBODY: u32 = 65534;
 
 impl Attacker {
     /// Everybody we can be.
-    pub(crate) fn all() -> &'static [Self] {
+    pub(crate) fn available() -> &'static [Self] {
         if is_root() { &[Self::Me, Self::Nobody] } else { &[Self::Me] }
     }
 }
@@ -43,7 +43,7 @@ pub(crate) enum SandboxSetup {
     /// Every layer.
     Full,
     /// Every layer, put up before there was an attack.
-    Ready,
+    Prewarmed,
     /// Every layer but Landlock.
     Mounts,
     /// Landlock, the filter of system calls and limits.
@@ -93,7 +93,7 @@ impl HostListeners {
 impl AttackLab {
     /// Sets it up outside `/tmp`, which the attacker has to itself.
     pub(crate) fn new(who: Attacker) -> Self {
-        crate::command_fixture::need_bubblewrap();
+        crate::command_fixture::require_bubblewrap();
         let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/var/tmp").unwrap();
         let root = folder.path();
         let folders = ["ws/.git/hooks", "ws/.git/info", "ws/sub", "ws/keys", "secret"];
@@ -106,13 +106,13 @@ impl AttackLab {
         for name in files {
             fs::write(root.join(name), "worth something").unwrap();
         }
-        copy(&attack_program(), &root.join("attack"));
+        copy(&find_attack_program(), &root.join("attack"));
         let doors = HostListeners::new(root);
         if who == Attacker::Nobody {
-            give_away(root);
+            chown_to_nobody(root);
         }
         fs::set_permissions(root.join("attack"), PermissionsExt::from_mode(0o755)).unwrap();
-        let victim = victim(start(who, &root.join("attack"), &["try", "wait"], root));
+        let victim = start_victim(build_command(who, &root.join("attack"), &["try", "wait"], root));
         Self { folder, who, victim, plans: AtomicU32::new(0), doors }
     }
 
@@ -166,7 +166,7 @@ impl AttackLab {
         profile: &SandboxProfile,
         words: &[&str],
     ) -> String {
-        let words: Vec<String> = words.iter().map(|word| self.filled(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| self.expand_placeholders(word)).collect();
         let words: Vec<&str> =
             std::iter::once("try").chain(words.iter().map(String::as_str)).collect();
         self.run(walls, profile, self.path("attack").to_str().unwrap(), &words)
@@ -181,19 +181,19 @@ impl AttackLab {
     ) -> String {
         let words: Vec<&str> = std::iter::once("try").chain(words.iter().copied()).collect();
         let attack = self.path("attack");
-        let spec = self.spec(attack.to_str().unwrap(), &words);
+        let spec = self.command_spec(attack.to_str().unwrap(), &words);
         let spec = CommandSpec { folder: folder.to_owned(), ..spec };
-        let plan = self.plan(SandboxSetup::Full, profile, &spec, None, None);
+        let plan = self.write_plan(SandboxSetup::Full, profile, &spec, None, None);
         let args = ["confine", plan.to_str().unwrap()];
-        said(start(self.who, &attack, &args, self.folder.path()))
+        read_output(build_command(self.who, &attack, &args, self.folder.path()))
     }
 
     /// Runs many attempts behind the same walls, each in a process of its own, and gives back what
     /// each printed, or how it was ended.
-    pub(crate) fn attempts(&self, walls: SandboxSetup, all: &[&str]) -> Vec<String> {
+    pub(crate) fn attempt_all(&self, walls: SandboxSetup, all: &[&str]) -> Vec<String> {
         let attack = self.path("attack");
         let line = |words: &&str| {
-            let words = self.filled(words);
+            let words = self.expand_placeholders(words);
             format!("{} try {words} 2>/dev/null || echo exit $?\n", attack.display())
         };
         let script: String = all.iter().map(line).collect();
@@ -204,7 +204,7 @@ impl AttackLab {
     }
 
     /// Runs one attempt in a network that it shares with a `server`, which is another attempt.
-    pub(crate) fn attempt_beside(
+    pub(crate) fn attempt_with_server(
         &self,
         walls: SandboxSetup,
         server: &[&str],
@@ -214,18 +214,18 @@ impl AttackLab {
         profile.network = NetworkAccess::Loopback;
         let attack = self.path("attack");
         let spec = |words: &[&str]| {
-            let words = words.iter().map(|word| self.filled(word));
+            let words = words.iter().map(|word| self.expand_placeholders(word));
             let words: Vec<String> = std::iter::once("try".to_owned()).chain(words).collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            self.spec(attack.to_str().unwrap(), &words)
+            self.command_spec(attack.to_str().unwrap(), &words)
         };
-        let plan = self.plan(walls, &profile, &spec(words), Some(&spec(server)), None);
+        let plan = self.write_plan(walls, &profile, &spec(words), Some(&spec(server)), None);
         let args = ["confine", plan.to_str().unwrap()];
-        said(start(self.who, &attack, &args, self.folder.path()))
+        read_output(build_command(self.who, &attack, &args, self.folder.path()))
     }
 
     /// Runs a script of the shell in the workspace.
-    pub(crate) fn shell(&self, profile: &SandboxProfile, script: &str) -> String {
+    pub(crate) fn run_shell(&self, profile: &SandboxProfile, script: &str) -> String {
         self.run(SandboxSetup::Full, profile, "sh", &["-c", script])
     }
 
@@ -247,7 +247,7 @@ impl AttackLab {
         program: &str,
         args: &[&str],
     ) -> String {
-        said(self.command(walls, profile, program, args))
+        read_output(self.command(walls, profile, program, args))
     }
 
     fn command(
@@ -258,12 +258,13 @@ impl AttackLab {
         args: &[&str],
     ) -> Command {
         if walls == SandboxSetup::Bare {
-            return start(self.who, Path::new(program), args, &self.path("ws"));
+            return build_command(self.who, Path::new(program), args, &self.path("ws"));
         }
-        let meanwhile = (walls == SandboxSetup::Ready).then_some(&[][..]);
-        let plan = self.plan(walls, profile, &self.spec(program, args), None, meanwhile);
+        let meanwhile = (walls == SandboxSetup::Prewarmed).then_some(&[][..]);
+        let plan =
+            self.write_plan(walls, profile, &self.command_spec(program, args), None, meanwhile);
         let args = ["confine", plan.to_str().unwrap()];
-        start(self.who, &self.path("attack"), &args, self.folder.path())
+        build_command(self.who, &self.path("attack"), &args, self.folder.path())
     }
 
     /// Runs one attempt after something happened on the host while walls stood ready for it, in a
@@ -275,32 +276,33 @@ impl AttackLab {
         meanwhile: &[&str],
         words: &[&str],
     ) -> (String, String) {
-        let filled = |words: &[&str]| words.iter().map(|word| self.filled(word)).collect();
+        let filled =
+            |words: &[&str]| words.iter().map(|word| self.expand_placeholders(word)).collect();
         let (meanwhile, words): (Vec<String>, Vec<String>) = (filled(meanwhile), filled(words));
         let words: Vec<&str> =
             std::iter::once("try").chain(words.iter().map(String::as_str)).collect();
         let attack = self.path("attack");
-        let spec = self.spec(attack.to_str().unwrap(), &words);
-        let plan = self.plan(SandboxSetup::Ready, profile, &spec, None, Some(&meanwhile));
+        let spec = self.command_spec(attack.to_str().unwrap(), &words);
+        let plan = self.write_plan(SandboxSetup::Prewarmed, profile, &spec, None, Some(&meanwhile));
         let confine = [attack.to_str().unwrap(), "confine", plan.to_str().unwrap()];
         let answer = if is_root() && self.who == Attacker::Me {
             let own_net = meanwhile.first().is_some_and(|what| what == "churn");
             let view: &[&str] = if own_net { &["--net"] } else { &[] };
             let args = [&["--mount", "--propagation", "shared"], view, &confine].concat();
-            said(start(self.who, Path::new("unshare"), &args, self.folder.path()))
+            read_output(build_command(self.who, Path::new("unshare"), &args, self.folder.path()))
         } else {
-            said(start(self.who, &attack, &confine[1..], self.folder.path()))
+            read_output(build_command(self.who, &attack, &confine[1..], self.folder.path()))
         };
-        (answer, self.walls_were())
+        (answer, self.last_sandbox_reuse())
     }
 
     /// When the walls of the last attack were put up.
-    pub(crate) fn walls_were(&self) -> String {
+    pub(crate) fn last_sandbox_reuse(&self) -> String {
         let last = self.plans.load(Ordering::Relaxed) - 1;
         fs::read_to_string(self.path(&format!("plan{last}.walls"))).unwrap_or_default()
     }
 
-    fn spec(&self, program: &str, args: &[&str]) -> CommandSpec {
+    fn command_spec(&self, program: &str, args: &[&str]) -> CommandSpec {
         CommandSpec {
             program: program.into(),
             args: args.iter().map(Into::into).collect(),
@@ -312,7 +314,7 @@ impl AttackLab {
         }
     }
 
-    fn plan(
+    fn write_plan(
         &self,
         walls: SandboxSetup,
         profile: &SandboxProfile,
@@ -326,7 +328,7 @@ impl AttackLab {
             "server": server,
             "meanwhile": meanwhile,
             "layers": match walls {
-                SandboxSetup::Bare | SandboxSetup::Full | SandboxSetup::Ready => LayerSelection::All,
+                SandboxSetup::Bare | SandboxSetup::Full | SandboxSetup::Prewarmed => LayerSelection::All,
                 SandboxSetup::Mounts => LayerSelection::WithoutLandlock,
                 SandboxSetup::Direct => LayerSelection::WithoutBubblewrap,
             },
@@ -337,7 +339,7 @@ impl AttackLab {
         path
     }
 
-    fn filled(&self, word: &str) -> String {
+    fn expand_placeholders(&self, word: &str) -> String {
         let root = self.folder.path().to_str().unwrap();
         let door = self.doors.tmp.path().to_str().unwrap();
         word.replace('$', root).replace('%', &self.victim.id().to_string()).replace('^', door)
@@ -353,7 +355,7 @@ impl Drop for AttackLab {
 
 /// Starts the process that is to be attacked, and waits until it is who it will be: until then it
 /// is the shell, and the one who started it.
-fn victim(mut command: Command) -> Child {
+fn start_victim(mut command: Command) -> Child {
     let mut victim = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(victim.stdout.take().unwrap()).read_line(&mut said).unwrap();
@@ -362,7 +364,7 @@ fn victim(mut command: Command) -> Child {
 }
 
 /// What a command printed, and how it ended if not well.
-fn said(mut command: Command) -> String {
+fn read_output(mut command: Command) -> String {
     let output = command.stderr(Stdio::piped()).output().unwrap();
     let mut text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -376,7 +378,7 @@ fn said(mut command: Command) -> String {
 }
 
 /// A command with an environment that holds a secret, and handles that it should not pass on.
-fn start(who: Attacker, program: &Path, args: &[&str], folder: &Path) -> Command {
+fn build_command(who: Attacker, program: &Path, args: &[&str], folder: &Path) -> Command {
     let mut command = match who {
         Attacker::Me => Command::new("sh"),
         Attacker::Nobody => {
@@ -401,17 +403,17 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").args([from, to]).status().unwrap().success());
 }
 
-fn give_away(path: &Path) {
+fn chown_to_nobody(path: &Path) {
     std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     if path.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
-            give_away(&entry.unwrap().path());
+            chown_to_nobody(&entry.unwrap().path());
         }
     }
 }
 
 /// The program that attacks: an example, which `cargo test` builds beside the tests.
-pub(crate) fn attack_program() -> PathBuf {
+pub(crate) fn find_attack_program() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().unwrap().parent().unwrap().join("examples/attack");
     assert!(

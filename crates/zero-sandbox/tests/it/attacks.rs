@@ -25,34 +25,34 @@ type AttackRow<'a> = (&'a str, &'a str, &'a str, &'a str);
 /// Everybody tries everything.
 #[track_caller]
 fn check(rows: &[AttackRow<'_>]) {
-    for who in Attacker::all() {
-        check_bare(*who, rows);
-        check_walls(*who, rows);
+    for who in Attacker::available() {
+        check_unconfined(*who, rows);
+        check_sandboxed(*who, rows);
     }
 }
 
 /// Only somebody who holds privileges can do these bare; nobody can behind walls.
 #[track_caller]
 fn check_privileged(rows: &[AttackRow<'_>]) {
-    if is_root() && holds_what_root_has() {
-        check_bare(Attacker::Me, rows);
+    if is_root() && has_full_root_capabilities() {
+        check_unconfined(Attacker::Me, rows);
     }
-    for who in Attacker::all() {
-        check_walls(*who, rows);
+    for who in Attacker::available() {
+        check_sandboxed(*who, rows);
     }
 }
 
 /// What the walls are to let through, so that they do not answer otherwise than nothing does.
 #[track_caller]
 fn check_allowed(rows: &[AttackRow<'_>]) {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         check_answers(*who, SandboxSetup::Bare, rows, |row| row.1);
-        check_walls(*who, rows);
+        check_sandboxed(*who, rows);
     }
 }
 
 #[track_caller]
-fn check_bare(who: Attacker, rows: &[AttackRow<'_>]) {
+fn check_unconfined(who: Attacker, rows: &[AttackRow<'_>]) {
     for (row, answer) in check_answers(who, SandboxSetup::Bare, rows, |row| row.1) {
         let (words, _, full, direct) = row;
         assert!(answer != full && answer != direct, "{words}: {answer} without walls, by {who:?}");
@@ -60,9 +60,9 @@ fn check_bare(who: Attacker, rows: &[AttackRow<'_>]) {
 }
 
 #[track_caller]
-fn check_walls(who: Attacker, rows: &[AttackRow<'_>]) {
+fn check_sandboxed(who: Attacker, rows: &[AttackRow<'_>]) {
     check_answers(who, SandboxSetup::Full, rows, |row| row.2);
-    check_answers(who, SandboxSetup::Ready, rows, |row| row.2);
+    check_answers(who, SandboxSetup::Prewarmed, rows, |row| row.2);
     check_answers(who, SandboxSetup::Direct, rows, |row| row.3);
 }
 
@@ -77,7 +77,7 @@ fn check_answers<'a>(
     let rows: Vec<AttackRow<'a>> =
         rows.iter().copied().filter(|row| expected(row) != UNCLAIMED).collect();
     let words: Vec<&str> = rows.iter().map(|row| row.0).collect();
-    let answers = answers_to(who, walls, &words);
+    let answers = collect_answers(who, walls, &words);
     assert_eq!(answers.len(), rows.len(), "answers by {who:?} behind {walls:?}: {answers:?}");
     let wrong: Vec<String> = rows
         .iter()
@@ -92,11 +92,11 @@ fn check_answers<'a>(
 /// What the kernel answers to each. Walls that are to stand ready may not when the host changes,
 /// and other tests change it all the time.
 #[track_caller]
-fn answers_to(who: Attacker, walls: SandboxSetup, words: &[&str]) -> Vec<String> {
+fn collect_answers(who: Attacker, walls: SandboxSetup, words: &[&str]) -> Vec<String> {
     for _ in 0..READY_TRIES_MAX {
         let lab = AttackLab::new(who);
-        let answers = lab.attempts(walls, words);
-        if walls != SandboxSetup::Ready || lab.walls_were() == "Ready" {
+        let answers = lab.attempt_all(walls, words);
+        if walls != SandboxSetup::Prewarmed || lab.last_sandbox_reuse() == "Ready" {
             return answers;
         }
     }
@@ -104,7 +104,7 @@ fn answers_to(who: Attacker, walls: SandboxSetup, words: &[&str]) -> Vec<String>
 }
 
 /// Whether root has here what the calls of the machine take. In a container it may have less.
-fn holds_what_root_has() -> bool {
+fn has_full_root_capabilities() -> bool {
     /// The rights to read any file, load modules, use ports, change the root, keep accounts, mount,
     /// restart, set the clock, and read the kernel's log.
     const NEEDED: [u32; 9] = [2, 16, 17, 18, 20, 21, 22, 25, 34];
@@ -142,7 +142,7 @@ fn memory_is_not_flooded() {
         (SandboxSetup::Full, IN_FOLDER, "exit Some(137)"),
         (SandboxSetup::Full, WITHIN, "survived"),
     ];
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         for (walls, script, expected) in rows {
             let mut profile = lab.profile(walls);
@@ -167,8 +167,9 @@ fn mounts_need_no_second_wall() {
         ("unix $/door", "EACCES"),
         ("abstract $", "ECONNREFUSED"),
     ];
-    for who in Attacker::all() {
-        let answers = AttackLab::new(*who).attempts(SandboxSetup::Mounts, &rows.map(|row| row.0));
+    for who in Attacker::available() {
+        let answers =
+            AttackLab::new(*who).attempt_all(SandboxSetup::Mounts, &rows.map(|row| row.0));
         assert_eq!(answers, rows.map(|row| row.1), "by {who:?}");
     }
 }

@@ -20,11 +20,11 @@ pub(crate) const GONE_MAX: Duration = Duration::from_secs(30);
 pub(crate) const SHORT: Duration = Duration::from_millis(250);
 
 /// A shell command with room to run.
-pub(crate) fn sh(script: &str) -> SpawnSpec {
-    program("sh", &["-c", script])
+pub(crate) fn shell_spec(script: &str) -> SpawnSpec {
+    program_spec("sh", &["-c", script])
 }
 
-pub(crate) fn program(program: &str, args: &[&str]) -> SpawnSpec {
+pub(crate) fn program_spec(program: &str, args: &[&str]) -> SpawnSpec {
     let limits = ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() };
     SpawnSpec {
         command: CommandSpec {
@@ -58,7 +58,7 @@ fn profile(limits: ProcessLimits) -> SandboxProfile {
 
 /// Half of what is tested is not there without it.
 #[track_caller]
-pub(crate) fn need_bubblewrap() {
+pub(crate) fn require_bubblewrap() {
     let bubblewrap = zero_sandbox::SandboxLayers::probe().report().into_iter().next().unwrap();
     assert!(
         Path::new("/usr/bin/bwrap").exists() || bubblewrap.holds,
@@ -67,28 +67,29 @@ pub(crate) fn need_bubblewrap() {
     assert!(bubblewrap.holds, "bubblewrap does not work here: {bubblewrap:?}");
 }
 
-pub(crate) fn warden() -> Spawner {
-    need_bubblewrap();
+pub(crate) fn start_spawner() -> Spawner {
+    require_bubblewrap();
     Spawner::start().unwrap()
 }
 
 /// Both ways to be confined, with and without namespaces: one is told from the other by what
 /// becomes of its processes.
-pub(crate) fn both_walls() -> [Spawner; 2] {
-    need_bubblewrap();
+pub(crate) fn start_both_confinements() -> [Spawner; 2] {
+    require_bubblewrap();
     [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
-        Spawner::start_with(SpawnerSettings { layers, ..SpawnerSettings::default() }).unwrap()
+        Spawner::start_with_settings(SpawnerSettings { layers, ..SpawnerSettings::default() })
+            .unwrap()
     })
 }
 
 /// Every way to enforce limits and to be confined.
-pub(crate) fn all() -> Vec<Spawner> {
-    need_bubblewrap();
+pub(crate) fn start_all_variants() -> Vec<Spawner> {
+    require_bubblewrap();
     let mut wardens = Vec::new();
     for limits_by in [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog] {
         for layers in [LayerSelection::All, LayerSelection::WithoutBubblewrap] {
             wardens.push(
-                Spawner::start_with(SpawnerSettings {
+                Spawner::start_with_settings(SpawnerSettings {
                     limits_by,
                     layers,
                     ..SpawnerSettings::default()
@@ -102,13 +103,13 @@ pub(crate) fn all() -> Vec<Spawner> {
 
 /// Waits for the end of a command that ends.
 #[track_caller]
-pub(crate) fn ended(running: &RunningCommand) -> CommandExit {
+pub(crate) fn wait_for_exit(running: &RunningCommand) -> CommandExit {
     // A command's own time is over before.
     running.wait(LONG + GONE_MAX).expect("it ends")
 }
 
 /// All that comes from a descriptor.
-pub(crate) fn text(fd: OwnedFd) -> String {
+pub(crate) fn read_text(fd: OwnedFd) -> String {
     let mut bytes = Vec::new();
     // A terminal ends with an error.
     let _ = std::fs::File::from(fd).read_to_end(&mut bytes);
@@ -120,17 +121,17 @@ pub(crate) fn text(fd: OwnedFd) -> String {
 pub(crate) fn run(warden: &Spawner, order: SpawnSpec) -> (String, CommandExit) {
     let mut running = warden.spawn(order).unwrap();
     drop(running.stdin.take());
-    let output = text(running.stdout.take().unwrap());
-    (output, ended(&running))
+    let output = read_text(running.stdout.take().unwrap());
+    (output, wait_for_exit(&running))
 }
 
 /// A name that finds processes of one test again: it is one of their arguments.
-pub(crate) fn mark(name: &str) -> String {
+pub(crate) fn unique_marker(name: &str) -> String {
     format!("zero-test-{name}-{}", std::process::id())
 }
 
 /// The processes with a mark as an argument.
-pub(crate) fn marked(mark: &str) -> Vec<i32> {
+pub(crate) fn find_marked(mark: &str) -> Vec<i32> {
     let mut pids = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -149,8 +150,8 @@ pub(crate) fn marked(mark: &str) -> Vec<i32> {
 pub(crate) fn wait_for_marked(mark: &str, count: usize, limit: Duration) {
     wait_until(
         limit,
-        || marked(mark).len() == count,
-        || format!("{count} processes with {mark}, not {:?}", marked(mark)),
+        || find_marked(mark).len() == count,
+        || format!("{count} processes with {mark}, not {:?}", find_marked(mark)),
     );
 }
 
@@ -164,19 +165,19 @@ pub(crate) fn wait_until(limit: Duration, is_so: impl Fn() -> bool, what: impl F
 }
 
 /// The children of a process, ended ones among them.
-pub(crate) fn children(pid: u32) -> Vec<String> {
+pub(crate) fn list_children(pid: u32) -> Vec<String> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The descriptors a process has.
-pub(crate) fn fds(pid: u32) -> usize {
+pub(crate) fn count_fds(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
 /// Names of control groups anywhere that a process keeps; of all such groups when it has no number.
-pub(crate) fn groups_of(keeper: &str) -> Vec<String> {
+pub(crate) fn find_cgroups(keeper: &str) -> Vec<String> {
     fn search(folder: &Path, part: &str, found: &mut Vec<String>, depth: u32) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -197,7 +198,7 @@ pub(crate) fn groups_of(keeper: &str) -> Vec<String> {
 }
 
 /// The parent of a process.
-pub(crate) fn parent(pid: i32) -> i32 {
+pub(crate) fn parent_pid(pid: i32) -> i32 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
     line.trim().parse().unwrap()

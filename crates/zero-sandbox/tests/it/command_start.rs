@@ -5,11 +5,13 @@ use std::io::Write as _;
 use zero_sandbox::running_command::ExitCause;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec};
 
-use crate::command_fixture::{both_walls, ended, program, run, sh, text, warden};
+use crate::command_fixture::{
+    program_spec, read_text, run, shell_spec, start_both_confinements, start_spawner, wait_for_exit,
+};
 
 #[test]
 fn a_command_that_cannot_start_says_why() {
-    let warden = warden();
+    let warden = start_spawner();
     let temp = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = |name: &str, content: &str| {
         use std::os::unix::fs::PermissionsExt as _;
@@ -23,42 +25,42 @@ fn a_command_that_cannot_start_says_why() {
         assert_eq!(error.replace(&temp.path().display().to_string(), "@"), expected);
     };
     check(
-        program("no-such-program", &[]),
+        program_spec("no-such-program", &[]),
         "program `no-such-program` was not found in `/usr/local/bin`, `/usr/bin`, `/bin`",
     );
     check(
-        program("/etc/passwd", &[]),
+        program_spec("/etc/passwd", &[]),
         "`/etc/passwd` cannot be executed: it has no permission to be executed",
     );
     check(
-        program(&file("script", "#!/no/shell\n"), &[]),
+        program_spec(&file("script", "#!/no/shell\n"), &[]),
         "`@/script` cannot be executed: its interpreter does not exist",
     );
     check(
-        program(&file("noise", "\x7fELFnoise"), &[]),
+        program_spec(&file("noise", "\x7fELFnoise"), &[]),
         "`@/noise` cannot be executed: it is no program",
     );
-    let mut elsewhere = sh("true");
+    let mut elsewhere = shell_spec("true");
     elsewhere.command.folder = temp.path().join("nowhere");
     check(elsewhere, "cannot start in folder `@/nowhere`");
-    let mut in_file = sh("true");
+    let mut in_file = shell_spec("true");
     in_file.command.folder = temp.path().join("script");
     check(in_file, "cannot start in folder `@/script`");
     check(
-        program("echo", &["x".repeat(200_000).as_str()]),
+        program_spec("echo", &["x".repeat(200_000).as_str()]),
         "the arguments and the environment are too large",
     );
     check(
-        program("echo", &["x".repeat(100_000).as_str(); 50]),
+        program_spec("echo", &["x".repeat(100_000).as_str(); 50]),
         "the arguments and the environment are too large",
     );
     // And the next one starts.
-    assert_eq!(run(&warden, sh("echo fine")).0, "fine\n");
+    assert_eq!(run(&warden, shell_spec("echo fine")).0, "fine\n");
 }
 
 #[test]
 fn codes_and_signals_arrive() {
-    let wardens = both_walls();
+    let wardens = start_both_confinements();
     for (script, code, signal) in [
         ("exit 0", Some(0), None),
         ("exit 42", Some(42), None),
@@ -68,7 +70,7 @@ fn codes_and_signals_arrive() {
         ("kill -KILL $$", None, Some(9)),
     ] {
         for warden in &wardens {
-            let (_, how) = run(warden, sh(script));
+            let (_, how) = run(warden, shell_spec(script));
             let seen = (how.exit_code, how.signal, how.why);
             assert_eq!(seen, (code, signal, ExitCause::Finished), "{script}");
         }
@@ -77,11 +79,12 @@ fn codes_and_signals_arrive() {
 
 #[test]
 fn a_command_gets_its_own_and_nothing_else() {
-    for (warden, inside) in both_walls().iter().zip([true, false]) {
-        let mut order =
-            sh("pwd; env | grep -v '^\\(PWD\\|_\\|SHLVL\\|OLDPWD\\)=' | sort; ls /proc/self/fd; \
+    for (warden, inside) in start_both_confinements().iter().zip([true, false]) {
+        let mut order = shell_spec(
+            "pwd; env | grep -v '^\\(PWD\\|_\\|SHLVL\\|OLDPWD\\)=' | sort; ls /proc/self/fd; \
             awk '/^Sig(Blk|Ign)/ {print $1, $2}' /proc/self/status; \
-            [ $(ps -o sid= -p $$) = $$ ] && echo own session");
+            [ $(ps -o sid= -p $$) = $$ ] && echo own session",
+        );
         order.command.folder = "/usr".into();
         order.command.environment.push(("GREETING".into(), "hello\nworld".into()));
         let tmp = if inside { "/tmp".to_owned() } else { order.profile.tmp.display().to_string() };
@@ -100,8 +103,8 @@ fn a_command_gets_its_own_and_nothing_else() {
 
 #[test]
 fn a_large_environment_arrives() {
-    let warden = warden();
-    let mut order = sh("env | wc -c");
+    let warden = start_spawner();
+    let mut order = shell_spec("env | wc -c");
     for number in 0..12 {
         let value = "x".repeat(100_000);
         order.command.environment.push((format!("LARGE_{number}").into(), value.into()));
@@ -113,51 +116,53 @@ fn a_large_environment_arrives() {
 
 #[test]
 fn input_reaches_a_command() {
-    let warden = warden();
-    let mut running = warden.spawn(program("wc", &["-c"])).unwrap();
+    let warden = start_spawner();
+    let mut running = warden.spawn(program_spec("wc", &["-c"])).unwrap();
     let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
     stdin.write_all(&[b'x'; 1_000_000]).unwrap();
-    assert_eq!(running.try_ended(), None);
+    assert_eq!(running.try_wait(), None);
     drop(stdin);
-    assert_eq!(text(running.stdout.take().unwrap()).trim(), "1000000");
-    assert_eq!(ended(&running).exit_code, Some(0));
+    assert_eq!(read_text(running.stdout.take().unwrap()).trim(), "1000000");
+    assert_eq!(wait_for_exit(&running).exit_code, Some(0));
 }
 
 #[test]
 fn a_terminal_is_one() {
-    let warden = warden();
-    let mut order = sh("test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; \
-        echo control >/dev/tty; read line; echo \"got $line\"");
+    let warden = start_spawner();
+    let mut order = shell_spec(
+        "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; \
+        echo control >/dev/tty; read line; echo \"got $line\"",
+    );
     order.stdio = CommandStdio::Pty { rows: 33, cols: 111 };
     let mut running = warden.spawn(order).unwrap();
     assert!(running.stdin.is_none() && running.stderr.is_none());
     let terminal = running.stdout.take().unwrap();
     let mut input = std::fs::File::from(rustix::io::fcntl_dupfd_cloexec(&terminal, 3).unwrap());
     input.write_all(b"a line\n").unwrap();
-    let output = text(terminal).replace('\r', "");
-    assert_eq!(ended(&running).exit_code, Some(0));
+    let output = read_text(terminal).replace('\r', "");
+    assert_eq!(wait_for_exit(&running).exit_code, Some(0));
     for line in ["terminal", "control", "got a line", "33 111"] {
         assert!(output.lines().any(|seen| seen == line), "{line} in {output}");
     }
     // The interrupt key reaches the command.
-    let mut order = program("sleep", &["600"]);
+    let mut order = program_spec("sleep", &["600"]);
     order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
     let mut running = warden.spawn(order).unwrap();
     let mut terminal = std::fs::File::from(running.stdout.take().unwrap());
     terminal.write_all(b"\x03").unwrap();
-    assert_eq!(ended(&running).signal, Some(2));
+    assert_eq!(wait_for_exit(&running).signal, Some(2));
 }
 
 #[test]
 fn a_terminal_has_a_name_and_controls_jobs() {
-    for warden in both_walls() {
+    for warden in start_both_confinements() {
         let script = "tty >/dev/null && echo named; bash --norc --noprofile -ic \
             'sleep 600 & jobs; kill %1; wait; echo inner' && echo controlled";
-        let mut order = sh(script);
+        let mut order = shell_spec(script);
         order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
         let mut running = warden.spawn(order).unwrap();
-        let output = text(running.stdout.take().unwrap()).replace('\r', "");
-        assert_eq!(ended(&running).exit_code, Some(0), "{output}");
+        let output = read_text(running.stdout.take().unwrap()).replace('\r', "");
+        assert_eq!(wait_for_exit(&running).exit_code, Some(0), "{output}");
         for line in ["named", "inner", "controlled"] {
             assert!(output.lines().any(|seen| seen == line), "{line} in {output}");
         }
@@ -168,14 +173,14 @@ fn a_terminal_has_a_name_and_controls_jobs() {
 
 #[test]
 fn many_threads_start_commands_at_once() {
-    let warden = warden();
+    let warden = start_spawner();
     std::thread::scope(|scope| {
         for number in 0..8 {
             let warden = &warden;
             scope.spawn(move || {
                 for round in 0..5 {
                     let word = format!("{number}-{round}");
-                    assert_eq!(run(warden, sh(&format!("echo {word}"))).0.trim(), word);
+                    assert_eq!(run(warden, shell_spec(&format!("echo {word}"))).0.trim(), word);
                 }
             });
         }

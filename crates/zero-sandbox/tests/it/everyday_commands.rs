@@ -4,19 +4,19 @@ use rustix::process::Signal;
 use zero_sandbox::NetworkAccess;
 
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup};
-use crate::command_fixture::{both_walls, children, kill, run, sh};
+use crate::command_fixture::{kill, list_children, run, shell_spec, start_both_confinements};
 
 #[track_caller]
 fn check(script: &str, expected: &str) {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
-        let answer = lab.shell(&lab.profile(SandboxSetup::Full), script);
+        let answer = lab.run_shell(&lab.profile(SandboxSetup::Full), script);
         assert_eq!(answer, expected, "{script} by {who:?}");
     }
 }
 
 /// What lies in a folder, but for the host's socket.
-fn names(lab: &AttackLab, folder: &str) -> Vec<String> {
+fn list_names(lab: &AttackLab, folder: &str) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(lab.path(folder))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -28,7 +28,7 @@ fn names(lab: &AttackLab, folder: &str) -> Vec<String> {
 
 #[test]
 fn git_commits_and_sees_no_ghosts() {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let mut profile = lab.profile(SandboxSetup::Full);
         profile.limits.open_files = 1024;
@@ -42,12 +42,12 @@ fn git_commits_and_sees_no_ghosts() {
              git stash -q && git stash pop -q && git commit -qam two && git checkout -qb other && \
              git rebase -q HEAD~1 && git gc -q && git status --short && git log --format=%s && \
              git ls-files";
-        assert_eq!(lab.shell(&profile, script), "two\none\nfile", "{who:?}");
-        let refused = lab.shell(&profile, "git config core.pager evil 2>/dev/null || echo no");
+        assert_eq!(lab.run_shell(&profile, script), "two\none\nfile", "{who:?}");
+        let refused = lab.run_shell(&profile, "git config core.pager evil 2>/dev/null || echo no");
         assert_eq!(refused, "no");
-        assert_eq!(names(&lab, "ws"), [".git", "file", "sub"], "ghosts are gone");
+        assert_eq!(list_names(&lab, "ws"), [".git", "file", "sub"], "ghosts are gone");
         let left: Vec<_> =
-            names(&lab, "").into_iter().filter(|name| name.contains("placeholders")).collect();
+            list_names(&lab, "").into_iter().filter(|name| name.contains("placeholders")).collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }
@@ -63,13 +63,13 @@ fn the_private_tmp_is_shown_as_tmp() {
 /// The host's `/tmp` is out of sight, but for a workspace in it.
 #[test]
 fn a_workspace_in_tmp_is_written() {
-    for warden in both_walls() {
+    for warden in start_both_confinements() {
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         for name in ["ws/sub", "tmp"] {
             std::fs::create_dir_all(folder.path().join(name)).unwrap();
         }
         for start in ["ws", "ws/sub"] {
-            let mut order = sh("echo made >made && cat made");
+            let mut order = shell_spec("echo made >made && cat made");
             order.command.folder = folder.path().join(start);
             order.profile.writable = vec![folder.path().join("ws")];
             order.profile.tmp = folder.path().join("tmp");
@@ -83,7 +83,7 @@ fn a_workspace_in_tmp_is_written() {
 fn a_loopback_of_its_own_reaches_only_itself() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().to_string();
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let mut profile = lab.profile(SandboxSetup::Full);
         profile.network = NetworkAccess::Loopback;
@@ -99,7 +99,7 @@ fn a_loopback_of_its_own_reaches_only_itself() {
 fn the_network_of_the_host_has_no_services_of_the_host() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().to_string();
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
             let lab = AttackLab::new(*who);
             let mut profile = lab.profile(walls);
@@ -129,7 +129,7 @@ fn a_command_that_is_not_there_says_so() {
 #[test]
 fn the_environment_of_the_command_is_not_that_of_its_walls() {
     let lab = AttackLab::new(Attacker::Me);
-    let answer = lab.shell(&lab.profile(SandboxSetup::Full), "echo ${SECRET:-nothing}");
+    let answer = lab.run_shell(&lab.profile(SandboxSetup::Full), "echo ${SECRET:-nothing}");
     assert_eq!(answer, "nothing");
 }
 
@@ -143,7 +143,7 @@ fn an_empty_folder_that_stands_in_is_shared_and_goes_with_the_last() {
         let (lab, longer) = (&lab, &longer);
         let script = "while ! test -e go; do sleep 0.01; done; \
              mkdir .vscode/x 2>&1 | grep -o Read-only";
-        let other = scope.spawn(move || lab.shell(longer, script));
+        let other = scope.spawn(move || lab.run_shell(longer, script));
         while !lab.path("ws/.vscode").exists() {
             std::thread::yield_now();
         }
@@ -153,7 +153,7 @@ fn an_empty_folder_that_stands_in_is_shared_and_goes_with_the_last() {
         std::fs::write(lab.path("ws/go"), "").unwrap();
         assert_eq!(other.join().unwrap(), "Read-only");
     });
-    assert_eq!(names(&lab, "ws"), [".env", ".git", "file", "go", "keys", "sub"]);
+    assert_eq!(list_names(&lab, "ws"), [".env", ".git", "file", "go", "keys", "sub"]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn what_a_killed_process_left_is_taken_away() {
         std::thread::yield_now();
     }
     // All at once, and nobody who could tidy up: the warden sleeps before its keepers go.
-    let below = |pid: u32| children(pid).into_iter().map(|pid| pid.parse().unwrap());
+    let below = |pid: u32| list_children(pid).into_iter().map(|pid| pid.parse().unwrap());
     for warden in below(child.id()).collect::<Vec<i32>>() {
         kill(warden, Signal::STOP);
         below(u32::try_from(warden).unwrap()).for_each(|keeper| kill(keeper, Signal::KILL));
@@ -178,21 +178,22 @@ fn what_a_killed_process_left_is_taken_away() {
     let deadline = std::time::Instant::now() + crate::command_fixture::LONG;
     while lab.path("ws/.vscode").exists() || lab.path("ws/.npmrc").exists() {
         assert!(std::time::Instant::now() < deadline, "it stays");
-        zero_sandbox::confinement::sweep(&profile.tmp);
+        zero_sandbox::confinement::sweep_placeholders(&profile.tmp);
     }
 }
 
 #[track_caller]
 fn check_program(program: &str, script: &str, expected: &str) {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let mut profile = lab.profile(SandboxSetup::Full);
         profile.limits.open_files = 1024;
         profile.limits.file_bytes = 1 << 28;
         profile.network = NetworkAccess::Loopback;
-        let missing = lab.shell(&profile, &format!("command -v {program} >/dev/null || echo no"));
+        let missing =
+            lab.run_shell(&profile, &format!("command -v {program} >/dev/null || echo no"));
         assert_eq!(missing, "", "this test needs `{program}`");
-        assert_eq!(lab.shell(&profile, script), expected, "{script} by {who:?}");
+        assert_eq!(lab.run_shell(&profile, script), expected, "{script} by {who:?}");
     }
 }
 

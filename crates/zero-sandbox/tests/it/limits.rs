@@ -6,8 +6,9 @@ use zero_sandbox::running_command::{ExitCause, KillReason, LimitEnforcer};
 use zero_sandbox::spawner::{LayerSelection, LimitEnforcerChoice, Spawner, SpawnerSettings};
 
 use crate::command_fixture::{
-    GONE_MAX, LONG, all, both_walls, ended, groups_of, mark, marked, need_bubblewrap, parent,
-    program, run, sh, wait_for_marked, wait_until,
+    GONE_MAX, LONG, find_cgroups, find_marked, parent_pid, program_spec, require_bubblewrap, run,
+    shell_spec, start_all_variants, start_both_confinements, unique_marker, wait_for_exit,
+    wait_for_marked, wait_until,
 };
 
 const MB: u64 = 1024 * 1024;
@@ -16,25 +17,25 @@ const SHARE_TRIES_MAX: u32 = 5;
 
 #[test]
 fn too_much_memory_ends_the_tree() {
-    for warden in all() {
+    for warden in start_all_variants() {
         // One process, or several that are each within the limit.
         for script in [
             "head -c 200M /dev/zero | tail; sleep 600",
             "for i in 1 2 3 4; do (head -c 25M /dev/zero | tail -c 25M | (sleep 600)) & done; \
              for i in 1 2 3 4; do (x=$(head -c 20M /dev/zero | tr '\\0' x); sleep 600) & done; wait",
         ] {
-            let mut order = sh(script);
+            let mut order = shell_spec(script);
             order.profile.limits.memory_bytes = 64 * MB;
             order.timeout = Some(LONG);
             let running = warden.spawn(order).unwrap();
-            let how = ended(&running);
+            let how = wait_for_exit(&running);
             let ExitCause::MemoryLimit { limit, used } = how.why else {
                 panic!("{how:?} {:?}", running.limits)
             };
             assert_eq!(limit, 64 * MB);
             assert!(used >= limit && used < 1024 * MB, "{used}");
         }
-        let mut order = sh("head -c 20M /dev/zero | tail -c 20M | wc -c");
+        let mut order = shell_spec("head -c 20M /dev/zero | tail -c 20M | wc -c");
         order.profile.limits.memory_bytes = 200 * MB;
         let (output, how) = run(&warden, order);
         assert_eq!((output.as_str(), how.why), ("20971520\n", ExitCause::Finished));
@@ -56,19 +57,19 @@ fn files_in_memory_count() {
         "{MEMFD}fd = fill(50 << 20)\nm = mmap.mmap(fd, 50 << 20)\nm.write(bytes(50 << 20))\n\
          time.sleep(0.5)\nprint('fits')"
     );
-    for warden in watchdogs() {
+    for warden in start_watchdog_spawners() {
         for script in [&many, &passed] {
-            let mut order = program("python3", &["-c", script]);
+            let mut order = program_spec("python3", &["-c", script]);
             order.profile.limits.memory_bytes = 100 * MB;
             order.timeout = Some(LONG);
-            let how = ended(&warden.spawn(order).unwrap());
+            let how = wait_for_exit(&warden.spawn(order).unwrap());
             let ExitCause::MemoryLimit { limit, used } = how.why else {
                 panic!("{script}: {how:?}")
             };
             assert!(limit == 100 * MB && used < 400 * MB, "{used}");
         }
         // Mapped as well, it counts once.
-        let mut order = program("python3", &["-c", &mapped]);
+        let mut order = program_spec("python3", &["-c", &mapped]);
         order.profile.limits.memory_bytes = 140 * MB;
         let (output, how) = run(&warden, order);
         assert_eq!((output.as_str(), how.why), ("fits\n", ExitCause::Finished));
@@ -77,34 +78,34 @@ fn files_in_memory_count() {
 
 #[test]
 fn files_in_the_folder_for_shared_memory_count() {
-    let [mounts, direct] = watchdogs();
+    let [mounts, direct] = start_watchdog_spawners();
     for script in [
         "head -c 90M /dev/zero > /dev/shm/x; sleep 600",
         "for i in 1 2 3 4 5 6; do head -c 20M /dev/zero > /dev/shm/$i & done; wait; sleep 600",
         "exec 7>/dev/shm/x; rm /dev/shm/x; head -c 90M /dev/zero >&7; sleep 600",
     ] {
-        let mut order = sh(script);
+        let mut order = shell_spec(script);
         order.profile.limits.memory_bytes = 64 * MB;
         order.timeout = Some(LONG);
-        let how = ended(&mounts.spawn(order).unwrap());
+        let how = wait_for_exit(&mounts.spawn(order).unwrap());
         let ExitCause::MemoryLimit { used, .. } = how.why else { panic!("{script}: {how:?}") };
         assert!(used < 100 * MB, "{used}");
     }
     let mut order =
-        sh("df -B1 --output=size /dev/shm | tail -1; head -c 40M /dev/zero > /dev/shm/x");
+        shell_spec("df -B1 --output=size /dev/shm | tail -1; head -c 40M /dev/zero > /dev/shm/x");
     order.profile.limits.memory_bytes = 64 * MB;
     let (output, how) = run(&mounts, order);
     assert_eq!((output.trim(), how.why), ("67108864", ExitCause::Finished));
     // Without mounts it is the host's, and nobody's to write to.
-    let (output, _) = run(&direct, sh("echo x > /dev/shm/zero-test || echo refused"));
+    let (output, _) = run(&direct, shell_spec("echo x > /dev/shm/zero-test || echo refused"));
     assert_eq!(output, "refused\n");
 }
 
 /// Behind mounts, and without.
-fn watchdogs() -> [Spawner; 2] {
-    need_bubblewrap();
+fn start_watchdog_spawners() -> [Spawner; 2] {
+    require_bubblewrap();
     [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
-        Spawner::start_with(SpawnerSettings {
+        Spawner::start_with_settings(SpawnerSettings {
             limits_by: LimitEnforcerChoice::Watchdog,
             layers,
             ..SpawnerSettings::default()
@@ -115,58 +116,59 @@ fn watchdogs() -> [Spawner; 2] {
 
 #[test]
 fn too_many_processes_end_the_tree() {
-    for warden in all() {
-        let name = mark("many");
-        let mut order = program(
+    for warden in start_all_variants() {
+        let name = unique_marker("many");
+        let mut order = program_spec(
             "bash",
             &["-c", &format!("for i in {{1..60}}; do (exec -a {name} sleep 600) & done; wait")],
         );
         order.profile.limits.processes = 30;
         order.timeout = Some(LONG);
-        let how = ended(&warden.spawn(order).unwrap());
+        let how = wait_for_exit(&warden.spawn(order).unwrap());
         let ExitCause::ProcessLimit { limit, used } = how.why else { panic!("{how:?}") };
         assert!(limit == 30 && used > 30, "{used}");
-        assert_eq!(marked(&name), [0; 0]);
+        assert_eq!(find_marked(&name), [0; 0]);
     }
 }
 
 /// A bomb needs a limit that the kernel keeps: the test is about that one only.
 #[test]
 fn a_fork_bomb_comes_to_nothing() {
-    for warden in both_walls() {
-        drop_a_bomb(&warden);
+    for warden in start_both_confinements() {
+        run_fork_bomb(&warden);
     }
 }
 
-fn drop_a_bomb(warden: &Spawner) {
-    let name = mark("bomb");
-    let mut order = program("bash", &["-c", "bomb() { bomb | bomb & }; bomb; sleep 600", &name]);
+fn run_fork_bomb(warden: &Spawner) {
+    let name = unique_marker("bomb");
+    let mut order =
+        program_spec("bash", &["-c", "bomb() { bomb | bomb & }; bomb; sleep 600", &name]);
     order.profile.limits.processes = 60;
     order.profile.limits.cpu_percent = 100;
     order.timeout = Some(LONG);
-    let mut probe = sh("true");
+    let mut probe = shell_spec("true");
     probe.profile.limits = order.profile.limits;
     if warden.spawn(probe).unwrap().limits.processes == LimitEnforcer::Watchdog {
         order.command.args[1] = "for i in {1..500}; do sleep 600 & done; wait".into();
     }
     let start = Instant::now();
-    let how = ended(&warden.spawn(order).unwrap());
+    let how = wait_for_exit(&warden.spawn(order).unwrap());
     assert!(matches!(how.why, ExitCause::ProcessLimit { limit: 60, .. }), "{how:?}");
     assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
-    assert_eq!(marked(&name), [0; 0]);
+    assert_eq!(find_marked(&name), [0; 0]);
 }
 
 /// Runs, forks and ends all the time: whoever looks for it finds only where it was.
 #[test]
 fn a_process_that_is_never_the_same_ends_too() {
-    for warden in all() {
-        let name = mark("comet");
-        let mut order = program("perl", &["-e", "while (1) { fork and exit }", &name]);
+    for warden in start_all_variants() {
+        let name = unique_marker("comet");
+        let mut order = program_spec("perl", &["-e", "while (1) { fork and exit }", &name]);
         order.profile.limits.cpu_percent = 100;
         let running = warden.spawn(order).unwrap();
         // Its main process ends at once; what goes on is left over.
         let start = Instant::now();
-        let how = ended(&running);
+        let how = wait_for_exit(&running);
         assert_eq!(how.why, ExitCause::Finished);
         assert!(how.leftover_processes > 0 && start.elapsed() < GONE_MAX, "{how:?}");
         wait_for_marked(&name, 0, GONE_MAX);
@@ -177,13 +179,13 @@ fn a_process_that_is_never_the_same_ends_too() {
 fn processor_time_is_shared_out_not_ended() {
     // Two that want a processor each, and come to their end though they do not get it.
     const COUNT: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
-    for warden in all() {
+    for warden in start_all_variants() {
         let share = || {
-            let mut order = sh(&format!("({COUNT}) & {COUNT}; wait"));
+            let mut order = shell_spec(&format!("({COUNT}) & {COUNT}; wait"));
             order.profile.limits.cpu_percent = 40;
             order.timeout = Some(LONG);
             let start = Instant::now();
-            let how = ended(&warden.spawn(order).unwrap());
+            let how = wait_for_exit(&warden.spawn(order).unwrap());
             assert_eq!((how.why, how.exit_code), (ExitCause::Finished, Some(0)));
             how.cpu_time.as_secs_f64() / start.elapsed().as_secs_f64()
         };
@@ -197,17 +199,17 @@ fn processor_time_is_shared_out_not_ended() {
 fn one_who_was_stopped_by_somebody_else_stays_so() {
     let settings =
         SpawnerSettings { limits_by: LimitEnforcerChoice::Watchdog, ..SpawnerSettings::default() };
-    let warden = Spawner::start_with(settings).unwrap();
-    let name = mark("halted");
+    let warden = Spawner::start_with_settings(settings).unwrap();
+    let name = unique_marker("halted");
     let script = format!(
         "(exec -a {name} sleep 600) & \
         until grep -q sleep /proc/$!/comm; do sleep 0.01; done; kill -STOP $!; while :; do :; done"
     );
-    let mut order = program("bash", &["-c", &script]);
+    let mut order = program_spec("bash", &["-c", &script]);
     order.profile.limits.cpu_percent = 20;
     let running = warden.spawn(order).unwrap();
     wait_for_marked(&name, 1, LONG);
-    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", marked(&name)[0])).unwrap();
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", find_marked(&name)[0])).unwrap();
     wait_until(LONG, || stat().contains(") T "), stat);
     // Some rounds of stopping and continuing.
     for _ in 0..60 {
@@ -215,35 +217,38 @@ fn one_who_was_stopped_by_somebody_else_stays_so() {
         assert!(stat().contains(") T "), "{}", stat());
     }
     running.kill(KillReason::Asked);
-    ended(&running);
+    wait_for_exit(&running);
 }
 
 #[test]
 fn what_enforces_limits_is_said_and_goes_away() {
     let [best, watchdog] =
         [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog].map(|limits_by| {
-            Spawner::start_with(SpawnerSettings { limits_by, ..SpawnerSettings::default() })
-                .unwrap()
+            Spawner::start_with_settings(SpawnerSettings {
+                limits_by,
+                ..SpawnerSettings::default()
+            })
+            .unwrap()
         });
-    let order = sh("sleep 600");
+    let order = shell_spec("sleep 600");
     let limits = order.profile.limits;
     for warden in [&best, &watchdog] {
         let running = warden.spawn(order.clone()).unwrap();
         let report = warden.limits_report(&limits);
         assert_eq!(running.limits, report);
-        let keeper = parent(running.pid);
+        let keeper = parent_pid(running.pid);
         let has_groups = [report.memory, report.cpu, report.processes]
             .iter()
             .any(|by| *by != LimitEnforcer::Watchdog);
         // Made ahead they are there for the watchdog too, without limits.
-        assert!(!has_groups || !groups_of(&keeper.to_string()).is_empty());
+        assert!(!has_groups || !find_cgroups(&keeper.to_string()).is_empty());
         running.kill(KillReason::Asked);
-        ended(&running);
-        let left = || groups_of(&keeper.to_string());
+        wait_for_exit(&running);
+        let left = || find_cgroups(&keeper.to_string());
         wait_until(GONE_MAX, || left().is_empty(), || format!("{:?}", left()));
     }
     assert_eq!(watchdog.limits_report(&limits).memory, LimitEnforcer::Watchdog);
-    assert_eq!(groups_of(&std::process::id().to_string()), [""; 0]);
+    assert_eq!(find_cgroups(&std::process::id().to_string()), [""; 0]);
 }
 
 #[test]
@@ -251,8 +256,8 @@ fn threads_are_no_processes() {
     let script = "import threading, time\n\
         ts = [threading.Thread(target=time.sleep, args=(0.4,)) for _ in range(40)]\n\
         [t.start() for t in ts]\n[t.join() for t in ts]\nprint('done')";
-    for warden in all() {
-        let mut order = program("python3", &["-c", script]);
+    for warden in start_all_variants() {
+        let mut order = program_spec("python3", &["-c", script]);
         order.profile.limits.processes = 10;
         let (output, how) = run(&warden, order);
         assert_eq!((output.as_str(), how.why), ("done\n", ExitCause::Finished));

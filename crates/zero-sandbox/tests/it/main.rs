@@ -34,7 +34,7 @@ mod spawner_client;
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
-        zero_sandbox::helper_process::from_argv0();
+        zero_sandbox::helper_process::dispatch_helper();
         if std::env::args_os().next().is_some_and(|name| name == spawner_client::ARGV0) {
             std::process::exit(spawner_client::main());
         }

@@ -8,10 +8,13 @@ use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputSpi
 use zero_sandbox::running_command::{CommandExit, ExitCause, KillReason};
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec};
 
-use crate::command_fixture::{GONE_MAX, LONG, mark, marked, program, sh, wait_for_marked, warden};
+use crate::command_fixture::{
+    GONE_MAX, LONG, find_marked, program_spec, shell_spec, start_spawner, unique_marker,
+    wait_for_marked,
+};
 
 fn collect(order: SpawnSpec, collector: OutputCollector) -> (CollectedOutput, CommandExit) {
-    let warden = warden();
+    let warden = start_spawner();
     let mut running = warden.spawn(order).unwrap();
     collector.collect(&mut running, |_| ControlFlow::Continue(())).unwrap()
 }
@@ -20,8 +23,8 @@ fn collect(order: SpawnSpec, collector: OutputCollector) -> (CollectedOutput, Co
 fn both_streams_come_in_their_order() {
     // Each part is written when the one before was read: what waits in two streams has no order.
     let script = "echo one; read x; echo two >&2; read x; echo three; exit 4";
-    let warden = warden();
-    let mut running = warden.spawn(sh(script)).unwrap();
+    let warden = start_spawner();
+    let mut running = warden.spawn(shell_spec(script)).unwrap();
     let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
     let (collected, how) = OutputCollector::default()
         .collect(&mut running, |_| {
@@ -47,7 +50,7 @@ fn both_streams_come_in_their_order() {
 #[test]
 fn a_full_stream_does_not_hold_up_the_other() {
     let script = "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; echo end";
-    let (collected, _) = collect(sh(script), OutputCollector::default());
+    let (collected, _) = collect(shell_spec(script), OutputCollector::default());
     assert_eq!(collected.stderr.total_bytes(), 3_000_000);
     assert_eq!(collected.stdout.total_bytes(), 3_000_004);
     assert!(collected.stdout.tail().ends_with(b"\0end\n"));
@@ -61,8 +64,8 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn a_gigabyte_takes_no_more_memory_than_a_line() {
-    let warden = warden();
-    let mut running = warden.spawn(program("head", &["-c", "1G", "/dev/zero"])).unwrap();
+    let warden = start_spawner();
+    let mut running = warden.spawn(program_spec("head", &["-c", "1G", "/dev/zero"])).unwrap();
     let before = resident_bytes();
     let mut most = 0;
     let mut reads = 0_u64;
@@ -86,7 +89,7 @@ fn everything_goes_to_the_file_up_to_its_size() {
         let file = tempfile::tempfile().unwrap();
         let spill = Some(OutputSpill { file: Box::new(file.try_clone().unwrap()), bytes_max });
         let collector = OutputCollector { spill, ..OutputCollector::default() };
-        let (collected, _) = collect(sh("yes | head -c 2000000"), collector);
+        let (collected, _) = collect(shell_spec("yes | head -c 2000000"), collector);
         assert_eq!((collected.spilled_bytes, file.metadata().unwrap().len()), (expected, expected));
         let mut start = [0; 4];
         std::os::unix::fs::FileExt::read_at(&file, &mut start, 0).unwrap();
@@ -96,19 +99,20 @@ fn everything_goes_to_the_file_up_to_its_size() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let spill = Some(OutputSpill { file: Box::new(full), bytes_max: u64::MAX });
     let collector = OutputCollector { spill, ..OutputCollector::default() };
-    let (collected, how) = collect(sh("yes | head -c 2000000"), collector);
+    let (collected, how) = collect(shell_spec("yes | head -c 2000000"), collector);
     assert!(collected.spill_error.is_some() && how.exit_code == Some(0));
     assert_eq!(collected.mixed.total_bytes(), 2_000_000);
 }
 
 #[test]
 fn somebody_outside_who_holds_the_stream_is_not_waited_for() {
-    let warden = warden();
-    let name = mark("holds");
-    let mut running = warden.spawn(program("sh", &["-c", "echo said; read x", &name])).unwrap();
+    let warden = start_spawner();
+    let name = unique_marker("holds");
+    let mut running =
+        warden.spawn(program_spec("sh", &["-c", "echo said; read x", &name])).unwrap();
     wait_for_marked(&name, 1, LONG);
     // As a process would that is not below the keeper: it has the writing end.
-    let path = format!("/proc/{}/fd/1", marked(&name)[0]);
+    let path = format!("/proc/{}/fd/1", find_marked(&name)[0]);
     let held = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     drop(running.stdin.take());
     let start = Instant::now();
@@ -118,7 +122,7 @@ fn somebody_outside_who_holds_the_stream_is_not_waited_for() {
     assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
     drop(held);
     // One below ends with the command.
-    let mut running = warden.spawn(sh("echo said; sleep 600 & exit 0")).unwrap();
+    let mut running = warden.spawn(shell_spec("echo said; sleep 600 & exit 0")).unwrap();
     let start = Instant::now();
     let (collected, how) =
         OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(())).unwrap();
@@ -128,8 +132,8 @@ fn somebody_outside_who_holds_the_stream_is_not_waited_for() {
 
 #[test]
 fn one_who_looks_on_can_end_it() {
-    let warden = warden();
-    let mut running = warden.spawn(program("yes", &[])).unwrap();
+    let warden = start_spawner();
+    let mut running = warden.spawn(program_spec("yes", &[])).unwrap();
     let (collected, how) = OutputCollector::default()
         .collect(&mut running, |news| {
             if news.total_bytes > 1_000_000 {
@@ -145,7 +149,7 @@ fn one_who_looks_on_can_end_it() {
 
 #[test]
 fn a_terminal_is_collected_too() {
-    let mut order = sh("echo out; echo err >&2");
+    let mut order = shell_spec("echo out; echo err >&2");
     order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
     let (collected, how) = collect(order, OutputCollector::default());
     assert_eq!((collected.stdout.head(), how.exit_code), (b"out\r\nerr\r\n".as_slice(), Some(0)));
@@ -153,6 +157,7 @@ fn a_terminal_is_collected_too() {
 
 #[test]
 fn a_stream_that_closes_early_does_not_end_the_command() {
-    let (_, how) = collect(sh("exec >&- 2>&-; sleep 0.2; exit 7"), OutputCollector::default());
+    let (_, how) =
+        collect(shell_spec("exec >&- 2>&-; sleep 0.2; exit 7"), OutputCollector::default());
     assert_eq!(how.exit_code, Some(7));
 }

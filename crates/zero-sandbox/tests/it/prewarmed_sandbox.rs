@@ -9,7 +9,8 @@ use zero_sandbox::{ProcessLimits, SandboxProfile};
 
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
 use crate::command_fixture::{
-    GONE_MAX, LONG, children, ended, kill, need_bubblewrap, program, run, sh, wait_until,
+    GONE_MAX, LONG, kill, list_children, program_spec, require_bubblewrap, run, shell_spec,
+    wait_for_exit, wait_until,
 };
 
 /// How often walls are tried for that the host's changes may take away: other tests make sockets.
@@ -38,7 +39,7 @@ fn profile(lab: &AttackLab) -> SandboxProfile {
 /// Something happens on the host while walls stand ready, and the attack after it gets others.
 #[track_caller]
 fn check(meanwhile: &[&str], words: &str, expected: &str) {
-    assert_eq!(walls_after(meanwhile, words, expected), "PutUp", "after {meanwhile:?}");
+    assert_eq!(reuse_after(meanwhile, words, expected), "PutUp", "after {meanwhile:?}");
 }
 
 #[track_caller]
@@ -49,11 +50,11 @@ fn check_script(script: &str, words: &str, expected: &str) {
 /// Something happens to which the walls that stand ready may be as good as others.
 #[track_caller]
 fn check_answer(script: &str, words: &str, expected: &str) {
-    walls_after(&["sh", "-ec", &format!("cd $/ws; {script}")], words, expected);
+    reuse_after(&["sh", "-ec", &format!("cd $/ws; {script}")], words, expected);
 }
 
 #[track_caller]
-fn walls_after(meanwhile: &[&str], words: &str, expected: &str) -> String {
+fn reuse_after(meanwhile: &[&str], words: &str, expected: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
     let lab = AttackLab::new(Attacker::Me);
     let (answer, walls) = lab.attempt_after(&profile(&lab), meanwhile, &words);
@@ -74,7 +75,7 @@ fn walls_that_stand_ready_answer_alike() {
         ("unix $/ws/door", "EACCES"),
         ("write $/ws/file", "ok"),
     ];
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         for (words, expected) in rows {
             let words: Vec<&str> = words.split(' ').collect();
             let is_ready = (0..TRIES_MAX).any(|_| {
@@ -155,7 +156,7 @@ struct PrewarmFixture(tempfile::TempDir);
 
 impl PrewarmFixture {
     fn new() -> Self {
-        need_bubblewrap();
+        require_bubblewrap();
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         for name in ["ws", "sessions/tmp"] {
             std::fs::create_dir_all(folder.path().join(name)).unwrap();
@@ -163,8 +164,8 @@ impl PrewarmFixture {
         Self(folder)
     }
 
-    fn order(&self, script: &str) -> SpawnSpec {
-        let mut order = sh(script);
+    fn script_spec(&self, script: &str) -> SpawnSpec {
+        let mut order = shell_spec(script);
         order.command.folder = self.0.path().join("ws");
         order.profile.writable = vec![self.0.path().join("ws")];
         order.profile.protected = vec![self.0.path().join("ws/.zero")];
@@ -172,33 +173,33 @@ impl PrewarmFixture {
         order
     }
 
-    fn stands(&self) -> bool {
+    fn has_placeholder(&self) -> bool {
         self.0.path().join("ws/.zero").exists()
     }
 
-    fn records(&self) -> usize {
+    fn count_records(&self) -> usize {
         std::fs::read_dir(self.0.path().join("sessions")).unwrap().count() - 1
     }
 
     /// Runs a command, and waits until walls stand ready for the next.
-    fn stand_ready(&self, warden: &Spawner) -> PrewarmedProcesses {
-        run(warden, self.order("true"));
-        self.wait_until_ready(warden)
+    fn prewarm(&self, warden: &Spawner) -> PrewarmedProcesses {
+        run(warden, self.script_spec("true"));
+        self.wait_until_prewarmed(warden)
     }
 
     /// Walls that stand for a moment may be missed when this process has to wait.
     #[track_caller]
-    fn wait_until_ready(&self, warden: &Spawner) -> PrewarmedProcesses {
+    fn wait_until_prewarmed(&self, warden: &Spawner) -> PrewarmedProcesses {
         for _ in 0..TRIES_MAX {
             let until = Instant::now() + SEEN_WITHIN;
             while Instant::now() < until {
-                if let (Some(standing), true) = (standing(warden), self.stands()) {
+                if let (Some(standing), true) = (find_prewarmed(warden), self.has_placeholder()) {
                     std::thread::sleep(Duration::from_millis(50));
                     return standing;
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
-            run(warden, self.order("true"));
+            run(warden, self.script_spec("true"));
         }
         panic!("none stand");
     }
@@ -212,9 +213,9 @@ struct PrewarmedProcesses {
 }
 
 /// Those that are there, with nothing behind them.
-fn standing(warden: &Spawner) -> Option<PrewarmedProcesses> {
+fn find_prewarmed(warden: &Spawner) -> Option<PrewarmedProcesses> {
     let numbers = |pid: u32| -> Vec<u32> {
-        children(pid).iter().filter_map(|pid| pid.parse().ok()).collect()
+        list_children(pid).iter().filter_map(|pid| pid.parse().ok()).collect()
     };
     let only = |pid: u32| -> Option<u32> {
         let [only] = <[u32; 1]>::try_from(numbers(pid)).ok()?;
@@ -222,28 +223,33 @@ fn standing(warden: &Spawner) -> Option<PrewarmedProcesses> {
     };
     numbers(warden.pid().unwrap()).into_iter().find_map(|keeper| {
         let stage = only(only(keeper)?)?;
-        let is_alone = children(stage).is_empty();
+        let is_alone = list_children(stage).is_empty();
         is_alone.then_some(PrewarmedProcesses { keeper: keeper as i32, stage: stage as i32 })
     })
 }
 
-fn kill_if_there(pid: i32) {
+fn kill_if_alive(pid: i32) {
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
-fn warden(ready_for: Duration) -> Spawner {
-    Spawner::start_with(SpawnerSettings { ready_for, ..SpawnerSettings::default() }).unwrap()
+fn start_spawner(ready_for: Duration) -> Spawner {
+    Spawner::start_with_settings(SpawnerSettings { ready_for, ..SpawnerSettings::default() })
+        .unwrap()
 }
 
 /// Runs orders until one finds walls that stand ready.
 #[track_caller]
-fn run_ready(warden: &Spawner, place: &PrewarmFixture, order: impl Fn() -> SpawnSpec) -> String {
+fn run_prewarmed(
+    warden: &Spawner,
+    place: &PrewarmFixture,
+    order: impl Fn() -> SpawnSpec,
+) -> String {
     for _ in 0..TRIES_MAX {
-        place.stand_ready(warden);
+        place.prewarm(warden);
         let mut running = warden.spawn(order()).unwrap();
         drop(running.stdin.take());
-        let said = crate::command_fixture::text(running.stdout.take().unwrap());
-        assert_eq!(ended(&running).exit_code, Some(0));
+        let said = crate::command_fixture::read_text(running.stdout.take().unwrap());
+        assert_eq!(wait_for_exit(&running).exit_code, Some(0));
         if running.walls == SandboxReuse::Ready {
             return said;
         }
@@ -253,61 +259,63 @@ fn run_ready(warden: &Spawner, place: &PrewarmFixture, order: impl Fn() -> Spawn
 
 #[test]
 fn a_command_behind_them_has_its_streams_and_nothing_else() {
-    let (warden, place) = (warden(LONG), PrewarmFixture::new());
-    let order = |script: &str| place.order(script);
+    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
+    let order = |script: &str| place.script_spec(script);
     let handles = || order("for fd in $(seq 0 99); do ! test -e /proc/$$/fd/$fd || echo $fd; done");
-    assert_eq!(run_ready(&warden, &place, handles), "0\n1\n2\n");
+    assert_eq!(run_prewarmed(&warden, &place, handles), "0\n1\n2\n");
     // What it is given is its own: folder, words and environment.
     let words = || {
         let mut order = order("");
         std::fs::create_dir_all(place.0.path().join("ws/sub")).unwrap();
-        order.command = program("sh", &["-c", "pwd | sed 's,.*/,,'; echo $A $0", "word"]).command;
+        order.command =
+            program_spec("sh", &["-c", "pwd | sed 's,.*/,,'; echo $A $0", "word"]).command;
         order.command.folder = place.0.path().join("ws/sub");
         order.command.environment.push(("A".into(), "b".into()));
         order
     };
-    assert_eq!(run_ready(&warden, &place, words), "sub\nb word\n");
+    assert_eq!(run_prewarmed(&warden, &place, words), "sub\nb word\n");
     // Nobody is there but it and the one that waited.
     let count = || order("set -- /proc/[0-9]*; echo $#");
-    assert_eq!(run_ready(&warden, &place, count), "2\n");
+    assert_eq!(run_prewarmed(&warden, &place, count), "2\n");
 }
 
 #[test]
 fn another_profile_gets_walls_of_its_own() {
-    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     let secret = place.0.path().join("ws/secret");
     std::fs::write(&secret, "worth something").unwrap();
-    place.stand_ready(&warden);
-    let mut order = place.order("cat secret 2>/dev/null || echo hidden");
+    place.prewarm(&warden);
+    let mut order = place.script_spec("cat secret 2>/dev/null || echo hidden");
     order.profile.masked = vec![secret];
     let mut running = warden.spawn(order).unwrap();
-    assert_eq!(crate::command_fixture::text(running.stdout.take().unwrap()), "hidden\n");
+    assert_eq!(crate::command_fixture::read_text(running.stdout.take().unwrap()), "hidden\n");
     assert_eq!(running.walls, SandboxReuse::PutUp);
-    ended(&running);
+    wait_for_exit(&running);
 }
 
 /// Something that runs beside commands does not cost the next of them its walls.
 #[test]
 fn one_that_is_single_leaves_them_to_those_before_it() {
-    let (warden, place, other) = (warden(LONG), PrewarmFixture::new(), PrewarmFixture::new());
-    place.stand_ready(&warden);
-    let running = warden.spawn_single(other.order("true")).unwrap();
-    assert_eq!((running.walls, ended(&running).exit_code), (SandboxReuse::PutUp, Some(0)));
+    let (warden, place, other) =
+        (start_spawner(LONG), PrewarmFixture::new(), PrewarmFixture::new());
+    place.prewarm(&warden);
+    let running = warden.spawn_one_off(other.script_spec("true")).unwrap();
+    assert_eq!((running.walls, wait_for_exit(&running).exit_code), (SandboxReuse::PutUp, Some(0)));
     drop(running);
-    place.wait_until_ready(&warden);
-    assert!(!other.stands());
-    let (_, how) = run(&warden, place.order("true"));
+    place.wait_until_prewarmed(&warden);
+    assert!(!other.has_placeholder());
+    let (_, how) = run(&warden, place.script_spec("true"));
     assert_eq!(how.exit_code, Some(0));
 }
 
 /// What was there for the last command and is gone is not stood in for: the next one may make it.
 #[test]
 fn nothing_stands_in_for_what_was_taken_away() {
-    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     let idea = place.0.path().join("ws/.idea");
     std::fs::create_dir(&idea).unwrap();
     let order = |script: &str| {
-        let mut order = place.order(script);
+        let mut order = place.script_spec(script);
         order.profile.protected.push(idea.clone());
         order
     };
@@ -316,7 +324,7 @@ fn nothing_stands_in_for_what_was_taken_away() {
     std::fs::remove_dir(&idea).unwrap();
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
     drop(running.stdin.take());
-    ended(&running);
+    wait_for_exit(&running);
     for _ in 0..30 {
         assert!(!idea.exists(), "it stands");
         std::thread::sleep(Duration::from_millis(10));
@@ -326,79 +334,88 @@ fn nothing_stands_in_for_what_was_taken_away() {
 /// The groups a keeper is in have the limits of the last command until it has one.
 #[test]
 fn limits_are_those_of_the_command() {
-    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     for megabytes in [64, 512, 64] {
         // Held for as long as somebody may take who only looks now and then.
-        let mut order = place.order("head -c 200000000 /dev/zero | tail | (sleep 2; wc -c)");
+        let mut order = place.script_spec("head -c 200000000 /dev/zero | tail | (sleep 2; wc -c)");
         order.profile.limits.memory_bytes = megabytes << 20;
         let mut running = warden.spawn(order).unwrap();
-        assert_eq!(running.limits, limits(&warden));
-        let said = crate::command_fixture::text(running.stdout.take().unwrap());
-        let is_over = matches!(ended(&running).why, ExitCause::MemoryLimit { .. });
+        assert_eq!(running.limits, read_limits_report(&warden));
+        let said = crate::command_fixture::read_text(running.stdout.take().unwrap());
+        let is_over = matches!(wait_for_exit(&running).why, ExitCause::MemoryLimit { .. });
         assert_eq!((is_over, said == "200000000\n"), (megabytes == 64, megabytes == 512));
-        place.wait_until_ready(&warden);
+        place.wait_until_prewarmed(&warden);
     }
 }
 
-fn limits(warden: &Spawner) -> LimitsReport {
+fn read_limits_report(warden: &Spawner) -> LimitsReport {
     warden.limits_report(&ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() })
 }
 
 #[test]
 fn they_go_after_a_while_and_leave_nothing() {
-    let (warden, place) = (warden(A_WHILE), PrewarmFixture::new());
-    place.stand_ready(&warden);
-    wait_until(LONG, || !place.stands() && place.records() == 0, || "it stays".to_owned());
-    assert!(standing(&warden).is_none());
+    let (warden, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
+    place.prewarm(&warden);
+    wait_until(
+        LONG,
+        || !place.has_placeholder() && place.count_records() == 0,
+        || "it stays".to_owned(),
+    );
+    assert!(find_prewarmed(&warden).is_none());
     // At once when asked to, though the next command has them stand again.
-    let warden = self::warden(LONG);
+    let warden = self::start_spawner(LONG);
     for _ in 0..2 {
-        place.stand_ready(&warden);
-        warden.rest();
-        assert!(!place.stands() && place.records() == 0 && standing(&warden).is_none());
+        place.prewarm(&warden);
+        warden.release_prewarmed();
+        assert!(
+            !place.has_placeholder()
+                && place.count_records() == 0
+                && find_prewarmed(&warden).is_none()
+        );
     }
     // None at all where none are wanted.
-    let warden = self::warden(Duration::ZERO);
-    run(&warden, place.order("true"));
+    let warden = self::start_spawner(Duration::ZERO);
+    run(&warden, place.script_spec("true"));
     std::thread::sleep(Duration::from_millis(100));
-    assert!(standing(&warden).is_none() && !place.stands());
+    assert!(find_prewarmed(&warden).is_none() && !place.has_placeholder());
 }
 
 #[test]
 fn they_go_with_the_warden_however_it_goes() {
     let place = PrewarmFixture::new();
-    let warden = warden(LONG);
-    let inside = place.stand_ready(&warden).stage;
+    let warden = start_spawner(LONG);
+    let inside = place.prewarm(&warden).stage;
     drop(warden);
-    assert!(!place.stands() && place.records() == 0);
+    assert!(!place.has_placeholder() && place.count_records() == 0);
     assert!(!std::path::Path::new(&format!("/proc/{inside}")).exists());
 
     let gone = |pid: i32| move || !std::path::Path::new(&format!("/proc/{pid}")).exists();
-    let warden = self::warden(LONG);
-    let inside = place.stand_ready(&warden).stage;
+    let warden = self::start_spawner(LONG);
+    let inside = place.prewarm(&warden).stage;
     kill(i32::try_from(warden.pid().unwrap()).unwrap(), Signal::KILL);
     wait_until(GONE_MAX, gone(inside), || "it lives on".to_owned());
-    wait_until(GONE_MAX, || !place.stands(), || "it stands".to_owned());
+    wait_until(GONE_MAX, || !place.has_placeholder(), || "it stands".to_owned());
 
     // A keeper that is killed takes them along; what it left on the host goes with the next.
-    let warden = self::warden(LONG);
-    let PrewarmedProcesses { keeper, stage } = place.stand_ready(&warden);
+    let warden = self::start_spawner(LONG);
+    let PrewarmedProcesses { keeper, stage } = place.prewarm(&warden);
     kill(keeper, Signal::KILL);
     wait_until(GONE_MAX, gone(stage), || "it lives on".to_owned());
-    assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+    assert_eq!(run(&warden, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
     drop(warden);
-    assert!(!place.stands() && place.records() == 0);
+    assert!(!place.has_placeholder() && place.count_records() == 0);
 }
 
 #[test]
 fn walls_that_somebody_ended_are_put_up_again() {
-    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     // They may be looked at again, and others be put up, before there is a command.
     let mut walls = (0..TRIES_MAX).map(|_| {
-        kill_if_there(place.stand_ready(&warden).stage);
-        let mut running = warden.spawn(place.order("mkdir .zero/x 2>&- || echo held")).unwrap();
-        assert_eq!(crate::command_fixture::text(running.stdout.take().unwrap()), "held\n");
-        assert_eq!(ended(&running).exit_code, Some(0));
+        kill_if_alive(place.prewarm(&warden).stage);
+        let mut running =
+            warden.spawn(place.script_spec("mkdir .zero/x 2>&- || echo held")).unwrap();
+        assert_eq!(crate::command_fixture::read_text(running.stdout.take().unwrap()), "held\n");
+        assert_eq!(wait_for_exit(&running).exit_code, Some(0));
         running.walls
     });
     assert!(walls.any(|walls| walls == SandboxReuse::PutUp));
@@ -407,19 +424,23 @@ fn walls_that_somebody_ended_are_put_up_again() {
 /// One that runs, one that stands ready, and one that comes do not take away what the others need.
 #[test]
 fn those_that_run_and_those_that_stand_ready_share_what_stands_in() {
-    let (warden, place) = (warden(A_WHILE), PrewarmFixture::new());
+    let (warden, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
     let script = "while ! test -e go; do sleep 0.01; done; mkdir .zero/x 2>&- || echo held";
-    let mut first = warden.spawn(place.order(script)).unwrap();
+    let mut first = warden.spawn(place.script_spec(script)).unwrap();
     std::thread::sleep(Duration::from_millis(150));
     for _ in 0..5 {
-        assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+        assert_eq!(run(&warden, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
         std::thread::sleep(Duration::from_millis(60));
     }
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
-    assert_eq!(crate::command_fixture::text(first.stdout.take().unwrap()), "held\n");
-    ended(&first);
-    assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
-    wait_until(LONG, || !place.stands() && place.records() == 0, || "it stays".to_owned());
+    assert_eq!(crate::command_fixture::read_text(first.stdout.take().unwrap()), "held\n");
+    wait_for_exit(&first);
+    assert_eq!(run(&warden, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+    wait_until(
+        LONG,
+        || !place.has_placeholder() && place.count_records() == 0,
+        || "it stays".to_owned(),
+    );
 }
 
 /// Sockets that come and go faster than walls are put up keep nobody from starting, and one that

@@ -10,13 +10,14 @@ use zero_sandbox::running_command::{ExitCause, KillReason};
 use zero_sandbox::spawner::{LayerSelection, Spawner, SpawnerSettings};
 
 use crate::command_fixture::{
-    GONE_MAX, LONG, SHORT, all, both_walls, children, ended, fds, groups_of, kill, mark, marked,
-    parent, program, run, sh, text, wait_for_marked, wait_until, warden,
+    GONE_MAX, LONG, SHORT, count_fds, find_cgroups, find_marked, kill, list_children, parent_pid,
+    program_spec, read_text, run, shell_spec, start_all_variants, start_both_confinements,
+    start_spawner, unique_marker, wait_for_exit, wait_for_marked, wait_until,
 };
 use crate::spawner_client;
 
 /// Scripts that leave two processes with a mark, which do what they can to stay.
-fn stubborn(mark: &str) -> Vec<(&'static str, String)> {
+fn stubborn_scripts(mark: &str) -> Vec<(&'static str, String)> {
     let sleep = format!("exec -a {mark} sleep 600");
     vec![
         ("plain", format!("({sleep}) & ({sleep}) & wait")),
@@ -40,102 +41,102 @@ fn stubborn(mark: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn bash(script: &str) -> zero_sandbox::spawner::SpawnSpec {
-    program("bash", &["-c", script])
+fn bash_spec(script: &str) -> zero_sandbox::spawner::SpawnSpec {
+    program_spec("bash", &["-c", script])
 }
 
 #[test]
 fn a_kill_gets_everything_below() {
-    for warden in both_walls() {
-        for (name, script) in stubborn(&mark("kill")) {
-            let running = warden.spawn(bash(&script)).unwrap();
-            wait_for_marked(&mark("kill"), 2, LONG);
+    for warden in start_both_confinements() {
+        for (name, script) in stubborn_scripts(&unique_marker("kill")) {
+            let running = warden.spawn(bash_spec(&script)).unwrap();
+            wait_for_marked(&unique_marker("kill"), 2, LONG);
             let start = Instant::now();
             running.kill(KillReason::Asked);
-            assert_eq!(ended(&running).why, ExitCause::Killed, "{name}");
+            assert_eq!(wait_for_exit(&running).why, ExitCause::Killed, "{name}");
             assert!(start.elapsed() < GONE_MAX, "{name}: {:?}", start.elapsed());
-            assert_eq!(marked(&mark("kill")), [0; 0], "{name}");
+            assert_eq!(find_marked(&unique_marker("kill")), [0; 0], "{name}");
         }
     }
 }
 
 #[test]
 fn a_command_that_is_asked_to_end_can_do_so_in_its_own_way() {
-    for warden in both_walls() {
-        let sleep = format!("exec -a {} sleep 600", mark("asked"));
+    for warden in start_both_confinements() {
+        let sleep = format!("exec -a {} sleep 600", unique_marker("asked"));
         // One that listens, with a child that was handed over to the last step and hears nothing.
         let script = format!(
             "trap 'echo bye; exit 7' TERM; (setsid bash -c \"trap 'echo heard' TERM; ({sleep}) & wait\" &); \
              echo ready; while :; do sleep 0.05; done"
         );
-        let mut running = warden.spawn(bash(&script)).unwrap();
-        wait_for_marked(&mark("asked"), 1, LONG);
+        let mut running = warden.spawn(bash_spec(&script)).unwrap();
+        wait_for_marked(&unique_marker("asked"), 1, LONG);
         running.terminate();
-        let how = ended(&running);
+        let how = wait_for_exit(&running);
         assert_eq!((how.exit_code, how.signal, how.why), (Some(7), None, ExitCause::Finished));
-        assert_eq!(text(running.stdout.take().unwrap()), "ready\nbye\n");
-        assert_eq!(marked(&mark("asked")), [0; 0]);
+        assert_eq!(read_text(running.stdout.take().unwrap()), "ready\nbye\n");
+        assert_eq!(find_marked(&unique_marker("asked")), [0; 0]);
         // One that does not listen goes on, and one that cannot is ended by the signal.
-        let mut deaf = warden.spawn(bash("trap '' TERM; echo ready; sleep 600")).unwrap();
+        let mut deaf = warden.spawn(bash_spec("trap '' TERM; echo ready; sleep 600")).unwrap();
         let mut ready = String::new();
         let output = std::fs::File::from(deaf.stdout.take().unwrap());
         std::io::BufReader::new(output).read_line(&mut ready).unwrap();
-        deaf.killer().terminate();
+        deaf.kill_handle().terminate();
         assert_eq!(deaf.wait(Duration::from_millis(300)), None);
-        let plain = warden.spawn(program("sleep", &["600"])).unwrap();
+        let plain = warden.spawn(program_spec("sleep", &["600"])).unwrap();
         plain.terminate();
-        let how = ended(&plain);
+        let how = wait_for_exit(&plain);
         assert_eq!((how.exit_code, how.signal), (None, Some(libc::SIGTERM)));
     }
 }
 
 #[test]
 fn so_does_a_timeout_with_or_without_groups() {
-    for warden in all() {
-        for (name, script) in stubborn(&mark("timeout")) {
-            let mut order = bash(&script);
+    for warden in start_all_variants() {
+        for (name, script) in stubborn_scripts(&unique_marker("timeout")) {
+            let mut order = bash_spec(&script);
             order.timeout = Some(Duration::from_millis(150));
             let start = Instant::now();
-            let how = ended(&warden.spawn(order).unwrap());
+            let how = wait_for_exit(&warden.spawn(order).unwrap());
             assert_eq!((how.why, how.exit_code), (ExitCause::TimedOut, None), "{name}");
             assert!(start.elapsed() >= Duration::from_millis(150), "{name}");
             assert!(start.elapsed() < GONE_MAX, "{name}: {:?}", start.elapsed());
-            assert_eq!(marked(&mark("timeout")), [0; 0], "{name}");
+            assert_eq!(find_marked(&unique_marker("timeout")), [0; 0], "{name}");
         }
     }
 }
 
 #[test]
 fn so_does_dropping_it_or_the_warden() {
-    let warden = warden();
-    let script = &stubborn(&mark("drop"))[2].1;
-    let running = warden.spawn(bash(script)).unwrap();
-    wait_for_marked(&mark("drop"), 2, LONG);
+    let warden = start_spawner();
+    let script = &stubborn_scripts(&unique_marker("drop"))[2].1;
+    let running = warden.spawn(bash_spec(script)).unwrap();
+    wait_for_marked(&unique_marker("drop"), 2, LONG);
     drop(running);
-    wait_for_marked(&mark("drop"), 0, GONE_MAX);
-    let running = warden.spawn(bash(script)).unwrap();
-    wait_for_marked(&mark("drop"), 2, LONG);
+    wait_for_marked(&unique_marker("drop"), 0, GONE_MAX);
+    let running = warden.spawn(bash_spec(script)).unwrap();
+    wait_for_marked(&unique_marker("drop"), 2, LONG);
     drop(warden);
-    assert_eq!(marked(&mark("drop")), [0; 0]);
-    assert_eq!(ended(&running).why, ExitCause::Killed);
+    assert_eq!(find_marked(&unique_marker("drop")), [0; 0]);
+    assert_eq!(wait_for_exit(&running).why, ExitCause::Killed);
 }
 
 #[test]
 fn what_is_left_after_the_main_process_is_killed_and_counted() {
-    let warden = warden();
-    let name = mark("left");
+    let warden = start_spawner();
+    let name = unique_marker("left");
     let script = format!(
         "(setsid bash -c '(exec -a {name} sleep 600) & (exec -a {name} sleep 600) &' &)
         until [ $(pgrep -fxc '{name} 600') = 2 ]; do :; done; exit 3"
     );
-    let running = warden.spawn(bash(&script)).unwrap();
-    let how = ended(&running);
+    let running = warden.spawn(bash_spec(&script)).unwrap();
+    let how = wait_for_exit(&running);
     assert_eq!((how.exit_code, how.why, how.leftover_processes), (Some(3), ExitCause::Finished, 2));
-    assert_eq!(marked(&name), [0; 0]);
+    assert_eq!(find_marked(&name), [0; 0]);
     // One that ends by itself in time is not left over. A busy machine may keep it from that, but not
     // every time.
     let mut left = (0..50).map(|_| {
-        let how = ended(&warden.spawn(sh("sleep 0.05 & exit 0")).unwrap());
+        let how = wait_for_exit(&warden.spawn(shell_spec("sleep 0.05 & exit 0")).unwrap());
         assert_eq!(how.exit_code, Some(0));
         how.leftover_processes
     });
@@ -144,32 +145,32 @@ fn what_is_left_after_the_main_process_is_killed_and_counted() {
 
 #[test]
 fn two_commands_do_not_end_each_other() {
-    let warden = warden();
-    let (one, two) = (mark("one"), mark("two"));
+    let warden = start_spawner();
+    let (one, two) = (unique_marker("one"), unique_marker("two"));
     let daemon = |mark: &str| {
-        bash(&format!("(setsid bash -c '(exec -a {mark} sleep 600) &' &) ; sleep 600"))
+        bash_spec(&format!("(setsid bash -c '(exec -a {mark} sleep 600) &' &) ; sleep 600"))
     };
     let first = warden.spawn(daemon(&one)).unwrap();
     let second = warden.spawn(daemon(&two)).unwrap();
     wait_for_marked(&one, 1, LONG);
     wait_for_marked(&two, 1, LONG);
     first.kill(KillReason::Asked);
-    ended(&first);
-    assert_eq!((marked(&one).len(), marked(&two).len()), (0, 1));
-    assert_eq!(second.try_ended(), None);
+    wait_for_exit(&first);
+    assert_eq!((find_marked(&one).len(), find_marked(&two).len()), (0, 1));
+    assert_eq!(second.try_wait(), None);
 }
 
 #[test]
 fn nothing_survives_the_death_of_zero() {
-    for (name, script) in stubborn(&mark("zero")) {
+    for (name, script) in stubborn_scripts(&unique_marker("zero")) {
         let mut client = spawner_client::start(&script);
-        wait_for_marked(&mark("zero"), 2, LONG);
+        wait_for_marked(&unique_marker("zero"), 2, LONG);
         let client_pid = client.id();
-        let wardens = children(client_pid);
+        let wardens = list_children(client_pid);
         assert_eq!(wardens.len(), 1, "{name}");
         client.kill().unwrap();
         client.wait().unwrap();
-        wait_for_marked(&mark("zero"), 0, GONE_MAX);
+        wait_for_marked(&unique_marker("zero"), 0, GONE_MAX);
         let warden = format!("/proc/{}", wardens[0]);
         // Orphans of ours may be nobody's to wait for: ended is enough.
         wait_until(GONE_MAX, || is_gone(&warden), || format!("{name}: {warden} is there"));
@@ -183,17 +184,17 @@ fn is_gone(folder: &str) -> bool {
 
 #[test]
 fn nothing_survives_the_death_of_the_warden_and_the_next_command_has_another() {
-    let warden = warden();
+    let warden = start_spawner();
     for signal in [Signal::KILL, Signal::TERM] {
-        let name = mark("warden");
-        let running = warden.spawn(bash(&stubborn(&name)[2].1)).unwrap();
+        let name = unique_marker("warden");
+        let running = warden.spawn(bash_spec(&stubborn_scripts(&name)[2].1)).unwrap();
         wait_for_marked(&name, 2, LONG);
         let pid = warden.pid().unwrap();
         kill(pid as i32, signal);
-        assert_eq!(ended(&running).why, ExitCause::Killed);
+        assert_eq!(wait_for_exit(&running).why, ExitCause::Killed);
         wait_for_marked(&name, 0, GONE_MAX);
         wait_until(GONE_MAX, || is_gone(&format!("/proc/{pid}")), || "the warden is there".into());
-        let (output, how) = run(&warden, sh("echo again"));
+        let (output, how) = run(&warden, shell_spec("echo again"));
         assert_eq!((output.as_str(), how.exit_code), ("again\n", Some(0)));
         assert_ne!(warden.pid(), Some(pid));
     }
@@ -201,22 +202,22 @@ fn nothing_survives_the_death_of_the_warden_and_the_next_command_has_another() {
 
 #[test]
 fn nothing_survives_the_death_of_a_keeper() {
-    let warden = warden();
-    let name = mark("keeper");
-    let running = warden.spawn(bash(&stubborn(&name)[2].1)).unwrap();
-    let other = warden.spawn(sh("sleep 600")).unwrap();
+    let warden = start_spawner();
+    let name = unique_marker("keeper");
+    let running = warden.spawn(bash_spec(&stubborn_scripts(&name)[2].1)).unwrap();
+    let other = warden.spawn(shell_spec("sleep 600")).unwrap();
     wait_for_marked(&name, 2, LONG);
-    let keeper = parent(running.pid);
+    let keeper = parent_pid(running.pid);
     kill(keeper, Signal::KILL);
-    assert_eq!(ended(&running).why, ExitCause::Lost);
+    assert_eq!(wait_for_exit(&running).why, ExitCause::Lost);
     wait_for_marked(&name, 0, GONE_MAX);
     wait_until(
         GONE_MAX,
-        || groups_of(&keeper.to_string()).is_empty(),
-        || format!("{:?}", groups_of(&keeper.to_string())),
+        || find_cgroups(&keeper.to_string()).is_empty(),
+        || format!("{:?}", find_cgroups(&keeper.to_string())),
     );
     assert_eq!(other.wait(Duration::from_millis(50)), None);
-    assert_eq!(run(&warden, sh("echo on")).0, "on\n");
+    assert_eq!(run(&warden, shell_spec("echo on")).0, "on\n");
 }
 
 #[test]
@@ -230,15 +231,16 @@ fn many_commands_leave_nothing() {
     for layers in [LayerSelection::All, LayerSelection::WithoutBubblewrap] {
         // Walls that stand ready are gone soon, and what stands in for missing files with them.
         let settings = SpawnerSettings { layers, ready_for: SHORT, ..SpawnerSettings::default() };
-        let (warden, layers) = (&Spawner::start_with(settings).unwrap(), format!("{layers:?}"));
+        let (warden, layers) =
+            (&Spawner::start_with_settings(settings).unwrap(), format!("{layers:?}"));
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
         for name in ["ws/.git/hooks", "sessions/tmp"] {
             std::fs::create_dir_all(place.path().join(name)).unwrap();
         }
         std::fs::write(place.path().join("ws/secret"), "").unwrap();
-        let files_before = files(place.path());
+        let files_before = list_files(place.path());
         let order = || {
-            let mut order = sh("echo x >$TMPDIR/x; rm $TMPDIR/x; (true &) ; true");
+            let mut order = shell_spec("echo x >$TMPDIR/x; rm $TMPDIR/x; (true &) ; true");
             order.profile.writable = vec![place.path().join("ws")];
             // Some that exist and some that have to be stood in for.
             let protected = ["ws/.git/hooks", "ws/.vscode", "ws/.idea"];
@@ -248,13 +250,14 @@ fn many_commands_leave_nothing() {
             order.profile.weaknesses = SandboxProperty::ALL.to_vec();
             order
         };
-        ended(&warden.spawn(order()).unwrap());
+        wait_for_exit(&warden.spawn(order()).unwrap());
         let pid = warden.pid().unwrap();
-        let held = || (children(pid).len(), fds(pid), mounts(), files(place.path()));
+        let held =
+            || (list_children(pid).len(), count_fds(pid), count_mounts(), list_files(place.path()));
         let (_, fds_before, mounts_before, _) = held();
         let mut left = 0;
         for _ in 0..100 {
-            let how = ended(&warden.spawn(order()).unwrap());
+            let how = wait_for_exit(&warden.spawn(order()).unwrap());
             assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished), "{layers}");
             left += u32::from(how.leftover_processes > 0);
         }
@@ -269,24 +272,24 @@ fn many_commands_leave_nothing() {
         wait_until(GONE_MAX, is_as_before, || format!("{layers}: {:?}", held()));
         wait_until(
             GONE_MAX,
-            || !groups_of("").iter().any(is_stale),
-            || format!("{:?}", groups_of("")),
+            || !find_cgroups("").iter().any(is_stale),
+            || format!("{:?}", find_cgroups("")),
         );
     }
 }
 
 /// How many mounts there are out here.
-fn mounts() -> usize {
+fn count_mounts() -> usize {
     std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count()
 }
 
 /// Everything in a folder and beneath it.
-fn files(folder: &Path) -> Vec<PathBuf> {
+fn list_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         files.push(entry.path());
         if entry.file_type().unwrap().is_dir() {
-            files.extend(self::files(&entry.path()));
+            files.extend(self::list_files(&entry.path()));
         }
     }
     files.sort();
@@ -295,13 +298,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn asking_again_and_again_changes_nothing() {
-    let warden = warden();
-    let running = warden.spawn(program("sleep", &["600"])).unwrap();
+    let warden = start_spawner();
+    let running = warden.spawn(program_spec("sleep", &["600"])).unwrap();
     running.kill(KillReason::OutputLimit);
     for _ in 0..20 {
         running.kill(KillReason::Asked);
     }
-    assert_eq!(ended(&running).why, ExitCause::OutputLimit);
+    assert_eq!(wait_for_exit(&running).why, ExitCause::OutputLimit);
     running.kill(KillReason::Asked);
-    assert_eq!(ended(&running).why, ExitCause::OutputLimit);
+    assert_eq!(wait_for_exit(&running).why, ExitCause::OutputLimit);
 }

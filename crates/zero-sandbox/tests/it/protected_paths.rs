@@ -5,7 +5,7 @@ use zero_sandbox::{SandboxProfile, SandboxProperty};
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup};
 
 /// A profile that also protects files of the repository that do not exist.
-fn with_files(lab: &AttackLab) -> SandboxProfile {
+fn profile_with_missing_files(lab: &AttackLab) -> SandboxProfile {
     let mut profile = lab.profile(SandboxSetup::Full);
     profile.protected = vec![lab.path("ws/.git/hooks"), lab.path("ws/.zero")];
     profile.protected_files = ["config", "config.worktree", "info/attributes"]
@@ -16,10 +16,10 @@ fn with_files(lab: &AttackLab) -> SandboxProfile {
 
 #[track_caller]
 fn check(words: &[&str], expected: &str) {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         for walls in [SandboxSetup::Full, SandboxSetup::Mounts] {
             let lab = AttackLab::new(*who);
-            let answer = lab.attempt_under(walls, &with_files(&lab), words);
+            let answer = lab.attempt_under(walls, &profile_with_missing_files(&lab), words);
             assert_eq!(answer, expected, "{words:?} by {who:?} behind {walls:?}");
             for name in ["ws/.zero", "ws/.git/config.worktree", "ws/.git/info/attributes"] {
                 assert!(!lab.path(name).exists(), "{name} is left after {words:?}");
@@ -46,7 +46,9 @@ fn an_empty_file_stands_in_for_a_file() {
 fn a_folder_stands_in_where_a_file_lies_deeper() {
     let lab = AttackLab::new(Attacker::Me);
     std::fs::remove_dir(lab.path("ws/.git/info")).unwrap();
-    let attempt = |words: &[&str]| lab.attempt_under(SandboxSetup::Full, &with_files(&lab), words);
+    let attempt = |words: &[&str]| {
+        lab.attempt_under(SandboxSetup::Full, &profile_with_missing_files(&lab), words)
+    };
     assert_eq!(attempt(&["write", "$/ws/.git/info/attributes"]), "EROFS");
     assert!(!lab.path("ws/.git/info").exists());
 }
@@ -54,12 +56,12 @@ fn a_folder_stands_in_where_a_file_lies_deeper() {
 #[test]
 fn a_file_that_somebody_filled_meanwhile_stays() {
     let lab = AttackLab::new(Attacker::Me);
-    let profile = with_files(&lab);
+    let profile = profile_with_missing_files(&lab);
     let stood = lab.path("ws/.git/config.worktree");
     std::thread::scope(|scope| {
         let (lab, profile) = (&lab, &profile);
         let script = "while ! test -e go; do sleep 0.01; done";
-        let running = scope.spawn(move || lab.shell(profile, script));
+        let running = scope.spawn(move || lab.run_shell(profile, script));
         while !stood.exists() {
             std::thread::yield_now();
         }
@@ -99,7 +101,7 @@ fn without_mounts_a_link_that_leads_out_cannot_be_held_either() {
 #[test]
 fn many_commands_with_one_private_tmp_run_at_once() {
     let lab = AttackLab::new(Attacker::Me);
-    let profile = with_files(&lab);
+    let profile = profile_with_missing_files(&lab);
     std::thread::scope(|scope| {
         let script = "sleep 0.$((RANDOM % 3)); mkdir .zero/x 2>/dev/null || echo held";
         let run = || lab.run(SandboxSetup::Full, &profile, "bash", &["-c", script]);
@@ -108,26 +110,29 @@ fn many_commands_with_one_private_tmp_run_at_once() {
             assert_eq!(answer.join().unwrap(), "held");
         }
     });
-    zero_sandbox::confinement::sweep(&profile.tmp);
-    let left = records(&lab);
+    zero_sandbox::confinement::sweep_placeholders(&profile.tmp);
+    let left = list_records(&lab);
     assert!(left.is_empty() && !lab.path("ws/.zero").exists(), "{left:?}");
 }
 
 #[test]
 fn commands_beside_a_job_leave_no_records() {
     let lab = AttackLab::new(Attacker::Me);
-    let profile = with_files(&lab);
+    let profile = profile_with_missing_files(&lab);
     std::thread::scope(|scope| {
         let (lab, profile) = (&lab, &profile);
         let script = "while ! test -e go; do sleep 0.01; done";
-        let job = scope.spawn(move || lab.shell(profile, script));
+        let job = scope.spawn(move || lab.run_shell(profile, script));
         while !lab.path("ws/.git/config.worktree").exists() {
             std::thread::yield_now();
         }
         let made: Vec<usize> = (0..10)
             .map(|_| {
-                assert_eq!(lab.shell(profile, "mkdir .zero/x 2>/dev/null || echo held"), "held");
-                records(lab).len()
+                assert_eq!(
+                    lab.run_shell(profile, "mkdir .zero/x 2>/dev/null || echo held"),
+                    "held"
+                );
+                list_records(lab).len()
             })
             .collect();
         std::fs::write(lab.path("ws/go"), "").unwrap();
@@ -135,11 +140,11 @@ fn commands_beside_a_job_leave_no_records() {
         assert!(made.iter().all(|count| *count <= 2), "{made:?}");
         assert_eq!(job.join().unwrap(), "");
     });
-    assert!(records(&lab).is_empty() && !lab.path("ws/.zero").exists());
+    assert!(list_records(&lab).is_empty() && !lab.path("ws/.zero").exists());
 }
 
 /// What is written down about what stands in for something.
-fn records(lab: &AttackLab) -> Vec<String> {
+fn list_records(lab: &AttackLab) -> Vec<String> {
     let entries = std::fs::read_dir(lab.path("")).unwrap().flatten();
     entries
         .map(|entry| entry.file_name().into_string().unwrap())

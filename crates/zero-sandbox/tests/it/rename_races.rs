@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, RenameFlags};
 use zero_sandbox::spawner::{SpawnSpec, Spawner};
 
-use crate::command_fixture::{ended, run, sh, text, warden};
+use crate::command_fixture::{read_text, run, shell_spec, start_spawner, wait_for_exit};
 
 /// Commands that are started while somebody swaps.
 const STARTS: u32 = 60;
@@ -42,8 +42,8 @@ impl RaceFixture {
     }
 
     /// A script in the workspace, with somebody's files out of its sight.
-    fn order(&self, script: &str) -> SpawnSpec {
-        let mut order = sh(script);
+    fn script_spec(&self, script: &str) -> SpawnSpec {
+        let mut order = shell_spec(script);
         order.command.folder = self.path("ws");
         order.profile.writable = vec![self.path("ws")];
         order.profile.tmp = self.path("tmp");
@@ -54,7 +54,7 @@ impl RaceFixture {
 
     /// What is in somebody's folder, but for the one thing that can come of a race: something empty
     /// to mount on, which bubblewrap makes before anybody can look whether it is in the right place.
-    fn victims(&self) -> Vec<String> {
+    fn list_victim_files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("victim")).unwrap().flatten();
         let mut names: Vec<_> =
             entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
@@ -69,7 +69,7 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 /// Exchanges two names until it is told to stop, at a speed that changes.
-fn swap(one: &Path, other: &Path, stop: &AtomicBool) {
+fn swap_repeatedly(one: &Path, other: &Path, stop: &AtomicBool) {
     for round in 0..u64::MAX {
         if stop.load(Ordering::Relaxed) {
             return;
@@ -83,11 +83,11 @@ fn swap(one: &Path, other: &Path, stop: &AtomicBool) {
 }
 
 /// How a command fared: what it printed, or why it was refused.
-fn fared(warden: &Spawner, order: SpawnSpec) -> Result<String, String> {
+fn run_to_outcome(warden: &Spawner, order: SpawnSpec) -> Result<String, String> {
     let mut running = warden.spawn(order).map_err(|error| error.to_string())?;
     drop(running.stdin.take());
-    let output = text(running.stdout.take().unwrap());
-    assert_eq!(ended(&running).exit_code, Some(0), "{output}");
+    let output = read_text(running.stdout.take().unwrap());
+    assert_eq!(wait_for_exit(&running).exit_code, Some(0), "{output}");
     Ok(output)
 }
 
@@ -96,7 +96,7 @@ fn fared(warden: &Spawner, order: SpawnSpec) -> Result<String, String> {
 #[track_caller]
 fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
     let place = RaceFixture::new();
-    let warden = warden();
+    let warden = start_spawner();
     let script = "for i in 1 2 3 4 5; do
         for at in held link; do
             cat $at/key; echo attacked > $at/new; echo attacked > $at/.env; mkdir $at/deep/new
@@ -105,12 +105,12 @@ fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
     let stop = AtomicBool::new(false);
     let mut ran = 0;
     std::thread::scope(|scope| {
-        scope.spawn(|| swap(&place.path("ws/held"), &place.path("ws/link"), &stop));
+        scope.spawn(|| swap_repeatedly(&place.path("ws/held"), &place.path("ws/link"), &stop));
         for _ in 0..STARTS {
-            let mut order = place.order(script);
+            let mut order = place.script_spec(script);
             with(&place, &mut order);
-            let answer = fared(&warden, order);
-            let victims = (place.victims(), fs::read(place.path("victim/.env")).unwrap());
+            let answer = run_to_outcome(&warden, order);
+            let victims = (place.list_victim_files(), fs::read(place.path("victim/.env")).unwrap());
             let is_fine = match &answer {
                 Ok(output) => output == "ran\n",
                 Err(why) => REFUSALS.iter().any(|words| why.contains(words)),
@@ -130,9 +130,9 @@ fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
         let (held, link) = (place.path("ws/held"), place.path("ws/link"));
         rustix::fs::renameat_with(CWD, held, CWD, link, RenameFlags::EXCHANGE).unwrap();
     }
-    let mut order = place.order(script);
+    let mut order = place.script_spec(script);
     with(&place, &mut order);
-    assert_eq!(fared(&warden, order).as_deref(), Ok("ran\n"), "{ran} ran before");
+    assert_eq!(run_to_outcome(&warden, order).as_deref(), Ok("ran\n"), "{ran} ran before");
 }
 
 #[test]
@@ -159,12 +159,12 @@ fn a_writable_folder_in_another_is_swapped_for_a_link() {
 #[test]
 fn who_stays_behind_finds_nothing_to_create() {
     let place = RaceFixture::new();
-    let warden = warden();
+    let warden = start_spawner();
     let script = "{ prlimit --pid 1 --nofile=0; chrt -i -p 0 1; taskset -p 1 1; } >/dev/null 2>&1
         late() { while :; do mkdir .zero && echo {} > .zero/settings.json; done; }
         late </dev/null >/dev/null 2>&1 & exit 0";
     for _ in 0..12 {
-        let mut order = place.order(script);
+        let mut order = place.script_spec(script);
         order.profile.protected.push(place.path("ws/.zero"));
         let (_, ended) = run(&warden, order);
         assert_eq!(ended.exit_code, Some(0));
@@ -177,20 +177,20 @@ fn who_stays_behind_finds_nothing_to_create() {
 #[test]
 fn a_protected_file_with_another_name_is_refused() {
     let place = RaceFixture::new();
-    let warden = warden();
+    let warden = start_spawner();
     let first = "mkdir -p .git/hooks && echo mine > .git/config && ln .git/config innocent";
-    assert_eq!(fared(&warden, place.order(first)), Ok(String::new()));
+    assert_eq!(run_to_outcome(&warden, place.script_spec(first)), Ok(String::new()));
     let second = || {
-        let mut order = place.order("echo attacked > innocent; cat .git/config");
+        let mut order = place.script_spec("echo attacked > innocent; cat .git/config");
         order.profile.protected_files.push(place.path("ws/.git/config"));
         order.profile.protected.push(place.path("ws/.git/hooks"));
         order
     };
-    let why = fared(&warden, second()).unwrap_err();
+    let why = run_to_outcome(&warden, second()).unwrap_err();
     assert!(why.contains(".git/config` has another name"), "{why}");
     let (_, fix) = why.split_once("give it one of its own: ").unwrap();
-    assert_eq!(fared(&warden, place.order(fix)), Ok(String::new()));
-    assert_eq!(fared(&warden, second()), Ok("mine\n".to_owned()));
+    assert_eq!(run_to_outcome(&warden, place.script_spec(fix)), Ok(String::new()));
+    assert_eq!(run_to_outcome(&warden, second()), Ok("mine\n".to_owned()));
 }
 
 #[test]
@@ -198,10 +198,10 @@ fn what_cannot_be_made_says_what_to_do() {
     if crate::attack_lab::is_root() {
         // Root writes everywhere but where nobody can: the kernel's own folders.
         let place = RaceFixture::new();
-        let mut order = place.order("true");
+        let mut order = place.script_spec("true");
         order.profile.writable = vec!["/sys/kernel".into()];
         order.profile.protected.push("/sys/kernel/zero".into());
-        let why = fared(&warden(), order).unwrap_err();
+        let why = run_to_outcome(&start_spawner(), order).unwrap_err();
         assert!(why.contains("commands must not create `/sys/kernel/zero`"), "{why}");
         assert!(why.contains("let zero write to `/sys/kernel`, or make it yourself"), "{why}");
     }

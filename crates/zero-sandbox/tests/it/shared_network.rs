@@ -14,20 +14,20 @@ use zero_sandbox::spawner::{
 };
 use zero_sandbox::{NetworkAccess, SandboxProperty};
 
-use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, attack_program, is_root};
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, find_attack_program, is_root};
 use crate::command_fixture::{
-    GONE_MAX, LONG, children, ended, fds, kill, mark, marked, parent, program, run, text,
-    wait_for_marked, wait_until, warden,
+    GONE_MAX, LONG, count_fds, find_marked, kill, list_children, parent_pid, program_spec,
+    read_text, run, start_spawner, unique_marker, wait_for_exit, wait_for_marked, wait_until,
 };
 use crate::spawner_client;
 
 const SERVER: &str = "127.0.0.1:8123";
 
 /// An attempt of the attacker in a network.
-fn attempt(net: Option<&Arc<SharedNetwork>>, words: &[&str]) -> SpawnSpec {
+fn attack_spec(net: Option<&Arc<SharedNetwork>>, words: &[&str]) -> SpawnSpec {
     let words: Vec<&str> = std::iter::once("try").chain(words.iter().copied()).collect();
-    let attack = attack_program();
-    let mut order = program(attack.to_str().unwrap(), &words);
+    let attack = find_attack_program();
+    let mut order = program_spec(attack.to_str().unwrap(), &words);
     // What lies in `/tmp` is only seen where it is given.
     order.profile.writable.push(attack.parent().unwrap().to_owned());
     order.profile.network = NetworkAccess::Loopback;
@@ -37,46 +37,47 @@ fn attempt(net: Option<&Arc<SharedNetwork>>, words: &[&str]) -> SpawnSpec {
 
 #[track_caller]
 fn check(warden: &Spawner, net: Option<&Arc<SharedNetwork>>, words: &[&str], expected: &str) {
-    let (said, _) = run(warden, attempt(net, words));
+    let (said, _) = run(warden, attack_spec(net, words));
     assert_eq!(said.trim(), expected, "{words:?}");
 }
 
 /// Starts a server in a network and waits until it answers.
-fn serve(warden: &Spawner, net: &Arc<SharedNetwork>) -> RunningCommand {
-    let mut server = warden.spawn(attempt(Some(net), &["serve", SERVER])).unwrap();
+fn start_server(warden: &Spawner, net: &Arc<SharedNetwork>) -> RunningCommand {
+    let mut server = warden.spawn(attack_spec(Some(net), &["serve", SERVER])).unwrap();
     let mut line = String::new();
     BufReader::new(File::from(server.stdout.take().unwrap())).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
     server
 }
 
-fn alone(warden: &Spawner) -> Arc<SharedNetwork> {
-    Arc::new(SharedNetwork::alone(warden).unwrap())
+fn create_network(warden: &Spawner) -> Arc<SharedNetwork> {
+    Arc::new(SharedNetwork::create(warden).unwrap())
 }
 
 /// The number of a network, which the kernel shows in names like `shared_network:[4026531840]`.
-fn number(net: &SharedNetwork) -> u64 {
+fn namespace_inode(net: &SharedNetwork) -> u64 {
     rustix::fs::fstat(net.as_fd()).unwrap().st_ino
 }
 
 #[test]
 fn commands_of_a_session_reach_each_other_whoever_they_are() {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let answer =
-            lab.attempt_beside(SandboxSetup::Full, &["serve", SERVER], &["tcp-says", SERVER]);
+            lab.attempt_with_server(SandboxSetup::Full, &["serve", SERVER], &["tcp-says", SERVER]);
         assert_eq!(answer, "hello yourself", "{who:?}");
         let six = "[::1]:8123";
-        let answer = lab.attempt_beside(SandboxSetup::Full, &["serve", six], &["tcp-says", six]);
+        let answer =
+            lab.attempt_with_server(SandboxSetup::Full, &["serve", six], &["tcp-says", six]);
         assert_eq!(answer, "hello yourself", "{who:?}");
     }
 }
 
 #[test]
 fn sessions_do_not_reach_each_other() {
-    let warden = warden();
-    let (one, other) = (alone(&warden), alone(&warden));
-    let _server = serve(&warden, &one);
+    let warden = start_spawner();
+    let (one, other) = (create_network(&warden), create_network(&warden));
+    let _server = start_server(&warden, &one);
     check(&warden, Some(&one), &["tcp-says", SERVER], "hello yourself");
     check(&warden, Some(&other), &["tcp-says", SERVER], "ECONNREFUSED");
     check(&warden, None, &["tcp-says", SERVER], "ECONNREFUSED");
@@ -85,7 +86,7 @@ fn sessions_do_not_reach_each_other() {
     let refused = std::net::TcpStream::connect_timeout(&address, LONG);
     assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
     // Both can have a server of the same address.
-    let _server = serve(&warden, &other);
+    let _server = start_server(&warden, &other);
     check(&warden, Some(&other), &["tcp-says", SERVER], "hello yourself");
 }
 
@@ -94,8 +95,8 @@ fn nothing_else_is_reached() {
     let host = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("[::1]:0")];
     let host: Vec<String> =
         host.iter().flatten().map(|port| port.local_addr().unwrap().to_string()).collect();
-    let warden = warden();
-    let net = alone(&warden);
+    let warden = start_spawner();
+    let net = create_network(&warden);
     for address in &host {
         check(&warden, Some(&net), &["tcp", address], "ECONNREFUSED");
     }
@@ -107,10 +108,10 @@ fn nothing_else_is_reached() {
 
 #[test]
 fn a_command_that_may_reach_nothing_joins_nothing() {
-    let warden = warden();
-    let net = alone(&warden);
-    let _server = serve(&warden, &net);
-    let mut order = attempt(Some(&net), &["tcp", SERVER]);
+    let warden = start_spawner();
+    let net = create_network(&warden);
+    let _server = start_server(&warden, &net);
+    let mut order = attack_spec(Some(&net), &["tcp", SERVER]);
     order.profile.network = NetworkAccess::Nothing;
     assert_eq!(run(&warden, order).0.trim(), "EPERM");
 }
@@ -131,21 +132,24 @@ fn the_network_is_used_and_not_changed() {
         (&["bind", "127.0.0.1:80"], "EACCES"),
         (&["own-loopback"], "ok"),
     ];
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         for (words, expected) in rows {
-            let answer = lab.attempt_beside(SandboxSetup::Full, &["serve", SERVER], words);
+            let answer = lab.attempt_with_server(SandboxSetup::Full, &["serve", SERVER], words);
             assert_eq!(answer, *expected, "{words:?} by {who:?}");
         }
         // Only opened, never written to.
         let words = ["append", "/proc/sys/net/ipv4/ip_forward"];
         let expected = if *who == Attacker::Me && is_root() { "EROFS" } else { "EACCES" };
-        assert_eq!(lab.attempt_beside(SandboxSetup::Full, &["serve", SERVER], &words), expected);
+        assert_eq!(
+            lab.attempt_with_server(SandboxSetup::Full, &["serve", SERVER], &words),
+            expected
+        );
     }
     // Whoever owns a network can: nothing else is in the way. Anybody owns one that he makes.
     let with_own = |script: &str, word: &str| {
         let mut unshare = std::process::Command::new("unshare");
-        unshare.args(["-Urn", "sh", "-c", script]).arg(attack_program()).arg(word);
+        unshare.args(["-Urn", "sh", "-c", script]).arg(find_attack_program()).arg(word);
         unshare.output().unwrap()
     };
     let made = with_own(":", "");
@@ -161,26 +165,26 @@ fn the_network_is_used_and_not_changed() {
 
 #[test]
 fn its_users_are_beneath_those_whose_the_network_is() {
-    let warden = warden();
-    let net = alone(&warden);
-    let mut order = program("sleep", &["600"]);
+    let warden = start_spawner();
+    let net = create_network(&warden);
+    let mut order = program_spec("sleep", &["600"]);
     order.profile.network = NetworkAccess::Loopback;
     order.net = Some(Arc::clone(&net));
     let running = warden.spawn(order).unwrap();
     let inside: i32 = wait_for_child(running.pid).parse().unwrap();
     let seen = |kind: &str| File::open(format!("/proc/{inside}/ns/{kind}")).unwrap();
     let ino = |fd: &File| rustix::fs::fstat(fd).unwrap().st_ino;
-    assert_eq!(ino(&seen("net")), number(&net));
+    assert_eq!(ino(&seen("net")), namespace_inode(&net));
     let bubblewrap = zero_sandbox::SandboxLayers::probe().report().remove(0);
     if bubblewrap.why.contains("for root only") {
         return;
     }
     // Up from the command's users until those of the network.
-    let owner = related(net.as_fd().as_raw_fd(), NS_GET_USERNS);
+    let owner = open_related_namespace(net.as_fd().as_raw_fd(), NS_GET_USERNS);
     let mut users = seen("user");
     assert_ne!(ino(&users), ino(&owner));
     for _ in 0..3 {
-        users = related(users.as_raw_fd(), NS_GET_PARENT);
+        users = open_related_namespace(users.as_raw_fd(), NS_GET_PARENT);
         if ino(&users) == ino(&owner) {
             return;
         }
@@ -192,7 +196,7 @@ const NS_GET_USERNS: libc::Ioctl = 0xb701;
 const NS_GET_PARENT: libc::Ioctl = 0xb702;
 
 #[expect(unsafe_code, reason = "the kernel is asked about a namespace")]
-fn related(fd: i32, request: libc::Ioctl) -> File {
+fn open_related_namespace(fd: i32, request: libc::Ioctl) -> File {
     // SAFETY: the request has no argument and answers with a new handle.
     let fd = unsafe { libc::ioctl(fd, request) };
     assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -203,14 +207,14 @@ fn related(fd: i32, request: libc::Ioctl) -> File {
 #[track_caller]
 fn wait_for_child(pid: i32) -> String {
     let pid = u32::try_from(pid).unwrap();
-    wait_until(LONG, || !children(pid).is_empty(), || format!("{pid} has no children"));
-    children(pid).remove(0)
+    wait_until(LONG, || !list_children(pid).is_empty(), || format!("{pid} has no children"));
+    list_children(pid).remove(0)
 }
 
 #[test]
 fn the_proxys_port_is_answered_from_outside_and_by_nobody_else() {
-    let warden = warden();
-    let (net, port) = SharedNetwork::with_proxy(&warden).unwrap();
+    let warden = start_spawner();
+    let (net, port) = SharedNetwork::create_with_proxy(&warden).unwrap();
     let net = Arc::new(net);
     let address = format!("127.0.0.1:{PROXY_PORT}");
     let proxy = std::thread::spawn(move || {
@@ -236,14 +240,14 @@ fn the_proxys_port_is_answered_from_outside_and_by_nobody_else() {
 
 #[test]
 fn a_terminal_can_be_in_it_too() {
-    let warden = warden();
-    let net = alone(&warden);
-    let _server = serve(&warden, &net);
-    let mut order = attempt(Some(&net), &["tcp-says", SERVER]);
+    let warden = start_spawner();
+    let net = create_network(&warden);
+    let _server = start_server(&warden, &net);
+    let mut order = attack_spec(Some(&net), &["tcp-says", SERVER]);
     order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
     let mut running = warden.spawn(order).unwrap();
-    assert_eq!(text(running.stdout.take().unwrap()).trim(), "hello yourself");
-    assert_eq!(ended(&running).exit_code, Some(0));
+    assert_eq!(read_text(running.stdout.take().unwrap()).trim(), "hello yourself");
+    assert_eq!(wait_for_exit(&running).exit_code, Some(0));
 }
 
 #[test]
@@ -251,11 +255,11 @@ fn abstract_sockets_are_the_commands_own_where_landlock_keeps_them() {
     let server = ["serve-abstract", "zero-test"];
     let attempt = ["abstract", "zero-test"];
     let lab = AttackLab::new(Attacker::Me);
-    assert_eq!(lab.attempt_beside(SandboxSetup::Full, &server, &attempt), "EPERM");
-    assert_eq!(lab.attempt_beside(SandboxSetup::Mounts, &server, &attempt), "ok");
+    assert_eq!(lab.attempt_with_server(SandboxSetup::Full, &server, &attempt), "EPERM");
+    assert_eq!(lab.attempt_with_server(SandboxSetup::Mounts, &server, &attempt), "ok");
     // The host's never are.
     assert_eq!(
-        lab.attempt_beside(SandboxSetup::Mounts, &server, &["abstract", "$"]),
+        lab.attempt_with_server(SandboxSetup::Mounts, &server, &["abstract", "$"]),
         "ECONNREFUSED"
     );
 }
@@ -264,8 +268,8 @@ fn abstract_sockets_are_the_commands_own_where_landlock_keeps_them() {
 fn without_bubblewrap_there_is_none_and_the_weakness_says_what_there_is() {
     let settings =
         SpawnerSettings { layers: LayerSelection::WithoutBubblewrap, ..SpawnerSettings::default() };
-    let direct = Spawner::start_with(settings).unwrap();
-    let Err(SpawnError::Refused { why, gaps }) = SharedNetwork::alone(&direct) else { panic!() };
+    let direct = Spawner::start_with_settings(settings).unwrap();
+    let Err(SpawnError::Refused { why, gaps }) = SharedNetwork::create(&direct) else { panic!() };
     let properties: Vec<SandboxProperty> = gaps.iter().map(|gap| gap.property).collect();
     assert_eq!(properties, [SandboxProperty::Network]);
     assert!(why.contains("whatever the host reaches"), "{why}");
@@ -274,8 +278,8 @@ fn without_bubblewrap_there_is_none_and_the_weakness_says_what_there_is() {
     let host = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = host.local_addr().unwrap().to_string();
     // Also for a network that was made where bubblewrap was not switched off.
-    for net in [None, Some(alone(&warden()))] {
-        let mut order = attempt(net.as_ref(), &["tcp", &host]);
+    for net in [None, Some(create_network(&start_spawner()))] {
+        let mut order = attack_spec(net.as_ref(), &["tcp", &host]);
         let Err(SpawnError::Refused { gaps, .. }) = direct.spawn(order.clone()) else { panic!() };
         assert!(gaps.iter().any(|gap| gap.property == SandboxProperty::Network), "{gaps:?}");
         order.profile.weaknesses.push(SandboxProperty::Network);
@@ -283,19 +287,19 @@ fn without_bubblewrap_there_is_none_and_the_weakness_says_what_there_is() {
         let missing = &running.confinement.missing;
         let gap = missing.iter().find(|gap| gap.property == SandboxProperty::Network).unwrap();
         assert!(gap.why.contains("whatever the host reaches"), "{gap:?}");
-        assert_eq!(text(running.stdout.take().unwrap()).trim(), "ok");
+        assert_eq!(read_text(running.stdout.take().unwrap()).trim(), "ok");
     }
 }
 
 #[test]
 fn it_outlives_the_warden() {
-    let warden = warden();
-    let net = alone(&warden);
-    let server = serve(&warden, &net);
+    let warden = start_spawner();
+    let net = create_network(&warden);
+    let server = start_server(&warden, &net);
     kill(i32::try_from(warden.pid().unwrap()).unwrap(), Signal::KILL);
-    ended(&server);
+    wait_for_exit(&server);
     check(&warden, Some(&net), &["tcp", SERVER], "ECONNREFUSED");
-    let _server = serve(&warden, &net);
+    let _server = start_server(&warden, &net);
     check(&warden, Some(&net), &["tcp-says", SERVER], "hello yourself");
 }
 
@@ -309,8 +313,8 @@ const POLLS: &[libc::c_long] = &[
 /// A warden that dies with an order in its hands that it has not even read.
 #[test]
 fn an_order_that_nobody_took_is_given_to_another_warden() {
-    let warden = warden();
-    let net = alone(&warden);
+    let warden = start_spawner();
+    let net = create_network(&warden);
     let old = i32::try_from(warden.pid().unwrap()).unwrap();
     kill(old, Signal::STOP);
     std::thread::scope(|scope| {
@@ -339,53 +343,53 @@ fn an_order_that_nobody_took_is_given_to_another_warden() {
 
 #[test]
 fn nothing_in_it_survives_the_death_of_zero_or_of_a_keeper() {
-    let name = mark("net");
+    let name = unique_marker("net");
     let script =
         format!("(exec -a {name} sleep 600) & (setsid bash -c 'exec -a {name} sleep 600') & wait");
-    let mut client = spawner_client::start_in_net(&script);
+    let mut client = spawner_client::start_in_network(&script);
     wait_for_marked(&name, 2, LONG);
     client.kill().unwrap();
     client.wait().unwrap();
     wait_for_marked(&name, 0, GONE_MAX);
 
-    let warden = warden();
-    let net = alone(&warden);
-    let mut order = program("bash", &["-c", &script]);
+    let warden = start_spawner();
+    let net = create_network(&warden);
+    let mut order = program_spec("bash", &["-c", &script]);
     order.profile.network = NetworkAccess::Loopback;
     order.net = Some(net);
     let running = warden.spawn(order).unwrap();
     wait_for_marked(&name, 2, LONG);
-    kill(parent(running.pid), Signal::KILL);
-    ended(&running);
+    kill(parent_pid(running.pid), Signal::KILL);
+    wait_for_exit(&running);
     wait_for_marked(&name, 0, GONE_MAX);
-    assert_eq!(marked(&name), [0; 0]);
+    assert_eq!(find_marked(&name), [0; 0]);
 }
 
 #[test]
 fn a_hundred_sessions_leave_nothing() {
-    let warden = warden();
-    check(&warden, Some(&alone(&warden)), &["own-loopback"], "ok");
+    let warden = start_spawner();
+    check(&warden, Some(&create_network(&warden)), &["own-loopback"], "ok");
     let own = std::process::id();
     let warden_pid = warden.pid().unwrap();
-    wait_until(GONE_MAX, || children(warden_pid).len() == 1, || "no keeper is ready".into());
-    let before = (fds(own), fds(warden_pid));
+    wait_until(GONE_MAX, || list_children(warden_pid).len() == 1, || "no keeper is ready".into());
+    let before = (count_fds(own), count_fds(warden_pid));
     for round in 0..100 {
-        let (net, _port) = SharedNetwork::with_proxy(&warden).unwrap();
+        let (net, _port) = SharedNetwork::create_with_proxy(&warden).unwrap();
         let net = Arc::new(net);
         if round % 10 == 0 {
             check(&warden, Some(&net), &["own-loopback"], "ok");
         }
     }
-    wait_until(GONE_MAX, || children(warden_pid).len() == 1, || "a keeper stays".into());
+    wait_until(GONE_MAX, || list_children(warden_pid).len() == 1, || "a keeper stays".into());
     // A network is held by handles and by processes, and by nothing else. The keeper that is ready, or
     // about to be, has some.
-    let now = (fds(own), fds(warden_pid));
+    let now = (count_fds(own), count_fds(warden_pid));
     assert!(now.0 < before.0 + 10 && now.1 < before.1 + 10, "{now:?}, before {before:?}");
-    assert_eq!(processes_of(own), [warden_pid], "no helper stays");
+    assert_eq!(list_child_processes(own), [warden_pid], "no helper stays");
 }
 
 /// The children of a process, whichever of its threads started them.
-fn processes_of(pid: u32) -> Vec<u32> {
+fn list_child_processes(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let text =
         tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());

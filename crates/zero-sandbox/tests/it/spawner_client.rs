@@ -8,7 +8,7 @@ use zero_sandbox::NetworkAccess;
 use zero_sandbox::shared_network::SharedNetwork;
 use zero_sandbox::spawner::Spawner;
 
-use crate::command_fixture::program;
+use crate::command_fixture::program_spec;
 
 pub(crate) const ARGV0: &str = "zero-test-client";
 
@@ -18,10 +18,10 @@ pub(crate) fn main() -> i32 {
     let mut args = std::env::args().skip(1);
     let script = args.next().unwrap();
     let warden = Spawner::start().unwrap();
-    let mut order = program("bash", &["-c", &script]);
+    let mut order = program_spec("bash", &["-c", &script]);
     if args.next().is_some() {
         order.profile.network = NetworkAccess::Loopback;
-        order.net = Some(Arc::new(SharedNetwork::alone(&warden).unwrap()));
+        order.net = Some(Arc::new(SharedNetwork::create(&warden).unwrap()));
     }
     let running = warden.spawn(order).unwrap();
     running.wait(std::time::Duration::from_secs(600));
@@ -34,6 +34,6 @@ pub(crate) fn start(script: &str) -> Child {
 }
 
 /// Starts such a process, whose command is in a session's network.
-pub(crate) fn start_in_net(script: &str) -> Child {
+pub(crate) fn start_in_network(script: &str) -> Child {
     Command::new("/proc/self/exe").arg0(ARGV0).args([script, "net"]).spawn().unwrap()
 }

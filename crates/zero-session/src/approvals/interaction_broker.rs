@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use zero_core::tool_result::checklist;
+use zero_core::tool_result::render_checklist;
 use zero_core::{ResultDisplay, RiskLevel, RunId};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
@@ -65,32 +65,32 @@ impl InteractionBroker {
         *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
     }
 
-    fn run(&self) -> Option<RequestingRun> {
+    fn current_run(&self) -> Option<RequestingRun> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Asks a question of a tool.
-    pub(crate) async fn question(&self, question: UserQuestion) -> QuestionAnswer {
-        let run = self.run_that_was_shown().await;
+    pub(crate) async fn ask_question(&self, question: UserQuestion) -> QuestionAnswer {
+        let run = self.synced_run().await;
         let id = run.as_ref().map(|run| run.id.clone());
         let answer = self.questions.ask(self.recorder.clone(), id, question, self.most);
-        waiting(run, answer).await
+        wait_for_user(run, answer).await
     }
 
     /// Asks for leave.
-    async fn approval(
+    async fn ask_approval(
         &self,
         run: Option<RequestingRun>,
         request: ApprovalRequest,
     ) -> ApprovalAnswer {
         let id = run.as_ref().map(|run| run.id.clone());
-        waiting(run, self.approvals.ask(self.recorder.clone(), id, request, self.most)).await
+        wait_for_user(run, self.approvals.ask(self.recorder.clone(), id, request, self.most)).await
     }
 
     /// The run that asks, once everybody has seen what its calls said.
-    async fn run_that_was_shown(&self) -> Option<RequestingRun> {
-        let run = self.run()?;
-        run.news.shown().await;
+    async fn synced_run(&self) -> Option<RequestingRun> {
+        let run = self.current_run()?;
+        run.news.wait_until_recorded().await;
         Some(run)
     }
 }
@@ -98,7 +98,7 @@ impl InteractionBroker {
 impl InteractionBroker {
     /// Asks whether a run that repeats itself may go on. It looks like any permission, so that every
     /// client can put it to its person.
-    pub(crate) async fn may_go_on(&self, why: String) -> ApprovalAnswer {
+    pub(crate) async fn ask_to_continue(&self, why: String) -> ApprovalAnswer {
         let option = |answer: ApprovalAnswer, name: &str| ApprovalOption {
             id: answer.id().to_owned(),
             name: name.to_owned(),
@@ -109,7 +109,7 @@ impl InteractionBroker {
             tool: "zero".to_owned(),
             title: "Let the agent go on".to_owned(),
             reason: why,
-            risk: RiskLevel::Low.word().to_owned(),
+            risk: RiskLevel::Low.as_str().to_owned(),
             commands: Vec::new(),
             effects: Vec::new(),
             preview: None,
@@ -119,10 +119,10 @@ impl InteractionBroker {
                 option(ApprovalAnswer::RejectOnce, "Stop it"),
             ],
             cwd: String::new(),
-            expires_ms: expires_ms(self.most),
+            expires_ms: expiry_ms(self.most),
         };
         // The loop itself has shown all there is, and would wait for itself.
-        self.approval(self.run(), request).await
+        self.ask_approval(self.current_run(), request).await
     }
 }
 
@@ -133,12 +133,12 @@ impl CallApprover for InteractionBroker {
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            let run = self.run_that_was_shown().await;
-            self.approval(run, request_of(call, question, self.most)).await
+            let run = self.synced_run().await;
+            self.ask_approval(run, approval_request(call, question, self.most)).await
         })
     }
 
-    fn stands(&self, standing: Vec<GrantRecord>) {
+    fn store_grants(&self, standing: Vec<GrantRecord>) {
         let slot = Arc::clone(&self.grants);
         *slot.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
         let (store, session) = (Arc::clone(&self.store), self.recorder.session().clone());
@@ -160,7 +160,7 @@ impl Elicitor for InteractionBroker {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         let (schema, url) = match &elicitation.wanted {
             ElicitationMode::Form(schema) => (Some(schema.clone()), None),
-            ElicitationMode::Visit(url) => (None, Some(url.clone())),
+            ElicitationMode::Url(url) => (None, Some(url.clone())),
         };
         let question = UserQuestion {
             id: new_id(),
@@ -170,7 +170,7 @@ impl Elicitor for InteractionBroker {
             url,
         };
         Box::pin(async move {
-            match self.question(question).await {
+            match self.ask_question(question).await {
                 QuestionAnswer::Accept(values) => ElicitationAnswer::Accept(values),
                 QuestionAnswer::Decline => ElicitationAnswer::Decline,
                 QuestionAnswer::Cancel => ElicitationAnswer::Cancel,
@@ -180,7 +180,7 @@ impl Elicitor for InteractionBroker {
 }
 
 /// Waits for a person. The place of the run is somebody else's meanwhile.
-async fn waiting<T>(run: Option<RequestingRun>, answer: impl Future<Output = T>) -> T {
+async fn wait_for_user<T>(run: Option<RequestingRun>, answer: impl Future<Output = T>) -> T {
     let Some(run) = run else { return answer.await };
     let pause = run.place.pause();
     let answer = answer.await;
@@ -194,11 +194,15 @@ fn new_id() -> String {
 }
 
 /// A question of a tool host as a person is shown it.
-pub fn request_of(call: &str, question: &ApprovalQuestion, most: Duration) -> ApprovalRequest {
+pub fn approval_request(
+    call: &str,
+    question: &ApprovalQuestion,
+    most: Duration,
+) -> ApprovalRequest {
     let effect = |judged: &zero_policy::EffectDecision| ApprovalEffect {
         kind: judged.kind.to_owned(),
         target: judged.target.clone(),
-        verdict: judged.decision.word().to_owned(),
+        verdict: judged.decision.as_str().to_owned(),
         reason: judged.reason.clone(),
     };
     let options = question.options().into_iter();
@@ -208,25 +212,25 @@ pub fn request_of(call: &str, question: &ApprovalQuestion, most: Duration) -> Ap
         tool: question.tool.to_string(),
         title: question.title.clone(),
         reason: question.reason.clone(),
-        risk: question.risk.word().to_owned(),
+        risk: question.risk.as_str().to_owned(),
         commands: question.commands().map(ToString::to_string).collect(),
         effects: question.judged.iter().map(effect).collect(),
-        preview: question.preview.clone().map(shown),
+        preview: question.preview.clone().map(to_preview),
         input: question.rewritten.clone().map(Box::new),
         options: options
             .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
             .collect(),
         cwd: question.workspace.display().to_string(),
-        expires_ms: expires_ms(most),
+        expires_ms: expiry_ms(most),
     }
 }
 
 /// When a question that waits so long is nobody's any more.
-fn expires_ms(most: Duration) -> i64 {
+fn expiry_ms(most: Duration) -> i64 {
     now_ms().saturating_add(i64::try_from(most.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn shown(display: ResultDisplay) -> CallDisplay {
+fn to_preview(display: ResultDisplay) -> CallDisplay {
     match display {
         ResultDisplay::Markdown { text } => CallDisplay::Markdown { text },
         ResultDisplay::Diff(diff) => CallDisplay::Diff {
@@ -236,6 +240,8 @@ fn shown(display: ResultDisplay) -> CallDisplay {
             new_text: diff.new_text,
             partial: diff.partial,
         },
-        ResultDisplay::Plan { entries } => CallDisplay::Markdown { text: checklist(&entries) },
+        ResultDisplay::Plan { entries } => {
+            CallDisplay::Markdown { text: render_checklist(&entries) }
+        }
     }
 }

@@ -9,9 +9,9 @@ use tokio::sync::{Notify, oneshot, watch};
 use zero_core::{RunId, SessionId};
 
 use crate::event::EventKind;
-use crate::sessions::ledger_recorder::{LedgerRecorder, entry, now_ms};
+use crate::sessions::ledger_recorder::{LedgerRecorder, new_event, now_ms};
 
-/// Questions `Q` that wait for answers `A`.
+/// Questions `Q` that wait for answers `ALLOW_A`.
 pub(super) struct InteractionQueue<Q, A> {
     open: Mutex<BTreeMap<String, PendingInteraction<Q, A>>>,
     /// Told whenever one is done with.
@@ -83,7 +83,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
     }
 
     /// Changes whenever one more is asked and written.
-    pub(super) fn asked(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.asked.subscribe()
     }
 
@@ -103,22 +103,22 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         };
         self.lock().insert(id.clone(), open);
         let _withdraw = WithdrawGuard { waiting: Arc::clone(self), id: id.clone() };
-        if recorder.write(vec![entry(run.as_ref(), shown)]).await.is_err() {
+        if recorder.write(vec![new_event(run.as_ref(), shown)]).await.is_err() {
             // Nobody has seen it, so nobody is told that it is taken back.
-            self.forget(&id);
+            self.remove(&id);
             return no;
         }
         self.asked.send_modify(|count| *count = count.wrapping_add(1));
         if let Ok(answer) = tokio::time::timeout(most, &mut answered).await {
             return answer.unwrap_or(no);
         }
-        self.close(&id, expired);
+        self.resolve(&id, expired);
         answered.await.unwrap_or(no)
     }
 
     /// Answers; false when an answer came before. It counts once it is written down, and is a no
     /// where that fails.
-    pub(super) fn close(self: &Arc<Self>, id: &str, outcome: InteractionOutcome<A>) -> bool {
+    pub(super) fn resolve(self: &Arc<Self>, id: &str, outcome: InteractionOutcome<A>) -> bool {
         let mut open = self.lock();
         let Some(question) = open.get_mut(id) else { return false };
         let Some(answer) = question.answer.take() else { return false };
@@ -127,15 +127,15 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         let (this, id) = (Arc::clone(self), id.to_owned());
         // Outside of the runtime everything has come to its end, and nobody waits.
         let Ok(runtime) = Handle::try_current() else {
-            self.forget(&id);
+            self.remove(&id);
             return true;
         };
         runtime.spawn(async move {
-            if recorder.write(vec![entry(run.as_ref(), outcome.shown)]).await.is_ok() {
+            if recorder.write(vec![new_event(run.as_ref(), outcome.shown)]).await.is_ok() {
                 // Whoever asked may have gone; the answer is in the ledger all the same.
                 let _ = answer.send(outcome.answer);
             }
-            this.forget(&id);
+            this.remove(&id);
         });
         true
     }
@@ -149,7 +149,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             of_run.map(|(id, open)| (id.clone(), open.cancelled.clone())).collect()
         };
         for (id, cancelled) in open {
-            self.close(&id, cancelled);
+            self.resolve(&id, cancelled);
         }
         loop {
             let changed = self.changed.notified();
@@ -162,7 +162,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         }
     }
 
-    fn forget(&self, id: &str) {
+    fn remove(&self, id: &str) {
         self.lock().remove(id);
         self.changed.notify_waiters();
     }
@@ -182,7 +182,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> Drop for WithdrawGuar
     fn drop(&mut self) {
         let cancelled = self.waiting.lock().get(&self.id).map(|open| open.cancelled.clone());
         if let Some(cancelled) = cancelled {
-            self.waiting.close(&self.id, cancelled);
+            self.waiting.resolve(&self.id, cancelled);
         }
     }
 }

@@ -37,16 +37,16 @@ fn visit() -> Elicitation {
         origin: "MCP server `x`".to_owned(),
         call: None,
         message: "come here".to_owned(),
-        wanted: ElicitationMode::Visit("https://example.com/".to_owned()),
+        wanted: ElicitationMode::Url("https://example.com/".to_owned()),
     }
 }
 
 #[tokio::test]
 async fn what_is_asked_says_all_that_a_person_needs() {
     let lab = SessionTestBed::new(&[]).await;
-    let asker = lab.asker().await;
+    let asker = lab.broker().await;
     let answer = tokio::spawn(async move { asker.ask("call_1", &question()).await });
-    lab.until("approval Run it").await;
+    lab.wait_for_line("approval Run it").await;
     let [pending] = &lab.sessions.approvals().list()[..] else { panic!("one waits") };
     let request = &pending.request;
     assert_eq!(lab.sessions.approvals().get(&request.id).as_ref(), Some(pending));
@@ -58,27 +58,27 @@ async fn what_is_asked_says_all_that_a_person_needs() {
     assert!(lab.sessions.approvals().resolve(&request.id, ApprovalAnswer::RejectSession, "me"));
     assert!(lab.sessions.approvals().get(&request.id).is_none(), "it waits no more");
     assert_eq!(answer.await.unwrap(), ApprovalAnswer::RejectSession);
-    assert_eq!(lab.lines().await, "approval Run it / answer reject_always by me");
+    assert_eq!(lab.ledger_lines().await, "approval Run it / answer reject_always by me");
 }
 
 #[tokio::test]
 async fn whoever_gives_up_takes_the_question_back() {
     let lab = SessionTestBed::new(&[]).await;
-    let asker = lab.asker().await;
+    let asker = lab.broker().await;
     let asked = tokio::spawn(async move { asker.ask("call_1", &question()).await });
-    lab.until("approval").await;
+    lab.wait_for_line("approval").await;
     asked.abort();
-    lab.until("answer cancelled by zero").await;
+    lab.wait_for_line("answer cancelled by zero").await;
     assert!(lab.sessions.approvals().list().is_empty());
 }
 
 #[tokio::test]
 async fn what_cannot_be_written_is_a_no() {
     let lab = SessionTestBed::new(&[]).await;
-    let asker = lab.asker().await;
-    lab.store.fail([1]);
+    let asker = lab.broker().await;
+    lab.store.fail_writes([1]);
     assert_eq!(asker.ask("call_1", &question()).await, ApprovalAnswer::RejectOnce);
-    assert_eq!(lab.lines().await, "", "nobody was asked");
+    assert_eq!(lab.ledger_lines().await, "", "nobody was asked");
     assert!(lab.sessions.approvals().list().is_empty());
 }
 
@@ -91,7 +91,7 @@ async fn a_tool_asks_and_gets_what_the_person_wrote() {
         (QuestionAnswer::Decline, ElicitationAnswer::Decline),
         (QuestionAnswer::Cancel, ElicitationAnswer::Cancel),
     ] {
-        let asker = lab.asker().await;
+        let asker = lab.broker().await;
         let (done, got) = oneshot::channel();
         tokio::spawn(async move { done.send(asker.elicit(&visit()).await) });
         let pending = loop {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 
-use super::HOW_TO_ATTACH;
+use super::ATTACH_MODEL_HINT;
 use crate::model::ModelToolDefinition;
 use crate::word_split;
 
@@ -13,7 +13,7 @@ use crate::word_split;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum DirectAction {
     /// Say this.
-    Say(String),
+    Reply(String),
     /// Call this tool.
     Call {
         /// The tool.
@@ -44,7 +44,7 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
         tool: "Read",
         usage: "/read FILE [FROM-TO|:LINE]",
         about: "shows a file",
-        input: read_input,
+        input: parse_read_input,
     },
     ToolShorthand {
         word: "grep",
@@ -52,7 +52,7 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
         usage: "/grep PATTERN [PATH]",
         about: "finds lines",
         input: |rest| {
-            one_or_two("pattern", rest).map(|input| {
+            field_and_path("pattern", rest).map(|input| {
                 let mut input = input?;
                 let fields = input.as_object_mut()?;
                 fields.insert("output_mode".to_owned(), json!("content"));
@@ -66,7 +66,7 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
         tool: "Glob",
         usage: "/glob PATTERN [PATH]",
         about: "finds files",
-        input: |rest| one_or_two("pattern", rest),
+        input: |rest| field_and_path("pattern", rest),
     },
     ToolShorthand {
         word: "ls",
@@ -74,7 +74,7 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
         usage: "/ls [PATH]",
         about: "lists a folder",
         input: |rest| {
-            Ok(match &split(rest)?[..] {
+            Ok(match &split_words(rest)?[..] {
                 [] => Some(json!({})),
                 [path] => Some(json!({"path": path})),
                 _ => None,
@@ -91,40 +91,46 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
 ];
 
 /// What a line says to do with these tools.
-pub(super) fn read(text: &str, tools: &[ModelToolDefinition]) -> DirectAction {
+pub(super) fn parse(text: &str, tools: &[ModelToolDefinition]) -> DirectAction {
     let text = text.trim();
-    let Some(after) = text.strip_prefix('/') else { return DirectAction::Say(no_model()) };
+    let Some(after) = text.strip_prefix('/') else {
+        return DirectAction::Reply(no_model_message());
+    };
     let (word, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
     let rest = rest.trim();
     if word.eq_ignore_ascii_case("help") {
-        return DirectAction::Say(help(tools));
+        return DirectAction::Reply(help_text(tools));
     }
     let folded = word.to_ascii_lowercase();
     let shorthand = SHORTHANDS.iter().find(|shorthand| shorthand.word == folded);
     // A command may begin with a brace; by the tool's own name it is JSON all the same.
-    let json = object(rest).filter(|_| word != "bash");
+    let json = parse_object(rest).filter(|_| word != "bash");
     match (shorthand, json) {
-        (Some(shorthand), None) => short(shorthand, rest, tools),
-        (_, json) => by_name(word, rest, json, tools),
+        (Some(shorthand), None) => parse_shorthand(shorthand, rest, tools),
+        (_, json) => parse_tool_call(word, rest, json, tools),
     }
 }
 
-fn short(shorthand: &ToolShorthand, rest: &str, tools: &[ModelToolDefinition]) -> DirectAction {
+fn parse_shorthand(
+    shorthand: &ToolShorthand,
+    rest: &str,
+    tools: &[ModelToolDefinition],
+) -> DirectAction {
     let Some(tool) = tools.iter().find(|tool| tool.name == shorthand.tool) else {
-        return DirectAction::Say(format!(
+        return DirectAction::Reply(format!(
             "`/{}` needs the tool `{}`, which this agent does not have; `/help` lists what there is",
             shorthand.word, shorthand.tool
         ));
     };
     match (shorthand.input)(rest) {
         Ok(Some(input)) => DirectAction::Call { name: tool.name.clone(), input },
-        Ok(None) => DirectAction::Say(format!("write `{}`", shorthand.usage)),
-        Err(why) => DirectAction::Say(format!("{why}; write `{}`", shorthand.usage)),
+        Ok(None) => DirectAction::Reply(format!("write `{}`", shorthand.usage)),
+        Err(why) => DirectAction::Reply(format!("{why}; write `{}`", shorthand.usage)),
     }
 }
 
 /// Any tool by its own name, with its arguments as JSON.
-fn by_name(
+fn parse_tool_call(
     word: &str,
     rest: &str,
     json: Option<Value>,
@@ -133,13 +139,13 @@ fn by_name(
     let exact = tools.iter().find(|tool| tool.name == word);
     let found = exact.or_else(|| tools.iter().find(|tool| tool.name.eq_ignore_ascii_case(word)));
     let Some(tool) = found else {
-        let near = nearest(word, tools.iter().map(|tool| tool.name.as_str()), 3);
+        let near = suggest_names(word, tools.iter().map(|tool| tool.name.as_str()), 3);
         let near = match &near[..] {
             [] => String::new(),
             near => format!(" did you mean {}?", near.join(", ")),
         };
         let shown: String = word.chars().take(64).flat_map(char::escape_debug).collect();
-        return DirectAction::Say(format!(
+        return DirectAction::Reply(format!(
             "there is no command or tool `{shown}`;{near} `/help` lists them"
         ));
     };
@@ -147,8 +153,8 @@ fn by_name(
     match input {
         Some(input) => DirectAction::Call { name: tool.name.clone(), input },
         None => {
-            let usage = usage(tool);
-            DirectAction::Say(format!(
+            let usage = tool_usage(tool);
+            DirectAction::Reply(format!(
                 "`{}` takes its arguments as a JSON object: `{usage}`",
                 tool.name
             ))
@@ -156,31 +162,31 @@ fn by_name(
     }
 }
 
-fn object(text: &str) -> Option<Value> {
+fn parse_object(text: &str) -> Option<Value> {
     if !text.starts_with('{') {
         return None;
     }
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-fn split(rest: &str) -> Result<Vec<String>, String> {
+fn split_words(rest: &str) -> Result<Vec<String>, String> {
     word_split::split(rest).map_err(|error| error.to_string())
 }
 
 /// Something, and perhaps where.
-fn one_or_two(field: &str, rest: &str) -> Result<Option<Value>, String> {
-    Ok(match &split(rest)?[..] {
+fn field_and_path(field: &str, rest: &str) -> Result<Option<Value>, String> {
+    Ok(match &split_words(rest)?[..] {
         [one] => Some(json!({field: one})),
         [one, path] => Some(json!({field: one, "path": path})),
         _ => None,
     })
 }
 
-fn read_input(rest: &str) -> Result<Option<Value>, String> {
-    let words = split(rest)?;
+fn parse_read_input(rest: &str) -> Result<Option<Value>, String> {
+    let words = split_words(rest)?;
     let (path, lines) = match &words[..] {
         [path] => match path.rsplit_once(':') {
-            Some((path, lines)) if !path.is_empty() && is_lines(lines) => (path, Some(lines)),
+            Some((path, lines)) if !path.is_empty() && is_line_range(lines) => (path, Some(lines)),
             _ => (path.as_str(), None),
         },
         [path, lines] => (path.as_str(), Some(lines.strip_prefix(':').unwrap_or(lines))),
@@ -188,7 +194,8 @@ fn read_input(rest: &str) -> Result<Option<Value>, String> {
     };
     let mut input = json!({"file_path": path});
     if let Some(lines) = lines {
-        let (from, to) = lines_of(lines).ok_or_else(|| format!("`{lines}` names no lines"))?;
+        let (from, to) =
+            parse_line_range(lines).ok_or_else(|| format!("`{lines}` names no lines"))?;
         input["offset"] = json!(from);
         if let Some(to) = to {
             input["limit"] = json!(to - from + 1);
@@ -197,12 +204,12 @@ fn read_input(rest: &str) -> Result<Option<Value>, String> {
     Ok(Some(input))
 }
 
-fn is_lines(text: &str) -> bool {
-    lines_of(text).is_some()
+fn is_line_range(text: &str) -> bool {
+    parse_line_range(text).is_some()
 }
 
 /// `12`, `12-` or `12-20`: from which line, and up to which.
-fn lines_of(text: &str) -> Option<(u64, Option<u64>)> {
+fn parse_line_range(text: &str) -> Option<(u64, Option<u64>)> {
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| text.parse::<u64>().ok()).flatten().filter(|number| *number > 0)
@@ -218,16 +225,16 @@ fn lines_of(text: &str) -> Option<(u64, Option<u64>)> {
 }
 
 /// What it says to plain words.
-pub(super) fn no_model() -> String {
+pub(super) fn no_model_message() -> String {
     format!(
         "No model answers in this session, so nobody here understands plain words; `/model` lists \
-         those there are and chooses one; {HOW_TO_ATTACH}.\n\n\
+         those there are and chooses one; {ATTACH_MODEL_HINT}.\n\n\
          Without one, tools can be used directly: `/read README.md`, `/grep TODO src`, `/bash ls -l`. \
          `/help` lists what there is."
     )
 }
 
-fn help(tools: &[ModelToolDefinition]) -> String {
+fn help_text(tools: &[ModelToolDefinition]) -> String {
     let mut text = String::from("No model answers here; tools can be used directly:\n");
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
     // Writing to a String cannot fail.
@@ -241,15 +248,15 @@ fn help(tools: &[ModelToolDefinition]) -> String {
     }
     for tool in others {
         let about: String = tool.description.lines().next().unwrap_or_default().to_owned();
-        let _ = writeln!(text, "- `{}`: {about}", usage(tool));
+        let _ = writeln!(text, "- `{}`: {about}", tool_usage(tool));
     }
     text.push_str("\nAnd `/status`, `/mode [ask|accept-edits|plan|auto]` and `/model [name]`.\n");
-    let _ = write!(text, "\nA model understands plain words; {HOW_TO_ATTACH}.");
+    let _ = write!(text, "\nA model understands plain words; {ATTACH_MODEL_HINT}.");
     text
 }
 
 /// `/Write {"file_path": …, "content": …}`
-fn usage(tool: &ModelToolDefinition) -> String {
+fn tool_usage(tool: &ModelToolDefinition) -> String {
     let required = tool.input_schema.get("required").and_then(Value::as_array);
     let fields = required.into_iter().flatten().filter_map(Value::as_str);
     let fields: Vec<String> = fields.map(|field| format!("\"{field}\": …")).collect();
@@ -278,89 +285,97 @@ mod tests {
     }
 
     #[track_caller]
-    fn calls(line: &str, name: &str, input: Value) {
+    fn check_call(line: &str, name: &str, input: Value) {
         assert_eq!(
-            read(line, &tools()),
+            parse(line, &tools()),
             DirectAction::Call { name: name.to_owned(), input },
             "{line}"
         );
     }
 
     #[track_caller]
-    fn says(line: &str, expected: &str) {
-        match read(line, &tools()) {
-            DirectAction::Say(text) => assert!(text.contains(expected), "{line}: {text}"),
+    fn check_reply(line: &str, expected: &str) {
+        match parse(line, &tools()) {
+            DirectAction::Reply(text) => assert!(text.contains(expected), "{line}: {text}"),
             wish => panic!("{line}: {wish:?}"),
         }
     }
 
     #[test]
     fn a_short_line_is_a_call() {
-        calls("/read README.md", "Read", json!({"file_path": "README.md"}));
-        calls("/read 'a b' 10-20", "Read", json!({"file_path": "a b", "offset": 10, "limit": 11}));
-        calls("/read a 10-", "Read", json!({"file_path": "a", "offset": 10}));
-        calls("/read a :7", "Read", json!({"file_path": "a", "offset": 7}));
-        calls("/read src/a.rs:7", "Read", json!({"file_path": "src/a.rs", "offset": 7}));
-        calls("/read C:x", "Read", json!({"file_path": "C:x"}));
-        calls("/READ a", "Read", json!({"file_path": "a"}));
+        check_call("/read README.md", "Read", json!({"file_path": "README.md"}));
+        check_call(
+            "/read 'a b' 10-20",
+            "Read",
+            json!({"file_path": "a b", "offset": 10, "limit": 11}),
+        );
+        check_call("/read a 10-", "Read", json!({"file_path": "a", "offset": 10}));
+        check_call("/read a :7", "Read", json!({"file_path": "a", "offset": 7}));
+        check_call("/read src/a.rs:7", "Read", json!({"file_path": "src/a.rs", "offset": 7}));
+        check_call("/read C:x", "Read", json!({"file_path": "C:x"}));
+        check_call("/READ a", "Read", json!({"file_path": "a"}));
         let grep = json!({"pattern": "TODO", "path": "src", "output_mode": "content", "-n": true});
-        calls("/grep TODO src", "Grep", grep);
-        calls("/glob '**/*.rs'", "Glob", json!({"pattern": "**/*.rs"}));
-        calls("/ls", "LS", json!({}));
-        calls("/ls src", "LS", json!({"path": "src"}));
+        check_call("/grep TODO src", "Grep", grep);
+        check_call("/glob '**/*.rs'", "Glob", json!({"pattern": "**/*.rs"}));
+        check_call("/ls", "LS", json!({}));
+        check_call("/ls src", "LS", json!({"path": "src"}));
     }
 
     #[test]
     fn a_command_is_taken_as_it_is() {
-        calls("/bash cargo test", "Bash", json!({"command": "cargo test"}));
+        check_call("/bash cargo test", "Bash", json!({"command": "cargo test"}));
         let quoted = "echo 'it''s' \"$HOME\" \\ {a,b} # x\nls";
-        calls(&format!("/bash {quoted}"), "Bash", json!({"command": quoted}));
-        calls("/bash {\"command\": \"x\"}", "Bash", json!({"command": "{\"command\": \"x\"}"}));
-        calls("/Bash {\"command\": \"x\"}", "Bash", json!({"command": "x"}));
-        calls("/Bash { ls; }", "Bash", json!({"command": "{ ls; }"}));
+        check_call(&format!("/bash {quoted}"), "Bash", json!({"command": quoted}));
+        check_call(
+            "/bash {\"command\": \"x\"}",
+            "Bash",
+            json!({"command": "{\"command\": \"x\"}"}),
+        );
+        check_call("/Bash {\"command\": \"x\"}", "Bash", json!({"command": "x"}));
+        check_call("/Bash { ls; }", "Bash", json!({"command": "{ ls; }"}));
     }
 
     #[test]
     fn any_tool_is_called_by_its_name() {
         let input = json!({"file_path": "a", "content": "b"});
-        calls(&format!("/Write {input}"), "Write", input.clone());
-        calls(&format!("/write {input}"), "Write", input);
-        calls("/git__log", "git__log", json!({}));
-        calls("/read {\"file_path\": \"a\"}", "Read", json!({"file_path": "a"}));
+        check_call(&format!("/Write {input}"), "Write", input.clone());
+        check_call(&format!("/write {input}"), "Write", input);
+        check_call("/git__log", "git__log", json!({}));
+        check_call("/read {\"file_path\": \"a\"}", "Read", json!({"file_path": "a"}));
     }
 
     #[test]
     fn a_wrong_line_says_what_to_do() {
-        says("/read", "write `/read FILE [FROM-TO|:LINE]`");
-        says("/read a b c", "write `/read FILE");
-        says("/read a 20-10", "`20-10` names no lines; write `/read FILE");
-        says("/read a 0", "`0` names no lines");
-        says("/read 'a", "a quote is opened and never closed; write `/read FILE");
-        says("/grep", "write `/grep PATTERN [PATH]`");
-        says("/bash", "write `/bash COMMAND`");
-        says("/bash   ", "write `/bash COMMAND`");
-        says("/write a b", r#"as a JSON object: `/Write {"file_path": …, "content": …}`"#);
-        says("/write {\"a\": ", "as a JSON object");
-        says("/Wirte {}", "there is no command or tool `Wirte`; did you mean Write?");
-        says("/\u{1b}[31m", "there is no command or tool `\\u{1b}[31m`");
+        check_reply("/read", "write `/read FILE [FROM-TO|:LINE]`");
+        check_reply("/read a b c", "write `/read FILE");
+        check_reply("/read a 20-10", "`20-10` names no lines; write `/read FILE");
+        check_reply("/read a 0", "`0` names no lines");
+        check_reply("/read 'a", "a quote is opened and never closed; write `/read FILE");
+        check_reply("/grep", "write `/grep PATTERN [PATH]`");
+        check_reply("/bash", "write `/bash COMMAND`");
+        check_reply("/bash   ", "write `/bash COMMAND`");
+        check_reply("/write a b", r#"as a JSON object: `/Write {"file_path": …, "content": …}`"#);
+        check_reply("/write {\"a\": ", "as a JSON object");
+        check_reply("/Wirte {}", "there is no command or tool `Wirte`; did you mean Write?");
+        check_reply("/\u{1b}[31m", "there is no command or tool `\\u{1b}[31m`");
         let read_only: Vec<ModelToolDefinition> = tools().into_iter().take(1).collect();
-        let DirectAction::Say(text) = read("/bash ls", &read_only) else { panic!() };
+        let DirectAction::Reply(text) = parse("/bash ls", &read_only) else { panic!() };
         assert!(text.contains("needs the tool `Bash`, which this agent does not have"), "{text}");
     }
 
     #[test]
     fn plain_words_are_told_how_to_attach_a_model() {
         for words in ["hello", "", "fix the bug, please", "read README.md"] {
-            says(words, "No model answers in this session");
-            says(words, "`/model` lists those there are");
-            says(words, "ANTHROPIC_API_KEY");
-            says(words, "`/help`");
+            check_reply(words, "No model answers in this session");
+            check_reply(words, "`/model` lists those there are");
+            check_reply(words, "ANTHROPIC_API_KEY");
+            check_reply(words, "`/help`");
         }
     }
 
     #[test]
     fn help_shows_what_there_is() {
-        let DirectAction::Say(text) = read("/help", &tools()) else { panic!() };
+        let DirectAction::Reply(text) = parse("/help", &tools()) else { panic!() };
         insta::assert_snapshot!(text, @r###"
         No model answers here; tools can be used directly:
         - `/read FILE [FROM-TO|:LINE]`: shows a file

@@ -8,8 +8,8 @@ use super::{MessageBlock, ModelMessage};
 
 /// Puts words where pictures were; `words` are told the media type. A message without any stays as it
 /// is, and shared.
-pub(crate) fn put_in_words(messages: &mut [Arc<ModelMessage>], words: impl Fn(&str) -> String) {
-    for message in messages.iter_mut().filter(|message| has_pictures(message)) {
+pub(crate) fn replace_images(messages: &mut [Arc<ModelMessage>], words: impl Fn(&str) -> String) {
+    for message in messages.iter_mut().filter(|message| has_images(message)) {
         for block in &mut Arc::make_mut(message).blocks {
             match block {
                 MessageBlock::Image { mime, .. } => *block = MessageBlock::text(words(mime)),
@@ -28,7 +28,7 @@ pub(crate) fn put_in_words(messages: &mut [Arc<ModelMessage>], words: impl Fn(&s
     }
 }
 
-fn has_pictures(message: &ModelMessage) -> bool {
+fn has_images(message: &ModelMessage) -> bool {
     let is_picture = |piece: &ResultContent| matches!(piece, ResultContent::Image { .. });
     message.blocks.iter().any(|block| match block {
         MessageBlock::Image { .. } => true,
@@ -63,13 +63,13 @@ mod tests {
         };
         let kept = [ModelMessage::user("hello"), shown].map(Arc::new);
         let mut told = kept.clone();
-        put_in_words(&mut told, |mime| format!("<{mime}>"));
+        replace_images(&mut told, |mime| format!("<{mime}>"));
         assert!(Arc::ptr_eq(&kept[0], &told[0]));
         assert_eq!(told[1].text(), "look\n<image/png>");
         let MessageBlock::ToolResult { content, .. } = &told[1].blocks[2] else {
             panic!("a result")
         };
         assert_eq!(content[1], ResultContent::Text { text: "<image/gif>".into() });
-        assert!(has_pictures(&kept[1]), "what is kept has them still");
+        assert!(has_images(&kept[1]), "what is kept has them still");
     }
 }

@@ -56,7 +56,7 @@ impl JsonText {
     }
 
     /// What it says.
-    pub fn value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         // It was written by the same hand that reads it here.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl fmt::Display for JsonText {
 
 impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.value().serialize(serializer)
+        self.to_value().serialize(serializer)
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
         ] {
             let ToolInput::Json(json) = ToolInput::parse(text) else { panic!("{text}") };
             assert_eq!(json.as_str(), kept);
-            assert_eq!(json.is_object(), json.value().is_object());
+            assert_eq!(json.is_object(), json.to_value().is_object());
         }
         for text in ["{", "{\"a\":1}}", "nul"] {
             let ToolInput::Unreadable { unreadable, why } = ToolInput::parse(text) else {
@@ -113,7 +113,7 @@ mod tests {
     fn as_deep_as_it_is_read_it_is_kept() {
         let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
         let ToolInput::Json(json) = ToolInput::parse(&deep) else { panic!("it can be read") };
-        assert_eq!((json.as_str(), json.value().to_string()), (deep.as_str(), deep.clone()));
+        assert_eq!((json.as_str(), json.to_value().to_string()), (deep.as_str(), deep.clone()));
     }
 
     proptest! {

@@ -29,15 +29,15 @@ impl ModelProtocol for AnthropicProtocol {
         headers
     }
 
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
-        request::body(info, request).to_string()
+    fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
+        request::build_body(info, request).to_string()
     }
 
-    fn tools(&self, request: &ModelRequest) -> Option<Value> {
-        request::tools(request)
+    fn encode_tools(&self, request: &ModelRequest) -> Option<Value> {
+        request::build_tools(request)
     }
 
-    fn decoder(&self) -> Box<dyn ReplyDecoder> {
+    fn new_decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(decoder::MessagesDecoder::default())
     }
 }
@@ -47,7 +47,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::{ModelMessage, shared};
+    use crate::message::{ModelMessage, share_messages};
     use crate::model::ModelToolDefinition;
     use crate::model::conversation::tests::{result, user};
 
@@ -84,8 +84,8 @@ mod tests {
             json!({"type": "text", "text": "Now."}),
             json!({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"z": 1, "a": 2}}),
         ];
-        let mut decoder = AnthropicProtocol.decoder();
-        let mut event = |event: Value| decoder.event("", &event.to_string()).unwrap();
+        let mut decoder = AnthropicProtocol.new_decoder();
+        let mut event = |event: Value| decoder.decode_event("", &event.to_string()).unwrap();
         let model = "claude-sonnet-4-5-20250929";
         event(json!({"type": "message_start", "message": {"model": model}}));
         for (index, block) in blocks.iter().enumerate() {
@@ -100,7 +100,7 @@ mod tests {
             input_schema: json!({"type": "object"}),
         };
         let request = ModelRequest {
-            messages: shared(vec![
+            messages: share_messages(vec![
                 ModelMessage::user("Go"),
                 ModelMessage::assistant(said),
                 user(vec![result("toolu_1", "Read", "r")]),
@@ -108,9 +108,9 @@ mod tests {
             tools: [tool].into(),
             ..ModelRequest::default()
         };
-        let body = request::body(&request::tests::info("claude-sonnet-4-5"), &request);
+        let body = request::build_body(&request::tests::info("claude-sonnet-4-5"), &request);
         assert_eq!(body["messages"][1]["content"], json!(blocks));
-        let elsewhere = request::body(&request::tests::info("claude-opus-4-5"), &request);
+        let elsewhere = request::build_body(&request::tests::info("claude-opus-4-5"), &request);
         assert_eq!(elsewhere["messages"][1]["content"], json!(blocks[2..]));
     }
 }

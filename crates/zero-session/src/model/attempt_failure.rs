@@ -23,13 +23,13 @@ pub(crate) struct AttemptFailure {
 
 impl From<ModelError> for AttemptFailure {
     fn from(error: ModelError) -> Self {
-        Self { may_pass: error.kind.is_passing(), error }
+        Self { may_pass: error.kind.is_transient(), error }
     }
 }
 
 impl AttemptFailure {
     /// A failure that waiting does not mend, whatever its kind.
-    pub(crate) fn lasting(error: ModelError) -> Self {
+    pub(crate) fn permanent(error: ModelError) -> Self {
         Self { error, may_pass: false }
     }
 }
@@ -48,45 +48,48 @@ pub(crate) struct ModelDescriptor {
 }
 
 /// What an answer with an error status means.
-pub(crate) fn of_status(
+pub(crate) fn failure_from_status(
     status: StatusCode,
     headers: &HeaderMap,
     body: &str,
     subject: &ModelDescriptor,
 ) -> AttemptFailure {
-    let said = ProviderErrorBody::read(body);
-    let kind = said.kind(Some(status.as_u16()));
-    let words = match said.shown() {
+    let said = ProviderErrorBody::parse(body);
+    let kind = said.classify(Some(status.as_u16()));
+    let words = match said.display_message() {
         Some(words) => format!(" (HTTP {}): {words}", status.as_u16()),
         None => format!(" (HTTP {})", status.as_u16()),
     };
-    let mut error = said.error(kind, &words, subject);
-    error.retry_after = retry_after(headers).or_else(|| said.retry_after());
+    let mut error = said.to_model_error(kind, &words, subject);
+    error.retry_after = retry_after_header(headers).or_else(|| said.retry_after());
     let says_no = headers.get("x-should-retry").is_some_and(|value| value == "false");
     match says_no || said.is_without_credit(Some(status.as_u16())) {
-        true => AttemptFailure::lasting(error),
+        true => AttemptFailure::permanent(error),
         false => AttemptFailure::from(error),
     }
 }
 
 /// What an error object in place of an answer, or in the middle of one, means.
-pub(crate) fn of_object(object: &Value, subject: Option<&ModelDescriptor>) -> AttemptFailure {
-    let said = ProviderErrorBody::of_value(object);
-    let kind = said.kind(None);
-    let words = said.shown().map_or(String::new(), |words| format!(": {words}"));
+pub(crate) fn failure_from_object(
+    object: &Value,
+    subject: Option<&ModelDescriptor>,
+) -> AttemptFailure {
+    let said = ProviderErrorBody::from_value(object);
+    let kind = said.classify(None);
+    let words = said.display_message().map_or(String::new(), |words| format!(": {words}"));
     let mut error = match subject {
-        Some(subject) => said.error(kind, &words, subject),
+        Some(subject) => said.to_model_error(kind, &words, subject),
         None => ModelError::new(kind, format!("the provider reported an error{words}")),
     };
     error.retry_after = said.retry_after();
     match said.is_without_credit(None) {
-        true => AttemptFailure::lasting(error),
+        true => AttemptFailure::permanent(error),
         false => AttemptFailure::from(error),
     }
 }
 
 /// What a stranger says, for an error: one line, nothing invisible, not long.
-pub(crate) fn shortened(text: &str) -> Option<String> {
+pub(crate) fn shorten(text: &str) -> Option<String> {
     const CHARS_MAX: usize = 400;
     let is_hidden = |c: char| {
         c.is_control()
@@ -120,23 +123,23 @@ struct ProviderErrorBody {
 }
 
 impl ProviderErrorBody {
-    fn read(body: &str) -> Self {
+    fn parse(body: &str) -> Self {
         match serde_json::from_str(body) {
-            Ok(value) => Self::of_value(&value),
+            Ok(value) => Self::from_value(&value),
             // A web page says nothing to anybody here.
             Err(_) if body.trim_start().starts_with('<') => Self::default(),
             Err(_) => Self { message: body.to_owned(), ..Self::default() },
         }
     }
 
-    fn of_value(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         // Gemini wraps its errors in a list.
         let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let error = match value.get("error") {
             Some(error @ (Value::Object(_) | Value::String(_))) => error,
             _ => value,
         };
-        let mut said = Self { message: message_of(error), ..Self::default() };
+        let mut said = Self { message: extract_message(error), ..Self::default() };
         for key in ["type", "code", "status"] {
             match error.get(key) {
                 Some(Value::String(code)) => said.codes.push(code.to_ascii_lowercase()),
@@ -154,15 +157,15 @@ impl ProviderErrorBody {
         said
     }
 
-    fn shown(&self) -> Option<String> {
-        shortened(&self.message).or_else(|| self.codes.first().and_then(|code| shortened(code)))
+    fn display_message(&self) -> Option<String> {
+        shorten(&self.message).or_else(|| self.codes.first().and_then(|code| shorten(code)))
     }
 
     fn has_code(&self, codes: &[&str]) -> bool {
         self.codes.iter().any(|code| codes.contains(&code.as_str()))
     }
 
-    fn kind(&self, status: Option<u16>) -> ModelErrorKind {
+    fn classify(&self, status: Option<u16>) -> ModelErrorKind {
         let status = status.or(self.status);
         let message = self.message.to_ascii_lowercase();
         let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
@@ -268,7 +271,12 @@ impl ProviderErrorBody {
             || message.contains("insufficient balance")
     }
 
-    fn error(&self, kind: ModelErrorKind, words: &str, subject: &ModelDescriptor) -> ModelError {
+    fn to_model_error(
+        &self,
+        kind: ModelErrorKind,
+        words: &str,
+        subject: &ModelDescriptor,
+    ) -> ModelError {
         let ModelDescriptor { name, id, origin, key_hint } = subject;
         let is_unknown_model = self.has_code(&["model_not_found"])
             || (self.message.to_ascii_lowercase().contains("model")
@@ -334,7 +342,7 @@ impl ProviderErrorBody {
     }
 }
 
-fn message_of(error: &Value) -> String {
+fn extract_message(error: &Value) -> String {
     let text =
         |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
     if let Some(text) = text(error) {
@@ -353,8 +361,8 @@ fn message_of(error: &Value) -> String {
     }
 }
 
-/// What the head says of when to come back: `retry-after-ms`, or seconds or a date in `RetryAdvice-ExitStates`.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+/// What the head says of when to come back: `retry-after-ms`, or seconds or a date in `RetryAdvice-After`.
+fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
     let value = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str| {
         text.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number).ok())

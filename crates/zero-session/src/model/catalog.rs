@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 use url::Url;
 use zero_core::ExtraRootCertificates;
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 
 use self::environment::OLLAMA;
-pub use self::environment::{chosen, from_environment};
+pub use self::environment::{default_model_name, from_environment};
 
 use crate::agent::DIRECT;
 use crate::direct_model::DirectModel;
 use crate::model::anthropic::AnthropicProtocol;
 use crate::model::gemini::GeminiProtocol;
 use crate::model::http_model::{HttpModel, ModelHttpLimits, SharedHttpClient};
-use crate::model::known_models::known;
+use crate::model::known_models::lookup_model;
 use crate::model::openai_chat::OpenAiChatProtocol;
 use crate::model::openai_responses::OpenAiResponsesProtocol;
 use crate::model::protocol::ModelProtocol;
@@ -53,17 +53,17 @@ impl ModelCatalog {
     /// used says so when it is asked for; the others are not hurt. Of two with one name the later
     /// counts. Where no model is the default one, the agent without a model serves.
     pub fn from_configs(configs: Vec<ModelConfig>, default: Option<String>) -> Self {
-        Self::trusting(ExtraRootCertificates::default(), configs, default)
+        Self::with_extra_roots(ExtraRootCertificates::default(), configs, default)
     }
 
     /// The same, where these certificates are trusted besides those of the machine.
-    pub fn trusting(
+    pub fn with_extra_roots(
         extra_roots: ExtraRootCertificates,
         configs: Vec<ModelConfig>,
         default: Option<String>,
     ) -> Self {
         let default = Some(default.unwrap_or_else(|| DIRECT.to_owned()));
-        let client = SharedHttpClient::trusting(extra_roots);
+        let client = SharedHttpClient::with_extra_roots(extra_roots);
         let mut models = Self { default, client, ..Self::default() };
         models.by_name.insert(DIRECT.to_owned(), Ok(Arc::new(DirectModel::new())));
         for config in configs {
@@ -73,18 +73,20 @@ impl ModelCatalog {
                 models.providers.insert(provider.to_owned(), config.clone());
             }
             let name = config.name.clone();
-            models.by_name.insert(name, models.made(config));
+            models.by_name.insert(name, models.build(config));
         }
         models
     }
 
     /// The model of that name, or the default one.
     pub fn get(&self, name: Option<&str>) -> Result<Arc<dyn ModelClient>, ModelError> {
-        let Some(name) = name.or(self.default.as_deref()) else { return Err(self.none_chosen()) };
+        let Some(name) = name.or(self.default.as_deref()) else {
+            return Err(self.no_model_error());
+        };
         if let Some(model) = self.by_name.get(name) {
             return model.clone();
         }
-        self.other_of_provider(name).unwrap_or_else(|| Err(self.unknown(name)))
+        self.find_by_provider(name).unwrap_or_else(|| Err(self.unknown_model_error(name)))
     }
 
     /// Their names.
@@ -97,19 +99,19 @@ impl ModelCatalog {
         self.default.as_deref()
     }
 
-    fn made(&self, config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
-        made(ModelHttpLimits::default(), config, self.client.clone())
+    fn build(&self, config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
+        build_model(ModelHttpLimits::default(), config, self.client.clone())
     }
 
     /// A model that nobody listed, of a provider that is known.
-    fn other_of_provider(&self, name: &str) -> Option<Result<Arc<dyn ModelClient>, ModelError>> {
+    fn find_by_provider(&self, name: &str) -> Option<Result<Arc<dyn ModelClient>, ModelError>> {
         let (provider, id) = name.split_once('/')?;
         let like = self.providers.get(provider)?;
         let is_name = !id.is_empty()
             && name.len() <= NAME_BYTES_MAX
             && id.bytes().all(|byte| byte.is_ascii_graphic());
         is_name.then(|| {
-            self.made(ModelConfig {
+            self.build(ModelConfig {
                 name: name.to_owned(),
                 id: id.to_owned(),
                 // What was said of the one model is not true of another. But Ollama gives all of them
@@ -123,11 +125,11 @@ impl ModelCatalog {
         })
     }
 
-    fn unknown(&self, name: &str) -> ModelError {
+    fn unknown_model_error(&self, name: &str) -> ModelError {
         if self.by_name.is_empty() {
-            return self.none_chosen();
+            return self.no_model_error();
         }
-        let mut names = nearest(name, self.names(), LISTED_MAX);
+        let mut names = suggest_names(name, self.names(), LISTED_MAX);
         let others = self.names().filter(|name| !names.iter().any(|near| near == name));
         let others: Vec<String> = others.map(str::to_owned).collect();
         names.extend(others);
@@ -145,9 +147,9 @@ impl ModelCatalog {
         ModelError::new(ModelErrorKind::InvalidRequest, message)
     }
 
-    fn none_chosen(&self) -> ModelError {
+    fn no_model_error(&self) -> ModelError {
         let message = match self.by_name.is_empty() {
-            true => HOW_TO_ATTACH.to_owned(),
+            true => NO_MODEL_HELP.to_owned(),
             false => {
                 let names = self.names().take(LISTED_MAX).map(|name| format!("`{name}`"));
                 let names = names.collect::<Vec<_>>().join(", ");
@@ -161,46 +163,48 @@ impl ModelCatalog {
 }
 
 /// What to do where there is no model at all.
-pub const HOW_TO_ATTACH: &str = "no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
+pub const NO_MODEL_HELP: &str = "no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
     GEMINI_API_KEY, or OLLAMA_HOST for models on this machine, or describe one under `models` in \
     settings; ZERO_MODEL chooses among several";
 
 /// A model that is reached like this.
-pub fn model(config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
-    model_within(ModelHttpLimits::default(), config)
+pub fn open_model(config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
+    open_model_with_limits(ModelHttpLimits::default(), config)
 }
 
 /// The same with other bounds.
-pub fn model_within(
+pub fn open_model_with_limits(
     limits: ModelHttpLimits,
     config: ModelConfig,
 ) -> Result<Arc<dyn ModelClient>, ModelError> {
-    made(limits, config, SharedHttpClient::default())
+    build_model(limits, config, SharedHttpClient::default())
 }
 
-fn made(
+fn build_model(
     limits: ModelHttpLimits,
     config: ModelConfig,
     client: SharedHttpClient,
 ) -> Result<Arc<dyn ModelClient>, ModelError> {
-    let protocol = protocol_of(&config)?;
-    let info = info(&config);
+    let protocol = protocol_for(&config)?;
+    let info = model_info(&config);
     Ok(Arc::new(HttpModel::new(info, config, protocol, client, limits)?))
 }
 
-fn protocol_of(config: &ModelConfig) -> Result<Arc<dyn ModelProtocol>, ModelError> {
+fn protocol_for(config: &ModelConfig) -> Result<Arc<dyn ModelProtocol>, ModelError> {
     // An address that cannot be read is reported when the model is made.
     let base = Url::parse(&config.base_url).ok();
     match config.api {
-        ModelApi::OpenAiChat => Ok(Arc::new(OpenAiChatProtocol::at(base.as_ref()))),
-        ModelApi::OpenAiResponses => Ok(Arc::new(OpenAiResponsesProtocol::at(base.as_ref()))),
+        ModelApi::OpenAiChat => Ok(Arc::new(OpenAiChatProtocol::for_base_url(base.as_ref()))),
+        ModelApi::OpenAiResponses => {
+            Ok(Arc::new(OpenAiResponsesProtocol::for_base_url(base.as_ref())))
+        }
         ModelApi::Anthropic => Ok(Arc::new(AnthropicProtocol)),
         ModelApi::Gemini => Ok(Arc::new(GeminiProtocol)),
     }
 }
 
-fn info(config: &ModelConfig) -> ModelInfo {
-    let known = known(&config.id);
+fn model_info(config: &ModelConfig) -> ModelInfo {
+    let known = lookup_model(&config.id);
     let context_window = config.context_window.unwrap_or(known.context_window);
     let output_tokens_max = config.output_tokens_max.unwrap_or(known.output_tokens_max);
     ModelInfo {

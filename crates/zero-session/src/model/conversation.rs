@@ -15,7 +15,7 @@ use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 /// What a call is answered that has no result.
 pub(crate) const NEVER_RUN: &str = "This call was not run.";
 /// What the user says when the conversation would begin with the model.
-const BEGINNING: &str = "(The beginning of this conversation is not shown.)";
+const MISSING_START: &str = "(The beginning of this conversation is not shown.)";
 
 /// Longest name of a tool that every API takes.
 const NAME_LEN_MAX: usize = 64;
@@ -33,7 +33,7 @@ pub(crate) enum TurnPart<'a> {
     /// Words; never blank.
     Text(&'a str),
     /// Words before a result whose call is gone.
-    Stray(String),
+    OrphanedResult(String),
     Image(TurnImage<'a>),
     /// Only of the model.
     Thinking {
@@ -43,7 +43,7 @@ pub(crate) enum TurnPart<'a> {
     /// Only of the model.
     Call(TurnToolCall<'a>),
     /// Only of the user, before all other pieces, in the order of the calls.
-    Answer(TurnToolResult<'a>),
+    ToolResult(TurnToolResult<'a>),
 }
 
 /// A picture.
@@ -75,31 +75,34 @@ pub(crate) struct TurnToolResult<'a> {
 
 /// The turns of a conversation. Thoughts that `keeps_thought` does not want are left out, as are
 /// blank texts, which some APIs refuse.
-pub(crate) fn turns<'a>(
+pub(crate) fn build_turns<'a>(
     messages: &'a [Arc<ModelMessage>],
     keeps_thought: impl Fn(&Value) -> bool,
 ) -> Vec<ConversationTurn<'a>> {
     let mut turns = Vec::new();
     let mut open: Vec<TurnToolCall<'a>> = Vec::new();
     let mut calls = 0;
-    for (role, blocks) in merged(messages, keeps_thought) {
+    for (role, blocks) in merge_messages(messages, keeps_thought) {
         let pieces = match role {
-            MessageRole::User => user_pieces(std::mem::take(&mut open), &blocks),
+            MessageRole::User => user_parts(std::mem::take(&mut open), &blocks),
             MessageRole::Assistant => {
-                let pieces = model_pieces(&blocks, &mut calls);
-                open = pieces.iter().filter_map(TurnPart::call).collect();
+                let pieces = model_parts(&blocks, &mut calls);
+                open = pieces.iter().filter_map(TurnPart::as_call).collect();
                 pieces
             }
         };
         turns.push(ConversationTurn { role, pieces });
     }
     if !open.is_empty() {
-        turns.push(ConversationTurn { role: MessageRole::User, pieces: user_pieces(open, &[]) });
+        turns.push(ConversationTurn { role: MessageRole::User, pieces: user_parts(open, &[]) });
     }
     if turns.first().is_some_and(|turn| turn.role == MessageRole::Assistant) {
         turns.insert(
             0,
-            ConversationTurn { role: MessageRole::User, pieces: vec![TurnPart::Text(BEGINNING)] },
+            ConversationTurn {
+                role: MessageRole::User,
+                pieces: vec![TurnPart::Text(MISSING_START)],
+            },
         );
     }
     turns
@@ -107,7 +110,7 @@ pub(crate) fn turns<'a>(
 
 /// A tool's name as APIs take it. The names of tools are like that already; what a model called
 /// may have any name.
-pub(crate) fn tool_name(name: &str) -> String {
+pub(crate) fn sanitize_tool_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if starts_well && name.len() <= NAME_LEN_MAX && name.chars().all(is_plain) {
@@ -118,9 +121,9 @@ pub(crate) fn tool_name(name: &str) -> String {
 }
 
 /// Arguments as an object, which is all that APIs take.
-pub(crate) fn arguments(input: &ToolInput) -> Value {
+pub(crate) fn arguments_object(input: &ToolInput) -> Value {
     match input {
-        ToolInput::Json(json) if json.is_object() => json.value(),
+        ToolInput::Json(json) if json.is_object() => json.to_value(),
         ToolInput::Json(other) => json!({"value": other}),
         ToolInput::Unreadable { unreadable, .. } => json!({"unreadable": unreadable}),
     }
@@ -132,7 +135,7 @@ pub(crate) fn short_hash(text: &str) -> String {
 }
 
 impl<'a> TurnPart<'a> {
-    fn call(&self) -> Option<TurnToolCall<'a>> {
+    fn as_call(&self) -> Option<TurnToolCall<'a>> {
         match self {
             Self::Call(call) => Some(*call),
             _ => None,
@@ -141,7 +144,7 @@ impl<'a> TurnPart<'a> {
 }
 
 /// The blocks that are worth sending, with neighbours of the same role put together.
-fn merged<'a>(
+fn merge_messages<'a>(
     messages: &'a [Arc<ModelMessage>],
     keeps_thought: impl Fn(&Value) -> bool,
 ) -> Vec<(MessageRole, Vec<&'a MessageBlock>)> {
@@ -168,7 +171,7 @@ fn merged<'a>(
     merged
 }
 
-fn model_pieces<'a>(blocks: &[&'a MessageBlock], calls: &mut usize) -> Vec<TurnPart<'a>> {
+fn model_parts<'a>(blocks: &[&'a MessageBlock], calls: &mut usize) -> Vec<TurnPart<'a>> {
     let pieces = blocks.iter().filter_map(|block| match block {
         MessageBlock::Text { text } => Some(TurnPart::Text(text)),
         MessageBlock::Thinking { text, opaque } => Some(TurnPart::Thinking { text, opaque }),
@@ -184,7 +187,7 @@ fn model_pieces<'a>(blocks: &[&'a MessageBlock], calls: &mut usize) -> Vec<TurnP
 
 /// The answers to `open`, then the rest. Calls may share an id: then their results are theirs in
 /// order.
-fn user_pieces<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> Vec<TurnPart<'a>> {
+fn user_parts<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> Vec<TurnPart<'a>> {
     let mut blocks: Vec<Option<&'a MessageBlock>> = blocks.iter().copied().map(Some).collect();
     let mut pieces = Vec::new();
     for call in open {
@@ -199,7 +202,7 @@ fn user_pieces<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> 
             Some((content, is_error)) => (Some(content), is_error),
             None => (None, true),
         };
-        pieces.push(TurnPart::Answer(TurnToolResult { call, content, is_error }));
+        pieces.push(TurnPart::ToolResult(TurnToolResult { call, content, is_error }));
     }
     for block in blocks.into_iter().flatten() {
         match block {
@@ -207,7 +210,9 @@ fn user_pieces<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> 
             MessageBlock::Image { mime, data } => {
                 pieces.push(TurnPart::Image(TurnImage { mime, data }))
             }
-            MessageBlock::ToolResult { name, content, .. } => pieces.extend(stray(name, content)),
+            MessageBlock::ToolResult { name, content, .. } => {
+                pieces.extend(orphaned_result_parts(name, content))
+            }
             MessageBlock::Thinking { .. } | MessageBlock::ToolUse { .. } => {}
         }
     }
@@ -215,8 +220,9 @@ fn user_pieces<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> 
 }
 
 /// A result whose call is gone, in words: an API would refuse it, and the model may need it.
-fn stray<'a>(name: &str, content: &'a [ResultContent]) -> Vec<TurnPart<'a>> {
-    let mut pieces = vec![TurnPart::Stray(format!("(Result of an earlier call of `{name}`:)"))];
+fn orphaned_result_parts<'a>(name: &str, content: &'a [ResultContent]) -> Vec<TurnPart<'a>> {
+    let mut pieces =
+        vec![TurnPart::OrphanedResult(format!("(Result of an earlier call of `{name}`:)"))];
     pieces.extend(content.iter().filter_map(|content| match content {
         ResultContent::Text { text } if text.trim().is_empty() => None,
         ResultContent::Text { text } => Some(TurnPart::Text(text)),
@@ -228,7 +234,7 @@ fn stray<'a>(name: &str, content: &'a [ResultContent]) -> Vec<TurnPart<'a>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::message::shared;
+    use crate::message::share_messages;
     use serde_json::json;
 
     pub(crate) fn call(id: &str, name: &str) -> MessageBlock {
@@ -250,18 +256,18 @@ pub(crate) mod tests {
     }
 
     /// Turns in short: `U text =a:result | M text +a`.
-    fn short(messages: Vec<ModelMessage>) -> String {
-        let messages = shared(messages);
-        let turns = turns(&messages, |opaque| !opaque.is_null());
+    fn render_short(messages: Vec<ModelMessage>) -> String {
+        let messages = share_messages(messages);
+        let turns = build_turns(&messages, |opaque| !opaque.is_null());
         let turns = turns.iter().map(|turn| {
             let who = if turn.role == MessageRole::User { "U" } else { "M" };
             let pieces = turn.pieces.iter().map(|piece| match piece {
                 TurnPart::Text(text) => (*text).to_owned(),
-                TurnPart::Stray(text) => text.clone(),
+                TurnPart::OrphanedResult(text) => text.clone(),
                 TurnPart::Image(picture) => format!("<{}>", picture.mime),
                 TurnPart::Thinking { text, .. } => format!("~{text}"),
                 TurnPart::Call(call) => format!("+{}#{}", call.id, call.number),
-                TurnPart::Answer(answer) => match answer.content {
+                TurnPart::ToolResult(answer) => match answer.content {
                     Some([ResultContent::Text { text }]) => {
                         format!("={}#{}:{text}", answer.call.id, answer.call.number)
                     }
@@ -275,10 +281,10 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check(messages: Vec<ModelMessage>, expected: &str) {
-        assert_eq!(short(messages), expected);
+        assert_eq!(render_short(messages), expected);
     }
 
-    fn says(blocks: Vec<MessageBlock>) -> ModelMessage {
+    fn model_message(blocks: Vec<MessageBlock>) -> ModelMessage {
         ModelMessage::assistant(blocks)
     }
 
@@ -290,13 +296,13 @@ pub(crate) mod tests {
     fn neighbours_are_one_turn() {
         check(vec![], "");
         check(vec![ModelMessage::user("a"), ModelMessage::user("b")], "U a b");
-        let blank = says(vec![MessageBlock::text(" \n")]);
+        let blank = model_message(vec![MessageBlock::text(" \n")]);
         check(vec![ModelMessage::user("a"), blank, ModelMessage::user("b")], "U a b");
         let thoughts =
             vec![thought("x", Value::Null), thought("y", json!(1)), MessageBlock::text("z")];
-        check(vec![ModelMessage::user("a"), says(thoughts)], "U a | M ~y z");
+        check(vec![ModelMessage::user("a"), model_message(thoughts)], "U a | M ~y z");
         check(
-            vec![says(vec![MessageBlock::text("a")]), ModelMessage::user("b")],
+            vec![model_message(vec![MessageBlock::text("a")]), ModelMessage::user("b")],
             "U (The beginning of this conversation is not shown.) | M a | U b",
         );
     }
@@ -304,7 +310,7 @@ pub(crate) mod tests {
     #[test]
     fn each_call_is_answered_once_right_after_it() {
         let ask = || ModelMessage::user("q");
-        let calls = || says(vec![call("a", "Read"), call("b", "Read")]);
+        let calls = || model_message(vec![call("a", "Read"), call("b", "Read")]);
         check(
             vec![
                 ask(),
@@ -325,7 +331,7 @@ pub(crate) mod tests {
         check(
             vec![
                 ask(),
-                says(vec![call("a", "X"), call("a", "X")]),
+                model_message(vec![call("a", "X"), call("a", "X")]),
                 user(vec![result("a", "X", "1")]),
                 user(vec![result("a", "X", "2"), result("a", "X", "3")]),
             ],
@@ -340,7 +346,7 @@ pub(crate) mod tests {
                 ask(),
                 calls(),
                 user(vec![result("a", "Read", "1"), result("b", "Read", "2")]),
-                says(vec![call("a", "Read")]),
+                model_message(vec![call("a", "Read")]),
                 user(vec![result("a", "Read", "3")]),
             ],
             "U q | M +a#0 +b#1 | U =a#0:1 =b#1:2 | M +a#2 | U =a#2:3",
@@ -350,13 +356,13 @@ pub(crate) mod tests {
     #[test]
     fn names_are_made_plain() {
         for name in ["Read", "github__create_issue", "_x", "a-b"] {
-            assert_eq!(tool_name(name), name);
+            assert_eq!(sanitize_tool_name(name), name);
         }
-        assert_eq!(tool_name("a.b"), "_a_b_2e7336dc8eba87ef");
-        assert_ne!(tool_name("a.b"), tool_name("a/b"));
+        assert_eq!(sanitize_tool_name("a.b"), "_a_b_2e7336dc8eba87ef");
+        assert_ne!(sanitize_tool_name("a.b"), sanitize_tool_name("a/b"));
         for name in ["", "1x", "ünïcödé", &"x".repeat(500)] {
-            let plain = tool_name(name);
-            assert_eq!(tool_name(&plain), plain, "{name}");
+            let plain = sanitize_tool_name(name);
+            assert_eq!(sanitize_tool_name(&plain), plain, "{name}");
         }
     }
 
@@ -369,7 +375,7 @@ pub(crate) mod tests {
             (ToolInput::from(Value::Null), json!({"value": null})),
             (unreadable, json!({"unreadable": "{\"a"})),
         ] {
-            assert_eq!(arguments(&input), expected);
+            assert_eq!(arguments_object(&input), expected);
         }
     }
 
@@ -377,6 +383,9 @@ pub(crate) mod tests {
     fn what_the_other_side_cannot_say_is_left_out() {
         let image = || MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
         check(vec![user(vec![call("a", "X"), thought("t", json!(1)), image()])], "U <image/png>");
-        check(vec![ModelMessage::user("q"), says(vec![image(), result("a", "X", "1")])], "U q");
+        check(
+            vec![ModelMessage::user("q"), model_message(vec![image(), result("a", "X", "1")])],
+            "U q",
+        );
     }
 }

@@ -12,7 +12,7 @@ use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 
 /// The maker's word in the names of its models.
-const MAKER: &str = "gemini";
+const VENDOR_PREFIX: &str = "gemini";
 
 /// Gemini.
 pub(crate) struct GeminiProtocol;
@@ -30,15 +30,15 @@ impl ModelProtocol for GeminiProtocol {
         key.map(|key| ("x-goog-api-key", key.reveal().to_owned())).into_iter().collect()
     }
 
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
-        request::body(info, request).to_string()
+    fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
+        request::build_body(info, request).to_string()
     }
 
-    fn tools(&self, request: &ModelRequest) -> Option<Value> {
-        request::tools(&request.tools)
+    fn encode_tools(&self, request: &ModelRequest) -> Option<Value> {
+        request::build_tools(&request.tools)
     }
 
-    fn decoder(&self) -> Box<dyn ReplyDecoder> {
+    fn new_decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(decoder::GeminiDecoder::default())
     }
 }
@@ -48,7 +48,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::{ModelMessage, shared};
+    use crate::message::{ModelMessage, share_messages};
     use crate::model::conversation::tests::{result, user};
 
     #[track_caller]
@@ -87,19 +87,19 @@ mod tests {
         ]);
         let chunk = json!({"modelVersion": "gemini-3-pro-preview", "candidates": [
             {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
-        let mut decoder = GeminiProtocol.decoder();
-        decoder.event("", &chunk.to_string()).unwrap();
+        let mut decoder = GeminiProtocol.new_decoder();
+        decoder.decode_event("", &chunk.to_string()).unwrap();
         let said = decoder.finish().unwrap().blocks;
 
         let request = ModelRequest {
-            messages: shared(vec![
+            messages: share_messages(vec![
                 ModelMessage::user("Go"),
                 ModelMessage::assistant(said),
                 user(vec![result("x", "Read", "1"), result("call_2", "Read", "2")]),
             ]),
             ..ModelRequest::default()
         };
-        let body = request::body(&request::tests::info("gemini-3-pro"), &request);
+        let body = request::build_body(&request::tests::info("gemini-3-pro"), &request);
         assert_eq!(body["contents"][1]["parts"], parts);
         let answers = json!([
             {"functionResponse": {"id": "x", "name": "Read", "response": {"output": "1"}}},

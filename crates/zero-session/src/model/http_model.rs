@@ -19,17 +19,17 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use self::provider_address::{base_url, headers, is_loopback};
+use self::provider_address::{base_url, configured_headers, is_loopback};
 use self::response_reader::ResponseReader;
 pub(crate) use self::shared_client::SharedHttpClient;
-use self::shared_client::innermost;
+use self::shared_client::root_cause;
 use self::tools_json_cache::ToolsJsonCache;
 use crate::message::image_placeholder;
-use crate::model::attempt_failure::{self, AttemptFailure, ModelDescriptor, shortened};
+use crate::model::attempt_failure::{self, AttemptFailure, ModelDescriptor, shorten};
 use crate::model::catalog::{ApiKey, ModelConfig};
 use crate::model::protocol::ModelProtocol;
 use crate::model::request_secrets::{RequestSecrets, is_secret_header};
-use crate::model::retry::{AttemptStream, RetryLimits, cancelled, retrying};
+use crate::model::retry::{AttemptStream, RetryLimits, cancelled_error, retry_stream};
 use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream,
 };
@@ -97,7 +97,7 @@ impl HttpModel {
         limits: ModelHttpLimits,
     ) -> Result<Self, ModelError> {
         let base = base_url(&config)?;
-        let headers = headers(&config)?;
+        let headers = configured_headers(&config)?;
         let subject = ModelDescriptor {
             name: info.name.clone(),
             id: info.id.clone(),
@@ -125,40 +125,42 @@ impl ModelClient for HttpModel {
 
     fn stream(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
         let inner = self.0.clone();
-        let body = Bytes::from(inner.body(request));
+        let body = Bytes::from(inner.build_body(request));
         let limits = inner.limits.retry;
-        retrying(limits, cancel.clone(), move || {
+        retry_stream(limits, cancel.clone(), move || {
             HttpExchange::start(inner.clone(), body.clone(), cancel.clone())
         })
     }
 }
 
 impl HttpModelInner {
-    fn body(&self, mut request: ModelRequest) -> String {
+    fn build_body(&self, mut request: ModelRequest) -> String {
         let tokens_max = request.output_tokens_max.or(self.config.output_tokens_max);
         request.output_tokens_max = tokens_max.map(|max| max.min(self.info.output_tokens_max));
         if !self.info.takes_images {
             let words = |_: &str| "[a picture was left out: this model takes none]".to_owned();
-            image_placeholder::put_in_words(&mut request.messages, words);
+            image_placeholder::replace_images(&mut request.messages, words);
         }
-        self.told_tools.text(&*self.protocol, &self.info, &request)
+        self.told_tools.request_json(&*self.protocol, &self.info, &request)
     }
 
     /// Asks, and waits for the beginning of an answer.
-    async fn ask(&self, body: Bytes) -> Result<ResponseReader, AttemptFailure> {
+    async fn send_request(&self, body: Bytes) -> Result<ResponseReader, AttemptFailure> {
         let url = self.protocol.url(&self.base, &self.info)?;
         self.refuse_plaintext(&url)?;
-        let key = self.key().await?;
+        let key = self.read_key().await?;
         let secrets = RequestSecrets::new(key.as_ref(), &self.headers);
-        let request = self.request(url, key.as_ref(), body)?;
+        let request = self.build_request(url, key.as_ref(), body)?;
         let client = self.client.get(&self.limits)?;
         let deadline = Instant::now() + self.limits.answer_time;
         let response = match timeout(self.limits.head_time, client.execute(request)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unreachable(&error)),
-            Err(_) => return Err(self.silent("began no answer", self.limits.head_time).into()),
+            Ok(Err(error)) => return Err(self.unreachable_error(&error)),
+            Err(_) => {
+                return Err(self.timeout_error("began no answer", self.limits.head_time).into());
+            }
         };
-        let response = self.accept(response, &secrets).await?;
+        let response = self.check_response(response, &secrets).await?;
         Ok(ResponseReader::new(response, self, secrets, deadline))
     }
 
@@ -179,7 +181,7 @@ impl HttpModelInner {
         ))
     }
 
-    async fn key(&self) -> Result<Option<ApiKey>, ModelError> {
+    async fn read_key(&self) -> Result<Option<ApiKey>, ModelError> {
         let Some(source) = self.config.key.clone() else { return Ok(None) };
         // A file or a keyring may take its time.
         let read = tokio::task::spawn_blocking(move || source()).await;
@@ -195,7 +197,7 @@ impl HttpModelInner {
         read.map_err(broken)?.map(Some)
     }
 
-    fn request(
+    fn build_request(
         &self,
         url: Url,
         key: Option<&ApiKey>,
@@ -223,7 +225,7 @@ impl HttpModelInner {
     }
 
     /// Lets an answer pass that is a stream of events; anything else is an error.
-    async fn accept(
+    async fn check_response(
         &self,
         response: reqwest::Response,
         secrets: &RequestSecrets,
@@ -233,7 +235,7 @@ impl HttpModelInner {
         if status.is_redirection() {
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             // Hidden first: an address is not kept in the letters it was written in.
-            let to = to.and_then(|to| response.url().join(&secrets.hide(to)).ok());
+            let to = to.and_then(|to| response.url().join(&secrets.redact(to)).ok());
             let to = to.map_or("elsewhere".to_owned(), |to| to.origin().ascii_serialization());
             let error = format!(
                 "`{name}`: {origin} redirects to {to}, where no key is sent; if that is right, \
@@ -244,13 +246,17 @@ impl HttpModelInner {
         if !status.is_success() {
             let headers = response.headers().clone();
             let body = read_error(response).await;
-            let mut failed =
-                attempt_failure::of_status(status, &headers, &secrets.hide(&body), &self.subject);
-            failed.error.message = secrets.hide(&failed.error.message).into_owned();
+            let mut failed = attempt_failure::failure_from_status(
+                status,
+                &headers,
+                &secrets.redact(&body),
+                &self.subject,
+            );
+            failed.error.message = secrets.redact(&failed.error.message).into_owned();
             return Err(failed);
         }
         let media_type = response.headers().get(CONTENT_TYPE);
-        let media_type = media_type.map(|value| secrets.hide(value.to_str().unwrap_or("?")));
+        let media_type = media_type.map(|value| secrets.redact(value.to_str().unwrap_or("?")));
         let media_type = match media_type.as_deref().and_then(|value| value.split(';').next()) {
             Some(media_type) => media_type.trim().to_ascii_lowercase(),
             None => return Ok(response),
@@ -259,10 +265,10 @@ impl HttpModelInner {
             return Ok(response);
         }
         let body = read_error(response).await;
-        if let Ok(value) = serde_json::from_str::<serde_json::Value>(&secrets.hide(&body))
+        if let Ok(value) = serde_json::from_str::<serde_json::Value>(&secrets.redact(&body))
             && (value.get("error").is_some_and(|error| !error.is_null()) || value.is_array())
         {
-            return Err(attempt_failure::of_object(&value, Some(&self.subject)));
+            return Err(attempt_failure::failure_from_object(&value, Some(&self.subject)));
         }
         let what = match media_type.as_str() {
             "text/html" => {
@@ -271,19 +277,21 @@ impl HttpModelInner {
             "application/json" => "all at once; it must be able to stream".to_owned(),
             other => format!(
                 "with `{}` in place of a stream of events; look at its base URL",
-                shortened(other).unwrap_or_default()
+                shorten(other).unwrap_or_default()
             ),
         };
         let error = format!("`{name}`: {origin} answers {what}");
-        Err(AttemptFailure::lasting(ModelError::new(ModelErrorKind::Server, error)))
+        Err(AttemptFailure::permanent(ModelError::new(ModelErrorKind::Server, error)))
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> AttemptFailure {
+    fn unreachable_error(&self, error: &reqwest::Error) -> AttemptFailure {
         let ModelDescriptor { name, origin, .. } = &self.subject;
         if error.is_timeout() {
-            return self.silent("could not be connected to", self.limits.connect_time).into();
+            return self
+                .timeout_error("could not be connected to", self.limits.connect_time)
+                .into();
         }
-        let why = innermost(error);
+        let why = root_cause(error);
         let what = match error.is_connect() {
             true => "could not be reached",
             false => "broke the connection before it answered",
@@ -299,7 +307,7 @@ impl HttpModelInner {
         .into()
     }
 
-    fn silent(&self, what: &str, time: Duration) -> ModelError {
+    fn timeout_error(&self, what: &str, time: Duration) -> ModelError {
         let ModelDescriptor { name, origin, .. } = &self.subject;
         let time = time.as_secs_f64();
         ModelError::new(
@@ -317,14 +325,14 @@ struct HttpExchange {
 }
 
 enum ExchangeState {
-    Asking(Bytes),
-    Answering(Box<ResponseReader>),
+    Sending(Bytes),
+    Receiving(Box<ResponseReader>),
     Ended,
 }
 
 impl HttpExchange {
     fn start(inner: Arc<HttpModelInner>, body: Bytes, cancel: CancellationToken) -> AttemptStream {
-        let exchange = Self { inner, cancel, step: ExchangeState::Asking(body) };
+        let exchange = Self { inner, cancel, step: ExchangeState::Sending(body) };
         Box::pin(stream::unfold(exchange, |mut exchange| async move {
             let next = exchange.next().await?;
             Some((next, exchange))
@@ -338,7 +346,7 @@ impl HttpExchange {
         let cancel = self.cancel.clone();
         let next = tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(AttemptFailure::from(cancelled())),
+            () = cancel.cancelled() => Err(AttemptFailure::from(cancelled_error())),
             next = self.advance() => next,
         };
         if matches!(next, Ok(ModelEvent::Done(_)) | Err(_)) {
@@ -349,14 +357,14 @@ impl HttpExchange {
     }
 
     async fn advance(&mut self) -> Result<ModelEvent, AttemptFailure> {
-        if let ExchangeState::Asking(body) = &self.step {
-            let answer = self.inner.ask(body.clone()).await?;
-            self.step = ExchangeState::Answering(Box::new(answer));
+        if let ExchangeState::Sending(body) = &self.step {
+            let answer = self.inner.send_request(body.clone()).await?;
+            self.step = ExchangeState::Receiving(Box::new(answer));
         }
         match &mut self.step {
-            ExchangeState::Answering(answer) => answer.next(&self.inner).await,
-            ExchangeState::Asking(_) | ExchangeState::Ended => {
-                Err(AttemptFailure::from(cancelled()))
+            ExchangeState::Receiving(answer) => answer.next(&self.inner).await,
+            ExchangeState::Sending(_) | ExchangeState::Ended => {
+                Err(AttemptFailure::from(cancelled_error()))
             }
         }
     }
@@ -381,11 +389,11 @@ async fn read_error(mut response: reqwest::Response) -> String {
 
 /// All that is sent for a request.
 #[cfg(test)]
-pub(crate) fn whole_body(
+pub(crate) fn complete_body(
     protocol: &dyn ModelProtocol,
     info: &ModelInfo,
     request: &ModelRequest,
 ) -> serde_json::Value {
-    let text = ToolsJsonCache::default().text(protocol, info, request);
+    let text = ToolsJsonCache::default().request_json(protocol, info, request);
     serde_json::from_str(&text).unwrap()
 }

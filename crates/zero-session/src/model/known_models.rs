@@ -11,7 +11,7 @@ use crate::model::{ThinkingEffort, TokenPrices};
 /// The family of OpenAI's ordinary models.
 pub const GPT: &str = "gpt";
 /// The family of OpenAI's models that are named after their thinking: `o3`, `o4-mini`.
-pub const O: &str = "o";
+pub const O_SERIES: &str = "o";
 /// Anthropic's family.
 pub const CLAUDE: &str = "claude";
 /// Google's family.
@@ -40,10 +40,10 @@ pub struct KnownModel {
 
 /// What is known of the model that a provider calls so. Owners before the name do not count:
 /// `anthropic/claude-sonnet-4.5` is `claude-sonnet-4-5`.
-pub fn known(id: &str) -> KnownModel {
-    let id = bare(id);
+pub fn lookup_model(id: &str) -> KnownModel {
+    let id = normalize_id(id);
     let rows = ROWS.iter().filter(|row| id.starts_with(row.prefix));
-    let Some(row) = rows.max_by_key(|row| row.prefix.len()) else { return UNKNOWN };
+    let Some(row) = rows.max_by_key(|row| row.prefix.len()) else { return UNKNOWN_MODEL };
     KnownModel {
         family: row.family,
         context_window: row.context_window,
@@ -67,14 +67,14 @@ pub fn dialect_for(family: &str) -> DialectName {
 
 /// Whether it is one of OpenAI's models that think before they speak.
 pub(crate) fn is_openai_reasoner(id: &str) -> bool {
-    let id = bare(id);
+    let id = normalize_id(id);
     let is_o = id.starts_with('o') && id.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
     is_o || (gpt_version(&id).is_some_and(|(major, _)| major >= 5) && !id.contains("-chat"))
 }
 
 /// The word for how much to think, for models that understand one of OpenAI's.
-pub(crate) fn effort(id: &str, thinking: ThinkingEffort) -> Option<&'static str> {
-    let bare = bare(id);
+pub(crate) fn reasoning_effort(id: &str, thinking: ThinkingEffort) -> Option<&'static str> {
+    let bare = normalize_id(id);
     let takes_effort =
         is_openai_reasoner(id) || bare.starts_with("gpt-oss") || bare.starts_with("gemini-");
     if !takes_effort {
@@ -104,7 +104,7 @@ fn gpt_version(id: &str) -> Option<(u32, u32)> {
 }
 
 /// The name without owners and in one spelling.
-fn bare(id: &str) -> String {
+fn normalize_id(id: &str) -> String {
     let id = id.rsplit('/').next().unwrap_or(id).to_ascii_lowercase();
     // Cloud providers put the owner before a dot: `us.anthropic.claude-…`.
     match id.find("claude-") {
@@ -118,7 +118,7 @@ fn is_named_for_images(id: &str) -> bool {
     ["-vl", ":vl", "vision", "pixtral", "llava"].iter().any(|word| id.contains(word))
 }
 
-const UNKNOWN: KnownModel = KnownModel {
+const UNKNOWN_MODEL: KnownModel = KnownModel {
     family: OTHER,
     context_window: 128_000,
     output_tokens_max: 16_384,
@@ -181,15 +181,15 @@ const ROWS: &[ModelTableRow] = &[
     row("gpt-4-turbo", GPT, 128_000, 4_096, Yes, usd(10.0, 30.0, 10.0)),
     row("gpt-3.5", GPT, 16_385, 4_096, No, None),
     row("gpt-oss", GPT, 131_072, 32_768, No, None),
-    row("o1", O, 200_000, 100_000, Yes, usd(15.0, 60.0, 7.5)),
-    row("o1-mini", O, 128_000, 65_536, No, None),
-    row("o1-pro", O, 200_000, 100_000, Yes, None),
-    row("o3", O, 200_000, 100_000, Yes, usd(2.0, 8.0, 0.5)),
-    row("o3-mini", O, 200_000, 100_000, No, usd(1.1, 4.4, 0.55)),
-    row("o3-pro", O, 200_000, 100_000, Yes, usd(20.0, 80.0, 20.0)),
-    row("o3-deep", O, 200_000, 100_000, Yes, None),
-    row("o4-mini", O, 200_000, 100_000, Yes, usd(1.1, 4.4, 0.275)),
-    row("o4-mini-deep", O, 200_000, 100_000, Yes, None),
+    row("o1", O_SERIES, 200_000, 100_000, Yes, usd(15.0, 60.0, 7.5)),
+    row("o1-mini", O_SERIES, 128_000, 65_536, No, None),
+    row("o1-pro", O_SERIES, 200_000, 100_000, Yes, None),
+    row("o3", O_SERIES, 200_000, 100_000, Yes, usd(2.0, 8.0, 0.5)),
+    row("o3-mini", O_SERIES, 200_000, 100_000, No, usd(1.1, 4.4, 0.55)),
+    row("o3-pro", O_SERIES, 200_000, 100_000, Yes, usd(20.0, 80.0, 20.0)),
+    row("o3-deep", O_SERIES, 200_000, 100_000, Yes, None),
+    row("o4-mini", O_SERIES, 200_000, 100_000, Yes, usd(1.1, 4.4, 0.275)),
+    row("o4-mini-deep", O_SERIES, 200_000, 100_000, Yes, None),
     row("claude-", CLAUDE, 200_000, 64_000, Yes, None),
     row("claude-2", CLAUDE, 100_000, 4_096, No, None),
     row("claude-3-haiku", CLAUDE, 200_000, 4_096, Yes, None),
@@ -263,7 +263,7 @@ mod tests {
             images: bool,
             input: Option<f64>,
         ) {
-            let known = known(id);
+            let known = lookup_model(id);
             let found =
                 (known.family, known.context_window, known.output_tokens_max, known.takes_images);
             assert_eq!(found, (family, window, output, images), "{id}");
@@ -306,7 +306,7 @@ mod tests {
                 "{}",
                 row.prefix
             );
-            assert_eq!(bare(row.prefix), row.prefix);
+            assert_eq!(normalize_id(row.prefix), row.prefix);
         }
     }
 
@@ -314,9 +314,13 @@ mod tests {
     fn the_least_thinking_is_what_each_can_do() {
         #[track_caller]
         fn check(id: &str, expected: Option<&str>) {
-            assert_eq!(effort(id, ThinkingEffort::Off), expected, "{id}");
-            assert_eq!(effort(id, ThinkingEffort::High).is_some(), expected.is_some(), "{id}");
-            assert_eq!(effort(id, ThinkingEffort::Default), None, "{id}");
+            assert_eq!(reasoning_effort(id, ThinkingEffort::Off), expected, "{id}");
+            assert_eq!(
+                reasoning_effort(id, ThinkingEffort::High).is_some(),
+                expected.is_some(),
+                "{id}"
+            );
+            assert_eq!(reasoning_effort(id, ThinkingEffort::Default), None, "{id}");
         }
         check("gpt-5", Some("minimal"));
         check("gpt-5-mini", Some("minimal"));
@@ -335,8 +339,8 @@ mod tests {
 
     #[test]
     fn qwen_has_tools_of_its_own() {
-        assert_eq!(dialect_for(known("qwen3-coder").family), DialectName::Qwen);
-        assert_eq!(dialect_for(known("claude-sonnet-4").family), DialectName::Canonical);
+        assert_eq!(dialect_for(lookup_model("qwen3-coder").family), DialectName::Qwen);
+        assert_eq!(dialect_for(lookup_model("claude-sonnet-4").family), DialectName::Canonical);
         assert_eq!(dialect_for(OTHER), DialectName::Canonical);
     }
 }

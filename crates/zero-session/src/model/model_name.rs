@@ -12,13 +12,14 @@ pub(crate) struct ParsedModelName {
 impl ParsedModelName {
     /// Reads the name of a model of `maker` (`claude`, `gemini`), whatever stands before it, as in
     /// `us.anthropic.claude-sonnet-4-5-20250929-v1:0`. None when it is somebody else's.
-    pub(crate) fn read(id: &str, maker: &str) -> Option<Self> {
+    pub(crate) fn parse(id: &str, maker: &str) -> Option<Self> {
         let id = id.to_ascii_lowercase();
         let (_, rest) = id.split_once(maker)?;
         let words: Vec<&str> =
             rest.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
         let kind = words.iter().find(|word| word.bytes().all(|b| b.is_ascii_alphabetic()));
-        let numbers: Vec<Option<u32>> = words.iter().map(|word| version_number(word)).collect();
+        let numbers: Vec<Option<u32>> =
+            words.iter().map(|word| parse_version_number(word)).collect();
         let version = numbers.iter().position(Option::is_some).and_then(|at| {
             let major = numbers.get(at).copied().flatten()?;
             Some((major, numbers.get(at + 1).copied().flatten().unwrap_or(0)))
@@ -29,8 +30,8 @@ impl ParsedModelName {
 
 /// Whether two names of a maker may mean the same model. Providers answer with a longer or a
 /// shorter name than they were asked by, so names that do not say their version may.
-pub(crate) fn may_be_same(one: &str, other: &str, maker: &str) -> bool {
-    match (ParsedModelName::read(one, maker), ParsedModelName::read(other, maker)) {
+pub(crate) fn can_be_same_model(one: &str, other: &str, maker: &str) -> bool {
+    match (ParsedModelName::parse(one, maker), ParsedModelName::parse(other, maker)) {
         (Some(one), Some(other)) if one.version.is_some() && other.version.is_some() => {
             one == other
         }
@@ -39,7 +40,7 @@ pub(crate) fn may_be_same(one: &str, other: &str, maker: &str) -> bool {
 }
 
 /// Versions have one or two digits; more are a date.
-fn version_number(word: &str) -> Option<u32> {
+fn parse_version_number(word: &str) -> Option<u32> {
     if word.len() > 2 { None } else { word.parse().ok() }
 }
 
@@ -50,7 +51,7 @@ mod tests {
     #[track_caller]
     fn check(id: &str, maker: &str, kind: Option<&str>, version: Option<(u32, u32)>) {
         let expected = ParsedModelName { kind: kind.map(str::to_owned), version };
-        assert_eq!(ParsedModelName::read(id, maker), Some(expected), "{id}");
+        assert_eq!(ParsedModelName::parse(id, maker), Some(expected), "{id}");
     }
 
     #[test]
@@ -66,7 +67,7 @@ mod tests {
         check("gemini-3-pro-preview", "gemini", Some("pro"), Some((3, 0)));
         check("gemini-flash-latest", "gemini", Some("flash"), None);
         check("gemini", "gemini", None, None);
-        assert_eq!(ParsedModelName::read("gpt-5", "claude"), None);
+        assert_eq!(ParsedModelName::parse("gpt-5", "claude"), None);
     }
 
     #[test]
@@ -79,7 +80,7 @@ mod tests {
             ("claude-mythos-preview", "claude-mythos-5", true),
             ("kimi-k2", "kimi-k2-0905", true),
         ] {
-            assert_eq!(may_be_same(one, other, "claude"), same, "{one} {other}");
+            assert_eq!(can_be_same_model(one, other, "claude"), same, "{one} {other}");
         }
     }
 }

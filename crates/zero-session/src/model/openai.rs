@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use url::{Host, Url};
 
 use crate::event::ResultContent;
-use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, joined};
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, join_lines};
 use crate::model::attempt_failure;
 use crate::model::catalog::ApiKey;
 use crate::model::{ModelError, ModelErrorKind};
@@ -30,7 +30,7 @@ pub(crate) enum OpenAiServer {
 
 impl OpenAiServer {
     /// Whose server a base URL leads to.
-    pub(crate) fn of(base: &Url) -> Self {
+    pub(crate) fn from_base_url(base: &Url) -> Self {
         match base.host() {
             Some(Host::Domain("api.openai.com")) => Self::OpenAi,
             Some(Host::Domain(name)) if name.ends_with(".openai.com") => Self::OpenAi,
@@ -52,7 +52,7 @@ impl OpenAiServer {
 }
 
 /// `{base}/{path}`, with the query that the base has. A base that ends so already is left as it is.
-pub(crate) fn url(base: &Url, path: &str) -> Url {
+pub(crate) fn join_url(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_fragment(None);
     let base_path = url.path().trim_end_matches('/').to_owned();
@@ -63,23 +63,25 @@ pub(crate) fn url(base: &Url, path: &str) -> Url {
 }
 
 /// An event's data, read; errors in it are errors.
-pub(crate) fn read(data: &str) -> Result<Value, ModelError> {
+pub(crate) fn parse_json(data: &str) -> Result<Value, ModelError> {
     let value: Value = serde_json::from_str(data)
-        .map_err(|error| nonsense(&format!("an event that is no JSON ({error})")))?;
+        .map_err(|error| invalid_response_error(&format!("an event that is no JSON ({error})")))?;
     match value.get("error") {
-        Some(error) if !error.is_null() => Err(attempt_failure::of_object(&value, None).error),
+        Some(error) if !error.is_null() => {
+            Err(attempt_failure::failure_from_object(&value, None).error)
+        }
         _ => Ok(value),
     }
 }
 
 /// The provider says what cannot be.
-pub(crate) fn nonsense(what: &str) -> ModelError {
+pub(crate) fn invalid_response_error(what: &str) -> ModelError {
     let message = format!("the provider sent {what}; try again, or choose another model");
     ModelError::new(ModelErrorKind::Server, message)
 }
 
 /// The stream ended before the provider said that it was done.
-pub(crate) fn broken() -> ModelError {
+pub(crate) fn truncated_stream_error() -> ModelError {
     ModelError::new(
         ModelErrorKind::Network,
         "the connection broke in mid-answer; send the message again",
@@ -103,11 +105,11 @@ pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> Cow<'_, 
         ResultContent::Text { text } => Some(text.as_str()),
         ResultContent::Image { .. } => None,
     });
-    let text = joined(texts);
+    let text = join_lines(texts);
     let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     match (text.trim().is_empty(), is_error) {
         (true, true) => "error: no output".into(),
-        (true, false) if images(content).next().is_some() => "the picture follows".into(),
+        (true, false) if image_urls(content).next().is_some() => "the picture follows".into(),
         (true, false) => "(no output)".into(),
         (false, true) if !says_so => format!("error: {text}").into(),
         (false, _) => text,
@@ -115,7 +117,7 @@ pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> Cow<'_, 
 }
 
 /// The pictures of a tool's result, as addresses that hold them.
-pub(crate) fn images(content: &[ResultContent]) -> impl Iterator<Item = String> {
+pub(crate) fn image_urls(content: &[ResultContent]) -> impl Iterator<Item = String> {
     content.iter().filter_map(|part| match part {
         ResultContent::Image { mime, data } => Some(data_url(mime, data)),
         ResultContent::Text { .. } => None,
@@ -128,7 +130,7 @@ pub(crate) fn data_url(mime: &str, data: &str) -> String {
 }
 
 /// Arguments as they go back to a model. Many servers insist on JSON, so what is none is wrapped.
-pub(crate) fn arguments(input: &ToolInput) -> Cow<'_, str> {
+pub(crate) fn arguments_text(input: &ToolInput) -> Cow<'_, str> {
     match input {
         ToolInput::Json(json) => json.as_str().into(),
         ToolInput::Unreadable { unreadable, .. } => {
@@ -138,7 +140,7 @@ pub(crate) fn arguments(input: &ToolInput) -> Cow<'_, str> {
 }
 
 /// A number of tokens somewhere in an object; 0 where there is none.
-pub(crate) fn tokens(usage: &Value, at: &str) -> u64 {
+pub(crate) fn read_tokens(usage: &Value, at: &str) -> u64 {
     usage.pointer(at).and_then(Value::as_u64).unwrap_or(0)
 }
 
@@ -150,7 +152,7 @@ mod tests {
     fn a_path_is_added_once_and_the_query_kept() {
         #[track_caller]
         fn check(base: &str, expected: &str) {
-            assert_eq!(url(&Url::parse(base).unwrap(), "chat/completions").as_str(), expected);
+            assert_eq!(join_url(&Url::parse(base).unwrap(), "chat/completions").as_str(), expected);
         }
         check("https://a.b", "https://a.b/chat/completions");
         check("https://a.b/v1/", "https://a.b/v1/chat/completions");

@@ -15,9 +15,9 @@ use url::Url;
 use self::decoder::ChatDecoder;
 use self::request_body::{
     ChatAssistantMessage, ChatContentPart, ChatFunctionCall, ChatRequestBody, ChatRequestMessage,
-    ChatStreamOptions, ChatToolCall, ChatUserContent, written,
+    ChatStreamOptions, ChatToolCall, ChatUserContent, to_json,
 };
-use crate::message::{MessageBlock, MessageRole, ModelMessage, text_of};
+use crate::message::{MessageBlock, MessageRole, ModelMessage, join_text};
 use crate::model::catalog::ApiKey;
 use crate::model::known_models::{self, MISTRAL};
 use crate::model::openai::{self, OpenAiServer};
@@ -38,38 +38,38 @@ pub(crate) struct OpenAiChatProtocol {
 
 impl OpenAiChatProtocol {
     /// As the server at that address speaks it.
-    pub(crate) fn at(base: Option<&Url>) -> Self {
-        Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::of) }
+    pub(crate) fn for_base_url(base: Option<&Url>) -> Self {
+        Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::from_base_url) }
     }
 }
 
 impl ModelProtocol for OpenAiChatProtocol {
     fn url(&self, base: &Url, _: &ModelInfo) -> Result<Url, ModelError> {
-        Ok(openai::url(base, "chat/completions"))
+        Ok(openai::join_url(base, "chat/completions"))
     }
 
     fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)> {
         self.server.headers(key)
     }
 
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
+    fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
         // OpenAI's newer models refuse the old name, and other servers do not know the new one.
         let is_new =
             self.server != OpenAiServer::Other || known_models::is_openai_reasoner(&info.id);
         let tokens_max = request.output_tokens_max;
         let body = ChatRequestBody {
             model: &info.id,
-            messages: messages(info, request),
+            messages: build_messages(info, request),
             stream: true,
             stream_options: ChatStreamOptions { include_usage: true },
             max_completion_tokens: tokens_max.filter(|_| is_new),
             max_tokens: tokens_max.filter(|_| !is_new),
-            reasoning_effort: known_models::effort(&info.id, request.thinking),
+            reasoning_effort: known_models::reasoning_effort(&info.id, request.thinking),
         };
-        written(&body)
+        to_json(&body)
     }
 
-    fn tools(&self, request: &ModelRequest) -> Option<Value> {
+    fn encode_tools(&self, request: &ModelRequest) -> Option<Value> {
         let tools = request.tools.iter().map(|tool| {
             json!({ "type": "function", "function": {
                 "name": tool.name,
@@ -80,12 +80,12 @@ impl ModelProtocol for OpenAiChatProtocol {
         (!request.tools.is_empty()).then(|| tools.collect())
     }
 
-    fn decoder(&self) -> Box<dyn ReplyDecoder> {
+    fn new_decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(ChatDecoder::default())
     }
 }
 
-fn messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<ChatRequestMessage<'a>> {
+fn build_messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<ChatRequestMessage<'a>> {
     let turn_start = openai::turn_start(&request.messages);
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
@@ -93,9 +93,9 @@ fn messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<ChatRequestM
     }
     for (place, message) in request.messages.iter().enumerate() {
         match message.role {
-            MessageRole::User => user_messages(info, message, &mut messages),
+            MessageRole::User => push_user_messages(info, message, &mut messages),
             MessageRole::Assistant => {
-                let answer = answer(info, message, place >= turn_start);
+                let answer = assistant_message(info, message, place >= turn_start);
                 messages.extend(answer.map(ChatRequestMessage::Assistant));
             }
         }
@@ -105,7 +105,7 @@ fn messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<ChatRequestM
 
 /// Results first, each as a message of its own: they must follow the calls. Their pictures have no
 /// place in them, and come after with what else the person says.
-fn user_messages<'a>(
+fn push_user_messages<'a>(
     info: &ModelInfo,
     message: &'a ModelMessage,
     messages: &mut Vec<ChatRequestMessage<'a>>,
@@ -119,7 +119,7 @@ fn user_messages<'a>(
                     tool_call_id: call_id(info, id),
                     content: openai::result_text(content, *is_error),
                 });
-                let mut images = openai::images(content).peekable();
+                let mut images = openai::image_urls(content).peekable();
                 if images.peek().is_some() {
                     parts.push(ChatContentPart::Text { text: format!("From `{name}`:").into() });
                     parts.extend(images.map(ChatContentPart::image));
@@ -146,14 +146,14 @@ fn user_messages<'a>(
     messages.push(ChatRequestMessage::User { content });
 }
 
-fn answer<'a>(
+fn assistant_message<'a>(
     info: &ModelInfo,
     message: &'a ModelMessage,
     is_in_turn: bool,
 ) -> Option<ChatAssistantMessage<'a>> {
-    let text = text_of(&message.blocks);
+    let text = join_text(&message.blocks);
     let tool_calls: Vec<ChatToolCall<'a>> =
-        message.blocks.iter().filter_map(|block| call(info, block)).collect();
+        message.blocks.iter().filter_map(|block| encode_call(info, block)).collect();
     if tool_calls.is_empty() && text.is_empty() {
         return None;
     }
@@ -169,7 +169,7 @@ fn answer<'a>(
         });
         for (text, opaque) in thoughts {
             let field = opaque["field"].as_str().unwrap_or_default();
-            if let Some(thoughts) = answer.thoughts(field) {
+            if let Some(thoughts) = answer.reasoning_field(field) {
                 thoughts.get_or_insert_default().push_str(text);
             }
             if let Some(details) = opaque.get("details").filter(|details| details.is_array()) {
@@ -180,12 +180,12 @@ fn answer<'a>(
     Some(answer)
 }
 
-fn call<'a>(info: &ModelInfo, block: &'a MessageBlock) -> Option<ChatToolCall<'a>> {
+fn encode_call<'a>(info: &ModelInfo, block: &'a MessageBlock) -> Option<ChatToolCall<'a>> {
     let MessageBlock::ToolUse { id, name, input, opaque } = block else { return None };
     Some(ChatToolCall {
         id: call_id(info, id),
         kind: "function",
-        function: ChatFunctionCall { name, arguments: openai::arguments(input) },
+        function: ChatFunctionCall { name, arguments: openai::arguments_text(input) },
         extra_content: opaque.pointer("/openai_chat/extra_content"),
     })
 }

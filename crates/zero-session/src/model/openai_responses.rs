@@ -27,24 +27,24 @@ pub(crate) struct OpenAiResponsesProtocol {
 
 impl OpenAiResponsesProtocol {
     /// As the server at that address speaks it.
-    pub(crate) fn at(base: Option<&Url>) -> Self {
-        Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::of) }
+    pub(crate) fn for_base_url(base: Option<&Url>) -> Self {
+        Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::from_base_url) }
     }
 }
 
 impl ModelProtocol for OpenAiResponsesProtocol {
     fn url(&self, base: &Url, _: &ModelInfo) -> Result<Url, ModelError> {
-        Ok(openai::url(base, "responses"))
+        Ok(openai::join_url(base, "responses"))
     }
 
     fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)> {
         self.server.headers(key)
     }
 
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
+    fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
         let mut body = json!({
             "model": info.id,
-            "input": input(&request.messages),
+            "input": build_input(&request.messages),
             "stream": true,
             "store": false,
         });
@@ -57,7 +57,7 @@ impl ModelProtocol for OpenAiResponsesProtocol {
         // Models that do not think refuse these fields.
         if known_models::is_openai_reasoner(&info.id) {
             body["include"] = json!(["reasoning.encrypted_content"]);
-            if let Some(effort) = known_models::effort(&info.id, request.thinking) {
+            if let Some(effort) = known_models::reasoning_effort(&info.id, request.thinking) {
                 body["reasoning"] = json!({ "effort": effort });
                 // OpenAI shows thoughts only to organisations that it knows, and refuses others. So
                 // they are asked for only where somebody chose how much to think.
@@ -69,7 +69,7 @@ impl ModelProtocol for OpenAiResponsesProtocol {
         body.to_string()
     }
 
-    fn tools(&self, request: &ModelRequest) -> Option<Value> {
+    fn encode_tools(&self, request: &ModelRequest) -> Option<Value> {
         let tools = request.tools.iter().map(|tool| {
             json!({
                 "type": "function",
@@ -82,12 +82,12 @@ impl ModelProtocol for OpenAiResponsesProtocol {
         (!request.tools.is_empty()).then(|| tools.collect())
     }
 
-    fn decoder(&self) -> Box<dyn ReplyDecoder> {
+    fn new_decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(ResponsesDecoder::default())
     }
 }
 
-fn input(messages: &[Arc<ModelMessage>]) -> Vec<Value> {
+fn build_input(messages: &[Arc<ModelMessage>]) -> Vec<Value> {
     let turn_start = openai::turn_start(messages);
     let mut items = Vec::new();
     for (place, message) in messages.iter().enumerate() {
@@ -111,7 +111,7 @@ fn user_items(message: &ModelMessage, items: &mut Vec<Value>) {
                     "call_id": id,
                     "output": openai::result_text(content, *is_error),
                 }));
-                let mut images = openai::images(content).peekable();
+                let mut images = openai::image_urls(content).peekable();
                 if images.peek().is_some() {
                     parts.push(text_part(&format!("From `{name}`:")));
                     parts.extend(images.map(image_part));
@@ -152,7 +152,7 @@ fn assistant_items(message: &ModelMessage, is_in_turn: bool, items: &mut Vec<Val
                 "type": "function_call",
                 "call_id": id,
                 "name": name,
-                "arguments": openai::arguments(input),
+                "arguments": openai::arguments_text(input),
             })),
             // A thought that led to nothing is refused.
             MessageBlock::Thinking { opaque, .. }

@@ -17,19 +17,19 @@ pub(crate) trait ModelProtocol: Send + Sync {
     fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)>;
 
     /// Its body as JSON, an object; but for the tools.
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String;
+    fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String;
 
-    /// The tools, as they stand under `tools` in the body, if that is there.
-    fn tools(&self, request: &ModelRequest) -> Option<Value>;
+    /// The tools, as they stand under `encode_tools` in the body, if that is there.
+    fn encode_tools(&self, request: &ModelRequest) -> Option<Value>;
 
     /// Reads the answer.
-    fn decoder(&self) -> Box<dyn ReplyDecoder>;
+    fn new_decoder(&self) -> Box<dyn ReplyDecoder>;
 }
 
 /// Reads one answer, event by event.
 pub(crate) trait ReplyDecoder: Send {
     /// The next event of the stream: its name, where it has one, and its data.
-    fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError>;
+    fn decode_event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError>;
 
     /// Whether the provider said that it is done; nothing after that is read.
     fn is_done(&self) -> bool;

@@ -3,10 +3,10 @@
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Most characters of the provider's words that are repeated.
-const SAID_CHARS_MAX: usize = 600;
+const MESSAGE_CHARS_MAX: usize = 600;
 
 /// The error that a provider means by `said`.
-pub(crate) fn complaint(kind: ModelErrorKind, said: &str) -> ModelError {
+pub(crate) fn provider_error(kind: ModelErrorKind, said: &str) -> ModelError {
     let (what, next) = match kind {
         ModelErrorKind::Auth => {
             ("the provider does not accept the key", "check the key, and what it may be used for")
@@ -29,13 +29,13 @@ pub(crate) fn complaint(kind: ModelErrorKind, said: &str) -> ModelError {
         ),
         ModelErrorKind::Cancelled => ("the request was stopped", "ask again"),
     };
-    let said = printable(said);
+    let said = to_printable(said);
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     ModelError::new(kind, format!("{what}{said}; {next}"))
 }
 
 /// The stream ended before the answer did.
-pub(crate) fn broken_off() -> ModelError {
+pub(crate) fn truncated_stream_error() -> ModelError {
     ModelError::new(
         ModelErrorKind::Network,
         "the connection broke in mid-answer; check the network and try again",
@@ -43,14 +43,17 @@ pub(crate) fn broken_off() -> ModelError {
 }
 
 /// The provider sent what cannot be an answer.
-pub(crate) fn nonsense(what: &str) -> ModelError {
-    complaint(ModelErrorKind::Server, what)
+pub(crate) fn invalid_response_error(what: &str) -> ModelError {
+    provider_error(ModelErrorKind::Server, what)
 }
 
 /// `said` in one line of bounded length, without a full stop at its end.
-pub(crate) fn printable(said: &str) -> String {
-    let line: String =
-        said.chars().take(SAID_CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+pub(crate) fn to_printable(said: &str) -> String {
+    let line: String = said
+        .chars()
+        .take(MESSAGE_CHARS_MAX)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     line.trim().trim_end_matches('.').to_owned()
 }
 
@@ -60,21 +63,21 @@ mod tests {
 
     #[test]
     fn an_error_says_what_happened_and_what_to_do() {
-        let error = complaint(ModelErrorKind::Auth, "invalid x-api-key.\n");
+        let error = provider_error(ModelErrorKind::Auth, "invalid x-api-key.\n");
         assert_eq!(
             error.message,
             "the provider does not accept the key: invalid x-api-key; \
              check the key, and what it may be used for"
         );
-        let error = complaint(ModelErrorKind::Server, "");
+        let error = provider_error(ModelErrorKind::Server, "");
         assert_eq!(error.message, "the provider failed; try again in a while");
     }
 
     #[test]
     fn long_and_odd_words_are_cut_to_a_line() {
         let said = format!("\u{1b}[31mé{}", "x".repeat(5_000));
-        let line = printable(&said);
-        assert_eq!(line.chars().count(), SAID_CHARS_MAX - 1, "its first character was a blank");
+        let line = to_printable(&said);
+        assert_eq!(line.chars().count(), MESSAGE_CHARS_MAX - 1, "its first character was a blank");
         assert!(!line.contains('\u{1b}'));
     }
 }

@@ -16,26 +16,26 @@ pub(crate) struct ReplyLimiter {
 
 impl ReplyLimiter {
     /// Counts a part.
-    pub(crate) fn part(&mut self) -> Result<(), ModelError> {
+    pub(crate) fn count_part(&mut self) -> Result<(), ModelError> {
         self.parts = self.parts.saturating_add(1);
         if self.parts > PARTS_MAX {
-            return Err(too_much(&format!("more than {PARTS_MAX} parts")));
+            return Err(too_large_error(&format!("more than {PARTS_MAX} parts")));
         }
         Ok(())
     }
 
     /// Counts bytes that are about to be kept.
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<(), ModelError> {
+    pub(crate) fn count_bytes(&mut self, count: usize) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(count);
         if self.bytes > BYTES_MAX {
-            return Err(too_much(&format!("more than {} MiB", BYTES_MAX >> 20)));
+            return Err(too_large_error(&format!("more than {} MiB", BYTES_MAX >> 20)));
         }
         Ok(())
     }
 }
 
 /// Not a failure that passes: the next answer to the same request would be as long.
-fn too_much(what: &str) -> ModelError {
+fn too_large_error(what: &str) -> ModelError {
     ModelError::new(
         ModelErrorKind::InvalidRequest,
         format!("the model's answer has {what} and was stopped; ask for less at a time"),
@@ -50,11 +50,11 @@ mod tests {
     fn an_answer_ends_at_its_bounds() {
         let mut tally = ReplyLimiter::default();
         for _ in 0..PARTS_MAX {
-            tally.part().unwrap();
+            tally.count_part().unwrap();
         }
-        assert!(tally.part().unwrap_err().message.contains("256 parts"));
-        tally.bytes(BYTES_MAX).unwrap();
-        assert!(tally.bytes(1).unwrap_err().message.contains("8 MiB"));
-        assert!(tally.bytes(usize::MAX).is_err());
+        assert!(tally.count_part().unwrap_err().message.contains("256 parts"));
+        tally.count_bytes(BYTES_MAX).unwrap();
+        assert!(tally.count_bytes(1).unwrap_err().message.contains("8 MiB"));
+        assert!(tally.count_bytes(usize::MAX).is_err());
     }
 }

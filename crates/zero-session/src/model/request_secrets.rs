@@ -7,7 +7,7 @@ use http::HeaderMap;
 use crate::model::catalog::ApiKey;
 
 /// What is shown in place of a secret.
-const SHOWN: &str = "[hidden]";
+const REDACTED: &str = "[hidden]";
 /// Shorter ones are not secret: `none` and `ollama` are what people write where no key is wanted.
 const SECRET_BYTES_MIN: usize = 8;
 /// Words in the names of headers that carry secrets.
@@ -36,10 +36,10 @@ impl RequestSecrets {
     }
 
     /// The text without them.
-    pub(crate) fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.0.iter().fold(Cow::Borrowed(text), |text, secret| {
             match text.contains(secret.as_str()) {
-                true => Cow::Owned(text.replace(secret.as_str(), SHOWN)),
+                true => Cow::Owned(text.replace(secret.as_str(), REDACTED)),
                 false => text,
             }
         })
@@ -63,7 +63,7 @@ mod tests {
         let secrets = RequestSecrets::new(Some(&ApiKey::new("sk-abcdefgh\n")), &headers);
         #[track_caller]
         fn check(secrets: &RequestSecrets, text: &str, expected: &str) {
-            assert_eq!(secrets.hide(text), expected);
+            assert_eq!(secrets.redact(text), expected);
         }
         check(&secrets, "wrong key: sk-abcdefgh, sk-abcdefgh!", "wrong key: [hidden], [hidden]!");
         check(&secrets, "Bearer tok-12345678 of zero-agent", "Bearer [hidden] of zero-agent");

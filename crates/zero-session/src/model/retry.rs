@@ -38,7 +38,7 @@ pub(crate) type AttemptStream =
     Pin<Box<dyn Stream<Item = Result<ModelEvent, AttemptFailure>> + Send>>;
 
 /// Tries until something is said, the failure is one that lasts, or it was tried often enough.
-pub(crate) fn retrying(
+pub(crate) fn retry_stream(
     limits: RetryLimits,
     cancel: CancellationToken,
     attempt: impl Fn() -> AttemptStream + Send + 'static,
@@ -83,7 +83,7 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
             };
             if was_cancelled {
                 self.step = RetryState::Ended;
-                return Some(Err(cancelled()));
+                return Some(Err(cancelled_error()));
             }
             self.attempts += 1;
             self.step = RetryState::Trying((self.attempt)());
@@ -125,15 +125,15 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
         }
         let asked = failed.error.retry_after;
         if let Some(asked) = asked.filter(|asked| *asked > self.limits.asked_pause_max) {
-            return Err(format!("; try again in {}", in_words(asked)));
+            return Err(format!("; try again in {}", format_duration(asked)));
         }
         if self.attempts >= self.limits.attempts_max {
             return Err(format!("; tried {} times", self.attempts));
         }
-        Ok(asked.unwrap_or_else(|| self.own_pause()))
+        Ok(asked.unwrap_or_else(|| self.backoff_pause()))
     }
 
-    fn own_pause(&self) -> Duration {
+    fn backoff_pause(&self) -> Duration {
         let doubled = 2u32.saturating_pow(self.attempts.saturating_sub(1));
         let pause = self.limits.pause_first.saturating_mul(doubled);
         // Many who were turned away at once must not all come back at once.
@@ -142,11 +142,11 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
 }
 
 /// It was stopped.
-pub(crate) fn cancelled() -> ModelError {
+pub(crate) fn cancelled_error() -> ModelError {
     ModelError::new(ModelErrorKind::Cancelled, "the answer was stopped")
 }
 
-fn in_words(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     match seconds {
         0..=119 => format!("{seconds} s"),
@@ -176,7 +176,7 @@ mod tests {
     use AttemptScript::{Fails, IsDone, Says};
     use ModelErrorKind::{Auth, Network, RateLimit, Server};
 
-    fn tries(
+    fn scripted_stream(
         script: Vec<Vec<AttemptScript>>,
         cancel: CancellationToken,
     ) -> (ModelStream, Arc<AtomicUsize>) {
@@ -188,7 +188,7 @@ mod tests {
             Box::pin(stream::iter(does.into_iter().map(|does| match does {
                 Says(text) => Ok(ModelEvent::Text(text.to_owned())),
                 Fails(kind, seconds) => {
-                    let mut error = ModelError::new(kind, kind.word());
+                    let mut error = ModelError::new(kind, kind.as_str());
                     error.retry_after = seconds.map(Duration::from_secs);
                     Err(AttemptFailure::from(error))
                 }
@@ -199,7 +199,7 @@ mod tests {
                 })),
             })))
         };
-        (retrying(RetryLimits::default(), cancel, attempt), count)
+        (retry_stream(RetryLimits::default(), cancel, attempt), count)
     }
 
     /// Tries, and tells what was seen and after how many whole seconds (pauses of zero's own choosing
@@ -212,7 +212,7 @@ mod tests {
             .build()
             .unwrap();
         let seen = runtime.block_on(async {
-            let (mut stream, _) = tries(script, CancellationToken::new());
+            let (mut stream, _) = scripted_stream(script, CancellationToken::new());
             let mut seen = Vec::new();
             while let Some(event) = stream.next().await {
                 seen.push(match event {
@@ -278,7 +278,7 @@ mod tests {
     async fn the_pause_is_kept_and_a_stop_ends_it() {
         let cancel = CancellationToken::new();
         let script = vec![vec![Fails(RateLimit, Some(30))], vec![Fails(RateLimit, Some(60))]];
-        let (mut stream, count) = tries(script, cancel.clone());
+        let (mut stream, count) = scripted_stream(script, cancel.clone());
         let started = Instant::now();
         assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Retrying { .. }))));
         assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Retrying { .. }))));

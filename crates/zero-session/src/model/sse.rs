@@ -71,7 +71,7 @@ impl SseReader {
 
     /// The event that the end of the stream completes: some servers leave out the last blank line.
     /// It may be cut.
-    pub(crate) fn end(&mut self) -> Option<SseEvent> {
+    pub(crate) fn finish(&mut self) -> Option<SseEvent> {
         if !self.line.is_empty() {
             let event = self.end_line();
             debug_assert!(event.is_none(), "only an empty line ends an event");
@@ -90,13 +90,13 @@ impl SseReader {
 
     fn end_line(&mut self) -> Option<SseEvent> {
         let mut line = mem::take(&mut self.line);
-        let event = self.take_line(&line);
+        let event = self.process_line(&line);
         line.clear();
         self.line = line;
         event
     }
 
-    fn take_line(&mut self, line: &[u8]) -> Option<SseEvent> {
+    fn process_line(&mut self, line: &[u8]) -> Option<SseEvent> {
         let is_first = mem::take(&mut self.is_first_line);
         let line = match line.strip_prefix(BOM) {
             Some(rest) if is_first => rest,
@@ -146,7 +146,7 @@ mod tests {
                 Err(SseOverflowError) => return (events, true),
             }
         }
-        events.extend(reader.end());
+        events.extend(reader.finish());
         (events, false)
     }
 

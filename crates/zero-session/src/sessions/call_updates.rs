@@ -14,7 +14,7 @@ use crate::tool_backend::CallObserver;
 /// Longest that a call says of its progress, in bytes.
 const PROGRESS_BYTES_MAX: usize = 8 * 1024;
 /// How long a question waits for what was said before it. It is asked all the same then.
-const SHOWN_TIMEOUT: Duration = Duration::from_secs(5);
+const RECORDED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the calls of a run have said.
 #[derive(Default)]
@@ -43,7 +43,7 @@ pub(super) struct CallUpdate {
 
 impl CallUpdateBuffer {
     /// Waits until there is something new.
-    pub(super) async fn arrived(&self) {
+    pub(super) async fn wait_for_update(&self) {
         self.arrived.notified().await;
     }
 
@@ -52,7 +52,7 @@ impl CallUpdateBuffer {
         std::mem::take(&mut *self.latest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn tell(&self, call: &str, change: impl FnOnce(&mut CallUpdate)) {
+    fn update(&self, call: &str, change: impl FnOnce(&mut CallUpdate)) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         change(latest.told.entry(call.to_owned()).or_default());
         drop(latest);
@@ -61,12 +61,12 @@ impl CallUpdateBuffer {
 
     /// Waits until all that was said so far is in the ledger: who is asked about a call has seen
     /// what it is.
-    pub(crate) async fn shown(&self) {
+    pub(crate) async fn wait_until_recorded(&self) {
         let (wait, shown) = oneshot::channel();
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).waiting.push(wait);
         self.arrived.notify_one();
         // Nothing is ever sent; it is dropped when it is time.
-        let _ = tokio::time::timeout(SHOWN_TIMEOUT, shown).await;
+        let _ = tokio::time::timeout(RECORDED_TIMEOUT, shown).await;
     }
 }
 
@@ -88,13 +88,13 @@ impl BufferedCallObserver {
 }
 
 impl CallObserver for BufferedCallObserver {
-    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
-        self.news.tell(&self.call, |told| told.described = Some((title, kind, locations)));
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+        self.news.update(&self.call, |told| told.described = Some((title, kind, locations)));
     }
 
-    fn progress(&self, mut message: String) {
+    fn on_progress(&self, mut message: String) {
         message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
-        self.news.tell(&self.call, |told| told.progress = Some(message));
+        self.news.update(&self.call, |told| told.progress = Some(message));
     }
 
     fn reader(&self) -> Option<Arc<dyn TextReader>> {

@@ -15,7 +15,7 @@ const PAGES_MAX: usize = 40;
 
 /// The steps that were shown last, unless the session was started over since; none where none were,
 /// or where the ledger cannot be read.
-pub(super) async fn standing_plan(store: &dyn Store, session: &SessionId) -> Vec<PlanEntry> {
+pub(super) async fn read_current_plan(store: &dyn Store, session: &SessionId) -> Vec<PlanEntry> {
     let mut before = u64::MAX;
     for _ in 0..PAGES_MAX {
         let page = match store.last_events(session, before, PAGE).await {

@@ -6,35 +6,35 @@ use zero_core::{RunId, SessionId};
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage, ToolCallStatus};
 use crate::sessions::SessionError;
-use crate::sessions::ledger_recorder::{LedgerRecorder, entry};
+use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{LedgerReadLimit, RunRecord, Store};
 use crate::tool_backend::BackendResult;
 
 /// Entries that are read at first to find those of a run, and most of all.
 const READ_FIRST: usize = 1024;
-const READ_MOST: usize = 1 << 24;
+const READ_MAX: usize = 1 << 24;
 
 /// Settles a run that was interrupted: its calls first, then itself.
-pub(super) async fn interrupted(
+pub(super) async fn finish_interrupted_run(
     store: &dyn Store,
     recorder: &LedgerRecorder,
     run: &RunRecord,
 ) -> Result<(), SessionError> {
-    let events = of_run(store, &run.session, &run.id).await?;
-    let (mut last, usage) = loose_ends(&events);
+    let events = read_run_events(store, &run.session, &run.id).await?;
+    let (mut last, usage) = closing_events(&events);
     last.push(EventKind::RunEnded { end: RunOutcome::Interrupted, usage });
-    let last = last.into_iter().map(|what| entry(Some(&run.id), what)).collect();
-    recorder.end(run.id.clone(), RunOutcome::Interrupted, usage, last).await?;
+    let last = last.into_iter().map(|what| new_event(Some(&run.id), what)).collect();
+    recorder.end_run(run.id.clone(), RunOutcome::Interrupted, usage, last).await?;
     Ok(())
 }
 
 /// An end for all that began and has none, and what was taken, as far as it was said.
-fn loose_ends(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
+fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
     let (mut open, mut usage) = (BTreeMap::new(), TokenUsage::default());
     for event in events {
         match &event.what {
             EventKind::ToolStarted { call, .. } => {
-                open.insert(call.clone(), interrupted_call(call));
+                open.insert(call.clone(), interrupted_call_event(call));
             }
             EventKind::ApprovalRequested(request) => {
                 let (answer, by) = ("cancelled".to_owned(), "zero".to_owned());
@@ -57,9 +57,9 @@ fn loose_ends(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
     (open.into_values().collect(), usage)
 }
 
-fn interrupted_call(call: &str) -> EventKind {
+fn interrupted_call_event(call: &str) -> EventKind {
     let text = "zero was stopped while this ran; whether it happened is not known";
-    let end = BackendResult::words(ToolCallStatus::Interrupted, text);
+    let end = BackendResult::from_text(ToolCallStatus::Interrupted, text);
     EventKind::ToolEnded {
         call: call.to_owned(),
         status: end.status,
@@ -71,18 +71,19 @@ fn interrupted_call(call: &str) -> EventKind {
 
 /// All entries of a run, oldest first. They are among the newest of the session, so they are looked
 /// for from the end, further back until the prompt is found that began it.
-async fn of_run(
+async fn read_run_events(
     store: &dyn Store,
     session: &SessionId,
     run: &RunId,
 ) -> Result<Vec<Event>, SessionError> {
     let mut most = READ_FIRST;
     loop {
-        let events = store.last_events(session, u64::MAX, LedgerReadLimit::entries(most)).await?;
+        let events =
+            store.last_events(session, u64::MAX, LedgerReadLimit::with_entries(most)).await?;
         let is_ours = |event: &Event| event.run.as_ref() == Some(run);
         let is_prompt =
             |event: &Event| is_ours(event) && matches!(event.what, EventKind::Prompt { .. });
-        if events.len() < most || most >= READ_MOST || events.iter().any(is_prompt) {
+        if events.len() < most || most >= READ_MAX || events.iter().any(is_prompt) {
             return Ok(events.into_iter().filter(is_ours).collect());
         }
         most = most.saturating_mul(4);

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use zero_core::RunId;
 
 use crate::event::{EventKind, TokenUsage, ToolCallStatus};
-use crate::sessions::ledger_recorder::{LedgerRecorder, entry};
+use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{NewEvent, StoreError};
 use crate::tool_backend::BackendResult;
 
@@ -67,10 +67,10 @@ impl LedgerOutbox {
         }
         let last = self.gathered.last_mut().map(|last| &mut last.what);
         if let Some(what) = match last {
-            Some(last) => joined(last, what),
+            Some(last) => merge_events(last, what),
             None => Some(what),
         } {
-            self.gathered.push(entry(Some(&self.run), what));
+            self.gathered.push(new_event(Some(&self.run), what));
         }
     }
 
@@ -95,7 +95,7 @@ impl LedgerOutbox {
     }
 
     /// Begins to write what has gathered, unless a write is under way.
-    pub(super) fn start(&mut self) {
+    pub(super) fn start_write(&mut self) {
         if self.writing.is_some() || self.gathered.is_empty() || self.broken.is_some() {
             return;
         }
@@ -111,7 +111,7 @@ impl LedgerOutbox {
     }
 
     /// Waits for the write that is under way. May be given up and called again.
-    pub(super) async fn written(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn wait_for_write(&mut self) -> Result<(), StoreError> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         let result = writing.await;
         self.writing = None;
@@ -130,25 +130,25 @@ impl LedgerOutbox {
 
     /// Writes all there is.
     pub(super) async fn flush(&mut self) -> Result<(), StoreError> {
-        self.written().await?;
+        self.wait_for_write().await?;
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
-        self.start();
-        self.written().await
+        self.start_write();
+        self.wait_for_write().await
     }
 
     /// Notes that nothing can be written any more.
-    pub(super) fn broke(&mut self, error: StoreError) {
+    pub(super) fn mark_broken(&mut self, error: StoreError) {
         self.broken.get_or_insert(error);
     }
 
     /// What is still to be written, with an end for every call that has none.
     pub(super) async fn close(mut self, why: &str) -> Vec<NewEvent> {
         // What could not be written is still there, and written with the end of the run.
-        let _ = self.written().await;
+        let _ = self.wait_for_write().await;
         for call in std::mem::take(&mut self.open) {
-            let end = BackendResult::words(ToolCallStatus::Failed, why);
+            let end = BackendResult::from_text(ToolCallStatus::Failed, why);
             self.push(EventKind::ToolEnded {
                 call,
                 status: end.status,
@@ -162,7 +162,7 @@ impl LedgerOutbox {
 }
 
 /// Puts what comes behind the last into it, where they are more of the same.
-fn joined(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
+fn merge_events(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
     match (last, what) {
         (EventKind::Text { text }, EventKind::Text { text: more })
         | (EventKind::Thought { text }, EventKind::Thought { text: more }) => {
@@ -188,7 +188,7 @@ fn joined(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::tests::fixture::{SessionTestBed, line};
+    use crate::sessions::tests::fixture::{SessionTestBed, event_line};
 
     fn text(text: &str) -> EventKind {
         EventKind::Text { text: text.to_owned() }
@@ -197,36 +197,36 @@ mod tests {
     #[tokio::test]
     async fn words_gather_while_a_write_is_under_way() {
         let lab = SessionTestBed::new(&[]).await;
-        let desk = lab.sessions.inner.desk(&lab.record().await.id);
+        let desk = lab.sessions.inner.session_state(&lab.record().await.id);
         let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
         outbox.push(text("a"));
-        outbox.start();
+        outbox.start_write();
         assert!(outbox.is_writing());
         for more in ["b", "c"] {
             outbox.push(text(more));
-            outbox.start();
+            outbox.start_write();
         }
         outbox.push(EventKind::Thought { text: "d".to_owned() });
         outbox.push(text("e"));
         outbox.flush().await.unwrap();
         let ledger = lab.store.ledger(&lab.record().await.id);
-        let lines: Vec<String> = ledger.iter().map(|event| line(&event.what)).collect();
+        let lines: Vec<String> = ledger.iter().map(|event| event_line(&event.what)).collect();
         assert_eq!(lines, ["text a", "text bc", "thought d", "text e"]);
     }
 
     #[tokio::test]
     async fn what_could_not_be_written_comes_first_at_the_end() {
         let lab = SessionTestBed::new(&[]).await;
-        let desk = lab.sessions.inner.desk(&lab.record().await.id);
+        let desk = lab.sessions.inner.session_state(&lab.record().await.id);
         let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
-        lab.store.fail([1]);
+        lab.store.fail_writes([1]);
         outbox.push(text("a"));
-        outbox.start();
+        outbox.start_write();
         outbox.push(text("b"));
         assert!(outbox.flush().await.is_err() && outbox.is_broken());
         assert!(outbox.flush().await.is_err(), "it stays so");
         let left: Vec<String> =
-            outbox.close("").await.iter().map(|left| line(&left.what)).collect();
+            outbox.close("").await.iter().map(|left| event_line(&left.what)).collect();
         assert_eq!(left, ["text a", "text b"]);
         assert!(lab.store.ledger(&lab.record().await.id).is_empty());
     }
@@ -242,9 +242,9 @@ mod tests {
                 progress: progress.map(str::to_owned),
             };
         let mut last = update("1", Some("old"), Some("half"));
-        assert_eq!(joined(&mut last, update("1", Some("new"), None)), None);
+        assert_eq!(merge_events(&mut last, update("1", Some("new"), None)), None);
         assert_eq!(last, update("1", Some("new"), Some("half")));
         let other = update("2", None, None);
-        assert_eq!(joined(&mut last, other.clone()), Some(other));
+        assert_eq!(merge_events(&mut last, other.clone()), Some(other));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 /// An entry of now.
-pub(crate) fn entry(run: Option<&RunId>, what: EventKind) -> NewEvent {
+pub(crate) fn new_event(run: Option<&RunId>, what: EventKind) -> NewEvent {
     NewEvent { run: run.cloned(), time_ms: now_ms(), what }
 }
 
@@ -51,25 +51,25 @@ impl LedgerRecorder {
         if entries.is_empty() {
             return Ok(());
         }
-        whole(self.clone().write_in_task(entries)).await
+        run_detached(self.clone().write_in_task(entries)).await
     }
 
     /// The same for whoever is a task of its own already, and is never given up.
     pub(super) async fn write_in_task(self, entries: Vec<NewEvent>) -> Result<(), StoreError> {
         let _order = self.inner.order.lock().await;
         let events = self.inner.store.append(&self.inner.session, entries).await?;
-        self.inner.tell(events);
+        self.inner.publish(events);
         Ok(())
     }
 
     /// Begins a run, and tells how it begins.
-    pub(crate) async fn begin(&self, run: NewRun) -> Result<BeginRunOutcome, StoreError> {
+    pub(crate) async fn begin_run(&self, run: NewRun) -> Result<BeginRunOutcome, StoreError> {
         let inner = Arc::clone(&self.inner);
-        whole(async move {
+        run_detached(async move {
             let _order = inner.order.lock().await;
             let begun = inner.store.begin_run(run).await?;
-            if let BeginRunOutcome::Now(events) = &begun {
-                inner.tell(events.clone());
+            if let BeginRunOutcome::Started(events) = &begun {
+                inner.publish(events.clone());
             }
             Ok(begun)
         })
@@ -77,7 +77,7 @@ impl LedgerRecorder {
     }
 
     /// Settles a run, and tells how it ended.
-    pub(crate) async fn end(
+    pub(crate) async fn end_run(
         &self,
         run: RunId,
         end: RunOutcome,
@@ -85,10 +85,10 @@ impl LedgerRecorder {
         last: Vec<NewEvent>,
     ) -> Result<(), StoreError> {
         let inner = Arc::clone(&self.inner);
-        whole(async move {
+        run_detached(async move {
             let _order = inner.order.lock().await;
             if let Some(events) = inner.store.end_run(&run, end, usage, last).await? {
-                inner.tell(events);
+                inner.publish(events);
             }
             Ok(())
         })
@@ -97,14 +97,14 @@ impl LedgerRecorder {
 }
 
 impl LedgerRecorderInner {
-    fn tell(&self, events: Vec<Event>) {
+    fn publish(&self, events: Vec<Event>) {
         let events: Vec<Arc<Event>> = events.into_iter().map(Arc::new).collect();
         self.bus.publish(&self.session, &events);
     }
 }
 
 /// Does it to its end, whether or not anybody waits for it.
-async fn whole<T: Send + 'static>(
+async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     match tokio::spawn(work).await {

@@ -11,8 +11,8 @@ use crate::event::{EventKind, RunOutcome};
 use crate::folder_access::FolderAccess;
 use crate::key::SessionKey;
 use crate::model::ThinkingEffort;
-use crate::sessions::ledger_recorder::entry;
-use crate::sessions::session_state::{ActiveBackend, SessionState, all_done};
+use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
     NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostLocation,
@@ -28,7 +28,7 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         wanted: OpenSessionOptions,
     ) -> Result<SessionRecord, SessionError> {
-        check_folder(wanted.cwd.as_deref())?;
+        check_cwd(wanted.cwd.as_deref())?;
         self.check_model(wanted.model.as_deref())?;
         let (found, key) = match (&wanted.key, &wanted.label) {
             (Some(written), _) => {
@@ -53,29 +53,29 @@ impl SessionManagerInner {
         };
         let place = found.as_ref().map(|record| &record.tool_host).or(wanted.tool_host.as_ref());
         if let (Some(cwd), None | Some(ToolHostLocation::Gateway)) = (&wanted.cwd, place) {
-            wanted.reach.check_written(cwd).map_err(ToolBackendError::from)?;
+            wanted.reach.check_unresolved(cwd).map_err(ToolBackendError::from)?;
         }
         if let Some(agent) = &wanted.agent {
             self.check_agent(&key, agent)?;
         }
         let record = match found {
-            Some(record) => self.adjust(record, &wanted).await?,
+            Some(record) => self.apply_options(record, &wanted).await?,
             None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
             // Somebody else may have made it in between.
             None => {
-                let made = self.make(key, &wanted).await?;
-                if wanted.leave_as_is { made } else { self.adjust(made, &wanted).await? }
+                let made = self.create_session(key, &wanted).await?;
+                if wanted.leave_as_is { made } else { self.apply_options(made, &wanted).await? }
             }
         };
         if wanted.reset { self.reset(&record.key).await } else { Ok(record) }
     }
 
-    async fn make(
+    async fn create_session(
         &self,
         key: SessionKey,
         wanted: &OpenSessionOptions,
     ) -> Result<SessionRecord, SessionError> {
-        self.agent(key.agent())?;
+        self.find_agent(key.agent())?;
         let most = self.config.limits.sessions_max;
         let new = NewSession {
             key,
@@ -96,7 +96,7 @@ impl SessionManagerInner {
     }
 
     /// Sets what was asked for and is not so yet.
-    async fn adjust(
+    async fn apply_options(
         self: &Arc<Self>,
         record: SessionRecord,
         wanted: &OpenSessionOptions,
@@ -127,23 +127,23 @@ impl SessionManagerInner {
         key: &SessionKey,
         patch: SessionPatch,
     ) -> Result<SessionRecord, SessionError> {
-        check_folder(patch.cwd.as_ref().and_then(|cwd| cwd.as_deref()))?;
+        check_cwd(patch.cwd.as_ref().and_then(|cwd| cwd.as_deref()))?;
         self.check_model(patch.model.as_ref().and_then(|model| model.as_deref()))?;
         if let Some(agent) = &patch.agent {
             self.check_agent(key, agent)?;
         }
         check_thinking(patch.thinking.as_ref().and_then(|thinking| thinking.as_deref()))?;
         if let Some(place) = &patch.tool_host {
-            check_place(&self.found(key).await?, place)?;
+            check_tool_host(&self.require_session(key).await?, place)?;
         }
-        let patch = self.without_freedom_elsewhere(key, patch).await?;
+        let patch = self.reset_mode_on_folder_change(key, patch).await?;
         let record = self.config.store.patch(key, patch.clone()).await?;
         let record = record.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
-        let desk = self.desk(&record.id);
-        let shown = changes(&patch).into_iter().map(|what| entry(None, what)).collect();
+        let desk = self.session_state(&record.id);
+        let shown = change_events(&patch).into_iter().map(|what| new_event(None, what)).collect();
         let shown = desk.recorder.write(shown).await;
-        let reached = self.reach_hands(&desk, &record, &patch).await;
-        self.forget(&desk);
+        let reached = self.update_backend(&desk, &record, &patch).await;
+        self.evict_state(&desk);
         shown?;
         reached?;
         Ok(record)
@@ -151,13 +151,13 @@ impl SessionManagerInner {
 
     /// A mode in which edits need no question was chosen for a folder: in another one it does not
     /// hold, unless it is chosen again.
-    async fn without_freedom_elsewhere(
+    async fn reset_mode_on_folder_change(
         &self,
         key: &SessionKey,
         patch: SessionPatch,
     ) -> Result<SessionPatch, SessionError> {
         let (Some(cwd), None) = (&patch.cwd, patch.mode) else { return Ok(patch) };
-        let record = self.found(key).await?;
+        let record = self.require_session(key).await?;
         match record.cwd != *cwd && record.mode.is_some_and(PermissionMode::accepts_edits) {
             true => Ok(SessionPatch { mode: Some(None), ..patch }),
             false => Ok(patch),
@@ -166,14 +166,14 @@ impl SessionManagerInner {
 
     /// Changes the hands that are there, or lets them go, so that they are opened anew as they
     /// should be.
-    async fn reach_hands(
+    async fn update_backend(
         &self,
         desk: &SessionState,
         record: &SessionRecord,
         patch: &SessionPatch,
     ) -> Result<(), SessionError> {
         if patch.cwd.is_some() || patch.tool_host.is_some() {
-            desk.retire_hands().await;
+            desk.retire_backend().await;
             // What was allowed was allowed there.
             self.config.store.set_grants(&record.id, Vec::new()).await?;
         }
@@ -181,13 +181,13 @@ impl SessionManagerInner {
             return Ok(());
         }
         let agent = self.config.agents.get(&record.agent);
-        match self.mode(record, agent) {
-            Some(mode) => match desk.present_hands(record).await {
+        match self.effective_mode(record, agent) {
+            Some(mode) => match desk.current_backend(record).await {
                 Some(hands) => Ok(hands.set_mode(mode).await?),
                 None => Ok(()),
             },
             None => {
-                desk.drop_hands().await;
+                desk.drop_backend().await;
                 Ok(())
             }
         }
@@ -210,53 +210,53 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         key: &SessionKey,
     ) -> Result<SessionRecord, SessionError> {
-        let record = self.found(key).await?;
-        let desk = self.desk(&record.id);
+        let record = self.require_session(key).await?;
+        let desk = self.session_state(&record.id);
         let reset = async {
             let _nothing_new = desk.sending.lock().await;
-            self.clear_the_way(&record.id).await?;
-            self.quiet(&desk, "reset").await?;
+            self.finish_abandoned_runs(&record.id).await?;
+            self.stop_and_wait(&desk, "reset").await?;
             let store = &self.config.store;
-            let record = self.found(key).await?;
-            store.new_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
+            let record = self.require_session(key).await?;
+            store.start_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
             // Who starts over is asked again.
-            desk.drop_hands().await;
+            desk.drop_backend().await;
             store.set_grants(&record.id, Vec::new()).await?;
             let shown = EventKind::Reset { transcript: record.transcript };
-            desk.recorder.write(vec![entry(None, shown)]).await?;
-            self.found(key).await
+            desk.recorder.write(vec![new_event(None, shown)]).await?;
+            self.require_session(key).await
         };
         let record = reset.await;
-        self.forget(&desk);
+        self.evict_state(&desk);
         record
     }
 
     pub(super) async fn delete(self: &Arc<Self>, key: &SessionKey) -> Result<bool, SessionError> {
         let Some(record) = self.config.store.session(key).await? else { return Ok(false) };
-        let desk = self.desk(&record.id);
+        let desk = self.session_state(&record.id);
         let deleted = async {
             let _nothing_new = desk.sending.lock().await;
-            self.clear_the_way(&record.id).await?;
-            self.quiet(&desk, "delete").await?;
-            desk.drop_hands().await;
+            self.finish_abandoned_runs(&record.id).await?;
+            self.stop_and_wait(&desk, "delete").await?;
+            desk.drop_backend().await;
             Ok(self.config.store.delete(key).await?)
         };
         let deleted = deleted.await;
-        self.forget(&desk);
+        self.evict_state(&desk);
         deleted
     }
 
     /// Stops all that a session does, and waits until it is settled.
-    async fn quiet(
+    async fn stop_and_wait(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
         by: &str,
     ) -> Result<(), SessionError> {
-        self.stop(desk, None, &RunOutcome::Aborted { by: by.to_owned() });
-        all_done(self.active_in(desk.recorder.session()), END_TIMEOUT).await
+        self.stop_runs(desk, None, &RunOutcome::Aborted { by: by.to_owned() });
+        wait_until_finished(self.active_runs_in(desk.recorder.session()), END_TIMEOUT).await
     }
 
-    pub(super) async fn attach(
+    pub(super) async fn attach_backend(
         self: &Arc<Self>,
         key: &SessionKey,
         name: String,
@@ -266,34 +266,34 @@ impl SessionManagerInner {
         let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
         let patched = self.config.store.patch(key, patch).await?;
         let record = patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
-        let desk = self.desk(&record.id);
+        let desk = self.session_state(&record.id);
         let gone = desk.attach(hands).await;
         Ok(AttachmentGuard { inner: Arc::downgrade(self), desk, gone })
     }
 
     /// Whether somebody may let a session work where it would. A client's folder is not ours.
-    pub(super) fn check_reach(
+    pub(super) fn check_folder_access(
         &self,
         record: &SessionRecord,
         reach: &FolderAccess,
     ) -> Result<(), ToolBackendError> {
         match record.tool_host {
             ToolHostLocation::Gateway => {
-                Ok(reach.check_written(record.cwd.as_ref().unwrap_or(&self.config.cwd))?)
+                Ok(reach.check_unresolved(record.cwd.as_ref().unwrap_or(&self.config.cwd))?)
             }
             ToolHostLocation::Client { .. } => Ok(()),
         }
     }
 
     /// The hands that a session has at this moment, for somebody who may work there.
-    pub(super) async fn hands_of(
+    pub(super) async fn backend_for(
         &self,
         desk: &SessionState,
         agent: &AgentProfile,
         reach: &FolderAccess,
     ) -> Result<ActiveBackend, ToolBackendError> {
         // Where a client brought its own, these are the session's: nothing has to be looked up.
-        if let Some(now) = desk.client_hands() {
+        if let Some(now) = desk.client_backend() {
             return Ok(now);
         }
         let store = &self.config.store;
@@ -305,16 +305,20 @@ impl SessionManagerInner {
             }
             Err(error) => return Err(ToolBackendError::Workspace(error.to_string())),
         };
-        self.check_reach(&record, reach)?;
-        let mode = self.mode(&record, Some(agent));
-        desk.hands(&record, mode, &self.config.cwd, &self.config.hands, store, reach).await
+        self.check_folder_access(&record, reach)?;
+        let mode = self.effective_mode(&record, Some(agent));
+        desk.open_backend(&record, mode, &self.config.cwd, &self.config.hands, store, reach).await
     }
 
-    fn mode(&self, record: &SessionRecord, agent: Option<&AgentProfile>) -> Option<PermissionMode> {
+    fn effective_mode(
+        &self,
+        record: &SessionRecord,
+        agent: Option<&AgentProfile>,
+    ) -> Option<PermissionMode> {
         record.mode.or(agent.and_then(|agent| agent.mode))
     }
 
-    pub(super) fn agent(&self, id: &str) -> Result<&AgentProfile, SessionError> {
+    pub(super) fn find_agent(&self, id: &str) -> Result<&AgentProfile, SessionError> {
         self.config.agents.get(id).ok_or_else(|| {
             let known: Vec<&str> =
                 self.config.agents.list().map(|agent| agent.id.as_str()).collect();
@@ -324,8 +328,8 @@ impl SessionManagerInner {
 
     /// The agent of a session stands in its key, but for keys that leave it open.
     pub(super) fn check_agent(&self, key: &SessionKey, agent: &str) -> Result<(), SessionError> {
-        self.agent(agent)?;
-        if key.leaves_agent_open() || agent == key.agent() {
+        self.find_agent(agent)?;
+        if key.can_change_agent() || agent == key.agent() {
             return Ok(());
         }
         let name = key.name();
@@ -342,7 +346,7 @@ impl SessionManagerInner {
     }
 }
 
-fn check_folder(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {
+fn check_cwd(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {
     match cwd {
         Some(cwd) if !cwd.is_absolute() => Err(SessionError::Invalid(format!(
             "the folder `{}` is not absolute; write it from the root",
@@ -353,7 +357,7 @@ fn check_folder(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {
 }
 
 /// What was begun beside a client's files is never gone on with beside the gateway's.
-fn check_place(record: &SessionRecord, place: &ToolHostLocation) -> Result<(), SessionError> {
+fn check_tool_host(record: &SessionRecord, place: &ToolHostLocation) -> Result<(), SessionError> {
     match (&record.tool_host, place) {
         (ToolHostLocation::Client { name }, ToolHostLocation::Gateway) => {
             Err(SessionError::Invalid(format!(
@@ -366,7 +370,7 @@ fn check_place(record: &SessionRecord, place: &ToolHostLocation) -> Result<(), S
 
 fn check_thinking(word: Option<&str>) -> Result<(), SessionError> {
     let Some(word) = word else { return Ok(()) };
-    let known = ThinkingEffort::ALL.map(ThinkingEffort::word);
+    let known = ThinkingEffort::ALL.map(ThinkingEffort::as_str);
     if known.contains(&word) {
         return Ok(());
     }
@@ -378,7 +382,7 @@ fn check_thinking(word: Option<&str>) -> Result<(), SessionError> {
 }
 
 /// What the ledger says of a change.
-fn changes(patch: &SessionPatch) -> Vec<EventKind> {
+fn change_events(patch: &SessionPatch) -> Vec<EventKind> {
     let mode = patch.mode.map(|mode| mode.map(|mode| mode.as_str().to_owned()));
     let fields = [
         ("label", patch.label.clone()),

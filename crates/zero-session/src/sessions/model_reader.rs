@@ -33,7 +33,7 @@ pub(super) struct ModelReader(Arc<dyn ModelClient>);
 
 impl ModelReader {
     /// A model as reader; none for what is no model.
-    pub(super) fn of(model: &Arc<dyn ModelClient>) -> Option<Arc<dyn TextReader>> {
+    pub(super) fn from_model(model: &Arc<dyn ModelClient>) -> Option<Arc<dyn TextReader>> {
         (!is_direct(model.as_ref()))
             .then(|| Arc::new(Self(Arc::clone(model))) as Arc<dyn TextReader>)
     }
@@ -51,7 +51,7 @@ impl TextReader for ModelReader {
             // Whoever stops waiting drops this, and with it the request.
             let cancel = CancellationToken::new();
             let _stops = cancel.clone().drop_guard();
-            let mut answer = self.0.stream(request(&reading), cancel);
+            let mut answer = self.0.stream(build_request(&reading), cancel);
             while let Some(event) = answer.next().await {
                 match event.map_err(|error| error.message)? {
                     ModelEvent::Done(reply) => {
@@ -71,7 +71,7 @@ impl TextReader for ModelReader {
     }
 }
 
-fn request(reading: &ReadingRequest) -> ModelRequest {
+fn build_request(reading: &ReadingRequest) -> ModelRequest {
     let ReadingRequest { question, source, text } = reading;
     // The number keeps the text from pretending to be over.
     let number = fastrand::u64(..);
@@ -107,7 +107,8 @@ mod tests {
             "m",
             &["the answer", "@fail:network", "@drop", "~hm", "Bash:1"],
         ));
-        let reader = ModelReader::of(&(Arc::clone(&model) as Arc<dyn ModelClient>)).unwrap();
+        let reader =
+            ModelReader::from_model(&(Arc::clone(&model) as Arc<dyn ModelClient>)).unwrap();
         assert_eq!(reader.text_bytes_max(), 150_000);
         assert_eq!(reader.read(reading("what is it?")).await, Ok("the\nanswer".to_owned()));
         assert_eq!(reader.read(reading("x")).await, Err("it failed".to_owned()));
@@ -128,6 +129,6 @@ mod tests {
     #[test]
     fn what_is_no_model_does_not_read() {
         let direct: Arc<dyn ModelClient> = Arc::new(fixture::model("direct", &[]));
-        assert!(ModelReader::of(&direct).is_none());
+        assert!(ModelReader::from_model(&direct).is_none());
     }
 }

@@ -12,7 +12,7 @@ use crate::agent::AgentProfile;
 use crate::direct_model::{self, is_direct};
 use crate::folder_access::FolderAccess;
 use crate::model::ModelClient;
-use crate::sessions::run_driver::BENCH_TIMEOUT;
+use crate::sessions::run_driver::CATALOG_TIMEOUT;
 use crate::sessions::session_state::SessionState;
 use crate::sessions::{
     Prompt, PromptAuthority, SessionError, SessionManagerInner, SlashHandling, session_worker,
@@ -40,7 +40,7 @@ pub(super) enum PromptResolution {
 
 impl SessionManagerInner {
     /// Reads a prompt. Commands that change the session do so here.
-    pub(super) async fn slash(
+    pub(super) async fn resolve_prompt(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
         record: &SessionRecord,
@@ -54,7 +54,7 @@ impl SessionManagerInner {
         match prompt.reading {
             // It reads nothing but commands, so that words have nobody to go to.
             SlashHandling::Verbatim if direct => {
-                return PromptResolution::Answer(direct_model::unread());
+                return PromptResolution::Answer(direct_model::verbatim_refusal());
             }
             SlashHandling::Verbatim => return PromptResolution::Prompt(text.to_owned()),
             SlashHandling::Commands if !text.starts_with('/') => {
@@ -63,20 +63,23 @@ impl SessionManagerInner {
             SlashHandling::Commands => {}
         }
         let word = text.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
-        let most = if slash_commands::is_built_in(word) { LISTING_TIMEOUT } else { BENCH_TIMEOUT };
-        let bench = self.bench_of(desk, agent, dialect, &prompt.reach, most).await;
+        let most =
+            if slash_commands::is_built_in(word) { LISTING_TIMEOUT } else { CATALOG_TIMEOUT };
+        let bench = self.load_catalog(desk, agent, dialect, &prompt.reach, most).await;
         let user = bench.as_ref().map_or(&[][..], |bench| &bench.commands);
         match slash_commands::parse(text, user, direct) {
             None => PromptResolution::Prompt(text.to_owned()),
             Some(Err(wrong)) => PromptResolution::Answer(wrong),
-            Some(Ok(SlashCommand::Help)) => PromptResolution::Answer(slash_commands::help(user)),
-            Some(Ok(SlashCommand::Status)) => {
-                PromptResolution::Answer(self.status(desk, record, model, bench.as_ref()).await)
+            Some(Ok(SlashCommand::Help)) => {
+                PromptResolution::Answer(slash_commands::help_text(user))
             }
+            Some(Ok(SlashCommand::Status)) => PromptResolution::Answer(
+                self.status_text(desk, record, model, bench.as_ref()).await,
+            ),
             Some(Ok(SlashCommand::Compact)) => PromptResolution::Compact,
             Some(Ok(SlashCommand::Direct)) => PromptResolution::Direct(text.to_owned()),
             Some(Ok(SlashCommand::Init(more))) => {
-                PromptResolution::Prompt(slash_commands::init(&more))
+                PromptResolution::Prompt(slash_commands::init_prompt(&more))
             }
             Some(Ok(SlashCommand::Mode(wanted))) => PromptResolution::Answer(
                 self.choose_mode(record, agent, wanted, prompt.leave).await,
@@ -98,17 +101,18 @@ impl SessionManagerInner {
     }
 
     /// The commands of a session, zero's own first.
-    pub(super) async fn commands(
+    pub(super) async fn list_commands(
         &self,
         record: &SessionRecord,
         reach: &FolderAccess,
     ) -> Result<Vec<PromptCommand>, SessionError> {
-        let agent = self.agent(&record.agent)?;
-        let model = self.model(record, agent).ok();
-        let dialect = session_worker::dialect(agent, model.as_ref().map(|model| model.info()));
-        let desk = self.desk(&record.id);
-        let bench = self.bench_of(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
-        self.let_go(&desk).await;
+        let agent = self.find_agent(&record.agent)?;
+        let model = self.model_for(record, agent).ok();
+        let dialect =
+            session_worker::choose_dialect(agent, model.as_ref().map(|model| model.info()));
+        let desk = self.session_state(&record.id);
+        let bench = self.load_catalog(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
+        self.release_backend(&desk).await;
         let mut commands = slash_commands::built_in_commands();
         // One that is named like one of zero's own is never reached.
         let is_new = |command: &PromptCommand| !slash_commands::is_built_in(&command.name);
@@ -118,15 +122,15 @@ impl SessionManagerInner {
     }
 
     /// Lets go of hands that were only looked at, where nobody works in the session.
-    async fn let_go(&self, desk: &Arc<SessionState>) {
+    async fn release_backend(&self, desk: &Arc<SessionState>) {
         if desk.is_empty() {
-            desk.drop_hands().await;
+            desk.drop_backend().await;
         }
-        self.forget(desk);
+        self.evict_state(desk);
     }
 
     /// What there is to work with, where that can be told: commands work without hands, too.
-    async fn bench_of(
+    async fn load_catalog(
         &self,
         desk: &SessionState,
         agent: &AgentProfile,
@@ -134,9 +138,9 @@ impl SessionManagerInner {
         reach: &FolderAccess,
         most: Duration,
     ) -> Option<ToolCatalog> {
-        let now = self.hands_of(desk, agent, reach).await.ok()?;
+        let now = self.backend_for(desk, agent, reach).await.ok()?;
         tokio::select! {
-            bench = timeout(most, now.hands.bench(dialect)) => bench.ok()?.ok(),
+            bench = timeout(most, now.hands.load_catalog(dialect)) => bench.ok()?.ok(),
             () = now.gone.cancelled() => None,
         }
     }
@@ -158,7 +162,7 @@ impl SessionManagerInner {
             Ok(mode) => mode,
             Err(error) => return error.to_string(),
         };
-        if mode.accepts_edits() && leave == PromptAuthority::Talk {
+        if mode.accepts_edits() && leave == PromptAuthority::PromptOnly {
             return format!(
                 "The mode stays as it is: only who may answer permissions may choose {mode}."
             );
@@ -191,7 +195,7 @@ impl SessionManagerInner {
         }
     }
 
-    async fn status(
+    async fn status_text(
         &self,
         desk: &SessionState,
         record: &SessionRecord,
@@ -213,10 +217,10 @@ impl SessionManagerInner {
         let agent = self.config.agents.get(&record.agent);
         let mode = record.mode.or(agent.and_then(|agent| agent.mode));
         line("mode", mode.map_or("that of the settings", PermissionMode::as_str).to_owned());
-        let hands = desk.present_hands(record).await;
+        let hands = desk.current_backend(record).await;
         match (bench, hands) {
             (Some(bench), Some(hands)) => {
-                line("folder", format!("`{}` on {}", bench.cwd.display(), hands.whereabouts()));
+                line("folder", format!("`{}` on {}", bench.cwd.display(), hands.location()));
                 line("tools", bench.tools.len().to_string());
             }
             _ => line("tools", "not there".to_owned()),

@@ -13,10 +13,10 @@ use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::model::ModelClient;
 use crate::sessions::ledger_outbox::LedgerOutbox;
-use crate::sessions::ledger_recorder::{entry, now_ms};
+use crate::sessions::ledger_recorder::{new_event, now_ms};
 use crate::sessions::run_driver::RunCompletion;
 use crate::sessions::session_state::{
-    ActiveRun, QueuedPrompt, SessionState, WorkerPresence, all_done,
+    ActiveRun, QueuedPrompt, SessionState, WorkerPresence, wait_until_finished,
 };
 use crate::sessions::{
     Prompt, SendOutcome, SessionError, SessionManagerInner, SlashHandling, interrupted_runs,
@@ -26,9 +26,9 @@ use crate::slash_commands;
 use crate::store::{BeginRunOutcome, NewRun, RunRecord, SessionPatch, SessionRecord};
 
 /// How long runs have to be settled that were stopped for good.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a run of another process is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 impl SessionManagerInner {
     pub(super) async fn send(
@@ -37,104 +37,118 @@ impl SessionManagerInner {
         run: RunId,
         prompt: Prompt,
     ) -> Result<SendOutcome, SessionError> {
-        prompts::check(&prompt, &self.config.limits)?;
-        let record = self.found(key).await?;
-        let agent = self.agent(&record.agent)?;
-        let desk = self.desk(&record.id);
+        prompts::validate(&prompt, &self.config.limits)?;
+        let record = self.require_session(key).await?;
+        let agent = self.find_agent(&record.agent)?;
+        let desk = self.session_state(&record.id);
         let _order = desk.sending.lock().await;
         if let Some(before) = self.config.store.run(&run).await? {
-            return sent_before(before, &record.id);
+            return existing_run_outcome(before, &record.id);
         }
-        self.check_reach(&record, &prompt.reach)?;
-        self.check_model_for(record.model.as_deref(), agent, &prompt)?;
-        self.check_room(&record.id).await?;
-        self.clear_the_way(&record.id).await?;
-        let (waiting, at_work) = desk.load();
+        self.check_folder_access(&record, &prompt.reach)?;
+        self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
+        self.check_session_size(&record.id).await?;
+        self.finish_abandoned_runs(&record.id).await?;
+        let (waiting, at_work) = desk.queue_load();
         if waiting >= self.config.limits.queued_max {
             return Err(SessionError::Busy(format!(
                 "{waiting} prompts wait in this session already; wait for one to end, or abort some"
             )));
         }
-        let Some(active) = self.activate(&run, &record)? else { return Ok(SendOutcome::InFlight) };
-        let first = first_entries(&run, &prompt, waiting.saturating_add(at_work));
+        let Some(active) = self.register_run(&run, &record)? else {
+            return Ok(SendOutcome::InFlight);
+        };
+        let first = initial_events(&run, &prompt, waiting.saturating_add(at_work));
         let new = NewRun {
             id: run.clone(),
             session: record.id.clone(),
-            node: self.config.nodes.name().to_owned(),
+            node: self.config.nodes.local_name().to_owned(),
             started_ms: now_ms(),
             first,
         };
-        match desk.recorder.begin(new).await {
-            Ok(BeginRunOutcome::Now(_)) => {}
-            Ok(BeginRunOutcome::Before(before)) => {
-                self.deactivate(&active);
-                return sent_before(before, &record.id);
+        match desk.recorder.begin_run(new).await {
+            Ok(BeginRunOutcome::Started(_)) => {}
+            Ok(BeginRunOutcome::AlreadyStarted(before)) => {
+                self.unregister_run(&active);
+                return existing_run_outcome(before, &record.id);
             }
             Err(error) => {
-                self.deactivate(&active);
+                self.unregister_run(&active);
                 return Err(error.into());
             }
         }
-        self.give_title(&desk, &record, agent, &prompt).await;
-        if desk.push(QueuedPrompt { prompt, active }) == WorkerPresence::Needed {
+        self.set_title(&desk, &record, agent, &prompt).await;
+        if desk.enqueue(QueuedPrompt { prompt, active }) == WorkerPresence::Needed {
             let closing = self.closing.clone();
-            tokio::spawn(session_worker::work(Arc::downgrade(self), Arc::clone(&desk), closing));
+            tokio::spawn(session_worker::run_worker(
+                Arc::downgrade(self),
+                Arc::clone(&desk),
+                closing,
+            ));
         }
         Ok(SendOutcome::Started)
     }
 
     /// Settles what other processes left in a session and are gone. Two at work in one session would
     /// mix up its transcript, so that one waits for the other.
-    pub(super) async fn clear_the_way(&self, session: &SessionId) -> Result<(), SessionError> {
+    pub(super) async fn finish_abandoned_runs(
+        &self,
+        session: &SessionId,
+    ) -> Result<(), SessionError> {
         let (store, nodes) = (&self.config.store, &self.config.nodes);
-        let of_others = |run: &RunRecord| run.node != nodes.name();
-        for run in store.unsettled_runs(Some(session)).await?.into_iter().filter(of_others) {
+        let of_others = |run: &RunRecord| run.node != nodes.local_name();
+        for run in store.unfinished_runs(Some(session)).await?.into_iter().filter(of_others) {
             if nodes.is_alive(&run.node) {
                 return Err(SessionError::Busy(
                     "another process of zero is at work in this session; wait for its end, or use another session"
                         .to_owned(),
                 ));
             }
-            interrupted_runs::interrupted(&**store, &self.recorder(session), &run).await?;
+            interrupted_runs::finish_interrupted_run(&**store, &self.new_recorder(session), &run)
+                .await?;
         }
         Ok(())
     }
 
     /// Notes that a run is under way; nothing when it is already. What is noted here is waited for
     /// when zero shuts down.
-    fn activate(
+    fn register_run(
         &self,
         run: &RunId,
         record: &SessionRecord,
     ) -> Result<Option<Arc<ActiveRun>>, SessionError> {
         let active = ActiveRun::new(run.clone(), record.id.clone(), record.owner.clone());
-        match self.active().entry(run.clone()) {
+        match self.lock_active_runs().entry(run.clone()) {
             Entry::Occupied(there) if there.get().session == record.id => return Ok(None),
-            Entry::Occupied(_) => return Err(elsewhere(run)),
+            Entry::Occupied(_) => return Err(foreign_run_error(run)),
             Entry::Vacant(free) => {
                 free.insert(Arc::clone(&active));
             }
         }
         if self.closing.is_cancelled() {
-            self.deactivate(&active);
+            self.unregister_run(&active);
             return Err(SessionError::ShuttingDown);
         }
         Ok(Some(active))
     }
 
-    fn deactivate(&self, active: &ActiveRun) {
-        self.active().remove(&active.run);
+    fn unregister_run(&self, active: &ActiveRun) {
+        self.lock_active_runs().remove(&active.run);
         active.done.cancel();
     }
 
     /// What [`Self::send`] refuses, as far as it is known before there is a session.
-    pub(super) fn would_take(&self, key: &SessionKey, prompt: &Prompt) -> Result<(), SessionError> {
-        prompts::check(prompt, &self.config.limits)?;
-        self.check_model_for(None, self.agent(key.agent())?, prompt)
+    pub(super) fn check_prompt(
+        &self,
+        key: &SessionKey,
+        prompt: &Prompt,
+    ) -> Result<(), SessionError> {
+        prompts::validate(prompt, &self.config.limits)?;
+        self.check_prompt_model(None, self.find_agent(key.agent())?, prompt)
     }
 
     /// A session that is full takes no more prompts, and its runs do not go on.
-    pub(super) async fn check_room(&self, session: &SessionId) -> Result<(), SessionError> {
+    pub(super) async fn check_session_size(&self, session: &SessionId) -> Result<(), SessionError> {
         let (store, most) = (&self.config.store, self.config.limits.session_bytes_max);
         let bytes = store.size(session).await?;
         if bytes < most {
@@ -148,7 +162,7 @@ impl SessionManagerInner {
     }
 
     /// Whether the model that is chosen is there and takes what comes with the prompt.
-    fn check_model_for(
+    fn check_prompt_model(
         &self,
         chosen: Option<&str>,
         agent: &AgentProfile,
@@ -171,7 +185,7 @@ impl SessionManagerInner {
     }
 
     /// The model that answers in a session.
-    pub(super) fn model(
+    pub(super) fn model_for(
         &self,
         record: &SessionRecord,
         agent: &AgentProfile,
@@ -180,7 +194,7 @@ impl SessionManagerInner {
         Ok(self.config.models.get(name)?)
     }
 
-    async fn give_title(
+    async fn set_title(
         &self,
         desk: &SessionState,
         record: &SessionRecord,
@@ -191,16 +205,16 @@ impl SessionManagerInner {
             return;
         }
         // A command says nothing of what the session is about, except where all are commands.
-        let direct = self.model(record, agent).is_ok_and(|model| is_direct(model.as_ref()));
+        let direct = self.model_for(record, agent).is_ok_and(|model| is_direct(model.as_ref()));
         let is_command = || slash_commands::parse(&prompt.text, &[], direct).is_some();
         if prompt.reading == SlashHandling::Commands && is_command() {
             return;
         }
-        let Some(title) = prompts::title(&prompt.text) else { return };
+        let Some(title) = prompts::make_title(&prompt.text) else { return };
         let patch = SessionPatch { title: Some(Some(title.clone())), ..SessionPatch::default() };
         let shown = EventKind::Changed { field: "title".to_owned(), value: Some(title) };
         let titled = match self.config.store.patch(&record.key, patch).await {
-            Ok(_) => desk.recorder.write(vec![entry(None, shown)]).await,
+            Ok(_) => desk.recorder.write(vec![new_event(None, shown)]).await,
             Err(error) => Err(error),
         };
         if let Err(error) = titled {
@@ -209,20 +223,20 @@ impl SessionManagerInner {
     }
 
     /// Stops the run at work and settles those that wait: of one id, or all. Returns at once.
-    pub(super) fn stop(
+    pub(super) fn stop_runs(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
         run: Option<&RunId>,
         end: &RunOutcome,
     ) -> Vec<Arc<ActiveRun>> {
         let mut stopped = Vec::new();
-        for QueuedPrompt { active, .. } in desk.take_waiting(run) {
+        for QueuedPrompt { active, .. } in desk.take_queued(run) {
             let (inner, desk) = (Arc::clone(self), Arc::clone(desk));
             let (job, end) = (Arc::clone(&active), end.clone());
             tokio::spawn(async move {
                 let outbox = LedgerOutbox::new(desk.recorder.clone(), job.run.clone());
                 inner
-                    .settle(
+                    .finish_run(
                         &desk,
                         &job,
                         RunCompletion { end, usage: TokenUsage::default() },
@@ -233,7 +247,7 @@ impl SessionManagerInner {
             stopped.push(active);
         }
         // The one at work, and one that is on its way into the queue.
-        for active in self.active_in(desk.recorder.session()) {
+        for active in self.active_runs_in(desk.recorder.session()) {
             let taken = stopped.iter().any(|stopped| stopped.run == active.run);
             let wanted = run.is_none_or(|run| *run == active.run);
             if wanted && !taken && !active.is_over() {
@@ -245,12 +259,12 @@ impl SessionManagerInner {
     }
 
     /// Runs of a session that are not settled yet.
-    pub(super) fn active_in(&self, session: &SessionId) -> Vec<Arc<ActiveRun>> {
-        let active = self.active();
+    pub(super) fn active_runs_in(&self, session: &SessionId) -> Vec<Arc<ActiveRun>> {
+        let active = self.lock_active_runs();
         active.values().filter(|active| active.session == *session).cloned().collect()
     }
 
-    pub(super) async fn wait(
+    pub(super) async fn wait_for_run(
         &self,
         run: &RunId,
         most: Duration,
@@ -259,7 +273,7 @@ impl SessionManagerInner {
         let until = Instant::now().checked_add(most);
         loop {
             // Looked up before the store, so that an end in between is not missed.
-            let active = self.active().get(run).cloned();
+            let active = self.lock_active_runs().get(run).cloned();
             let Some(record) = store.run(run).await? else { return Ok(None) };
             let left = until.map_or(most, |until| until.saturating_duration_since(Instant::now()));
             if record.end.is_some() || left.is_zero() {
@@ -270,7 +284,7 @@ impl SessionManagerInner {
                 Some(active) => {
                     let _ = tokio::time::timeout(left, active.done.cancelled()).await;
                 }
-                None => tokio::time::sleep(left.min(LOOK_EVERY)).await,
+                None => tokio::time::sleep(left.min(POLL_INTERVAL)).await,
             }
         }
     }
@@ -278,53 +292,53 @@ impl SessionManagerInner {
     pub(super) async fn shut_down(self: &Arc<Self>, grace: Duration) {
         self.closing.cancel();
         let end = RunOutcome::Aborted { by: "shutdown".to_owned() };
-        let desks: Vec<Arc<SessionState>> = self.desks().values().cloned().collect();
+        let desks: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
         for desk in &desks {
             // What waits would only begin to be stopped.
-            for QueuedPrompt { active, .. } in desk.take_waiting(None) {
+            for QueuedPrompt { active, .. } in desk.take_queued(None) {
                 let outbox = LedgerOutbox::new(desk.recorder.clone(), active.run.clone());
                 let ended = RunCompletion { end: end.clone(), usage: TokenUsage::default() };
-                self.settle(desk, &active, ended, outbox).await;
+                self.finish_run(desk, &active, ended, outbox).await;
             }
         }
-        let all = || self.active().values().cloned().collect::<Vec<_>>();
-        if all_done(all(), grace).await.is_err() {
+        let all = || self.lock_active_runs().values().cloned().collect::<Vec<_>>();
+        if wait_until_finished(all(), grace).await.is_err() {
             for active in all() {
                 active.stop(end.clone());
             }
-            if all_done(all(), SETTLE_TIMEOUT).await.is_err() {
+            if wait_until_finished(all(), FINISH_TIMEOUT).await.is_err() {
                 tracing::error!("some runs could not be settled; the next start does it");
             }
         }
         for desk in desks {
-            desk.drop_hands().await;
+            desk.drop_backend().await;
         }
     }
 }
 
 /// What is known of a prompt that was sent before.
-fn sent_before(run: RunRecord, session: &SessionId) -> Result<SendOutcome, SessionError> {
+fn existing_run_outcome(run: RunRecord, session: &SessionId) -> Result<SendOutcome, SessionError> {
     if run.session != *session {
-        return Err(elsewhere(&run.id));
+        return Err(foreign_run_error(&run.id));
     }
     Ok(if run.end.is_some() { SendOutcome::Ended(run) } else { SendOutcome::InFlight })
 }
 
-fn elsewhere(run: &RunId) -> SessionError {
+fn foreign_run_error(run: &RunId) -> SessionError {
     SessionError::Invalid(format!(
         "the run `{run}` belongs to another session; choose a new idempotency key"
     ))
 }
 
-fn first_entries(run: &RunId, prompt: &Prompt, before: usize) -> Vec<crate::store::NewEvent> {
+fn initial_events(run: &RunId, prompt: &Prompt, before: usize) -> Vec<crate::store::NewEvent> {
     let said =
         EventKind::Prompt { text: prompt.text.clone(), attachments: prompt.attachments.clone() };
-    let mut first = vec![entry(Some(run), said)];
+    let mut first = vec![new_event(Some(run), said)];
     if before > 0 {
         let others = if before == 1 { "one other".to_owned() } else { format!("{before} others") };
         let text = format!("waits for {others} in this session");
         let notice = EventKind::Notice { topic: "queued".to_owned(), text };
-        first.push(entry(Some(run), notice));
+        first.push(new_event(Some(run), notice));
     }
     first
 }

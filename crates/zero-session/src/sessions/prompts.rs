@@ -11,7 +11,7 @@ use crate::sessions::{Prompt, SessionError, SessionLimits};
 const TITLE_CHARS_MAX: usize = 60;
 
 /// Refuses what no session takes.
-pub(super) fn check(prompt: &Prompt, limits: &SessionLimits) -> Result<(), SessionError> {
+pub(super) fn validate(prompt: &Prompt, limits: &SessionLimits) -> Result<(), SessionError> {
     let invalid = |text: String| Err(SessionError::Invalid(text));
     if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
         return invalid("message or attachment required".to_owned());
@@ -33,7 +33,7 @@ pub(super) fn check(prompt: &Prompt, limits: &SessionLimits) -> Result<(), Sessi
         ));
     }
     for (number, attachment) in (1_usize..).zip(&prompt.attachments) {
-        let named = named(number, attachment);
+        let named = describe_attachment(number, attachment);
         if !attachment.mime.starts_with("image/") {
             let mime = attachment.mime.escape_debug();
             return invalid(format!(
@@ -47,7 +47,7 @@ pub(super) fn check(prompt: &Prompt, limits: &SessionLimits) -> Result<(), Sessi
     Ok(())
 }
 
-fn named(number: usize, attachment: &PromptAttachment) -> String {
+fn describe_attachment(number: usize, attachment: &PromptAttachment) -> String {
     match &attachment.name {
         Some(name) => format!("attachment {number} (`{}`)", name.escape_debug()),
         None => format!("attachment {number}"),
@@ -55,7 +55,7 @@ fn named(number: usize, attachment: &PromptAttachment) -> String {
 }
 
 /// The message that a prompt is to the model.
-pub(super) fn message(text: &str, attachments: &[PromptAttachment]) -> ModelMessage {
+pub(super) fn build_message(text: &str, attachments: &[PromptAttachment]) -> ModelMessage {
     let pictures = attachments.iter().map(|attachment| MessageBlock::Image {
         mime: attachment.mime.clone(),
         data: attachment.data.clone(),
@@ -66,7 +66,7 @@ pub(super) fn message(text: &str, attachments: &[PromptAttachment]) -> ModelMess
 
 /// What a session is about, as its first prompt says it: the first line that has words, cut at a
 /// word where it is long.
-pub(super) fn title(text: &str) -> Option<String> {
+pub(super) fn make_title(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.chars().count() <= TITLE_CHARS_MAX {
@@ -84,7 +84,7 @@ mod tests {
 
     #[track_caller]
     fn check_title(text: &str, expected: &str) {
-        assert_eq!(title(text).as_deref().unwrap_or("none"), expected);
+        assert_eq!(make_title(text).as_deref().unwrap_or("none"), expected);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             attachments: attachment.into_iter().collect(),
             ..Prompt::default()
         };
-        let result = check(&prompt, &limits).map(|()| "fine".to_owned());
+        let result = validate(&prompt, &limits).map(|()| "fine".to_owned());
         let text = result.unwrap_or_else(|error| error.to_string());
         assert!(text.starts_with(expected), "{text}");
     }

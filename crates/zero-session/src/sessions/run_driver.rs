@@ -30,7 +30,7 @@ use crate::sessions::SessionManagerInner;
 use crate::sessions::call_updates::{
     BufferedCallObserver, CallUpdate, CallUpdateBuffer, PendingCallUpdates,
 };
-use crate::sessions::current_plan::standing_plan;
+use crate::sessions::current_plan::read_current_plan;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::model_reader::ModelReader;
 use crate::sessions::run_limiter::RunPermit;
@@ -50,10 +50,10 @@ use crate::turn::{
 /// How long calls have to end that were told to.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
 /// How long hands have to say what there is to work with.
-pub(super) const BENCH_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const CATALOG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long to wait before looking again for a client that was lost in the middle of a look.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// What a run needs to be done.
 pub(super) struct RunDriver<'a> {
@@ -115,11 +115,11 @@ enum DriverEvent {
     Input(TurnInput),
     Written(Result<(), StoreError>),
     Saved(Result<(), StoreError>),
-    Looked(Result<(RequestContext, ActiveBackend), ToolBackendError>),
-    Joined(Result<(Id, BackendResult), JoinError>),
-    Told,
-    Queued,
-    GiveUp,
+    ContextLoaded(Result<(RequestContext, ActiveBackend), ToolBackendError>),
+    CallJoined(Result<(Id, BackendResult), JoinError>),
+    CallUpdated,
+    PermitQueued,
+    GraceExpired,
 }
 
 impl<'a> RunDriver<'a> {
@@ -132,7 +132,7 @@ impl<'a> RunDriver<'a> {
             turn,
             todo: VecDeque::new(),
             unsaved: UnsavedMessages::default(),
-            growth: SessionGrowth::within(self.inner.config.limits.session_bytes_max),
+            growth: SessionGrowth::with_limit(self.inner.config.limits.session_bytes_max),
             cancel,
             asking: None,
             looking: None,
@@ -148,14 +148,14 @@ impl<'a> RunDriver<'a> {
         };
         let (active, deadline) = (self.active, self.deadline);
         let mut alarms = StopSignals {
-            stopped: Box::pin(active.stopped()),
+            stopped: Box::pin(active.wait_for_stop()),
             late: Box::pin(sleep_until(deadline.unwrap_or_else(Instant::now))),
         };
-        under_way.tell(TurnInput::Begin);
+        under_way.step(TurnInput::Begin);
         loop {
             while let Some(action) = under_way.todo.pop_front() {
-                if let Some(end) = self.act(action, &mut under_way).await {
-                    return self.leave(end, under_way).await;
+                if let Some(end) = self.perform(action, &mut under_way).await {
+                    return self.finish(end, under_way).await;
                 }
             }
             if !under_way.waiting.is_empty() {
@@ -163,15 +163,15 @@ impl<'a> RunDriver<'a> {
                 under_way.waiting.clear();
                 continue;
             }
-            self.outbox.start();
+            self.outbox.start_write();
             self.start_saving(&mut under_way);
-            let next = self.next(&mut under_way, &mut alarms).await;
-            self.take(next, &mut under_way);
+            let next = self.next_event(&mut under_way, &mut alarms).await;
+            self.handle_event(next, &mut under_way);
         }
     }
 
     /// Does one thing. The end of the run, when it is that.
-    async fn act(
+    async fn perform(
         &mut self,
         action: TurnAction,
         under_way: &mut RunState<'a>,
@@ -184,13 +184,15 @@ impl<'a> RunDriver<'a> {
                 self.outbox.push(what);
             }
             TurnAction::Save(messages) => under_way.unsaved.add(messages),
-            TurnAction::Restart(messages) => self.restart(messages, under_way).await,
-            TurnAction::LookAround => {
-                under_way.looking = Some(self.look(under_way.hands.as_ref()));
+            TurnAction::StartTranscript(messages) => {
+                self.restart_transcript(messages, under_way).await
+            }
+            TurnAction::LoadContext => {
+                under_way.looking = Some(self.load_context(under_way.hands.as_ref()));
             }
             TurnAction::AskModel(request) => {
                 if under_way.growth.is_due()
-                    && let Some(end) = self.full(under_way).await
+                    && let Some(end) = self.end_if_full(under_way).await
                 {
                     under_way.stop(end);
                     return None;
@@ -205,18 +207,18 @@ impl<'a> RunDriver<'a> {
                 self.flush(under_way).await;
                 let (inner, session) = (self.inner, self.desk.recorder.session());
                 under_way.summarising = Some(Box::pin(async move {
-                    let plan = standing_plan(&*inner.config.store, session).await;
-                    Ok(TranscriptSummary { plan, ..summary(stream).await? })
+                    let plan = read_current_plan(&*inner.config.store, session).await;
+                    Ok(TranscriptSummary { plan, ..read_summary(stream).await? })
                 }));
             }
-            TurnAction::AskPerson(message) => {
+            TurnAction::AskUser(message) => {
                 // Whoever is asked sees first what it is about.
                 self.flush(under_way).await;
-                under_way.guarding = Some(Box::pin(ask_to_go_on(self.desk, message)));
+                under_way.guarding = Some(Box::pin(ask_to_continue(self.desk, message)));
             }
             TurnAction::RunCall(order) => {
                 self.flush(under_way).await;
-                self.call(order, under_way);
+                self.start_call(order, under_way);
             }
             TurnAction::CancelCalls => {
                 under_way.cancel.cancel();
@@ -228,17 +230,17 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Why the run cannot go on in a session that is full; all that was done in it is kept.
-    async fn full(&mut self, under_way: &mut RunState<'a>) -> Option<RunOutcome> {
+    async fn end_if_full(&mut self, under_way: &mut RunState<'a>) -> Option<RunOutcome> {
         self.flush(under_way).await;
-        let error = self.inner.check_room(self.desk.recorder.session()).await.err()?;
-        Some(session_worker::failed(&error))
+        let error = self.inner.check_session_size(self.desk.recorder.session()).await.err()?;
+        Some(session_worker::run_end_from_error(&error))
     }
 
     /// Asks the model, once the run has a place.
     fn ask_model(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
         let (place, model) = (Arc::clone(&self.place), Arc::clone(&self.model));
         let asking = async move {
-            place.hold().await;
+            place.acquire().await;
             model.stream(request, cancel)
         };
         Box::pin(asking.into_stream().flatten())
@@ -251,9 +253,9 @@ impl<'a> RunDriver<'a> {
             return;
         }
         self.start_saving(under_way);
-        let (flushed, saved) = tokio::join!(self.outbox.flush(), under_way.unsaved.saved());
-        self.check(flushed, under_way);
-        self.check(saved, under_way);
+        let (flushed, saved) = tokio::join!(self.outbox.flush(), under_way.unsaved.wait_for_save());
+        self.stop_on_store_error(flushed, under_way);
+        self.stop_on_store_error(saved, under_way);
         self.save(under_way).await;
     }
 
@@ -261,7 +263,7 @@ impl<'a> RunDriver<'a> {
     fn start_saving(&self, under_way: &mut RunState<'a>) {
         if !self.outbox.is_broken() {
             let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
-            under_way.unsaved.start(store, session);
+            under_way.unsaved.start_save(store, session);
         }
     }
 
@@ -269,100 +271,109 @@ impl<'a> RunDriver<'a> {
     async fn save(&mut self, under_way: &mut RunState<'a>) {
         while !under_way.unsaved.is_empty() && !self.outbox.is_broken() {
             self.start_saving(under_way);
-            let saved = under_way.unsaved.saved().await;
-            self.check(saved, under_way);
+            let saved = under_way.unsaved.wait_for_save().await;
+            self.stop_on_store_error(saved, under_way);
         }
     }
 
-    async fn restart(&mut self, messages: Vec<Arc<ModelMessage>>, under_way: &mut RunState<'a>) {
+    async fn restart_transcript(
+        &mut self,
+        messages: Vec<Arc<ModelMessage>>,
+        under_way: &mut RunState<'a>,
+    ) {
         self.save(under_way).await;
         if self.outbox.is_broken() {
             return;
         }
         let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
-        let begun = store.new_transcript(session, TranscriptStart::Compacted, messages).await;
-        self.check(begun.map(|_| ()), under_way);
+        let begun = store.start_transcript(session, TranscriptStart::Compacted, messages).await;
+        self.stop_on_store_error(begun.map(|_| ()), under_way);
     }
 
     /// What cannot be written ends the run: nothing happens that is not on record.
-    fn check(&mut self, result: Result<(), StoreError>, under_way: &mut RunState<'a>) {
+    fn stop_on_store_error(
+        &mut self,
+        result: Result<(), StoreError>,
+        under_way: &mut RunState<'a>,
+    ) {
         let Err(error) = result else { return };
         let message = format!("{error}; the run was stopped, since what happens could not be kept");
-        self.outbox.broke(error);
+        self.outbox.mark_broken(error);
         under_way.stop(RunOutcome::Failed { kind: "store".to_owned(), message });
     }
 
     /// Finds out what there is to work with. Where the tools are is read anew each time, since a
     /// client may have brought its own. One that this run worked with, and that said it comes
     /// back when it is lost, is given time for that.
-    fn look(
+    fn load_context(
         &self,
         before: Option<&ActiveBackend>,
     ) -> BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>> {
         let (inner, desk, agent, dialect) = (self.inner, self.desk, self.agent, self.dialect);
         let (place, reach) = (Arc::clone(&self.place), self.reach);
-        let most = before.map_or(Duration::ZERO, |before| before.hands.comes_back_within());
+        let most = before.map_or(Duration::ZERO, |before| before.hands.reconnect_grace());
         let deadline = Instant::now() + most;
         Box::pin(async move {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let now = match inner.hands_of(desk, agent, reach).await {
-                    Err(away @ ToolBackendError::Away { .. }) => {
+                let now = match inner.backend_for(desk, agent, reach).await {
+                    Err(away @ ToolBackendError::ClientDisconnected { .. }) => {
                         let _elsewhere = place.pause();
-                        desk.client_back(left).await.ok_or(away)?
+                        desk.wait_for_client_backend(left).await.ok_or(away)?
                     }
                     found => found?,
                 };
                 let _elsewhere = (now.at == BackendLocation::Client).then(|| place.pause());
-                match bench_of(&now, dialect).await {
+                match load_catalog(&now, dialect).await {
                     // Lost again, or not known to be lost until now.
-                    Err(ToolBackendError::Away { .. }) if !left.is_zero() => {
-                        tokio::time::sleep(LOOK_AGAIN).await;
+                    Err(ToolBackendError::ClientDisconnected { .. }) if !left.is_zero() => {
+                        tokio::time::sleep(RETRY_DELAY).await;
                     }
-                    bench => return Ok((workbench(agent, bench?), now)),
+                    bench => return Ok((build_context(agent, bench?), now)),
                 }
             }
         })
     }
 
-    fn call(&mut self, order: ToolCallRequest, under_way: &mut RunState<'a>) {
+    fn start_call(&mut self, order: ToolCallRequest, under_way: &mut RunState<'a>) {
         let ToolCallRequest { id, tool, input } = order;
         let now = match (&under_way.hands, self.outbox.is_broken()) {
             (Some(now), false) => now.clone(),
             _ => {
                 let text = "not run: zero could not write down that it begins";
-                let end = BackendResult::words(ToolCallStatus::Cancelled, text);
-                return under_way.tell(TurnInput::CallEnded { call: id, end });
+                let end = BackendResult::from_text(ToolCallStatus::Cancelled, text);
+                return under_way.step(TurnInput::CallEnded { call: id, end });
             }
         };
         let watch = Arc::new(BufferedCallObserver::new(
             id.clone(),
             Arc::clone(&under_way.news),
-            ModelReader::of(&self.model),
+            ModelReader::from_model(&self.model),
         ));
         let call = BackendCall { id: id.clone(), tool, input, dialect: self.dialect };
         let cancel = under_way.cancel.child_token();
         let place = Arc::clone(&self.place);
-        let (desk, most) = (Arc::clone(self.desk), now.hands.comes_back_within());
+        let (desk, most) = (Arc::clone(self.desk), now.hands.reconnect_grace());
         let calling = async move {
             let now = match now.at {
                 // It was not begun, so it can be begun where the client is when it is back.
                 BackendLocation::Client if now.gone.is_cancelled() => {
-                    let back = cancel.run_until_cancelled(returned(&desk, call.dialect, most));
+                    let back =
+                        cancel.run_until_cancelled(wait_for_client(&desk, call.dialect, most));
                     back.await.flatten().unwrap_or(now)
                 }
                 _ => now,
             };
             let gone = |what: &str| {
-                let text = format!("{} {what}", now.hands.whereabouts());
-                BackendResult::words(ToolCallStatus::Failed, text)
+                let text = format!("{} {what}", now.hands.location());
+                BackendResult::from_text(ToolCallStatus::Failed, text)
             };
             let _elsewhere = match now.at {
                 BackendLocation::Client => Some(place.pause()),
-                BackendLocation::Here => {
-                    if cancel.run_until_cancelled(place.hold()).await.is_none() {
+                BackendLocation::Local => {
+                    if cancel.run_until_cancelled(place.acquire()).await.is_none() {
                         let text = "not run: the run was stopped before its turn came";
-                        return BackendResult::words(ToolCallStatus::Cancelled, text);
+                        return BackendResult::from_text(ToolCallStatus::Cancelled, text);
                     }
                     None
                 }
@@ -383,7 +394,7 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Waits until something happens.
-    async fn next(
+    async fn next_event(
         &mut self,
         under_way: &mut RunState<'a>,
         alarms: &mut StopSignals<'a>,
@@ -405,51 +416,51 @@ impl<'a> RunDriver<'a> {
             () = &mut alarms.late, if may_stop && has_deadline => {
                 DriverEvent::Input(TurnInput::Stop(RunOutcome::Aborted { by: "timeout".to_owned() }))
             }
-            written = self.outbox.written(), if writing => DriverEvent::Written(written),
-            saved = under_way.unsaved.saved(), if saving => DriverEvent::Saved(saved),
-            Some(joined) = under_way.calls.join_next_with_id(), if calling => DriverEvent::Joined(joined),
-            () = under_way.news.arrived() => DriverEvent::Told,
-            () = self.place.queued(), if may_stop => DriverEvent::Queued,
-            looked = out_of(&mut under_way.looking) => DriverEvent::Looked(looked),
-            answer = out_of(&mut under_way.guarding) => DriverEvent::Input(TurnInput::Guard(answer)),
-            summary = out_of(&mut under_way.summarising) => DriverEvent::Input(TurnInput::Summary(summary)),
-            input = said(&mut under_way.asking), if !full => DriverEvent::Input(input),
-            () = patience, if calling => DriverEvent::GiveUp,
+            written = self.outbox.wait_for_write(), if writing => DriverEvent::Written(written),
+            saved = under_way.unsaved.wait_for_save(), if saving => DriverEvent::Saved(saved),
+            Some(joined) = under_way.calls.join_next_with_id(), if calling => DriverEvent::CallJoined(joined),
+            () = under_way.news.wait_for_update() => DriverEvent::CallUpdated,
+            () = self.place.wait_until_queued(), if may_stop => DriverEvent::PermitQueued,
+            looked = await_pending(&mut under_way.looking) => DriverEvent::ContextLoaded(looked),
+            answer = await_pending(&mut under_way.guarding) => DriverEvent::Input(TurnInput::Guard(answer)),
+            summary = await_pending(&mut under_way.summarising) => DriverEvent::Input(TurnInput::Summary(summary)),
+            input = next_model_input(&mut under_way.asking), if !full => DriverEvent::Input(input),
+            () = patience, if calling => DriverEvent::GraceExpired,
         }
     }
 
-    fn take(&mut self, next: DriverEvent, under_way: &mut RunState<'a>) {
+    fn handle_event(&mut self, next: DriverEvent, under_way: &mut RunState<'a>) {
         match next {
             DriverEvent::Input(TurnInput::Stop(end)) => under_way.stop(end),
-            DriverEvent::Input(input) => under_way.tell(input),
+            DriverEvent::Input(input) => under_way.step(input),
             DriverEvent::Written(written) | DriverEvent::Saved(written) => {
-                self.check(written, under_way)
+                self.stop_on_store_error(written, under_way)
             }
-            DriverEvent::Looked(looked) => {
+            DriverEvent::ContextLoaded(looked) => {
                 let bench = looked.map(|(bench, now)| {
                     under_way.hands = Some(now);
                     bench
                 });
-                under_way.tell(TurnInput::Bench(bench));
+                under_way.step(TurnInput::Context(bench));
             }
-            DriverEvent::Told => under_way.hear_news(),
-            DriverEvent::Queued => {
-                let text = self.inner.places.why();
+            DriverEvent::CallUpdated => under_way.collect_call_updates(),
+            DriverEvent::PermitQueued => {
+                let text = self.inner.places.wait_reason();
                 self.outbox.push(EventKind::Notice { topic: "queued".to_owned(), text });
             }
-            DriverEvent::Joined(joined) => under_way.joined(joined),
-            DriverEvent::GiveUp => under_way.give_up_calls(),
+            DriverEvent::CallJoined(joined) => under_way.handle_joined_call(joined),
+            DriverEvent::GraceExpired => under_way.abandon_calls(),
         }
     }
 
-    async fn leave(&mut self, end: RunOutcome, under_way: RunState<'a>) -> RunCompletion {
+    async fn finish(&mut self, end: RunOutcome, under_way: RunState<'a>) -> RunCompletion {
         let RunState { turn, mut unsaved, .. } = under_way;
         let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
         let save = async {
             // What could not be saved is tried once more.
-            let _ = unsaved.saved().await;
-            unsaved.start(store, session);
-            if let Err(error) = unsaved.saved().await {
+            let _ = unsaved.wait_for_save().await;
+            unsaved.start_save(store, session);
+            if let Err(error) = unsaved.wait_for_save().await {
                 tracing::error!(%session, %error, "the end of a run is missing in its transcript");
             }
         };
@@ -466,101 +477,101 @@ impl<'a> RunDriver<'a> {
 }
 
 /// What there is to work with, in a dialect.
-async fn bench_of(
+async fn load_catalog(
     now: &ActiveBackend,
     dialect: DialectName,
 ) -> Result<ToolCatalog, ToolBackendError> {
     let slow = |_| {
         ToolBackendError::Workspace(format!(
             "{} did not say in {} s what tools there are; try again",
-            now.hands.whereabouts(),
-            BENCH_TIMEOUT.as_secs()
+            now.hands.location(),
+            CATALOG_TIMEOUT.as_secs()
         ))
     };
     tokio::select! {
-        bench = tokio::time::timeout(BENCH_TIMEOUT, now.hands.bench(dialect)) => bench.map_err(slow)?,
-        () = now.gone.cancelled() => Err(ToolBackendError::Away { host: now.hands.whereabouts() }),
+        bench = tokio::time::timeout(CATALOG_TIMEOUT, now.hands.load_catalog(dialect)) => bench.map_err(slow)?,
+        () = now.gone.cancelled() => Err(ToolBackendError::ClientDisconnected { host: now.hands.location() }),
     }
 }
 
 /// The hands of a client that went away, when they are back and ready for calls in a dialect.
-async fn returned(
+async fn wait_for_client(
     desk: &SessionState,
     dialect: DialectName,
     most: Duration,
 ) -> Option<ActiveBackend> {
-    let now = desk.client_back(most).await?;
-    bench_of(&now, dialect).await.ok().map(|_| now)
+    let now = desk.wait_for_client_backend(most).await?;
+    load_catalog(&now, dialect).await.ok().map(|_| now)
 }
 
 impl RunState<'_> {
-    fn tell(&mut self, input: TurnInput) {
+    fn step(&mut self, input: TurnInput) {
         self.todo.extend(self.turn.step(input));
     }
 
     fn stop(&mut self, end: RunOutcome) {
         self.stopping = true;
         self.asking = None;
-        self.tell(TurnInput::Stop(end));
+        self.step(TurnInput::Stop(end));
     }
 
-    fn hear_news(&mut self) {
+    fn collect_call_updates(&mut self) {
         let PendingCallUpdates { told, waiting } = self.news.take();
         self.waiting.extend(waiting);
         for (call, told) in told {
             let CallUpdate { described, progress } = told;
             if let Some((title, kind, locations)) = described {
-                self.tell(TurnInput::Described { call: call.clone(), title, kind, locations });
+                self.step(TurnInput::Described { call: call.clone(), title, kind, locations });
             }
             if let Some(message) = progress {
-                self.tell(TurnInput::Progress { call, message });
+                self.step(TurnInput::Progress { call, message });
             }
         }
     }
 
     /// Ends calls that do not end by themselves, without waiting for their tasks: one that blocks
     /// cannot be stopped.
-    fn give_up_calls(&mut self) {
+    fn abandon_calls(&mut self) {
         self.calls.abort_all();
         self.give_up = None;
         for (_, call) in std::mem::take(&mut self.call_ids) {
             let text = "told to stop and given up; whether it happened is not known";
-            let end = BackendResult::words(ToolCallStatus::Cancelled, text);
-            self.tell(TurnInput::CallEnded { call, end });
+            let end = BackendResult::from_text(ToolCallStatus::Cancelled, text);
+            self.step(TurnInput::CallEnded { call, end });
         }
     }
 
-    fn joined(&mut self, joined: Result<(Id, BackendResult), JoinError>) {
+    fn handle_joined_call(&mut self, joined: Result<(Id, BackendResult), JoinError>) {
         // What a call said before its end is told before its end.
-        self.hear_news();
+        self.collect_call_updates();
         let (task, end) = match joined {
             Ok(ended) => ended,
-            Err(error) => (error.id(), lost()),
+            Err(error) => (error.id(), panicked_call_result()),
         };
         if let Some(call) = self.call_ids.remove(&task) {
-            self.tell(TurnInput::CallEnded { call, end });
+            self.step(TurnInput::CallEnded { call, end });
         }
     }
 }
 
 /// What became of a call whose task panicked.
-fn lost() -> BackendResult {
+fn panicked_call_result() -> BackendResult {
     let text = "the tool failed by a mistake of zero's own; whether it happened is not known";
-    BackendResult::words(ToolCallStatus::Failed, text)
+    BackendResult::from_text(ToolCallStatus::Failed, text)
 }
 
 /// The system prompt and the tools that an agent may use.
-fn workbench(agent: &AgentProfile, mut bench: ToolCatalog) -> RequestContext {
+fn build_context(agent: &AgentProfile, mut bench: ToolCatalog) -> RequestContext {
     if let Some(wanted) = &agent.tools {
         let is_wanted =
-            |tool: &&CatalogEntry| wanted.iter().any(|name| fits(name, &tool.canonical));
+            |tool: &&CatalogEntry| wanted.iter().any(|name| matches_pattern(name, &tool.canonical));
         bench.tools = bench.tools.iter().filter(is_wanted).cloned().collect();
     }
     let system = crate::system_prompt::system_prompt(agent, &bench, jiff::Zoned::now().date());
     RequestContext { system, tools: bench.tools }
 }
 
-fn fits(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => pattern == name,
@@ -568,7 +579,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// What was under way, once it is done; never, where nothing is.
-async fn out_of<T>(work: &mut Option<BoxFuture<'_, T>>) -> T {
+async fn await_pending<T>(work: &mut Option<BoxFuture<'_, T>>) -> T {
     let Some(under_way) = work else { return pending().await };
     let done = under_way.await;
     *work = None;
@@ -576,12 +587,12 @@ async fn out_of<T>(work: &mut Option<BoxFuture<'_, T>>) -> T {
 }
 
 /// What the model says next; never, where it was not asked.
-async fn said(asking: &mut Option<ModelStream>) -> TurnInput {
+async fn next_model_input(asking: &mut Option<ModelStream>) -> TurnInput {
     let Some(stream) = asking else { return pending().await };
     let input = match stream.next().await {
         Some(Ok(event)) => TurnInput::Model(event),
         Some(Err(error)) => TurnInput::ModelFailed(error),
-        None => TurnInput::ModelFailed(cut_off()),
+        None => TurnInput::ModelFailed(stream_cut_error()),
     };
     if matches!(input, TurnInput::ModelFailed(_) | TurnInput::Model(ModelEvent::Done(_))) {
         *asking = None;
@@ -589,24 +600,24 @@ async fn said(asking: &mut Option<ModelStream>) -> TurnInput {
     input
 }
 
-fn cut_off() -> ModelError {
+fn stream_cut_error() -> ModelError {
     let text = "the model's answer ended before it was complete; send the prompt again";
     ModelError::new(ModelErrorKind::Server, text)
 }
 
-async fn summary(mut stream: ModelStream) -> Result<TranscriptSummary, ModelError> {
+async fn read_summary(mut stream: ModelStream) -> Result<TranscriptSummary, ModelError> {
     while let Some(event) = stream.next().await {
         if let ModelEvent::Done(reply) = event? {
             let text = ModelMessage::assistant(reply.blocks).text();
             return Ok(TranscriptSummary { text, usage: reply.usage, plan: Vec::new() });
         }
     }
-    Err(cut_off())
+    Err(stream_cut_error())
 }
 
-async fn ask_to_go_on(desk: &SessionState, why: String) -> LoopGuardAnswer {
-    match desk.asker.may_go_on(why).await.allows() {
-        true => LoopGuardAnswer::GoOn,
+async fn ask_to_continue(desk: &SessionState, why: String) -> LoopGuardAnswer {
+    match desk.asker.ask_to_continue(why).await.is_allow() {
+        true => LoopGuardAnswer::Continue,
         false => LoopGuardAnswer::Stop,
     }
 }

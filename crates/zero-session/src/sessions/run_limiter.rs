@@ -28,7 +28,7 @@ impl RunLimiter {
     }
 
     /// What a run of that owner holds its place by. It has none yet.
-    pub(super) fn place(&self, owner: &str) -> Arc<RunPermit> {
+    pub(super) fn permit_for(&self, owner: &str) -> Arc<RunPermit> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let own = owners.get(owner).and_then(Weak::upgrade).unwrap_or_else(|| {
             owners.retain(|_, own| own.strong_count() > 0);
@@ -46,7 +46,7 @@ impl RunLimiter {
     }
 
     /// Why a run waits for a place, for people.
-    pub(super) fn why(&self) -> String {
+    pub(super) fn wait_reason(&self) -> String {
         format!(
             "waits for its turn: at most {} runs are at work at a time, {} of one owner",
             self.most, self.share
@@ -55,7 +55,7 @@ impl RunLimiter {
 
     /// Places that nobody holds.
     #[cfg(test)]
-    pub(super) fn free(&self) -> usize {
+    pub(super) fn available(&self) -> usize {
         self.all.available_permits()
     }
 }
@@ -80,36 +80,36 @@ struct PermitState {
 
 impl RunPermit {
     /// Takes the place if there is one.
-    pub(super) fn try_hold(&self) -> bool {
-        self.taking.try_lock().is_ok_and(|_taking| self.take_now())
+    pub(super) fn try_acquire(&self) -> bool {
+        self.taking.try_lock().is_ok_and(|_taking| self.try_take())
     }
 
     /// Takes the place, when there is one. Who gives up waiting has none.
-    pub(super) async fn hold(&self) {
+    pub(super) async fn acquire(&self) {
         // Where another call of the same run waits for it, that one has said so.
         let _taking = self.taking.lock().await;
-        if !self.take_now() {
+        if !self.try_take() {
             self.queued.notify_one();
             self.take().await;
         }
     }
 
     /// The same, for whoever has said already that it has to be waited for.
-    pub(super) async fn wait(&self) {
+    pub(super) async fn acquire_queued(&self) {
         let _taking = self.taking.lock().await;
-        if !self.take_now() {
+        if !self.try_take() {
             self.take().await;
         }
     }
 
-    fn take_now(&self) -> bool {
-        if self.is_settled() {
+    fn try_take(&self) -> bool {
+        if self.is_satisfied() {
             return true;
         }
         let own = Arc::clone(&self.own).try_acquire_owned();
         let all = Arc::clone(&self.all).try_acquire_owned();
         let (Ok(own), Ok(all)) = (own, all) else { return false };
-        self.keep(own, all);
+        self.store_permits(own, all);
         true
     }
 
@@ -117,17 +117,17 @@ impl RunPermit {
         // One's own first: whoever has many runs keeps nobody waiting while they wait for each other.
         let Ok(own) = Arc::clone(&self.own).acquire_owned().await else { return };
         let Ok(all) = Arc::clone(&self.all).acquire_owned().await else { return };
-        self.keep(own, all);
+        self.store_permits(own, all);
     }
 
     /// Waits until somebody has to wait for the place.
-    pub(super) async fn queued(&self) {
+    pub(super) async fn wait_until_queued(&self) {
         self.queued.notified().await;
     }
 
     /// Gives the place back until what waits has come.
     pub(crate) fn pause(self: &Arc<Self>) -> PauseGuard {
-        let mut held = self.held();
+        let mut held = self.lock_state();
         held.pauses = held.pauses.saturating_add(1);
         held.permits = None;
         PauseGuard(Arc::clone(self))
@@ -135,19 +135,19 @@ impl RunPermit {
 
     /// Whether there is nothing to take: it is held, or the run waits for something else as well,
     /// and takes it when that has come.
-    fn is_settled(&self) -> bool {
-        let held = self.held();
+    fn is_satisfied(&self) -> bool {
+        let held = self.lock_state();
         held.permits.is_some() || held.pauses > 0
     }
 
-    fn keep(&self, own: OwnedSemaphorePermit, all: OwnedSemaphorePermit) {
-        let mut held = self.held();
+    fn store_permits(&self, own: OwnedSemaphorePermit, all: OwnedSemaphorePermit) {
+        let mut held = self.lock_state();
         if held.pauses == 0 {
             held.permits = Some((own, all));
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, PermitState> {
+    fn lock_state(&self) -> MutexGuard<'_, PermitState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -160,13 +160,13 @@ impl PauseGuard {
     pub(crate) async fn resume(self) {
         let place = Arc::clone(&self.0);
         drop(self);
-        place.hold().await;
+        place.acquire().await;
     }
 }
 
 impl Drop for PauseGuard {
     fn drop(&mut self) {
-        let mut held = self.0.held();
+        let mut held = self.0.lock_state();
         held.pauses = held.pauses.saturating_sub(1);
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     /// Long enough for anything that does not wait.
     const MOMENT: Duration = Duration::from_secs(1);
 
-    async fn waits(work: impl Future<Output = ()>) -> bool {
+    async fn is_waiting(work: impl Future<Output = ()>) -> bool {
         timeout(MOMENT, work).await.is_err()
     }
 
@@ -190,12 +190,12 @@ mod tests {
     fn one_owner_has_a_share() {
         for (most, share) in [(1, 1), (2, 1), (3, 2), (4, 3), (8, 6), (512, 384)] {
             let places = RunLimiter::new(most);
-            let mine: Vec<_> = (0..most).map(|_| places.place("me")).collect();
-            let held = mine.iter().filter(|place| place.try_hold()).count();
+            let mine: Vec<_> = (0..most).map(|_| places.permit_for("me")).collect();
+            let held = mine.iter().filter(|place| place.try_acquire()).count();
             assert_eq!(held, share, "of {most}");
-            assert_eq!(places.place("you").try_hold(), most > 1, "of {most}");
+            assert_eq!(places.permit_for("you").try_acquire(), most > 1, "of {most}");
             drop(mine);
-            assert_eq!(places.free(), most, "all are given back");
+            assert_eq!(places.available(), most, "all are given back");
         }
     }
 
@@ -203,7 +203,7 @@ mod tests {
     fn owners_without_runs_are_forgotten() {
         let places = RunLimiter::new(4);
         for owner in 0..100 {
-            drop(places.place(&owner.to_string()));
+            drop(places.permit_for(&owner.to_string()));
         }
         assert_eq!(places.owners.lock().unwrap().len(), 1);
     }
@@ -211,43 +211,43 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pause_makes_room_and_is_ended_in_turn() {
         let places = RunLimiter::new(1);
-        let (mine, yours) = (places.place("me"), places.place("you"));
-        mine.hold().await;
-        assert!(waits(yours.hold()).await);
+        let (mine, yours) = (places.permit_for("me"), places.permit_for("you"));
+        mine.acquire().await;
+        assert!(is_waiting(yours.acquire()).await);
         let pause = mine.pause();
-        yours.hold().await;
-        assert!(!waits(mine.hold()).await, "it waits for something else");
+        yours.acquire().await;
+        assert!(!is_waiting(mine.acquire()).await, "it waits for something else");
         let resumed = tokio::spawn(pause.resume());
-        assert!(!waits(mine.queued()).await, "it is said that it waits");
+        assert!(!is_waiting(mine.wait_until_queued()).await, "it is said that it waits");
         assert!(!resumed.is_finished());
         drop(yours);
         resumed.await.unwrap();
-        assert_eq!(places.free(), 0);
+        assert_eq!(places.available(), 0);
         drop(mine);
-        assert_eq!(places.free(), 1);
+        assert_eq!(places.available(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn many_calls_of_a_run_take_one_place() {
         let places = RunLimiter::new(2);
-        let mine = places.place("me");
-        mine.hold().await;
+        let mine = places.permit_for("me");
+        mine.acquire().await;
         let pauses = [mine.pause(), mine.pause(), mine.pause()];
-        assert_eq!(places.free(), 2);
+        assert_eq!(places.available(), 2);
         futures_util::future::join_all(pauses.map(PauseGuard::resume)).await;
-        assert_eq!(places.free(), 1);
+        assert_eq!(places.available(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_waiting_has_no_place_and_stands_in_nobodys_way() {
         let places = RunLimiter::new(1);
-        let (mine, yours) = (places.place("me"), places.place("you"));
-        yours.hold().await;
+        let (mine, yours) = (places.permit_for("me"), places.permit_for("you"));
+        yours.acquire().await;
         let pause = mine.pause();
-        assert!(waits(pause.resume()).await);
+        assert!(is_waiting(pause.resume()).await);
         drop(yours);
-        assert_eq!(places.free(), 1);
-        mine.hold().await;
-        assert_eq!(places.free(), 0, "and may wait again");
+        assert_eq!(places.available(), 1);
+        mine.acquire().await;
+        assert_eq!(places.available(), 0, "and may wait again");
     }
 }

@@ -70,7 +70,7 @@ impl ActiveRun {
     }
 
     /// Notes that nothing but its end is left to be written: nobody has to wait for it any more.
-    pub(super) fn set_over(&self) {
+    pub(super) fn mark_over(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
@@ -86,7 +86,7 @@ impl ActiveRun {
     }
 
     /// Waits until it is asked to end.
-    pub(super) async fn stopped(&self) -> RunOutcome {
+    pub(super) async fn wait_for_stop(&self) -> RunOutcome {
         self.stop.cancelled().await;
         let end = self.stop_as.get().cloned();
         end.unwrap_or(RunOutcome::Aborted { by: "unknown".to_owned() })
@@ -97,7 +97,7 @@ impl ActiveRun {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WorkerPresence {
     /// There is one.
-    There,
+    Running,
     /// There is none.
     Needed,
 }
@@ -123,7 +123,7 @@ pub(super) struct ActiveBackend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackendLocation {
     /// On this machine: a call that has begun comes to its end.
-    Here,
+    Local,
     /// With a client: what it was doing is lost with it.
     Client,
 }
@@ -143,35 +143,35 @@ impl SessionState {
     }
 
     /// Prompts that wait, and whether there is one at work.
-    pub(super) fn load(&self) -> (usize, usize) {
-        let queue = self.queue();
+    pub(super) fn queue_load(&self) -> (usize, usize) {
+        let queue = self.lock_queue();
         let at_work = queue.current.as_ref().is_some_and(|current| !current.is_over());
         (queue.waiting.len(), usize::from(at_work))
     }
 
     /// Puts a prompt behind the others.
-    pub(super) fn push(&self, job: QueuedPrompt) -> WorkerPresence {
-        let mut queue = self.queue();
+    pub(super) fn enqueue(&self, job: QueuedPrompt) -> WorkerPresence {
+        let mut queue = self.lock_queue();
         queue.waiting.push_back(job);
         if std::mem::replace(&mut queue.has_worker, true) {
             self.work.notify_one();
-            WorkerPresence::There
+            WorkerPresence::Running
         } else {
             WorkerPresence::Needed
         }
     }
 
     /// The next prompt, which is at work from now on.
-    pub(super) fn next(&self) -> Option<QueuedPrompt> {
-        let mut queue = self.queue();
+    pub(super) fn next_prompt(&self) -> Option<QueuedPrompt> {
+        let mut queue = self.lock_queue();
         let job = queue.waiting.pop_front();
         queue.current = job.as_ref().map(|job| Arc::clone(&job.active));
         job
     }
 
     /// Lets the worker go, unless there is something to do.
-    pub(super) fn retire(&self) -> bool {
-        let mut queue = self.queue();
+    pub(super) fn release_worker(&self) -> bool {
+        let mut queue = self.lock_queue();
         let idle = queue.waiting.is_empty();
         if idle {
             queue.has_worker = false;
@@ -180,8 +180,8 @@ impl SessionState {
     }
 
     /// Takes prompts out that wait: that of one run, or all.
-    pub(super) fn take_waiting(&self, run: Option<&RunId>) -> Vec<QueuedPrompt> {
-        let mut queue = self.queue();
+    pub(super) fn take_queued(&self, run: Option<&RunId>) -> Vec<QueuedPrompt> {
+        let mut queue = self.lock_queue();
         let waiting = std::mem::take(&mut queue.waiting);
         let wanted = |job: &QueuedPrompt| run.is_none_or(|run| *run == job.active.run);
         let (taken, left) = waiting.into_iter().partition::<VecDeque<QueuedPrompt>, _>(wanted);
@@ -189,13 +189,13 @@ impl SessionState {
         taken.into()
     }
 
-    fn queue(&self) -> MutexGuard<'_, PromptQueue> {
+    fn lock_queue(&self) -> MutexGuard<'_, PromptQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The hands of the session: those of its client where it has one, never others in their place;
     /// or hands on this machine, opened when they are first needed.
-    pub(super) async fn hands(
+    pub(super) async fn open_backend(
         &self,
         record: &SessionRecord,
         mode: Option<PermissionMode>,
@@ -206,12 +206,12 @@ impl SessionState {
     ) -> Result<ActiveBackend, ToolBackendError> {
         if let ToolHostLocation::Client { name } = &record.tool_host {
             return self
-                .client_hands()
-                .ok_or_else(|| ToolBackendError::Away { host: name.clone() });
+                .client_backend()
+                .ok_or_else(|| ToolBackendError::ClientDisconnected { host: name.clone() });
         }
         let mut opened = self.opened.lock().await;
         if let Some(now) = &*opened {
-            check_folder(&*now.hands, reach)?;
+            check_backend_folder(&*now.hands, reach)?;
             return Ok(now.clone());
         }
         let standing = store.grants(&record.id).await;
@@ -226,16 +226,16 @@ impl SessionState {
             standing,
         };
         let hands = factory.open(order).await?;
-        check_folder(&*hands, reach)?;
+        check_backend_folder(&*hands, reach)?;
         let now =
-            ActiveBackend { hands, gone: CancellationToken::new(), at: BackendLocation::Here };
+            ActiveBackend { hands, gone: CancellationToken::new(), at: BackendLocation::Local };
         *opened = Some(now.clone());
         Ok(now)
     }
 
     /// The hands that a client brought, if they are there.
-    pub(super) fn client_hands(&self) -> Option<ActiveBackend> {
-        let attached = self.attached().clone();
+    pub(super) fn client_backend(&self) -> Option<ActiveBackend> {
+        let attached = self.lock_attached().clone();
         let attached = attached.filter(|attached| !attached.gone.is_cancelled());
         attached.map(|AttachedBackend { hands, gone }| ActiveBackend {
             hands,
@@ -245,12 +245,12 @@ impl SessionState {
     }
 
     /// The hands of a client that went away, when they are back; `None` when that takes too long.
-    pub(super) async fn client_back(&self, most: Duration) -> Option<ActiveBackend> {
+    pub(super) async fn wait_for_client_backend(&self, most: Duration) -> Option<ActiveBackend> {
         let back = async {
             loop {
                 let mut came = std::pin::pin!(self.came.notified());
                 came.as_mut().enable();
-                if let Some(now) = self.client_hands() {
+                if let Some(now) = self.client_backend() {
                     return now;
                 }
                 came.await;
@@ -260,7 +260,7 @@ impl SessionState {
     }
 
     /// The hands that are there now, wherever they are.
-    pub(super) async fn present_hands(
+    pub(super) async fn current_backend(
         &self,
         record: &SessionRecord,
     ) -> Option<Arc<dyn ToolBackend>> {
@@ -269,30 +269,30 @@ impl SessionState {
                 self.opened.lock().await.as_ref().map(|now| Arc::clone(&now.hands))
             }
             ToolHostLocation::Client { .. } => {
-                self.attached().as_ref().map(|attached| Arc::clone(&attached.hands))
+                self.lock_attached().as_ref().map(|attached| Arc::clone(&attached.hands))
             }
         }
     }
 
     /// Lets go of hands that were opened on this machine, and lets them begin nothing any more.
-    pub(super) async fn retire_hands(&self) {
+    pub(super) async fn retire_backend(&self) {
         if let Some(here) = self.opened.lock().await.take() {
             here.gone.cancel();
         }
     }
 
     /// Lets go of hands that were opened on this machine.
-    pub(super) async fn drop_hands(&self) {
+    pub(super) async fn drop_backend(&self) {
         *self.opened.lock().await = None;
     }
 
     /// Takes the hands of a client. Those that were there before, here or with another, begin
     /// nothing any more.
     pub(super) async fn attach(&self, hands: Arc<dyn ToolBackend>) -> CancellationToken {
-        self.retire_hands().await;
+        self.retire_backend().await;
         let gone = CancellationToken::new();
         let attached = AttachedBackend { hands, gone: gone.clone() };
-        if let Some(before) = self.attached().replace(attached) {
+        if let Some(before) = self.lock_attached().replace(attached) {
             before.gone.cancel();
         }
         self.came.notify_waiters();
@@ -303,7 +303,7 @@ impl SessionState {
     pub(super) fn detach(&self, gone: &CancellationToken) {
         // Cancelled first: whoever finds them in between must not begin anything with them.
         gone.cancel();
-        let mut attached = self.attached();
+        let mut attached = self.lock_attached();
         if attached.as_ref().is_some_and(|attached| attached.gone.is_cancelled()) {
             *attached = None;
         }
@@ -311,24 +311,27 @@ impl SessionState {
 
     /// Whether nothing would be lost if it were forgotten.
     pub(super) fn is_empty(&self) -> bool {
-        let queue = self.queue();
-        !queue.has_worker && queue.waiting.is_empty() && self.attached().is_none()
+        let queue = self.lock_queue();
+        !queue.has_worker && queue.waiting.is_empty() && self.lock_attached().is_none()
     }
 
-    fn attached(&self) -> MutexGuard<'_, Option<AttachedBackend>> {
+    fn lock_attached(&self) -> MutexGuard<'_, Option<AttachedBackend>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether hands on this machine work where they may for whoever wants them now. They may have been
 /// opened for somebody else.
-fn check_folder(hands: &dyn ToolBackend, reach: &FolderAccess) -> Result<(), ToolBackendError> {
+fn check_backend_folder(
+    hands: &dyn ToolBackend,
+    reach: &FolderAccess,
+) -> Result<(), ToolBackendError> {
     let folder = hands.folder();
-    Ok(reach.check(folder.as_deref().unwrap_or(Path::new("unknown")))?)
+    Ok(reach.check_folder(folder.as_deref().unwrap_or(Path::new("unknown")))?)
 }
 
 /// Waits until all these runs are settled, but not longer than so.
-pub(super) async fn all_done(
+pub(super) async fn wait_until_finished(
     runs: Vec<Arc<ActiveRun>>,
     most: Duration,
 ) -> Result<(), SessionError> {

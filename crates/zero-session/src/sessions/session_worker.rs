@@ -19,7 +19,7 @@ use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::model::known_models::dialect_for;
 use crate::model::{ModelClient, ModelInfo, ThinkingEffort};
 use crate::sessions::ledger_outbox::LedgerOutbox;
-use crate::sessions::ledger_recorder::entry;
+use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::prompt_resolution::PromptResolution;
 use crate::sessions::run_driver::{RunCompletion, RunDriver};
 use crate::sessions::run_limiter::RunPermit;
@@ -29,7 +29,7 @@ use crate::store::{SessionRecord, StoreError};
 use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
 
 /// How long to wait before a run is settled again that could not be.
-const SETTLE_WAITS: [Duration; 5] = [
+const FINISH_RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(20),
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -38,7 +38,7 @@ const SETTLE_WAITS: [Duration; 5] = [
 ];
 
 /// Works on prompts until none comes for a while. The hands of the session are let go then.
-pub(super) async fn work(
+pub(super) async fn run_worker(
     inner: Weak<SessionManagerInner>,
     desk: Arc<SessionState>,
     closing: CancellationToken,
@@ -47,8 +47,8 @@ pub(super) async fn work(
         // Whoever waits for prompts must not keep alive those who could send them.
         let Some(strong) = inner.upgrade() else { return };
         let idle_hands = strong.config.limits.idle_hands;
-        if let Some(job) = desk.next() {
-            strong.one(&desk, job).await;
+        if let Some(job) = desk.next_prompt() {
+            strong.process_prompt(&desk, job).await;
             continue;
         }
         drop(strong);
@@ -60,10 +60,10 @@ pub(super) async fn work(
             }
             () = closing.cancelled() => {}
         }
-        desk.drop_hands().await;
-        if desk.retire() {
+        desk.drop_backend().await;
+        if desk.release_worker() {
             if let Some(inner) = inner.upgrade() {
-                inner.forget(&desk);
+                inner.evict_state(&desk);
             }
             return;
         }
@@ -72,7 +72,7 @@ pub(super) async fn work(
 
 impl SessionManagerInner {
     /// One prompt, from its turn to its end.
-    async fn one(self: &Arc<Self>, desk: &Arc<SessionState>, job: QueuedPrompt) {
+    async fn process_prompt(self: &Arc<Self>, desk: &Arc<SessionState>, job: QueuedPrompt) {
         let QueuedPrompt { prompt, active } = job;
         // Who watches zero from outside sees that a run was and how it ended, never what was said.
         let span = tracing::info_span!(
@@ -87,10 +87,10 @@ impl SessionManagerInner {
             input_tokens = Empty,
             output_tokens = Empty,
         );
-        self.one_in(&span, desk, prompt, &active).instrument(span.clone()).await;
+        self.process_in_span(&span, desk, prompt, &active).instrument(span.clone()).await;
     }
 
-    async fn one_in(
+    async fn process_in_span(
         self: &Arc<Self>,
         span: &Span,
         desk: &Arc<SessionState>,
@@ -98,51 +98,54 @@ impl SessionManagerInner {
         active: &ActiveRun,
     ) {
         let mut outbox = LedgerOutbox::new(desk.recorder.clone(), active.run.clone());
-        let (place, news) = (self.places.place(&active.owner), Arc::default());
+        let (place, news) = (self.places.permit_for(&active.owner), Arc::default());
         let asking = RequestingRun { id: active.run.clone(), place: Arc::clone(&place), news };
         desk.asker.set_run(Some(asking.clone()));
-        let placed = match place.try_hold() {
+        let placed = match place.try_acquire() {
             true => Ok(()),
-            false => self.wait_for_place(active, &place, &mut outbox).await,
+            false => self.wait_for_permit(active, &place, &mut outbox).await,
         };
         let ended = match placed {
             Err(end) => RunCompletion { end, usage: TokenUsage::default() },
             Ok(()) => {
                 let _running = RunningGuard::new(&self.counted.running);
-                let driven = self.drive(desk, active, asking, prompt, &mut outbox);
+                let driven = self.drive_run(desk, active, asking, prompt, &mut outbox);
                 match AssertUnwindSafe(driven).catch_unwind().await {
                     Ok(ended) => ended,
                     // What was panicked about is in the log already.
-                    Err(_) => RunCompletion { end: mistake(), usage: outbox.usage() },
+                    Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
                 }
             }
         };
-        note_end(span, &ended);
+        record_end(span, &ended);
         // What is left is to write the end down, which may take a while where the disk does.
         let _over = place.pause();
-        self.settle(desk, active, ended, outbox).await;
+        self.finish_run(desk, active, ended, outbox).await;
         desk.asker.set_run(None);
     }
 
     /// Waits until fewer runs are at work, and says so.
-    async fn wait_for_place(
+    async fn wait_for_permit(
         &self,
         active: &ActiveRun,
         place: &RunPermit,
         outbox: &mut LedgerOutbox,
     ) -> Result<(), RunOutcome> {
-        outbox.push(EventKind::Notice { topic: "queued".to_owned(), text: self.places.why() });
+        outbox.push(EventKind::Notice {
+            topic: "queued".to_owned(),
+            text: self.places.wait_reason(),
+        });
         if let Err(error) = outbox.flush().await {
-            return Err(failed(&error.into()));
+            return Err(run_end_from_error(&error.into()));
         }
         tokio::select! {
             biased;
-            end = active.stopped() => Err(end),
-            () = place.wait() => Ok(()),
+            end = active.wait_for_stop() => Err(end),
+            () = place.acquire_queued() => Ok(()),
         }
     }
 
-    async fn drive(
+    async fn drive_run(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
         active: &ActiveRun,
@@ -170,7 +173,9 @@ impl SessionManagerInner {
                 shell.run(*turn).await
             }
             Ok(PreparedRun::Ended(end)) => RunCompletion { end, usage: TokenUsage::default() },
-            Err(error) => RunCompletion { end: failed(&error), usage: TokenUsage::default() },
+            Err(error) => {
+                RunCompletion { end: run_end_from_error(&error), usage: TokenUsage::default() }
+            }
         }
     }
 
@@ -185,8 +190,8 @@ impl SessionManagerInner {
         let store = &self.config.store;
         let record = store.session_by_id(&active.session).await?;
         let record = record.ok_or(StoreError::NoSession(active.session.to_string()))?;
-        let agent = self.agent(&record.agent)?.clone();
-        let model = self.model(&record, &agent);
+        let agent = self.find_agent(&record.agent)?.clone();
+        let model = self.model_for(&record, &agent);
         let named = model.as_ref().map(|model| model.info().name.clone());
         let wanted = record.model.clone().or_else(|| agent.model.clone());
         let name = named.unwrap_or_else(|_| wanted.unwrap_or_else(|| DIRECT.to_owned()));
@@ -196,13 +201,14 @@ impl SessionManagerInner {
         outbox.push(EventKind::RunStarted { agent: agent.id.clone(), model: name });
         // The first sign of life is shown before anything that may take its time.
         outbox.flush().await?;
-        let dialect = dialect(&agent, model.as_ref().ok().map(|model| model.info()));
+        let dialect = choose_dialect(&agent, model.as_ref().ok().map(|model| model.info()));
         let slashed = tokio::select! {
             biased;
-            end = active.stopped() => return Ok(PreparedRun::Ended(end)),
-            slashed = self.slash(desk, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
+            end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
+            slashed = self.resolve_prompt(desk, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
         };
-        let answer = |text: &str| TurnGoal::Answer(prompts::message(text, &prompt.attachments));
+        let answer =
+            |text: &str| TurnGoal::Answer(prompts::build_message(text, &prompt.attachments));
         let (goal, model, dialect) = match slashed {
             PromptResolution::Answer(text) => {
                 outbox.push(EventKind::Text { text });
@@ -214,8 +220,9 @@ impl SessionManagerInner {
                 (answer(&text), Arc::new(DirectModel::new()) as _, DialectName::Canonical)
             }
         };
-        let messages = transcript_repair::mend(store.transcript(&record.id, None).await?.messages);
-        let thinking = prompt.thinking.or_else(|| chosen_thinking(&record));
+        let messages =
+            transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
+        let thinking = prompt.thinking.or_else(|| session_thinking(&record));
         let config = TurnConfig {
             call_seed: fastrand::u128(..),
             turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
@@ -235,7 +242,7 @@ impl SessionManagerInner {
 
     /// Writes down how a run ended, and lets everybody know who waits for it. A store that does not
     /// take it is tried again for a while; after that the next start settles the run.
-    pub(super) async fn settle(
+    pub(super) async fn finish_run(
         &self,
         desk: &SessionState,
         active: &ActiveRun,
@@ -246,11 +253,11 @@ impl SessionManagerInner {
         self.approvals.withdraw(&active.run).await;
         self.questions.withdraw(&active.run).await;
         let mut last = outbox.close("the run ended before this call did").await;
-        last.push(entry(Some(&active.run), EventKind::RunEnded { end: end.clone(), usage }));
-        active.set_over();
-        for wait in SETTLE_WAITS.into_iter().map(Some).chain([None]) {
+        last.push(new_event(Some(&active.run), EventKind::RunEnded { end: end.clone(), usage }));
+        active.mark_over();
+        for wait in FINISH_RETRY_DELAYS.into_iter().map(Some).chain([None]) {
             let (run, last) = (active.run.clone(), last.clone());
-            let settled = desk.recorder.end(run, end.clone(), usage, last).await;
+            let settled = desk.recorder.end_run(run, end.clone(), usage, last).await;
             let Err(error) = settled else { break };
             let (session, run) = (&active.session, &active.run);
             tracing::error!(%session, %run, %error, "a run could not be settled");
@@ -264,13 +271,13 @@ impl SessionManagerInner {
         add(&self.counted.failed, u64::from(matches!(end, RunOutcome::Failed { .. })));
         add(&self.counted.input_tokens, usage.input_tokens);
         add(&self.counted.output_tokens, usage.output_tokens);
-        self.active().remove(&active.run);
+        self.lock_active_runs().remove(&active.run);
         active.done.cancel();
     }
 }
 
 /// Adds to the span of a run how it ended; why it failed only by its kind.
-fn note_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
+fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
     let outcome = match end {
         RunOutcome::Completed => "completed",
         RunOutcome::MaxTurns { .. } => "max_turns",
@@ -311,16 +318,16 @@ impl Drop for RunningGuard<'_> {
     }
 }
 
-fn mistake() -> RunOutcome {
+fn internal_error() -> RunOutcome {
     let message = "zero made a mistake of its own, its log says more; send the prompt again";
     RunOutcome::Failed { kind: "internal".to_owned(), message: message.to_owned() }
 }
 
-pub(super) fn failed(error: &SessionError) -> RunOutcome {
+pub(super) fn run_end_from_error(error: &SessionError) -> RunOutcome {
     let kind = match error {
-        SessionError::Model(error) => error.kind.word(),
+        SessionError::Model(error) => error.kind.as_str(),
         SessionError::Store(_) => "store",
-        SessionError::Hands(_) => "tool_host",
+        SessionError::ToolBackend(_) => "tool_host",
         SessionError::Full(_) => "session_full",
         SessionError::NoAgent { .. } | SessionError::Invalid(_) => "invalid_request",
         _ => "internal",
@@ -328,13 +335,13 @@ pub(super) fn failed(error: &SessionError) -> RunOutcome {
     RunOutcome::Failed { kind: kind.to_owned(), message: error.to_string() }
 }
 
-fn chosen_thinking(record: &SessionRecord) -> Option<ThinkingEffort> {
+fn session_thinking(record: &SessionRecord) -> Option<ThinkingEffort> {
     let word = record.thinking.as_deref()?;
-    ThinkingEffort::ALL.into_iter().find(|thinking| thinking.word() == word)
+    ThinkingEffort::ALL.into_iter().find(|thinking| thinking.as_str() == word)
 }
 
 /// The names and shapes of tools that an agent's model knows best.
-pub(super) fn dialect(agent: &AgentProfile, model: Option<&ModelInfo>) -> DialectName {
+pub(super) fn choose_dialect(agent: &AgentProfile, model: Option<&ModelInfo>) -> DialectName {
     let of_model = || model.map(|model| dialect_for(&model.family));
     agent.dialect.or_else(of_model).unwrap_or(DialectName::Canonical)
 }

@@ -36,7 +36,7 @@ impl<'a> UnsavedMessages<'a> {
     }
 
     /// Begins to save all there is, unless that is under way.
-    pub(super) fn start(&mut self, store: &'a dyn Store, session: &SessionId) {
+    pub(super) fn start_save(&mut self, store: &'a dyn Store, session: &SessionId) {
         if self.saving.is_none() && !self.messages.is_empty() {
             let saving = store.add_messages(session, self.messages.clone());
             self.saving = Some((self.messages.len(), saving));
@@ -44,7 +44,7 @@ impl<'a> UnsavedMessages<'a> {
     }
 
     /// Waits for what is being saved; what could not be stays here. May be given up and called again.
-    pub(super) async fn saved(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn wait_for_save(&mut self) -> Result<(), StoreError> {
         let Some((count, saving)) = &mut self.saving else { return Ok(()) };
         let (count, saved) = (*count, saving.await);
         self.saving = None;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::sessions::tests::fixture::SessionTestBed;
 
-    fn said(text: &str) -> Vec<Arc<ModelMessage>> {
+    fn user_message(text: &str) -> Vec<Arc<ModelMessage>> {
         vec![ModelMessage::user(text).into()]
     }
 
@@ -69,18 +69,18 @@ mod tests {
         let lab = SessionTestBed::new(&[]).await;
         let (store, id) = (&*lab.store, lab.record().await.id);
         let mut unsaved = UnsavedMessages::default();
-        unsaved.add(said("a"));
-        unsaved.start(store, &id);
-        unsaved.add(said("b"));
-        unsaved.start(store, &id);
+        unsaved.add(user_message("a"));
+        unsaved.start_save(store, &id);
+        unsaved.add(user_message("b"));
+        unsaved.start_save(store, &id);
         assert!(unsaved.is_saving());
-        unsaved.saved().await.unwrap();
+        unsaved.wait_for_save().await.unwrap();
         assert!(!unsaved.is_saving() && !unsaved.is_empty());
-        lab.store.fail([1]);
-        unsaved.start(store, &id);
-        assert!(unsaved.saved().await.is_err() && !unsaved.is_empty());
-        unsaved.start(store, &id);
-        unsaved.saved().await.unwrap();
+        lab.store.fail_writes([1]);
+        unsaved.start_save(store, &id);
+        assert!(unsaved.wait_for_save().await.is_err() && !unsaved.is_empty());
+        unsaved.start_save(store, &id);
+        unsaved.wait_for_save().await.unwrap();
         assert!(unsaved.is_empty());
         let kept = lab.store.transcript(&id, None).await.unwrap();
         let texts: Vec<String> = kept.messages.iter().map(ModelMessage::text).collect();

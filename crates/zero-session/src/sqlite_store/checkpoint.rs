@@ -16,11 +16,11 @@ use super::database_file::{self, ConnectionAccess};
 use crate::store::StoreError;
 
 /// Changes after which what was committed is moved.
-const CHANGES: u64 = 1_000;
+const CHECKPOINT_CHANGES: u64 = 1_000;
 /// The same for a new file at first, and twice as many each time after: what is moved is on the disk for
 /// certain, and so is the file itself from then on. Whoever writes meanwhile may keep that from a first
 /// try. More than an empty session takes.
-const FIRST_CHANGES: u64 = 16;
+const FIRST_CHECKPOINT_CHANGES: u64 = 16;
 
 /// The way to the thread, which ends when this is dropped.
 pub(super) struct Checkpointer {
@@ -41,18 +41,18 @@ impl Checkpointer {
         let file = Arc::clone(path);
         let thread = std::thread::Builder::new()
             .name("zero-checkpoint".to_owned())
-            .spawn(move || work_off(&waiting, &file))
+            .spawn(move || run_checkpoints(&waiting, &file))
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
-        let next = if is_new { FIRST_CHANGES } else { CHANGES };
+        let next = if is_new { FIRST_CHECKPOINT_CHANGES } else { CHECKPOINT_CHANGES };
         Ok(Self { wanted: Some(wanted), thread: Some(thread), next, step: next })
     }
 
     /// Takes note of a commit, by the changes its connection has made in all.
-    pub(super) fn committed(&mut self, changes: u64) {
+    pub(super) fn note_commit(&mut self, changes: u64) {
         if changes >= self.next
             && let Some(wanted) = &self.wanted
         {
-            self.step = self.step.saturating_mul(2).min(CHANGES);
+            self.step = self.step.saturating_mul(2).min(CHECKPOINT_CHANGES);
             self.next = changes.saturating_add(self.step);
             // When one waits already, it sees these too.
             let _ = wanted.try_send(());
@@ -70,17 +70,17 @@ impl Drop for Checkpointer {
     }
 }
 
-fn work_off(wanted: &Receiver<()>, path: &Path) {
+fn run_checkpoints(wanted: &Receiver<()>, path: &Path) {
     let mut connection = None;
     while wanted.recv().is_ok() {
-        if let Err(failure) = move_log(&mut connection, path) {
-            let error = failure.told("tidy", path);
+        if let Err(failure) = checkpoint_log(&mut connection, path) {
+            let error = failure.into_store_error("tidy", path);
             tracing::warn!(%error, "the log could not be moved into the file");
         }
     }
 }
 
-fn move_log(connection: &mut Option<Connection>, path: &Path) -> Result<(), DatabaseError> {
+fn checkpoint_log(connection: &mut Option<Connection>, path: &Path) -> Result<(), DatabaseError> {
     let connection = match connection {
         Some(connection) => connection,
         None => connection.insert(database_file::connect(path, ConnectionAccess::Write)?),
@@ -105,7 +105,7 @@ mod tests {
         let mut checkpoints = Checkpointer::start(&path, is_new).unwrap();
         for n in 0..rows {
             writer.execute("INSERT INTO t VALUES (?)", [n.cast_signed()]).unwrap();
-            checkpoints.committed(writer.total_changes());
+            checkpoints.note_commit(writer.total_changes());
         }
         // Does first what is wanted.
         drop(checkpoints);
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn many_changes_are_moved_into_the_file_and_few_are_not() {
-        check(false, CHANGES + 10, true);
-        check(false, CHANGES - 10, false);
+        check(false, CHECKPOINT_CHANGES + 10, true);
+        check(false, CHECKPOINT_CHANGES - 10, false);
     }
 
     #[test]
     fn a_new_file_is_soon_on_the_disk() {
-        check(true, FIRST_CHANGES, true);
-        check(true, FIRST_CHANGES - 1, false);
+        check(true, FIRST_CHECKPOINT_CHANGES, true);
+        check(true, FIRST_CHECKPOINT_CHANGES - 1, false);
     }
 }

@@ -21,13 +21,13 @@ pub(super) enum DatabaseError {
         message: String,
     },
     /// What is kept there makes no sense.
-    Senseless(String),
+    InvalidData(String),
 }
 
 impl DatabaseError {
     /// Something kept cannot be read.
-    pub(super) fn senseless(what: &str, error: impl std::fmt::Display) -> Self {
-        Self::Senseless(format!("{what} cannot be understood: {error}"))
+    pub(super) fn invalid_data(what: &str, error: impl std::fmt::Display) -> Self {
+        Self::InvalidData(format!("{what} cannot be understood: {error}"))
     }
 
     /// Whether another process had the file for too long.
@@ -39,14 +39,14 @@ impl DatabaseError {
     }
 
     /// What the caller is told, who wanted to `verb`.
-    pub(super) fn told(self, verb: &'static str, path: &Path) -> StoreError {
+    pub(super) fn into_store_error(self, verb: &'static str, path: &Path) -> StoreError {
         if self.is_busy() {
             return StoreError::Busy;
         }
         let path = path.display();
         let why = match self {
             Self::Refused(error) => return error,
-            Self::Senseless(what) => format!("in `{path}`, {what}"),
+            Self::InvalidData(what) => format!("in `{path}`, {what}"),
             Self::Sqlite { code, number, message } => match code {
                 ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => format!(
                     "`{path}` is damaged ({message}); nothing was removed: put a copy from before \
@@ -89,7 +89,7 @@ impl From<rusqlite::Error> for DatabaseError {
                 number: failure.extended_code,
                 message: message.unwrap_or_else(|| failure.to_string()),
             },
-            other => Self::senseless("a row", other),
+            other => Self::invalid_data("a row", other),
         }
     }
 }

@@ -50,10 +50,10 @@ pub(super) enum ConnectionAccess {
 
 /// Opens the file, or makes it, and brings it up to date.
 pub(super) fn open(path: &Path) -> Result<OpenedDatabase, StoreError> {
-    let path = make(path)?;
+    let path = create_file(path)?;
     match set_up(&path) {
         Ok((writer, is_new)) => Ok(OpenedDatabase { path, writer, is_new }),
-        Err(failure) => Err(failure.told(VERB, &path)),
+        Err(failure) => Err(failure.into_store_error(VERB, &path)),
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn connect(path: &Path, access: ConnectionAccess) -> Result<Connectio
 fn set_up(path: &Path) -> Result<(Connection, bool), DatabaseError> {
     let mut connection = connect(path, ConnectionAccess::Write)?;
     // Before anything is written: it may be another program's, or a newer zero's.
-    schema::check(&connection, path)?;
+    schema::check_version(&connection, path)?;
     make_private(path)?;
     let is_new = is_empty(path)?;
     if is_new {
@@ -96,19 +96,19 @@ fn set_up(path: &Path) -> Result<(Connection, bool), DatabaseError> {
         connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
         connection.execute_batch("PRAGMA synchronous = OFF")?;
     }
-    use_log(&connection, path)?;
-    schema::bring_up_to_date(&mut connection, path)?;
+    enable_wal(&connection, path)?;
+    schema::migrate(&mut connection, path)?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     Ok((connection, is_new))
 }
 
 fn is_empty(path: &Path) -> Result<bool, StoreError> {
-    let facts = path.symlink_metadata().map_err(|error| failed(path, error))?;
+    let facts = path.symlink_metadata().map_err(|error| io_error(path, error))?;
     Ok(facts.len() == 0)
 }
 
 /// Switches to a write-ahead log, so that reading and writing do not wait for each other.
-fn use_log(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
+fn enable_wal(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
     let began = Instant::now();
     let mode: String = loop {
         let switched = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
@@ -123,7 +123,7 @@ fn use_log(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
         let path = path.display();
         let why =
             format!("the file system of `{path}` cannot keep a write-ahead log; use a local disk");
-        return Err(broken(why).into());
+        return Err(open_error(why).into());
     }
     connection.query_row(
         &format!("PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}"),
@@ -136,22 +136,22 @@ fn use_log(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
 }
 
 /// Makes the file unless it is there, and says where it is without links.
-fn make(path: &Path) -> Result<PathBuf, StoreError> {
+fn create_file(path: &Path) -> Result<PathBuf, StoreError> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-        return Err(broken(format!("`{}` names no file", path.display())));
+        return Err(open_error(format!("`{}` names no file", path.display())));
     };
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     let state = StateDir::new(folder);
-    state.create().map_err(|error| failed(folder, error))?;
-    let path = folder.canonicalize().map_err(|error| failed(folder, error))?.join(name);
-    modes(&path)?;
+    state.create().map_err(|error| io_error(folder, error))?;
+    let path = folder.canonicalize().map_err(|error| io_error(folder, error))?.join(name);
+    read_modes(&path)?;
     // Never opened here when it is there: to close it would end the locks that this process has on
     // it through SQLite.
     match state.create_new(name) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(&path, error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(io_error(&path, error)),
         _ => Ok(path),
     }
 }
@@ -159,21 +159,21 @@ fn make(path: &Path) -> Result<PathBuf, StoreError> {
 /// Sees to it that only its owner may read the file. SQLite gives its log and its index the mode
 /// that the file has.
 fn make_private(path: &Path) -> Result<(), StoreError> {
-    for (file, mode) in modes(path)? {
+    for (file, mode) in read_modes(path)? {
         if mode & 0o177 == 0 {
             continue;
         }
         match std::fs::set_permissions(&file, Permissions::from_mode(mode & 0o600)) {
             // Another process closed it in between, and with it went what belongs to it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            done => done.map_err(|error| failed(&file, error))?,
+            done => done.map_err(|error| io_error(&file, error))?,
         }
     }
     Ok(())
 }
 
 /// What there is of the file and what belongs to it, with modes. Refuses what is no file.
-fn modes(path: &Path) -> Result<Vec<(PathBuf, u32)>, StoreError> {
+fn read_modes(path: &Path) -> Result<Vec<(PathBuf, u32)>, StoreError> {
     let mut modes = Vec::new();
     for suffix in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
@@ -181,10 +181,10 @@ fn modes(path: &Path) -> Result<Vec<(PathBuf, u32)>, StoreError> {
         let file = PathBuf::from(file);
         let facts = match file.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            facts => facts.map_err(|error| failed(&file, error))?,
+            facts => facts.map_err(|error| io_error(&file, error))?,
         };
         if !facts.is_file() {
-            return Err(broken(format!(
+            return Err(open_error(format!(
                 "`{}` is a link or a folder where a file should be; move it away",
                 file.display()
             )));
@@ -194,10 +194,10 @@ fn modes(path: &Path) -> Result<Vec<(PathBuf, u32)>, StoreError> {
     Ok(modes)
 }
 
-fn failed(path: &Path, error: io::Error) -> StoreError {
-    broken(format!("`{}`: {error}", path.display()))
+fn io_error(path: &Path, error: io::Error) -> StoreError {
+    open_error(format!("`{}`: {error}", path.display()))
 }
 
-fn broken(why: String) -> StoreError {
+fn open_error(why: String) -> StoreError {
     StoreError::Broken { verb: VERB, why }
 }

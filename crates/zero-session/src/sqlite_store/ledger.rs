@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Params};
 use zero_core::{RunId, SessionId};
 
 use super::database_error::DatabaseError;
-use super::sessions::{from_json, json, kept, no_session, number, row_of};
+use super::sessions::{find_row, from_json, from_sql_int, no_session_error, to_json, to_sql_int};
 use crate::event::{Event, EventKind};
 use crate::store::{LedgerReadLimit, NewEvent};
 
@@ -25,12 +25,12 @@ struct EncodedEvent {
 }
 
 impl EncodedEvents {
-    pub(super) fn of(events: &[NewEvent]) -> Result<Self, DatabaseError> {
+    pub(super) fn from_events(events: &[NewEvent]) -> Result<Self, DatabaseError> {
         let mut entries =
             Self { rows: Vec::with_capacity(events.len()), newest_ms: i64::MIN, bytes: 0 };
         for event in events {
             let run = event.run.as_ref().map(|run| run.as_str().to_owned());
-            let body = json(&event.what)?;
+            let body = to_json(&event.what)?;
             entries.bytes = entries.bytes.saturating_add(body.len());
             entries.newest_ms = entries.newest_ms.max(event.time_ms);
             entries.rows.push(EncodedEvent { run, time_ms: event.time_ms, body });
@@ -49,14 +49,14 @@ pub(super) fn append(
     let mut find = db.prepare_cached("SELECT row, last_seq FROM sessions WHERE id = ?")?;
     let found = find
         .query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
-    let (row, last) = found.optional()?.ok_or_else(|| no_session(session))?;
-    let more = kept(entries.rows.len() as u64);
+    let (row, last) = found.optional()?.ok_or_else(|| no_session_error(session))?;
+    let more = to_sql_int(entries.rows.len() as u64);
     db.prepare_cached(
         "UPDATE sessions SET last_seq = last_seq + ?, updated_ms = max(updated_ms, ?),
              bytes = bytes + ?
          WHERE row = ?",
     )?
-    .execute((more, entries.newest_ms, kept(entries.bytes as u64), row))?;
+    .execute((more, entries.newest_ms, to_sql_int(entries.bytes as u64), row))?;
     let first = last.saturating_add(1);
     let mut insert = db.prepare_cached(
         "INSERT INTO events (session, seq, run, time_ms, body) VALUES (?, ?, ?, ?, ?)",
@@ -64,50 +64,50 @@ pub(super) fn append(
     for (entry, seq) in entries.rows.iter().zip(first..) {
         insert.execute((row, seq, &entry.run, entry.time_ms, &entry.body))?;
     }
-    Ok(number(first))
+    Ok(from_sql_int(first))
 }
 
 /// Entries with the numbers they were given.
-pub(super) fn numbered(first: u64, entries: Vec<NewEvent>) -> Vec<Event> {
+pub(super) fn assign_seqs(first: u64, entries: Vec<NewEvent>) -> Vec<Event> {
     let numbered = entries.into_iter().zip(first..);
     numbered
         .map(|(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what })
         .collect()
 }
 
-pub(super) fn after(
+pub(super) fn read_after(
     db: &Connection,
     session: &SessionId,
     after: u64,
     most: LedgerReadLimit,
 ) -> Result<Vec<Event>, DatabaseError> {
-    let row = row_of(db, session)?;
+    let row = find_row(db, session)?;
     // What they weigh is in the heads of the rows: nothing of a long entry is read to know it.
     let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq > ?
                    ORDER BY seq";
-    let Some(last) = last_fitting(db, weights, (row, kept(after)), most)? else {
+    let Some(last) = find_last_fitting(db, weights, (row, to_sql_int(after)), most)? else {
         return Ok(Vec::new());
     };
-    read(db, row, kept(after).saturating_add(1), last)
+    read_range(db, row, to_sql_int(after).saturating_add(1), last)
 }
 
-pub(super) fn newest(
+pub(super) fn read_before(
     db: &Connection,
     session: &SessionId,
     before: u64,
     most: LedgerReadLimit,
 ) -> Result<Vec<Event>, DatabaseError> {
-    let row = row_of(db, session)?;
+    let row = find_row(db, session)?;
     let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq < ?
                    ORDER BY seq DESC";
-    let Some(first) = last_fitting(db, weights, (row, kept(before)), most)? else {
+    let Some(first) = find_last_fitting(db, weights, (row, to_sql_int(before)), most)? else {
         return Ok(Vec::new());
     };
-    read(db, row, first, kept(before).saturating_sub(1))
+    read_range(db, row, first, to_sql_int(before).saturating_sub(1))
 }
 
 /// The last of the rows, each a number and a weight, that fits with all before it.
-fn last_fitting(
+fn find_last_fitting(
     db: &Connection,
     sql: &str,
     with: impl Params,
@@ -128,7 +128,7 @@ fn last_fitting(
         }
     });
     // Steps through the rows no further than one past the last that fits.
-    let fitting = most.fitting(weights);
+    let fitting = most.count_fitting(weights);
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(fitting.checked_sub(1).and_then(|at| seqs.get(at).copied())),
@@ -138,11 +138,16 @@ fn last_fitting(
 pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, DatabaseError> {
     let mut statement = db.prepare_cached("SELECT last_seq FROM sessions WHERE id = ?")?;
     let last = statement.query_row([session.as_str()], |row| row.get(0)).optional()?;
-    last.map(number).ok_or_else(|| no_session(session))
+    last.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
 
 /// Entries from a number to another, both included, oldest first.
-fn read(db: &Connection, session: i64, first: i64, last: i64) -> Result<Vec<Event>, DatabaseError> {
+fn read_range(
+    db: &Connection,
+    session: i64,
+    first: i64,
+    last: i64,
+) -> Result<Vec<Event>, DatabaseError> {
     let mut statement = db.prepare_cached(
         "SELECT seq, run, time_ms, body FROM events WHERE session = ? AND seq BETWEEN ? AND ?
          ORDER BY seq",
@@ -153,10 +158,10 @@ fn read(db: &Connection, session: i64, first: i64, last: i64) -> Result<Vec<Even
         let run: Option<String> = row.get(1)?;
         let run = run.map(RunId::new).transpose();
         let body = row.get_ref(3)?;
-        let body = body.as_str().map_err(|error| DatabaseError::senseless("an entry", error))?;
+        let body = body.as_str().map_err(|error| DatabaseError::invalid_data("an entry", error))?;
         events.push(Event {
-            seq: number(row.get(0)?),
-            run: run.map_err(|error| DatabaseError::senseless("the run of an entry", error))?,
+            seq: from_sql_int(row.get(0)?),
+            run: run.map_err(|error| DatabaseError::invalid_data("the run of an entry", error))?,
             time_ms: row.get(2)?,
             what: from_json::<EventKind>("an entry", body)?,
         });

@@ -46,19 +46,19 @@ impl ReaderPool {
         T: Send + 'static,
         R: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
     {
-        self.read_in(&[&self.turns], verb, read).await
+        self.read_with_permits(&[&self.turns], verb, read).await
     }
 
     /// The same for what may take long.
-    pub(super) async fn read_much<T, R>(&self, verb: &'static str, read: R) -> Result<T, StoreError>
+    pub(super) async fn read_long<T, R>(&self, verb: &'static str, read: R) -> Result<T, StoreError>
     where
         T: Send + 'static,
         R: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
     {
-        self.read_in(&[&self.long_turns, &self.turns], verb, read).await
+        self.read_with_permits(&[&self.long_turns, &self.turns], verb, read).await
     }
 
-    async fn read_in<T, R>(
+    async fn read_with_permits<T, R>(
         &self,
         queues: &[&Arc<Semaphore>],
         verb: &'static str,
@@ -85,7 +85,7 @@ impl ReaderPool {
         let reading = tokio::task::spawn_blocking(move || {
             // Held here, not by the caller, who may go away before this is done.
             let _turn = turn;
-            idle.read(read).map_err(|failure| failure.told(verb, &idle.path))
+            idle.read(read).map_err(|failure| failure.into_store_error(verb, &idle.path))
         });
         reading.await.map_err(|_| stopped())?
     }
@@ -135,7 +135,7 @@ mod tests {
                         let _ = wait.lock().unwrap().recv();
                         Ok(())
                     };
-                    readers.read_much("read", read).await
+                    readers.read_long("read", read).await
                 })
             })
             .collect();

@@ -5,7 +5,7 @@ use zero_core::{RunId, SessionId};
 
 use super::database_error::DatabaseError;
 use super::ledger::{self, EncodedEvents};
-use super::sessions::{add_usage, from_json, json, row_of};
+use super::sessions::{add_usage, find_row, from_json, to_json};
 use crate::event::{RunOutcome, TokenUsage};
 use crate::store::RunRecord;
 
@@ -20,9 +20,9 @@ pub(super) struct RunRow {
 /// Whether it was begun now.
 pub(super) enum RunInsertion {
     /// It was; this is the number of its first entry.
-    Now { first_seq: u64 },
+    Inserted { first_seq: u64 },
     /// It was begun before.
-    Before(RunRecord),
+    Existing(RunRecord),
 }
 
 pub(super) fn begin(
@@ -30,10 +30,10 @@ pub(super) fn begin(
     run: &RunRow,
     first: &EncodedEvents,
 ) -> Result<RunInsertion, DatabaseError> {
-    if let Some(there) = by_id(db, &run.id)? {
-        return Ok(RunInsertion::Before(there));
+    if let Some(there) = find_by_id(db, &run.id)? {
+        return Ok(RunInsertion::Existing(there));
     }
-    let session = row_of(db, &run.session)?;
+    let session = find_row(db, &run.session)?;
     db.prepare_cached(
         "INSERT INTO runs (id, session, node, started_ms, usage) VALUES (?, ?, ?, ?, ?)",
     )?
@@ -42,10 +42,10 @@ pub(super) fn begin(
         session,
         &run.node,
         run.started_ms,
-        json(&TokenUsage::default())?,
+        to_json(&TokenUsage::default())?,
     ))?;
     let first_seq = ledger::append(db, &run.session, first)?;
-    Ok(RunInsertion::Now { first_seq })
+    Ok(RunInsertion::Inserted { first_seq })
 }
 
 /// Settles a run and gives the number of the first of its last entries; `None` when it was settled
@@ -58,27 +58,27 @@ pub(super) fn end(
     ended_ms: i64,
     last: &EncodedEvents,
 ) -> Result<Option<u64>, DatabaseError> {
-    let Some(record) = by_id(db, run)? else { return Ok(None) };
+    let Some(record) = find_by_id(db, run)? else { return Ok(None) };
     if record.end.is_some() {
         return Ok(None);
     }
     db.prepare_cached("UPDATE runs SET ended_ms = ?, end = ?, usage = ? WHERE id = ?")?
-        .execute((ended_ms, json(end)?, json(&usage)?, run.as_str()))?;
-    add_usage(db, row_of(db, &record.session)?, usage)?;
+        .execute((ended_ms, to_json(end)?, to_json(&usage)?, run.as_str()))?;
+    add_usage(db, find_row(db, &record.session)?, usage)?;
     ledger::append(db, &record.session, last).map(Some)
 }
 
-pub(super) fn by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {
+pub(super) fn find_by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(
         "SELECT runs.*, sessions.id AS session_id FROM runs
          JOIN sessions ON sessions.row = runs.session WHERE runs.id = ?",
     )?;
     let mut rows = statement.query([run.as_str()])?;
-    rows.next()?.map(record).transpose()
+    rows.next()?.map(read_record).transpose()
 }
 
 /// Runs that were begun and not settled, oldest first.
-pub(super) fn unsettled(
+pub(super) fn list_unfinished(
     db: &Connection,
     session: Option<&SessionId>,
 ) -> Result<Vec<RunRecord>, DatabaseError> {
@@ -92,20 +92,21 @@ pub(super) fn unsettled(
     let mut rows = statement.query([session.map(SessionId::as_str)])?;
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
-        runs.push(record(row)?);
+        runs.push(read_record(row)?);
     }
     Ok(runs)
 }
 
-fn record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
+fn read_record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
     let id: String = row.get("id")?;
     let session: String = row.get("session_id")?;
     let end: Option<String> = row.get("end")?;
     let usage: String = row.get("usage")?;
     Ok(RunRecord {
-        id: RunId::new(id).map_err(|error| DatabaseError::senseless("the id of a run", error))?,
+        id: RunId::new(id)
+            .map_err(|error| DatabaseError::invalid_data("the id of a run", error))?,
         session: SessionId::new(session)
-            .map_err(|error| DatabaseError::senseless("the session of a run", error))?,
+            .map_err(|error| DatabaseError::invalid_data("the session of a run", error))?,
         node: row.get("node")?,
         started_ms: row.get("started_ms")?,
         ended_ms: row.get("ended_ms")?,

@@ -12,11 +12,11 @@ const APPLICATION_ID: i32 = 0x7a65_726f;
 
 /// What leads from each version to the next; a new file starts before the first. Never changed once
 /// it was released.
-const STEPS: &[&str] = &[FIRST, MEASURED];
+const MIGRATIONS: &[&str] = &[SCHEMA_V1, SCHEMA_V2_SESSION_BYTES];
 
 /// `…_folded` is what is searched: see [`super::sessions::fold`]. A folder is bytes, as the system
 /// has it.
-const FIRST: &str = "
+const SCHEMA_V1: &str = "
     CREATE TABLE sessions (
         row INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -85,7 +85,7 @@ const FIRST: &str = "
 ";
 
 /// What a session takes is counted as it grows: to add it up each time would read all of it.
-const MEASURED: &str = "
+const SCHEMA_V2_SESSION_BYTES: &str = "
     ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
     UPDATE sessions SET bytes =
         (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM events WHERE session = row)
@@ -94,36 +94,33 @@ const MEASURED: &str = "
 ";
 
 /// Whether the file is one that this zero knows, or a new one.
-pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
+pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
     // In one transaction: another process may be making the tables.
-    version(&connection.unchecked_transaction()?, path).map(drop)
+    read_version(&connection.unchecked_transaction()?, path).map(drop)
 }
 
 /// Takes the steps that the file has not taken; all or none.
-pub(super) fn bring_up_to_date(
-    connection: &mut Connection,
-    path: &Path,
-) -> Result<(), DatabaseError> {
-    if version(&connection.unchecked_transaction()?, path)? == STEPS.len() {
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), DatabaseError> {
+    if read_version(&connection.unchecked_transaction()?, path)? == MIGRATIONS.len() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Asked again: another process may have been quicker.
-    let taken = version(&transaction, path)?;
-    for step in STEPS.iter().skip(taken) {
+    let taken = read_version(&transaction, path)?;
+    for step in MIGRATIONS.iter().skip(taken) {
         transaction.execute_batch(step)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(
         None,
         "user_version",
-        i64::try_from(STEPS.len()).unwrap_or(i64::MAX),
+        i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX),
     )?;
     Ok(transaction.commit()?)
 }
 
 /// How many steps the file has taken, asked within a transaction.
-fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, DatabaseError> {
+fn read_version(connection: &Transaction<'_>, path: &Path) -> Result<usize, DatabaseError> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = number("application_id")?;
     let version = number("user_version")?;
@@ -133,11 +130,11 @@ fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, DatabaseE
     let path = path.display();
     match (application, usize::try_from(version)) {
         (0, Ok(0)) if tables == 0 => Ok(0),
-        (APPLICATION_ID, Ok(version)) if (1..=STEPS.len()).contains(&version) => Ok(version),
-        (APPLICATION_ID, Ok(version)) if version > STEPS.len() => refused(format!(
+        (APPLICATION_ID, Ok(version)) if (1..=MIGRATIONS.len()).contains(&version) => Ok(version),
+        (APPLICATION_ID, Ok(version)) if version > MIGRATIONS.len() => refused(format!(
             "`{path}` was written by a newer zero (its version is {version}, this zero knows {}); \
              update zero, or let it keep its sessions elsewhere",
-            STEPS.len()
+            MIGRATIONS.len()
         )),
         _ => refused(format!("`{path}` is a database, but not one of zero's; name another file")),
     }

@@ -18,29 +18,29 @@ use crate::store::{
 };
 
 /// The session of a key.
-pub(super) fn by_key(
+pub(super) fn find_by_key(
     db: &Connection,
     key: &SessionKey,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
-    one(db, "SELECT * FROM sessions WHERE key = ?", key.as_str())
+    query_one(db, "SELECT * FROM sessions WHERE key = ?", key.as_str())
 }
 
 /// The session of an id.
-pub(super) fn by_id(
+pub(super) fn find_by_id(
     db: &Connection,
     id: &SessionId,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
-    one(db, "SELECT * FROM sessions WHERE id = ?", id.as_str())
+    query_one(db, "SELECT * FROM sessions WHERE id = ?", id.as_str())
 }
 
 /// The number by which the other tables know a session.
-pub(super) fn row_of(db: &Connection, id: &SessionId) -> Result<i64, DatabaseError> {
+pub(super) fn find_row(db: &Connection, id: &SessionId) -> Result<i64, DatabaseError> {
     let mut statement = db.prepare_cached("SELECT row FROM sessions WHERE id = ?")?;
     let row = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
-    row.ok_or_else(|| no_session(id))
+    row.ok_or_else(|| no_session_error(id))
 }
 
-pub(super) fn no_session(id: &SessionId) -> DatabaseError {
+pub(super) fn no_session_error(id: &SessionId) -> DatabaseError {
     StoreError::NoSession(id.to_string()).into()
 }
 
@@ -50,10 +50,10 @@ pub(super) fn create(
     new: &NewSession,
     now_ms: i64,
 ) -> Result<SessionRecord, DatabaseError> {
-    if let Some(there) = by_key(db, &new.key)? {
+    if let Some(there) = find_by_key(db, &new.key)? {
         return Ok(there);
     }
-    if count_of(db, &new.owner)? >= new.owned_max {
+    if count_owned(db, &new.owner)? >= new.owned_max {
         return Err(StoreError::TooMany(new.owned_max).into());
     }
     check_label(db, new.label.as_deref(), &new.key)?;
@@ -83,11 +83,11 @@ pub(super) fn create(
     .execute(named_params! {
         ":id": id.as_str(),
         ":key": new.key.as_str(),
-        ":folded": fold(new.key.as_str()),
+        ":folded": fold_case(new.key.as_str()),
         ":agent": record.agent,
         ":owner": record.owner,
         ":now": now_ms,
-        ":usage": json(&record.usage)?,
+        ":usage": to_json(&record.usage)?,
     })?;
     super::transcripts::insert(db, db.last_insert_rowid(), 1, TranscriptStart::Opened, now_ms)?;
     save(db, &record)?;
@@ -95,7 +95,7 @@ pub(super) fn create(
 }
 
 pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage, DatabaseError> {
-    const FITS: &str = "
+    const FILTER_SQL: &str = "
         (:search IS NULL OR instr(key_folded, :search) > 0 OR instr(label_folded, :search) > 0
             OR instr(title_folded, :search) > 0)
         AND (:label IS NULL OR label = :label)
@@ -107,10 +107,11 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
     if query.search.as_ref().is_some_and(is_too_long) {
         return Ok(SessionPage::default());
     }
-    let search = query.search.as_deref().map(fold);
-    let cwd = query.cwd.as_deref().map(bytes);
+    let search = query.search.as_deref().map(fold_case);
+    let cwd = query.cwd.as_deref().map(path_bytes);
     let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
-    let mut count = db.prepare_cached(&format!("SELECT count(*) FROM sessions WHERE {FITS}"))?;
+    let mut count =
+        db.prepare_cached(&format!("SELECT count(*) FROM sessions WHERE {FILTER_SQL}"))?;
     let total: i64 = count.query_row(
         named_params! {
             ":search": search, ":label": query.label, ":agent": query.agent,
@@ -119,19 +120,19 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
         |row| row.get(0),
     )?;
     let mut page = db.prepare_cached(&format!(
-        "SELECT * FROM sessions WHERE {FITS}
+        "SELECT * FROM sessions WHERE {FILTER_SQL}
          ORDER BY updated_ms DESC, row DESC LIMIT :limit OFFSET :offset"
     ))?;
     let mut rows = page.query(named_params! {
         ":search": search, ":label": query.label, ":agent": query.agent,
         ":owner": query.owner, ":since": query.updated_since_ms, ":cwd": cwd,
-        ":limit": kept(limit as u64), ":offset": kept(query.offset as u64),
+        ":limit": to_sql_int(limit as u64), ":offset": to_sql_int(query.offset as u64),
     })?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
-        sessions.push(record(row)?);
+        sessions.push(read_record(row)?);
     }
-    Ok(SessionPage { sessions, total: number(total) })
+    Ok(SessionPage { sessions, total: from_sql_int(total) })
 }
 
 pub(super) fn patch(
@@ -139,19 +140,19 @@ pub(super) fn patch(
     key: &SessionKey,
     patch: &SessionPatch,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
-    let Some(before) = by_key(db, key)? else { return Ok(None) };
+    let Some(before) = find_by_key(db, key)? else { return Ok(None) };
     let mut record = before.clone();
     if let Some(label) = &patch.label {
         check_label(db, label.as_deref(), key)?;
     }
-    set(&mut record.label, &patch.label);
-    set(&mut record.title, &patch.title);
-    set(&mut record.agent, &patch.agent);
-    set(&mut record.model, &patch.model);
-    set(&mut record.mode, &patch.mode);
-    set(&mut record.thinking, &patch.thinking);
-    set(&mut record.cwd, &patch.cwd);
-    set(&mut record.tool_host, &patch.tool_host);
+    apply_change(&mut record.label, &patch.label);
+    apply_change(&mut record.title, &patch.title);
+    apply_change(&mut record.agent, &patch.agent);
+    apply_change(&mut record.model, &patch.model);
+    apply_change(&mut record.mode, &patch.mode);
+    apply_change(&mut record.thinking, &patch.thinking);
+    apply_change(&mut record.cwd, &patch.cwd);
+    apply_change(&mut record.tool_host, &patch.tool_host);
     if patch.context_tokens.is_some() {
         record.context_tokens = patch.context_tokens;
     }
@@ -161,7 +162,7 @@ pub(super) fn patch(
     Ok(Some(record))
 }
 
-fn set<T: Clone>(field: &mut T, wanted: &Option<T>) {
+fn apply_change<T: Clone>(field: &mut T, wanted: &Option<T>) {
     if let Some(wanted) = wanted {
         field.clone_from(wanted);
     }
@@ -174,18 +175,18 @@ pub(super) fn delete(db: &Connection, key: &SessionKey) -> Result<bool, Database
 
 pub(super) fn count(db: &Connection) -> Result<u64, DatabaseError> {
     let mut count = db.prepare_cached("SELECT count(*) FROM sessions")?;
-    Ok(number(count.query_row([], |row| row.get(0))?))
+    Ok(from_sql_int(count.query_row([], |row| row.get(0))?))
 }
 
-fn count_of(db: &Connection, owner: &str) -> Result<u64, DatabaseError> {
+fn count_owned(db: &Connection, owner: &str) -> Result<u64, DatabaseError> {
     let mut count = db.prepare_cached("SELECT count(*) FROM sessions WHERE owner = ?")?;
-    Ok(number(count.query_row([owner], |row| row.get(0))?))
+    Ok(from_sql_int(count.query_row([owner], |row| row.get(0))?))
 }
 
 pub(super) fn size(db: &Connection, session: &SessionId) -> Result<u64, DatabaseError> {
     let mut read = db.prepare_cached("SELECT bytes FROM sessions WHERE id = ?")?;
     let bytes = read.query_row([session.as_str()], |row| row.get(0)).optional()?;
-    bytes.map(number).ok_or_else(|| no_session(session))
+    bytes.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
 
 /// Adds to what a session took in all.
@@ -199,7 +200,7 @@ pub(super) fn add_usage(
     let mut usage: TokenUsage = from_json("the usage of a session", &text)?;
     usage += more;
     db.prepare_cached("UPDATE sessions SET usage = ? WHERE row = ?")?
-        .execute((json(&usage)?, session))?;
+        .execute((to_json(&usage)?, session))?;
     Ok(())
 }
 
@@ -207,7 +208,7 @@ pub(super) fn grants(
     db: &Connection,
     session: &SessionId,
 ) -> Result<Vec<GrantRecord>, DatabaseError> {
-    let session = row_of(db, session)?;
+    let session = find_row(db, session)?;
     let mut read =
         db.prepare_cached("SELECT body FROM grants WHERE session = ? ORDER BY position")?;
     let mut rows = read.query([session])?;
@@ -223,12 +224,12 @@ pub(super) fn set_grants(
     session: &SessionId,
     grants: &[GrantRecord],
 ) -> Result<(), DatabaseError> {
-    let session = row_of(db, session)?;
+    let session = find_row(db, session)?;
     db.prepare_cached("DELETE FROM grants WHERE session = ?")?.execute([session])?;
     let mut insert =
         db.prepare_cached("INSERT INTO grants (session, position, body) VALUES (?, ?, ?)")?;
     for (grant, position) in grants.iter().zip(0_i64..) {
-        insert.execute((session, position, json(grant)?))?;
+        insert.execute((session, position, to_json(grant)?))?;
     }
     Ok(())
 }
@@ -240,7 +241,7 @@ fn check_label(
     key: &SessionKey,
 ) -> Result<(), DatabaseError> {
     let Some(label) = label else { return Ok(()) };
-    match one(db, "SELECT * FROM sessions WHERE label = ?", label)? {
+    match query_one(db, "SELECT * FROM sessions WHERE label = ?", label)? {
         Some(other) if other.key != *key => {
             Err(StoreError::LabelTaken { label: label.to_owned(), key: other.key }.into())
         }
@@ -258,28 +259,32 @@ fn save(db: &Connection, record: &SessionRecord) -> Result<(), DatabaseError> {
     )?
     .execute(named_params! {
         ":label": record.label,
-        ":label_folded": record.label.as_deref().map(fold),
+        ":label_folded": record.label.as_deref().map(fold_case),
         ":title": record.title,
-        ":title_folded": record.title.as_deref().map(fold),
+        ":title_folded": record.title.as_deref().map(fold_case),
         ":agent": record.agent,
         ":model": record.model,
         ":mode": record.mode.map(|mode| mode.as_str()),
         ":thinking": record.thinking,
-        ":cwd": record.cwd.as_deref().map(bytes),
-        ":tool_host": json(&record.tool_host)?,
-        ":context_tokens": record.context_tokens.map(kept),
+        ":cwd": record.cwd.as_deref().map(path_bytes),
+        ":tool_host": to_json(&record.tool_host)?,
+        ":context_tokens": record.context_tokens.map(to_sql_int),
         ":id": record.id.as_str(),
     })?;
     Ok(())
 }
 
-fn one(db: &Connection, sql: &str, with: &str) -> Result<Option<SessionRecord>, DatabaseError> {
+fn query_one(
+    db: &Connection,
+    sql: &str,
+    with: &str,
+) -> Result<Option<SessionRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([with])?;
-    rows.next()?.map(record).transpose()
+    rows.next()?.map(read_record).transpose()
 }
 
-fn record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
+fn read_record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
     let id: String = row.get("id")?;
     let key: String = row.get("key")?;
     let mode: Option<String> = row.get("mode")?;
@@ -287,14 +292,14 @@ fn record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
     let mode = mode.map(|mode| mode.parse()).transpose();
     Ok(SessionRecord {
         id: SessionId::new(id)
-            .map_err(|error| DatabaseError::senseless("the id of a session", error))?,
+            .map_err(|error| DatabaseError::invalid_data("the id of a session", error))?,
         key: SessionKey::try_from(key)
-            .map_err(|error| DatabaseError::senseless("the key of a session", error))?,
+            .map_err(|error| DatabaseError::invalid_data("the key of a session", error))?,
         label: row.get("label")?,
         title: row.get("title")?,
         agent: row.get("agent")?,
         model: row.get("model")?,
-        mode: mode.map_err(|error| DatabaseError::senseless("the mode of a session", error))?,
+        mode: mode.map_err(|error| DatabaseError::invalid_data("the mode of a session", error))?,
         thinking: row.get("thinking")?,
         cwd: cwd.map(|cwd| PathBuf::from(OsString::from_vec(cwd))),
         owner: row.get("owner")?,
@@ -304,36 +309,36 @@ fn record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
         )?,
         created_ms: row.get("created_ms")?,
         updated_ms: row.get("updated_ms")?,
-        transcript: number(row.get("transcript")?),
+        transcript: from_sql_int(row.get("transcript")?),
         usage: from_json("the usage of a session", &row.get::<_, String>("usage")?)?,
-        context_tokens: row.get::<_, Option<i64>>("context_tokens")?.map(number),
+        context_tokens: row.get::<_, Option<i64>>("context_tokens")?.map(from_sql_int),
     })
 }
 
 /// The same for texts that differ in case only. SQLite itself knows the case of ASCII alone.
-pub(super) fn fold(text: &str) -> String {
+pub(super) fn fold_case(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-fn bytes(path: &Path) -> &[u8] {
+fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-pub(super) fn json(value: &impl Serialize) -> Result<String, DatabaseError> {
+pub(super) fn to_json(value: &impl Serialize) -> Result<String, DatabaseError> {
     serde_json::to_string(value)
-        .map_err(|error| DatabaseError::senseless("what is to be kept", error))
+        .map_err(|error| DatabaseError::invalid_data("what is to be kept", error))
 }
 
 pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DatabaseError> {
-    serde_json::from_str(text).map_err(|error| DatabaseError::senseless(what, error))
+    serde_json::from_str(text).map_err(|error| DatabaseError::invalid_data(what, error))
 }
 
 /// A number as SQLite can keep it.
-pub(super) fn kept(number: u64) -> i64 {
+pub(super) fn to_sql_int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// A number as it was kept.
-pub(super) fn number(kept: i64) -> u64 {
+pub(super) fn from_sql_int(kept: i64) -> u64 {
     u64::try_from(kept).unwrap_or(0)
 }

@@ -6,16 +6,16 @@ use rusqlite::{Connection, OptionalExtension};
 use zero_core::SessionId;
 
 use super::database_error::DatabaseError;
-use super::sessions::{from_json, json, kept, no_session, number};
+use super::sessions::{from_json, from_sql_int, no_session_error, to_json, to_sql_int};
 use crate::message::ModelMessage;
 use crate::store::{StoreError, Transcript, TranscriptStart};
 
 /// Messages as they are written, and what they weigh.
-pub(super) fn bodies(
+pub(super) fn encode_messages(
     messages: &[Arc<ModelMessage>],
 ) -> Result<(Vec<String>, usize), DatabaseError> {
     let bodies =
-        messages.iter().map(|message| json(&**message)).collect::<Result<Vec<String>, _>>()?;
+        messages.iter().map(|message| to_json(&**message)).collect::<Result<Vec<String>, _>>()?;
     let bytes = bodies.iter().map(String::len).sum();
     Ok((bodies, bytes))
 }
@@ -26,10 +26,10 @@ pub(super) fn read(
     session: &SessionId,
     wanted: Option<u64>,
 ) -> Result<Transcript, DatabaseError> {
-    let (row, present) = present(db, session)?;
-    let wanted = wanted.map_or(present, kept);
+    let (row, present) = find_current(db, session)?;
+    let wanted = wanted.map_or(present, to_sql_int);
     if !(1..=present).contains(&wanted) {
-        let number = number(wanted);
+        let number = from_sql_int(wanted);
         return Err(StoreError::NoTranscript { session: session.to_string(), number }.into());
     }
     let mut read = db.prepare_cached(
@@ -39,39 +39,40 @@ pub(super) fn read(
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
         let body = row.get_ref(0)?;
-        let body = body.as_str().map_err(|error| DatabaseError::senseless("a message", error))?;
+        let body =
+            body.as_str().map_err(|error| DatabaseError::invalid_data("a message", error))?;
         let mut message: ModelMessage = from_json("a message", body)?;
-        message.take_no_spare_room();
+        message.shrink_to_fit();
         messages.push(message);
     }
-    Ok(Transcript { number: number(wanted), messages })
+    Ok(Transcript { number: from_sql_int(wanted), messages })
 }
 
 /// Adds messages to the present transcript.
-pub(super) fn add(
+pub(super) fn append(
     db: &Connection,
     session: &SessionId,
     bodies: &[String],
 ) -> Result<(), DatabaseError> {
-    let (row, transcript) = present(db, session)?;
-    add_to(db, row, transcript, bodies)
+    let (row, transcript) = find_current(db, session)?;
+    append_to(db, row, transcript, bodies)
 }
 
 /// Begins a new transcript with these messages.
-pub(super) fn begin(
+pub(super) fn start_transcript(
     db: &Connection,
     session: &SessionId,
     why: TranscriptStart,
     bodies: &[String],
     now_ms: i64,
 ) -> Result<u64, DatabaseError> {
-    let (row, present) = present(db, session)?;
+    let (row, present) = find_current(db, session)?;
     let next = present.saturating_add(1);
     insert(db, row, next, why, now_ms)?;
-    add_to(db, row, next, bodies)?;
+    append_to(db, row, next, bodies)?;
     db.prepare_cached("UPDATE sessions SET transcript = ?, context_tokens = NULL WHERE row = ?")?
         .execute((next, row))?;
-    Ok(number(next))
+    Ok(from_sql_int(next))
 }
 
 /// Notes that a transcript begins.
@@ -95,13 +96,13 @@ pub(super) fn insert(
 }
 
 /// The session's row, and its present transcript.
-fn present(db: &Connection, session: &SessionId) -> Result<(i64, i64), DatabaseError> {
+fn find_current(db: &Connection, session: &SessionId) -> Result<(i64, i64), DatabaseError> {
     let mut read = db.prepare_cached("SELECT row, transcript FROM sessions WHERE id = ?")?;
     let found = read.query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
-    found.optional()?.ok_or_else(|| no_session(session))
+    found.optional()?.ok_or_else(|| no_session_error(session))
 }
 
-fn add_to(
+fn append_to(
     db: &Connection,
     session: i64,
     transcript: i64,
@@ -119,6 +120,6 @@ fn add_to(
     }
     let bytes: usize = bodies.iter().map(String::len).sum();
     db.prepare_cached("UPDATE sessions SET bytes = bytes + ? WHERE row = ?")?
-        .execute((kept(bytes as u64), session))?;
+        .execute((to_sql_int(bytes as u64), session))?;
     Ok(())
 }

@@ -20,12 +20,12 @@ const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const GROUP_MAX: usize = 512;
 /// How much comes in how long when there is a rush, from several at once: more of it at a time costs
 /// less then than each at once, and everybody is served sooner.
-const RUSH: usize = 64;
+const RUSH_WRITES: usize = 64;
 const RUSH_TIME: Duration = Duration::from_millis(16);
 /// How long the first of a group waits for others in a rush.
 const GATHER_TIME: Duration = Duration::from_millis(2);
 /// How long a piece of work waits for its place in the queue.
-const PLACE_WAIT_MAX: Duration = Duration::from_secs(30);
+const QUEUE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a transaction is begun while another process writes; each waits a while by itself.
 const BEGIN_ATTEMPTS_MAX: u32 = 3;
 
@@ -57,7 +57,7 @@ impl WriterThread {
         let file = Arc::clone(&path);
         let thread = std::thread::Builder::new()
             .name("zero-store".to_owned())
-            .spawn(move || work_off(&connection, checkpoints, waiting, &file))
+            .spawn(move || run_writer(&connection, checkpoints, waiting, &file))
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
         let bytes = Arc::new(Semaphore::new(QUEUE_BYTES_MAX));
         Ok(Self { queue: Some(queue), thread: Some(thread), bytes, path })
@@ -86,13 +86,13 @@ impl WriterThread {
             verb,
             why: "the thread that writes has stopped; start zero again".to_owned(),
         };
-        match tokio::time::timeout(PLACE_WAIT_MAX, queue).await {
+        match tokio::time::timeout(QUEUE_WAIT_MAX, queue).await {
             Err(_) => return Err(StoreError::Busy),
             Ok(None) => return Err(stopped()),
             Ok(Some(())) => {}
         }
         let result = answered.await.map_err(|_| stopped())?;
-        result.map_err(|failure: DatabaseError| failure.told(verb, &self.path))
+        result.map_err(|failure: DatabaseError| failure.into_store_error(verb, &self.path))
     }
 }
 
@@ -112,10 +112,10 @@ trait WriteJob: Send {
     fn run(&mut self, connection: &Connection) -> Result<(), DatabaseError>;
 
     /// Tells the caller what came of it, now that it is committed.
-    fn committed(self: Box<Self>);
+    fn report_committed(self: Box<Self>);
 
     /// Tells the caller that nothing did.
-    fn failed(self: Box<Self>, failure: DatabaseError);
+    fn report_failed(self: Box<Self>, failure: DatabaseError);
 }
 
 struct ClosureWriteJob<T, W> {
@@ -142,19 +142,19 @@ where
     }
 
     // Whoever no longer waits for the answer does not need it.
-    fn committed(self: Box<Self>) {
+    fn report_committed(self: Box<Self>) {
         if let Some(done) = self.done {
             let _ = self.answer.send(done);
         }
     }
 
-    fn failed(self: Box<Self>, failure: DatabaseError) {
+    fn report_failed(self: Box<Self>, failure: DatabaseError) {
         let _ = self.answer.send(Err(failure));
     }
 }
 
 /// Works off the queue until nobody can add to it any more.
-fn work_off(
+fn run_writer(
     connection: &Connection,
     mut checkpoints: Option<Checkpointer>,
     mut queue: mpsc::Receiver<QueuedWrite>,
@@ -170,16 +170,16 @@ fn work_off(
             let Ok(next) = queue.try_recv() else { break };
             group.push(next);
         }
-        pace.came(group.len());
+        pace.record_arrivals(group.len());
         match commit(connection, &mut group) {
-            Ok(()) => group.into_iter().for_each(|queued| queued.job.committed()),
+            Ok(()) => group.into_iter().for_each(|queued| queued.job.report_committed()),
             Err(failure) => {
                 tracing::warn!(file = %path.display(), ?failure, group = group.len(), "sessions could not be written");
-                one_by_one(connection, group, failure);
+                commit_one_by_one(connection, group, failure);
             }
         }
         if let Some(checkpoints) = &mut checkpoints {
-            checkpoints.committed(connection.total_changes());
+            checkpoints.note_commit(connection.total_changes());
         }
     }
 }
@@ -198,7 +198,7 @@ impl ArrivalRate {
     }
 
     /// So many came together.
-    fn came(&mut self, count: usize) {
+    fn record_arrivals(&mut self, count: usize) {
         self.count = self.count.saturating_add(count);
         self.groups = self.groups.saturating_add(1);
     }
@@ -208,7 +208,7 @@ impl ArrivalRate {
         if stretch >= RUSH_TIME {
             // A long stretch is one in which nothing came for a while; and for one that waits for each
             // answer before it asks again, nobody else would come.
-            self.was_rush = self.count >= RUSH
+            self.was_rush = self.count >= RUSH_WRITES
                 && self.count >= self.groups.saturating_mul(2)
                 && stretch < RUSH_TIME * 2;
             (self.since, self.count, self.groups) = (now, 0, 0);
@@ -218,7 +218,7 @@ impl ArrivalRate {
 }
 
 /// Something in the group failed; each alone then, so that one does not take others with it.
-fn one_by_one(connection: &Connection, group: Vec<QueuedWrite>, failure: DatabaseError) {
+fn commit_one_by_one(connection: &Connection, group: Vec<QueuedWrite>, failure: DatabaseError) {
     let is_alone = group.len() == 1;
     for mut queued in group {
         // When another process has the file there is no use in waiting again for each.
@@ -228,15 +228,15 @@ fn one_by_one(connection: &Connection, group: Vec<QueuedWrite>, failure: Databas
             commit(connection, std::slice::from_mut(&mut queued))
         };
         match done {
-            Ok(()) => queued.job.committed(),
-            Err(failure) => queued.job.failed(failure),
+            Ok(()) => queued.job.report_committed(),
+            Err(failure) => queued.job.report_failed(failure),
         }
     }
 }
 
 /// One transaction; on failure nothing of it happened.
 fn commit(connection: &Connection, group: &mut [QueuedWrite]) -> Result<(), DatabaseError> {
-    begin(connection)?;
+    begin_transaction(connection)?;
     let done = group
         .iter_mut()
         .try_for_each(|queued| queued.job.run(connection))
@@ -247,7 +247,7 @@ fn commit(connection: &Connection, group: &mut [QueuedWrite]) -> Result<(), Data
     done
 }
 
-fn begin(connection: &Connection) -> Result<(), DatabaseError> {
+fn begin_transaction(connection: &Connection) -> Result<(), DatabaseError> {
     roll_back(connection)?;
     for _ in 1..BEGIN_ATTEMPTS_MAX {
         match execute(connection, BEGIN) {
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    async fn all(writer: &WriterThread) -> Vec<i64> {
+    async fn read_all(writer: &WriterThread) -> Vec<i64> {
         let read = |db: &Connection| {
             let mut statement = db.prepare("SELECT n FROM t ORDER BY n")?;
             let rows = statement.query_map([], |row| row.get(0))?;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     /// Keeps the thread from going on until the sender is dropped.
-    async fn hold(writer: &Arc<WriterThread>, bytes: usize) -> SyncSender<()> {
+    async fn block_writer(writer: &Arc<WriterThread>, bytes: usize) -> SyncSender<()> {
         let (go_on, wait) = sync_channel::<()>(0);
         let (started, has_started) = oneshot::channel();
         let (wait, started) = (std::sync::Mutex::new(wait), std::sync::Mutex::new(Some(started)));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     /// Waits until so many wait in the queue.
-    async fn queued(writer: &WriterThread, count: usize) {
+    async fn wait_for_queue(writer: &WriterThread, count: usize) {
         while writer.queue.as_ref().unwrap().capacity() > QUEUE_MAX - count {
             tokio::task::yield_now().await;
         }
@@ -334,16 +334,16 @@ mod tests {
         let start = Instant::now();
         let mut pace = ArrivalRate::new(start);
         assert!(!pace.is_rush(start));
-        pace.came(RUSH);
+        pace.record_arrivals(RUSH_WRITES);
         assert!(!pace.is_rush(start + RUSH_TIME / 2), "it is not over yet");
         assert!(pace.is_rush(start + RUSH_TIME));
-        pace.came(RUSH - 1);
+        pace.record_arrivals(RUSH_WRITES - 1);
         assert!(pace.is_rush(start + RUSH_TIME * 3 / 2));
         assert!(!pace.is_rush(start + RUSH_TIME * 2));
-        pace.came(RUSH);
+        pace.record_arrivals(RUSH_WRITES);
         assert!(!pace.is_rush(start + RUSH_TIME * 9), "then nothing came for long");
-        for _ in 0..RUSH * 2 {
-            pace.came(1);
+        for _ in 0..RUSH_WRITES * 2 {
+            pace.record_arrivals(1);
         }
         assert!(!pace.is_rush(start + RUSH_TIME * 10), "one after the other");
     }
@@ -351,7 +351,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_fails_takes_nobody_with_it() {
         let writer = writer();
-        let held = hold(&writer, 0).await;
+        let held = block_writer(&writer, 0).await;
         let tasks: Vec<_> = [1, 2, 1, 3]
             .into_iter()
             .map(|n| {
@@ -359,7 +359,7 @@ mod tests {
                 tokio::spawn(async move { writer.write("insert", 0, insert(n)).await })
             })
             .collect();
-        queued(&writer, 4).await;
+        wait_for_queue(&writer, 4).await;
         drop(held);
         let mut told = Vec::new();
         for task in tasks {
@@ -367,7 +367,7 @@ mod tests {
         }
         let why = "the session store cannot insert: `/x.db`: UNIQUE constraint failed: t.n (2067)";
         assert_eq!(told, [Ok(1), Ok(2), Err(why.to_owned()), Ok(3)]);
-        assert_eq!(all(&writer).await, [1, 2, 3]);
+        assert_eq!(read_all(&writer).await, [1, 2, 3]);
     }
 
     #[tokio::test]
@@ -379,7 +379,7 @@ mod tests {
         };
         let refused = writer.write("try", 0, work).await;
         assert_eq!(refused, Err(StoreError::NoSession("x".to_owned())));
-        assert_eq!(all(&writer).await, Vec::<i64>::new());
+        assert_eq!(read_all(&writer).await, Vec::<i64>::new());
     }
 
     #[tokio::test]
@@ -401,18 +401,18 @@ mod tests {
         assert_eq!(error.to_string(), full);
         writer.write("bound", 0, pages(1000)).await.unwrap();
         writer.write("insert", 0, insert(written)).await.unwrap();
-        assert_eq!(all(&writer).await, (0..=written).collect::<Vec<_>>());
+        assert_eq!(read_all(&writer).await, (0..=written).collect::<Vec<_>>());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_is_said_to_be_busy() {
         let writer = writer();
-        let held = hold(&writer, 0).await;
+        let held = block_writer(&writer, 0).await;
         for n in 0..i64::try_from(QUEUE_MAX).unwrap() {
             let writer = Arc::clone(&writer);
             tokio::spawn(async move { writer.write("insert", 0, insert(n)).await });
         }
-        queued(&writer, QUEUE_MAX).await;
+        wait_for_queue(&writer, QUEUE_MAX).await;
         assert_eq!(writer.write("insert", 0, insert(-1)).await, Err(StoreError::Busy));
         drop(held);
     }
@@ -420,7 +420,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_heavy_queue_is_said_to_be_busy() {
         let writer = writer();
-        let held = hold(&writer, usize::MAX).await;
+        let held = block_writer(&writer, usize::MAX).await;
         assert_eq!(writer.write("insert", 1, insert(1)).await, Err(StoreError::Busy));
         drop(held);
     }
@@ -429,7 +429,7 @@ mod tests {
     fn another_process_that_writes_is_no_damage() {
         let busy =
             DatabaseError::Sqlite { code: ErrorCode::DatabaseBusy, number: 5, message: "".into() };
-        assert_eq!(busy.told("insert", Path::new("/x.db")), StoreError::Busy);
+        assert_eq!(busy.into_store_error("insert", Path::new("/x.db")), StoreError::Busy);
     }
 
     #[tokio::test]
@@ -440,7 +440,7 @@ mod tests {
         connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
         let writer =
             Arc::new(WriterThread::start(connection, None, path.as_path().into()).unwrap());
-        let held = hold(&writer, 0).await;
+        let held = block_writer(&writer, 0).await;
         for n in 0..10 {
             let writer = Arc::clone(&writer);
             // Whoever goes away while it waits in the queue has asked for it nevertheless.

@@ -33,9 +33,9 @@ pub type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<
 /// All promises.
 pub const CHECKS: &[&[StoreConformanceCheck]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
 
-/// Puts a store to every check; `make` gives a new and empty one each time. Wants a runtime with
+/// Puts a store to every check; `create_session` gives a new and empty one each time. Wants a runtime with
 /// several threads to say much about what happens at once.
-pub async fn check<F>(make: impl Fn() -> F)
+pub async fn check_store<F>(make: impl Fn() -> F)
 where
     F: Future<Output = Arc<dyn Store>>,
 {
@@ -62,31 +62,31 @@ fn new_session(name: &str) -> NewSession {
     }
 }
 
-async fn make(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
+async fn create_session(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
     store.create(new_session(name)).await.unwrap()
 }
 
-async fn read(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
+async fn read_session(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
     store.session(&key(name)).await.unwrap().expect("the session is there")
 }
 
 /// An id that no session has.
-fn nobody() -> SessionId {
+fn unknown_session() -> SessionId {
     SessionId::new("sess_nobody").unwrap()
 }
 
-fn says(text: impl Into<String>) -> NewEvent {
+fn text_event(text: impl Into<String>) -> NewEvent {
     NewEvent { run: None, time_ms: 1, what: EventKind::Text { text: text.into() } }
 }
 
-fn text(event: &Event) -> &str {
+fn event_text(event: &Event) -> &str {
     match &event.what {
         EventKind::Text { text } => text,
         other => panic!("no text: {other:?}"),
     }
 }
 
-fn seqs(events: &[Event]) -> Vec<u64> {
+fn event_seqs(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.seq).collect()
 }
 

@@ -14,9 +14,10 @@ use zero_sandbox::{FileType, FinalLinkMode, ResolvedPath, Workspace};
 use super::InstructionFile;
 
 /// The names they have, the first that is there in a folder counts.
-const NAMES: &[&str] = &["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"];
+const FILE_NAMES: &[&str] =
+    &["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"];
 /// The tool as which they are read.
-const READER: &str = "Read";
+const READ_TOOL: &str = "Read";
 /// Most bytes of one file.
 const FILE_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes of all of them.
@@ -33,26 +34,26 @@ pub fn read(
 ) -> Vec<InstructionFile> {
     let mut room = ALL_BYTES_MAX;
     let own = own.and_then(|path| {
-        let located = workspace.locate_path(path, FinalLinkMode::Follow).ok()?;
-        let text = text_of(&located, &mut room)?;
+        let located = workspace.resolve_path(path, FinalLinkMode::Follow).ok()?;
+        let text = read_text(&located, &mut room)?;
         Some(InstructionFile { path: path.display().to_string(), text })
     });
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found: Vec<InstructionFile> = Vec::new();
     for root in workspace.roots() {
-        let folders = folders(root);
+        let folders = instruction_folders(root);
         let Some(outermost) = folders.last() else { continue };
         let Ok(repository) = Workspace::open(std::slice::from_ref(outermost), None) else {
             continue;
         };
         // The nearest say most about the work, so that they come before others get the room.
         for folder in &folders {
-            let Some((located, text)) = first_in(folder, &repository, policy, &mut room, &seen)
+            let Some((located, text)) = find_first(folder, &repository, policy, &mut room, &seen)
             else {
                 continue;
             };
             seen.push(located.path().to_owned());
-            found.push(InstructionFile { path: workspace.shown(located.path()), text });
+            found.push(InstructionFile { path: workspace.display_path(located.path()), text });
         }
     }
     found.reverse();
@@ -60,29 +61,30 @@ pub fn read(
 }
 
 /// The first file of a folder that counts and says something.
-fn first_in(
+fn find_first(
     folder: &Path,
     repository: &Workspace,
     policy: &dyn Policy,
     room: &mut usize,
     seen: &[PathBuf],
 ) -> Option<(ResolvedPath, String)> {
-    NAMES.iter().find_map(|name| {
+    FILE_NAMES.iter().find_map(|name| {
         let path = folder.join(name);
-        let located = repository.locate_path(&path, FinalLinkMode::Follow).ok()?;
-        let is_inside = located.target().whereabouts() == PathZone::Workspace;
+        let located = repository.resolve_path(&path, FinalLinkMode::Follow).ok()?;
+        let is_inside = located.target().zone() == PathZone::Workspace;
         // A link may lead to another Markdown file, and not to whatever else a checkout holds.
         let is_markdown = located.path().extension().is_some_and(|name| name == "md");
-        let may_read = is_inside && is_markdown && policy.may_read(READER, &path, located.path());
+        let may_read =
+            is_inside && is_markdown && policy.may_read(READ_TOOL, &path, located.path());
         if !may_read || seen.iter().any(|seen| seen == located.path()) {
             return None;
         }
-        text_of(&located, room).map(|text| (located, text))
+        read_text(&located, room).map(|text| (located, text))
     })
 }
 
 /// What a file says, as far as there is room; `None` where it is no text or says nothing.
-fn text_of(located: &ResolvedPath, room: &mut usize) -> Option<String> {
+fn read_text(located: &ResolvedPath, room: &mut usize) -> Option<String> {
     let is_file = located.facts().ok()?.is_some_and(|facts| facts.file_type == FileType::File);
     if !is_file {
         return None;
@@ -90,14 +92,14 @@ fn text_of(located: &ResolvedPath, room: &mut usize) -> Option<String> {
     let file = match located.open_file() {
         Ok(file) => file,
         Err(error) => {
-            tracing::warn!(file = located.shown(), %error, "instructions cannot be read");
+            tracing::warn!(file = located.display_path(), %error, "instructions cannot be read");
             return None;
         }
     };
     let most = FILE_BYTES_MAX.min(*room);
     if most == 0 {
         tracing::warn!(
-            file = located.shown(),
+            file = located.display_path(),
             "there are too many instructions; these are left out"
         );
         return None;
@@ -130,7 +132,7 @@ fn text_of(located: &ResolvedPath, room: &mut usize) -> Option<String> {
 
 /// A workspace's folder and those above it up to the root of its repository; itself alone where it is
 /// in none. A folder that belongs to others, or that anybody can write to, has no say.
-fn folders(root: &Path) -> Vec<PathBuf> {
+fn instruction_folders(root: &Path) -> Vec<PathBuf> {
     let Ok(owner) = std::fs::metadata(root).map(|facts| facts.uid()) else { return Vec::new() };
     let is_theirs = |folder: &Path| {
         let ours = |facts: std::fs::Metadata| facts.uid() == owner && facts.mode() & 0o002 == 0;

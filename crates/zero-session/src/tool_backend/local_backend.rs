@@ -33,9 +33,9 @@ use crate::event::ToolCallStatus;
 use crate::store::GrantRecord;
 
 /// What the person's file of instructions is called, in the folder of their settings.
-const OWN_INSTRUCTIONS: &str = "AGENTS.md";
+const USER_INSTRUCTIONS: &str = "AGENTS.md";
 /// Where the person keeps commands, in the folder of their settings.
-const OWN_COMMANDS: &str = "commands";
+const USER_COMMANDS: &str = "commands";
 
 /// The dialects, each made when it is first wanted, for all sessions together.
 #[derive(Default)]
@@ -106,10 +106,10 @@ struct CachedToolList {
 }
 
 impl ToolListCache {
-    fn of(host: &ToolHost) -> Arc<Self> {
-        host.companion().unwrap_or_else(|| {
+    fn for_host(host: &ToolHost) -> Arc<Self> {
+        host.extension().unwrap_or_else(|| {
             let made = Arc::<Self>::default();
-            host.keep(Arc::clone(&made));
+            host.insert_extension(Arc::clone(&made));
             made
         })
     }
@@ -122,7 +122,7 @@ impl ToolListCache {
             return known.toolbox.clone();
         }
         let toolbox: ToolList =
-            dialect.offered(host.registry()).into_iter().map(bench_tool).collect();
+            dialect.list_tools(host.registry()).into_iter().map(catalog_entry).collect();
         made.retain(|it| it.dialect != name);
         made.push(CachedToolList { dialect: name, version, toolbox: toolbox.clone() });
         toolbox
@@ -154,7 +154,7 @@ impl LocalToolBackend {
         let keeper: GrantStore = {
             let approver = Arc::clone(&approver);
             Arc::new(move |standing| {
-                approver.stands(standing.into_iter().map(GrantRecord::from).collect());
+                approver.store_grants(standing.into_iter().map(GrantRecord::from).collect());
             })
         };
         let person = RoutedApprover { switchboard: Arc::clone(&switchboard), approver };
@@ -166,7 +166,7 @@ impl LocalToolBackend {
                     elicitor,
                     observer: Some(Arc::clone(&switchboard) as Arc<dyn CallEventObserver>),
                     mode,
-                    standing: standing.into_iter().map(standing_of).collect(),
+                    standing: standing.into_iter().map(to_host_grant).collect(),
                     keeper: Some(keeper),
                     editor,
                     readers: Some(Arc::clone(&switchboard) as Arc<dyn TextReaderProvider>),
@@ -174,24 +174,24 @@ impl LocalToolBackend {
             )
             .map_err(|error| ToolBackendError::Workspace(error.message))?;
         let alive = Arc::new(LocalHostSession { session, _keep: keep });
-        let toolboxes = ToolListCache::of(&host);
+        let toolboxes = ToolListCache::for_host(&host);
         Ok(Self { host, dialects, toolboxes, switchboard, own_folder, alive })
     }
 
-    async fn look_round(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
+    async fn read_catalog(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
         let tools = self.toolboxes.get(&self.host, self.dialects.get(dialect));
         let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
         let own = self.own_folder.clone();
-        let memories = self.host.companion::<NoteStoreSet>();
+        let memories = self.host.extension::<NoteStoreSet>();
         let read = tokio::task::spawn_blocking(move || {
             let own = |name: &str| own.as_ref().map(|folder| folder.join(name));
             let remembered = memories
-                .and_then(|memories| memory_notes::remembered(&memories, &workspace, &*policy));
+                .and_then(|memories| memory_notes::read_notes(&memories, &workspace, &*policy));
             let instructions =
-                instructions::read(&workspace, own(OWN_INSTRUCTIONS).as_deref(), &*policy);
+                instructions::read(&workspace, own(USER_INSTRUCTIONS).as_deref(), &*policy);
             let instructions = remembered.into_iter().chain(instructions).collect();
             let commands =
-                prompt_commands::read(&workspace, own(OWN_COMMANDS).as_deref(), &*policy);
+                prompt_commands::read(&workspace, own(USER_COMMANDS).as_deref(), &*policy);
             (instructions, commands)
         });
         let (instructions, commands) = read
@@ -206,7 +206,7 @@ impl LocalToolBackend {
         })
     }
 
-    async fn make(
+    async fn run_call(
         &self,
         call: BackendCall,
         cancel: CancellationToken,
@@ -215,7 +215,7 @@ impl LocalToolBackend {
         let BackendCall { id, tool, input, dialect } = call;
         let dialect = self.dialects.get(dialect);
         let session = &self.alive.session;
-        let line = self.switchboard.connect(id, watch);
+        let line = self.switchboard.add_route(id, watch);
         let call = ToolCall {
             id: line.call.clone(),
             session: session.id().cloned(),
@@ -223,13 +223,16 @@ impl LocalToolBackend {
             input,
             timeout: None,
         };
-        ended(self.host.call(session, dialect, call, &cancel).await)
+        to_backend_result(self.host.call(session, dialect, call, &cancel).await)
     }
 }
 
 impl ToolBackend for LocalToolBackend {
-    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
-        Box::pin(self.look_round(dialect))
+    fn load_catalog(
+        &self,
+        dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        Box::pin(self.read_catalog(dialect))
     }
 
     fn call(
@@ -238,7 +241,7 @@ impl ToolBackend for LocalToolBackend {
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, BackendResult> {
-        Box::pin(self.make(call, cancel, watch))
+        Box::pin(self.run_call(call, cancel, watch))
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
@@ -246,7 +249,7 @@ impl ToolBackend for LocalToolBackend {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         "this machine".to_owned()
     }
 
@@ -268,7 +271,7 @@ impl Drop for LocalToolBackend {
     }
 }
 
-fn bench_tool(offered: DialectTool) -> CatalogEntry {
+fn catalog_entry(offered: DialectTool) -> CatalogEntry {
     let DialectTool { name, description, input_schema, registered } = offered;
     let spec = registered.tool.spec();
     // What others say of their own tools is a hint, and nothing to run several at a time by. Two
@@ -287,20 +290,20 @@ fn bench_tool(offered: DialectTool) -> CatalogEntry {
 }
 
 /// A report as the loop takes it. What went wrong is an answer, too.
-fn ended(report: CallReport) -> BackendResult {
+fn to_backend_result(report: CallReport) -> BackendResult {
     match report.outcome {
         Ok(CallOutcome { result, rendered }) => BackendResult {
             status: ToolCallStatus::Completed,
-            content: result_content::content(rendered.content),
-            plan: result_content::plan(&result.display),
-            display: result_content::shown(result.display),
-            locations: result_content::places(&result.locations),
+            content: result_content::convert_content(rendered.content),
+            plan: result_content::extract_plan(&result.display),
+            display: result_content::convert_display(result.display),
+            locations: result_content::convert_locations(&result.locations),
         },
-        Err(error) => BackendResult::words(status_of(&error), error.message),
+        Err(error) => BackendResult::from_text(error_status(&error), error.message),
     }
 }
 
-fn status_of(error: &ToolError) -> ToolCallStatus {
+fn error_status(error: &ToolError) -> ToolCallStatus {
     match (error.error_type, error.reason()) {
         (_, Some(ErrorReason::Cancelled)) => ToolCallStatus::Cancelled,
         // The operating system's no is a failure; policy and people deny.
@@ -332,48 +335,52 @@ struct CallRouteGuard<'a> {
 }
 
 impl CallRouter {
-    fn connect(&self, id: String, watch: Arc<dyn CallObserver>) -> CallRouteGuard<'_> {
+    fn add_route(&self, id: String, watch: Arc<dyn CallObserver>) -> CallRouteGuard<'_> {
         let call = new_call_id();
-        self.lines().insert(call.clone(), CallRoute { id, watch });
+        self.lock_routes().insert(call.clone(), CallRoute { id, watch });
         CallRouteGuard { switchboard: self, call }
     }
 
-    fn far(&self, call: &CallId) -> Option<CallRoute> {
-        self.lines().get(call).cloned()
+    fn route(&self, call: &CallId) -> Option<CallRoute> {
+        self.lock_routes().get(call).cloned()
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<CallId, CallRoute>> {
+    fn lock_routes(&self) -> MutexGuard<'_, HashMap<CallId, CallRoute>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for CallRouteGuard<'_> {
     fn drop(&mut self) {
-        self.switchboard.lines().remove(&self.call);
+        self.switchboard.lock_routes().remove(&self.call);
     }
 }
 
 impl CallEventObserver for CallRouter {
-    fn event(&self, event: &CallEvent) {
+    fn on_event(&self, event: &CallEvent) {
         match event {
             CallEvent::Described { call, title, kind, locations, .. } => {
-                if let Some(CallRoute { watch, .. }) = self.far(call) {
-                    watch.described(title.clone(), *kind, result_content::places(locations));
+                if let Some(CallRoute { watch, .. }) = self.route(call) {
+                    watch.on_described(
+                        title.clone(),
+                        *kind,
+                        result_content::convert_locations(locations),
+                    );
                 }
             }
             CallEvent::Progress { call, message } => {
-                if let Some(CallRoute { watch, .. }) = self.far(call) {
-                    watch.progress(message.clone());
+                if let Some(CallRoute { watch, .. }) = self.route(call) {
+                    watch.on_progress(message.clone());
                 }
             }
             CallEvent::Started { call } => {
-                if let Some(CallRoute { watch, .. }) = self.far(call) {
-                    watch.begun();
+                if let Some(CallRoute { watch, .. }) = self.route(call) {
+                    watch.on_started();
                 }
             }
             CallEvent::Output { call, text } => {
-                if let Some(CallRoute { watch, .. }) = self.far(call) {
-                    watch.printed(text);
+                if let Some(CallRoute { watch, .. }) = self.route(call) {
+                    watch.on_output(text);
                 }
             }
             // The loop knows by the call itself.
@@ -381,14 +388,14 @@ impl CallEventObserver for CallRouter {
         }
     }
 
-    fn hears_output(&self) -> bool {
+    fn wants_output(&self) -> bool {
         true
     }
 }
 
 impl TextReaderProvider for CallRouter {
     fn reader(&self, call: &CallId) -> Option<Arc<dyn TextReader>> {
-        self.far(call)?.watch.reader()
+        self.route(call)?.watch.reader()
     }
 }
 
@@ -403,13 +410,13 @@ impl Approver for RoutedApprover {
         self.approver.name()
     }
 
-    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
-        self.approver.unreachable(question)
+    fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        self.approver.unattended_hint(question)
     }
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            match self.switchboard.far(&question.call) {
+            match self.switchboard.route(&question.call) {
                 Some(far) => self.approver.ask(&far.id, question).await,
                 // Nobody waits for this call any more.
                 None => ApprovalAnswer::RejectOnce,
@@ -427,7 +434,7 @@ impl From<SavedGrant> for GrantRecord {
 }
 
 /// What was kept, as the host takes it.
-fn standing_of(kept: GrantRecord) -> SavedGrant {
+fn to_host_grant(kept: GrantRecord) -> SavedGrant {
     let GrantRecord { allowed, grant, time_ms, by } = kept;
     let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
     let stand = if allowed { GrantDecision::Allowed } else { GrantDecision::Rejected };

@@ -16,13 +16,13 @@ use super::PromptCommand;
 use crate::slash_commands::BUILT_IN;
 
 /// Where a workspace keeps them.
-const IN_WORKSPACE: &str = ".zero/commands";
+const WORKSPACE_COMMANDS: &str = ".zero/commands";
 /// The tool as which they are read.
-const READER: &str = "Read";
+const READ_TOOL: &str = "Read";
 /// Files that one place may have.
 const FILES_MAX: usize = 100;
 /// Names that are looked at in one place.
-const LOOKED_AT_MAX: usize = 2_000;
+const ENTRIES_MAX: usize = 2_000;
 /// Folders within each other: `a/b/c.md` is `a:b:c`.
 const DEPTH_MAX: usize = 3;
 /// Most bytes of a file.
@@ -36,10 +36,10 @@ const LINE_LEN_MAX: usize = 200;
 pub fn read(workspace: &Workspace, own: Option<&Path>, policy: &dyn Policy) -> Vec<PromptCommand> {
     let mut commands = BTreeMap::new();
     if let Some(own) = own {
-        CommandSearch { place: CommandOrigin::Own, workspace, policy, found: &mut commands }
+        CommandSearch { place: CommandOrigin::User, workspace, policy, found: &mut commands }
             .search(own);
     }
-    let theirs = workspace.cwd().join(IN_WORKSPACE);
+    let theirs = workspace.cwd().join(WORKSPACE_COMMANDS);
     let mut project = BTreeMap::new();
     CommandSearch { place: CommandOrigin::Project, workspace, policy, found: &mut project }
         .search(&theirs);
@@ -56,7 +56,7 @@ pub fn read(workspace: &Workspace, own: Option<&Path>, policy: &dyn Policy) -> V
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandOrigin {
     /// The person's: links are followed.
-    Own,
+    User,
     /// The workspace's: none is.
     Project,
 }
@@ -78,7 +78,7 @@ impl CommandSearch<'_> {
             entries.sort_by(|a, b| a.name.cmp(&b.name));
             for entry in entries {
                 looked_at += 1;
-                if looked_at > LOOKED_AT_MAX || self.found.len() >= FILES_MAX {
+                if looked_at > ENTRIES_MAX || self.found.len() >= FILES_MAX {
                     tracing::warn!(folder = %start.display(), "too many commands; some are left out");
                     return;
                 }
@@ -86,8 +86,8 @@ impl CommandSearch<'_> {
                 let below = path.join(name);
                 if let Some(name) = name.strip_suffix(".md").filter(|name| is_name(name)) {
                     let name = format!("{prefix}{name}");
-                    if let Some(file) = self.file(&folder, &below, entry.file_type) {
-                        self.keep(name, file, &below);
+                    if let Some(file) = self.open_file(&folder, &below, entry.file_type) {
+                        self.add_command(name, file, &below);
                     }
                 } else if is_name(name) && depth < DEPTH_MAX {
                     folders.push((below, format!("{prefix}{name}:"), depth + 1));
@@ -97,33 +97,33 @@ impl CommandSearch<'_> {
     }
 
     fn open(&self, path: &Path) -> Option<FolderHandle> {
-        let located = self.workspace.locate_path(path, FinalLinkMode::Follow).ok()?;
+        let located = self.workspace.resolve_path(path, FinalLinkMode::Follow).ok()?;
         let is_plain = located.path() == path;
         let may_open = match self.place {
-            CommandOrigin::Own => true,
+            CommandOrigin::User => true,
             CommandOrigin::Project => is_plain,
         };
         let is_folder = located.facts().ok()??.file_type == FileType::Directory;
         (may_open && is_folder).then(|| located.open_folder().ok()).flatten()
     }
 
-    fn file(&self, folder: &FolderHandle, path: &Path, file_type: FileType) -> Option<File> {
+    fn open_file(&self, folder: &FolderHandle, path: &Path, file_type: FileType) -> Option<File> {
         match (self.place, file_type) {
             (CommandOrigin::Project, FileType::File) => {
-                let may_read = self.policy.may_read(READER, path, path);
+                let may_read = self.policy.may_read(READ_TOOL, path, path);
                 may_read.then(|| folder.open_beneath(Path::new(path.file_name()?))).flatten()
             }
-            (CommandOrigin::Own, FileType::File | FileType::Symlink) => {
-                self.workspace.locate_path(path, FinalLinkMode::Follow).ok()?.open_file().ok()
+            (CommandOrigin::User, FileType::File | FileType::Symlink) => {
+                self.workspace.resolve_path(path, FinalLinkMode::Follow).ok()?.open_file().ok()
             }
             _ => None,
         }
     }
 
-    fn keep(&mut self, name: String, file: File, path: &Path) {
-        match text(file) {
+    fn add_command(&mut self, name: String, file: File, path: &Path) {
+        match read_text(file) {
             Ok(text) => {
-                if let Some(command) = command(name.clone(), &text) {
+                if let Some(command) = parse_command(name.clone(), &text) {
                     self.found.insert(name, command);
                 }
             }
@@ -132,7 +132,7 @@ impl CommandSearch<'_> {
     }
 }
 
-fn text(file: File) -> Result<String, &'static str> {
+fn read_text(file: File) -> Result<String, &'static str> {
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|_| "it cannot be read")?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -142,9 +142,9 @@ fn text(file: File) -> Result<String, &'static str> {
 }
 
 /// A command of this name; `None` where nothing is left to ask a model.
-fn command(name: String, text: &str) -> Option<PromptCommand> {
+fn parse_command(name: String, text: &str) -> Option<PromptCommand> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    let (head, prompt) = front_matter(&text);
+    let (head, prompt) = split_front_matter(&text);
     let prompt = prompt.trim();
     if prompt.is_empty() {
         return None;
@@ -152,12 +152,12 @@ fn command(name: String, text: &str) -> Option<PromptCommand> {
     let field = |wanted: &str| {
         let mut fields = head.lines().filter_map(|line| line.split_once(':'));
         let (_, value) = fields.find(|(key, _)| key.trim() == wanted)?;
-        let value = line(unquoted(value.trim()));
+        let value = clean_line(unquote(value.trim()));
         (!value.is_empty()).then_some(value)
     };
     let first = || {
         let first = prompt.lines().map(|line| line.trim_start_matches('#').trim());
-        line(first.into_iter().find(|line| !line.is_empty()).unwrap_or_default())
+        clean_line(first.into_iter().find(|line| !line.is_empty()).unwrap_or_default())
     };
     Some(PromptCommand {
         name,
@@ -168,7 +168,7 @@ fn command(name: String, text: &str) -> Option<PromptCommand> {
 }
 
 /// What stands between two lines of `---` at the beginning, and the rest.
-fn front_matter(text: &str) -> (&str, &str) {
+fn split_front_matter(text: &str) -> (&str, &str) {
     let Some(after) = text.strip_prefix("---\n") else { return ("", text) };
     if let Some(rest) = after.strip_prefix("---\n") {
         return ("", rest);
@@ -182,13 +182,13 @@ fn front_matter(text: &str) -> (&str, &str) {
     }
 }
 
-fn unquoted(value: &str) -> &str {
+fn unquote(value: &str) -> &str {
     let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
 /// One short line without control characters, for it is shown in lists.
-fn line(text: &str) -> String {
+fn clean_line(text: &str) -> String {
     text.chars()
         .filter(|c| !c.is_control())
         .take(LINE_LEN_MAX)
@@ -317,7 +317,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, description: &str, hint: Option<&str>, prompt: &str) {
-        let command = command("x".to_owned(), text).unwrap();
+        let command = parse_command("x".to_owned(), text).unwrap();
         let found = (command.description.as_str(), command.argument_hint.as_deref());
         assert_eq!((found, command.prompt.as_str()), ((description, hint), prompt), "{text:?}");
     }
@@ -337,6 +337,6 @@ mod tests {
         check("---\nnever closed\nDo.", "---", None, "---\nnever closed\nDo.");
         check("---\ndescription: \u{1b}[31mred\n---\nDo.", "[31mred", None, "Do.");
         check(&"x".repeat(300), &"x".repeat(200), None, &"x".repeat(300));
-        assert_eq!(command("x".to_owned(), "---\ndescription: a\n---"), None);
+        assert_eq!(parse_command("x".to_owned(), "---\ndescription: a\n---"), None);
     }
 }

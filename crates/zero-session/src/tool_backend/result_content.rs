@@ -8,12 +8,12 @@ use zero_core::{FileDiff, FileLocation, ResultDisplay};
 use crate::event::{CallDisplay, FilePosition, PlanEntry, ResultContent};
 
 /// What the model is told, of pieces as a dialect writes them.
-pub(super) fn content(pieces: Vec<Value>) -> Vec<ResultContent> {
-    pieces.into_iter().map(piece).collect()
+pub(super) fn convert_content(pieces: Vec<Value>) -> Vec<ResultContent> {
+    pieces.into_iter().map(convert_piece).collect()
 }
 
 /// What the person sees.
-pub(super) fn shown(display: ResultDisplay) -> Option<CallDisplay> {
+pub(super) fn convert_display(display: ResultDisplay) -> Option<CallDisplay> {
     match display {
         ResultDisplay::Markdown { text } if text.is_empty() => None,
         ResultDisplay::Markdown { text } => Some(CallDisplay::Markdown { text }),
@@ -26,7 +26,7 @@ pub(super) fn shown(display: ResultDisplay) -> Option<CallDisplay> {
 }
 
 /// The plan that a result sets.
-pub(super) fn plan(display: &ResultDisplay) -> Option<Vec<PlanEntry>> {
+pub(super) fn extract_plan(display: &ResultDisplay) -> Option<Vec<PlanEntry>> {
     match display {
         ResultDisplay::Plan { entries } => Some(entries.clone()),
         ResultDisplay::Markdown { .. } | ResultDisplay::Diff(_) => None,
@@ -34,7 +34,7 @@ pub(super) fn plan(display: &ResultDisplay) -> Option<Vec<PlanEntry>> {
 }
 
 /// Places that a call is about.
-pub(super) fn places(locations: &[FileLocation]) -> Vec<FilePosition> {
+pub(super) fn convert_locations(locations: &[FileLocation]) -> Vec<FilePosition> {
     let place = |location: &FileLocation| FilePosition {
         path: location.path.display().to_string(),
         line: location.line,
@@ -43,65 +43,69 @@ pub(super) fn places(locations: &[FileLocation]) -> Vec<FilePosition> {
 }
 
 /// One piece. Dialects write them in their own ways; transcripts know words and pictures.
-fn piece(mut piece: Value) -> ResultContent {
+fn convert_piece(mut piece: Value) -> ResultContent {
     if piece["type"] == "content" {
-        piece = take(&mut piece, "content");
+        piece = take_field(&mut piece, "content");
     }
     let kind = piece["type"].as_str().unwrap_or_default().to_owned();
     match kind.as_str() {
-        "diff" if piece["diff"].is_string() => {
-            words(format!("{}\n{}", text(&mut piece, "path"), text(&mut piece, "diff")))
-        }
-        "diff" => words(format!("changed {}", text(&mut piece, "path"))),
+        "diff" if piece["diff"].is_string() => text_content(format!(
+            "{}\n{}",
+            take_text(&mut piece, "path"),
+            take_text(&mut piece, "diff")
+        )),
+        "diff" => text_content(format!("changed {}", take_text(&mut piece, "path"))),
         "image" if piece["source"].is_object() => {
-            let mut source = take(&mut piece, "source");
-            media(text(&mut source, "mediaType"), text(&mut source, "data"))
+            let mut source = take_field(&mut piece, "source");
+            convert_media(take_text(&mut source, "mediaType"), take_text(&mut source, "data"))
         }
-        "image" | "audio" => media(text(&mut piece, "mimeType"), text(&mut piece, "data")),
+        "image" | "audio" => {
+            convert_media(take_text(&mut piece, "mimeType"), take_text(&mut piece, "data"))
+        }
         "resource" => {
-            let mut resource = take(&mut piece, "resource");
-            media(text(&mut resource, "mimeType"), text(&mut resource, "blob"))
+            let mut resource = take_field(&mut piece, "resource");
+            convert_media(take_text(&mut resource, "mimeType"), take_text(&mut resource, "blob"))
         }
         "" if piece["inlineData"].is_object() => {
-            let mut data = take(&mut piece, "inlineData");
-            media(text(&mut data, "mimeType"), text(&mut data, "data"))
+            let mut data = take_field(&mut piece, "inlineData");
+            convert_media(take_text(&mut data, "mimeType"), take_text(&mut data, "data"))
         }
-        _ if piece["text"].is_string() => words(text(&mut piece, "text")),
+        _ if piece["text"].is_string() => text_content(take_text(&mut piece, "text")),
         // A shape that nobody here knows still says what it says.
-        _ => words(piece.to_string()),
+        _ => text_content(piece.to_string()),
     }
 }
 
 /// Bytes, by what they are. What is neither a picture nor text cannot be shown to a model here.
-fn media(mime: String, data: String) -> ResultContent {
+fn convert_media(mime: String, data: String) -> ResultContent {
     match mime.split('/').next() {
         Some("image") => ResultContent::Image { mime, data },
         Some("text") => match STANDARD.decode(&data).map(String::from_utf8) {
-            Ok(Ok(text)) => words(text),
-            _ => withheld(&mime, &data),
+            Ok(Ok(text)) => text_content(text),
+            _ => omitted_media(&mime, &data),
         },
-        _ => withheld(&mime, &data),
+        _ => omitted_media(&mime, &data),
     }
 }
 
-fn withheld(mime: &str, data: &str) -> ResultContent {
+fn omitted_media(mime: &str, data: &str) -> ResultContent {
     let bytes = data.len() / 4 * 3;
-    words(format!("(about {bytes} bytes of {mime}, which cannot be shown here)"))
+    text_content(format!("(about {bytes} bytes of {mime}, which cannot be shown here)"))
 }
 
-fn words(text: String) -> ResultContent {
+fn text_content(text: String) -> ResultContent {
     ResultContent::Text { text }
 }
 
 /// Takes a text out of an object.
-fn text(object: &mut Value, field: &str) -> String {
-    match take(object, field) {
+fn take_text(object: &mut Value, field: &str) -> String {
+    match take_field(object, field) {
         Value::String(text) => text,
         _ => String::new(),
     }
 }
 
-fn take(object: &mut Value, field: &str) -> Value {
+fn take_field(object: &mut Value, field: &str) -> Value {
     object.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
@@ -123,7 +127,7 @@ mod tests {
                 locations: vec![],
             };
             let rendered = Dialect::new(*dialect).render("x", &result);
-            assert_eq!(content(rendered.content)[0], expected, "{dialect}");
+            assert_eq!(convert_content(rendered.content)[0], expected, "{dialect}");
         }
     }
 
@@ -131,7 +135,7 @@ mod tests {
     fn every_dialect_ends_in_words_and_pictures() {
         let all = &DialectName::ALL;
         let data = || "AAAA".to_owned();
-        check(ToolResultPart::Text("a".into()), all, words("a".into()));
+        check(ToolResultPart::Text("a".into()), all, text_content("a".into()));
         let (mime, picture) = ("image/png".to_owned(), data());
         check(
             ToolResultPart::Image { mime: mime.clone(), data: data() },
@@ -142,16 +146,16 @@ mod tests {
         check(
             ToolResultPart::Audio { mime: "audio/wav".into(), data: data() },
             all,
-            words(note.into()),
+            text_content(note.into()),
         );
         let resource = |mime: &str, data: &str| ToolResultPart::Resource {
             uri: "file:///a".into(),
             mime: mime.into(),
             data: data.into(),
         };
-        check(resource("text/plain", "w7w="), all, words("ü".into()));
+        check(resource("text/plain", "w7w="), all, text_content("ü".into()));
         let note = "(about 3 bytes of application/pdf, which cannot be shown here)";
-        check(resource("application/pdf", "AAAA"), all, words(note.into()));
+        check(resource("application/pdf", "AAAA"), all, text_content(note.into()));
     }
 
     #[test]
@@ -165,11 +169,11 @@ mod tests {
         };
         let change = |diff| ToolResultPart::Diff { summary: "changed a.rs".into(), diff };
         use DialectName::{Acp, Canonical, Opencode, Qwen};
-        let full = words("changed a.rs\n-a\n+b".into());
+        let full = text_content("changed a.rs\n-a\n+b".into());
         check(change(diff(None)), &[Canonical, Qwen, Opencode], full);
-        check(change(diff(Some("b"))), &[Opencode], words("changed a.rs".into()));
-        check(change(diff(None)), &[Acp], words("a.rs\n-a\n+b".into()));
-        let shown = shown(ResultDisplay::Diff(diff(Some("b")))).unwrap();
+        check(change(diff(Some("b"))), &[Opencode], text_content("changed a.rs".into()));
+        check(change(diff(None)), &[Acp], text_content("a.rs\n-a\n+b".into()));
+        let shown = convert_display(ResultDisplay::Diff(diff(Some("b")))).unwrap();
         assert!(matches!(shown, CallDisplay::Diff { path, .. } if path == "a.rs"));
     }
 }

@@ -24,7 +24,7 @@ struct ToolListInner {
 impl ToolList {
     /// As a model is told of them. The same each time, so that it can be seen that they did not change.
     pub(crate) fn definitions(&self) -> Arc<[ModelToolDefinition]> {
-        let made = || self.iter().map(definition).collect();
+        let made = || self.iter().map(to_definition).collect();
         Arc::clone(self.0.definitions.get_or_init(made))
     }
 
@@ -34,7 +34,7 @@ impl ToolList {
     }
 }
 
-fn definition(tool: &CatalogEntry) -> ModelToolDefinition {
+fn to_definition(tool: &CatalogEntry) -> ModelToolDefinition {
     ModelToolDefinition {
         name: tool.name.clone(),
         description: tool.description.clone(),

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 use zero_core::ToolKind;
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 
 use crate::event::{EventKind, ResultContent, ToolCallStatus};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
@@ -20,8 +20,8 @@ const NEAREST_MAX: usize = 3;
 /// Whether the model could write a call to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallCompleteness {
-    Whole,
-    Half,
+    Complete,
+    Truncated,
 }
 
 /// A call, and what is known of it before it runs.
@@ -57,18 +57,18 @@ impl BatchedCall {
     ) -> Self {
         let tool = tools.iter().find(|tool| tool.name == name);
         let hopeless = match (tool, input, written) {
-            (_, _, CallCompleteness::Half) => Some(
+            (_, _, CallCompleteness::Truncated) => Some(
                 "the answer was cut before this call was complete, so it was not run; write less at a time, for example in several calls"
                     .to_owned(),
             ),
-            (None, ..) => Some(unknown(&name, tools)),
+            (None, ..) => Some(unknown_tool_message(&name, tools)),
             (_, ToolInput::Unreadable { why, .. }, _) => Some(format!(
                 "the arguments are not valid JSON ({why}), so `{name}` was not run; write them again as one JSON object"
             )),
             _ => None,
         };
         let input = match input {
-            ToolInput::Json(json) => json.value(),
+            ToolInput::Json(json) => json.to_value(),
             ToolInput::Unreadable { unreadable, .. } => {
                 serde_json::json!({ "unreadable": unreadable })
             }
@@ -90,7 +90,7 @@ impl BatchedCall {
     }
 
     /// Whether the transcript refers to it by that id.
-    pub(super) fn is_known_as(&self, id: &str) -> bool {
+    pub(super) fn has_transcript_id(&self, id: &str) -> bool {
         self.transcript_id == id
     }
 
@@ -105,7 +105,7 @@ impl BatchedCall {
         }));
     }
 
-    fn end(&mut self, end: BackendResult, actions: &mut Vec<TurnAction>) {
+    fn finish(&mut self, end: BackendResult, actions: &mut Vec<TurnAction>) {
         actions.push(TurnAction::Show(EventKind::ToolEnded {
             call: self.id.clone(),
             status: end.status,
@@ -119,7 +119,7 @@ impl BatchedCall {
         self.state = BatchedCallState::Ended(end);
     }
 
-    fn result(&self) -> MessageBlock {
+    fn to_result_block(&self) -> MessageBlock {
         let (mut content, is_error) = match &self.state {
             BatchedCallState::Ended(end) => {
                 (end.content.clone(), end.status != ToolCallStatus::Completed)
@@ -167,7 +167,7 @@ impl CallBatch {
 
     /// Starts the calls whose turn it is. Calls that only look run side by side; any other runs
     /// alone, after all before it and before all after it.
-    pub(super) fn start_some(&mut self, parallel_max: usize, actions: &mut Vec<TurnAction>) {
+    pub(super) fn start_ready(&mut self, parallel_max: usize, actions: &mut Vec<TurnAction>) {
         let mut running = self.calls.iter().filter(|call| call.is_running()).count();
         let mut all_look = self.calls.iter().all(|call| !call.is_running() || call.read_only);
         for call in &mut self.calls {
@@ -176,7 +176,7 @@ impl CallBatch {
             }
             if let Some(why) = call.hopeless.take() {
                 call.show_start(actions);
-                call.end(BackendResult::words(ToolCallStatus::Failed, why), actions);
+                call.finish(BackendResult::from_text(ToolCallStatus::Failed, why), actions);
                 continue;
             }
             let beside = call.read_only && all_look && running < parallel_max;
@@ -196,35 +196,35 @@ impl CallBatch {
     }
 
     /// Notes the end of a call that runs; false for any other.
-    pub(super) fn end(
+    pub(super) fn finish_call(
         &mut self,
         id: &str,
         end: BackendResult,
         actions: &mut Vec<TurnAction>,
     ) -> bool {
         let call = self.calls.iter_mut().find(|call| call.id == id && call.is_running());
-        call.map(|call| call.end(end, actions)).is_some()
+        call.map(|call| call.finish(end, actions)).is_some()
     }
 
-    pub(super) fn runs(&self, id: &str) -> bool {
+    pub(super) fn is_running(&self, id: &str) -> bool {
         self.calls.iter().any(|call| call.id == id && call.is_running())
     }
 
     /// Whether every call has ended.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.calls.iter().all(|call| matches!(call.state, BatchedCallState::Ended(_)))
     }
 
     /// Whether no call runs.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         !self.calls.iter().any(BatchedCall::is_running)
     }
 
     /// What the model is told, in the order of its calls.
-    pub(super) fn results(&self) -> ModelMessage {
+    pub(super) fn to_results_message(&self) -> ModelMessage {
         ModelMessage {
             role: MessageRole::User,
-            blocks: self.calls.iter().map(BatchedCall::result).collect(),
+            blocks: self.calls.iter().map(BatchedCall::to_result_block).collect(),
         }
     }
 
@@ -237,9 +237,9 @@ impl CallBatch {
     }
 }
 
-fn unknown(name: &str, tools: &[CatalogEntry]) -> String {
+fn unknown_tool_message(name: &str, tools: &[CatalogEntry]) -> String {
     let known = || tools.iter().map(|tool| tool.name.as_str());
-    let near = nearest(name, known(), NEAREST_MAX);
+    let near = suggest_names(name, known(), NEAREST_MAX);
     let mut text = format!("there is no tool `{name}`");
     if let Some(first) = near.first() {
         text.push_str(&format!("; did you mean `{first}`?"));

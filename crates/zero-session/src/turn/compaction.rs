@@ -16,8 +16,8 @@ use crate::model::{ModelRequest, ThinkingEffort};
 const SYSTEM: &str = "You sum up conversations between a person and a coding agent, so that the agent can go on from your summary alone. You have no tools.";
 const INSTRUCTION: &str = "Sum up the conversation above for the agent that goes on with it. Write under these headings, and leave out what is not needed to go on: Task (what the person wants, in their words where they matter); Decisions and facts; Files (paths that were read or changed, and what matters in them); Done; Open (what is to be done next, and what went wrong so far). Keep names, paths, commands, numbers and error messages exact. Write nothing but the summary.";
 /// How a transcript begins that was summed up, and what stands before what is kept of it.
-const SUMMED_UP: &str = "The conversation so far was summed up to make room. The summary:";
-const LATEST: &str =
+const SUMMARY_PREFIX: &str = "The conversation so far was summed up to make room. The summary:";
+const LATEST_PROMPTS_PREFIX: &str =
     "The person's latest words follow as they were. Go on from where the summary ends.";
 /// Bytes of one tool's result that the summary is made from.
 const RESULT_BYTES_MAX: usize = 4 * 1024;
@@ -28,7 +28,7 @@ const READ_BYTES_MIN: usize = 8 * 1024;
 /// Most that is read, however large the window.
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Prompts that are kept word for word.
-const KEPT_MAX: usize = 3;
+const KEPT_PROMPTS_MAX: usize = 3;
 
 /// Most bytes of the plan that are told again, and least, however small the window.
 const PLAN_BYTES_MAX: usize = 8 * 1024;
@@ -54,9 +54,9 @@ pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSp
     let mut kept = Vec::new();
     let (mut left, mut waiting) = (budget, 0_usize);
     for (back, message) in messages.iter().rev().enumerate() {
-        let Some(prompt) = prompt_of(message) else { continue };
+        let Some(prompt) = extract_prompt(message) else { continue };
         let tokens = message_tokens(&prompt);
-        if kept.len() >= KEPT_MAX || tokens > left {
+        if kept.len() >= KEPT_PROMPTS_MAX || tokens > left {
             break;
         }
         left = left.saturating_sub(tokens);
@@ -76,12 +76,11 @@ pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSp
 
 /// What the person said in a message, without what tools answered, and without an earlier summary:
 /// that is summed up with the rest, and the plan beside it may not be the present one any more.
-fn prompt_of(message: &ModelMessage) -> Option<ModelMessage> {
+fn extract_prompt(message: &ModelMessage) -> Option<ModelMessage> {
     let is_said = |block: &&MessageBlock| {
         matches!(block, MessageBlock::Text { .. } | MessageBlock::Image { .. })
     };
-    let is_latest =
-        |block: &MessageBlock| matches!(block, MessageBlock::Text { text } if text == LATEST);
+    let is_latest = |block: &MessageBlock| matches!(block, MessageBlock::Text { text } if text == LATEST_PROMPTS_PREFIX);
     let own = match is_summary(message) {
         true => message.blocks.iter().position(is_latest).map_or(usize::MAX, |at| at + 1),
         false => 0,
@@ -96,16 +95,16 @@ fn prompt_of(message: &ModelMessage) -> Option<ModelMessage> {
 fn is_summary(message: &ModelMessage) -> bool {
     let first = message.blocks.first();
     message.role == MessageRole::User
-        && matches!(first, Some(MessageBlock::Text { text }) if text.starts_with(SUMMED_UP))
+        && matches!(first, Some(MessageBlock::Text { text }) if text.starts_with(SUMMARY_PREFIX))
 }
 
 /// The request for a summary.
-pub(super) fn request(messages: &[Arc<ModelMessage>], window: u64) -> ModelRequest {
+pub(super) fn build_request(messages: &[Arc<ModelMessage>], window: u64) -> ModelRequest {
     let room = window.saturating_mul(SAFE_BYTES_PER_TOKEN);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let room =
         if window == 0 { READ_BYTES_MAX } else { room.clamp(READ_BYTES_MIN, READ_BYTES_MAX) };
-    let text: Vec<String> = messages.iter().map(|message| as_text(message)).collect();
+    let text: Vec<String> = messages.iter().map(|message| render_text(message)).collect();
     let text = cut_middle(&text.join("\n\n"), room);
     let asked = format!("<conversation>\n{text}\n</conversation>\n\n{INSTRUCTION}");
     ModelRequest {
@@ -119,18 +118,18 @@ pub(super) fn request(messages: &[Arc<ModelMessage>], window: u64) -> ModelReque
 
 /// The plan as the agent is told it again, within a share of the window; `None` where there is none.
 /// Where not all fits, steps that are done are left out first.
-pub(super) fn plan(entries: &[PlanEntry], window: u64) -> Option<String> {
+pub(super) fn format_plan(entries: &[PlanEntry], window: u64) -> Option<String> {
     let share = (window / PLAN_SHARE).saturating_mul(SAFE_BYTES_PER_TOKEN);
     let room = match usize::try_from(share).unwrap_or(usize::MAX) {
         0 => PLAN_BYTES_MAX,
         share => share.clamp(PLAN_BYTES_MIN, PLAN_BYTES_MAX),
     };
     let is_done = |entry: &&PlanEntry| entry.status == "completed";
-    let all: Vec<String> = entries.iter().map(step).collect();
+    let all: Vec<String> = entries.iter().map(format_step).collect();
     let bytes: usize = all.iter().map(|line| line.len().saturating_add(1)).sum();
     let lines = match bytes <= room {
         true => all,
-        false => entries.iter().filter(|entry| !is_done(entry)).map(step).collect(),
+        false => entries.iter().filter(|entry| !is_done(entry)).map(format_step).collect(),
     };
     let mut left = room;
     let fits = |line: &&String| {
@@ -149,34 +148,34 @@ pub(super) fn plan(entries: &[PlanEntry], window: u64) -> Option<String> {
 }
 
 /// One step in one line. Its words came from a model, by way of whoever has the tools.
-fn step(entry: &PlanEntry) -> String {
+fn format_step(entry: &PlanEntry) -> String {
     let mark = match entry.status.as_str() {
         "completed" => "[x]",
         "in_progress" => "[>]",
         _ => "[ ]",
     };
-    let plain = entry.content.chars().map(|c| if sanitize::is_harmless(c) { c } else { ' ' });
+    let plain = entry.content.chars().map(|c| if sanitize::is_safe_char(c) { c } else { ' ' });
     let plain: String = plain.collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
-    format!("{mark} {}", sanitize::shortened(&words.join(" "), STEP_CHARS_MAX))
+    format!("{mark} {}", sanitize::truncate(&words.join(" "), STEP_CHARS_MAX))
 }
 
 /// The message that a summed-up transcript begins with.
-pub(super) fn message(
+pub(super) fn build_message(
     summary: &str,
     plan: Option<String>,
     kept: Vec<ModelMessage>,
 ) -> ModelMessage {
-    let mut blocks = vec![MessageBlock::text(format!("{SUMMED_UP}\n\n{summary}"))];
+    let mut blocks = vec![MessageBlock::text(format!("{SUMMARY_PREFIX}\n\n{summary}"))];
     blocks.extend(plan.map(MessageBlock::text));
     if !kept.is_empty() {
-        blocks.push(MessageBlock::text(LATEST));
+        blocks.push(MessageBlock::text(LATEST_PROMPTS_PREFIX));
     }
     blocks.extend(kept.into_iter().flat_map(|message| message.blocks));
     ModelMessage { role: MessageRole::User, blocks }
 }
 
-fn as_text(message: &ModelMessage) -> String {
+fn render_text(message: &ModelMessage) -> String {
     let who = match message.role {
         MessageRole::User => "Person",
         MessageRole::Assistant => "Agent",
@@ -221,7 +220,7 @@ fn cut_middle(text: &str, bytes_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::shared;
+    use crate::message::share_messages;
 
     fn result(text: &str) -> ModelMessage {
         let content = vec![ResultContent::Text { text: text.to_owned() }];
@@ -230,13 +229,13 @@ mod tests {
         ModelMessage { role: MessageRole::User, blocks: vec![block] }
     }
 
-    fn says(text: &str) -> ModelMessage {
+    fn user_message(text: &str) -> ModelMessage {
         ModelMessage::assistant(vec![MessageBlock::text(text)])
     }
 
     #[track_caller]
     fn check(messages: &[ModelMessage], window: u64, summed: usize, kept: &[&str]) {
-        let split = split(&shared(messages.to_vec()), window);
+        let split = split(&share_messages(messages.to_vec()), window);
         assert_eq!(split.summed_up.len(), summed);
         assert_eq!(split.kept.iter().map(ModelMessage::text).collect::<Vec<_>>(), kept);
     }
@@ -244,16 +243,26 @@ mod tests {
     #[test]
     fn the_latest_words_of_the_person_are_kept() {
         let user = |text: &str| ModelMessage::user(text);
-        check(&[user("a"), says("b"), user("c")], 1000, 2, &["a", "c"]);
-        check(&[user("a"), says("b"), result("r")], 1000, 3, &["a"]);
+        check(&[user("a"), user_message("b"), user("c")], 1000, 2, &["a", "c"]);
+        check(&[user("a"), user_message("b"), result("r")], 1000, 3, &["a"]);
         check(&[user("a"), user("b")], 1000, 0, &["a", "b"]);
-        check(&[user("old"), says("b"), user(&"x".repeat(400))], 440, 2, &[&"x".repeat(400)]);
-        check(&[user("old"), says("b"), user(&"x".repeat(400))], 40, 3, &[]);
+        check(
+            &[user("old"), user_message("b"), user(&"x".repeat(400))],
+            440,
+            2,
+            &[&"x".repeat(400)],
+        );
+        check(&[user("old"), user_message("b"), user(&"x".repeat(400))], 40, 3, &[]);
         check(&[user("1"), user("2"), user("3"), user("4")], 0, 1, &["2", "3", "4"]);
         // Of what was summed up before, the person's words are kept, not the summary.
-        let before = message("sum", Some("plan".to_owned()), vec![user("a")]);
-        check(&[before.clone(), says("b"), user("c")], 1000, 2, &["a", "c"]);
-        check(&[message("sum", None, Vec::new()), says("b"), user("c")], 1000, 2, &["c"]);
+        let before = build_message("sum", Some("plan".to_owned()), vec![user("a")]);
+        check(&[before.clone(), user_message("b"), user("c")], 1000, 2, &["a", "c"]);
+        check(
+            &[build_message("sum", None, Vec::new()), user_message("b"), user("c")],
+            1000,
+            2,
+            &["c"],
+        );
         check(&[before], 1000, 0, &["a"]);
     }
 
@@ -265,7 +274,7 @@ mod tests {
             status: status.to_owned(),
         };
         let check = |entries: &[PlanEntry], window: u64, expected: &[&str]| {
-            let told = plan(entries, window);
+            let told = format_plan(entries, window);
             let lines: Vec<&str> = told.iter().flat_map(|told| told.lines().skip(1)).collect();
             assert_eq!(lines, expected, "{window}");
         };
@@ -286,7 +295,7 @@ mod tests {
         ];
         check(&many, 8, &["[>] now", "[ ] then", "(steps left out for want of room: 2)"]);
         let all: Vec<PlanEntry> = (0..100).map(|_| entry(&long, "pending")).collect();
-        let told = plan(&all, 0).unwrap();
+        let told = format_plan(&all, 0).unwrap();
         assert!(told.len() < PLAN_BYTES_MAX + 200, "{}", told.len());
         assert!(told.ends_with("(steps left out for want of room: 74)"), "{}", &told[7_000..]);
     }
@@ -294,8 +303,10 @@ mod tests {
     #[test]
     fn what_is_read_for_a_summary_fits_and_says_what_is_missing() {
         let long = "ä".repeat(100_000);
-        let request =
-            request(&shared(vec![ModelMessage::user("first"), result(&long), says(&long)]), 8_000);
+        let request = build_request(
+            &share_messages(vec![ModelMessage::user("first"), result(&long), user_message(&long)]),
+            8_000,
+        );
         let text = request.messages[0].text();
         assert!(text.len() < 18_000, "{}", text.len());
         assert!(text.starts_with("<conversation>\nPerson: first"));

@@ -36,30 +36,31 @@ impl ContextMeter {
     }
 
     /// The provider has counted. One that does not count is helped out.
-    pub(super) fn answered(
+    pub(super) fn record_usage(
         &mut self,
         usage: TokenUsage,
         bench: &RequestContext,
         transcript: &[Arc<ModelMessage>],
     ) {
         let counted = usage.input_tokens.saturating_add(usage.output_tokens);
-        let tokens = if usage.input_tokens == 0 { whole(bench, transcript) } else { counted };
+        let tokens =
+            if usage.input_tokens == 0 { estimate_all(bench, transcript) } else { counted };
         self.known = Some(tokens);
     }
 
     /// The transcript was summed up.
-    pub(super) fn restarted(&mut self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) {
-        let tokens = whole(bench, transcript);
+    pub(super) fn reset(&mut self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) {
+        let tokens = estimate_all(bench, transcript);
         *self = Self { known: Some(tokens), floor: tokens };
     }
 
     pub(super) fn estimate(&self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
-        self.known.unwrap_or_else(|| whole(bench, transcript))
+        self.known.unwrap_or_else(|| estimate_all(bench, transcript))
     }
 
     /// Whether so many tokens are too many, and a summary would help: where one has just been made,
     /// another gains nothing.
-    pub(super) fn wants_compaction(&self, tokens: u64, window: u64, percent: u8) -> bool {
+    pub(super) fn needs_compaction(&self, tokens: u64, window: u64, percent: u8) -> bool {
         let full = window / 100 * u64::from(percent) + window % 100 * u64::from(percent) / 100;
         let gain = if self.floor == 0 { 0 } else { self.floor.saturating_add(window / 10) };
         window > 0 && tokens > full && tokens > gain
@@ -67,7 +68,7 @@ impl ContextMeter {
 }
 
 /// What tokens cost, where the provider did not say.
-pub(super) fn priced(usage: TokenUsage, prices: Option<TokenPrices>) -> TokenUsage {
+pub(super) fn add_cost(usage: TokenUsage, prices: Option<TokenPrices>) -> TokenUsage {
     let (Some(prices), None) = (prices, usage.cost_usd) else { return usage };
     let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
     #[expect(clippy::cast_precision_loss, reason = "tokens of one answer are few")]
@@ -79,7 +80,7 @@ pub(super) fn priced(usage: TokenUsage, prices: Option<TokenPrices>) -> TokenUsa
     TokenUsage { cost_usd: Some(total), ..usage }
 }
 
-fn whole(bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
+fn estimate_all(bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
     let tools = bench.tools.weight(|tool| {
         text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
     });
@@ -128,7 +129,7 @@ mod tests {
     #[track_caller]
     fn check(floor: u64, tokens: u64, window: u64, expected: bool) {
         let meter = ContextMeter { known: Some(tokens), floor };
-        assert_eq!(meter.wants_compaction(tokens, window, 80), expected, "{tokens} of {window}");
+        assert_eq!(meter.needs_compaction(tokens, window, 80), expected, "{tokens} of {window}");
     }
 
     #[test]
@@ -151,11 +152,11 @@ mod tests {
             cache_write_tokens: 1_000_000,
             cost_usd: None,
         };
-        let cost = priced(usage, Some(prices)).cost_usd.unwrap();
+        let cost = add_cost(usage, Some(prices)).cost_usd.unwrap();
         assert!((cost - 13.1).abs() < 1e-9, "{cost}");
         let said = TokenUsage { cost_usd: Some(0.5), ..usage };
-        assert_eq!(priced(said, Some(prices)).cost_usd, Some(0.5));
-        assert_eq!(priced(usage, None).cost_usd, None);
+        assert_eq!(add_cost(said, Some(prices)).cost_usd, Some(0.5));
+        assert_eq!(add_cost(usage, None).cost_usd, None);
     }
 
     #[test]
@@ -165,7 +166,7 @@ mod tests {
         let mut meter = ContextMeter::new(Some(0));
         assert_eq!(meter.estimate(&bench, &transcript), 108);
         let usage = TokenUsage { input_tokens: 90, output_tokens: 10, ..TokenUsage::default() };
-        meter.answered(usage, &bench, &transcript);
+        meter.record_usage(usage, &bench, &transcript);
         let more = Arc::new(ModelMessage::user("b".repeat(40)));
         meter.add(&more);
         transcript.push(more);

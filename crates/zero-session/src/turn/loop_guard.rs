@@ -22,7 +22,7 @@ pub(super) struct LoopGuard {
 /// What to do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopVerdict {
-    GoOn,
+    Continue,
     /// Ask: it was done so many times.
     Ask(u32),
     /// Stop: it was done so many times.
@@ -39,10 +39,10 @@ impl LoopGuard {
         let most = usize::try_from(self.stop_at.max(self.ask_at)).unwrap_or(usize::MAX);
         self.steps.push_front(step);
         self.steps.truncate(most.saturating_mul(PERIOD_MAX).max(1));
-        let repeats = (1..=PERIOD_MAX).map(|period| self.repeats(period)).max().unwrap_or(0);
+        let repeats = (1..=PERIOD_MAX).map(|period| self.count_repeats(period)).max().unwrap_or(0);
         if repeats < 2 {
             self.asked = false;
-            return LoopVerdict::GoOn;
+            return LoopVerdict::Continue;
         }
         if repeats >= self.stop_at {
             LoopVerdict::Stop(repeats)
@@ -50,12 +50,12 @@ impl LoopGuard {
             self.asked = true;
             LoopVerdict::Ask(repeats)
         } else {
-            LoopVerdict::GoOn
+            LoopVerdict::Continue
         }
     }
 
     /// How often the latest `period` steps came in a row, the latest time included.
-    fn repeats(&self, period: usize) -> u32 {
+    fn count_repeats(&self, period: usize) -> u32 {
         let same = self.steps.iter().zip(self.steps.iter().skip(period));
         let same = same.take_while(|(newer, older)| newer == older).count();
         let rounds = same.checked_div(period).unwrap_or(0).saturating_add(1);
@@ -72,7 +72,7 @@ mod tests {
     fn check(steps: &str, expected: &str) {
         let mut guard = LoopGuard::new(3, 6);
         let judge = |step: u8| match guard.judge(u64::from(step)) {
-            LoopVerdict::GoOn => '.',
+            LoopVerdict::Continue => '.',
             LoopVerdict::Ask(_) => '?',
             LoopVerdict::Stop(_) => '!',
         };

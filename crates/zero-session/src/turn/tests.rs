@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use zero_core::ToolKind;
 
-use super::transcript_repair::tests::flaw;
+use super::transcript_repair::tests::find_flaw;
 use super::*;
 use crate::event::ToolCallStatus;
 use crate::message::ToolInput;
@@ -30,7 +30,7 @@ fn config() -> TurnConfig {
     }
 }
 
-fn bench() -> RequestContext {
+fn context() -> RequestContext {
     let tool = |name: &str, read_only: bool| CatalogEntry {
         name: name.to_owned(),
         canonical: name.to_owned(),
@@ -67,44 +67,44 @@ fn reply(script: &str, stop: ModelStopReason) -> TurnInput {
     TurnInput::Model(ModelEvent::Done(ModelReply { blocks: blocks.collect(), stop, usage }))
 }
 
-fn done(script: &str) -> TurnInput {
+fn reply_done(script: &str) -> TurnInput {
     reply(script, ModelStopReason::End)
 }
 
-fn ended(number: u32, text: &str) -> TurnInput {
+fn call_ended(number: u32, text: &str) -> TurnInput {
     let status = if text == "error" { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-    TurnInput::CallEnded { call: call(number), end: BackendResult::words(status, text) }
+    TurnInput::CallEnded { call: call(number), end: BackendResult::from_text(status, text) }
 }
 
 fn call(number: u32) -> String {
     format!("call_{number:024x}")
 }
 
-fn cancelled(number: u32) -> TurnInput {
-    let end = BackendResult::words(ToolCallStatus::Cancelled, "cancelled");
+fn call_cancelled(number: u32) -> TurnInput {
+    let end = BackendResult::from_text(ToolCallStatus::Cancelled, "cancelled");
     TurnInput::CallEnded { call: call(number), end }
 }
 
-fn looked() -> TurnInput {
-    TurnInput::Bench(Ok(bench()))
+fn context_loaded() -> TurnInput {
+    TurnInput::Context(Ok(context()))
 }
 
 fn stop() -> TurnInput {
-    TurnInput::Stop(aborted("rpc"))
+    TurnInput::Stop(aborted_end("rpc"))
 }
 
-fn overflow() -> TurnInput {
+fn context_overflow() -> TurnInput {
     TurnInput::ModelFailed(ModelError::new(ModelErrorKind::ContextLength, "too long"))
 }
 
-fn line(action: &TurnAction) -> String {
+fn action_line(action: &TurnAction) -> String {
     let number = |call: &str| call.trim_start_matches("call_").trim_start_matches('0').to_owned();
     let number = |call: &str| match number(call) {
         digits if digits.is_empty() => "0".to_owned(),
         digits => digits,
     };
     match action {
-        TurnAction::LookAround => "look".to_owned(),
+        TurnAction::LoadContext => "look".to_owned(),
         TurnAction::AskModel(request) => format!("ask {}", request.messages.len()),
         TurnAction::Show(EventKind::Text { text }) => format!("text {text}"),
         TurnAction::Show(EventKind::Thought { text }) => format!("thought {text}"),
@@ -124,9 +124,9 @@ fn line(action: &TurnAction) -> String {
         TurnAction::Show(EventKind::Compacted { summary, .. }) => format!("compacted {summary}"),
         TurnAction::Show(what) => format!("{what:?}"),
         TurnAction::RunCall(order) => format!("run {}", number(&order.id)),
-        TurnAction::AskPerson(_) => "person?".to_owned(),
+        TurnAction::AskUser(_) => "person?".to_owned(),
         TurnAction::Summarise(_) => "summarise".to_owned(),
-        TurnAction::Restart(messages) => format!("restart {}", messages.len()),
+        TurnAction::StartTranscript(messages) => format!("restart {}", messages.len()),
         TurnAction::Save(messages) => format!("save {}", messages.len()),
         TurnAction::CancelCalls => "cancel calls".to_owned(),
         TurnAction::Finish(RunOutcome::Aborted { by }) => format!("finish aborted by {by}"),
@@ -146,16 +146,16 @@ fn check_with(config: TurnConfig, inputs: Vec<TurnInput>, expected: &str) {
         for action in &actions {
             match action {
                 TurnAction::Save(messages) => saved.extend(messages.clone()),
-                TurnAction::Restart(messages) => saved = messages.clone(),
+                TurnAction::StartTranscript(messages) => saved = messages.clone(),
                 _ => {}
             }
         }
-        lines = actions.iter().map(line).collect::<Vec<_>>().join(" | ");
+        lines = actions.iter().map(action_line).collect::<Vec<_>>().join(" | ");
     }
     assert_eq!(lines, expected);
     assert_eq!(saved, turn.transcript, "what is saved is what the next request tells");
-    if matches!(turn.phase, TurnPhase::Over) {
-        assert_eq!(flaw(&saved), None);
+    if matches!(turn.phase, TurnPhase::Finished) {
+        assert_eq!(find_flaw(&saved), None);
     }
 }
 
@@ -164,8 +164,8 @@ fn check(inputs: Vec<TurnInput>, expected: &str) {
     check_with(config(), inputs, expected);
 }
 
-fn asked(more: Vec<TurnInput>) -> Vec<TurnInput> {
-    let mut inputs = vec![TurnInput::Begin, looked()];
+fn after_request(more: Vec<TurnInput>) -> Vec<TurnInput> {
+    let mut inputs = vec![TurnInput::Begin, context_loaded()];
     inputs.extend(more);
     inputs
 }
@@ -173,22 +173,22 @@ fn asked(more: Vec<TurnInput>) -> Vec<TurnInput> {
 #[test]
 fn words_stream_and_end() {
     check(vec![TurnInput::Begin], "save 1 | look");
-    check(asked(vec![]), "ask 1");
-    check(asked(vec![TurnInput::Model(ModelEvent::Text("Hi".into()))]), "text Hi");
-    check(asked(vec![TurnInput::Model(ModelEvent::Thought("hm".into()))]), "thought hm");
+    check(after_request(vec![]), "ask 1");
+    check(after_request(vec![TurnInput::Model(ModelEvent::Text("Hi".into()))]), "text Hi");
+    check(after_request(vec![TurnInput::Model(ModelEvent::Thought("hm".into()))]), "thought hm");
     let text = TurnInput::Model(ModelEvent::Text("hi".into()));
-    check(asked(vec![text, done("hi")]), "save 1 | usage 12 | finish completed");
+    check(after_request(vec![text, reply_done("hi")]), "save 1 | usage 12 | finish completed");
     check(
-        asked(vec![done("unstreamed")]),
+        after_request(vec![reply_done("unstreamed")]),
         "text unstreamed | save 1 | usage 12 | finish completed",
     );
-    check(asked(vec![done("")]), "usage 12 | notice empty_answer | finish completed");
+    check(after_request(vec![reply_done("")]), "usage 12 | notice empty_answer | finish completed");
     check(
-        asked(vec![reply("cut", ModelStopReason::MaxTokens)]),
+        after_request(vec![reply("cut", ModelStopReason::MaxTokens)]),
         "text cut | save 1 | usage 12 | finish maxtokens",
     );
     check(
-        asked(vec![reply("no Read:1", ModelStopReason::Refusal("bad".into()))]),
+        after_request(vec![reply("no Read:1", ModelStopReason::Refusal("bad".into()))]),
         "text no | save 1 | usage 12 | finish refused { message: \"bad\" }",
     );
     let retrying = ModelEvent::Retrying {
@@ -196,31 +196,49 @@ fn words_stream_and_end() {
         after: Duration::from_secs(2),
         attempts: 1,
     };
-    check(asked(vec![TurnInput::Model(retrying)]), "notice retry");
+    check(after_request(vec![TurnInput::Model(retrying)]), "notice retry");
 }
 
 #[test]
 fn calls_that_look_run_side_by_side_and_others_alone() {
-    let calls = || done("Read:1 Grep:2 Read:3 Write:4 Read:5");
+    let calls = || reply_done("Read:1 Grep:2 Read:3 Write:4 Read:5");
     let begun = "save 1 | usage 12 | started 0 Read | run 0 | started 1 Grep | run 1";
-    check(asked(vec![calls()]), begun);
-    check(asked(vec![calls(), ended(1, "b")]), "ended 1 Completed | started 2 Read | run 2");
-    check(asked(vec![calls(), ended(1, "b"), ended(0, "a")]), "ended 0 Completed");
+    check(after_request(vec![calls()]), begun);
     check(
-        asked(vec![calls(), ended(1, "b"), ended(0, "a"), ended(2, "c")]),
+        after_request(vec![calls(), call_ended(1, "b")]),
+        "ended 1 Completed | started 2 Read | run 2",
+    );
+    check(
+        after_request(vec![calls(), call_ended(1, "b"), call_ended(0, "a")]),
+        "ended 0 Completed",
+    );
+    check(
+        after_request(vec![calls(), call_ended(1, "b"), call_ended(0, "a"), call_ended(2, "c")]),
         "ended 2 Completed | started 3 Write | run 3",
     );
-    let all = || vec![calls(), ended(1, "b"), ended(0, "a"), ended(2, "c"), ended(3, "d")];
-    check(asked(all()), "ended 3 Completed | started 4 Read | run 4");
+    let all = || {
+        vec![
+            calls(),
+            call_ended(1, "b"),
+            call_ended(0, "a"),
+            call_ended(2, "c"),
+            call_ended(3, "d"),
+        ]
+    };
+    check(after_request(all()), "ended 3 Completed | started 4 Read | run 4");
     let mut all = all();
-    all.push(ended(4, "e"));
-    check(asked(all), "ended 4 Completed | save 1 | look");
+    all.push(call_ended(4, "e"));
+    check(after_request(all), "ended 4 Completed | save 1 | look");
 }
 
 #[test]
 fn results_are_told_in_the_order_of_the_calls() {
     let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
-    for input in asked(vec![done("Read:a Grep:b"), ended(1, "second"), ended(0, "first")]) {
+    for input in after_request(vec![
+        reply_done("Read:a Grep:b"),
+        call_ended(1, "second"),
+        call_ended(0, "first"),
+    ]) {
         turn.step(input);
     }
     let told: Vec<(String, String)> = turn.transcript[2]
@@ -238,18 +256,24 @@ fn results_are_told_in_the_order_of_the_calls() {
 #[test]
 fn a_call_that_cannot_run_is_answered_without_running() {
     let (fails, on) = ("started 0", "ended 0 Failed | save 1 | look");
-    check(asked(vec![done("Raed:1")]), &format!("save 1 | usage 12 | {fails} Raed | {on}"));
-    check(asked(vec![done("Read:!")]), &format!("save 1 | usage 12 | {fails} Read | {on}"));
     check(
-        asked(vec![reply("Write:1", ModelStopReason::MaxTokens)]),
+        after_request(vec![reply_done("Raed:1")]),
+        &format!("save 1 | usage 12 | {fails} Raed | {on}"),
+    );
+    check(
+        after_request(vec![reply_done("Read:!")]),
+        &format!("save 1 | usage 12 | {fails} Read | {on}"),
+    );
+    check(
+        after_request(vec![reply("Write:1", ModelStopReason::MaxTokens)]),
         &format!("save 1 | usage 12 | {fails} Write | {on}"),
     );
     check(
-        asked(vec![reply("Write:1 text", ModelStopReason::MaxTokens)]),
+        after_request(vec![reply("Write:1 text", ModelStopReason::MaxTokens)]),
         "text text | save 1 | usage 12 | started 0 Write | run 0",
     );
     let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
-    for input in asked(vec![done("Raed:1 Zebra:2")]) {
+    for input in after_request(vec![reply_done("Raed:1 Zebra:2")]) {
         turn.step(input);
     }
     let told = format!("{:?}", turn.transcript[2]);
@@ -260,11 +284,17 @@ fn a_call_that_cannot_run_is_answered_without_running() {
 #[test]
 fn ids_that_are_missing_or_used_again_are_replaced() {
     let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
-    let twice = vec![done("Read:x Grep:x"), ended(0, "a"), ended(1, "b"), looked(), done("Read:x")];
-    for input in asked(twice).into_iter().chain([ended(2, "c")]) {
+    let twice = vec![
+        reply_done("Read:x Grep:x"),
+        call_ended(0, "a"),
+        call_ended(1, "b"),
+        context_loaded(),
+        reply_done("Read:x"),
+    ];
+    for input in after_request(twice).into_iter().chain([call_ended(2, "c")]) {
         turn.step(input);
     }
-    assert_eq!(flaw(&turn.transcript), None);
+    assert_eq!(find_flaw(&turn.transcript), None);
     let ids = transcript_repair::call_ids(&turn.transcript);
     assert_eq!(ids, HashSet::from(["x", &call(1), &call(2)]));
 }
@@ -273,25 +303,30 @@ fn ids_that_are_missing_or_used_again_are_replaced() {
 fn a_stop_settles_what_runs() {
     check(vec![stop()], "finish aborted by rpc");
     check(vec![TurnInput::Begin, stop()], "finish aborted by rpc");
-    check(asked(vec![stop()]), "finish aborted by rpc");
+    check(after_request(vec![stop()]), "finish aborted by rpc");
     let text = || TurnInput::Model(ModelEvent::Text("half".into()));
-    check(asked(vec![text(), stop()]), "save 1 | finish aborted by rpc");
-    check(asked(vec![text(), stop(), done("more")]), "");
-    check(asked(vec![done("Read:1 Grep:2 Write:3"), stop()]), "cancel calls");
-    check(asked(vec![done("Read:1 Grep:2 Write:3"), stop(), stop()]), "");
+    check(after_request(vec![text(), stop()]), "save 1 | finish aborted by rpc");
+    check(after_request(vec![text(), stop(), reply_done("more")]), "");
+    check(after_request(vec![reply_done("Read:1 Grep:2 Write:3"), stop()]), "cancel calls");
+    check(after_request(vec![reply_done("Read:1 Grep:2 Write:3"), stop(), stop()]), "");
     check(
-        asked(vec![done("Read:1 Grep:2 Write:3"), stop(), cancelled(0), ended(1, "done")]),
+        after_request(vec![
+            reply_done("Read:1 Grep:2 Write:3"),
+            stop(),
+            call_cancelled(0),
+            call_ended(1, "done"),
+        ]),
         "ended 1 Completed | save 1 | finish aborted by rpc",
     );
-    check(asked(vec![done("Read:1"), stop(), cancelled(7)]), "");
+    check(after_request(vec![reply_done("Read:1"), stop(), call_cancelled(7)]), "");
 }
 
 #[test]
 fn what_a_call_says_is_shown_while_it_runs() {
     let says = || TurnInput::Progress { call: call(0), message: "half".into() };
-    check(asked(vec![done("Read:1"), says()]), "updated 0");
-    check(asked(vec![done("Read:1"), ended(0, "x"), says()]), "");
-    check(asked(vec![done("Read:1"), ended(0, "x"), ended(0, "x")]), "");
+    check(after_request(vec![reply_done("Read:1"), says()]), "updated 0");
+    check(after_request(vec![reply_done("Read:1"), call_ended(0, "x"), says()]), "");
+    check(after_request(vec![reply_done("Read:1"), call_ended(0, "x"), call_ended(0, "x")]), "");
 }
 
 #[test]
@@ -303,48 +338,58 @@ fn a_model_that_fails_ends_the_run_with_its_kind() {
         (ModelErrorKind::Refusal, "finish refused { message: \"why\" }"),
         (ModelErrorKind::Cancelled, "finish aborted by model"),
     ] {
-        check(asked(vec![TurnInput::ModelFailed(ModelError::new(kind, "why"))]), end);
+        check(after_request(vec![TurnInput::ModelFailed(ModelError::new(kind, "why"))]), end);
     }
     let text = TurnInput::Model(ModelEvent::Text("half".into()));
     let broke = TurnInput::ModelFailed(ModelError::new(ModelErrorKind::Server, "broke"));
-    check(asked(vec![text, broke]), "save 1 | finish failed server");
-    let away = ToolBackendError::Away { host: "laptop".into() };
-    check(vec![TurnInput::Begin, TurnInput::Bench(Err(away))], "finish failed tool_host");
+    check(after_request(vec![text, broke]), "save 1 | finish failed server");
+    let away = ToolBackendError::ClientDisconnected { host: "laptop".into() };
+    check(vec![TurnInput::Begin, TurnInput::Context(Err(away))], "finish failed tool_host");
 }
 
 #[test]
 fn the_model_is_asked_only_so_often() {
     let few = TurnConfig { turns_max: 2, ..config() };
-    let turns = vec![done("Read:1"), ended(0, "a"), looked(), done("Read:2"), ended(1, "b")];
-    check_with(few, asked(turns), "ended 1 Completed | save 1 | finish maxturns { turns: 2 }");
+    let turns = vec![
+        reply_done("Read:1"),
+        call_ended(0, "a"),
+        context_loaded(),
+        reply_done("Read:2"),
+        call_ended(1, "b"),
+    ];
+    check_with(
+        few,
+        after_request(turns),
+        "ended 1 Completed | save 1 | finish maxturns { turns: 2 }",
+    );
 }
 
-fn same_again(times: u32) -> Vec<TurnInput> {
+fn repeated_steps(times: u32) -> Vec<TurnInput> {
     let mut inputs = vec![TurnInput::Begin];
     for number in 0..times {
-        inputs.extend([looked(), done("Read"), ended(number, "same")]);
+        inputs.extend([context_loaded(), reply_done("Read"), call_ended(number, "same")]);
     }
     inputs
 }
 
 #[test]
 fn going_round_in_circles_is_asked_about_and_then_stopped() {
-    check(same_again(2), "ended 1 Completed | save 1 | look");
-    check(same_again(3), "ended 2 Completed | save 1 | person?");
+    check(repeated_steps(2), "ended 1 Completed | save 1 | look");
+    check(repeated_steps(3), "ended 2 Completed | save 1 | person?");
     let asked = |answer| {
-        let mut inputs = same_again(3);
+        let mut inputs = repeated_steps(3);
         inputs.push(TurnInput::Guard(answer));
         inputs
     };
     check(asked(LoopGuardAnswer::Stop), "notice loop_guard | finish aborted by loop_guard");
-    check(asked(LoopGuardAnswer::GoOn), "look");
-    let mut on = asked(LoopGuardAnswer::GoOn);
+    check(asked(LoopGuardAnswer::Continue), "look");
+    let mut on = asked(LoopGuardAnswer::Continue);
     for number in 3..5 {
-        on.extend([looked(), done("Read"), ended(number, "same")]);
+        on.extend([context_loaded(), reply_done("Read"), call_ended(number, "same")]);
     }
     check(on, "ended 4 Completed | save 1 | notice loop_guard | finish aborted by loop_guard");
-    let mut differs = same_again(2);
-    differs.extend([looked(), done("Read"), ended(2, "different")]);
+    let mut differs = repeated_steps(2);
+    differs.extend([context_loaded(), reply_done("Read"), call_ended(2, "different")]);
     check(differs, "ended 2 Completed | save 1 | look");
 }
 
@@ -360,12 +405,12 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
         let mut turn = Turn::new(config, history.clone(), TurnGoal::Answer(prompt));
         let mut lines = String::new();
         for input in inputs {
-            lines = turn.step(input).iter().map(line).collect::<Vec<_>>().join(" | ");
+            lines = turn.step(input).iter().map(action_line).collect::<Vec<_>>().join(" | ");
         }
         assert_eq!(lines, expected);
         turn
     };
-    let full = || vec![TurnInput::Begin, looked()];
+    let full = || vec![TurnInput::Begin, context_loaded()];
     run(small(), full(), "notice compaction | summarise");
     let summary = || {
         TurnInput::Summary(Ok(TranscriptSummary {
@@ -379,7 +424,7 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
     let turn = run(small(), inputs.clone(), "restart 1 | compacted sum | ask 1");
     let kept = turn.transcript[0].text();
     assert!(kept.contains("sum") && kept.ends_with(&"p".repeat(100)), "{kept}");
-    inputs.push(overflow());
+    inputs.push(context_overflow());
     run(small(), inputs, "finish failed context_length");
 
     let failed = || TurnInput::Summary(Err(ModelError::new(ModelErrorKind::Server, "down")));
@@ -393,11 +438,11 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
     run(small(), inputs, "finish aborted by rpc");
 
     let mut inputs = full();
-    inputs.push(overflow());
+    inputs.push(context_overflow());
     run(config(), inputs.clone(), "notice compaction | summarise");
     inputs.push(summary());
     run(config(), inputs.clone(), "restart 1 | compacted sum | ask 1");
-    inputs.push(overflow());
+    inputs.push(context_overflow());
     run(config(), inputs.clone(), "finish failed context_length");
     inputs.pop();
     inputs.pop();
@@ -408,8 +453,9 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
 #[test]
 fn a_person_can_ask_for_a_summary() {
     let turn = |messages| Turn::new(config(), messages, TurnGoal::Compact);
-    let lines =
-        |turn: &mut Turn, input| turn.step(input).iter().map(line).collect::<Vec<_>>().join(" | ");
+    let lines = |turn: &mut Turn, input| {
+        turn.step(input).iter().map(action_line).collect::<Vec<_>>().join(" | ")
+    };
     let mut empty = turn(Vec::new());
     let nothing = "text There is nothing to sum up yet. | finish completed";
     assert_eq!(lines(&mut empty, TurnInput::Begin), nothing);
@@ -434,7 +480,7 @@ fn a_model_without_eyes_is_told_of_pictures() {
     let blind = TurnConfig { takes_images: false, ..config() };
     let mut turn = Turn::new(blind, Vec::new(), TurnGoal::Answer(prompt));
     turn.step(TurnInput::Begin);
-    let actions = turn.step(looked());
+    let actions = turn.step(context_loaded());
     let Some(TurnAction::AskModel(request)) = actions.first() else { panic!("{actions:?}") };
     assert_eq!(request.messages[0].text(), "[a picture (image/png), which this model cannot see]");
 }
@@ -459,16 +505,16 @@ fn any_input() -> impl Strategy<Value = TurnInput> {
     let kinds = prop::sample::select(vec![ModelErrorKind::ContextLength, ModelErrorKind::Server]);
     prop_oneof![
         2 => Just(TurnInput::Begin),
-        8 => Just(looked()),
-        1 => Just(TurnInput::Bench(Err(ToolBackendError::Workspace("gone".into())))),
+        8 => Just(context_loaded()),
+        1 => Just(TurnInput::Context(Err(ToolBackendError::Workspace("gone".into())))),
         6 => (script, stops).prop_map(|(script, stop)| reply(script, stop)),
         2 => Just(TurnInput::Model(ModelEvent::Text("t".into()))),
         1 => kinds.prop_map(|kind| TurnInput::ModelFailed(ModelError::new(kind, "why"))),
         12 => (0_u32..12, prop::sample::select(vec!["same", "error"]))
-            .prop_map(|(number, text)| ended(number, text)),
-        2 => (0_u32..12).prop_map(cancelled),
+            .prop_map(|(number, text)| call_ended(number, text)),
+        2 => (0_u32..12).prop_map(call_cancelled),
         1 => (0_u32..12).prop_map(|n| TurnInput::Progress { call: call(n), message: "p".into() }),
-        2 => Just(TurnInput::Guard(LoopGuardAnswer::GoOn)),
+        2 => Just(TurnInput::Guard(LoopGuardAnswer::Continue)),
         1 => Just(TurnInput::Guard(LoopGuardAnswer::Stop)),
         2 => prop::sample::select(vec!["sum", ""]).prop_map(|text| {
             TurnInput::Summary(Ok(TranscriptSummary { text: text.into(), usage: TokenUsage::default(), plan: Vec::new() }))
@@ -506,9 +552,9 @@ proptest! {
                         running.insert(order.id);
                     }
                     TurnAction::Save(messages) => saved.extend(messages),
-                    TurnAction::Restart(messages) => saved = messages,
+                    TurnAction::StartTranscript(messages) => saved = messages,
                     TurnAction::AskModel(request) => {
-                        assert_eq!(flaw(&request.messages), None);
+                        assert_eq!(find_flaw(&request.messages), None);
                         assert_eq!(
                             request.messages.last().map(|message| message.role),
                             Some(crate::message::MessageRole::User)
@@ -518,7 +564,7 @@ proptest! {
                     _ => {}
                 }
                 let kept = saved.iter().map(|message| ModelMessage::clone(message)).collect();
-                assert_eq!(flaw(&transcript_repair::mend(kept)), None);
+                assert_eq!(find_flaw(&transcript_repair::repair(kept)), None);
             }
             ends
         };
@@ -530,11 +576,11 @@ proptest! {
             take(turn.step(stop()), &mut running);
         }
         for call in running.clone() {
-            let end = BackendResult::words(ToolCallStatus::Cancelled, "cancelled");
+            let end = BackendResult::from_text(ToolCallStatus::Cancelled, "cancelled");
             take(turn.step(TurnInput::CallEnded { call, end }), &mut running);
         }
         prop_assert_eq!(take(Vec::new(), &mut running), 1);
         prop_assert!(calls.values().all(|ends| *ends == 1), "{:?}", calls);
-        prop_assert_eq!(flaw(&saved), None);
+        prop_assert_eq!(find_flaw(&saved), None);
     }
 }

@@ -7,16 +7,16 @@ use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, image_placeholder};
 
 /// What a model is told of a call of which nobody knows what became.
-const UNKNOWN: &str = "interrupted; whether it happened is not known";
+const UNKNOWN_OUTCOME: &str = "interrupted; whether it happened is not known";
 
 /// The transcript with an answer to every call, and without answers to calls that were never made.
 /// A process that was killed between the two leaves one without the other.
-pub(crate) fn mend(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
+pub(crate) fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     let mut mended: Vec<ModelMessage> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();
     while let Some(message) = messages.next() {
         let calls = match message.role {
-            MessageRole::Assistant => calls(&message),
+            MessageRole::Assistant => tool_calls(&message),
             MessageRole::User => Vec::new(),
         };
         match message.role {
@@ -29,13 +29,13 @@ pub(crate) fn mend(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
         }
         let next = messages.next_if(|next| next.role == MessageRole::User);
         let next = next.unwrap_or(ModelMessage { role: MessageRole::User, blocks: Vec::new() });
-        mended.push(answered(calls, next));
+        mended.push(with_answers(calls, next));
     }
     mended
 }
 
 /// Calls of a message: id and name.
-fn calls(message: &ModelMessage) -> Vec<(String, String)> {
+fn tool_calls(message: &ModelMessage) -> Vec<(String, String)> {
     let calls = message.blocks.iter().filter_map(|block| match block {
         MessageBlock::ToolUse { id, name, .. } => Some((id.clone(), name.clone())),
         _ => None,
@@ -44,7 +44,7 @@ fn calls(message: &ModelMessage) -> Vec<(String, String)> {
 }
 
 /// The message with one answer to each call, in their order, before anything else.
-fn answered(calls: Vec<(String, String)>, message: ModelMessage) -> ModelMessage {
+fn with_answers(calls: Vec<(String, String)>, message: ModelMessage) -> ModelMessage {
     let mut results = BTreeMap::new();
     let mut others = Vec::new();
     for block in message.blocks {
@@ -58,7 +58,7 @@ fn answered(calls: Vec<(String, String)>, message: ModelMessage) -> ModelMessage
     let lost = |id: String, name: String| MessageBlock::ToolResult {
         id,
         name,
-        content: vec![ResultContent::Text { text: UNKNOWN.to_owned() }],
+        content: vec![ResultContent::Text { text: UNKNOWN_OUTCOME.to_owned() }],
         is_error: true,
     };
     let answers = calls.into_iter().map(|(id, name)| match results.remove(&id) {
@@ -93,20 +93,20 @@ pub(super) fn call_ids(messages: &[Arc<ModelMessage>]) -> HashSet<&str> {
 }
 
 /// The blocks without empty words, which some providers do not take back.
-pub(super) fn worth_keeping(mut blocks: Vec<MessageBlock>) -> Vec<MessageBlock> {
+pub(super) fn drop_blank_text(mut blocks: Vec<MessageBlock>) -> Vec<MessageBlock> {
     blocks.retain(|block| !matches!(block, MessageBlock::Text { text } if text.trim().is_empty()));
     blocks
 }
 
 /// The messages as a model can take them: one that takes no pictures is told where one was.
-pub(super) fn seen_by(
+pub(super) fn adapt_for_model(
     messages: &[Arc<ModelMessage>],
     takes_images: bool,
 ) -> Vec<Arc<ModelMessage>> {
     let mut messages = messages.to_vec();
     if !takes_images {
         let words = |mime: &str| format!("[a picture ({mime}), which this model cannot see]");
-        image_placeholder::put_in_words(&mut messages, words);
+        image_placeholder::replace_images(&mut messages, words);
     }
     messages
 }
@@ -119,7 +119,7 @@ pub(crate) mod tests {
     use crate::message::ToolInput;
 
     /// What is wrong with a transcript that a model would not take.
-    pub(crate) fn flaw<M: Borrow<ModelMessage>>(messages: &[M]) -> Option<String> {
+    pub(crate) fn find_flaw<M: Borrow<ModelMessage>>(messages: &[M]) -> Option<String> {
         let mut open: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
         for message in messages.iter().map(Borrow::borrow) {
@@ -137,7 +137,7 @@ pub(crate) mod tests {
             if message.blocks.is_empty() {
                 return Some("a message is empty".to_owned());
             }
-            open = calls(message).into_iter().map(|(id, _)| id).collect();
+            open = tool_calls(message).into_iter().map(|(id, _)| id).collect();
             for id in &open {
                 if id.is_empty() || !seen.insert(id.clone()) {
                     return Some(format!("the id {id:?} is empty or used twice"));
@@ -148,7 +148,7 @@ pub(crate) mod tests {
     }
 
     /// `u` and `a` are words of user and model, `c1` is a call and `r1` its result.
-    fn read(script: &str) -> Vec<ModelMessage> {
+    fn parse_script(script: &str) -> Vec<ModelMessage> {
         script
             .split_whitespace()
             .map(|message| {
@@ -174,7 +174,7 @@ pub(crate) mod tests {
             .collect()
     }
 
-    fn write(messages: &[ModelMessage]) -> String {
+    fn render_script(messages: &[ModelMessage]) -> String {
         let block = |block: &MessageBlock| match block {
             MessageBlock::ToolUse { id, .. } => format!("c{id}"),
             MessageBlock::ToolResult { id, content, .. } if content.is_empty() => format!("r{id}"),
@@ -189,10 +189,10 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check(script: &str, expected: &str) {
-        let mended = mend(read(script));
-        assert_eq!(write(&mended), expected, "{script}");
-        assert_eq!(flaw(&mended), None, "{script}");
-        assert_eq!(mend(mended.clone()), mended, "mending twice changes nothing");
+        let mended = repair(parse_script(script));
+        assert_eq!(render_script(&mended), expected, "{script}");
+        assert_eq!(find_flaw(&mended), None, "{script}");
+        assert_eq!(repair(mended.clone()), mended, "mending twice changes nothing");
     }
 
     #[test]

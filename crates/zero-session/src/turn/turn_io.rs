@@ -50,8 +50,8 @@ pub enum TurnGoal {
 pub enum TurnInput {
     /// The run begins.
     Begin,
-    /// What there is to work with, asked for by [`TurnAction::LookAround`].
-    Bench(Result<RequestContext, ToolBackendError>),
+    /// What there is to work with, asked for by [`TurnAction::LoadContext`].
+    Context(Result<RequestContext, ToolBackendError>),
     /// The model says something.
     Model(ModelEvent),
     /// The model gave no answer.
@@ -81,7 +81,7 @@ pub enum TurnInput {
         /// What became of it.
         end: BackendResult,
     },
-    /// What the person said about going on, asked for by [`TurnAction::AskPerson`].
+    /// What the person said about going on, asked for by [`TurnAction::AskUser`].
     Guard(LoopGuardAnswer),
     /// The summary, asked for by [`TurnAction::Summarise`].
     Summary(Result<TranscriptSummary, ModelError>),
@@ -102,7 +102,7 @@ pub struct RequestContext {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopGuardAnswer {
     /// Let it.
-    GoOn,
+    Continue,
     /// Stop it; also when nobody answers.
     Stop,
 }
@@ -122,8 +122,8 @@ pub struct TranscriptSummary {
 #[expect(clippy::large_enum_variant, reason = "an action is done as soon as it is decided")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnAction {
-    /// Find out what there is to work with; give [`TurnInput::ToolCatalog`].
-    LookAround,
+    /// Find out what there is to work with; give [`TurnInput::Context`].
+    LoadContext,
     /// Ask the model; give [`TurnInput::ModelClient`] and [`TurnInput::ModelFailed`].
     AskModel(ModelRequest),
     /// Write into the ledger, and show.
@@ -132,11 +132,11 @@ pub enum TurnAction {
     /// written before it begins.
     RunCall(ToolCallRequest),
     /// Ask whether to go on; give [`TurnInput::Guard`].
-    AskPerson(String),
+    AskUser(String),
     /// Ask the model for a summary; give [`TurnInput::TranscriptSummary`].
     Summarise(ModelRequest),
     /// Begin a new transcript with these messages.
-    Restart(Vec<Arc<ModelMessage>>),
+    StartTranscript(Vec<Arc<ModelMessage>>),
     /// Add messages to the transcript.
     Save(Vec<Arc<ModelMessage>>),
     /// Stop the calls that run; each still gives [`TurnInput::CallEnded`].

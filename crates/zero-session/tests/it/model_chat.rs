@@ -7,7 +7,7 @@ use zero_session::model::ModelEvent;
 use zero_session::model::catalog::ModelApi;
 
 use crate::model_server::{
-    FakeProvider, ReplyPace, STREAM_HEAD, ServerReply, chunk, request, sse, stream_by_bytes,
+    FakeProvider, ReplyPace, STREAM_HEAD, ServerReply, byte_stream_reply, chunk, request, sse,
 };
 
 const CHAT: ModelApi = ModelApi::OpenAiChat;
@@ -34,13 +34,13 @@ fn more(index: usize, arguments: &str) -> Value {
 
 #[track_caller]
 fn check(said: &crate::model_server::ModelOutput, expected: &str) {
-    assert_eq!(said.short(), expected);
+    assert_eq!(said.summary(), expected);
 }
 
 #[tokio::test]
 async fn a_question_is_asked_as_the_api_wants_it() {
     let provider =
-        FakeProvider::saying(&[delta(json!({"content": "hi"})), end("stop"), done()]).await;
+        FakeProvider::with_events(&[delta(json!({"content": "hi"})), end("stop"), done()]).await;
     check(&provider.ask(CHAT).await, "text hi | = hi | End");
     let requests = provider.requests();
     let (head, body) = requests[0].split_once("\r\n\r\n").unwrap();
@@ -74,7 +74,7 @@ async fn every_byte_may_come_alone() {
         json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 3}}).to_string(),
         done(),
     ];
-    let provider = FakeProvider::start(vec![stream_by_bytes(&events)]).await;
+    let provider = FakeProvider::start(vec![byte_stream_reply(&events)]).await;
     let said = provider.ask(CHAT).await;
     check(
         &said,
@@ -101,10 +101,10 @@ async fn a_letter_that_is_cut_is_put_together() {
         [&whole[..cuts[0]], &whole[cuts[0]..cuts[1]], &whole[cuts[1]..cuts[2]], &whole[cuts[2]..]];
     let mut script = vec![[STREAM_HEAD.as_bytes(), &chunk(pieces[0])].concat()];
     script.extend(pieces[1..].iter().map(|piece| chunk(piece)));
-    let provider = FakeProvider::start(vec![ServerReply::Pieces(script, ReplyPace::Stepped)]).await;
+    let provider = FakeProvider::start(vec![ServerReply::Chunks(script, ReplyPace::Stepped)]).await;
     let mut stream = provider.model(CHAT).stream(request(), CancellationToken::new());
     for expected in ["ä", "🦀", "é"] {
-        provider.go_on();
+        provider.release_next();
         let event = stream.next().await.unwrap().unwrap();
         assert_eq!(event, ModelEvent::Text(expected.to_owned()));
     }
@@ -121,7 +121,7 @@ async fn calls_come_through_as_the_model_made_them() {
         end("tool_calls"),
         done(),
     ];
-    let provider = FakeProvider::saying(&events).await;
+    let provider = FakeProvider::with_events(&events).await;
     check(
         &provider.ask(CHAT).await,
         "tool a NoSuchTool | tool b Read | = a NoSuchTool{\"x\":1} | = b Read?{oops | ToolUse",
@@ -140,7 +140,7 @@ async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
         events.push(delta(json!({"tool_calls": [more(index, &format!(":{index}}}"))]})));
     }
     events.extend([end("tool_calls"), done()]);
-    let provider = FakeProvider::saying(&events).await;
+    let provider = FakeProvider::with_events(&events).await;
     let begun = (0..100).map(|index| format!("tool c{index} Read | "));
     let made = (0..100).map(|index| format!("= c{index} Read{{\"n\":{index}}} | "));
     let expected: String = begun.chain(made).chain(["ToolUse".to_owned()]).collect();
@@ -151,7 +151,7 @@ async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
 async fn an_error_in_mid_stream_ends_the_answer_and_is_not_retried() {
     let error = json!({"error": {"message": "The server had an error", "type": "server_error"}});
     let provider =
-        FakeProvider::saying(&[delta(json!({"content": "I th"})), error.to_string()]).await;
+        FakeProvider::with_events(&[delta(json!({"content": "I th"})), error.to_string()]).await;
     check(
         &provider.ask(CHAT).await,
         "text I th | server: the provider reported an error: The server had an error",
@@ -161,19 +161,22 @@ async fn an_error_in_mid_stream_ends_the_answer_and_is_not_retried() {
 
 #[tokio::test]
 async fn a_content_filter_is_a_refusal() {
-    let provider =
-        FakeProvider::saying(&[delta(json!({"content": "Well"})), end("content_filter"), done()])
-            .await;
+    let provider = FakeProvider::with_events(&[
+        delta(json!({"content": "Well"})),
+        end("content_filter"),
+        done(),
+    ])
+    .await;
     check(
         &provider.ask(CHAT).await,
         "text Well | = Well | Refusal(\"the provider's content filter stopped the answer\")",
     );
     let body = json!({"error": {"message": "triggered content management policy", "code": "content_filter"}});
-    let refused = crate::model_server::at_once(
+    let refused = crate::model_server::immediate_reply(
         "400 Bad Request",
         "content-type: application/json\r\n",
         &body.to_string(),
     );
     let provider = FakeProvider::start(vec![refused]).await;
-    assert_eq!(provider.ask(CHAT).await.error().kind.word(), "refusal");
+    assert_eq!(provider.ask(CHAT).await.error().kind.as_str(), "refusal");
 }

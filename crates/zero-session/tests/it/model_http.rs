@@ -6,60 +6,65 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zero_session::model::catalog::{ApiKey, ModelApi, ModelConfig, model_within};
+use zero_session::model::catalog::{ApiKey, ModelApi, ModelConfig, open_model_with_limits};
 use zero_session::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelHttpLimits, ModelRequest, RetryLimits,
 };
 
 use crate::model_server::{
-    FakeProvider, KEY, ModelOutput, ReplyPace, STREAM_HEAD, ServerReply, at_once, chunk, quick,
-    request, response, said, sse, stream,
+    FakeProvider, KEY, ModelOutput, ReplyPace, STREAM_HEAD, ServerReply, chunk, collect_output,
+    immediate_reply, request, response, short_limits, sse, stream_reply,
 };
 
 const CHAT: ModelApi = ModelApi::OpenAiChat;
 const JSON: &str = "content-type: application/json\r\n";
 
-fn hi() -> String {
+fn hello_event() -> String {
     r#"{"choices":[{"delta":{"content":"hi"}}]}"#.to_owned()
 }
 
-fn stop() -> String {
+fn stop_event() -> String {
     r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.to_owned()
 }
 
-fn good() -> ServerReply {
-    stream(&[hi(), stop(), "[DONE]".to_owned()])
+fn good_reply() -> ServerReply {
+    stream_reply(&[hello_event(), stop_event(), "[DONE]".to_owned()])
 }
 
 /// A stream that begins with these events and breaks off.
-fn broken_after(events: &[String]) -> ServerReply {
+fn broken_reply_after(events: &[String]) -> ServerReply {
     let bytes = [STREAM_HEAD.as_bytes(), &chunk(sse(events).as_bytes())].concat();
-    ServerReply::Pieces(vec![bytes], ReplyPace::Free)
+    ServerReply::Chunks(vec![bytes], ReplyPace::Free)
 }
 
 async fn check(answers: Vec<ServerReply>, expected: &str) {
     let count = answers.len();
     let provider = FakeProvider::start(answers).await;
     let said = provider.ask(CHAT).await;
-    assert_eq!(said.short().replace(&provider.origin, "ORIGIN"), expected);
+    assert_eq!(said.summary().replace(&provider.origin, "ORIGIN"), expected);
     assert!(provider.requests().len() <= count);
 }
 
 #[tokio::test]
 async fn what_passes_is_tried_again() {
-    let slow_down = at_once("429 Too Many Requests", "retry-after: 0\r\n", "slow down");
-    check(vec![slow_down.clone(), good()], "retry rate_limit #1 | text hi | = hi | End").await;
-    let failed = at_once("500 Internal Server Error", "", "oops");
-    let overloaded = at_once("529 Overloaded", "", "");
+    let slow_down = immediate_reply("429 Too Many Requests", "retry-after: 0\r\n", "slow down");
+    check(vec![slow_down.clone(), good_reply()], "retry rate_limit #1 | text hi | = hi | End")
+        .await;
+    let failed = immediate_reply("500 Internal Server Error", "", "oops");
+    let overloaded = immediate_reply("529 Overloaded", "", "");
     check(
-        vec![failed.clone(), overloaded, good()],
+        vec![failed.clone(), overloaded, good_reply()],
         "retry server #1 | retry server #2 | text hi | = hi | End",
     )
     .await;
-    check(vec![ServerReply::Drop, good()], "retry network #1 | text hi | = hi | End").await;
+    check(vec![ServerReply::Drop, good_reply()], "retry network #1 | text hi | = hi | End").await;
     // A head is not yet an answer, and neither is an event that says nothing.
     let nothing = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#.to_owned();
-    check(vec![broken_after(&[nothing]), good()], "retry network #1 | text hi | = hi | End").await;
+    check(
+        vec![broken_reply_after(&[nothing]), good_reply()],
+        "retry network #1 | text hi | = hi | End",
+    )
+    .await;
     check(
         vec![failed; 5],
         "retry server #1 | retry server #2 | retry server #3 | retry server #4 | server: `test/scripted`: ORIGIN failed (HTTP 500): oops; try again later, or choose another model; tried 5 times",
@@ -69,34 +74,35 @@ async fn what_passes_is_tried_again() {
 
 #[tokio::test]
 async fn the_provider_says_how_long_to_wait() {
-    let slow_down = at_once("429 Too Many Requests", "retry-after-ms: 30\r\n", "");
-    let provider = FakeProvider::start(vec![slow_down, good()]).await;
+    let slow_down = immediate_reply("429 Too Many Requests", "retry-after-ms: 30\r\n", "");
+    let provider = FakeProvider::start(vec![slow_down, good_reply()]).await;
     let said = provider.ask(CHAT).await;
     let Some(ModelEvent::Retrying { after, error, .. }) = said.events.first() else { panic!() };
     assert_eq!((*after, error.retry_after), (Duration::from_millis(30), Some(*after)));
-    let tomorrow = at_once("429 Too Many Requests", "retry-after: 80000\r\n", "");
+    let tomorrow = immediate_reply("429 Too Many Requests", "retry-after: 80000\r\n", "");
     let expected = "rate_limit: `test/scripted`: ORIGIN takes no more for now (HTTP 429); wait, or choose another model; try again in 23 h";
-    check(vec![tomorrow, good()], expected).await;
+    check(vec![tomorrow, good_reply()], expected).await;
 }
 
 #[tokio::test]
 async fn what_was_shown_is_never_asked_for_again() {
-    let provider = FakeProvider::start(vec![broken_after(&[hi()]), good()]).await;
+    let provider =
+        FakeProvider::start(vec![broken_reply_after(&[hello_event()]), good_reply()]).await;
     let said = provider.ask(CHAT).await;
     assert_eq!((said.text().as_str(), said.error().kind), ("hi", ModelErrorKind::Network));
     assert!(said.error().message.contains("the connection broke in mid-answer"));
     assert_eq!(provider.requests().len(), 1);
     // Who has said all there is to say may hang up as they like.
-    check(vec![broken_after(&[hi(), stop()])], "text hi | = hi | End").await;
+    check(vec![broken_reply_after(&[hello_event(), stop_event()])], "text hi | = hi | End").await;
     // An event that is cut is none.
     let cut = [
         STREAM_HEAD.as_bytes(),
-        &chunk(format!("{}data: {{\"cho", sse(&[hi()])).as_bytes()),
+        &chunk(format!("{}data: {{\"cho", sse(&[hello_event()])).as_bytes()),
         b"0\r\n\r\n",
     ]
     .concat();
     check(
-        vec![ServerReply::Pieces(vec![cut], ReplyPace::Free)],
+        vec![ServerReply::Chunks(vec![cut], ReplyPace::Free)],
         "text hi | network: the connection broke in mid-answer; send the message again",
     )
     .await;
@@ -104,29 +110,30 @@ async fn what_was_shown_is_never_asked_for_again() {
 
 #[tokio::test]
 async fn what_lasts_is_not_tried_again() {
-    let wrong_key = at_once("401 Unauthorized", JSON, r#"{"error":{"message":"no such key"}}"#);
+    let wrong_key =
+        immediate_reply("401 Unauthorized", JSON, r#"{"error":{"message":"no such key"}}"#);
     check(
-        vec![wrong_key, good()],
+        vec![wrong_key, good_reply()],
         "auth: `test/scripted`: ORIGIN does not accept the key (HTTP 401): no such key; set the key of `test/scripted` in settings",
     )
     .await;
-    let long = at_once(
+    let long = immediate_reply(
         "400 Bad Request",
         JSON,
         r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#,
     );
     check(
-        vec![long, good()],
+        vec![long, good_reply()],
         "context_length: the conversation is longer than `test/scripted` can take (HTTP 400): too long; shorten it with /compact",
     )
     .await;
-    let poor = at_once(
+    let poor = immediate_reply(
         "429 Too Many Requests",
         JSON,
         r#"{"error":{"code":"insufficient_quota","message":"no money"}}"#,
     );
     check(
-        vec![poor, good()],
+        vec![poor, good_reply()],
         "rate_limit: `test/scripted`: there is no credit left at ORIGIN (HTTP 429): no money; look at your plan there, or choose another model",
     )
     .await;
@@ -134,26 +141,29 @@ async fn what_lasts_is_not_tried_again() {
 
 #[tokio::test]
 async fn an_answer_that_is_no_stream_is_explained() {
-    let page =
-        at_once("200 OK", "content-type: text/html; charset=utf-8\r\n", "<html>Log in</html>");
+    let page = immediate_reply(
+        "200 OK",
+        "content-type: text/html; charset=utf-8\r\n",
+        "<html>Log in</html>",
+    );
     check(
-        vec![page, good()],
+        vec![page, good_reply()],
         "server: `test/scripted`: ORIGIN answers with a web page; look at its base URL, and at proxies in between",
     )
     .await;
-    let error = at_once(
+    let error = immediate_reply(
         "200 OK",
         JSON,
         r#"{"error":{"message":"no such model","code":"model_not_found"}}"#,
     );
     check(
-        vec![error, good()],
+        vec![error, good_reply()],
         "invalid_request: ORIGIN knows no model `scripted`: no such model; choose another model, or correct the `id` of `test/scripted`",
     )
     .await;
-    let whole = at_once("200 OK", JSON, r#"{"choices":[{"message":{"content":"hi"}}]}"#);
+    let whole = immediate_reply("200 OK", JSON, r#"{"choices":[{"message":{"content":"hi"}}]}"#);
     check(
-        vec![whole, good()],
+        vec![whole, good_reply()],
         "server: `test/scripted`: ORIGIN answers all at once; it must be able to stream",
     )
     .await;
@@ -161,7 +171,7 @@ async fn an_answer_that_is_no_stream_is_explained() {
 
 #[tokio::test]
 async fn a_stop_closes_the_connection_at_once() {
-    let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hi()]).as_bytes())].concat();
+    let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hello_event()]).as_bytes())].concat();
     // In the middle of an answer; after the head; before the head.
     for (bytes, has_text) in [(begun, true), (STREAM_HEAD.into(), false), (Vec::new(), false)] {
         let provider = FakeProvider::start(vec![ServerReply::Hang(bytes)]).await;
@@ -171,19 +181,19 @@ async fn a_stop_closes_the_connection_at_once() {
             assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Text(_)))));
         }
         let waiting = tokio::spawn(async move { (stream.next().await, stream) });
-        provider.was_asked().await;
+        provider.wait_for_request().await;
         cancel.cancel();
         let (error, mut stream) = waiting.await.unwrap();
         assert_eq!(error.unwrap().unwrap_err().kind, ModelErrorKind::Cancelled);
         // The stream is still held, and its connection is not.
-        provider.hung_up().await;
+        provider.wait_for_disconnect().await;
         assert!(stream.next().await.is_none());
     }
 }
 
 #[tokio::test]
 async fn a_stop_before_the_question_asks_nobody() {
-    let provider = FakeProvider::start(vec![good()]).await;
+    let provider = FakeProvider::start(vec![good_reply()]).await;
     let cancel = CancellationToken::new();
     cancel.cancel();
     let mut stream = provider.model(CHAT).stream(request(), cancel);
@@ -202,14 +212,14 @@ async fn the_key_is_hidden_wherever_a_provider_repeats_it() {
     let location = format!("location: https://{KEY}.example/\r\n");
     let media_type = format!("content-type: {KEY}\r\n");
     let answers = [
-        at_once("401 Unauthorized", JSON, &body),
-        at_once("401 Unauthorized", JSON, &long),
-        at_once("200 OK", JSON, &body),
-        at_once("401 Unauthorized", "", KEY),
-        at_once("307 Temporary Redirect", &location, ""),
-        at_once("200 OK", &media_type, ""),
-        stream(&[hi(), in_stream]),
-        stream(&[in_text, stop()]),
+        immediate_reply("401 Unauthorized", JSON, &body),
+        immediate_reply("401 Unauthorized", JSON, &long),
+        immediate_reply("200 OK", JSON, &body),
+        immediate_reply("401 Unauthorized", "", KEY),
+        immediate_reply("307 Temporary Redirect", &location, ""),
+        immediate_reply("200 OK", &media_type, ""),
+        stream_reply(&[hello_event(), in_stream]),
+        stream_reply(&[in_text, stop_event()]),
     ];
     for answer in answers {
         let provider = FakeProvider::start(vec![answer]).await;
@@ -228,7 +238,7 @@ async fn a_redirect_is_not_followed() {
     for status in
         ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"]
     {
-        let redirect = at_once(status, &format!("location: {to}/v1/chat\r\n"), "");
+        let redirect = immediate_reply(status, &format!("location: {to}/v1/chat\r\n"), "");
         let expected = format!(
             "invalid_request: `test/scripted`: ORIGIN redirects to {to}, where no key is sent; if that is right, change the model's base URL"
         );
@@ -240,31 +250,33 @@ async fn a_redirect_is_not_followed() {
 
 #[tokio::test]
 async fn there_is_an_end_to_what_is_read() {
-    async fn refused(limits: ModelHttpLimits, answer: ServerReply) -> String {
-        let provider = FakeProvider::start(vec![answer, good()]).await;
-        let said = said(model_within(limits, provider.config(CHAT)).unwrap()).await;
+    async fn check_refused(limits: ModelHttpLimits, answer: ServerReply) -> String {
+        let provider = FakeProvider::start(vec![answer, good_reply()]).await;
+        let said =
+            collect_output(open_model_with_limits(limits, provider.config(CHAT)).unwrap()).await;
         assert_eq!(provider.requests().len(), 1, "it was asked again");
         assert_eq!(said.error().kind, ModelErrorKind::Server);
         said.error().message.replace(&provider.origin, "ORIGIN")
     }
-    let limits = ModelHttpLimits { event_bytes_max: 1000, answer_bytes_max: 5000, ..quick() };
+    let limits =
+        ModelHttpLimits { event_bytes_max: 1000, answer_bytes_max: 5000, ..short_limits() };
     let giant = format!(r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#, "x".repeat(2000));
     assert_eq!(
-        refused(limits, stream(&[giant])).await,
+        check_refused(limits, stream_reply(&[giant])).await,
         "`test/scripted`: ORIGIN sent an event of more than 1000 bytes, which is not read further"
     );
-    let endless = vec![hi(); 200];
+    let endless = vec![hello_event(); 200];
     assert_eq!(
-        refused(limits, stream(&endless)).await,
+        check_refused(limits, stream_reply(&endless)).await,
         "`test/scripted`: ORIGIN sent an answer of more than 5000 bytes, which is not read further"
     );
     // A line without end, and a megabyte of error.
     let endless_line = [STREAM_HEAD.as_bytes(), &chunk(&vec![b'x'; 17 << 20])].concat();
-    let message = refused(quick(), ServerReply::Hang(endless_line.clone())).await;
+    let message = check_refused(short_limits(), ServerReply::Hang(endless_line.clone())).await;
     assert!(message.contains("more than 16777216 bytes"), "{message}");
     let long = response("400 Bad Request", "", &"x".repeat(1 << 20));
     let provider =
-        FakeProvider::start(vec![ServerReply::Pieces(vec![long], ReplyPace::Free)]).await;
+        FakeProvider::start(vec![ServerReply::Chunks(vec![long], ReplyPace::Free)]).await;
     let error = provider.ask(CHAT).await.end.unwrap_err();
     assert!(error.message.len() < 1000, "{}", error.message.len());
 }
@@ -272,9 +284,11 @@ async fn there_is_an_end_to_what_is_read() {
 #[tokio::test]
 async fn a_silent_provider_is_given_up() {
     let short = Duration::from_millis(100);
-    let once =
-        ModelHttpLimits { retry: RetryLimits { attempts_max: 1, ..quick().retry }, ..quick() };
-    let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hi()]).as_bytes())].concat();
+    let once = ModelHttpLimits {
+        retry: RetryLimits { attempts_max: 1, ..short_limits().retry },
+        ..short_limits()
+    };
+    let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hello_event()]).as_bytes())].concat();
     let rows = [
         (
             ModelHttpLimits { head_time: short, ..once },
@@ -294,11 +308,12 @@ async fn a_silent_provider_is_given_up() {
     ];
     for (limits, bytes, expected) in rows {
         let provider = FakeProvider::start(vec![ServerReply::Hang(bytes)]).await;
-        let said = said(model_within(limits, provider.config(CHAT)).unwrap()).await;
+        let said =
+            collect_output(open_model_with_limits(limits, provider.config(CHAT)).unwrap()).await;
         let origin = &provider.origin;
         assert_eq!(said.error().message, format!("`test/scripted`: {origin} {expected}"));
         assert_eq!(said.error().kind, ModelErrorKind::Timeout);
-        provider.hung_up().await;
+        provider.wait_for_disconnect().await;
     }
 }
 
@@ -309,11 +324,17 @@ async fn a_key_is_never_sent_in_the_clear() {
     let config =
         ModelConfig { base_url: "http://192.0.2.1/v1".to_owned(), ..provider.config(CHAT) };
     let expected = "`test/scripted`: http://192.0.2.1 is not encrypted, so the key is not sent there; use https, or configure the model without a key";
-    let error = said(model_within(quick(), config.clone()).unwrap()).await.end.unwrap_err();
+    let error = collect_output(open_model_with_limits(short_limits(), config.clone()).unwrap())
+        .await
+        .end
+        .unwrap_err();
     assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::InvalidRequest, expected));
     let header = ("Authorization".to_owned(), format!("Bearer {KEY}"));
     let config = ModelConfig { key: None, headers: vec![header], ..config };
-    let error = said(model_within(quick(), config).unwrap()).await.end.unwrap_err();
+    let error = collect_output(open_model_with_limits(short_limits(), config).unwrap())
+        .await
+        .end
+        .unwrap_err();
     assert_eq!(error.message, expected);
 }
 
@@ -322,13 +343,19 @@ async fn a_key_that_cannot_be_used_is_an_error_that_does_not_show_it() {
     let provider = FakeProvider::start(vec![]).await;
     let missing = || Err(ModelError::new(ModelErrorKind::Auth, "the file with the key is gone"));
     let config = ModelConfig { key: Some(Arc::new(missing)), ..provider.config(CHAT) };
-    let error = said(model_within(quick(), config).unwrap()).await.end.unwrap_err();
+    let error = collect_output(open_model_with_limits(short_limits(), config).unwrap())
+        .await
+        .end
+        .unwrap_err();
     assert_eq!(error.message, "the file with the key is gone");
     let broken = ModelConfig {
         key: Some(Arc::new(|| Ok(ApiKey::new("two\nlines")))),
         ..provider.config(CHAT)
     };
-    let error = said(model_within(quick(), broken).unwrap()).await.end.unwrap_err();
+    let error = collect_output(open_model_with_limits(short_limits(), broken).unwrap())
+        .await
+        .end
+        .unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Auth);
     assert_eq!(
         error.message,
@@ -343,7 +370,7 @@ async fn a_server_that_is_not_there_is_asked_after() {
     drop(listener);
     let provider = FakeProvider::start(vec![]).await;
     let config = ModelConfig { base_url: origin.clone(), ..provider.config(CHAT) };
-    let said = said(model_within(quick(), config).unwrap()).await;
+    let said = collect_output(open_model_with_limits(short_limits(), config).unwrap()).await;
     let error = said.error();
     assert_eq!(error.kind, ModelErrorKind::Network);
     assert!(
@@ -356,7 +383,7 @@ async fn a_server_that_is_not_there_is_asked_after() {
 
 #[tokio::test]
 async fn pictures_are_left_out_for_a_model_that_takes_none() {
-    let provider = FakeProvider::start(vec![good(), good()]).await;
+    let provider = FakeProvider::start(vec![good_reply(), good_reply()]).await;
     let ask = |takes_images: bool| {
         let config = ModelConfig { takes_images: Some(takes_images), ..provider.config(CHAT) };
         let mut request = request();
@@ -365,7 +392,7 @@ async fn pictures_are_left_out_for_a_model_that_takes_none() {
             data: "PICTURE".into(),
         };
         std::sync::Arc::make_mut(&mut request.messages[0]).blocks.push(image);
-        model_within(quick(), config)
+        open_model_with_limits(short_limits(), config)
             .unwrap()
             .stream(request, CancellationToken::new())
             .collect::<Vec<_>>()
@@ -380,10 +407,11 @@ async fn pictures_are_left_out_for_a_model_that_takes_none() {
 #[tokio::test]
 async fn what_it_cost_is_counted_and_what_may_be_written_is_bounded() {
     let usage = r#"{"choices":[],"usage":{"prompt_tokens":1000000,"completion_tokens":1000000}}"#;
-    let answer = stream(&[hi(), stop(), usage.to_owned(), "[DONE]".to_owned()]);
+    let answer =
+        stream_reply(&[hello_event(), stop_event(), usage.to_owned(), "[DONE]".to_owned()]);
     let provider = FakeProvider::start(vec![answer]).await;
     let config = ModelConfig { id: "gpt-4.1".into(), ..provider.config(CHAT) };
-    let model = model_within(quick(), config).unwrap();
+    let model = open_model_with_limits(short_limits(), config).unwrap();
     let request = ModelRequest { output_tokens_max: Some(u64::MAX), ..request() };
     let last = model.stream(request, CancellationToken::new()).collect::<Vec<_>>().await.pop();
     let Some(Ok(ModelEvent::Done(reply))) = last else { panic!("{last:?}") };

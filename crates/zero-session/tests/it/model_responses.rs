@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use zero_session::model::catalog::ModelApi;
 
-use crate::model_server::{FakeProvider, ModelOutput, stream_by_bytes};
+use crate::model_server::{FakeProvider, ModelOutput, byte_stream_reply};
 
 const RESPONSES: ModelApi = ModelApi::OpenAiResponses;
 
@@ -15,7 +15,7 @@ fn call(index: usize, arguments: &str) -> Value {
     json!({"type": "function_call", "call_id": format!("c{index}"), "name": "Read", "arguments": arguments})
 }
 
-fn added(index: usize, item: Value) -> String {
+fn item_added(index: usize, item: Value) -> String {
     json!({"type": "response.output_item.added", "output_index": index, "item": item}).to_string()
 }
 
@@ -24,14 +24,14 @@ fn arguments(index: usize, delta: &str) -> String {
         .to_string()
 }
 
-fn completed() -> String {
+fn response_completed() -> String {
     let usage = json!({"input_tokens": 9, "output_tokens": 2});
     json!({"type": "response.completed", "response": {"usage": usage}}).to_string()
 }
 
 #[track_caller]
 fn check(said: &ModelOutput, expected: &str) {
-    assert_eq!(said.short(), expected);
+    assert_eq!(said.summary(), expected);
 }
 
 #[tokio::test]
@@ -39,12 +39,12 @@ async fn every_byte_may_come_alone() {
     let events = [
         json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "größer?"}).to_string(),
         json!({"type": "response.output_text.delta", "output_index": 1, "delta": "🦀"}).to_string(),
-        added(2, call(2, "")),
+        item_added(2, call(2, "")),
         arguments(2, "{\"pa"),
         arguments(2, "th\":\"é\"}"),
-        completed(),
+        response_completed(),
     ];
-    let provider = FakeProvider::start(vec![stream_by_bytes(&events)]).await;
+    let provider = FakeProvider::start(vec![byte_stream_reply(&events)]).await;
     let said = provider.ask(RESPONSES).await;
     check(
         &said,
@@ -58,11 +58,12 @@ async fn every_byte_may_come_alone() {
 
 #[tokio::test]
 async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
-    let mut events: Vec<String> = (0..100).map(|index| added(index, call(index, ""))).collect();
+    let mut events: Vec<String> =
+        (0..100).map(|index| item_added(index, call(index, ""))).collect();
     events.extend((0..100).rev().map(|index| arguments(index, "{\"n\"")));
     events.extend((0..100).map(|index| arguments(index, &format!(":{index}}}"))));
-    events.push(completed());
-    let provider = FakeProvider::saying(&events).await;
+    events.push(response_completed());
+    let provider = FakeProvider::with_events(&events).await;
     let begun = (0..100).map(|index| format!("tool c{index} Read | "));
     let made = (0..100).map(|index| format!("= c{index} Read{{\"n\":{index}}} | "));
     let expected: String = begun.chain(made).chain(["ToolUse".to_owned()]).collect();
@@ -74,13 +75,13 @@ async fn calls_come_through_as_the_model_made_them() {
     let unknown =
         json!({"type": "function_call", "call_id": "a", "name": "NoSuchTool", "arguments": ""});
     let events = [
-        added(0, unknown),
+        item_added(0, unknown),
         arguments(0, "{}"),
-        added(1, call(1, "")),
+        item_added(1, call(1, "")),
         arguments(1, "{oops"),
-        completed(),
+        response_completed(),
     ];
-    let provider = FakeProvider::saying(&events).await;
+    let provider = FakeProvider::with_events(&events).await;
     check(
         &provider.ask(RESPONSES).await,
         "tool a NoSuchTool | tool c1 Read | = a NoSuchTool{} | = c1 Read?{oops | ToolUse",
@@ -89,40 +90,41 @@ async fn calls_come_through_as_the_model_made_them() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_end_well_says_how() {
-    async fn ends(events: &[String], expected: &str) {
-        let provider = FakeProvider::saying(events).await;
+    async fn check_end(events: &[String], expected: &str) {
+        let provider = FakeProvider::with_events(events).await;
         check(&provider.ask(RESPONSES).await, expected);
         assert_eq!(provider.requests().len(), 1);
     }
-    ends(
+    check_end(
         &[text("hi")],
         "text hi | network: the connection broke in mid-answer; send the message again",
     )
     .await;
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "oops"}}});
-    ends(
+    check_end(
         &[text("hi"), failed.to_string()],
         "text hi | server: the provider reported an error: oops",
     )
     .await;
     let error = json!({"type": "error", "code": "context_length_exceeded", "message": "too long"});
-    ends(&[error.to_string()], "context_length: the provider reported an error: too long").await;
+    check_end(&[error.to_string()], "context_length: the provider reported an error: too long")
+        .await;
     let filtered = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "content_filter"}}});
-    ends(
+    check_end(
         &[text("hi"), filtered.to_string()],
         "text hi | = hi | Refusal(\"the provider's content filter stopped the answer\")",
     )
     .await;
     let cut = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
-    ends(&[text("hi"), cut.to_string()], "text hi | = hi | MaxTokens").await;
+    check_end(&[text("hi"), cut.to_string()], "text hi | = hi | MaxTokens").await;
 }
 
 #[tokio::test]
 async fn a_failure_before_the_first_word_is_tried_again() {
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "oops"}}});
     let answers = vec![
-        crate::model_server::stream(&[failed.to_string()]),
-        crate::model_server::stream(&[text("hi"), completed()]),
+        crate::model_server::stream_reply(&[failed.to_string()]),
+        crate::model_server::stream_reply(&[text("hi"), response_completed()]),
     ];
     let provider = FakeProvider::start(answers).await;
     check(&provider.ask(RESPONSES).await, "retry server #1 | text hi | = hi | End");

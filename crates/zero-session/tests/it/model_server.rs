@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use zero_session::message::{MessageBlock, ModelMessage, ToolInput};
-use zero_session::model::catalog::{ApiKey, ModelApi, ModelConfig, model_within};
+use zero_session::model::catalog::{ApiKey, ModelApi, ModelConfig, open_model_with_limits};
 use zero_session::model::{
     ModelClient, ModelError, ModelEvent, ModelHttpLimits, ModelReply, ModelRequest, RetryLimits,
 };
@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What it does with one connection, after it has read the request.
 #[derive(Clone)]
 pub(crate) enum ServerReply {
-    /// Writes these pieces and hangs up. Each piece but the first waits for [`FakeProvider::go_on`] where
+    /// Writes these pieces and hangs up. Each piece but the first waits for [`FakeProvider::release_next`] where
     /// the pace says so.
-    Pieces(Vec<Vec<u8>>, ReplyPace),
+    Chunks(Vec<Vec<u8>>, ReplyPace),
     /// Writes this, and waits until the other side hangs up.
     Hang(Vec<u8>),
     /// Hangs up without a word.
@@ -86,8 +86,8 @@ impl FakeProvider {
     }
 
     /// One that answers once, with a stream of events.
-    pub(crate) async fn saying(events: &[String]) -> Self {
-        Self::start(vec![stream(events)]).await
+    pub(crate) async fn with_events(events: &[String]) -> Self {
+        Self::start(vec![stream_reply(events)]).await
     }
 
     /// What it was asked: heads and bodies.
@@ -96,18 +96,18 @@ impl FakeProvider {
     }
 
     /// Lets it write the next piece.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn release_next(&self) {
         self.steps.add_permits(1);
     }
 
     /// Waits until it was asked.
-    pub(crate) async fn was_asked(&self) {
+    pub(crate) async fn wait_for_request(&self) {
         let waited = tokio::time::timeout(PATIENCE, self.was_asked.cancelled()).await;
         waited.expect("nobody asked");
     }
 
     /// Waits until the other side hung up.
-    pub(crate) async fn hung_up(&self) {
+    pub(crate) async fn wait_for_disconnect(&self) {
         let waited = tokio::time::timeout(PATIENCE, self.hung_up.cancelled()).await;
         waited.expect("the connection is still open");
     }
@@ -130,12 +130,12 @@ impl FakeProvider {
 
     /// Its model, with short pauses.
     pub(crate) fn model(&self, api: ModelApi) -> Arc<dyn ModelClient> {
-        model_within(quick(), self.config(api)).unwrap()
+        open_model_with_limits(short_limits(), self.config(api)).unwrap()
     }
 
     /// Asks it, and gives all it says.
     pub(crate) async fn ask(&self, api: ModelApi) -> ModelOutput {
-        said(self.model(api)).await
+        collect_output(self.model(api)).await
     }
 }
 
@@ -165,7 +165,7 @@ impl FakeConnections {
         self.was_asked.cancel();
         match answer {
             ServerReply::Drop => {}
-            ServerReply::Pieces(pieces, pace) => {
+            ServerReply::Chunks(pieces, pace) => {
                 for (place, piece) in pieces.iter().enumerate() {
                     if pace == ReplyPace::Stepped && place > 0 {
                         self.steps.acquire().await.unwrap().forget();
@@ -213,8 +213,8 @@ pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
 }
 
 /// The same, written at once.
-pub(crate) fn at_once(status: &str, headers: &str, body: &str) -> ServerReply {
-    ServerReply::Pieces(vec![response(status, headers, body)], ReplyPace::Free)
+pub(crate) fn immediate_reply(status: &str, headers: &str, body: &str) -> ServerReply {
+    ServerReply::Chunks(vec![response(status, headers, body)], ReplyPace::Free)
 }
 
 /// The head of a stream that ends with the connection or a last chunk.
@@ -231,21 +231,21 @@ pub(crate) fn sse(events: &[String]) -> String {
 }
 
 /// A whole stream of these events.
-pub(crate) fn stream(events: &[String]) -> ServerReply {
+pub(crate) fn stream_reply(events: &[String]) -> ServerReply {
     let body = chunk(sse(events).as_bytes());
-    ServerReply::Pieces(vec![STREAM_HEAD.into(), body, b"0\r\n\r\n".to_vec()], ReplyPace::Free)
+    ServerReply::Chunks(vec![STREAM_HEAD.into(), body, b"0\r\n\r\n".to_vec()], ReplyPace::Free)
 }
 
 /// A whole stream of these events, of which each byte comes alone.
-pub(crate) fn stream_by_bytes(events: &[String]) -> ServerReply {
+pub(crate) fn byte_stream_reply(events: &[String]) -> ServerReply {
     let mut pieces = vec![STREAM_HEAD.into()];
     pieces.extend(sse(events).as_bytes().iter().map(|byte| chunk(&[*byte])));
     pieces.push(b"0\r\n\r\n".to_vec());
-    ServerReply::Pieces(pieces, ReplyPace::Free)
+    ServerReply::Chunks(pieces, ReplyPace::Free)
 }
 
 /// The usual bounds, with pauses that nobody notices.
-pub(crate) fn quick() -> ModelHttpLimits {
+pub(crate) fn short_limits() -> ModelHttpLimits {
     ModelHttpLimits {
         retry: RetryLimits { pause_first: Duration::from_millis(1), ..RetryLimits::default() },
         ..ModelHttpLimits::default()
@@ -264,7 +264,7 @@ pub(crate) struct ModelOutput {
 }
 
 /// Asks a model, and gives all it says.
-pub(crate) async fn said(model: Arc<dyn ModelClient>) -> ModelOutput {
+pub(crate) async fn collect_output(model: Arc<dyn ModelClient>) -> ModelOutput {
     let mut stream = model.stream(request(), CancellationToken::new());
     let mut events = Vec::new();
     loop {
@@ -294,14 +294,14 @@ impl ModelOutput {
     }
 
     /// In short: events, then blocks and why it stopped, or the error.
-    pub(crate) fn short(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let mut lines: Vec<String> = self.events.iter().map(event_line).collect();
         match &self.end {
             Ok(reply) => {
                 lines.extend(reply.blocks.iter().map(block_line));
                 lines.push(format!("{:?}", reply.stop));
             }
-            Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
+            Err(error) => lines.push(format!("{}: {}", error.kind.as_str(), error.message)),
         }
         lines.join(" | ")
     }
@@ -319,7 +319,7 @@ fn event_line(event: &ModelEvent) -> String {
         ModelEvent::Thought(text) => format!("thought {text}"),
         ModelEvent::ToolUse { id, name } => format!("tool {id} {name}"),
         ModelEvent::Retrying { error, attempts, .. } => {
-            format!("retry {} #{attempts}", error.kind.word())
+            format!("retry {} #{attempts}", error.kind.as_str())
         }
         ModelEvent::Done(_) => "done".to_owned(),
     }

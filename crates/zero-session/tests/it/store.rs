@@ -32,14 +32,14 @@ pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
     store.create(session).await.unwrap()
 }
 
-pub(crate) fn says(text: impl Into<String>) -> NewEvent {
+pub(crate) fn text_event(text: impl Into<String>) -> NewEvent {
     NewEvent { run: None, time_ms: 1, what: EventKind::Text { text: text.into() } }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn it_keeps_every_promise_of_a_store() {
     let folders: Mutex<Vec<TempDir>> = Mutex::default();
-    conformance::check(|| async {
+    conformance::check_store(|| async {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
         folders.lock().unwrap().push(folder);
@@ -54,12 +54,12 @@ async fn what_was_kept_is_there_when_it_is_opened_again() {
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
-    let events = store.append(&made.id, vec![says("a"), says("b")]).await.unwrap();
+    let events = store.append(&made.id, vec![text_event("a"), text_event("b")]).await.unwrap();
     drop(store);
     assert_eq!(names(temp.path()), ["sessions.db"], "closed, with nothing beside it");
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(session(&store).await, made);
-    assert_eq!(store.events(&made.id, 0, LedgerReadLimit::entries(9)).await.unwrap(), events);
+    assert_eq!(store.events(&made.id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(), events);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -90,10 +90,10 @@ async fn several_may_have_it_open() {
             let begun = store.begin_run(run).await.unwrap();
             let mut seqs = Vec::new();
             for n in 0..50 {
-                let events = store.append(&id, vec![says(n.to_string())]).await.unwrap();
+                let events = store.append(&id, vec![text_event(n.to_string())]).await.unwrap();
                 seqs.extend(events.iter().map(|event| event.seq));
             }
-            (matches!(begun, BeginRunOutcome::Now(_)), seqs)
+            (matches!(begun, BeginRunOutcome::Started(_)), seqs)
         });
     }
     let done = tasks.join_all().await;
@@ -114,7 +114,7 @@ async fn while_another_process_writes_reading_goes_on_and_writing_waits() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut writing = tokio::spawn({
         let (store, id) = (Arc::clone(&store), id.clone());
-        async move { store.append(&id, vec![says("x")]).await }
+        async move { store.append(&id, vec![text_event("x")]).await }
     });
     let early = tokio::time::timeout(Duration::from_millis(300), &mut writing).await;
     assert!(early.is_err(), "the other one has the lock");
@@ -154,7 +154,10 @@ async fn what_was_removed_cannot_be_found_in_the_file() {
     let made = session(&store).await;
     let secret = || "a-secret-of-somebody ".repeat(1000);
     for _ in 0..10 {
-        store.append(&made.id, vec![says("a-secret-of-somebody"), says(secret())]).await.unwrap();
+        store
+            .append(&made.id, vec![text_event("a-secret-of-somebody"), text_event(secret())])
+            .await
+            .unwrap();
     }
     store.delete(&made.key).await.unwrap();
     drop(store);
@@ -170,7 +173,7 @@ async fn a_file_of_the_first_version_is_measured_when_it_is_opened() {
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
-    store.append(&made.id, vec![says("größer"), says("x".repeat(5000))]).await.unwrap();
+    store.append(&made.id, vec![text_event("größer"), text_event("x".repeat(5000))]).await.unwrap();
     let said = zero_session::message::ModelMessage::user("ü".repeat(100));
     store.add_messages(&made.id, vec![said.into()]).await.unwrap();
     let size = store.size(&made.id).await.unwrap();
@@ -216,7 +219,7 @@ fn a_file_that_is_not_ours_to_write_is_left_alone() {
         std::fs::create_dir(path).unwrap();
     });
     check("`{path}-wal` is a link or a folder where a file should be", |path| {
-        std::os::unix::fs::symlink("/dev/null", with(path, "-wal")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", with_suffix(path, "-wal")).unwrap();
     });
     let error = SqliteStore::open(Path::new("/")).map(drop).unwrap_err();
     assert_eq!(error.to_string(), "the session store cannot open: `/` names no file");
@@ -248,7 +251,7 @@ async fn damage_that_shows_later_is_told_and_nothing_is_removed() {
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
-    store.append(&made.id, vec![says("x".repeat(100_000))]).await.unwrap();
+    store.append(&made.id, vec![text_event("x".repeat(100_000))]).await.unwrap();
     drop(store);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[4096..].fill(0xff);
@@ -269,7 +272,7 @@ async fn damage_that_shows_later_is_told_and_nothing_is_removed() {
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
 }
 
-fn with(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}{suffix}", path.display()))
 }
 

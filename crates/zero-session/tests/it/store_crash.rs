@@ -15,19 +15,19 @@ use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewRun, Store};
 
-use crate::store::{says, session};
+use crate::store::{session, text_event};
 
 const KILLS: u32 = 100;
 const TASKS: u32 = 4;
 /// Lines that a writer says before it is killed.
-const TOLD_MIN: usize = 12;
+const LINES_MIN: usize = 12;
 /// Set in the process that writes until it is killed: the file to write to.
-const WRITE_TO: &str = "ZERO_TEST_STORE";
+const STORE_PATH_ENV: &str = "ZERO_TEST_STORE";
 
-/// The test is run a second time as the process that is killed: see [`WRITE_TO`].
+/// The test is run a second time as the process that is killed: see [`STORE_PATH_ENV`].
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_dash_nine_loses_nothing_that_was_acknowledged() {
-    if let Some(path) = std::env::var_os(WRITE_TO) {
+    if let Some(path) = std::env::var_os(STORE_PATH_ENV) {
         return write_until_killed(Path::new(&path)).await;
     }
     let temp = tempfile::tempdir().unwrap();
@@ -39,10 +39,10 @@ async fn kill_dash_nine_loses_nothing_that_was_acknowledged() {
         // Every second one dies while somebody else has the file open.
         let beside = (kill % 2 == 0).then(|| SqliteStore::open(&path).unwrap());
         let mut writer = CrashWriterProcess::start(&path);
-        writer.wait_until_told(TOLD_MIN);
+        writer.wait_for_lines(LINES_MIN);
         std::thread::sleep(Duration::from_micros(random.u64(..30_000)));
         if let Some(beside) = &beside {
-            beside.ready().await.unwrap();
+            beside.check_ready().await.unwrap();
         }
         let said = writer.kill();
         let store = match beside {
@@ -65,7 +65,7 @@ struct CrashTotals {
 /// Checks what is there after a number against what the writer was told; gives the last number.
 async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut CrashTotals) -> u64 {
     let id = session(store).await.id;
-    let events = store.events(&id, after, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
+    let events = store.events(&id, after, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
     let last = store.last_seq(&id).await.unwrap();
     let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(seqs, (after + 1..=last).collect::<Vec<_>>(), "no gap");
@@ -91,7 +91,7 @@ async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Crash
             _ => {}
         }
     }
-    let unsettled = store.unsettled_runs(None).await.unwrap();
+    let unsettled = store.unfinished_runs(None).await.unwrap();
     let mut names: Vec<&str> = unsettled.iter().map(|run| run.id.as_str()).collect();
     names.sort_unstable();
     open.sort_unstable();
@@ -104,11 +104,11 @@ async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Crash
             &run.id,
             RunOutcome::Interrupted,
             TokenUsage::default(),
-            vec![says(text)],
+            vec![text_event(text)],
         );
         assert!(end.await.unwrap().is_some());
     }
-    assert_eq!(store.unsettled_runs(None).await.unwrap(), []);
+    assert_eq!(store.unfinished_runs(None).await.unwrap(), []);
     store.last_seq(&id).await.unwrap()
 }
 
@@ -139,7 +139,7 @@ impl CrashWriterProcess {
                 "store_crash::kill_dash_nine_loses_nothing_that_was_acknowledged",
                 "--nocapture",
             ])
-            .env(WRITE_TO, path)
+            .env(STORE_PATH_ENV, path)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -150,7 +150,7 @@ impl CrashWriterProcess {
             line.clear();
             assert!(said.read_line(&mut line).unwrap() > 0, "the writer did not start");
         }
-        let (tell, told) = mpsc::sync_channel(TOLD_MIN);
+        let (tell, told) = mpsc::sync_channel(LINES_MIN);
         let said = std::thread::spawn(move || {
             let mut lines = Vec::new();
             loop {
@@ -167,7 +167,7 @@ impl CrashWriterProcess {
     }
 
     /// Waits until so much was acknowledged to it, however long that takes here.
-    fn wait_until_told(&self, lines: usize) {
+    fn wait_for_lines(&self, lines: usize) {
         assert_eq!(self.told.iter().take(lines).count(), lines, "the writer writes no more");
     }
 
@@ -210,16 +210,18 @@ async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
         session: session.clone(),
         node: "here".to_owned(),
         started_ms: 1,
-        first: vec![says(format!("{name} begins"))],
+        first: vec![text_event(format!("{name} begins"))],
     };
     let id = run.id.clone();
-    let BeginRunOutcome::Now(first) = store.begin_run(run).await.unwrap() else { unreachable!() };
+    let BeginRunOutcome::Started(first) = store.begin_run(run).await.unwrap() else {
+        unreachable!()
+    };
     tell(first);
     for n in 0..5 {
-        let entries = (0..n).map(|m| says(format!("{name} {n}.{m}"))).collect();
+        let entries = (0..n).map(|m| text_event(format!("{name} {n}.{m}"))).collect();
         tell(store.append(session, entries).await.unwrap());
     }
-    let last = vec![says(format!("{name} ends"))];
+    let last = vec![text_event(format!("{name} ends"))];
     let ended =
         store.end_run(&id, RunOutcome::Completed, TokenUsage::default(), last).await.unwrap();
     tell(ended.unwrap());

@@ -11,17 +11,17 @@ use std::process::Command;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{LedgerReadLimit, Store, StoreError};
 
-use crate::store::{says, session};
+use crate::store::{session, text_event};
 
 /// Set within the namespace: what to do there.
-const STEP: &str = "ZERO_TEST_STEP";
+const STEP_ENV: &str = "ZERO_TEST_STEP";
 
 /// Runs a script in which `step NAME` takes a step of the test of that name.
 #[track_caller]
 fn run(test: &str, script: &str) {
     let temp = tempfile::tempdir().unwrap();
     let script = format!(
-        "step() {{ {STEP}=$1 \"$TEST\" --exact store_disk::{test} --nocapture; }}
+        "step() {{ {STEP_ENV}=$1 \"$TEST\" --exact store_disk::{test} --nocapture; }}
         mkdir disk; mount -t tmpfs -o size=8m,mode=700 none disk; {script}"
     );
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
@@ -43,7 +43,7 @@ fn run(test: &str, script: &str) {
 }
 
 fn step() -> Option<String> {
-    std::env::var(STEP).ok()
+    std::env::var(STEP_ENV).ok()
 }
 
 fn file() -> PathBuf {
@@ -58,23 +58,23 @@ async fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
     }
     let store = SqliteStore::open(&file()).unwrap();
     let id = session(&store).await.id;
-    store.append(&id, vec![says("before")]).await.unwrap();
+    store.append(&id, vec![text_event("before")]).await.unwrap();
     for round in 1..=3_u64 {
         let filler = Path::new("disk/filler");
         std::fs::write(filler, vec![1; 16 * 1024 * 1024]).expect_err("it does not fit");
-        let large = || vec![says("small"), says("x".repeat(300_000))];
+        let large = || vec![text_event("small"), text_event("x".repeat(300_000))];
         let error = store.append(&id, large()).await.unwrap_err();
         let StoreError::Broken { verb: "write down what happened", why } = error else {
             panic!("{error}")
         };
         assert!(why.contains("there is no room for `"), "{why}");
         assert_eq!(
-            store.events(&id, 0, LedgerReadLimit::entries(99)).await.unwrap().len() as u64,
+            store.events(&id, 0, LedgerReadLimit::with_entries(99)).await.unwrap().len() as u64,
             round,
             "all or none"
         );
         std::fs::remove_file(filler).unwrap();
-        let events = store.append(&id, vec![says("after")]).await.unwrap();
+        let events = store.append(&id, vec![text_event("after")]).await.unwrap();
         assert_eq!(events[0].seq, round + 1);
     }
 }
@@ -91,13 +91,13 @@ async fn a_disk_or_file_that_cannot_be_used_is_named() {
         None => {
             // Without any right over files of others, or files without rights.
             let alone =
-                format!("{STEP}=refused exec \"$TEST\" --exact store_disk::{test} --nocapture");
+                format!("{STEP_ENV}=refused exec \"$TEST\" --exact store_disk::{test} --nocapture");
             run(test, &format!("STEP_ALONE='{alone}'; {script}"));
         }
         Some("make") => {
             let store = SqliteStore::open(&file()).unwrap();
             let id = session(&store).await.id;
-            store.append(&id, vec![says("before")]).await.unwrap();
+            store.append(&id, vec![text_event("before")]).await.unwrap();
         }
         Some("refused") => {
             let error = SqliteStore::open(&file()).map(drop).unwrap_err();
@@ -108,7 +108,7 @@ async fn a_disk_or_file_that_cannot_be_used_is_named() {
         Some("works") => {
             let store = SqliteStore::open(&file()).unwrap();
             let id = session(&store).await.id;
-            assert!(!store.append(&id, vec![says("after")]).await.unwrap().is_empty());
+            assert!(!store.append(&id, vec![text_event("after")]).await.unwrap().is_empty());
         }
         Some(other) => panic!("no step: {other}"),
     }

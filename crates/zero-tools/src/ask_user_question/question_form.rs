@@ -9,10 +9,10 @@ use zero_core::{ErrorReason, ToolError};
 use zero_runtime::schema::InputSchema;
 
 use super::{ChoiceQuestion, OTHER, QuestionChoice};
-use crate::text_format::one_line;
+use crate::text_format::to_single_line;
 
 /// Longest answer of the person's own, in characters.
-pub(super) const OWN_CHARS_MAX: usize = 4_000;
+pub(super) const FREE_TEXT_CHARS_MAX: usize = 4_000;
 /// What the choice of none of the options is called.
 const OTHER_TITLE: &str = "Other – in your own words";
 
@@ -22,9 +22,9 @@ pub(super) enum UserQuestionAnswer {
     /// The chosen labels, the person's own words, or both.
     Answer(String),
     /// They will say it in their own words, beside what they chose.
-    WillSay(Option<String>),
+    FreeTextPending(Option<String>),
     /// Both fields were left out.
-    Nothing,
+    Unanswered,
 }
 
 /// Questions that fit together.
@@ -41,10 +41,10 @@ impl QuestionForm {
     /// What it is about, in one line.
     pub(super) fn title(&self) -> String {
         match &self.questions[..] {
-            [one] => one_line(one.question.trim()),
+            [one] => to_single_line(one.question.trim()),
             several => {
                 let headers: Vec<String> =
-                    several.iter().map(|question| one_line(question.header.trim())).collect();
+                    several.iter().map(|question| to_single_line(question.header.trim())).collect();
                 headers.join(", ")
             }
         }
@@ -65,7 +65,7 @@ impl QuestionForm {
         for (index, question) in self.questions.iter().enumerate() {
             let ChoiceQuestion { question: text, header, options, multi_select } = question;
             let other = json!({"const": OTHER, "title": OTHER_TITLE});
-            let options: Vec<Value> = options.iter().map(option).chain([other]).collect();
+            let options: Vec<Value> = options.iter().map(option_schema).chain([other]).collect();
             let mut choice = match multi_select {
                 true => json!({"type": "array", "items": {"anyOf": options}}),
                 false => json!({"type": "string", "oneOf": options}),
@@ -81,16 +81,16 @@ impl QuestionForm {
                 "type": "string",
                 "title": format!("{}: other", header.trim()),
                 "description": "An answer of your own, if none of these fits",
-                "maxLength": OWN_CHARS_MAX,
+                "maxLength": FREE_TEXT_CHARS_MAX,
             });
-            fields.insert(chosen_name(index), choice);
-            fields.insert(own_name(index), own);
+            fields.insert(choice_field_name(index), choice);
+            fields.insert(free_text_field_name(index), own);
         }
         json!({"type": "object", "properties": fields})
     }
 
     /// What was said to each question, in their order.
-    pub(super) fn said(
+    pub(super) fn parse_answers(
         &self,
         values: Map<String, Value>,
     ) -> Result<Vec<(String, UserQuestionAnswer)>, ToolError> {
@@ -100,7 +100,7 @@ impl QuestionForm {
             ToolError::failed(ErrorReason::RemoteFailure, message)
         })?;
         let said = |(index, question): (usize, &ChoiceQuestion)| {
-            let mut parts = match values.get(chosen_name(index)) {
+            let mut parts = match values.get(choice_field_name(index)) {
                 Some(Value::Array(labels)) => labels.iter().filter_map(Value::as_str).collect(),
                 Some(Value::String(label)) => vec![label.as_str()],
                 _ => Vec::new(),
@@ -108,14 +108,17 @@ impl QuestionForm {
             let options = parts.len();
             parts.retain(|part| *part != OTHER);
             let chose_other = parts.len() < options;
-            let own = values.get(own_name(index)).and_then(Value::as_str).map(str::trim);
+            let own =
+                values.get(free_text_field_name(index)).and_then(Value::as_str).map(str::trim);
             let own = own.filter(|own| !own.is_empty());
             parts.extend(own);
             let answer = (!parts.is_empty()).then(|| parts.join(", "));
             let said = match answer {
-                answer if chose_other && own.is_none() => UserQuestionAnswer::WillSay(answer),
+                answer if chose_other && own.is_none() => {
+                    UserQuestionAnswer::FreeTextPending(answer)
+                }
                 Some(answer) => UserQuestionAnswer::Answer(answer),
-                None => UserQuestionAnswer::Nothing,
+                None => UserQuestionAnswer::Unanswered,
             };
             (question.question.trim().to_owned(), said)
         };
@@ -123,15 +126,15 @@ impl QuestionForm {
     }
 }
 
-fn option(choice: &QuestionChoice) -> Value {
-    let (label, description) = (choice.label.trim(), one_line(choice.description.trim()));
-    json!({"const": label, "title": format!("{} – {description}", one_line(label))})
+fn option_schema(choice: &QuestionChoice) -> Value {
+    let (label, description) = (choice.label.trim(), to_single_line(choice.description.trim()));
+    json!({"const": label, "title": format!("{} – {description}", to_single_line(label))})
 }
 
-fn chosen_name(index: usize) -> String {
+fn choice_field_name(index: usize) -> String {
     format!("q{}", index + 1)
 }
 
-fn own_name(index: usize) -> String {
+fn free_text_field_name(index: usize) -> String {
     format!("q{}_other", index + 1)
 }

@@ -20,7 +20,7 @@ struct ScriptedUser {
 }
 
 impl ScriptedUser {
-    fn who_says(answer: Option<ElicitationAnswer>) -> Arc<Self> {
+    fn answering(answer: Option<ElicitationAnswer>) -> Arc<Self> {
         Arc::new(Self { answer, asked: Mutex::default(), heard: Notify::new() })
     }
 }
@@ -56,9 +56,9 @@ fn accept(values: Value) -> Option<ElicitationAnswer> {
 /// What becomes of two questions, the second with several answers: the answers, or the reason.
 #[track_caller]
 fn check(answer: Option<ElicitationAnswer>, expected: Result<Value, ErrorReason>) {
-    let host = TestHost::new().with_elicitor(ScriptedUser::who_says(answer));
+    let host = TestHost::new().with_elicitor(ScriptedUser::answering(answer));
     let input = json!({"questions": [question("Which?", false), question("Any?", true)]});
-    let report = host.wait(host.call("AskUserQuestion", input));
+    let report = host.block_on(host.call("AskUserQuestion", input));
     match (report.outcome, expected) {
         (Ok(outcome), Ok(answers)) => {
             assert_eq!(outcome.result.structured, json!({ "answers": answers }));
@@ -92,7 +92,7 @@ fn answers_are_what_the_person_chose_or_wrote() {
 #[test]
 fn who_wants_their_own_words_where_no_text_can_be_written_is_asked_in_plain_text() {
     let values = accept(json!({"q1": "other", "q2": ["Redis", "other"], "q2_other": " "}));
-    let host = TestHost::new().with_elicitor(ScriptedUser::who_says(values));
+    let host = TestHost::new().with_elicitor(ScriptedUser::answering(values));
     let input = json!({"questions": [question("Which?", false), question("Any?", true)]});
     assert_eq!(
         host.ok("AskUserQuestion", input.clone()).structured,
@@ -128,7 +128,7 @@ fn where_nobody_is_the_model_is_told() {
 
 #[test]
 fn the_person_sees_all_of_it() {
-    let person = ScriptedUser::who_says(accept(json!({"q1": "Redis"})));
+    let person = ScriptedUser::answering(accept(json!({"q1": "Redis"})));
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     host.ok("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
     let asked = person.asked.lock().unwrap();
@@ -152,7 +152,7 @@ fn the_person_sees_all_of_it() {
 
 #[test]
 fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
-    let person = ScriptedUser::who_says(None);
+    let person = ScriptedUser::answering(None);
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     let tool = AskUserQuestionTool::default();
     let plan = tool
@@ -164,11 +164,11 @@ fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
     assert!(tool.deadline(&plan) > Some(Duration::from_secs(3_600)));
     let stop = CancellationToken::new();
     let input = json!({"questions": [question("Which?", false)]});
-    let report = host.wait(async {
+    let report = host.block_on(async {
         let call = host.call_until("AskUserQuestion", input, &stop);
         let stopped = async {
             person.heard.notified().await;
-            assert_eq!(host.in_flight(), 0, "who waits for a person takes nobody's place");
+            assert_eq!(host.calls_in_flight(), 0, "who waits for a person takes nobody's place");
             stop.cancel();
         };
         tokio::join!(call, stopped).0
@@ -178,11 +178,11 @@ fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
 
 #[test]
 fn only_so_many_wait_at_a_time() {
-    let person = ScriptedUser::who_says(None);
+    let person = ScriptedUser::answering(None);
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     let input = || json!({"questions": [question("Which?", false)]});
     let stop = CancellationToken::new();
-    host.wait(async {
+    host.block_on(async {
         let calls = (0..20).map(|_| host.call_until("AskUserQuestion", input(), &stop));
         let mut calls: Vec<_> = calls.map(Box::pin).collect();
         let mut refused = Vec::new();
@@ -195,14 +195,14 @@ fn only_so_many_wait_at_a_time() {
                 }
                 Poll::Pending => true,
             });
-            if calls.len() == OPEN_MAX { Poll::Ready(()) } else { Poll::Pending }
+            if calls.len() == PENDING_CALLS_MAX { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
         for error in refused {
             assert_eq!(error.reason(), Some(ErrorReason::QueueFull), "{error}");
             assert!(error.message.contains("wait for their answers"), "{error}");
         }
-        assert_eq!(person.asked.lock().unwrap().len(), OPEN_MAX);
+        assert_eq!(person.asked.lock().unwrap().len(), PENDING_CALLS_MAX);
         stop.cancel();
         for call in calls {
             assert_eq!(call.await.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
@@ -211,7 +211,7 @@ fn only_so_many_wait_at_a_time() {
         let stop = CancellationToken::new();
         let call = host.call_until("AskUserQuestion", input(), &stop);
         let stopped = async {
-            while person.asked.lock().unwrap().len() <= OPEN_MAX {
+            while person.asked.lock().unwrap().len() <= PENDING_CALLS_MAX {
                 person.heard.notified().await;
             }
             stop.cancel();
@@ -222,7 +222,7 @@ fn only_so_many_wait_at_a_time() {
 }
 
 #[track_caller]
-fn refuses(change: impl FnOnce(&mut Value), pointer: &str, expected: &str) {
+fn check_rejected(change: impl FnOnce(&mut Value), pointer: &str, expected: &str) {
     let mut input = json!({"questions": [question("Which?", false)]});
     change(&mut input);
     let message = TestHost::new().err("AskUserQuestion", input).message;
@@ -232,8 +232,8 @@ fn refuses(change: impl FnOnce(&mut Value), pointer: &str, expected: &str) {
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
     let first = "/questions/0";
-    refuses(|input| input["questions"] = json!([]), "/questions", "1");
-    refuses(
+    check_rejected(|input| input["questions"] = json!([]), "/questions", "1");
+    check_rejected(
         |input| {
             input["questions"] =
                 json!((0..5).map(|n| question(&n.to_string(), false)).collect::<Vec<_>>())
@@ -241,38 +241,38 @@ fn what_is_wrong_is_said_with_its_place() {
         "/questions",
         "4",
     );
-    refuses(
+    check_rejected(
         |input| input["questions"][0]["header"] = json!("a long header"),
         "/questions/0/header",
         "at most 12, found \"a long header\" (13 characters)",
     );
-    refuses(
+    check_rejected(
         |input| input["questions"][0]["options"] = json!([{"label": "a", "description": "b"}]),
         "/questions/0/options",
         "2",
     );
-    refuses(
+    check_rejected(
         |input| input["questions"][0]["options"][1]["label"] = json!("other"),
         "/questions/0/options/1/label",
         "a text of the person's own is always offered",
     );
-    refuses(
+    check_rejected(
         |input| input["questions"][0]["options"][1]["label"] = json!("postgresql"),
         "/questions/0/options/1/label",
         "no other option has",
     );
-    refuses(
+    check_rejected(
         |input| input["questions"] = json!([question("Same?", false), question("Same?", true)]),
         "/questions/1/question",
         "another text than that of question 0",
     );
-    refuses(|input| input["questions"][0]["question"] = json!(" "), first, "an empty one");
-    refuses(
+    check_rejected(|input| input["questions"][0]["question"] = json!(" "), first, "an empty one");
+    check_rejected(
         |input| input["questions"][0]["header"] = json!(""),
         "/questions/0/header",
         "at least 1",
     );
-    refuses(
+    check_rejected(
         |input| input["questions"][0]["options"][0]["label"] = json!("x".repeat(81)),
         "/questions/0/options/0/label",
         "at most 80",

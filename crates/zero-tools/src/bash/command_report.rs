@@ -21,7 +21,7 @@ pub(super) struct CommandReport {
 }
 
 impl CommandReport {
-    pub(super) fn of(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
+    pub(super) fn from_outcome(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
         let CommandOutcome { output, ended, folder, spill_file, missing, settled, network } =
             outcome;
         let omitted = output.mixed.omitted_bytes();
@@ -29,7 +29,7 @@ impl CommandReport {
         let signal = ended.signal.map(signal_name);
         let (cwd, mut notes) = match folder {
             ShellEndFolder::Same => (None, Vec::new()),
-            ShellEndFolder::Moved(folder) => (Some(workspace.shown(folder)), Vec::new()),
+            ShellEndFolder::Moved(folder) => (Some(workspace.display_path(folder)), Vec::new()),
             ShellEndFolder::Outside(folder) => (
                 Some(".".to_owned()),
                 vec![format!(
@@ -38,14 +38,14 @@ impl CommandReport {
                 )],
             ),
         };
-        notes.extend(missing.iter().map(weaker));
+        notes.extend(missing.iter().map(weaker_sandbox_note));
         if output.spill_error.is_some() && omitted > 0 {
             notes.push("the rest of the output could not be kept".to_owned());
         }
-        notes.extend(quarantine_notice::notes(settled, workspace));
+        notes.extend(quarantine_notice::quarantine_notes(settled, workspace));
         notes.extend(network.iter().cloned());
         let place = spill_file.as_deref();
-        let mut text = mixed_text(&output.mixed, place);
+        let mut text = render_mixed(&output.mixed, place);
         let mut last = Vec::new();
         match &signal {
             Some(signal) => last.push(format!("(ended by {signal}, exit code {code})")),
@@ -80,21 +80,21 @@ impl CommandReport {
             text,
             shown,
             output: BashOutput {
-                stdout: stream_text(&output.stdout, place),
-                stderr: stream_text(&output.stderr, place),
+                stdout: render_stream(&output.stdout, place),
+                stderr: render_stream(&output.stderr, place),
                 exit_code: Some(code),
                 signal,
                 cwd,
                 truncated: (omitted > 0).then_some(true),
                 spill_file: spill_file.clone(),
                 job_id: None,
-                taken_away: quarantine_notice::taken_away(settled, workspace),
+                taken_away: quarantine_notice::quarantine_notices(settled, workspace),
                 notes,
             },
         }
     }
 
-    pub(super) fn reply(self) -> ToolReply<BashOutput> {
+    pub(super) fn into_reply(self) -> ToolReply<BashOutput> {
         ToolReply {
             content: vec![ToolResultPart::Text(self.text)],
             display: ResultDisplay::markdown(self.shown),
@@ -105,14 +105,14 @@ impl CommandReport {
 }
 
 /// What a job wrote: to one stream, or to both in the order it came.
-pub(crate) fn text_of(pieces: &[OutputChunk], stream: Option<OutputStream>) -> String {
+pub(crate) fn output_text(pieces: &[OutputChunk], stream: Option<OutputStream>) -> String {
     let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
     let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
-    plain_text::text(&bytes)
+    plain_text::strip(&bytes)
 }
 
 /// A promise of confinement that was not kept, because the settings let it be.
-pub(crate) fn weaker(gap: &ConfinementGap) -> String {
+pub(crate) fn weaker_sandbox_note(gap: &ConfinementGap) -> String {
     let ConfinementGap { property, why, .. } = gap;
     format!(
         "ran less confined than usual, as `sandbox.weaker` permits: `{property}` does not hold here, because {why}"
@@ -120,29 +120,29 @@ pub(crate) fn weaker(gap: &ConfinementGap) -> String {
 }
 
 /// Both streams in the order they came.
-fn mixed_text(mixed: &InterleavedOutput, place: Option<&str>) -> String {
+fn render_mixed(mixed: &InterleavedOutput, place: Option<&str>) -> String {
     match mixed.omitted_bytes() {
-        0 => plain_text::text_of(mixed.head().chain(mixed.tail())),
+        0 => plain_text::strip_runs(mixed.head().chain(mixed.tail())),
         omitted => {
             let (head, tail) =
-                (plain_text::text_of(mixed.head()), plain_text::text_of(mixed.tail()));
-            cut(&head, omitted, mixed.total_bytes(), &tail, place)
+                (plain_text::strip_runs(mixed.head()), plain_text::strip_runs(mixed.tail()));
+            join_truncated(&head, omitted, mixed.total_bytes(), &tail, place)
         }
     }
 }
 
 /// One stream.
-pub(crate) fn stream_text(kept: &HeadTail, place: Option<&str>) -> String {
+pub(crate) fn render_stream(kept: &HeadTail, place: Option<&str>) -> String {
     match kept.omitted_bytes() {
-        0 => plain_text::text(&[kept.head(), kept.tail()].concat()),
+        0 => plain_text::strip(&[kept.head(), kept.tail()].concat()),
         omitted => {
-            let (head, tail) = (plain_text::text(kept.head()), plain_text::text(kept.tail()));
-            cut(&head, omitted, kept.total_bytes(), &tail, place)
+            let (head, tail) = (plain_text::strip(kept.head()), plain_text::strip(kept.tail()));
+            join_truncated(&head, omitted, kept.total_bytes(), &tail, place)
         }
     }
 }
 
-fn cut(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) -> String {
+fn join_truncated(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) -> String {
     let (omitted, total) = (ByteSize::bytes(omitted), ByteSize::bytes(total));
     let rest = place.map_or_else(String::new, |place| format!("; all of it is in {place}"));
     format!("{head}\n\n[… {omitted} of {total} left out{rest} …]\n\n{tail}")
@@ -159,7 +159,7 @@ mod tests {
         let why = "`/tmp` is the host's, for reading".to_owned();
         let gap = ConfinementGap { property: SandboxProperty::PrivateTmp, why, fix: None };
         assert_eq!(
-            weaker(&gap),
+            weaker_sandbox_note(&gap),
             "ran less confined than usual, as `sandbox.weaker` permits: `private_tmp` does not hold here, because `/tmp` is the host's, for reading"
         );
     }

@@ -17,9 +17,12 @@ pub struct QuarantineNotice {
 }
 
 /// What was taken away, for programs.
-pub(crate) fn taken_away(settled: &WatchReport, workspace: &Workspace) -> Vec<QuarantineNotice> {
+pub(crate) fn quarantine_notices(
+    settled: &WatchReport,
+    workspace: &Workspace,
+) -> Vec<QuarantineNotice> {
     let told = |taken: &zero_runtime::QuarantinedFile| QuarantineNotice {
-        path: workspace.shown(&taken.path),
+        path: workspace.display_path(&taken.path),
         kept_at: taken.kept_at.display().to_string(),
         why: taken.why.clone(),
     };
@@ -27,8 +30,8 @@ pub(crate) fn taken_away(settled: &WatchReport, workspace: &Workspace) -> Vec<Qu
 }
 
 /// The same in sentences, and what else should be looked at.
-pub(crate) fn notes(settled: &WatchReport, workspace: &Workspace) -> Vec<String> {
-    let taken = taken_away(settled, workspace).into_iter().map(|QuarantineNotice { path, kept_at, why }| {
+pub(crate) fn quarantine_notes(settled: &WatchReport, workspace: &Workspace) -> Vec<String> {
+    let taken = quarantine_notices(settled, workspace).into_iter().map(|QuarantineNotice { path, kept_at, why }| {
         // Of a repository's own files no rule opens any.
         let rule = match path.split('/').any(|part| part == ".git") {
             true => String::new(),

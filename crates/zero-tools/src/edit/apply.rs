@@ -6,10 +6,10 @@
 //! that are the same in the old and the new text stay as they are in the file, to the byte.
 
 use super::line_rewrite::{LineEndingFinder, LineRewrite};
-use super::text_match::find;
+use super::text_match::find_matches;
 
 /// Most places listed when a text is there more than once.
-pub(super) const PLACES_MAX: usize = 20;
+pub(super) const MATCHES_MAX: usize = 20;
 
 /// One edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum MatchTolerance {
 }
 
 impl MatchTolerance {
-    pub(super) const LADDER: [Self; 4] =
+    pub(super) const ORDER: [Self; 4] =
         [Self::Exact, Self::LineEndings, Self::TrailingSpace, Self::Punctuation];
 
     /// What to tell the caller; `None` when there is nothing to tell.
@@ -130,10 +130,10 @@ fn replace(
     if old == new {
         return Err(EditApplyError::SameText);
     }
-    let (places, tolerance) = find(text, old).ok_or(EditApplyError::NoMatch)?;
+    let (places, tolerance) = find_matches(text, old).ok_or(EditApplyError::NoMatch)?;
     if places.len() > 1 && !all {
-        let listed = places.iter().take(PLACES_MAX);
-        let mut lines: Vec<usize> = listed.map(|place| line_of(text, place.start)).collect();
+        let listed = places.iter().take(MATCHES_MAX);
+        let mut lines: Vec<usize> = listed.map(|place| line_number(text, place.start)).collect();
         lines.dedup();
         return Err(EditApplyError::Ambiguous { lines, count: places.len() });
     }
@@ -146,7 +146,7 @@ fn replace(
             continue;
         }
         result.extend_from_slice(&text[end..place.start]);
-        rewrite.put(place, &mut endings, &mut result);
+        rewrite.append_to(place, &mut endings, &mut result);
         end = place.end;
         count += 1;
     }
@@ -164,7 +164,7 @@ fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditApplyError> 
         return Err(EditApplyError::NoSuchLine { line, highest });
     };
     let at = starts().nth(index).unwrap_or(text.len());
-    let ending = LineEndingFinder::new(text).around(&(at..at));
+    let ending = LineEndingFinder::new(text).ending_at(&(at..at));
     let mut new = new.replace("\r\n", "\n").replace('\n', ending).into_bytes();
     if at == text.len() && ends_open {
         new.splice(0..0, ending.bytes());
@@ -175,7 +175,7 @@ fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditApplyError> 
 }
 
 /// The line a byte stands in, counted from 1.
-fn line_of(text: &[u8], at: usize) -> usize {
+fn line_number(text: &[u8], at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text[..at]).count() + 1
 }
 
@@ -183,15 +183,15 @@ fn line_of(text: &[u8], at: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn put(old: &str, new: &str) -> EditOperation {
+    fn replace_once(old: &str, new: &str) -> EditOperation {
         EditOperation::Replace { old: old.to_owned(), new: new.to_owned(), all: false }
     }
 
-    fn put_all(old: &str, new: &str) -> EditOperation {
+    fn replace_every(old: &str, new: &str) -> EditOperation {
         EditOperation::Replace { old: old.to_owned(), new: new.to_owned(), all: true }
     }
 
-    fn line(line: u64, text: &str) -> EditOperation {
+    fn insert_at(line: u64, text: &str) -> EditOperation {
         EditOperation::Insert { line, text: text.to_owned() }
     }
 
@@ -202,21 +202,21 @@ mod tests {
     }
 
     #[track_caller]
-    fn refuse(text: &str, edits: &[EditOperation], expected: EditApplyError) {
+    fn check_refused(text: &str, edits: &[EditOperation], expected: EditApplyError) {
         assert_eq!(apply(text.as_bytes(), edits).map_err(|(_, problem)| problem), Err(expected));
     }
 
     #[test]
     fn a_text_is_replaced_where_it_is_alone() {
-        check("a b c", &[put("b", "x")], "a x c");
-        check("a a", &[put_all("a", "b")], "b b");
-        check("one\ntwo\n", &[put("one\n", "")], "two\n");
-        refuse("a", &[put("b", "c")], EditApplyError::NoMatch);
-        refuse("a", &[put("", "c")], EditApplyError::EmptyOld);
-        refuse("a", &[put("a", "a")], EditApplyError::SameText);
-        refuse(
+        check("a b c", &[replace_once("b", "x")], "a x c");
+        check("a a", &[replace_every("a", "b")], "b b");
+        check("one\ntwo\n", &[replace_once("one\n", "")], "two\n");
+        check_refused("a", &[replace_once("b", "c")], EditApplyError::NoMatch);
+        check_refused("a", &[replace_once("", "c")], EditApplyError::EmptyOld);
+        check_refused("a", &[replace_once("a", "a")], EditApplyError::SameText);
+        check_refused(
             "a\na\n\na",
-            &[put("a", "b")],
+            &[replace_once("a", "b")],
             EditApplyError::Ambiguous { lines: vec![1, 2, 4], count: 3 },
         );
     }
@@ -224,121 +224,144 @@ mod tests {
     #[test]
     fn a_text_that_overlaps_itself_is_not_alone() {
         let twice = |lines| EditApplyError::Ambiguous { lines, count: 2 };
-        refuse("aaa", &[put("aa", "b")], twice(vec![1]));
-        refuse("x\nx\nx\n", &[put("x\nx", "y")], twice(vec![1, 2]));
-        check("x \nx\nx \n", &[put("x\nx", "y")], "x \ny \n");
-        check("aaa", &[put_all("aa", "b")], "ba");
+        check_refused("aaa", &[replace_once("aa", "b")], twice(vec![1]));
+        check_refused("x\nx\nx\n", &[replace_once("x\nx", "y")], twice(vec![1, 2]));
+        check("x \nx\nx \n", &[replace_once("x\nx", "y")], "x \ny \n");
+        check("aaa", &[replace_every("aa", "b")], "ba");
         // To who does not see line endings these are the same.
-        refuse("a\nb\n-\na\r\nb\n", &[put("a\nb", "c")], twice(vec![1, 4]));
-        check("a\nb\n-\na\r\nb\n", &[put_all("a\nb", "c\nd")], "c\nd\n-\nc\r\nd\n");
+        check_refused("a\nb\n-\na\r\nb\n", &[replace_once("a\nb", "c")], twice(vec![1, 4]));
+        check("a\nb\n-\na\r\nb\n", &[replace_every("a\nb", "c\nd")], "c\nd\n-\nc\r\nd\n");
     }
 
     #[test]
     fn a_line_ending_is_never_torn_apart() {
-        check("a\r\nfoo\r\n", &[put("\nfoo", "\nbar")], "a\r\nbar\r\n");
-        check("a\r\nfoo\r\n", &[put("\nfoo", "")], "a\r\n");
-        check("a\r\nb\r\n", &[put_all("\n", "\n\n")], "a\r\n\r\nb\r\n\r\n");
-        check("a\r\nb\nc", &[put_all("\n", " ")], "a b c");
-        check("a\r\nfoo \r\nb\r\n", &[put("\nfoo\nb", "\nbar\nb")], "a\r\nbar\r\nb\r\n");
+        check("a\r\nfoo\r\n", &[replace_once("\nfoo", "\nbar")], "a\r\nbar\r\n");
+        check("a\r\nfoo\r\n", &[replace_once("\nfoo", "")], "a\r\n");
+        check("a\r\nb\r\n", &[replace_every("\n", "\n\n")], "a\r\n\r\nb\r\n\r\n");
+        check("a\r\nb\nc", &[replace_every("\n", " ")], "a b c");
+        check("a\r\nfoo \r\nb\r\n", &[replace_once("\nfoo\nb", "\nbar\nb")], "a\r\nbar\r\nb\r\n");
         let large = format!("{}a\r\nfoo\r\n", "-\r\n".repeat(6_000_000));
-        let edited = apply(large.as_bytes(), &[put("\nfoo", "\nbar")]).expect("to the letter");
+        let edited =
+            apply(large.as_bytes(), &[replace_once("\nfoo", "\nbar")]).expect("to the letter");
         assert!(edited.text.ends_with(b"-\r\na\r\nbar\r\n"));
     }
 
     #[test]
     fn lines_that_stay_are_the_files_own() {
-        check("a\r\nb\nc\r\nd\n", &[put("a\nb\nc\n", "A\nb\nc\n")], "A\r\nb\nc\r\nd\n");
-        check("a\r\nb\nc\r\n", &[put("a\nb\nc", "a\nB\nc")], "a\r\nB\nc\r\n");
-        check("a\nb\r\nc\n", &[put("a\nb\nc", "a\nx\nb\nc")], "a\nx\nb\r\nc\n");
-        check("a\nb\r\nc\n", &[put("a\nb\nc", "b\nc")], "b\r\nc\n");
-        check("a  \nb\t\nc\n", &[put("a\nb\nc", "a\nb\nC")], "a  \nb\t\nC\n");
-        check("say “a”\nb\n", &[put("say \"a\"\nb", "say \"a\"\nc")], "say “a”\nc\n");
-        check("a\nb\n", &[put("a\nb", "a\r\nb")], "a\r\nb\n");
+        check("a\r\nb\nc\r\nd\n", &[replace_once("a\nb\nc\n", "A\nb\nc\n")], "A\r\nb\nc\r\nd\n");
+        check("a\r\nb\nc\r\n", &[replace_once("a\nb\nc", "a\nB\nc")], "a\r\nB\nc\r\n");
+        check("a\nb\r\nc\n", &[replace_once("a\nb\nc", "a\nx\nb\nc")], "a\nx\nb\r\nc\n");
+        check("a\nb\r\nc\n", &[replace_once("a\nb\nc", "b\nc")], "b\r\nc\n");
+        check("a  \nb\t\nc\n", &[replace_once("a\nb\nc", "a\nb\nC")], "a  \nb\t\nC\n");
+        check("say “a”\nb\n", &[replace_once("say \"a\"\nb", "say \"a\"\nc")], "say “a”\nc\n");
+        check("a\nb\n", &[replace_once("a\nb", "a\r\nb")], "a\r\nb\n");
     }
 
     #[test]
     fn lines_that_stay_are_found_among_many() {
         let (many, old) = ("same \nsame\t\n".repeat(3_000), "same\n".repeat(6_000));
-        let edit = put(&format!("{old}x\n{old}"), &format!("{old}y\nz\n{old}"));
+        let edit = replace_once(&format!("{old}x\n{old}"), &format!("{old}y\nz\n{old}"));
         let edited = apply(format!("{many}x\n{many}").as_bytes(), &[edit]).expect("forgiven");
         assert!(edited.text == format!("{many}y\nz\n{many}").as_bytes());
     }
 
     #[test]
     fn line_endings_follow_the_place() {
-        check("a\r\nb\r\nc\r\n", &[put("a\nb", "x\ny\nz")], "x\r\ny\r\nz\r\nc\r\n");
-        check("a\r\nb\nc\n", &[put("b", "x\ny")], "a\r\nx\ny\nc\n");
-        check("a\r\nb\nc\n", &[put("a", "x\ny")], "x\r\ny\r\nb\nc\n");
-        check("a\nb\n", &[put("a\r\nb", "x\r\ny")], "x\ny\n");
-        check("a\r\nb", &[put("b", "x\ny")], "a\r\nx\r\ny");
+        check("a\r\nb\r\nc\r\n", &[replace_once("a\nb", "x\ny\nz")], "x\r\ny\r\nz\r\nc\r\n");
+        check("a\r\nb\nc\n", &[replace_once("b", "x\ny")], "a\r\nx\ny\nc\n");
+        check("a\r\nb\nc\n", &[replace_once("a", "x\ny")], "x\r\ny\r\nb\nc\n");
+        check("a\nb\n", &[replace_once("a\r\nb", "x\r\ny")], "x\ny\n");
+        check("a\r\nb", &[replace_once("b", "x\ny")], "a\r\nx\r\ny");
     }
 
     #[test]
     fn small_differences_are_forgiven_and_told() {
-        let edited = apply(b"if x {  \n\ty\n}\n", &[put("if x {\n\ty", "z")]).expect("forgiven");
+        let edited =
+            apply(b"if x {  \n\ty\n}\n", &[replace_once("if x {\n\ty", "z")]).expect("forgiven");
         assert_eq!(
             (&edited.text[..], edited.tolerance),
             (&b"z\n}\n"[..], MatchTolerance::TrailingSpace)
         );
-        let edited = apply("say \u{201C}hi\u{201D} – now".as_bytes(), &[put("\"hi\" -", "x")])
-            .expect("forgiven");
+        let edited =
+            apply("say \u{201C}hi\u{201D} – now".as_bytes(), &[replace_once("\"hi\" -", "x")])
+                .expect("forgiven");
         assert_eq!(
             (&edited.text[..], edited.tolerance),
             (&b"say x now"[..], MatchTolerance::Punctuation)
         );
         // Indentation carries meaning.
-        refuse("  a\n  b\n", &[put("a\nb", "x")], EditApplyError::NoMatch);
+        check_refused("  a\n  b\n", &[replace_once("a\nb", "x")], EditApplyError::NoMatch);
     }
 
     #[test]
     fn white_space_is_forgiven_only_where_a_line_ends() {
-        refuse("return xyz;", &[put("return x ", "return y ")], EditApplyError::NoMatch);
-        refuse("return xyz;\n", &[put("return x\t", "y")], EditApplyError::NoMatch);
-        refuse("a\nb\nc\n", &[put_all("\n    ", " ")], EditApplyError::NoMatch);
-        refuse("a\n\nb\n", &[put("\n  \n", "x")], EditApplyError::NoMatch);
-        refuse("bar\nfoo\n", &[put("  \nfoo", "x")], EditApplyError::NoMatch);
-        check("x\n\t\nfoo\n", &[put("  \nfoo", "bar")], "x\nbar\n");
-        check("\t\nfoo\n", &[put("  \nfoo", "bar")], "bar\n");
-        check("return x;\n", &[put("return x;  ", "y")], "y\n");
-        check("return x;\t\r\n", &[put("return x;  ", "y")], "y\r\n");
-        check("return x;\t", &[put("return x;  ", "y")], "y");
-        check("a  \nb c", &[put("a\nb ", "x")], "xc");
-        check("a\n-\na\n", &[put_all("a  ", "b")], "b\n-\nb\n");
-        check("a\na\n", &[put_all("a  ", "b")], "b\nb\n");
+        check_refused(
+            "return xyz;",
+            &[replace_once("return x ", "return y ")],
+            EditApplyError::NoMatch,
+        );
+        check_refused("return xyz;\n", &[replace_once("return x\t", "y")], EditApplyError::NoMatch);
+        check_refused("a\nb\nc\n", &[replace_every("\n    ", " ")], EditApplyError::NoMatch);
+        check_refused("a\n\nb\n", &[replace_once("\n  \n", "x")], EditApplyError::NoMatch);
+        check_refused("bar\nfoo\n", &[replace_once("  \nfoo", "x")], EditApplyError::NoMatch);
+        check("x\n\t\nfoo\n", &[replace_once("  \nfoo", "bar")], "x\nbar\n");
+        check("\t\nfoo\n", &[replace_once("  \nfoo", "bar")], "bar\n");
+        check("return x;\n", &[replace_once("return x;  ", "y")], "y\n");
+        check("return x;\t\r\n", &[replace_once("return x;  ", "y")], "y\r\n");
+        check("return x;\t", &[replace_once("return x;  ", "y")], "y");
+        check("a  \nb c", &[replace_once("a\nb ", "x")], "xc");
+        check("a\n-\na\n", &[replace_every("a  ", "b")], "b\n-\nb\n");
+        check("a\na\n", &[replace_every("a  ", "b")], "b\nb\n");
     }
 
     #[test]
     fn much_white_space_takes_no_time() {
         let text = format!("{}x\n", " ".repeat(1_000_000));
-        refuse(&text, &[put("y ", "z")], EditApplyError::NoMatch);
+        check_refused(&text, &[replace_once("y ", "z")], EditApplyError::NoMatch);
     }
 
     #[test]
     fn texts_are_inserted_before_lines() {
-        check("a\nb\n", &[line(1, "x")], "x\na\nb\n");
-        check("a\nb\n", &[line(2, "x\n")], "a\nx\nb\n");
-        check("a\nb\n", &[line(3, "x")], "a\nb\nx\n");
-        check("a\nb", &[line(3, "x")], "a\nb\nx");
-        check("a\r\nb\r\n", &[line(2, "x\ny")], "a\r\nx\r\ny\r\nb\r\n");
-        check("", &[line(1, "x")], "x\n");
-        refuse("a\nb\n", &[line(4, "x")], EditApplyError::NoSuchLine { line: 4, highest: 3 });
-        refuse("a\nb", &[line(4, "x")], EditApplyError::NoSuchLine { line: 4, highest: 3 });
-        refuse("", &[line(2, "x")], EditApplyError::NoSuchLine { line: 2, highest: 1 });
-        refuse("a", &[line(0, "x")], EditApplyError::NoSuchLine { line: 0, highest: 2 });
+        check("a\nb\n", &[insert_at(1, "x")], "x\na\nb\n");
+        check("a\nb\n", &[insert_at(2, "x\n")], "a\nx\nb\n");
+        check("a\nb\n", &[insert_at(3, "x")], "a\nb\nx\n");
+        check("a\nb", &[insert_at(3, "x")], "a\nb\nx");
+        check("a\r\nb\r\n", &[insert_at(2, "x\ny")], "a\r\nx\r\ny\r\nb\r\n");
+        check("", &[insert_at(1, "x")], "x\n");
+        check_refused(
+            "a\nb\n",
+            &[insert_at(4, "x")],
+            EditApplyError::NoSuchLine { line: 4, highest: 3 },
+        );
+        check_refused(
+            "a\nb",
+            &[insert_at(4, "x")],
+            EditApplyError::NoSuchLine { line: 4, highest: 3 },
+        );
+        check_refused("", &[insert_at(2, "x")], EditApplyError::NoSuchLine { line: 2, highest: 1 });
+        check_refused(
+            "a",
+            &[insert_at(0, "x")],
+            EditApplyError::NoSuchLine { line: 0, highest: 2 },
+        );
     }
 
     #[test]
     fn edits_see_each_other_and_come_all_or_none() {
-        check("a\n", &[put("a", "b"), put("b", "c"), line(1, "z")], "z\nc\n");
+        check(
+            "a\n",
+            &[replace_once("a", "b"), replace_once("b", "c"), insert_at(1, "z")],
+            "z\nc\n",
+        );
         assert_eq!(
-            apply(b"a\n", &[put("a", "b"), put("a", "c")]),
+            apply(b"a\n", &[replace_once("a", "b"), replace_once("a", "c")]),
             Err((1, EditApplyError::NoMatch))
         );
     }
 
     #[test]
     fn bytes_that_are_no_text_stay() {
-        let edited = apply(b"\xFF\xFE a \xC3", &[put("a", "b")]).expect("found");
+        let edited = apply(b"\xFF\xFE a \xC3", &[replace_once("a", "b")]).expect("found");
         assert_eq!(edited.text, b"\xFF\xFE b \xC3");
     }
 
@@ -351,7 +374,7 @@ mod tests {
             new in "[xyz\r\n]{0,10}",
         ) {
             let text = [&head[..], b"\nNEEDLE\n", &tail[..]].concat();
-            match apply(&text, &[put("NEEDLE", &new)]) {
+            match apply(&text, &[replace_once("NEEDLE", &new)]) {
                 Ok(edited) => {
                     proptest::prop_assert!(edited.text.starts_with(&[&head[..], b"\n"].concat()));
                     proptest::prop_assert!(edited.text.ends_with(&[b"\n", &tail[..]].concat()));
@@ -363,7 +386,7 @@ mod tests {
 
         #[test]
         fn no_edit_panics(text in "[ab \t\r\n“–é]{0,60}", old in "[ab \r\n\"-]{0,8}", new in "[ab\r\n]{0,8}", at in 0..12_u64) {
-            let _ = apply(text.as_bytes(), &[put_all(&old, &new), line(at, &new), put(&old, "c")]);
+            let _ = apply(text.as_bytes(), &[replace_every(&old, &new), insert_at(at, &new), replace_once(&old, "c")]);
         }
 
         /// Who copies lines without seeing how they end, and changes one, changes that one only.
@@ -391,7 +414,7 @@ mod tests {
             let copied = |mark: &str| -> String {
                 (first..last).map(|at| content(at, mark) + "\n").collect()
             };
-            let edited = apply(file("").as_bytes(), &[put(&copied(""), &copied("#"))]);
+            let edited = apply(file("").as_bytes(), &[replace_once(&copied(""), &copied("#"))]);
             let edited = edited.map(|edited| String::from_utf8_lossy(&edited.text).into_owned());
             proptest::prop_assert_eq!(edited, Ok(file("#")));
         }
@@ -401,8 +424,8 @@ mod tests {
         fn an_edit_can_be_taken_back(text in "[ab\n]{1,60}", from in 0..40_usize, to in 1..20_usize) {
             let from = from.min(text.len() - 1);
             let old = &text[from..(from + to).min(text.len())];
-            if let Ok(edited) = apply(text.as_bytes(), &[put(old, "#")]) {
-                let back = apply(&edited.text, &[put("#", old)]).expect("the mark is there once");
+            if let Ok(edited) = apply(text.as_bytes(), &[replace_once(old, "#")]) {
+                let back = apply(&edited.text, &[replace_once("#", old)]).expect("the mark is there once");
                 proptest::prop_assert_eq!(back.text, text.as_bytes());
             }
         }

@@ -9,7 +9,7 @@ const CHARS_MAX: usize = 200;
 /// Lines of a text that are compared.
 const WANTED_LINES_MAX: usize = 20;
 /// Likeness below which nothing is shown.
-const LIKENESS_MIN: f64 = 0.5;
+const SIMILARITY_MIN: f64 = 0.5;
 /// Lines shown around the place.
 const CONTEXT_LINES: usize = 2;
 /// Lines shown at the most.
@@ -24,7 +24,7 @@ pub(super) struct ClosestMatch {
 }
 
 /// The place in `text` most like `wanted`.
-pub(super) fn closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
+pub(super) fn find_closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
     let lines: Vec<&str> = text.lines().take(LINES_MAX).collect();
     let wanted: Vec<&str> =
         wanted.lines().skip_while(|line| line.trim().is_empty()).take(WANTED_LINES_MAX).collect();
@@ -33,13 +33,13 @@ pub(super) fn closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
     let mut candidates: Vec<(usize, f64)> = lines
         .iter()
         .enumerate()
-        .map(|(at, line)| (at, likeness(line, first)))
-        .filter(|(_, likeness)| *likeness >= LIKENESS_MIN)
+        .map(|(at, line)| (at, similarity(line, first)))
+        .filter(|(_, likeness)| *likeness >= SIMILARITY_MIN)
         .collect();
     candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
     let whole = |at: usize| -> f64 {
         let pairs = wanted.iter().zip(&lines[at..]);
-        pairs.map(|(wanted, line)| likeness(line, wanted)).sum::<f64>() / wanted.len() as f64
+        pairs.map(|(wanted, line)| similarity(line, wanted)).sum::<f64>() / wanted.len() as f64
     };
     let best = candidates
         .into_iter()
@@ -49,19 +49,19 @@ pub(super) fn closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
     let at = best.0;
     let from = at.saturating_sub(CONTEXT_LINES);
     let to = (at + wanted.len() + CONTEXT_LINES).min(lines.len()).min(from + SHOWN_LINES_MAX);
-    let shown: Vec<&str> = lines[from..to].iter().map(|line| head(line)).collect();
+    let shown: Vec<&str> = lines[from..to].iter().map(|line| line_prefix(line)).collect();
     Some(ClosestMatch { line: at + 1, excerpt: number_lines(from as u64 + 1, &shown.join("\n")) })
 }
 
-fn likeness(a: &str, b: &str) -> f64 {
-    let (a, b) = (head(a.trim()), head(b.trim()));
+fn similarity(a: &str, b: &str) -> f64 {
+    let (a, b) = (line_prefix(a.trim()), line_prefix(b.trim()));
     if a.is_empty() || b.is_empty() {
         return if a == b { 1.0 } else { 0.0 };
     }
     strsim::sorensen_dice(a, b)
 }
 
-fn head(line: &str) -> &str {
+fn line_prefix(line: &str) -> &str {
     line.char_indices().nth(CHARS_MAX).map_or(line, |(end, _)| &line[..end])
 }
 
@@ -72,10 +72,10 @@ mod tests {
     #[test]
     fn the_likeliest_place_is_shown_with_its_lines() {
         let text = "fn a() {}\n\nfn main() {\n    println!(\"Hello\");\n}\n\nfn main2() {\n}\n";
-        let place = closest(text, "fn main() {\n    println!(\"Helo\");").expect("a place");
+        let place = find_closest(text, "fn main() {\n    println!(\"Helo\");").expect("a place");
         assert_eq!(place.line, 3);
         assert!(place.excerpt.contains("     4\t    println!(\"Hello\");"), "{}", place.excerpt);
-        assert!(closest(text, "completely different words").is_none());
-        assert!(closest("", "a").is_none());
+        assert!(find_closest(text, "completely different words").is_none());
+        assert!(find_closest("", "a").is_none());
     }
 }

@@ -31,20 +31,20 @@ enum LineSource {
 impl<'a> LineRewrite<'a> {
     /// Settles which lines of `old` stay in `new`.
     pub(super) fn new(old: &str, new: &'a str, tolerance: MatchTolerance) -> Self {
-        let new = lines(new.as_bytes());
-        let old = lines(old.as_bytes());
-        let sources = sources(&contents(&old), &contents(&new));
+        let new = split_lines(new.as_bytes());
+        let old = split_lines(old.as_bytes());
+        let sources = line_sources(&line_contents(&old), &line_contents(&new));
         Self { lines: new.into_iter().zip(sources).collect(), tolerance }
     }
 
     /// Appends to `result` what takes the place of the text at `place`.
-    pub(super) fn put(
+    pub(super) fn append_to(
         &self,
         place: &MatchRange,
         endings: &mut LineEndingFinder<'_>,
         result: &mut Vec<u8>,
     ) {
-        let there = lines(&endings.text[place.clone()]);
+        let there = split_lines(&endings.text[place.clone()]);
         for (line, source) in &self.lines {
             let (own, stays) = match source {
                 LineSource::Same(index) => (there.get(*index), true),
@@ -56,7 +56,7 @@ impl<'a> LineRewrite<'a> {
                 ("", _) => "",
                 // What was found to the letter may be given other endings by writing them out.
                 ("\r\n", _) if self.tolerance == MatchTolerance::Exact => "\r\n",
-                (_, "") => endings.around(place),
+                (_, "") => endings.ending_at(place),
                 (_, own) => own,
             };
             result.extend_from_slice(ending.as_bytes());
@@ -65,9 +65,9 @@ impl<'a> LineRewrite<'a> {
 }
 
 /// Where each line of `new` comes from.
-fn sources(old: &[&[u8]], new: &[&[u8]]) -> Vec<LineSource> {
+fn line_sources(old: &[&[u8]], new: &[&[u8]]) -> Vec<LineSource> {
     let mut sources = vec![LineSource::Added; new.len()];
-    for change in changes(old, new) {
+    for change in diff_lines(old, new) {
         let (tag, was, is) = change.as_tag_tuple();
         for (was, is) in was.zip(is) {
             sources[is] = match tag {
@@ -79,7 +79,7 @@ fn sources(old: &[&[u8]], new: &[&[u8]]) -> Vec<LineSource> {
     sources
 }
 
-fn changes(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
+fn diff_lines(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
     if old.len() + new.len() <= COMPARED_LINES_MAX {
         return similar::capture_diff_slices(Algorithm::Myers, old, new);
     }
@@ -107,11 +107,11 @@ struct TextLine<'a> {
     ending: &'static str,
 }
 
-fn contents<'a>(lines: &[TextLine<'a>]) -> Vec<&'a [u8]> {
+fn line_contents<'a>(lines: &[TextLine<'a>]) -> Vec<&'a [u8]> {
     lines.iter().map(|line| line.content).collect()
 }
 
-fn lines(text: &[u8]) -> Vec<TextLine<'_>> {
+fn split_lines(text: &[u8]) -> Vec<TextLine<'_>> {
     let mut start = 0;
     let mut lines = Vec::new();
     for newline in memchr::memchr_iter(b'\n', text) {
@@ -143,17 +143,17 @@ impl<'a> LineEndingFinder<'a> {
 
     /// How lines end around a place: within it, else where it stands, else above. Places must come
     /// in order.
-    pub(super) fn around(&mut self, place: &MatchRange) -> &'static str {
+    pub(super) fn ending_at(&mut self, place: &MatchRange) -> &'static str {
         let newline = match (memchr::memchr(b'\n', &self.text[place.clone()]), self.last) {
             (Some(within), _) => place.start + within,
             (None, None) => return "\n",
             (None, Some(last)) if last < place.end => last,
-            (None, Some(_)) => self.next_from(place.end),
+            (None, Some(_)) => self.next_newline_from(place.end),
         };
         if self.text[..newline].ends_with(b"\r") { "\r\n" } else { "\n" }
     }
 
-    fn next_from(&mut self, at: usize) -> usize {
+    fn next_newline_from(&mut self, at: usize) -> usize {
         if self.next < at {
             self.next = at + memchr::memchr(b'\n', &self.text[at..]).unwrap_or(0);
         }

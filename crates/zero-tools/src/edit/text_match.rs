@@ -17,18 +17,18 @@ pub(super) type MatchRange = Range<usize>;
 
 /// All places of `old` in order, by the least forgiving comparison that finds any. Two of them may
 /// overlap.
-pub(super) fn find(text: &[u8], old: &str) -> Option<(Vec<MatchRange>, MatchTolerance)> {
-    let ladder = MatchTolerance::LADDER.into_iter();
-    ladder.filter(|tolerance| applies(*tolerance, text, old)).find_map(|tolerance| {
+pub(super) fn find_matches(text: &[u8], old: &str) -> Option<(Vec<MatchRange>, MatchTolerance)> {
+    let ladder = MatchTolerance::ORDER.into_iter();
+    ladder.filter(|tolerance| is_applicable(*tolerance, text, old)).find_map(|tolerance| {
         let places = match tolerance {
-            MatchTolerance::Exact => exact_places(text, old),
-            _ => folded_places(text, old, tolerance),
+            MatchTolerance::Exact => find_exact(text, old),
+            _ => find_folded(text, old, tolerance),
         };
         (!places.is_empty()).then_some((places, tolerance))
     })
 }
 
-fn applies(tolerance: MatchTolerance, text: &[u8], old: &str) -> bool {
+fn is_applicable(tolerance: MatchTolerance, text: &[u8], old: &str) -> bool {
     let can_fold = text.len() <= FOLD_BYTES_MAX;
     match tolerance {
         // Who writes bare newlines does not see how lines end, so two places that differ only in
@@ -41,16 +41,16 @@ fn applies(tolerance: MatchTolerance, text: &[u8], old: &str) -> bool {
     }
 }
 
-fn exact_places(text: &[u8], old: &str) -> Vec<MatchRange> {
-    let starts = occurrences(text, old.as_bytes(), 0);
-    starts.into_iter().map(|at| with_return(text, at..at + old.len())).collect()
+fn find_exact(text: &[u8], old: &str) -> Vec<MatchRange> {
+    let starts = find_occurrences(text, old.as_bytes(), 0);
+    starts.into_iter().map(|at| extend_over_return(text, at..at + old.len())).collect()
 }
 
-fn folded_places(text: &[u8], old: &str, tolerance: MatchTolerance) -> Vec<MatchRange> {
+fn find_folded(text: &[u8], old: &str, tolerance: MatchTolerance) -> Vec<MatchRange> {
     let folded = FoldedText::new(text, tolerance);
-    let wanted = FoldedPattern::forms(old, tolerance);
+    let wanted = FoldedPattern::variants(old, tolerance);
     let mut places: Vec<MatchRange> =
-        wanted.iter().flat_map(|wanted| folded.places_of(wanted)).collect();
+        wanted.iter().flat_map(|wanted| folded.find(wanted)).collect();
     places.sort_by_key(|place| (place.start, place.end));
     places.dedup();
     places
@@ -58,7 +58,7 @@ fn folded_places(text: &[u8], old: &str, tolerance: MatchTolerance) -> Vec<Match
 
 /// Where `needle` stands, without overlap except for its last `shared` bytes. One that is there only
 /// once this way is looked for again within itself: `aa` is twice in `aaa`.
-fn occurrences(text: &[u8], needle: &[u8], shared: usize) -> Vec<usize> {
+fn find_occurrences(text: &[u8], needle: &[u8], shared: usize) -> Vec<usize> {
     let finder = memmem::Finder::new(needle);
     let step = needle.len().saturating_sub(shared).max(1);
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ fn occurrences(text: &[u8], needle: &[u8], shared: usize) -> Vec<usize> {
 }
 
 /// A place that starts between the two halves of a line ending takes in the first one.
-fn with_return(text: &[u8], place: MatchRange) -> MatchRange {
+fn extend_over_return(text: &[u8], place: MatchRange) -> MatchRange {
     let splits_ending =
         text[place.clone()].starts_with(b"\n") && text[..place.start].ends_with(b"\r");
     // One that ends in the same way would reach into the next one.
@@ -99,9 +99,12 @@ impl FoldedPattern {
     /// White space counts as the end of a line only where a line ends. At the end of `old` nothing
     /// says so: either it is there as it is written, or the line ends there. A first line of
     /// nothing but white space is an empty line, not the end of any line.
-    fn forms(old: &str, tolerance: MatchTolerance) -> Vec<Self> {
-        let whole =
-            Self { bytes: fold_wanted(old, tolerance), from_line_start: false, to_line_end: false };
+    fn variants(old: &str, tolerance: MatchTolerance) -> Vec<Self> {
+        let whole = Self {
+            bytes: fold_pattern(old, tolerance),
+            from_line_start: false,
+            to_line_end: false,
+        };
         if tolerance == MatchTolerance::LineEndings {
             return vec![whole];
         }
@@ -116,14 +119,14 @@ impl FoldedPattern {
         let mut forms = vec![Self { from_line_start, ..whole }];
         let trimmed = old.trim_end_matches([' ', '\t', '\r']);
         if trimmed.len() < old.len() {
-            let bytes = fold_wanted(trimmed, tolerance);
+            let bytes = fold_pattern(trimmed, tolerance);
             forms.push(Self { bytes, from_line_start, to_line_end: true });
         }
         forms
     }
 }
 
-fn fold_wanted(old: &str, tolerance: MatchTolerance) -> Vec<u8> {
+fn fold_pattern(old: &str, tolerance: MatchTolerance) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(old.len());
     fold(old.as_bytes(), tolerance, TextEnd::Open, |_, kept| bytes.extend_from_slice(kept));
     bytes
@@ -156,7 +159,7 @@ impl<'a> FoldedText<'a> {
         Self { text, bytes, jumps }
     }
 
-    fn places_of(&self, wanted: &FoldedPattern) -> Vec<MatchRange> {
+    fn find(&self, wanted: &FoldedPattern) -> Vec<MatchRange> {
         let newline = |there: bool| if there { &b"\n"[..] } else { b"" };
         let (before, after) = (newline(wanted.from_line_start), newline(wanted.to_line_end));
         let needle = [before, &wanted.bytes, after].concat();
@@ -165,29 +168,31 @@ impl<'a> FoldedText<'a> {
         let within = &self.bytes[first..self.bytes.len() - 1 + after.len()];
         let place = |at: usize| {
             let (at, last) = (at + first, at + first + needle.len() - 1);
-            let start = if wanted.from_line_start { self.end(at) } else { self.start(at) };
-            let end = if wanted.to_line_end { self.line_end(last) } else { self.end(last) };
-            with_return(self.text, start..end)
+            let start =
+                if wanted.from_line_start { self.source_end(at) } else { self.source_start(at) };
+            let end =
+                if wanted.to_line_end { self.line_end_offset(last) } else { self.source_end(last) };
+            extend_over_return(self.text, start..end)
         };
-        occurrences(within, &needle, after.len()).into_iter().map(place).collect()
+        find_occurrences(within, &needle, after.len()).into_iter().map(place).collect()
     }
 
     /// Where in the text a folded byte comes from.
-    fn start(&self, at: usize) -> usize {
+    fn source_start(&self, at: usize) -> usize {
         let jump = self.jumps.partition_point(|(folded, _)| *folded <= at).checked_sub(1);
         jump.map_or(0, |jump| self.jumps[jump].1 + (at - self.jumps[jump].0))
     }
 
     /// Where in the text what a folded byte stands for ends.
-    fn end(&self, at: usize) -> usize {
+    fn source_end(&self, at: usize) -> usize {
         if at == 0 {
             return 0;
         }
-        let start = self.start(at);
+        let start = self.source_start(at);
         let rest = &self.text[start..];
         let length = match rest.first() {
             Some(first) if *first != self.bytes[at] => {
-                plain_form(rest).map_or(1, |(_, length)| length)
+                plain_punctuation(rest).map_or(1, |(_, length)| length)
             }
             _ => 1,
         };
@@ -195,8 +200,8 @@ impl<'a> FoldedText<'a> {
     }
 
     /// Where in the text the line ends whose newline is a folded byte.
-    fn line_end(&self, newline: usize) -> usize {
-        let at = self.start(newline);
+    fn line_end_offset(&self, newline: usize) -> usize {
+        let at = self.source_start(newline);
         let splits_ending = self.text[at..].starts_with(b"\n") && self.text[..at].ends_with(b"\r");
         at - usize::from(splits_ending)
     }
@@ -238,7 +243,7 @@ fn fold(text: &[u8], tolerance: MatchTolerance, end: TextEnd, mut keep: impl FnM
             }
             at += blanks;
         } else if typographic(rest[0]) {
-            let (plain, length) = plain_form(rest).unwrap_or((rest[0], 1));
+            let (plain, length) = plain_punctuation(rest).unwrap_or((rest[0], 1));
             keep(at, &[plain]);
             at += length;
         } else {
@@ -254,7 +259,7 @@ fn is_blank(byte: u8) -> bool {
 }
 
 /// The plain form of the typographic character at the start of `rest`, and how long that is.
-fn plain_form(rest: &[u8]) -> Option<(u8, usize)> {
+fn plain_punctuation(rest: &[u8]) -> Option<(u8, usize)> {
     const FORMS: &[(&[char], u8)] = &[
         (&['\u{2018}', '\u{2019}', '\u{201A}', '\u{201B}'], b'\''),
         (&['\u{201C}', '\u{201D}', '\u{201E}', '\u{201F}'], b'"'),

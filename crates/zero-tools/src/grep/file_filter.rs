@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ignore::types::{Types, TypesBuilder};
 use zero_core::{ErrorReason, ToolError};
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 
 use crate::path_glob_set::PathGlobSet;
 use crate::walk::{FileWalk, WalkEntryKind};
@@ -25,7 +25,7 @@ impl GrepFileFilter {
     ) -> Result<Self, ToolError> {
         let (only, negated) = match glob.map(|glob| glob.strip_prefix('!').ok_or(glob)) {
             None => (None, None),
-            Some(Err(only)) => (Some(PathGlobSet::of_names([only])?), None),
+            Some(Err(only)) => (Some(PathGlobSet::from_name_globs([only])?), None),
             Some(Ok(negated)) => (None, Some(negated)),
         };
         // `dist/` and `dist` leave out the same.
@@ -34,14 +34,15 @@ impl GrepFileFilter {
             .chain(exclude.unwrap_or_default().iter().map(String::as_str))
             .map(|glob| glob.strip_suffix('/').unwrap_or(glob))
             .collect();
-        let exclude = (!exclude.is_empty()).then(|| PathGlobSet::of_names(exclude)).transpose()?;
-        Ok(Self { only, exclude, types: file_type.map(types).transpose()? })
+        let exclude =
+            (!exclude.is_empty()).then(|| PathGlobSet::from_name_globs(exclude)).transpose()?;
+        Ok(Self { only, exclude, types: file_type.map(file_types).transpose()? })
     }
 
-    pub(super) fn walk(&self) -> FileWalk {
+    pub(super) fn build_walk(&self) -> FileWalk {
         let exclude = self.exclude.clone();
         FileWalk {
-            hidden: self.only.as_ref().is_some_and(PathGlobSet::names_hidden),
+            hidden: self.only.as_ref().is_some_and(PathGlobSet::matches_hidden),
             types: self.types.clone(),
             enter: exclude.map(|exclude| {
                 Box::new(move |path: &Path, _: WalkEntryKind| !exclude.is_match(path)) as _
@@ -50,17 +51,17 @@ impl GrepFileFilter {
         }
     }
 
-    pub(super) fn wants(&self, relative: &Path) -> bool {
+    pub(super) fn accepts(&self, relative: &Path) -> bool {
         self.only.as_ref().is_none_or(|only| only.is_match(relative))
     }
 }
 
-fn types(name: &str) -> Result<Types, ToolError> {
+fn file_types(name: &str) -> Result<Types, ToolError> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults().select(name);
     builder.build().map_err(|_| {
         let known = builder.definitions();
-        let similar = nearest(name, known.iter().map(|known| known.name()), 3);
+        let similar = suggest_names(name, known.iter().map(|known| known.name()), 3);
         let advice = match similar.is_empty() {
             true => {
                 "use a name such as `rust`, `ts` or `py`, or a `glob` such as `*.rs`".to_owned()
@@ -74,6 +75,6 @@ fn types(name: &str) -> Result<Types, ToolError> {
             ErrorReason::BadPattern,
             format!("there is no file type `{name}`; {advice}"),
         )
-        .with("type", name)
+        .with_detail("type", name)
     })
 }

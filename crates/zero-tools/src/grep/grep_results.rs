@@ -9,7 +9,7 @@ use zero_sandbox::Workspace;
 use super::hit_collector::{FileHits, GrepBudgetUsage, HitCollector, HitLine, HitLineRole};
 use super::search::GrepTotals;
 use super::{GrepMatch, GrepOutput, GrepOutputMode, GrepPlan};
-use crate::text_format::{counted, one_line};
+use crate::text_format::{pluralize, to_single_line};
 use crate::walk::denied_entries::DeniedEntries;
 
 /// Places told to an editor.
@@ -31,7 +31,7 @@ impl GrepResults {
         totals: GrepTotals,
         workspace: &Workspace,
     ) -> Self {
-        let room = kept.room();
+        let room = kept.budget();
         let mut taken = GrepBudgetUsage::default();
         let mut answer = Self {
             matches: vec![],
@@ -40,16 +40,16 @@ impl GrepResults {
             total_matches: totals.matches,
         };
         for ((base, relative), found) in kept.into_files() {
-            let base = plan.bases.searched()[base].path();
+            let base = plan.bases.folders()[base].path();
             let path = match relative.as_os_str().is_empty() {
                 true => base.to_owned(),
                 false => base.join(&relative),
             };
-            let file = workspace.shown(&path);
+            let file = workspace.display_path(&path);
             match plan.mode {
                 GrepOutputMode::Content => {
                     for line in found.lines {
-                        if taken.fills(room) && line.role != HitLineRole::After {
+                        if taken.exhausts(room) && line.role != HitLineRole::After {
                             break;
                         }
                         taken.add(&relative, &line);
@@ -67,7 +67,7 @@ impl GrepResults {
     /// Adds a line, or a match over several, of which those already there are not shown twice.
     fn add_line(&mut self, path: &Path, file: &str, line: HitLine) {
         let is_match = line.role == HitLineRole::Match;
-        let named = one_line(file);
+        let named = to_single_line(file);
         for (number, text) in (line.number..).zip(line.text.split('\n')) {
             let shown =
                 self.hits.last().is_some_and(|last| last.file == named && last.line >= number);
@@ -114,18 +114,20 @@ impl GrepResults {
         denied: &DeniedEntries,
     ) -> ToolReply<GrepOutput> {
         let missed: Vec<String> =
-            unreadable(totals).into_iter().chain(left_out).chain(denied.note()).collect();
-        let note = note(plan.mode, self.matches.len() as u64, totals, &missed);
+            unreadable_note(totals).into_iter().chain(left_out).chain(denied.note()).collect();
+        let note = truncation_note(plan.mode, self.matches.len() as u64, totals, &missed);
         let lines = |line: &dyn Fn(&GrepMatch) -> String| {
             let lines: Vec<String> = self.matches.iter().map(line).collect();
             let note = note.as_ref().map_or_else(String::new, |note| format!("\n\n({note})"));
             ToolResultPart::Text(lines.join("\n") + &note)
         };
         let content = match plan.mode {
-            _ if totals.matches == 0 => ToolResultPart::Text(nothing_found(plan, totals, missed)),
-            GrepOutputMode::FilesWithMatches => lines(&|found| one_line(&found.file)),
+            _ if totals.matches == 0 => {
+                ToolResultPart::Text(no_match_message(plan, totals, missed))
+            }
+            GrepOutputMode::FilesWithMatches => lines(&|found| to_single_line(&found.file)),
             GrepOutputMode::Count => {
-                lines(&|found| format!("{}:{}", one_line(&found.file), found.content))
+                lines(&|found| format!("{}:{}", to_single_line(&found.file), found.content))
             }
             GrepOutputMode::Content => {
                 ToolResultPart::Matches { hits: self.hits, numbered: plan.numbered, note }
@@ -133,7 +135,7 @@ impl GrepResults {
         };
         ToolReply {
             content: vec![content],
-            display: ResultDisplay::markdown(format!("Found {}", found_in(totals))),
+            display: ResultDisplay::markdown(format!("Found {}", describe_totals(totals))),
             output: GrepOutput {
                 matches: self.matches,
                 total_matches: self.total_matches,
@@ -145,26 +147,31 @@ impl GrepResults {
 }
 
 /// `12 matches in 3 files`.
-fn found_in(totals: GrepTotals) -> String {
-    let matches = counted(totals.matches, "match", "matches");
-    format!("{matches} in {}", counted(totals.matching_files, "file", "files"))
+fn describe_totals(totals: GrepTotals) -> String {
+    let matches = pluralize(totals.matches, "match", "matches");
+    format!("{matches} in {}", pluralize(totals.matching_files, "file", "files"))
 }
 
 /// What the reader must know besides the hits shown.
-fn note(mode: GrepOutputMode, shown: u64, totals: GrepTotals, missed: &[String]) -> Option<String> {
+fn truncation_note(
+    mode: GrepOutputMode,
+    shown: u64,
+    totals: GrepTotals,
+    missed: &[String],
+) -> Option<String> {
     let mut notes = Vec::new();
     match mode {
         GrepOutputMode::Content if shown < totals.matches => {
             notes.push(format!(
                 "showing {shown} of {}; narrow the search or raise its limit",
-                found_in(totals)
+                describe_totals(totals)
             ));
         }
         GrepOutputMode::FilesWithMatches | GrepOutputMode::Count
             if shown < totals.matching_files =>
         {
-            let files = counted(totals.matching_files, "file", "files");
-            let matches = counted(totals.matches, "match", "matches");
+            let files = pluralize(totals.matching_files, "file", "files");
+            let matches = pluralize(totals.matches, "match", "matches");
             notes.push(format!(
                 "showing {shown} of {files} with {matches}; narrow the search or raise its limit"
             ));
@@ -175,20 +182,20 @@ fn note(mode: GrepOutputMode, shown: u64, totals: GrepTotals, missed: &[String])
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-fn nothing_found(plan: &GrepPlan, totals: GrepTotals, missed: Vec<String>) -> String {
-    let place = plan.bases.place();
-    let mut facts = vec![format!("{} searched", counted(totals.files, "file", "files"))];
+fn no_match_message(plan: &GrepPlan, totals: GrepTotals, missed: Vec<String>) -> String {
+    let place = plan.bases.describe_location();
+    let mut facts = vec![format!("{} searched", pluralize(totals.files, "file", "files"))];
     if totals.binary_files > 0 {
         facts.push(format!(
             "{} skipped",
-            counted(totals.binary_files, "binary file", "binary files")
+            pluralize(totals.binary_files, "binary file", "binary files")
         ));
     }
     facts.extend(missed);
     format!("No matches found for `{}`{place} ({})", plan.pattern, facts.join(", "))
 }
 
-fn unreadable(totals: GrepTotals) -> Option<String> {
-    let files = counted(totals.unreadable_files, "file", "files");
+fn unreadable_note(totals: GrepTotals) -> Option<String> {
+    let files = pluralize(totals.unreadable_files, "file", "files");
     (totals.unreadable_files > 0).then(|| format!("{files} could not be read"))
 }

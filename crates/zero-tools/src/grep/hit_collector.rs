@@ -3,7 +3,7 @@
 //! Threads finish files in any order, but an answer must not depend on it. So this keeps, of all
 //! files with hits so far, the ones that sort first and fill the answer, and lets go of a file
 //! once those before it fill the answer without it. From then on a file that sorts later can only
-//! be counted, and [`HitCollector::wants`] says so before it is searched.
+//! be counted, and [`HitCollector::can_accept`] says so before it is searched.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub(super) struct GrepBudgetUsage {
 
 impl GrepBudgetUsage {
     /// True when nothing more belongs into the answer.
-    pub(super) fn fills(self, room: GrepBudget) -> bool {
+    pub(super) fn exhausts(self, room: GrepBudget) -> bool {
         self.entries >= room.entries || self.bytes >= room.bytes
     }
 
@@ -75,7 +75,7 @@ impl GrepBudgetUsage {
         self.bytes += path.as_os_str().len() + line.text.len() + LINE_OVERHEAD_BYTES;
     }
 
-    fn of(path: &Path, lines: &[HitLine]) -> Self {
+    fn for_lines(path: &Path, lines: &[HitLine]) -> Self {
         let mut taken = Self::default();
         lines.iter().for_each(|line| taken.add(path, line));
         taken
@@ -109,12 +109,12 @@ impl HitCollector {
     }
 
     /// How much the whole answer holds; no single file needs more.
-    pub(super) fn room(&self) -> GrepBudget {
+    pub(super) fn budget(&self) -> GrepBudget {
         self.room
     }
 
     /// False once nothing of a file at `place` can be part of the answer.
-    pub(super) fn wants(&self, place: FileOrderKey<'_>) -> bool {
+    pub(super) fn can_accept(&self, place: FileOrderKey<'_>) -> bool {
         if !self.full.load(Ordering::Relaxed) {
             return true;
         }
@@ -124,23 +124,23 @@ impl HitCollector {
 
     /// Keeps the hits of a file as long as nothing before it fills the answer.
     pub(super) fn add(&self, place: FileOrderKey<'_>, hits: FileHits) {
-        if !self.wants(place) {
+        if !self.can_accept(place) {
             return;
         }
         let (base, path) = place;
-        let size = GrepBudgetUsage::of(path, &hits.lines);
+        let size = GrepBudgetUsage::for_lines(path, &hits.lines);
         let mut files = self.lock();
         files.taken = files.taken.plus(size);
         files.by_place.insert((base, path.to_owned()), (size, hits));
         while let Some((_, (last, _))) = files.by_place.last_key_value() {
             let without = files.taken.minus(*last);
-            if !without.fills(self.room) {
+            if !without.exhausts(self.room) {
                 break;
             }
             files.by_place.pop_last();
             files.taken = without;
         }
-        self.full.store(files.taken.fills(self.room), Ordering::Relaxed);
+        self.full.store(files.taken.exhausts(self.room), Ordering::Relaxed);
     }
 
     /// What is kept, in order. The last file may hold more than there is room for.
@@ -158,7 +158,7 @@ impl HitCollector {
 mod tests {
     use super::*;
 
-    fn hits(count: u64) -> FileHits {
+    fn sample_hits(count: u64) -> FileHits {
         let line = |number| HitLine { number, text: "x".to_owned(), role: HitLineRole::Match };
         FileHits { lines: (1..=count).map(line).collect(), matches: count }
     }
@@ -167,7 +167,7 @@ mod tests {
     fn check(room: GrepBudget, added: &[(&str, u64)], expected: &[&str]) {
         let kept = HitCollector::new(room);
         for (path, count) in added {
-            kept.add((0, Path::new(path)), hits(*count));
+            kept.add((0, Path::new(path)), sample_hits(*count));
         }
         let paths: Vec<PathBuf> = kept.into_files().map(|((_, path), _)| path).collect();
         assert_eq!(paths, expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{added:?}");
@@ -186,13 +186,13 @@ mod tests {
     #[test]
     fn a_later_file_is_not_wanted_once_the_answer_is_full() {
         let kept = HitCollector::new(GrepBudget { entries: 2, bytes: usize::MAX });
-        kept.add((1, Path::new("m")), hits(1));
-        assert!(kept.wants((1, Path::new("z"))));
-        kept.add((1, Path::new("n")), hits(1));
+        kept.add((1, Path::new("m")), sample_hits(1));
+        assert!(kept.can_accept((1, Path::new("z"))));
+        kept.add((1, Path::new("n")), sample_hits(1));
         for (base, path, wanted) in
             [(1, "a", true), (1, "m/x", true), (1, "z", false), (0, "z", true), (2, "a", false)]
         {
-            assert_eq!(kept.wants((base, Path::new(path))), wanted, "{base} {path}");
+            assert_eq!(kept.can_accept((base, Path::new(path))), wanted, "{base} {path}");
         }
     }
 }

@@ -17,7 +17,7 @@ use super::hit_collector::{
     FileHits, GrepBudget, GrepBudgetUsage, HitCollector, HitLine, HitLineRole,
 };
 use crate::paging::LINE_CHARS_MAX;
-use crate::text_format::more_characters;
+use crate::text_format::describe_omitted_chars;
 use crate::walk::FileVisitor;
 
 /// Most lines of one match that are kept.
@@ -130,12 +130,12 @@ impl<'a> FileSearcher<'a> {
     /// Searches a file and counts it under the path it is kept by.
     pub(super) fn search(&mut self, file: File, path: &Path) {
         let place = (self.base, path);
-        let wanted = self.kept.wants(place);
+        let wanted = self.kept.can_accept(place);
         let mut tally = FileMatchSink {
             query: &self.query,
             cx: self.cx,
             path,
-            room: wanted.then(|| self.kept.room()),
+            room: wanted.then(|| self.kept.budget()),
             taken: GrepBudgetUsage::default(),
             hits: FileHits::default(),
             binary: false,
@@ -173,7 +173,7 @@ pub(super) struct FolderSearchVisitor<'a, F> {
 }
 
 impl<F: Fn(&Path) -> bool + Send> FileVisitor for FolderSearchVisitor<'_, F> {
-    fn file(&mut self, relative: &Path) {
+    fn visit_file(&mut self, relative: &Path) {
         if !(self.wanted)(relative) {
             return;
         }
@@ -191,7 +191,7 @@ fn search_file(
     buffer: &mut [u8],
     tally: &mut FileMatchSink<'_>,
 ) -> io::Result<()> {
-    let length = fill(&mut file, buffer)?;
+    let length = fill_buffer(&mut file, buffer)?;
     let head = &buffer[..length];
     if length < buffer.len() {
         return searcher.search_slice(matcher, head, tally);
@@ -201,7 +201,7 @@ fn search_file(
 }
 
 /// Reads until the buffer is full or the file ends.
-fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+fn fill_buffer(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
         match file.read(&mut buffer[length..]) {
@@ -242,14 +242,14 @@ struct FileMatchSink<'a> {
 }
 
 impl FileMatchSink<'_> {
-    fn keep(&mut self, number: Option<u64>, bytes: &[u8], role: HitLineRole) {
+    fn record_line(&mut self, number: Option<u64>, bytes: &[u8], role: HitLineRole) {
         let Some(room) = self.room else { return };
         // Past the last match there is room for, only the lines after that match still belong.
-        if self.taken.fills(room) && role != HitLineRole::After {
+        if self.taken.exhausts(room) && role != HitLineRole::After {
             self.room = None;
             return;
         }
-        let line = HitLine { number: number.unwrap_or(0), text: shown_lines(bytes), role };
+        let line = HitLine { number: number.unwrap_or(0), text: render_lines(bytes), role };
         self.taken.add(self.path, &line);
         self.hits.lines.push(line);
         if self.query.keep == MatchRetention::FirstMatch {
@@ -258,7 +258,7 @@ impl FileMatchSink<'_> {
     }
 
     /// Counts and keeps each match of a block of lines, with all of the lines it touches.
-    fn keep_each(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
+    fn record_matches(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
         let block = found.bytes_range_in_buffer();
         let seen = &found.buffer()[..found.buffer().len().min(block.end + LOOK_AHEAD_BYTES)];
         let matcher = &self.query.matcher;
@@ -276,7 +276,7 @@ impl FileMatchSink<'_> {
                 let last = end.clamp(start, block.end).saturating_sub(1).max(start);
                 let to =
                     memchr::memchr(b'\n', &seen[last..block.end]).map_or(block.end, |at| last + at);
-                tally.keep(number, &seen[line_start..to], HitLineRole::Match);
+                tally.record_line(number, &seen[line_start..to], HitLineRole::Match);
             }
         };
         let mut each = each;
@@ -297,11 +297,11 @@ impl Sink for &mut FileMatchSink<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         if self.query.multiline {
-            self.keep_each(found)?;
+            self.record_matches(found)?;
         } else {
             self.hits.matches += 1;
             if self.room.is_some() {
-                self.keep(found.line_number(), found.bytes(), HitLineRole::Match);
+                self.record_line(found.line_number(), found.bytes(), HitLineRole::Match);
             }
         }
         let ask = self.hits.matches.is_multiple_of(CANCEL_CHECK_MATCHES);
@@ -313,7 +313,7 @@ impl Sink for &mut FileMatchSink<'_> {
             SinkContextKind::Before => HitLineRole::Before,
             SinkContextKind::After | SinkContextKind::Other => HitLineRole::After,
         };
-        self.keep(context.line_number(), context.bytes(), role);
+        self.record_line(context.line_number(), context.bytes(), role);
         Ok(true)
     }
 
@@ -324,13 +324,13 @@ impl Sink for &mut FileMatchSink<'_> {
 }
 
 /// Lines as they are kept: text, without the last ending, none too long and not too many.
-fn shown_lines(bytes: &[u8]) -> String {
+fn render_lines(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     if !bytes.contains(&b'\n') {
-        return shown_line(bytes);
+        return render_line(bytes);
     }
     let mut lines = bytes.split(|&byte| byte == b'\n');
-    let mut shown: Vec<String> = lines.by_ref().take(MATCH_LINES_MAX).map(shown_line).collect();
+    let mut shown: Vec<String> = lines.by_ref().take(MATCH_LINES_MAX).map(render_line).collect();
     let more = lines.count();
     if more > 0
         && let Some(last) = shown.last_mut()
@@ -340,7 +340,7 @@ fn shown_lines(bytes: &[u8]) -> String {
     shown.join("\n")
 }
 
-fn shown_line(bytes: &[u8]) -> String {
+fn render_line(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     // A character takes at most four bytes, so this holds as many as are shown and one more.
     let head = &bytes[..bytes.len().min((LINE_CHARS_MAX + 1) * 4)];
@@ -350,7 +350,7 @@ fn shown_line(bytes: &[u8]) -> String {
         Some((end, _)) => {
             let is_start = |byte: &&u8| (**byte & 0b1100_0000) != 0b1000_0000;
             let more = bytes.iter().filter(is_start).count().saturating_sub(LINE_CHARS_MAX);
-            format!("{}{}", &text[..end], more_characters(more as u64))
+            format!("{}{}", &text[..end], describe_omitted_chars(more as u64))
         }
     }
 }
@@ -361,21 +361,21 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut_on_a_character() {
-        assert_eq!(shown_lines(b"plain\r\n"), "plain");
-        assert_eq!(shown_lines(b"bad \xff byte\n"), "bad \u{fffd} byte");
+        assert_eq!(render_lines(b"plain\r\n"), "plain");
+        assert_eq!(render_lines(b"bad \xff byte\n"), "bad \u{fffd} byte");
         let long = "é".repeat(LINE_CHARS_MAX + 7);
         assert_eq!(
-            shown_lines(long.as_bytes()),
+            render_lines(long.as_bytes()),
             format!("{}… (7 more characters)", "é".repeat(LINE_CHARS_MAX))
         );
         let exact = "é".repeat(LINE_CHARS_MAX);
-        assert_eq!(shown_lines(exact.as_bytes()), exact);
+        assert_eq!(render_lines(exact.as_bytes()), exact);
     }
 
     #[test]
     fn a_match_over_very_many_lines_is_cut() {
         let text = "x\n".repeat(MATCH_LINES_MAX + 5);
-        let shown = shown_lines(text.as_bytes());
+        let shown = render_lines(text.as_bytes());
         assert_eq!(shown.lines().count(), MATCH_LINES_MAX);
         assert!(shown.ends_with("x … (5 more lines)"), "{shown}");
     }

@@ -12,7 +12,7 @@ use zero_runtime::CallContext;
 use zero_sandbox::{FinalLinkMode, ResolvedPath};
 
 use super::output::LspItem;
-use super::text_of;
+use super::read_text;
 
 /// Files that are opened to tell what stands at a place, and bytes that are read of all: of places
 /// beyond that it is told where they are.
@@ -28,7 +28,7 @@ pub(super) enum RenderedLocation {
     /// Its file may not be read.
     Denied,
     /// It is in no file of this machine, or that is gone.
-    Nowhere,
+    Missing,
 }
 
 /// Turns places into what may be told of them.
@@ -42,44 +42,44 @@ pub(super) struct LocationRenderer<'a> {
 }
 
 impl<'a> LocationRenderer<'a> {
-    /// For places in the answer to a question about `asked`, which holds `text`.
+    /// For places in the answer to a question about `asked`, which holds `from_text`.
     pub(super) fn new(
         cx: &'a CallContext,
         encoding: PositionEncoding,
         asked: &'a ResolvedPath,
         text: &str,
     ) -> Self {
-        let lines = HashMap::from([(asked.path().to_owned(), Some(lines_of(text)))]);
+        let lines = HashMap::from([(asked.path().to_owned(), Some(split_lines(text)))]);
         Self { cx, encoding, asked, lines, bytes: text.len() }
     }
 
     /// A place; one without an address is in the file that was asked about. Waits.
-    pub(super) fn tell(&mut self, place: &LspLocation) -> RenderedLocation {
+    pub(super) fn render(&mut self, place: &LspLocation) -> RenderedLocation {
         if place.uri.is_empty() {
             return RenderedLocation::Item(Box::new(
-                self.item(self.asked.path().to_owned(), place.start),
+                self.build_item(self.asked.path().to_owned(), place.start),
             ));
         }
-        let Some(path) = uri::to_path(&place.uri) else { return RenderedLocation::Nowhere };
+        let Some(path) = uri::to_path(&place.uri) else { return RenderedLocation::Missing };
         let workspace = self.cx.workspace();
-        let Ok(file) = workspace.locate_path(&path, FinalLinkMode::Follow) else {
-            return RenderedLocation::Nowhere;
+        let Ok(file) = workspace.resolve_path(&path, FinalLinkMode::Follow) else {
+            return RenderedLocation::Missing;
         };
-        if file.path() != self.asked.path() && !self.may_be_told(&path, &file) {
+        if file.path() != self.asked.path() && !self.may_disclose(&path, &file) {
             return RenderedLocation::Denied;
         }
-        self.open(&file);
-        RenderedLocation::Item(Box::new(self.item(file.path().to_owned(), place.start)))
+        self.load_lines(&file);
+        RenderedLocation::Item(Box::new(self.build_item(file.path().to_owned(), place.start)))
     }
 
-    fn may_be_told(&self, written: &Path, file: &ResolvedPath) -> bool {
+    fn may_disclose(&self, written: &Path, file: &ResolvedPath) -> bool {
         self.cx.may_read(written, file.path())
-            && self.cx.may_read(Path::new(file.shown()), file.path())
+            && self.cx.may_read(Path::new(file.display_path()), file.path())
     }
 
     /// Reads a file of the workspace, to tell what stands in it.
-    fn open(&mut self, file: &ResolvedPath) {
-        let is_inside = file.target().whereabouts() == PathZone::Workspace;
+    fn load_lines(&mut self, file: &ResolvedPath) {
+        let is_inside = file.target().zone() == PathZone::Workspace;
         if !is_inside || self.lines.contains_key(file.path()) || self.lines.len() >= FILES_MAX {
             return;
         }
@@ -87,12 +87,12 @@ impl<'a> LocationRenderer<'a> {
         if !file.facts().is_ok_and(|facts| facts.is_some_and(|facts| facts.size <= rest)) {
             return;
         }
-        let text = text_of(file, self.cx).ok();
+        let text = read_text(file, self.cx).ok();
         self.bytes += text.as_ref().map_or(0, |(text, _)| text.len());
-        self.lines.insert(file.path().to_owned(), text.map(|(text, _)| lines_of(&text)));
+        self.lines.insert(file.path().to_owned(), text.map(|(text, _)| split_lines(&text)));
     }
 
-    fn item(&self, path: PathBuf, start: LspPosition) -> LspItem {
+    fn build_item(&self, path: PathBuf, start: LspPosition) -> LspItem {
         let lines = self.lines.get(&path).and_then(Option::as_ref);
         let number = usize::try_from(start.line).unwrap_or(usize::MAX);
         let line = lines.and_then(|lines| lines.get(number));
@@ -102,16 +102,16 @@ impl<'a> LocationRenderer<'a> {
             None => start.character.saturating_add(1),
         };
         LspItem {
-            file_path: self.cx.workspace().shown(&path),
+            file_path: self.cx.workspace().display_path(&path),
             line: start.line.saturating_add(1),
             character,
-            text: line.map(|line| zero_core::sanitize::shortened(line, LINE_CHARS_MAX)),
+            text: line.map(|line| zero_core::sanitize::truncate(line, LINE_CHARS_MAX)),
             ..LspItem::default()
         }
     }
 }
 
-fn lines_of(text: &str) -> Arc<[String]> {
+fn split_lines(text: &str) -> Arc<[String]> {
     position::lines(text).map(str::to_owned).collect()
 }
 
@@ -146,12 +146,12 @@ mod tests {
         type Plan = Vec<ResolvedPath>;
         const NAME: &'static str = "Telling";
 
-        fn about(&self) -> ToolInfo {
+        fn info(&self) -> ToolInfo {
             ToolInfo::new("Tell places", RiskLevel::Low)
         }
 
         fn plan(&self, args: RenderLocationsArgs, at: &Workspace) -> Result<Self::Plan, ToolError> {
-            args.files.iter().map(|file| at.locate(file, FinalLinkMode::Follow)).collect()
+            args.files.iter().map(|file| at.resolve(file, FinalLinkMode::Follow)).collect()
         }
 
         fn effects(&self, _: &Self::Plan) -> Effects {
@@ -163,43 +163,43 @@ mod tests {
             plan: Arc<Self::Plan>,
             cx: CallContext,
         ) -> Result<ToolReply<RenderLocationsOutput>, ToolError> {
-            let told = cx.blocking(move |cx| {
+            let told = cx.run_blocking(move |cx| {
                 let mut teller =
                     LocationRenderer::new(cx, PositionEncoding::Utf8, &plan[0], "first\n");
                 let tell = |file: &ResolvedPath| {
                     let place = LspLocation {
-                        uri: uri::of_path(file.path()),
+                        uri: uri::from_path(file.path()),
                         start: LspPosition::default(),
                     };
-                    match teller.tell(&place) {
+                    match teller.render(&place) {
                         RenderedLocation::Item(item) => item.text,
-                        RenderedLocation::Denied | RenderedLocation::Nowhere => {
-                            panic!("{}", file.shown())
+                        RenderedLocation::Denied | RenderedLocation::Missing => {
+                            panic!("{}", file.display_path())
                         }
                     }
                 };
                 Ok(RenderLocationsOutput { lines: plan.iter().map(tell).collect() })
             });
-            Ok(ToolReply::text("", told.await?))
+            Ok(ToolReply::from_text("", told.await?))
         }
     }
 
-    fn lines(host: &TestHost, files: &[String]) -> Vec<Option<String>> {
+    fn rendered_lines(host: &TestHost, files: &[String]) -> Vec<Option<String>> {
         let told = host.ok("Telling", json!({ "files": files })).structured;
         let lines = told["lines"].as_array().unwrap().iter();
         lines.map(|line| line.as_str().map(str::to_owned)).collect()
     }
 
-    fn host() -> TestHost {
+    fn sample_host() -> TestHost {
         let host = TestHost::new();
-        host.write("asked", b"first\n");
-        host.add(erase(RenderLocationsTool));
+        host.write_file("asked", b"first\n");
+        host.add_tool(erase(RenderLocationsTool));
         host
     }
 
     #[test]
     fn only_so_many_bytes_are_read_to_tell_what_stands_there() {
-        let host = host();
+        let host = sample_host();
         let large = usize::try_from(super::super::FILE_BYTES_MAX).unwrap();
         let fit = BYTES_MAX / large;
         let mut text = b"large\n".to_vec();
@@ -208,11 +208,11 @@ mod tests {
         // The bytes of the file that was asked about count too, so that one less fits.
         for number in 0..fit {
             files.push(format!("large{number}"));
-            host.write(&format!("large{number}"), &text);
+            host.write_file(&format!("large{number}"), &text);
         }
-        host.write("small", b"small\n");
+        host.write_file("small", b"small\n");
         files.push("small".to_owned());
-        let told = lines(&host, &files);
+        let told = rendered_lines(&host, &files);
         let mut expected = vec![Some("first".to_owned())];
         expected.extend(vec![Some("large".to_owned()); fit - 1]);
         // What is too much is told without its line, and what fits comes still.
@@ -222,13 +222,13 @@ mod tests {
 
     #[test]
     fn only_so_many_files_are_opened() {
-        let host = host();
+        let host = sample_host();
         let mut files = vec!["asked".to_owned()];
         for number in 0..FILES_MAX {
             files.push(format!("f{number}"));
-            host.write(&format!("f{number}"), b"other\n");
+            host.write_file(&format!("f{number}"), b"other\n");
         }
-        let told = lines(&host, &files);
+        let told = rendered_lines(&host, &files);
         assert_eq!(told.iter().flatten().count(), FILES_MAX);
         assert_eq!(told.last(), Some(&None));
     }

@@ -13,9 +13,9 @@ use zero_runtime::{CallContext, TextChange, ToolBound, ToolReply};
 use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, WriteOutcome};
 
 use super::location_renderer::{LocationRenderer, RenderedLocation};
-use super::query::problem;
+use super::query::diagnostic_item;
 use crate::text_encoding::TextEncoding;
-use crate::text_format::counted;
+use crate::text_format::pluralize;
 
 /// How long a change waits for what a server has to say about it.
 const WAIT_MAX: Duration = Duration::from_millis(2_500);
@@ -45,10 +45,10 @@ pub(crate) struct ChangedText {
 
 impl ChangedText {
     /// Of a change that was made; `None` where it is no text, or too long.
-    pub(crate) fn of(file: &ResolvedPath, changed: &TextChange) -> Option<Self> {
+    pub(crate) fn from_change(file: &ResolvedPath, changed: &TextChange) -> Option<Self> {
         let text = |bytes: &[u8]| {
             let encoding =
-                TextEncoding::of_file(bytes).filter(|_| bytes.len() <= TEXT_BYTES_MAX)?;
+                TextEncoding::detect_in_file(bytes).filter(|_| bytes.len() <= TEXT_BYTES_MAX)?;
             Some(encoding.decode(bytes))
         };
         let before = match &changed.before {
@@ -57,22 +57,22 @@ impl ChangedText {
         };
         Some(Self {
             path: file.path().to_owned(),
-            shown: file.shown().to_owned(),
+            shown: file.display_path().to_owned(),
             before,
             after: text(&changed.bytes)?,
-            is_unsaved: changed.landed == WriteOutcome::NotYet,
+            is_unsaved: changed.landed == WriteOutcome::Pending,
         })
     }
 }
 
 /// A reply with what the change made worse, where a server says so in time.
-pub(crate) async fn with_new_problems<O>(
+pub(crate) async fn append_new_diagnostics<O>(
     mut reply: ToolReply<O>,
     changed: Option<ChangedText>,
     cx: &CallContext,
 ) -> ToolReply<O> {
     let Some(changed) = changed else { return reply };
-    let asking = problems(changed, cx);
+    let asking = describe_new_diagnostics(changed, cx);
     let said = tokio::select! {
         said = tokio::time::timeout(WAIT_MAX, asking) => said.ok().flatten(),
         () = cx.cancelled() => None,
@@ -81,28 +81,30 @@ pub(crate) async fn with_new_problems<O>(
     reply
 }
 
-async fn problems(changed: ChangedText, cx: &CallContext) -> Option<String> {
-    let servers = cx.companion::<LanguageServers>()?;
+async fn describe_new_diagnostics(changed: ChangedText, cx: &CallContext) -> Option<String> {
+    let servers = cx.extension::<LanguageServers>()?;
     // Whoever may write to a file may still not be told of what is in it.
     if !cx.may_read(Path::new(&changed.shown), &changed.path) {
         return None;
     }
-    let (server, language) = servers.trusted_for(&changed.path).await?;
-    let found = compare(&server, &language, &changed).await.ok()??;
-    servers.vouch(&server).await.ok()?;
-    let (name, encoding) = (server.server().to_owned(), server.encoding());
-    let told = cx.blocking(move |cx| {
-        let file = cx.workspace().locate_path(&changed.path, FinalLinkMode::Follow)?;
+    let (server, language) = servers.trusted_for_file(&changed.path).await?;
+    let found = compare_diagnostics(&server, &language, &changed).await.ok()??;
+    servers.verify_lease(&server).await.ok()?;
+    let (name, encoding) = (server.server_name().to_owned(), server.encoding());
+    let told = cx.run_blocking(move |cx| {
+        let file = cx.workspace().resolve_path(&changed.path, FinalLinkMode::Follow)?;
         let mut teller = LocationRenderer::new(cx, encoding, &file, &changed.after);
         let lines = found.new.iter().take(SHOWN_MAX).filter_map(|found| {
             let place = LspLocation { uri: String::new(), start: found.start };
-            match teller.tell(&place) {
-                RenderedLocation::Item(item) => Some(item.with(problem(found)).line()),
-                RenderedLocation::Denied | RenderedLocation::Nowhere => None,
+            match teller.render(&place) {
+                RenderedLocation::Item(item) => {
+                    Some(item.with_details(diagnostic_item(found)).render_line())
+                }
+                RenderedLocation::Denied | RenderedLocation::Missing => None,
             }
         });
         let lines: Vec<String> = lines.collect();
-        Ok(worded(&name, file.shown(), &found, &lines))
+        Ok(render_diagnostics(&name, file.display_path(), &found, &lines))
     });
     told.await.ok().flatten()
 }
@@ -115,7 +117,7 @@ struct DiagnosticsDiff {
     is_known: bool,
 }
 
-async fn compare(
+async fn compare_diagnostics(
     server: &LanguageServerLease,
     language: &str,
     changed: &ChangedText,
@@ -125,23 +127,28 @@ async fn compare(
     // A text that is not on disk any more: whatever becomes of this, it is told of the new one next.
     let known = match before {
         Some(before) => {
-            let state = server.tell(told(before, true)).await?;
-            server.wait_about(path, state, WAIT_MAX / 2).await?.map(|report| report.found.taken)
+            let state = server.sync_document(told(before, true)).await?;
+            server
+                .wait_for_diagnostics(path, state, WAIT_MAX / 2)
+                .await?
+                .map(|report| report.found.taken)
         }
         None => Some(Vec::new()),
     };
-    let state = server.tell(told(after, *is_unsaved)).await?;
+    let state = server.sync_document(told(after, *is_unsaved)).await?;
     if !is_unsaved {
-        server.saved(path).await?;
+        server.notify_saved(path).await?;
     }
-    let Some(report) = server.wait_about(path, state, WAIT_MAX).await? else { return Ok(None) };
+    let Some(report) = server.wait_for_diagnostics(path, state, WAIT_MAX).await? else {
+        return Ok(None);
+    };
     let is_known = known.is_some();
-    let new = new_ones(known.unwrap_or_default(), report.found.taken);
+    let new = retain_new(known.unwrap_or_default(), report.found.taken);
     Ok(Some(DiagnosticsDiff { new, is_known }))
 }
 
 /// The errors and warnings of `after` that were not there before, wherever they have moved to.
-fn new_ones(mut before: Vec<LspDiagnostic>, after: Vec<LspDiagnostic>) -> Vec<LspDiagnostic> {
+fn retain_new(mut before: Vec<LspDiagnostic>, after: Vec<LspDiagnostic>) -> Vec<LspDiagnostic> {
     let is_bad = |found: &LspDiagnostic| found.severity <= DiagnosticSeverity::Warning;
     let mut new: Vec<LspDiagnostic> = after
         .into_iter()
@@ -164,16 +171,21 @@ fn new_ones(mut before: Vec<LspDiagnostic>, after: Vec<LspDiagnostic>) -> Vec<Ls
     new
 }
 
-fn worded(server: &str, shown: &str, found: &DiagnosticsDiff, lines: &[String]) -> Option<String> {
+fn render_diagnostics(
+    server: &str,
+    shown: &str,
+    found: &DiagnosticsDiff,
+    lines: &[String],
+) -> Option<String> {
     if lines.is_empty() {
         return None;
     }
     let total = found.new.len() as u64;
     let what = match found.is_known {
-        true => format!("{} in {shown}", counted(total, "new problem", "new problems")),
+        true => format!("{} in {shown}", pluralize(total, "new problem", "new problems")),
         false => format!(
             "{} in {shown}, of which some may have been there before",
-            counted(total, "problem", "problems")
+            pluralize(total, "problem", "problems")
         ),
     };
     let rest = total.saturating_sub(lines.len() as u64);
@@ -187,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    fn found(line: u64, severity: DiagnosticSeverity, message: &str) -> LspDiagnostic {
+    fn diagnostic(line: u64, severity: DiagnosticSeverity, message: &str) -> LspDiagnostic {
         LspDiagnostic {
             start: LspPosition { line, character: 0 },
             severity,
@@ -202,21 +214,25 @@ mod tests {
         use DiagnosticSeverity::{Error, Hint, Warning};
         #[track_caller]
         fn check(before: &[LspDiagnostic], after: &[LspDiagnostic], expected: &[&str]) {
-            let new = new_ones(before.to_vec(), after.to_vec());
+            let new = retain_new(before.to_vec(), after.to_vec());
             let messages: Vec<&str> = new.iter().map(|found| found.message.as_str()).collect();
             assert_eq!(messages, expected);
         }
-        check(&[], &[found(1, Error, "a")], &["a"]);
+        check(&[], &[diagnostic(1, Error, "a")], &["a"]);
         // It moved, and is the same.
-        check(&[found(1, Error, "a")], &[found(9, Error, "a")], &[]);
+        check(&[diagnostic(1, Error, "a")], &[diagnostic(9, Error, "a")], &[]);
         // A second one of its kind is new.
-        check(&[found(1, Error, "a")], &[found(1, Error, "a"), found(2, Error, "a")], &["a"]);
-        check(&[found(1, Warning, "a")], &[found(1, Error, "a")], &["a"]);
+        check(
+            &[diagnostic(1, Error, "a")],
+            &[diagnostic(1, Error, "a"), diagnostic(2, Error, "a")],
+            &["a"],
+        );
+        check(&[diagnostic(1, Warning, "a")], &[diagnostic(1, Error, "a")], &["a"]);
         check(
             &[],
-            &[found(1, Warning, "w"), found(7, Error, "e"), found(2, Hint, "h")],
+            &[diagnostic(1, Warning, "w"), diagnostic(7, Error, "e"), diagnostic(2, Hint, "h")],
             &["e", "w"],
         );
-        check(&[found(1, Error, "gone")], &[], &[]);
+        check(&[diagnostic(1, Error, "gone")], &[], &[]);
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::LspOperation;
-use crate::text_format::{counted, one_line};
+use crate::text_format::{pluralize, to_single_line};
 
 /// What a language server answered.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,15 +68,15 @@ pub struct LspItem {
 
 impl LspItem {
     /// This place with what is there, which says more than the text of the line.
-    pub(super) fn with(self, about: Self) -> Self {
+    pub(super) fn with_details(self, about: Self) -> Self {
         let Self { file_path, line, character, text, .. } = self;
         let is_bare = about.name.is_none() && about.message.is_none();
         Self { file_path, line, character, text: text.filter(|_| is_bare), ..about }
     }
 
     /// One line about it.
-    pub(super) fn line(&self) -> String {
-        let file = one_line(&self.file_path);
+    pub(super) fn render_line(&self) -> String {
+        let file = to_single_line(&self.file_path);
         let at = format!("{file}:{}:{}", self.line, self.character);
         if let (Some(severity), Some(message)) = (&self.severity, &self.message) {
             let source = self.source.as_ref().map(|source| format!(" ({source})"));
@@ -96,13 +96,13 @@ impl LspItem {
             return format!("{at}: {kind} {name}{}{calls}", container.unwrap_or_default());
         }
         match &self.text {
-            Some(text) => format!("{at}: {}", one_line(text.trim())),
+            Some(text) => format!("{at}: {}", to_single_line(text.trim())),
             None => at,
         }
     }
 
     /// One line about a symbol of a file that is known.
-    fn outline(&self) -> String {
+    fn render_outline_line(&self) -> String {
         let indent = "  ".repeat(usize::try_from(self.depth.unwrap_or(0)).unwrap_or(0));
         let (kind, name) = (self.kind.as_deref(), self.name.as_deref());
         let at = format!("{}:{}", self.line, self.character);
@@ -112,8 +112,8 @@ impl LspItem {
 
 impl LspOutput {
     /// All of it, for the model. `shown` is the file that was asked about.
-    pub(super) fn text(&self, shown: &str) -> String {
-        let mut text = self.headline(shown);
+    pub(super) fn render(&self, shown: &str) -> String {
+        let mut text = self.render_headline(shown);
         if let Some(hover) = &self.hover {
             text.push_str("\n\n");
             text.push_str(hover);
@@ -121,8 +121,8 @@ impl LspOutput {
         for item in &self.items {
             text.push('\n');
             text.push_str(&match self.operation {
-                LspOperation::DocumentSymbol => item.outline(),
-                _ => item.line(),
+                LspOperation::DocumentSymbol => item.render_outline_line(),
+                _ => item.render_line(),
             });
         }
         for note in self.notes() {
@@ -131,7 +131,7 @@ impl LspOutput {
         text
     }
 
-    fn headline(&self, shown: &str) -> String {
+    fn render_headline(&self, shown: &str) -> String {
         let (total, server) = (self.total, &self.server);
         let (one, many) = match self.operation {
             LspOperation::GoToDefinition => ("definition", "definitions"),
@@ -151,7 +151,7 @@ impl LspOutput {
         };
         match total {
             0 => format!("{server} finds no {many}{place}"),
-            total => format!("{server} finds {}{place}:", counted(total, one, many)),
+            total => format!("{server} finds {}{place}:", pluralize(total, one, many)),
         }
     }
 
@@ -163,7 +163,7 @@ impl LspOutput {
             notes.push(format!("{rest} more are not shown; ask about something narrower"));
         }
         if self.denied > 0 {
-            let places = counted(self.denied, "place", "places");
+            let places = pluralize(self.denied, "place", "places");
             notes.push(format!("{places} left out: reading the file is denied or must be asked"));
         }
         if self.incomplete {

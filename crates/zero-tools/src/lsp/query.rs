@@ -16,7 +16,7 @@ use zero_sandbox::FinalLinkMode;
 
 use super::location_renderer::{LocationRenderer, RenderedLocation};
 use super::output::{LspItem, LspOutput};
-use super::{CursorPosition, LspOperation, LspPlan, text_of};
+use super::{CursorPosition, LspOperation, LspPlan, read_text};
 
 /// Most things that are shown, and of a file's symbols.
 pub(super) const ITEMS_MAX: usize = 100;
@@ -28,7 +28,7 @@ const CALL_LINES_MAX: usize = 10;
 
 /// What was found, as the server says it.
 enum LspFindings {
-    Places(BoundedList<LspLocation>),
+    Locations(BoundedList<LspLocation>),
     Hover(Option<String>),
     Symbols(BoundedList<LspSymbol>),
     Callers(BoundedList<CallHierarchyEntry>),
@@ -44,33 +44,33 @@ struct LspAnswer {
 }
 
 /// Asks a server, starting it if need be, and once more where it died meanwhile.
-pub(super) async fn ask(
+pub(super) async fn run_query(
     servers: &LanguageServers,
     plan: &std::sync::Arc<LspPlan>,
     cx: &CallContext,
 ) -> Result<ToolReply<LspOutput>, ToolError> {
     let of_file = std::sync::Arc::clone(plan);
-    let (text, is_unsaved) = cx.blocking(move |cx| text_of(&of_file.file, cx)).await?;
-    let line = plan.point.map(|point| line_of(plan, &text, point)).transpose()?.unwrap_or_default();
-    let query = query(plan, line);
+    let (text, is_unsaved) = cx.run_blocking(move |cx| read_text(&of_file.file, cx)).await?;
+    let line = plan.point.map(|point| line_at(plan, &text, point)).transpose()?.unwrap_or_default();
+    let query = symbol_query(plan, line);
     if query.is_none() && plan.operation == LspOperation::WorkspaceSymbol {
-        let shown = plan.file.shown();
+        let shown = plan.file.display_path();
         let message = format!("there is no name at that place of `{shown}`; give one in `query`");
-        return Err(ToolError::invalid(ErrorReason::NoMatch, message).with("file", shown));
+        return Err(ToolError::invalid(ErrorReason::NoMatch, message).with_detail("file", shown));
     }
     let mut tries = 2;
     let answer = loop {
         tries -= 1;
-        match ask_once(servers, plan, cx, (&text, is_unsaved), line, query).await {
-            Err(error) if error.is_of_this_life() && tries > 0 => {}
-            answer => break answer.map_err(|error| error.for_call())?,
+        match query_once(servers, plan, cx, (&text, is_unsaved), line, query).await {
+            Err(error) if error.is_worth_restart() && tries > 0 => {}
+            answer => break answer.map_err(|error| error.to_tool_error())?,
         }
     };
     let plan = std::sync::Arc::clone(plan);
-    cx.blocking(move |cx| Ok(told(&plan, cx, &text, answer))).await
+    cx.run_blocking(move |cx| Ok(build_reply(&plan, cx, &text, answer))).await
 }
 
-async fn ask_once(
+async fn query_once(
     servers: &LanguageServers,
     plan: &LspPlan,
     cx: &CallContext,
@@ -79,69 +79,76 @@ async fn ask_once(
     query: Option<&str>,
 ) -> Result<LspAnswer, LspError> {
     let path = plan.file.path();
-    if servers.running_for(path).is_none() {
-        cx.progress("starting the language server");
+    if servers.running_for_file(path).is_none() {
+        cx.report_progress("starting the language server");
     }
-    let (server, language) = servers.for_file(path, plan.file.shown()).await?;
-    tell_unsaved(&server, &language, path, cx).await?;
-    let told = server.tell(DocumentText { path, language: &language, text, is_unsaved }).await?;
+    let (server, language) = servers.lease_for_file(path, plan.file.display_path()).await?;
+    sync_unsaved(&server, &language, path, cx).await?;
+    let told =
+        server.sync_document(DocumentText { path, language: &language, text, is_unsaved }).await?;
     let position = plan.point.map_or_else(LspPosition::default, |point| LspPosition {
         line: point.line - 1,
         character: server.encoding().to_units(line, point.character),
     });
     let spot = DocumentPosition { path, position };
-    let asker = LspClient::new(&server, servers.bounds());
+    let asker = LspClient::new(&server, servers.limits());
     let found = match plan.operation {
-        LspOperation::GoToDefinition => LspFindings::Places(asker.definition(spot).await?),
-        LspOperation::FindReferences => LspFindings::Places(asker.references(spot).await?),
-        LspOperation::GoToImplementation => LspFindings::Places(asker.implementation(spot).await?),
+        LspOperation::GoToDefinition => LspFindings::Locations(asker.definition(spot).await?),
+        LspOperation::FindReferences => LspFindings::Locations(asker.references(spot).await?),
+        LspOperation::GoToImplementation => {
+            LspFindings::Locations(asker.implementation(spot).await?)
+        }
         LspOperation::Hover => LspFindings::Hover(asker.hover(spot).await?),
         LspOperation::DocumentSymbol => LspFindings::Symbols(asker.document_symbols(path).await?),
         LspOperation::WorkspaceSymbol => {
             LspFindings::Symbols(asker.workspace_symbols(query.unwrap_or_default()).await?)
         }
         LspOperation::PrepareCallHierarchy => {
-            let taken: Vec<LspSymbol> =
-                asker.functions(spot).await?.into_iter().map(|(symbol, _)| symbol).collect();
+            let taken: Vec<LspSymbol> = asker
+                .prepare_call_hierarchy(spot)
+                .await?
+                .into_iter()
+                .map(|(symbol, _)| symbol)
+                .collect();
             let total = taken.len();
             LspFindings::Symbols(BoundedList { taken, total })
         }
         LspOperation::IncomingCalls => {
-            LspFindings::Callers(asker.calls(spot, CallDirection::Incoming).await?)
+            LspFindings::Callers(asker.call_hierarchy(spot, CallDirection::Incoming).await?)
         }
         LspOperation::OutgoingCalls => {
-            LspFindings::Callers(asker.calls(spot, CallDirection::Outgoing).await?)
+            LspFindings::Callers(asker.call_hierarchy(spot, CallDirection::Outgoing).await?)
         }
         LspOperation::Diagnostics => LspFindings::Diagnostics(asker.diagnostics(path, told).await?),
     };
     // Asked last: what it saw before that is in its answer.
-    servers.vouch(&server).await?;
+    servers.verify_lease(&server).await?;
     Ok(LspAnswer {
         found,
-        server: server.server().to_owned(),
+        server: server.server_name().to_owned(),
         encoding: server.encoding(),
-        incomplete: server.is_at_work(),
+        incomplete: server.is_busy(),
     })
 }
 
 /// Tells a server anew of the other files that it knows with unsaved text: that may have changed.
-async fn tell_unsaved(
+async fn sync_unsaved(
     server: &LanguageServerLease,
     language: &str,
     asked: &std::path::Path,
     cx: &CallContext,
 ) -> Result<(), LspError> {
-    let unsaved: Vec<PathBuf> = server.unsaved().await;
+    let unsaved: Vec<PathBuf> = server.unsaved_files().await;
     for path in unsaved.into_iter().filter(|path| path != asked).take(UNSAVED_MAX) {
         let of_path = path.clone();
-        let text = cx.blocking(move |cx| {
-            let file = cx.workspace().locate_path(&of_path, FinalLinkMode::Follow)?;
-            text_of(&file, cx)
+        let text = cx.run_blocking(move |cx| {
+            let file = cx.workspace().resolve_path(&of_path, FinalLinkMode::Follow)?;
+            read_text(&file, cx)
         });
         match text.await {
             Ok((text, true)) => {
                 let text = DocumentText { path: &path, language, text: &text, is_unsaved: true };
-                server.tell(text).await?;
+                server.sync_document(text).await?;
             }
             // What is on disk counts again.
             _ => server.close_file(&path).await?,
@@ -151,24 +158,29 @@ async fn tell_unsaved(
 }
 
 /// The line that is asked about.
-fn line_of<'a>(plan: &LspPlan, text: &'a str, point: CursorPosition) -> Result<&'a str, ToolError> {
+fn line_at<'a>(plan: &LspPlan, text: &'a str, point: CursorPosition) -> Result<&'a str, ToolError> {
     let number = usize::try_from(point.line - 1).unwrap_or(usize::MAX);
     position::lines(text).nth(number).ok_or_else(|| {
-        let shown = plan.file.shown();
+        let shown = plan.file.display_path();
         let count = position::lines(text).count();
         let message = format!("`{shown}` has {count} lines; line {} is past its end", point.line);
-        ToolError::invalid(ErrorReason::OutOfRange, message).with("file", shown)
+        ToolError::invalid(ErrorReason::OutOfRange, message).with_detail("file", shown)
     })
 }
 
 /// The name that is looked for in the project.
-fn query<'a>(plan: &'a LspPlan, line: &'a str) -> Option<&'a str> {
+fn symbol_query<'a>(plan: &'a LspPlan, line: &'a str) -> Option<&'a str> {
     let at_point = || position::word_at(line, plan.point?.character);
     plan.query.as_deref().or_else(at_point)
 }
 
 /// What of an answer may be told. Waits.
-fn told(plan: &LspPlan, cx: &CallContext, text: &str, answer: LspAnswer) -> ToolReply<LspOutput> {
+fn build_reply(
+    plan: &LspPlan,
+    cx: &CallContext,
+    text: &str,
+    answer: LspAnswer,
+) -> ToolReply<LspOutput> {
     let LspAnswer { found, server, encoding, incomplete } = answer;
     let mut teller = LocationRenderer::new(cx, encoding, &plan.file, text);
     let mut output = LspOutput {
@@ -186,7 +198,7 @@ fn told(plan: &LspPlan, cx: &CallContext, text: &str, answer: LspAnswer) -> Tool
             output.hover = hover;
             (Vec::new(), total, 0)
         }
-        LspFindings::Places(mut places) => {
+        LspFindings::Locations(mut places) => {
             let before = places.taken.len();
             places.taken.dedup();
             let twice = before - places.taken.len();
@@ -197,7 +209,7 @@ fn told(plan: &LspPlan, cx: &CallContext, text: &str, answer: LspAnswer) -> Tool
             let of_file = plan.operation == LspOperation::DocumentSymbol;
             let found = symbols.taken.into_iter().map(|symbol| {
                 let depth = of_file.then_some(symbol.depth as u64);
-                (symbol.place.clone(), LspItem { depth, ..named(symbol) })
+                (symbol.place.clone(), LspItem { depth, ..symbol_item(symbol) })
             });
             (found.collect(), symbols.total, if of_file { SYMBOLS_MAX } else { ITEMS_MAX })
         }
@@ -206,51 +218,51 @@ fn told(plan: &LspPlan, cx: &CallContext, text: &str, answer: LspAnswer) -> Tool
                 let lines = calls.iter().take(CALL_LINES_MAX);
                 let mut call_lines: Vec<u64> = lines.map(|call| call.line + 1).collect();
                 call_lines.dedup();
-                (symbol.place.clone(), LspItem { call_lines, ..named(symbol) })
+                (symbol.place.clone(), LspItem { call_lines, ..symbol_item(symbol) })
             });
             (found.collect(), callers.total, ITEMS_MAX)
         }
         LspFindings::Diagnostics(mut problems) => {
             problems.taken.sort_by_key(|problem| (problem.severity, problem.start));
             let found = problems.taken.into_iter().map(|found| {
-                (LspLocation { uri: String::new(), start: found.start }, problem(&found))
+                (LspLocation { uri: String::new(), start: found.start }, diagnostic_item(&found))
             });
             (found.collect(), problems.total, ITEMS_MAX)
         }
     };
     output.total = total as u64;
-    output.add(&mut teller, found, most);
+    output.add_items(&mut teller, found, most);
     let locations = output.items.iter().take(20).map(|item| FileLocation {
         path: cx.workspace().cwd().join(&item.file_path),
         line: Some(item.line),
     });
     let locations: Vec<FileLocation> = locations.collect();
-    let text = output.text(plan.file.shown());
+    let text = output.render(plan.file.display_path());
     let display = ResultDisplay::markdown(text.clone());
     ToolReply { content: vec![ToolResultPart::Text(text)], display, output, locations }
 }
 
 impl LspOutput {
     /// Adds what may be told of things that have a place.
-    fn add(
+    fn add_items(
         &mut self,
         teller: &mut LocationRenderer<'_>,
         found: Vec<(LspLocation, LspItem)>,
         most: usize,
     ) {
         for (place, about) in found {
-            match teller.tell(&place) {
+            match teller.render(&place) {
                 RenderedLocation::Item(at) if self.items.len() < most => {
-                    self.items.push(at.with(about))
+                    self.items.push(at.with_details(about))
                 }
-                RenderedLocation::Item(_) | RenderedLocation::Nowhere => {}
+                RenderedLocation::Item(_) | RenderedLocation::Missing => {}
                 RenderedLocation::Denied => self.denied += 1,
             }
         }
     }
 }
 
-fn named(symbol: LspSymbol) -> LspItem {
+fn symbol_item(symbol: LspSymbol) -> LspItem {
     LspItem {
         name: Some(symbol.name),
         kind: Some(symbol.kind.to_owned()),
@@ -260,7 +272,7 @@ fn named(symbol: LspSymbol) -> LspItem {
 }
 
 /// A problem, wherever it is.
-pub(super) fn problem(found: &LspDiagnostic) -> LspItem {
+pub(super) fn diagnostic_item(found: &LspDiagnostic) -> LspItem {
     let source = match (&found.source, &found.code) {
         (Some(source), Some(code)) => Some(format!("{source} {code}")),
         (source, code) => source.clone().or_else(|| code.clone()),

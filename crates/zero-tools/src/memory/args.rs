@@ -79,7 +79,7 @@ pub(super) enum MemoryRequest {
 
 impl MemoryArgs {
     /// Checks what belongs to the action.
-    pub(super) fn settled(self) -> Result<MemoryRequest, ToolError> {
+    pub(super) fn into_request(self) -> Result<MemoryRequest, ToolError> {
         let Self { action, scope, name, text, query } = self;
         let scope = scope.map(|scope| match scope {
             MemoryScopeName::Project => NoteScope::Project,
@@ -99,7 +99,7 @@ impl MemoryArgs {
         let name = match name.as_deref().filter(|_| uses_name).map(NoteName::new) {
             Some(Ok(name)) => Some(name),
             Some(Err(why)) => {
-                let found = sanitize::quoted(name.as_deref().unwrap_or_default());
+                let found = sanitize::to_quoted_line(name.as_deref().unwrap_or_default());
                 wrong.push(SchemaViolation::new("/name", why.to_string(), found));
                 None
             }
@@ -118,7 +118,7 @@ impl MemoryArgs {
             .map(str::to_lowercase)
             .collect();
         match action {
-            MemoryAction::Save => wrong.extend(wrong_text(text.as_deref().unwrap_or_default())),
+            MemoryAction::Save => wrong.extend(text_violation(text.as_deref().unwrap_or_default())),
             MemoryAction::Search => {
                 let chars: usize = words.iter().map(|word| word.chars().count()).sum();
                 if words.is_empty() || chars > QUERY_CHARS_MAX {
@@ -136,7 +136,7 @@ impl MemoryArgs {
             return Err(ToolError::from_violations(&wrong));
         }
         let text = text.unwrap_or_default();
-        let name = name.unwrap_or_else(|| NoteName::of_text(&text));
+        let name = name.unwrap_or_else(|| NoteName::from_text(&text));
         Ok(match action {
             MemoryAction::Save => {
                 MemoryRequest::Save { scope: scope.unwrap_or(NoteScope::Project), name, text }
@@ -150,9 +150,9 @@ impl MemoryArgs {
 }
 
 /// What is wrong with a text that is to be kept.
-fn wrong_text(text: &str) -> Option<SchemaViolation> {
+fn text_violation(text: &str) -> Option<SchemaViolation> {
     let expected = format!("a text of 1 to {TEXT_BYTES_MAX} bytes, without control characters");
-    let found = match (text.len(), sanitize::harm_in(text)) {
+    let found = match (text.len(), sanitize::find_unsafe_char(text)) {
         (0, _) => "nothing".to_owned(),
         (bytes, _) if bytes > TEXT_BYTES_MAX => format!("{bytes} bytes"),
         (_, Some(harm)) => format!("the character U+{:04X}", u32::from(harm)),

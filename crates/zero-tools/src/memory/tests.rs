@@ -6,7 +6,7 @@ use super::*;
 use crate::test_host::TestHost;
 
 #[track_caller]
-fn names(host: &TestHost, input: Value) -> Vec<String> {
+fn note_names(host: &TestHost, input: Value) -> Vec<String> {
     let result = host.ok("Memory", input);
     let notes = result.structured["notes"].as_array().unwrap();
     let name = |note: &Value| {
@@ -18,7 +18,7 @@ fn names(host: &TestHost, input: Value) -> Vec<String> {
 
 #[test]
 fn what_is_saved_is_found_and_forgotten() {
-    let host = TestHost::with_session().remembering();
+    let host = TestHost::with_session().with_notes();
     assert_eq!(
         host.text("Memory", json!({"action": "save", "text": "Run `just test` first.\nAlways."})),
         "Remembered as `run-just-test-first-always` (project)."
@@ -28,20 +28,20 @@ fn what_is_saved_is_found_and_forgotten() {
     assert_eq!(host.text("Memory", save("tabs", "Tabs.")), "Replaced the note `tabs` (user).");
     assert!(host.path(".zero/memory/run-just-test-first-always.md").exists());
     let all = ["project/run-just-test-first-always: Run `just test` first.", "user/tabs: Tabs."];
-    assert_eq!(names(&host, json!({"action": "list"})), all);
-    assert_eq!(names(&host, json!({"action": "list", "scope": "user"})), all[1..]);
+    assert_eq!(note_names(&host, json!({"action": "list"})), all);
+    assert_eq!(note_names(&host, json!({"action": "list", "scope": "user"})), all[1..]);
     assert_eq!(
-        names(&host, json!({"action": "search", "query": "JUST always"})),
+        note_names(&host, json!({"action": "search", "query": "JUST always"})),
         ["project/run-just-test-first-always: Run `just test` first.\nAlways."]
     );
-    assert_eq!(names(&host, json!({"action": "search", "query": "just never"})), [""; 0]);
+    assert_eq!(note_names(&host, json!({"action": "search", "query": "just never"})), [""; 0]);
     let told = host.text("Memory", json!({"action": "read", "name": "tabs"}));
     assert!(told.starts_with("tabs (user, by agent in session test, 20"), "{told}");
     assert!(told.ends_with("```markdown\nTabs.\n```"), "{told}");
     host.ok("Memory", json!({"action": "forget", "name": "tabs"}));
     let gone = host.err("Memory", json!({"action": "read", "name": "tabs"}));
     assert!(gone.message.starts_with("there is no note `tabs`"), "{gone}");
-    assert_eq!(names(&host, json!({"action": "list"})), all[..1]);
+    assert_eq!(note_names(&host, json!({"action": "list"})), all[..1]);
 }
 
 #[test]
@@ -71,10 +71,10 @@ fn what_becomes_of_a_note_is_said_before_it_does() {
 #[test]
 fn what_a_rule_keeps_from_being_read_is_not_told() {
     let host = TestHost::new()
-        .denying(&["secret.md"])
-        .files(&[(".zero/memory/secret.md", "x"), (".zero/memory/open.md", "y")])
-        .remembering();
-    assert_eq!(names(&host, json!({"action": "list"})), ["project/open: y"]);
+        .with_denied(&["secret.md"])
+        .with_files(&[(".zero/memory/secret.md", "x"), (".zero/memory/open.md", "y")])
+        .with_notes();
+    assert_eq!(note_names(&host, json!({"action": "list"})), ["project/open: y"]);
     let error = host.err("Memory", json!({"action": "read", "name": "secret"}));
     assert!(error.message.contains("there is no note `secret`"), "{error}");
 }
@@ -86,7 +86,7 @@ fn without_a_place_for_notes_it_says_so() {
 }
 
 #[track_caller]
-fn refuses(input: Value, expected: &[&str]) {
+fn check_rejected(input: Value, expected: &[&str]) {
     let message = TestHost::new().err("Memory", input).message;
     for part in expected {
         assert!(message.contains(part), "{part}\n{message}");
@@ -95,15 +95,18 @@ fn refuses(input: Value, expected: &[&str]) {
 
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
-    refuses(json!({"action": "save"}), &["/text", "found nothing"]);
-    refuses(json!({"action": "save", "text": "a\u{1b}[2J"}), &["/text", "U+001B"]);
-    refuses(json!({"action": "save", "text": "x".repeat(9_000)}), &["/text", "9000 bytes"]);
+    check_rejected(json!({"action": "save"}), &["/text", "found nothing"]);
+    check_rejected(json!({"action": "save", "text": "a\u{1b}[2J"}), &["/text", "U+001B"]);
+    check_rejected(json!({"action": "save", "text": "x".repeat(9_000)}), &["/text", "9000 bytes"]);
     for name in ["../x", "/etc/passwd", "a.md", "", "Ünder"] {
-        refuses(json!({"action": "save", "text": "a", "name": name}), &["/name", "small letters"]);
+        check_rejected(
+            json!({"action": "save", "text": "a", "name": name}),
+            &["/name", "small letters"],
+        );
     }
-    refuses(json!({"action": "read"}), &["/name", "found nothing"]);
-    refuses(json!({"action": "search", "query": " "}), &["/query", "0 characters"]);
-    refuses(
+    check_rejected(json!({"action": "read"}), &["/name", "found nothing"]);
+    check_rejected(json!({"action": "search", "query": " "}), &["/query", "0 characters"]);
+    check_rejected(
         json!({"action": "list", "name": "a", "text": "b", "query": "c"}),
         &["/name: expected nothing for this action", "/text", "/query"],
     );

@@ -39,13 +39,13 @@ impl DeclarationStore {
     /// What was kept; nothing where nothing was, or where it cannot be read any more.
     pub(super) fn load(&self) -> Option<Vec<CommandToolDeclaration>> {
         let mut text = Vec::new();
-        let file = self.dir.open(&self.file()).ok()?;
+        let file = self.dir.open(&self.file_name()).ok()?;
         file.take(FILE_BYTES_MAX).read_to_end(&mut text).ok()?;
         let mut kept: StoredDeclarations<Vec<CommandToolDeclaration>> =
             serde_json::from_slice(&text).ok()?;
         // A name is what the original makes it, whatever the file says.
         kept.tools.retain(|tool| {
-            ToolName::namespaced(PREFIX, &tool.original).is_ok_and(|name| name == tool.name)
+            ToolName::from_namespaced(PREFIX, &tool.original).is_ok_and(|name| name == tool.name)
         });
         Some(kept.tools)
     }
@@ -60,14 +60,14 @@ impl DeclarationStore {
         self.dir.remove(&draft)?;
         let text = serde_json::to_vec(&StoredDeclarations { tools })?;
         let written = self.dir.create_new(&draft).and_then(|mut file| file.write_all(&text));
-        let renamed = written.and_then(|()| self.dir.rename(&draft, &self.file()));
+        let renamed = written.and_then(|()| self.dir.rename(&draft, &self.file_name()));
         if renamed.is_err() {
             let _ = self.dir.remove(&draft);
         }
         renamed
     }
 
-    fn file(&self) -> String {
+    fn file_name(&self) -> String {
         format!("{}.json", self.key)
     }
 }
@@ -77,39 +77,40 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests look at real files")]
     use super::*;
 
-    fn words(text: &str) -> Vec<String> {
+    fn split_words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
     }
 
-    fn tools(stdout: &str) -> Vec<CommandToolDeclaration> {
-        super::super::parse(stdout.as_bytes()).unwrap().0
+    fn parse_tools(stdout: &str) -> Vec<CommandToolDeclaration> {
+        super::super::parse_declarations(stdout.as_bytes()).unwrap().0
     }
 
     #[test]
     fn what_was_kept_comes_back_to_the_same_command_only() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
-        let store =
-            |folder: &str, list: &str| DeclarationStore::new(&state, folder.as_ref(), &words(list));
+        let store = |folder: &str, list: &str| {
+            DeclarationStore::new(&state, folder.as_ref(), &split_words(list))
+        };
         let one = store("/w", "sh list");
         assert_eq!(one.load(), None);
-        let (first, second) = (tools(r#"[{"name": "a.b"}]"#), tools("[]"));
+        let (first, second) = (parse_tools(r#"[{"name": "a.b"}]"#), parse_tools("[]"));
         one.save(&first).unwrap();
         assert_eq!(store("/w", "sh list").load(), Some(first));
         assert_eq!(store("/w", "sh  list").load(), None);
         assert_eq!(store("/v", "sh list").load(), None);
         one.save(&second).unwrap();
         assert_eq!(one.load(), Some(second));
-        assert_eq!(state.child("discovered").names().unwrap().len(), 1, "no draft is left");
+        assert_eq!(state.child("discovered").list_names().unwrap().len(), 1, "no draft is left");
     }
 
     #[test]
     fn what_makes_no_sense_is_as_good_as_nothing() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
-        let store = DeclarationStore::new(&state, "/w".as_ref(), &words("list"));
-        store.save(&tools(r#"[{"name": "one"}, {"name": "two"}]"#)).unwrap();
-        let path = temp.path().join("discovered").join(store.file());
+        let store = DeclarationStore::new(&state, "/w".as_ref(), &split_words("list"));
+        store.save(&parse_tools(r#"[{"name": "one"}, {"name": "two"}]"#)).unwrap();
+        let path = temp.path().join("discovered").join(store.file_name());
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("cmd__one", "Read")).unwrap();
         let left = store.load().unwrap();

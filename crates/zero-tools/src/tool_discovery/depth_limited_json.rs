@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 use serde_json::{Map, Number, Value};
 
 /// Reads JSON. Arrays and objects that lie within `depth` others come out empty.
-pub(super) fn read(text: &[u8], depth: usize) -> Result<Value, serde_json::Error> {
+pub(super) fn read_json(text: &[u8], depth: usize) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = DepthLimitedValue { depth }.deserialize(&mut reader)?;
     reader.end()?;
@@ -35,7 +35,7 @@ struct DepthLimitedValue {
 }
 
 impl DepthLimitedValue {
-    fn inner(self) -> Option<Self> {
+    fn nested(self) -> Option<Self> {
         self.depth.checked_sub(1).map(|depth| Self { depth })
     }
 }
@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for DepthLimitedValue {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut read = Vec::new();
-        match self.inner() {
+        match self.nested() {
             Some(inner) => {
                 while let Some(item) = items.next_element_seed(inner)? {
                     read.push(item);
@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for DepthLimitedValue {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut read = Map::new();
-        match self.inner() {
+        match self.nested() {
             Some(inner) => {
                 while let Some(name) = fields.next_key::<String>()? {
                     read.insert(name, fields.next_value_seed(inner)?);
@@ -112,8 +112,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, depth: usize, expected: &str) {
-        let read =
-            read(text.as_bytes(), depth).map_or_else(|_| "error".to_owned(), |v| v.to_string());
+        let read = read_json(text.as_bytes(), depth)
+            .map_or_else(|_| "error".to_owned(), |v| v.to_string());
         assert_eq!(read, expected, "{text:.60}");
     }
 
@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn what_was_left_out_is_seen() {
         let text = b"[[[1]],2]";
-        assert!(!is_deeper(&read(text, 9).unwrap(), 3));
+        assert!(!is_deeper(&read_json(text, 9).unwrap(), 3));
         for depth in [1, 2] {
-            assert!(is_deeper(&read(text, 9).unwrap(), depth));
-            assert!(is_deeper(&read(text, depth).unwrap(), depth));
+            assert!(is_deeper(&read_json(text, 9).unwrap(), depth));
+            assert!(is_deeper(&read_json(text, depth).unwrap(), depth));
         }
     }
 }

@@ -16,7 +16,7 @@ use zero_runtime::{
 use zero_sandbox::{FinalLinkMode, Workspace};
 
 use super::{CommandToolDeclaration, tool_command_report};
-use crate::bash::{self, went_on};
+use crate::bash::{self, reply_continued};
 
 /// A tool that a command of the project runs. A call of it is the command with the tool's own name
 /// as its last word, judged as such; the arguments go to its input.
@@ -59,8 +59,8 @@ impl AnyTool for DiscoveredTool {
         &self.spec
     }
 
-    fn particulars(&self) -> ToolNotes {
-        ToolNotes::of("runs the command that brings it, judged and confined as a command is")
+    fn notes(&self) -> ToolNotes {
+        ToolNotes::new("runs the command that brings it, judged and confined as a command is")
     }
 
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
@@ -70,7 +70,7 @@ impl AnyTool for DiscoveredTool {
         }
         let folder = match self.folder == workspace.cwd() {
             true => None,
-            false => Some(workspace.locate_path(&self.folder, FinalLinkMode::Follow)?),
+            false => Some(workspace.resolve_path(&self.folder, FinalLinkMode::Follow)?),
         };
         let execution = CommandExecution {
             command: CommandLine::Program(self.words.clone()),
@@ -88,7 +88,7 @@ struct DiscoveredToolPlan {
 
 impl AnyPlan for DiscoveredToolPlan {
     fn describe(&self) -> CallDescription {
-        let title = bash::title(None, &self.execution.to_string());
+        let title = bash::command_title(None, &self.execution.to_string());
         CallDescription { title, locations: Vec::new() }
     }
 
@@ -98,7 +98,7 @@ impl AnyPlan for DiscoveredToolPlan {
 
     fn preview(&self, cx: &CallContext) -> Option<ResultDisplay> {
         let folder = self.execution.folder.as_ref().map_or(cx.workspace().cwd(), |f| f.canonical());
-        Some(ResultDisplay::markdown(preview(&self.execution, folder, &self.arguments)))
+        Some(ResultDisplay::markdown(render_preview(&self.execution, folder, &self.arguments)))
     }
 
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
@@ -109,18 +109,22 @@ impl AnyPlan for DiscoveredToolPlan {
         };
         Box::pin(async move {
             match cx.run_command(request).await? {
-                CommandDisposition::Ended(outcome) => tool_command_report::of(&outcome, &cx),
-                CommandDisposition::GoesOn(job) => tool_command_report::of_job(went_on(&job)),
+                CommandDisposition::Ended(outcome) => {
+                    tool_command_report::result_from_outcome(&outcome, &cx)
+                }
+                CommandDisposition::ContinuedAsJob(job) => {
+                    tool_command_report::result_from_job(reply_continued(&job))
+                }
             }
         })
     }
 }
 
 /// All that is going to happen: each word of the command, and every argument.
-fn preview(execution: &CommandExecution, folder: &Path, arguments: &Value) -> String {
+fn render_preview(execution: &CommandExecution, folder: &Path, arguments: &Value) -> String {
     let command = match &execution.command {
         CommandLine::Program(words) => {
-            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+            words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ")
         }
         CommandLine::Shell(text) => text.clone(),
     };
@@ -128,7 +132,7 @@ fn preview(execution: &CommandExecution, folder: &Path, arguments: &Value) -> St
 }
 
 /// A word as it stands in a command line for people: with quotes where its bounds are not plain.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
@@ -141,7 +145,7 @@ mod tests {
     use super::*;
 
     fn tool(stdout: &str, call: &[&str]) -> DiscoveredTool {
-        let declared = super::super::parse(stdout.as_bytes()).unwrap().0.remove(0);
+        let declared = super::super::parse_declarations(stdout.as_bytes()).unwrap().0.remove(0);
         let call: Vec<String> = call.iter().map(|word| (*word).to_owned()).collect();
         DiscoveredTool::new(&declared, &call, Path::new("/w"))
     }
@@ -171,7 +175,7 @@ mod tests {
             variables: vec![],
         };
         assert_eq!(
-            preview(&execution, Path::new("/w"), &json!({"city": "Ulm\u{1b}[0m"})),
+            render_preview(&execution, Path::new("/w"), &json!({"city": "Ulm\u{1b}[0m"})),
             "\"./call me\" get.it \"\" \"a\\nb\"\n\nin /w\n\nwith this on its input:\n{\n  \"city\": \"Ulm\\u001b[0m\"\n}"
         );
     }

@@ -1,13 +1,13 @@
 //! Schemas as older tools write them, brought to JSON Schema 2020-12.
 //!
-//! Gemini's declarations follow OpenAPI: types in capitals, `nullable`, and bounds that may be
+//! Gemini's declarations follow OpenAPI: types in capitals, `normalize_nullable`, and bounds that may be
 //! texts. Draft 7 has lists of `items`. Only what stands where a schema stands is touched: a field
 //! that is called `type`, or a value of an `enum`, stays what it is.
 
 use serde_json::{Map, Value};
 
 /// Keywords whose value is a schema.
-const ONE: [&str; 11] = [
+const SCHEMA_KEYWORDS: [&str; 11] = [
     "items",
     "additionalItems",
     "additionalProperties",
@@ -21,20 +21,20 @@ const ONE: [&str; 11] = [
     "else",
 ];
 /// Keywords whose value is a list of schemas.
-const LIST: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
+const SCHEMA_LIST_KEYWORDS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 /// Keywords whose value holds schemas by name.
-const NAMED: [&str; 5] =
+const SCHEMA_MAP_KEYWORDS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// Keywords whose value is a count, which Gemini also writes as a text.
-const COUNTS: [&str; 6] =
+const COUNT_KEYWORDS: [&str; 6] =
     ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"];
 
 /// Brings a schema, and those within it, to JSON Schema 2020-12. Its depth must be bounded.
-pub(super) fn normalise(schema: &mut Value) {
+pub(super) fn normalize_schema(schema: &mut Value) {
     let Value::Object(schema) = schema else { return };
-    types(schema);
-    nullable(schema);
-    for key in COUNTS {
+    normalize_type(schema);
+    normalize_nullable(schema);
+    for key in COUNT_KEYWORDS {
         let count = schema.get(key).and_then(Value::as_str).and_then(|text| text.parse().ok());
         if let Some::<u64>(count) = count {
             schema.insert(key.to_owned(), count.into());
@@ -50,12 +50,12 @@ pub(super) fn normalise(schema: &mut Value) {
     }
     for (key, value) in schema.iter_mut() {
         match value {
-            value if ONE.contains(&key.as_str()) => normalise(value),
-            Value::Array(schemas) if LIST.contains(&key.as_str()) => {
-                schemas.iter_mut().for_each(normalise);
+            value if SCHEMA_KEYWORDS.contains(&key.as_str()) => normalize_schema(value),
+            Value::Array(schemas) if SCHEMA_LIST_KEYWORDS.contains(&key.as_str()) => {
+                schemas.iter_mut().for_each(normalize_schema);
             }
-            Value::Object(schemas) if NAMED.contains(&key.as_str()) => {
-                schemas.values_mut().for_each(normalise);
+            Value::Object(schemas) if SCHEMA_MAP_KEYWORDS.contains(&key.as_str()) => {
+                schemas.values_mut().for_each(normalize_schema);
             }
             _ => {}
         }
@@ -63,16 +63,16 @@ pub(super) fn normalise(schema: &mut Value) {
 }
 
 /// `"STRING"` is `"string"`; a type that is not specified is none.
-fn types(schema: &mut Map<String, Value>) {
+fn normalize_type(schema: &mut Map<String, Value>) {
     match schema.get_mut("type") {
         Some(Value::String(name)) if name == "TYPE_UNSPECIFIED" => {
             schema.shift_remove("type");
         }
-        Some(Value::String(name)) => lower(name),
+        Some(Value::String(name)) => lowercase_type(name),
         Some(Value::Array(names)) => {
             for name in names {
                 if let Value::String(name) = name {
-                    lower(name);
+                    lowercase_type(name);
                 }
             }
         }
@@ -80,15 +80,15 @@ fn types(schema: &mut Map<String, Value>) {
     }
 }
 
-fn lower(name: &mut str) {
+fn lowercase_type(name: &mut str) {
     const TYPES: [&str; 7] = ["OBJECT", "ARRAY", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "NULL"];
     if TYPES.contains(&&*name) {
         name.make_ascii_lowercase();
     }
 }
 
-/// `nullable` is one more type.
-fn nullable(schema: &mut Map<String, Value>) {
+/// `normalize_nullable` is one more type.
+fn normalize_nullable(schema: &mut Map<String, Value>) {
     let Some(Value::Bool(nullable)) = schema.get("nullable") else { return };
     let nullable = *nullable;
     schema.shift_remove("nullable");
@@ -110,7 +110,7 @@ mod tests {
 
     #[track_caller]
     fn check(mut schema: Value, expected: Value) {
-        normalise(&mut schema);
+        normalize_schema(&mut schema);
         assert_eq!(schema, expected);
     }
 

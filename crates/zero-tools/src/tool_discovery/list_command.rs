@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
-use zero_core::sanitize::escaped;
+use zero_core::sanitize::escape_unsafe_chars;
 use zero_core::{ErrorReason, ToolError};
 use zero_runtime::commands::plain_text;
 use zero_runtime::{ServiceHandle, ServiceLauncher, ServiceRequest};
@@ -18,7 +18,7 @@ use super::tool_declaration::{OUTPUT_BYTES_MAX, ToolListError};
 use crate::bash::signal_name;
 
 /// How long the end of a command that was killed is waited for.
-const END_MAX: Duration = Duration::from_secs(2);
+const EXIT_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Bytes of its error output that are told.
 const STDERR_BYTES_MAX: usize = 4_000;
 /// Bytes that are read at once.
@@ -40,7 +40,7 @@ pub enum ToolDiscoveryError {
         why: ToolError,
     },
     /// It did not come to its end in time.
-    #[error("`{command}` did not list its tools within {} s and was stopped{}", .limit.as_secs_f32(), said(.stderr))]
+    #[error("`{command}` did not list its tools within {} s and was stopped{}", .limit.as_secs_f32(), describe_stderr(.stderr))]
     TimedOut {
         /// The command.
         command: String,
@@ -50,7 +50,7 @@ pub enum ToolDiscoveryError {
         stderr: String,
     },
     /// It failed.
-    #[error("`{command}` did not list its tools: {how}{}", said(.stderr))]
+    #[error("`{command}` did not list its tools: {how}{}", describe_stderr(.stderr))]
     Failed {
         /// The command.
         command: String,
@@ -60,7 +60,7 @@ pub enum ToolDiscoveryError {
         stderr: String,
     },
     /// It printed something else.
-    #[error("`{command}` did not list its tools: {why}; let it print a JSON array such as `[{{\"name\": \"hello\", \"description\": \"…\", \"parameters\": {{\"type\": \"object\"}}}}]` and nothing else, and write messages to its error output{}", said(.stderr))]
+    #[error("`{command}` did not list its tools: {why}; let it print a JSON array such as `[{{\"name\": \"hello\", \"description\": \"…\", \"parameters\": {{\"type\": \"object\"}}}}]` and nothing else, and write messages to its error output{}", describe_stderr(.stderr))]
     Unreadable {
         /// The command.
         command: String,
@@ -71,7 +71,7 @@ pub enum ToolDiscoveryError {
     },
     /// What it listed could not be kept.
     #[error("what the command listed cannot be kept, and nothing was changed: {0}")]
-    Kept(io::Error),
+    Store(io::Error),
 }
 
 /// What a command said.
@@ -83,7 +83,11 @@ pub(super) struct ListCommandOutput {
 }
 
 impl ListCommandOutput {
-    pub(super) fn unreadable(&self, words: &[String], why: ToolListError) -> ToolDiscoveryError {
+    pub(super) fn unreadable_error(
+        &self,
+        words: &[String],
+        why: ToolListError,
+    ) -> ToolDiscoveryError {
         ToolDiscoveryError::Unreadable {
             command: words.join(" "),
             why,
@@ -93,7 +97,7 @@ impl ListCommandOutput {
 }
 
 /// Runs a command to its end. Nothing of it is left, whatever becomes of it.
-pub(super) async fn run(
+pub(super) async fn run_list_command(
     services: &ServiceLauncher,
     words: &[String],
     folder: &Path,
@@ -117,13 +121,13 @@ pub(super) async fn run(
         .unwrap_or_else(|_| Err(ToolError::failed(ErrorReason::Cancelled, "zero is shutting down")))
         .map_err(not_started)?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let work = listen(&mut service, &mut stdout, &mut stderr);
+    let work = collect_output(&mut service, &mut stdout, &mut stderr);
     let ended = tokio::time::timeout(limit, work).await;
     service.kill();
     // So that nobody waits for it where others would have to wait too.
-    let _ = tokio::time::timeout(END_MAX, service.ended()).await;
+    let _ = tokio::time::timeout(EXIT_WAIT_MAX, service.wait()).await;
     let notes = service.notes();
-    let stderr = escaped(plain_text::text(&stderr).trim_end());
+    let stderr = escape_unsafe_chars(plain_text::strip(&stderr).trim_end());
     let ended = match ended {
         Err(_) => return Err(ToolDiscoveryError::TimedOut { command, limit, stderr }),
         Ok(Err(error)) => {
@@ -139,23 +143,23 @@ pub(super) async fn run(
             stderr,
         });
     }
-    match failure(&ended) {
+    match describe_failure(&ended) {
         Some(how) => Err(ToolDiscoveryError::Failed { command, how, stderr }),
         None => Ok(ListCommandOutput { stdout, notes, stderr }),
     }
 }
 
 /// Takes in what a service writes until it ends. One that writes too much is ended.
-async fn listen(
+async fn collect_output(
     service: &mut ServiceHandle,
     stdout: &mut Vec<u8>,
     stderr: &mut Vec<u8>,
 ) -> io::Result<CommandExit> {
     service.stdin = None;
-    let (out, err) = (pipe(service.stdout.take())?, pipe(service.stderr.take())?);
+    let (out, err) = (open_pipe(service.stdout.take())?, open_pipe(service.stderr.take())?);
     let service = &*service;
     let written = async {
-        let all = read(out, |bytes| {
+        let all = read_pipe(out, |bytes| {
             stdout.extend_from_slice(bytes);
             stdout.len() <= OUTPUT_BYTES_MAX
         });
@@ -165,14 +169,14 @@ async fn listen(
         }
         io::Result::Ok(())
     };
-    let told = read(err, |bytes| {
+    let told = read_pipe(err, |bytes| {
         stderr.extend_from_slice(bytes);
         let excess = stderr.len().saturating_sub(STDERR_BYTES_MAX);
         stderr.drain(..excess);
         true
     });
     let ended = async {
-        let ended = service.ended().await;
+        let ended = service.wait().await;
         // What it left running could hold its output open for ever.
         service.kill();
         io::Result::Ok(ended)
@@ -180,12 +184,12 @@ async fn listen(
     tokio::try_join!(ended, written, told).map(|(ended, ..)| ended)
 }
 
-fn pipe(end: Option<OwnedFd>) -> io::Result<Option<Receiver>> {
+fn open_pipe(end: Option<OwnedFd>) -> io::Result<Option<Receiver>> {
     end.map(Receiver::from_owned_fd).transpose()
 }
 
 /// Reads to the end, or for as long as `take` wants more.
-async fn read(pipe: Option<Receiver>, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
+async fn read_pipe(pipe: Option<Receiver>, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     let Some(mut pipe) = pipe else { return Ok(()) };
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -198,7 +202,7 @@ async fn read(pipe: Option<Receiver>, mut take: impl FnMut(&[u8]) -> bool) -> io
 }
 
 /// How a command ended that did not end well.
-fn failure(ended: &CommandExit) -> Option<String> {
+fn describe_failure(ended: &CommandExit) -> Option<String> {
     match ended.why {
         ExitCause::MemoryLimit { .. } => return Some("it used more memory than it may".to_owned()),
         ExitCause::ProcessLimit { .. } => {
@@ -215,7 +219,7 @@ fn failure(ended: &CommandExit) -> Option<String> {
 }
 
 /// The end of the error output, as part of a message.
-fn said(stderr: &str) -> String {
+fn describe_stderr(stderr: &str) -> String {
     let mut text = String::new();
     if !stderr.is_empty() {
         // Writing to a String cannot fail.
@@ -232,7 +236,7 @@ mod tests {
     fn error_output_does_nothing_but_be_read() {
         #[track_caller]
         fn check(text: &str, expected: &str) {
-            assert_eq!(escaped(text), expected, "{text:?}");
+            assert_eq!(escape_unsafe_chars(text), expected, "{text:?}");
         }
         check("one\n\ttwo é 日", "one\n\ttwo é 日");
         check("a\u{1b}b\u{9b}c\u{7f}", "a\\u{1b}b\\u{9b}c\\u{7f}");
@@ -246,7 +250,7 @@ mod tests {
         for error in [
             ToolDiscoveryError::NotStarted { command: command.clone(), why },
             ToolDiscoveryError::Unreadable { command, why: ToolListError::TooLong, stderr },
-            ToolDiscoveryError::Kept(io::Error::other("full")),
+            ToolDiscoveryError::Store(io::Error::other("full")),
         ] {
             assert!(std::error::Error::source(&error).is_none(), "{error}");
         }
@@ -269,7 +273,7 @@ mod tests {
                 max_memory_bytes: 0,
                 leftover_processes: 0,
             };
-            assert_eq!(failure(&ended).as_deref(), expected);
+            assert_eq!(describe_failure(&ended).as_deref(), expected);
         }
         check(Some(0), None, ExitCause::Finished, None);
         check(Some(3), None, ExitCause::Finished, Some("it ended with exit code 3"));

@@ -7,21 +7,24 @@ use serde_json::Value;
 use zero_core::{ByteSize, ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
 use zero_runtime::{CallContext, CommandOutcome, ToolReply};
 
-use crate::bash::{BashOutput, quarantine_notice, signal_name, stream_text, weaker};
+use crate::bash::{BashOutput, quarantine_notice, render_stream, signal_name, weaker_sandbox_note};
 
 /// Bytes that are left to what is not output: names, notes, marks of what was left out.
-const ROOM_BYTES: usize = 512;
+const OVERHEAD_BYTES: usize = 512;
 
 /// What the model and the person get of a command that ended.
-pub(super) fn of(outcome: &CommandOutcome, cx: &CallContext) -> Result<ToolResult, ToolError> {
+pub(super) fn result_from_outcome(
+    outcome: &CommandOutcome,
+    cx: &CallContext,
+) -> Result<ToolResult, ToolError> {
     let place = outcome.spill_file.as_deref();
     let (stdout, stderr) = (&outcome.output.stdout, &outcome.output.stderr);
-    let mut notes: Vec<String> = outcome.missing.iter().map(weaker).collect();
-    notes.extend(quarantine_notice::notes(&outcome.settled, cx.workspace()));
+    let mut notes: Vec<String> = outcome.missing.iter().map(weaker_sandbox_note).collect();
+    notes.extend(quarantine_notice::quarantine_notes(&outcome.settled, cx.workspace()));
     notes.extend(outcome.network.iter().cloned());
     let told = ToolCommandReport {
-        stdout: stream_text(stdout, place),
-        stderr: stream_text(stderr, place),
+        stdout: render_stream(stdout, place),
+        stderr: render_stream(stderr, place),
         exit_code: outcome.ended.exit_code,
         signal: outcome.ended.signal.map(signal_name),
         notes,
@@ -32,7 +35,7 @@ pub(super) fn of(outcome: &CommandOutcome, cx: &CallContext) -> Result<ToolResul
     };
     let structured = whole.filter(Value::is_object).unwrap_or_default();
     let most = cx.limits().model_output_bytes_max.as_usize();
-    match told.fitted(most.saturating_sub(ROOM_BYTES), place).answer() {
+    match told.truncated_to(most.saturating_sub(OVERHEAD_BYTES), place).into_content() {
         Ok(content) => {
             let text = content.join("\n");
             Ok(ToolResult {
@@ -43,14 +46,14 @@ pub(super) fn of(outcome: &CommandOutcome, cx: &CallContext) -> Result<ToolResul
             })
         }
         Err(error) => Err(match place {
-            Some(file) => error.with("spill_file", file),
+            Some(file) => error.with_detail("spill_file", file),
             None => error,
         }),
     }
 }
 
 /// The same for one that took longer than it may, and goes on.
-pub(super) fn of_job(reply: ToolReply<BashOutput>) -> Result<ToolResult, ToolError> {
+pub(super) fn result_from_job(reply: ToolReply<BashOutput>) -> Result<ToolResult, ToolError> {
     let ToolReply { content, display, output, locations } = reply;
     let structured = serde_json::to_value(output).unwrap_or_default();
     Ok(ToolResult { content, display, structured, locations })
@@ -69,14 +72,14 @@ struct ToolCommandReport {
 
 impl ToolCommandReport {
     /// What the model gets: what the command says, and what is said of it.
-    fn answer(self) -> Result<Vec<String>, ToolError> {
+    fn into_content(self) -> Result<Vec<String>, ToolError> {
         let notes: Vec<String> = self.notes.iter().map(|note| format!("({note})")).collect();
         let is_well = self.exit_code == Some(0) && self.signal.is_none();
         if is_well {
             let said = match (self.stdout.is_empty(), self.stderr.is_empty()) {
                 (true, true) => "(no output)".to_owned(),
                 (false, true) => self.stdout,
-                _ => self.report(),
+                _ => self.render_streams(),
             };
             let notes = (!notes.is_empty()).then(|| notes.join("\n"));
             return Ok([Some(said), notes].into_iter().flatten().collect());
@@ -86,15 +89,15 @@ impl ToolCommandReport {
             (None, Some(code)) => format!("ended with exit code {code}"),
             (None, None) => "ended, and nobody knows how".to_owned(),
         };
-        let mut lines = vec![format!("the tool's command {how}"), self.report()];
+        let mut lines = vec![format!("the tool's command {how}"), self.render_streams()];
         lines.extend(notes);
         Err(ToolError::failed(ErrorReason::RemoteFailure, lines.join("\n"))
-            .with("exit_code", self.exit_code)
-            .with("signal", self.signal))
+            .with_detail("exit_code", self.exit_code)
+            .with_detail("signal", self.signal))
     }
 
     /// Both streams and the end, each under its name.
-    fn report(&self) -> String {
+    fn render_streams(&self) -> String {
         let or = |text: &str, none: &str| if text.is_empty() { none } else { text }.to_owned();
         let code = self.exit_code.map_or_else(|| "(none)".to_owned(), |code| code.to_string());
         let lines = [
@@ -110,17 +113,17 @@ impl ToolCommandReport {
 
     /// The same with both streams together in `most` bytes: a short one leaves its share to the
     /// other.
-    fn fitted(mut self, most: usize, place: Option<&str>) -> Self {
+    fn truncated_to(mut self, most: usize, place: Option<&str>) -> Self {
         let stdout_most = most.saturating_sub(self.stderr.len().min(most / 2));
         let stderr_most = most.saturating_sub(self.stdout.len().min(stdout_most));
-        self.stdout = shortened(self.stdout, stdout_most, place);
-        self.stderr = shortened(self.stderr, stderr_most, place);
+        self.stdout = shorten_output(self.stdout, stdout_most, place);
+        self.stderr = shorten_output(self.stderr, stderr_most, place);
         self
     }
 }
 
 /// The beginning and the end of a text that is too long.
-fn shortened(text: String, most: usize, place: Option<&str>) -> String {
+fn shorten_output(text: String, most: usize, place: Option<&str>) -> String {
     if text.len() <= most {
         return text;
     }
@@ -137,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    fn told(
+    fn report(
         stdout: &str,
         stderr: &str,
         exit_code: Option<i32>,
@@ -157,7 +160,7 @@ mod tests {
     fn output_alone_is_the_answer() {
         #[track_caller]
         fn check(stdout: &str, stderr: &str, expected: &str) {
-            assert_eq!(told(stdout, stderr, Some(0), None).answer().unwrap(), [expected]);
+            assert_eq!(report(stdout, stderr, Some(0), None).into_content().unwrap(), [expected]);
         }
         check("12 °C\n", "", "12 °C\n");
         check("", "", "(no output)");
@@ -177,17 +180,17 @@ mod tests {
     fn a_failure_says_all_there_is_to_say() {
         #[track_caller]
         fn check(told: ToolCommandReport, expected: &str, details: Value) {
-            let error = told.answer().unwrap_err();
+            let error = told.into_content().unwrap_err();
             assert_eq!(error.message, expected);
             assert_eq!(Value::from(error.details), details);
         }
         check(
-            told("", "", Some(3), None),
+            report("", "", Some(3), None),
             "the tool's command ended with exit code 3\nStdout: (empty)\nStderr: (empty)\nError: (none)\nExit Code: 3\nSignal: (none)\n",
             json!({"reason": "remote_failure", "exit_code": 3, "signal": null}),
         );
         check(
-            told("half\n", "oh\nno\n", None, Some("SIGSEGV")),
+            report("half\n", "oh\nno\n", None, Some("SIGSEGV")),
             "the tool's command was ended by SIGSEGV\nStdout: half\nStderr: oh\nno\nError: (none)\nExit Code: (none)\nSignal: SIGSEGV\n",
             json!({"reason": "remote_failure", "exit_code": null, "signal": "SIGSEGV"}),
         );
@@ -196,11 +199,12 @@ mod tests {
     #[test]
     fn what_is_said_of_it_stands_apart_from_what_it_says() {
         let notes = vec!["no host was reached".to_owned()];
-        let answer =
-            ToolCommandReport { notes: notes.clone(), ..told("1", "", Some(0), None) }.answer();
+        let answer = ToolCommandReport { notes: notes.clone(), ..report("1", "", Some(0), None) }
+            .into_content();
         assert_eq!(answer.unwrap(), ["1", "(no host was reached)"]);
-        let error =
-            ToolCommandReport { notes, ..told("1", "", Some(1), None) }.answer().unwrap_err();
+        let error = ToolCommandReport { notes, ..report("1", "", Some(1), None) }
+            .into_content()
+            .unwrap_err();
         assert!(error.message.ends_with("Signal: (none)\n\n(no host was reached)"), "{error}");
     }
 
@@ -208,8 +212,8 @@ mod tests {
     fn both_streams_share_the_room_there_is() {
         #[track_caller]
         fn check(stdout: usize, stderr: usize, expected: (bool, bool)) {
-            let told = told(&"o".repeat(stdout), &"é".repeat(stderr / 2), Some(1), None);
-            let fitted = told.clone().fitted(300, Some("/x"));
+            let told = report(&"o".repeat(stdout), &"é".repeat(stderr / 2), Some(1), None);
+            let fitted = told.clone().truncated_to(300, Some("/x"));
             let is_whole = (fitted.stdout == told.stdout, fitted.stderr == told.stderr);
             assert_eq!(is_whole, expected, "{stdout} {stderr}");
             let marks = 2 * "\n[… 1000.0 kB left out; all of it is in /x …]\n".len();

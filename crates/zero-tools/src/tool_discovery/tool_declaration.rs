@@ -15,7 +15,7 @@ pub(super) const OUTPUT_BYTES_MAX: usize = 1_000_000;
 /// Tools that are taken.
 const TOOLS_MAX: usize = 500;
 /// Declarations that are told of one by one when they are set aside.
-const QUARANTINED_MAX: usize = 100;
+const REJECTED_MAX: usize = 100;
 /// Bytes of a tool's own name: it becomes a word of a command.
 const NAME_BYTES_MAX: usize = 256;
 /// Bytes of a description; models pay for each.
@@ -24,7 +24,7 @@ const DESCRIPTION_BYTES_MAX: usize = 16_000;
 const CHECK_TIME_MAX: Duration = Duration::from_secs(10);
 /// Arrays and objects around the schema of a declaration: the list, a wrapper with its own list,
 /// the declaration, and OpenAI's `function`.
-const AROUND_A_SCHEMA: usize = 5;
+const SCHEMA_NESTING: usize = 5;
 
 /// Where declarations keep the schema of their input, the plainest JSON Schema first.
 const SCHEMA_FIELDS: [&str; 4] =
@@ -73,36 +73,36 @@ pub enum ToolListError {
 /// An item is `{name, description, parameters}`, where the schema may also be called
 /// `parametersJsonSchema`, `inputSchema` or `input_schema`; or `{functionDeclarations: […]}`; or
 /// `{type: "function", function: {…}}`. What is wrong with one of them costs that one only.
-pub fn parse(
+pub fn parse_declarations(
     stdout: &[u8],
 ) -> Result<(Vec<CommandToolDeclaration>, Vec<RejectedDeclaration>), ToolListError> {
     if stdout.len() > OUTPUT_BYTES_MAX {
         return Err(ToolListError::TooLong);
     }
     let text = stdout.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stdout);
-    let list = depth_limited_json::read(text, AROUND_A_SCHEMA + DEPTH_MAX)
+    let list = depth_limited_json::read_json(text, SCHEMA_NESTING + DEPTH_MAX)
         .map_err(|error| ToolListError::NotJson(error.to_string()))?;
     let items = match list {
         Value::Array(items) => items,
-        Value::Object(fields) if wrapped(&fields).is_some() => vec![Value::Object(fields)],
-        other => return Err(ToolListError::NotAList(kind(&other))),
+        Value::Object(fields) if wrapper_key(&fields).is_some() => vec![Value::Object(fields)],
+        other => return Err(ToolListError::NotAList(json_type_name(&other))),
     };
     let mut read = DeclarationReader::new();
     for (at, item) in items.into_iter().enumerate() {
         let place = format!("item {}", at + 1);
         match item {
-            Value::Object(mut fields) => match wrapped(&fields) {
-                Some(key) => read.wrapper(&place, key, fields.shift_remove(key)),
-                None => read.item(&place, Value::Object(fields)),
+            Value::Object(mut fields) => match wrapper_key(&fields) {
+                Some(key) => read.read_wrapper(&place, key, fields.shift_remove(key)),
+                None => read.read_item(&place, Value::Object(fields)),
             },
-            other => read.item(&place, other),
+            other => read.read_item(&place, other),
         }
     }
     Ok(read.finish())
 }
 
 /// The key under which an item holds further declarations.
-fn wrapped(fields: &Map<String, Value>) -> Option<&'static str> {
+fn wrapper_key(fields: &Map<String, Value>) -> Option<&'static str> {
     WRAPPERS.into_iter().find(|key| fields.contains_key(*key))
 }
 
@@ -122,39 +122,44 @@ impl DeclarationReader {
         Self { started: Instant::now(), declared, names, quarantined: Vec::new(), untold: 0 }
     }
 
-    fn wrapper(&mut self, place: &str, key: &str, declarations: Option<Value>) {
+    fn read_wrapper(&mut self, place: &str, key: &str, declarations: Option<Value>) {
         match declarations {
             Some(Value::Array(items)) => {
                 for (at, item) in items.into_iter().enumerate() {
-                    self.item(&format!("{place}, declaration {}", at + 1), item);
+                    self.read_item(&format!("{place}, declaration {}", at + 1), item);
                 }
             }
             other => {
-                let reason = format!("`{key}` is {}, and not a list", kind(&other.into()));
-                self.set_aside(place.to_owned(), reason);
+                let reason =
+                    format!("`{key}` is {}, and not a list", json_type_name(&other.into()));
+                self.reject(place.to_owned(), reason);
             }
         }
     }
 
-    fn item(&mut self, place: &str, item: Value) {
+    fn read_item(&mut self, place: &str, item: Value) {
         let declaration = match item {
             Value::Object(fields) => unwrap_function(fields),
             other => {
-                let reason = format!("it is {}, and not a function declaration", kind(&other));
-                return self.set_aside(place.to_owned(), reason);
+                let reason =
+                    format!("it is {}, and not a function declaration", json_type_name(&other));
+                return self.reject(place.to_owned(), reason);
             }
         };
-        let shown = shown_name(&declaration).unwrap_or_else(|| place.to_owned());
-        match self.check(declaration) {
+        let shown = display_name(&declaration).unwrap_or_else(|| place.to_owned());
+        match self.check_declaration(declaration) {
             Ok(declared) => {
                 self.names.insert(declared.name.clone());
                 self.declared.push(declared);
             }
-            Err(reason) => self.set_aside(shown, reason),
+            Err(reason) => self.reject(shown, reason),
         }
     }
 
-    fn check(&self, mut declaration: Map<String, Value>) -> Result<CommandToolDeclaration, String> {
+    fn check_declaration(
+        &self,
+        mut declaration: Map<String, Value>,
+    ) -> Result<CommandToolDeclaration, String> {
         if self.declared.len() >= TOOLS_MAX {
             return Err(format!("there are {TOOLS_MAX} tools already, and no more are taken"));
         }
@@ -162,24 +167,25 @@ impl DeclarationReader {
             return Err("the schemas before it took too long to check".to_owned());
         }
         let original = original_name(&declaration)?;
-        let name = ToolName::namespaced(PREFIX, &original).map_err(|error| error.to_string())?;
+        let name =
+            ToolName::from_namespaced(PREFIX, &original).map_err(|error| error.to_string())?;
         if self.names.contains(&name) {
             return Err(format!("another tool that comes to `{name}` was declared before it"));
         }
         let description = match declaration.shift_remove("description") {
-            Some(Value::String(text)) => shortened(text),
+            Some(Value::String(text)) => shorten_description(text),
             None | Some(Value::Null) => String::new(),
-            Some(other) => return Err(format!("its description is {}", kind(&other))),
+            Some(other) => return Err(format!("its description is {}", json_type_name(&other))),
         };
         let schema = SCHEMA_FIELDS
             .iter()
             .find_map(|field| declaration.shift_remove(*field).filter(|schema| !schema.is_null()));
-        let input_schema = checked_schema(schema)?;
+        let input_schema = check_schema(schema)?;
         Ok(CommandToolDeclaration { name, original, description, input_schema })
     }
 
-    fn set_aside(&mut self, name: String, reason: String) {
-        if self.quarantined.len() < QUARANTINED_MAX {
+    fn reject(&mut self, name: String, reason: String) {
+        if self.quarantined.len() < REJECTED_MAX {
             self.quarantined.push(RejectedDeclaration { name, reason });
         } else {
             self.untold += 1;
@@ -205,7 +211,7 @@ fn unwrap_function(mut fields: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// What a person may see of a name that is not checked yet.
-fn shown_name(declaration: &Map<String, Value>) -> Option<String> {
+fn display_name(declaration: &Map<String, Value>) -> Option<String> {
     let name = declaration.get("name")?.as_str().filter(|name| !name.is_empty())?;
     let short = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
     Some(short.escape_debug().to_string())
@@ -215,7 +221,7 @@ fn shown_name(declaration: &Map<String, Value>) -> Option<String> {
 fn original_name(declaration: &Map<String, Value>) -> Result<String, String> {
     let name = match declaration.get("name") {
         Some(Value::String(name)) => name,
-        Some(other) => return Err(format!("its name is {}", kind(other))),
+        Some(other) => return Err(format!("its name is {}", json_type_name(other))),
         None => return Err("it has no `name`".to_owned()),
     };
     if name.trim().is_empty() {
@@ -235,16 +241,18 @@ fn original_name(declaration: &Map<String, Value>) -> Result<String, String> {
 
 /// The schema of an input, brought to JSON Schema 2020-12 and found to mean something. No schema
 /// means no arguments.
-fn checked_schema(schema: Option<Value>) -> Result<Value, String> {
+fn check_schema(schema: Option<Value>) -> Result<Value, String> {
     let mut schema = match schema {
         None => return Ok(json!({"type": "object", "additionalProperties": false})),
         Some(schema @ Value::Object(_)) => schema,
-        Some(other) => return Err(format!("its schema is {}, and not an object", kind(&other))),
+        Some(other) => {
+            return Err(format!("its schema is {}, and not an object", json_type_name(&other)));
+        }
     };
     if depth_limited_json::is_deeper(&schema, DEPTH_MAX) {
         return Err(format!("its schema nests deeper than {DEPTH_MAX} levels"));
     }
-    gemini_schema::normalise(&mut schema);
+    gemini_schema::normalize_schema(&mut schema);
     if let Value::Object(fields) = &mut schema {
         // It is one of 2020-12 now, whatever it was.
         fields.shift_remove("$schema");
@@ -259,11 +267,11 @@ fn checked_schema(schema: Option<Value>) -> Result<Value, String> {
         }
     }
     let checker = InputSchema::new(schema.clone());
-    checker.is_sound().map_err(|error| format!("its schema is broken: {error}"))?;
+    checker.check_schema().map_err(|error| format!("its schema is broken: {error}"))?;
     Ok(schema)
 }
 
-fn shortened(mut text: String) -> String {
+fn shorten_description(mut text: String) -> String {
     if text.len() > DESCRIPTION_BYTES_MAX {
         text.truncate(text.floor_char_boundary(DESCRIPTION_BYTES_MAX));
         text.push('…');
@@ -272,7 +280,7 @@ fn shortened(mut text: String) -> String {
 }
 
 /// What a value is, in words.
-fn kind(value: &Value) -> &'static str {
+fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "true or false",

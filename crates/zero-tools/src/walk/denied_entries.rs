@@ -13,7 +13,7 @@ use zero_runtime::CallContext;
 use zero_sandbox::FinalLinkMode;
 
 use super::WalkEntryKind;
-use crate::text_format::counted;
+use crate::text_format::pluralize;
 
 /// What was left out because reading it is denied or must be asked. Only fingerprints are kept: enough to count
 /// what two walks meet once, and nothing that could be told.
@@ -34,7 +34,7 @@ impl DeniedEntries {
     }
 
     /// What two walks left out.
-    pub(crate) fn plus(mut self, other: Self) -> Self {
+    pub(crate) fn merge(mut self, other: Self) -> Self {
         self.files.extend(other.files);
         self.folders.extend(other.folders);
         self
@@ -49,8 +49,8 @@ impl DeniedEntries {
     /// What the reader must know of it.
     pub(crate) fn note(&self) -> Option<String> {
         let count = self.count()?;
-        let files = counted(self.files.len() as u64, "file", "files");
-        let folders = counted(self.folders.len() as u64, "folder", "folders");
+        let files = pluralize(self.files.len() as u64, "file", "files");
+        let folders = pluralize(self.folders.len() as u64, "folder", "folders");
         let what = match (self.files.is_empty(), self.folders.is_empty()) {
             (_, true) => files,
             (true, _) => folders,
@@ -82,19 +82,19 @@ impl ReadFilter {
     }
 
     /// Whether something that is no link may be read; what may not is counted.
-    pub(crate) fn lets_in(&self, relative: &Path, canonical: &Path, kind: WalkEntryKind) -> bool {
-        self.judge(relative, &[canonical], kind)
+    pub(crate) fn allows(&self, relative: &Path, canonical: &Path, kind: WalkEntryKind) -> bool {
+        self.check_read(relative, &[canonical], kind)
     }
 
     /// The same for a link, which must neither be denied itself nor lead to what is. One that
     /// leads nowhere, or where nobody can look, has only its own name to be judged by.
-    pub(crate) fn lets_link_in(&self, relative: &Path, path: &Path) -> bool {
-        let target = self.cx.workspace().locate_path(path, FinalLinkMode::Follow);
+    pub(crate) fn allows_link(&self, relative: &Path, path: &Path) -> bool {
+        let target = self.cx.workspace().resolve_path(path, FinalLinkMode::Follow);
         let leads_to = target.as_ref().map_or(path, |target| target.path());
-        self.judge(relative, &[path, leads_to], WalkEntryKind::File)
+        self.check_read(relative, &[path, leads_to], WalkEntryKind::File)
     }
 
-    fn judge(&self, relative: &Path, canonical: &[&Path], kind: WalkEntryKind) -> bool {
+    fn check_read(&self, relative: &Path, canonical: &[&Path], kind: WalkEntryKind) -> bool {
         let written = self.written.join(relative);
         let denied = canonical.iter().find(|path| !self.cx.may_read(&written, path));
         if let (Some(_), [own, ..]) = (denied, canonical) {
@@ -129,8 +129,8 @@ mod tests {
     ];
 
     /// Files of which those called `secret.txt` and all in a `vault` may not be read, and links.
-    fn tree() -> TestHost {
-        let host = TestHost::new().files(&FILES).denying(&["secret.txt", "vault"]);
+    fn sample_tree() -> TestHost {
+        let host = TestHost::new().with_files(&FILES).with_denied(&["secret.txt", "vault"]);
         for (target, link) in [
             ("a.txt", "fine"),
             ("nowhere", "dangling"),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// Everything a result says, in one text.
-    fn all_of(result: &ToolResult) -> String {
+    fn all_text(result: &ToolResult) -> String {
         let ResultDisplay::Markdown { text } = &result.display else {
             panic!("{:?}", result.display)
         };
@@ -157,10 +157,16 @@ mod tests {
     /// Makes a call that must leave so much out, say so, and give nothing of it away. Gives back
     /// what it found, from a list in its output.
     #[track_caller]
-    fn found(host: &TestHost, tool: &str, input: Value, note: &str, list: &str) -> Vec<String> {
+    fn find_paths(
+        host: &TestHost,
+        tool: &str,
+        input: Value,
+        note: &str,
+        list: &str,
+    ) -> Vec<String> {
         let shown = format!("{tool} {input}");
         let result = host.ok(tool, input);
-        let text = all_of(&result);
+        let text = all_text(&result);
         assert!(text.contains(&format!("{note} left out: reading ")), "{shown}: {text}");
         let numbers = note.split(' ').filter_map(|word| word.parse::<u64>().ok());
         assert_eq!(result.structured["left_out"], numbers.sum::<u64>(), "{shown}");
@@ -180,7 +186,7 @@ mod tests {
     #[test]
     fn glob_finds_none_of_it() {
         let check = |input: Value, note: &str, expected: &[&str]| {
-            assert_eq!(found(&tree(), "Glob", input, note, "files"), expected);
+            assert_eq!(find_paths(&sample_tree(), "Glob", input, note, "files"), expected);
         };
         check(json!({"pattern": "**/*"}), "2 files and 2 folders", &["a.txt", "sub/b.txt"]);
         check(json!({"pattern": "*"}), "1 file", &["a.txt"]);
@@ -193,8 +199,8 @@ mod tests {
         for mode in ["content", "files_with_matches", "count"] {
             let check = |mut input: Value, note: &str, expected: &[&str]| {
                 input["output_mode"] = json!(mode);
-                let host = tree();
-                assert_eq!(found(&host, "Grep", input.clone(), note, "matches"), expected);
+                let host = sample_tree();
+                assert_eq!(find_paths(&host, "Grep", input.clone(), note, "matches"), expected);
                 let total = host.ok("Grep", input).structured["total_matches"].as_u64().unwrap();
                 assert_eq!(total, expected.len() as u64, "{mode}");
             };
@@ -213,12 +219,12 @@ mod tests {
     #[test]
     fn ls_lists_none_of_it_nor_links_to_it() {
         let check = |input: Value, note: &str, expected: &[&str]| {
-            assert_eq!(found(&tree(), "LS", input, note, "entries"), expected);
+            assert_eq!(find_paths(&sample_tree(), "LS", input, note, "entries"), expected);
         };
         let rest = [".gitignore", "a.txt", "dangling", "fine", "loop", "out", "sub"];
         check(json!({}), "5 files and 1 folder", &rest);
         check(json!({"path": "sub"}), "2 files and 1 folder", &["b.txt"]);
-        let result = tree().ok("LS", json!({}));
+        let result = sample_tree().ok("LS", json!({}));
         assert_eq!(result.structured["count"], rest.len());
     }
 
@@ -226,12 +232,12 @@ mod tests {
     fn read_many_reads_none_of_it_and_counts_it_once() {
         let check = |paths: &[&str], note: &str, expected: &[&str]| {
             let input = json!({"paths": paths});
-            assert_eq!(found(&tree(), "ReadMany", input, note, "files"), expected);
+            assert_eq!(find_paths(&sample_tree(), "ReadMany", input, note, "files"), expected);
         };
         check(&["**/*.txt"], "2 files and 2 folders", &["a.txt", "sub/b.txt"]);
         check(&["*.txt", "sub/*.txt"], "2 files and 1 folder", &["a.txt", "sub/b.txt"]);
         check(&["a.txt", "**/b.txt"], "2 files and 2 folders", &["a.txt", "sub/b.txt"]);
-        let error = tree().err("ReadMany", json!({"paths": ["**/k*.txt"]}));
+        let error = sample_tree().err("ReadMany", json!({"paths": ["**/k*.txt"]}));
         assert_eq!(error.details["left_out"], 4);
         assert_eq!(
             error.message,
@@ -241,7 +247,7 @@ mod tests {
 
     #[test]
     fn no_pattern_moves_the_count() {
-        let host = tree();
+        let host = sample_tree();
         let left_out =
             |tool: &str, input: Value| host.ok(tool, input).structured["left_out"].as_u64();
         for pattern in ["**/secret.txt", "**/se*", "**/nothing", "**/key1.txt"] {
@@ -258,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_rule_on_a_path_as_it_is_written_holds_too() {
-        let host = TestHost::new().files(&FILES).denying(&["alias/b.txt"]);
+        let host = TestHost::new().with_files(&FILES).with_denied(&["alias/b.txt"]);
         symlink("sub", host.path("alias")).unwrap();
         for (tool, input) in [
             ("Glob", json!({"pattern": "b.*", "path": "alias"})),
@@ -267,7 +273,7 @@ mod tests {
         ] {
             let result = host.ok(tool, input);
             assert_eq!(result.structured["left_out"], 1, "{tool}");
-            assert!(!all_of(&result).contains("b.txt"), "{tool}: {:?}", result.content);
+            assert!(!all_text(&result).contains("b.txt"), "{tool}: {:?}", result.content);
         }
         let result = host.ok("Glob", json!({"pattern": "b.*", "path": "sub"}));
         assert_eq!(result.structured, json!({"files": ["sub/b.txt"], "count": 1}));
@@ -275,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_is_named_is_denied_before_anything_is_known_of_it() {
-        let host = tree();
+        let host = sample_tree();
         for (tool, input) in [
             ("Read", json!({"file_path": "vault/key1.txt"})),
             ("Read", json!({"file_path": "vault/nothing"})),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use zero_sandbox::Workspace;
 use zero_sandbox::{FileFacts, FolderHandle, OpenedEntry};
 
-use crate::text_format::{counted, one_line};
+use crate::text_format::{pluralize, to_single_line};
 
 /// Largest ignore file that is read, in bytes.
 const IGNORE_FILE_BYTES_MAX: u64 = 1_000_000;
@@ -39,7 +39,7 @@ impl SkippedFolders {
     }
 
     /// The folders that two walks did not enter.
-    pub(crate) fn plus(mut self, other: Self) -> Self {
+    pub(crate) fn merge(mut self, other: Self) -> Self {
         if other.count > 0 {
             self.add(other.file);
             self.count += other.count - 1;
@@ -49,8 +49,8 @@ impl SkippedFolders {
 
     /// What the reader must know of it.
     pub(crate) fn note(&self, workspace: &Workspace) -> Option<String> {
-        let folders = counted(self.count, "folder", "folders");
-        let file = one_line(&workspace.shown(&self.file));
+        let folders = pluralize(self.count, "folder", "folders");
+        let file = to_single_line(&workspace.display_path(&self.file));
         (self.count > 0).then(|| {
             format!("left out {folders}: `{file}` is not an ordinary file of at most 1 MB")
                 + if self.count > 1 { ", nor are others like it" } else { "" }
@@ -60,8 +60,8 @@ impl SkippedFolders {
 
 /// The ignore file that keeps a walk from starting at `base`: one there, in a folder above it, or
 /// the one for all repositories.
-pub(super) fn unreadable_from(base: &FolderHandle) -> Option<PathBuf> {
-    base.path().ancestors().find_map(|above| unreadable_in(base, above)).or_else(|| {
+pub(super) fn find_unreadable_from(base: &FolderHandle) -> Option<PathBuf> {
+    base.path().ancestors().find_map(|above| find_unreadable_in(base, above)).or_else(|| {
         ignore::gitignore::gitconfig_excludes_path().filter(|global| is_too_large(base, global))
     })
 }
@@ -69,57 +69,59 @@ pub(super) fn unreadable_from(base: &FolderHandle) -> Option<PathBuf> {
 /// The crate itself reads the rules for all repositories only from an ordinary file, so that
 /// `/dev/null` there means none; but it reads one of any size.
 fn is_too_large(base: &FolderHandle, global: &Path) -> bool {
-    matches!(base.open_named(global), Ok(OpenedEntry::File(file)) if !is_small(&file))
+    matches!(base.open_named(global), Ok(OpenedEntry::File(file)) if !is_small_enough(&file))
 }
 
 /// The ignore file that keeps a walk out of a folder, named absolutely or below the base.
-pub(super) fn unreadable_in(base: &FolderHandle, folder: &Path) -> Option<PathBuf> {
+pub(super) fn find_unreadable_in(base: &FolderHandle, folder: &Path) -> Option<PathBuf> {
     [".gitignore", ".ignore"]
         .iter()
         .map(|name| folder.join(name))
-        .find(|file| open(base, file).is_err())
-        .or_else(|| unreadable_git(base, &folder.join(".git")).err())
+        .find(|file| open_ignore_file(base, file).is_err())
+        .or_else(|| check_git_excludes(base, &folder.join(".git")).err())
 }
 
 /// Follows the way from `.git` to the repository's own rules: it is a folder, or names one that
 /// names another.
-fn unreadable_git(base: &FolderHandle, git: &Path) -> Result<(), PathBuf> {
-    let line = match open(base, git)? {
+fn check_git_excludes(base: &FolderHandle, git: &Path) -> Result<(), PathBuf> {
+    let line = match open_ignore_file(base, git)? {
         OpenedEntry::Nothing => return Ok(()),
-        OpenedEntry::Folder => return open(base, &git.join("info/exclude")).map(drop),
-        OpenedEntry::File(file) => first_line(file),
+        OpenedEntry::Folder => return open_ignore_file(base, &git.join("info/exclude")).map(drop),
+        OpenedEntry::File(file) => read_first_line(file),
     };
-    let Some(named) = line.strip_prefix("gitdir: ").map(from_process_folder) else {
+    let Some(named) = line.strip_prefix("gitdir: ").map(resolve_from_cwd) else {
         return Ok(());
     };
-    let OpenedEntry::File(file) = open(base, &named.join("commondir"))? else { return Ok(()) };
-    let common = match first_line(file) {
-        line if line.starts_with('.') => named.join(line),
-        line => from_process_folder(&line),
+    let OpenedEntry::File(file) = open_ignore_file(base, &named.join("commondir"))? else {
+        return Ok(());
     };
-    open(base, &common.join("info/exclude")).map(drop)
+    let common = match read_first_line(file) {
+        line if line.starts_with('.') => named.join(line),
+        line => resolve_from_cwd(&line),
+    };
+    open_ignore_file(base, &common.join("info/exclude")).map(drop)
 }
 
 /// The crate takes a relative name in `.git` from where the process stands; so does the look.
-fn from_process_folder(name: &str) -> PathBuf {
+fn resolve_from_cwd(name: &str) -> PathBuf {
     std::path::absolute(".").unwrap_or_default().join(name)
 }
 
 /// Opens what the crate may open; the error is the name of a file that it must not.
-fn open(base: &FolderHandle, name: &Path) -> Result<OpenedEntry, PathBuf> {
+fn open_ignore_file(base: &FolderHandle, name: &Path) -> Result<OpenedEntry, PathBuf> {
     match base.open_named(name) {
-        Ok(OpenedEntry::File(file)) if !is_small(&file) => Err(name.to_owned()),
+        Ok(OpenedEntry::File(file)) if !is_small_enough(&file) => Err(name.to_owned()),
         Ok(named) => Ok(named),
         Err(_) => Err(name.to_owned()),
     }
 }
 
-fn is_small(file: &File) -> bool {
-    FileFacts::of_file(file).is_ok_and(|facts| facts.size <= IGNORE_FILE_BYTES_MAX)
+fn is_small_enough(file: &File) -> bool {
+    FileFacts::from_file(file).is_ok_and(|facts| facts.size <= IGNORE_FILE_BYTES_MAX)
 }
 
 /// The first line, or nothing where the crate would find none either.
-fn first_line(file: File) -> String {
+fn read_first_line(file: File) -> String {
     let mut lines = BufReader::new(file.take(IGNORE_FILE_BYTES_MAX)).lines();
     lines.next().and_then(Result::ok).unwrap_or_default()
 }
@@ -145,8 +147,8 @@ mod tests {
         |path| File::create(path).unwrap().set_len(IGNORE_FILE_BYTES_MAX + 1).unwrap(),
     ];
 
-    fn tree() -> TestHost {
-        TestHost::new().files(&[
+    fn sample_tree() -> TestHost {
+        TestHost::new().with_files(&[
             ("a.txt", "hit\n"),
             ("sub/b.txt", "hit\n"),
             ("sub/deep/c.txt", "hit\n"),
@@ -156,7 +158,7 @@ mod tests {
 
     /// Makes a call that must end soon, and gives its structured output and its text.
     #[track_caller]
-    fn call(host: &TestHost, tool: &str, input: Value) -> (Value, String) {
+    fn call_tool(host: &TestHost, tool: &str, input: Value) -> (Value, String) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let call =
             async { tokio::time::timeout(Duration::from_secs(60), host.call(tool, input)).await };
@@ -172,17 +174,18 @@ mod tests {
     #[track_caller]
     fn check(place: &str, path: &str, expected: &[&str]) {
         for (number, trap) in TRAPS.iter().enumerate() {
-            let host = tree();
-            host.write(&format!("{place}.beside"), b"");
+            let host = sample_tree();
+            host.write_file(&format!("{place}.beside"), b"");
             trap(&host.path(place));
             let said = format!("left out 1 folder: `{place}` is not an ordinary file");
-            let (output, text) = call(&host, "Glob", json!({"pattern": "**/*.txt", "path": path}));
+            let (output, text) =
+                call_tool(&host, "Glob", json!({"pattern": "**/*.txt", "path": path}));
             let mut files: Vec<String> = serde_json::from_value(output["files"].clone()).unwrap();
             files.sort();
             assert_eq!(files, expected, "Glob, trap {number} at {place}");
             assert!(text.contains(&said), "Glob, trap {number} at {place}: {text}");
             for mode in ["files_with_matches", "content"] {
-                let (output, text) = call(
+                let (output, text) = call_tool(
                     &host,
                     "Grep",
                     json!({"pattern": "hit", "path": path, "output_mode": mode}),
@@ -209,9 +212,9 @@ mod tests {
 
     #[test]
     fn a_glob_of_read_many_says_so_too() {
-        let host = tree();
+        let host = sample_tree();
         TRAPS[0](&host.path("sub/.gitignore"));
-        let (output, _) = call(&host, "ReadMany", json!({"paths": ["**/*.txt"]}));
+        let (output, _) = call_tool(&host, "ReadMany", json!({"paths": ["**/*.txt"]}));
         assert_eq!(
             (&output["count"], &output["skipped"][0]["file_path"]),
             (&json!(2), &json!("**/*.txt"))
@@ -225,15 +228,18 @@ mod tests {
         for (place, rules) in [("real/commondir", None), ("common/info/exclude", Some("../common"))]
         {
             for trap in TRAPS {
-                let host = tree();
+                let host = sample_tree();
                 let gitdir = host.path("real");
-                host.write("worktree/.git", format!("gitdir: {}\n", gitdir.display()).as_bytes());
-                host.write(&format!("{place}.beside"), b"");
+                host.write_file(
+                    "worktree/.git",
+                    format!("gitdir: {}\n", gitdir.display()).as_bytes(),
+                );
+                host.write_file(&format!("{place}.beside"), b"");
                 if let Some(common) = rules {
-                    host.write("real/commondir", format!("{common}\n").as_bytes());
+                    host.write_file("real/commondir", format!("{common}\n").as_bytes());
                 }
                 trap(&host.path(place));
-                let (output, text) = call(&host, "Glob", json!({"pattern": "**/*.txt"}));
+                let (output, text) = call_tool(&host, "Glob", json!({"pattern": "**/*.txt"}));
                 assert_eq!(output["count"], 3, "{place}");
                 assert!(text.contains("left out 1 folder: "), "{place}: {text}");
                 assert!(text.contains(place), "{place}: {text}");
@@ -243,9 +249,9 @@ mod tests {
 
     #[test]
     fn the_rules_for_all_repositories_have_a_bound_too() {
-        let host = tree();
+        let host = sample_tree();
         let base =
-            host.workspace().locate(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap();
+            host.workspace().resolve(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap();
         File::create(host.path("large")).unwrap().set_len(IGNORE_FILE_BYTES_MAX + 1).unwrap();
         for (name, expected) in [("large", true), ("a.txt", false), ("/dev/null", false)] {
             assert_eq!(is_too_large(&base, &host.path(name)), expected, "{name}");
@@ -255,22 +261,22 @@ mod tests {
     /// What is harmless stays as it is with `rg`.
     #[test]
     fn ordinary_rules_apply_also_through_a_link() {
-        let host = tree();
-        host.write("rules", b"b.txt\n");
+        let host = sample_tree();
+        host.write_file("rules", b"b.txt\n");
         symlink("../rules", host.path("sub/.gitignore")).unwrap();
         std::fs::create_dir(host.path("sub/deep/.ignore")).unwrap();
         symlink("nowhere", host.path("worktree/.ignore")).unwrap();
-        let (output, text) = call(&host, "Glob", json!({"pattern": "**/*.txt"}));
+        let (output, text) = call_tool(&host, "Glob", json!({"pattern": "**/*.txt"}));
         assert_eq!(output["count"], 3);
         assert!(!text.contains("left out"), "{text}");
     }
 
     #[test]
     fn a_folder_that_is_not_entered_anyway_is_not_mentioned() {
-        let host = tree();
+        let host = sample_tree();
         TRAPS[0](&host.path("sub/.gitignore"));
         for pattern in ["*", "worktree/**"] {
-            let (output, text) = call(&host, "Glob", json!({"pattern": pattern}));
+            let (output, text) = call_tool(&host, "Glob", json!({"pattern": pattern}));
             assert_eq!(output["count"], 1, "{pattern}");
             assert!(!text.contains("left out"), "{pattern}: {text}");
         }
@@ -278,12 +284,12 @@ mod tests {
 
     #[test]
     fn the_note_names_the_first_by_path_whatever_the_threads_did() {
-        let host = tree();
+        let host = sample_tree();
         for place in ["worktree/.ignore", "sub/.gitignore"] {
             TRAPS[0](&host.path(place));
         }
         for _ in 0..10 {
-            let (_, text) = call(&host, "Glob", json!({"pattern": "**/*.txt"}));
+            let (_, text) = call_tool(&host, "Glob", json!({"pattern": "**/*.txt"}));
             let said = "(left out 2 folders: `sub/.gitignore` is not an ordinary file of at most \
                         1 MB, nor are others like it)";
             assert!(text.ends_with(said), "{text}");

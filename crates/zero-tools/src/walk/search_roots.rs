@@ -19,8 +19,8 @@ impl SearchRoots {
     /// A root inside another is searched as a part of that one, so that nothing is found twice and
     /// a pattern written for the outer one still means the same. The first root is searched by
     /// itself all the same, because relative paths start there; the outer walk leaves it out.
-    pub(crate) fn of(path: Option<&str>, workspace: &Workspace) -> Result<Self, ToolError> {
-        let locate = |written: &str| workspace.locate(written, FinalLinkMode::Follow);
+    pub(crate) fn resolve(path: Option<&str>, workspace: &Workspace) -> Result<Self, ToolError> {
+        let locate = |written: &str| workspace.resolve(written, FinalLinkMode::Follow);
         let first = locate(path.unwrap_or("."))?;
         let mut bases = Self { searched: vec![first], nested: vec![] };
         if path.is_some() {
@@ -39,26 +39,26 @@ impl SearchRoots {
     }
 
     /// What is searched, in the order of the workspace.
-    pub(crate) fn searched(&self) -> &[ResolvedPath] {
+    pub(crate) fn folders(&self) -> &[ResolvedPath] {
         &self.searched
     }
 
     /// What of a base is searched by itself, as a path below it.
-    pub(crate) fn inside(&self, base: &ResolvedPath) -> Option<PathBuf> {
+    pub(crate) fn nested_root(&self, base: &ResolvedPath) -> Option<PathBuf> {
         let below =
             |other: &ResolvedPath| other.path().strip_prefix(base.path()).ok().map(PathBuf::from);
         self.searched.iter().filter_map(below).find(|below| !below.as_os_str().is_empty())
     }
 
     /// Reading each folder.
-    pub(crate) fn effects(&self) -> Effects {
+    pub(crate) fn read_effects(&self) -> Effects {
         let read = |base: &ResolvedPath| Effect::Read(base.target().clone());
         self.searched.iter().chain(&self.nested).map(read).collect()
     }
 
     /// ` in src`, or nothing where the search starts with the first root.
-    pub(crate) fn place(&self) -> String {
-        match self.searched.first().map_or(".", ResolvedPath::shown) {
+    pub(crate) fn describe_location(&self) -> String {
+        match self.searched.first().map_or(".", ResolvedPath::display_path) {
             "." => String::new(),
             shown => format!(" in {shown}"),
         }
@@ -71,9 +71,9 @@ mod tests {
     use crate::test_host::TestHost;
     use serde_json::{Value, json};
 
-    fn host(roots: &[&'static str]) -> TestHost {
+    fn host_with_roots(roots: &[&'static str]) -> TestHost {
         TestHost::new()
-            .files(&[
+            .with_files(&[
                 ("a.txt", "hit\n"),
                 ("app/b.txt", "hit\n"),
                 ("app/src/c.txt", "hit\n"),
@@ -81,26 +81,26 @@ mod tests {
                 ("../other/out/x.txt", "hit\n"),
                 ("../other/.gitignore", "/out/\n"),
             ])
-            .roots(roots)
+            .with_roots(roots)
     }
 
     /// Absolute paths as seen from the folder that holds the first one and the other.
-    fn shortened(host: &TestHost, path: &str) -> String {
+    fn strip_temp_path(host: &TestHost, path: &str) -> String {
         let above = host.outside().canonicalize().unwrap();
         path.strip_prefix(above.to_str().unwrap()).unwrap_or(path).to_owned()
     }
 
     /// The files Grep finds, in the order it gives them.
-    fn grep(host: &TestHost, input: Value) -> Vec<String> {
+    fn grep_paths(host: &TestHost, input: Value) -> Vec<String> {
         let output = host.ok("Grep", input).structured;
-        let file = |found: &Value| shortened(host, found["file"].as_str().unwrap());
+        let file = |found: &Value| strip_temp_path(host, found["file"].as_str().unwrap());
         output["matches"].as_array().unwrap().iter().map(file).collect()
     }
 
     /// The files Glob finds, in the order it gives them.
-    fn glob(host: &TestHost, input: Value) -> Vec<String> {
+    fn glob_paths(host: &TestHost, input: Value) -> Vec<String> {
         let output = host.ok("Glob", input).structured;
-        let file = |found: &Value| shortened(host, found.as_str().unwrap());
+        let file = |found: &Value| strip_temp_path(host, found.as_str().unwrap());
         let files: Vec<String> = output["files"].as_array().unwrap().iter().map(file).collect();
         assert_eq!(output["count"], files.len());
         files
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn every_root_is_searched_once() {
         let check = |roots: &[&'static str], expected: &[&str]| {
-            let host = host(roots);
-            assert_eq!(grep(&host, json!({"pattern": "hit"})), expected, "Grep of {roots:?}");
-            let mut files = glob(&host, json!({"pattern": "**/*.txt"}));
+            let host = host_with_roots(roots);
+            assert_eq!(grep_paths(&host, json!({"pattern": "hit"})), expected, "Grep of {roots:?}");
+            let mut files = glob_paths(&host, json!({"pattern": "**/*.txt"}));
             files.sort();
             let mut expected = expected.to_vec();
             expected.sort_unstable();
@@ -130,35 +130,40 @@ mod tests {
 
     #[test]
     fn a_path_narrows_it_to_one_place() {
-        let host = host(&["", "../other"]);
-        assert_eq!(glob(&host, json!({"pattern": "*.txt", "path": "."})), ["a.txt"]);
-        assert_eq!(grep(&host, json!({"pattern": "hit", "path": "app/src"})), ["app/src/c.txt"]);
+        let host = host_with_roots(&["", "../other"]);
+        assert_eq!(glob_paths(&host, json!({"pattern": "*.txt", "path": "."})), ["a.txt"]);
+        assert_eq!(
+            grep_paths(&host, json!({"pattern": "hit", "path": "app/src"})),
+            ["app/src/c.txt"]
+        );
         let other = host.path("../other").canonicalize().unwrap();
-        assert_eq!(grep(&host, json!({"pattern": "hit", "path": other})), ["/other/a.txt"]);
+        assert_eq!(grep_paths(&host, json!({"pattern": "hit", "path": other})), ["/other/a.txt"]);
     }
 
     #[test]
     fn limits_totals_and_order_hold_over_all_roots() {
-        let host = host(&["app", "../other"]);
+        let host = host_with_roots(&["app", "../other"]);
         let input = json!({"pattern": "hit", "output_mode": "content", "head_limit": 3});
         for _ in 0..10 {
-            assert_eq!(grep(&host, input.clone()), ["b.txt", "src/c.txt", "/other/a.txt"]);
+            assert_eq!(grep_paths(&host, input.clone()), ["b.txt", "src/c.txt", "/other/a.txt"]);
         }
         assert_eq!(host.ok("Grep", input).structured["total_matches"], 4);
-        let found = glob(&host, json!({"pattern": "**/*.txt"}));
+        let found = glob_paths(&host, json!({"pattern": "**/*.txt"}));
         assert_eq!(found, ["b.txt", "src/c.txt", "/other/a.txt"]);
     }
 
     #[test]
     fn each_root_is_among_the_effects() {
         let check = |roots: &[&'static str], path: Option<&str>, expected: &[&str]| {
-            let host = host(roots);
-            let bases = SearchRoots::of(path, host.workspace()).unwrap();
+            let host = host_with_roots(roots);
+            let bases = SearchRoots::resolve(path, host.workspace()).unwrap();
             let read: Vec<String> = bases
-                .effects()
+                .read_effects()
                 .iter()
                 .map(|effect| match effect {
-                    Effect::Read(target) => shortened(&host, target.canonical().to_str().unwrap()),
+                    Effect::Read(target) => {
+                        strip_temp_path(&host, target.canonical().to_str().unwrap())
+                    }
                     other => panic!("{other:?}"),
                 })
                 .collect();

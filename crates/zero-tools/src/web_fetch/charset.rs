@@ -12,17 +12,17 @@ const SAMPLE_BYTES_MAX: usize = 64 * 1024;
 
 /// The text of a page: by its byte order mark, by what its head or the page itself says, or else by
 /// a look at it. `told` is the charset of its content type.
-pub(super) fn text<'a>(bytes: &'a [u8], told: Option<&str>) -> Cow<'a, str> {
-    let (text, _, _) = encoding(bytes, told).decode(bytes);
+pub(super) fn decode<'a>(bytes: &'a [u8], told: Option<&str>) -> Cow<'a, str> {
+    let (text, _, _) = detect_encoding(bytes, told).decode(bytes);
     text
 }
 
-fn encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
+fn detect_encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
     if let Some((encoding, _)) = Encoding::for_bom(bytes) {
         return encoding;
     }
     let told = told.and_then(|label| Encoding::for_label(label.as_bytes()));
-    if let Some(encoding) = told.or_else(|| named_in(bytes)) {
+    if let Some(encoding) = told.or_else(|| declared_encoding(bytes)) {
         // Both say UTF-8 more often than it is true, and hardly ever when it is not.
         return encoding;
     }
@@ -36,8 +36,8 @@ fn encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
 }
 
 /// The encoding that a page names itself: `<meta charset=…>`, `content="…; charset=…"`, or
-/// `<?xml encoding="…"?>`.
-fn named_in(bytes: &[u8]) -> Option<&'static Encoding> {
+/// `<?xml detect_encoding="…"?>`.
+fn declared_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     let prologue = bytes.get(..bytes.len().min(PROLOGUE_BYTES))?.to_ascii_lowercase();
     let prologue = String::from_utf8_lossy(&prologue);
     let label = |key: &str, within: &str| {
@@ -60,7 +60,7 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], told: Option<&str>, expected: &str) {
-        assert_eq!(text(bytes, told), expected, "{bytes:?} {told:?}");
+        assert_eq!(decode(bytes, told), expected, "{bytes:?} {told:?}");
     }
 
     #[test]

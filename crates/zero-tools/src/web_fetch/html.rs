@@ -14,9 +14,9 @@ use self::markdown_writer::{InlineMark, MarkdownWriter, PageRegion};
 /// Most Markdown that is made of one page, in bytes. What comes after is left out.
 const MARKDOWN_BYTES_MAX: usize = super::TEXT_BYTES_MAX;
 /// Open elements that are told apart; what is nested deeper belongs to the last of them.
-const OPEN_MAX: usize = 128;
+const OPEN_ELEMENTS_MAX: usize = 128;
 /// Fewest bytes that count as what a page says, so that what surrounds it is left out.
-const SAYS_SOMETHING_BYTES: usize = 200;
+const CONTENT_BYTES_MIN: usize = 200;
 /// Longest title, in characters.
 const TITLE_CHARS_MAX: usize = 300;
 
@@ -32,32 +32,32 @@ pub(super) struct HtmlArticle {
 }
 
 /// Reads a page that lies at `base`.
-pub(super) fn read(html: &str, base: &Url) -> HtmlArticle {
+pub(super) fn read_article(html: &str, base: &Url) -> HtmlArticle {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
     let writer = MarkdownWriter::new(base.clone(), MARKDOWN_BYTES_MAX);
     let mut page = HtmlReader { writer, open: Vec::new(), title: None };
     for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
         match token {
-            Token::StartTag(tag) => page.start(&tag),
-            Token::EndTag(tag) => page.end(&tag.name),
-            Token::String(text) => page.text(&String::from_utf8_lossy(&text)),
+            Token::StartTag(tag) => page.start_element(&tag),
+            Token::EndTag(tag) => page.end_element(&tag.name),
+            Token::String(text) => page.add_text(&String::from_utf8_lossy(&text)),
             Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
         }
         if page.writer.is_cut() {
             break;
         }
     }
-    page.close_to(0);
+    page.close_down_to(0);
     let title = page.title.map(|title| title.split_whitespace().collect::<Vec<_>>().join(" "));
     let title = title.filter(|title| !title.is_empty());
-    let title = title.map(|title| zero_core::sanitize::shortened(&title, TITLE_CHARS_MAX));
-    let (markdown, is_all) = arranged(page.writer);
+    let title = title.map(|title| zero_core::sanitize::truncate(&title, TITLE_CHARS_MAX));
+    let (markdown, is_all) = join_regions(page.writer);
     HtmlArticle { title, markdown, cut: !is_all }
 }
 
 /// The words of a piece of HTML, without any tags.
-pub(super) fn plain(html: &str) -> String {
+pub(super) fn to_plain_text(html: &str) -> String {
     let mut words = String::new();
     for Ok(token) in Tokenizer::new(html) {
         if let Token::String(text) = token {
@@ -68,9 +68,9 @@ pub(super) fn plain(html: &str) -> String {
 }
 
 /// The main part, then what else the page says; what surrounds it only where that is nothing.
-fn arranged(writer: MarkdownWriter) -> (String, bool) {
+fn join_regions(writer: MarkdownWriter) -> (String, bool) {
     let ([main, body, around], is_all) = writer.finish();
-    let says_something = main.len() + body.len() >= SAYS_SOMETHING_BYTES;
+    let says_something = main.len() + body.len() >= CONTENT_BYTES_MIN;
     let parts = [main, body, if says_something { String::new() } else { around }];
     let parts: Vec<&str> =
         parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
@@ -99,21 +99,21 @@ impl HtmlReader {
         self.open.last().map_or(PageRegion::Body, |open| open.region)
     }
 
-    fn is_in(&self, name: &[u8]) -> bool {
+    fn is_inside(&self, name: &[u8]) -> bool {
         self.open.iter().any(|open| open.name == name)
     }
 
-    fn start(&mut self, tag: &StartTag<()>) {
+    fn start_element(&mut self, tag: &StartTag<()>) {
         let name = tag.name.as_slice();
-        for inner in closed_by(name) {
-            self.close_in_reach(inner);
+        for inner in implicitly_closes(name) {
+            self.close_nearest(inner);
         }
-        let is_hidden = self.is_hidden() || is_unseen(name) || is_hidden_by(tag);
+        let is_hidden = self.is_hidden() || is_invisible_element(name) || has_hidden_attribute(tag);
         if !is_hidden {
-            self.begin(name, tag);
+            self.begin_block(name, tag);
         }
         let stays_open = !(is_void(name) || tag.self_closing && is_foreign(name));
-        if stays_open && self.open.len() < OPEN_MAX {
+        if stays_open && self.open.len() < OPEN_ELEMENTS_MAX {
             let region = self.region_of(name, tag);
             self.open.push(OpenElement { name: name.to_owned(), is_hidden, region });
             if !is_hidden {
@@ -122,7 +122,7 @@ impl HtmlReader {
         }
     }
 
-    fn begin(&mut self, name: &[u8], tag: &StartTag<()>) {
+    fn begin_block(&mut self, name: &[u8], tag: &StartTag<()>) {
         let writer = &mut self.writer;
         match name {
             b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => {
@@ -130,42 +130,43 @@ impl HtmlReader {
             }
             b"ul" | b"menu" => writer.begin_list(None),
             b"ol" => {
-                let start = attribute(tag, b"start").and_then(|start| start.trim().parse().ok());
+                let start =
+                    attribute_value(tag, b"start").and_then(|start| start.trim().parse().ok());
                 writer.begin_list(Some(start.unwrap_or(1)));
             }
             b"li" => writer.begin_item(),
             b"blockquote" => writer.begin_quote(),
-            b"pre" => writer.begin_code(language(tag)),
+            b"pre" => writer.begin_code(code_language(tag)),
             b"code" => {
-                writer.name_language(language(tag));
+                writer.set_code_language(code_language(tag));
                 writer.begin_mark(InlineMark::Code);
             }
             b"kbd" | b"samp" | b"tt" => writer.begin_mark(InlineMark::Code),
             b"strong" | b"b" => writer.begin_mark(InlineMark::Strong),
             b"em" | b"i" | b"cite" => writer.begin_mark(InlineMark::Emphasis),
-            b"del" | b"s" => writer.begin_mark(InlineMark::Struck),
-            b"a" => writer.begin_link(&attribute(tag, b"href").unwrap_or_default()),
+            b"del" | b"s" => writer.begin_mark(InlineMark::Strikethrough),
+            b"a" => writer.begin_link(&attribute_value(tag, b"href").unwrap_or_default()),
             b"img" => {
-                let alt = attribute(tag, b"alt").unwrap_or_default();
-                writer.picture(&alt, attribute(tag, b"src").as_deref());
+                let alt = attribute_value(tag, b"alt").unwrap_or_default();
+                writer.add_image(&alt, attribute_value(tag, b"src").as_deref());
             }
-            b"br" => writer.line_break(),
-            b"hr" => writer.rule(),
+            b"br" => writer.add_line_break(),
+            b"hr" => writer.add_rule(),
             b"table" => writer.begin_table(),
             b"tr" => writer.begin_row(),
             b"td" | b"th" => writer.begin_cell(),
             b"dd" => {
                 writer.end_block();
-                writer.text(": ");
+                writer.add_text(": ");
             }
             _ if is_block(name) => writer.end_block(),
             _ => {}
         }
     }
 
-    fn end(&mut self, name: &[u8]) {
+    fn end_element(&mut self, name: &[u8]) {
         match self.open.iter().rposition(|open| open.name == name) {
-            Some(place) => self.close_to(place),
+            Some(place) => self.close_down_to(place),
             // `</p>` without a beginning is an empty paragraph, and still parts two others.
             None if is_block(name) && !self.is_hidden() => self.writer.end_block(),
             None => {}
@@ -173,7 +174,7 @@ impl HtmlReader {
     }
 
     /// Closes the innermost element of that name, unless a list or table lies between.
-    fn close_in_reach(&mut self, name: &[u8]) {
+    fn close_nearest(&mut self, name: &[u8]) {
         let holds_others = |open: &&OpenElement| {
             let walls: &[&[u8]] = match name {
                 b"li" => &[b"ul", b"ol", b"menu"],
@@ -185,22 +186,22 @@ impl HtmlReader {
         let wall = self.open.iter().rposition(|open| holds_others(&open));
         let found = self.open.iter().rposition(|open| open.name == name);
         if let Some(place) = found.filter(|place| wall.is_none_or(|wall| wall < *place)) {
-            self.close_to(place);
+            self.close_down_to(place);
         }
     }
 
-    fn close_to(&mut self, length: usize) {
+    fn close_down_to(&mut self, length: usize) {
         while self.open.len() > length {
             let Some(closed) = self.open.pop() else { return };
             if !closed.is_hidden {
-                self.finish(&closed.name);
+                self.end_block(&closed.name);
             }
             let region = self.region();
             self.writer.set_region(region);
         }
     }
 
-    fn finish(&mut self, name: &[u8]) {
+    fn end_block(&mut self, name: &[u8]) {
         let writer = &mut self.writer;
         match name {
             b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => writer.end_heading(),
@@ -211,7 +212,7 @@ impl HtmlReader {
             b"code" | b"kbd" | b"samp" | b"tt" => writer.end_mark(&InlineMark::Code),
             b"strong" | b"b" => writer.end_mark(&InlineMark::Strong),
             b"em" | b"i" | b"cite" => writer.end_mark(&InlineMark::Emphasis),
-            b"del" | b"s" => writer.end_mark(&InlineMark::Struck),
+            b"del" | b"s" => writer.end_mark(&InlineMark::Strikethrough),
             b"a" => writer.end_mark(&InlineMark::Link(None)),
             b"table" => writer.end_table(),
             b"tr" => writer.end_row(),
@@ -221,37 +222,37 @@ impl HtmlReader {
         }
     }
 
-    fn text(&mut self, text: &str) {
-        if self.open.last().is_some_and(|open| open.name == b"title") && !self.is_in(b"svg") {
+    fn add_text(&mut self, text: &str) {
+        if self.open.last().is_some_and(|open| open.name == b"title") && !self.is_inside(b"svg") {
             let title = self.title.get_or_insert_default();
             if title.len() < TITLE_CHARS_MAX * 8 {
-                title.extend(text.chars().filter(|c| c.is_whitespace() || seen(*c)));
+                title.extend(text.chars().filter(|c| c.is_whitespace() || is_visible_char(*c)));
             }
         }
         if !self.is_hidden() {
-            self.writer.text(text);
+            self.writer.add_text(text);
         }
     }
 
     fn region_of(&self, name: &[u8], tag: &StartTag<()>) -> PageRegion {
-        let role = attribute(tag, b"role").unwrap_or_default();
+        let role = attribute_value(tag, b"role").unwrap_or_default();
         let is_main = matches!(name, b"main" | b"article") || role == "main";
         let is_around = matches!(name, b"nav" | b"footer" | b"aside")
             || matches!(role.as_str(), "navigation" | "contentinfo" | "complementary" | "banner");
         match self.region() {
-            PageRegion::Around => PageRegion::Around,
-            _ if is_around => PageRegion::Around,
+            PageRegion::Boilerplate => PageRegion::Boilerplate,
+            _ if is_around => PageRegion::Boilerplate,
             PageRegion::Main => PageRegion::Main,
             _ if is_main => PageRegion::Main,
             // Within the main part it is the head of an article, outside that of the site.
-            PageRegion::Body if name == b"header" => PageRegion::Around,
+            PageRegion::Body if name == b"header" => PageRegion::Boilerplate,
             PageRegion::Body => PageRegion::Body,
         }
     }
 }
 
 /// Elements whose open ones end where `name` begins.
-fn closed_by(name: &[u8]) -> &'static [&'static [u8]] {
+fn implicitly_closes(name: &[u8]) -> &'static [&'static [u8]] {
     match name {
         b"li" => &[b"p", b"li"],
         b"dt" | b"dd" => &[b"p", b"dt", b"dd"],
@@ -266,7 +267,7 @@ fn closed_by(name: &[u8]) -> &'static [&'static [u8]] {
 }
 
 /// What a browser does not show as text.
-fn is_unseen(name: &[u8]) -> bool {
+fn is_invisible_element(name: &[u8]) -> bool {
     matches!(
         name,
         b"head"
@@ -293,10 +294,11 @@ fn is_unseen(name: &[u8]) -> bool {
 }
 
 /// What the page itself hides: people do not see it, so it is no part of what it says.
-fn is_hidden_by(tag: &StartTag<()>) -> bool {
-    let style = attribute(tag, b"style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
+fn has_hidden_attribute(tag: &StartTag<()>) -> bool {
+    let style =
+        attribute_value(tag, b"style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
     tag.attributes.contains_key(b"hidden".as_slice())
-        || attribute(tag, b"aria-hidden").is_some_and(|value| value == "true")
+        || attribute_value(tag, b"aria-hidden").is_some_and(|value| value == "true")
         || ["display:none", "visibility:hidden"].iter().any(|hides| style.contains(hides))
 }
 
@@ -368,13 +370,13 @@ fn is_block(name: &[u8]) -> bool {
     )
 }
 
-fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
+fn attribute_value(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
     tag.attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
 /// The language of a block of code, as its class names it.
-fn language(tag: &StartTag<()>) -> Option<String> {
-    let classes = attribute(tag, b"class")?;
+fn code_language(tag: &StartTag<()>) -> Option<String> {
+    let classes = attribute_value(tag, b"class")?;
     let mut named = classes.split_whitespace().filter_map(|class| {
         class.strip_prefix("language-").or_else(|| class.strip_prefix("lang-"))
     });
@@ -385,8 +387,8 @@ fn language(tag: &StartTag<()>) -> Option<String> {
 }
 
 /// Whether a character is seen as itself; the others can hide words or reverse them.
-fn seen(c: char) -> bool {
-    zero_core::sanitize::is_harmless(c)
+fn is_visible_char(c: char) -> bool {
+    zero_core::sanitize::is_safe_char(c)
 }
 
 #[cfg(test)]

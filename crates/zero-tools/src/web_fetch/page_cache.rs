@@ -38,7 +38,7 @@ impl WebPageCache {
     }
 
     /// Keeps a page; the oldest go where there is no room.
-    pub(super) fn put(&self, policy: u64, url: &str, page: &Arc<WebPage>) {
+    pub(super) fn insert(&self, policy: u64, url: &str, page: &Arc<WebPage>) {
         if page.text.len() > BYTES_MAX / 2 {
             return;
         }
@@ -67,14 +67,14 @@ impl WebPageCache {
 mod tests {
     use super::*;
 
-    fn page(bytes: usize) -> Arc<WebPage> {
+    fn page_of_size(bytes: usize) -> Arc<WebPage> {
         Arc::new(WebPage { text: "x".repeat(bytes), ..WebPage::default() })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_page_is_kept_for_a_quarter_of_an_hour_and_for_one_policy() {
         let cache = WebPageCache::default();
-        cache.put(1, "https://a.test/", &page(1));
+        cache.insert(1, "https://a.test/", &page_of_size(1));
         assert!(cache.get(1, "https://a.test/").is_some());
         assert!(cache.get(2, "https://a.test/").is_none());
         assert!(cache.get(1, "https://a.test/x").is_none());
@@ -88,15 +88,15 @@ mod tests {
     async fn it_never_holds_more_than_it_may() {
         let cache = WebPageCache::default();
         for number in 0..200 {
-            cache.put(1, &format!("https://a.test/{number}"), &page(1));
+            cache.insert(1, &format!("https://a.test/{number}"), &page_of_size(1));
         }
         assert_eq!(cache.lock().len(), PAGES_MAX);
         assert!(cache.get(1, "https://a.test/199").is_some());
         for number in 0..5 {
-            cache.put(1, &format!("https://b.test/{number}"), &page(BYTES_MAX / 2));
+            cache.insert(1, &format!("https://b.test/{number}"), &page_of_size(BYTES_MAX / 2));
         }
         assert_eq!(cache.lock().len(), 2);
-        cache.put(1, "https://c.test/", &page(BYTES_MAX / 2 + 1));
+        cache.insert(1, "https://c.test/", &page_of_size(BYTES_MAX / 2 + 1));
         assert!(cache.get(1, "https://c.test/").is_none());
     }
 }

@@ -34,13 +34,14 @@ pub(super) struct OmittedSections {
 }
 
 /// Chooses what of a page is about a question, at most about so many bytes of it.
-pub(super) fn choose(page: &str, question: &str, bytes_max: usize) -> PageSelection {
+pub(super) fn select_relevant(page: &str, question: &str, bytes_max: usize) -> PageSelection {
     if page.len() <= bytes_max {
         return PageSelection { text: page.to_owned(), left_out: None };
     }
-    let parts = parts(page);
-    let words = words(question);
-    let found: Vec<HashMap<&str, usize>> = parts.iter().map(|part| counted(part, &words)).collect();
+    let parts = split_sections(page);
+    let words = query_words(question);
+    let found: Vec<HashMap<&str, usize>> =
+        parts.iter().map(|part| count_words(part, &words)).collect();
     let rarity: HashMap<&str, f64> = words
         .iter()
         .map(|word| {
@@ -78,7 +79,7 @@ pub(super) fn choose(page: &str, question: &str, bytes_max: usize) -> PageSelect
                 && headings.len() < HEADINGS_MAX
             {
                 let heading = heading.trim_start_matches('#').trim();
-                headings.push(zero_core::sanitize::shortened(heading, HEADING_CHARS_MAX));
+                headings.push(zero_core::sanitize::truncate(heading, HEADING_CHARS_MAX));
             }
             continue;
         }
@@ -98,7 +99,7 @@ pub(super) fn choose(page: &str, question: &str, bytes_max: usize) -> PageSelect
 }
 
 /// A page cut at its headings, and where that leaves too much, at paragraphs.
-fn parts(page: &str) -> Vec<&str> {
+fn split_sections(page: &str) -> Vec<&str> {
     let mut starts = vec![0];
     let (mut at, mut in_code, mut after_blank) = (0, false, true);
     for line in page.split_inclusive('\n') {
@@ -119,11 +120,11 @@ fn parts(page: &str) -> Vec<&str> {
         [start, end] => page.get(*start..*end),
         _ => None,
     });
-    whole.flat_map(pieces).map(str::trim).filter(|part| !part.is_empty()).collect()
+    whole.flat_map(split_long_section).map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
 /// A part in pieces that are not too long, even if it is one line.
-fn pieces(mut part: &str) -> Vec<&str> {
+fn split_long_section(mut part: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     while part.len() > PART_BYTES_MAX * 2 {
         let (piece, rest) = part.split_at(part.floor_char_boundary(PART_BYTES_MAX));
@@ -135,8 +136,8 @@ fn pieces(mut part: &str) -> Vec<&str> {
 }
 
 /// The words of a question that say something.
-fn words(question: &str) -> Vec<String> {
-    const COMMON: &[&str] = &[
+fn query_words(question: &str) -> Vec<String> {
+    const STOP_WORDS: &[&str] = &[
         "the",
         "and",
         "for",
@@ -175,14 +176,14 @@ fn words(question: &str) -> Vec<String> {
     let words = question.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase);
     let words = words.filter(|word| word.chars().count() > 2 || !word.is_ascii());
     words
-        .filter(|word| !word.is_empty() && !COMMON.contains(&word.as_str()))
+        .filter(|word| !word.is_empty() && !STOP_WORDS.contains(&word.as_str()))
         .filter(|word| seen.insert(word.clone()))
         .take(WORDS_MAX)
         .collect()
 }
 
 /// How often words are found in a part; a word counts where another begins with it.
-fn counted<'w>(part: &str, words: &'w [String]) -> HashMap<&'w str, usize> {
+fn count_words<'w>(part: &str, words: &'w [String]) -> HashMap<&'w str, usize> {
     let part = part.to_lowercase();
     let count = |word: &'w String| {
         // `handling` also finds `handle`.
@@ -197,7 +198,7 @@ fn counted<'w>(part: &str, words: &'w [String]) -> HashMap<&'w str, usize> {
 mod tests {
     use super::*;
 
-    fn manual() -> String {
+    fn sample_manual() -> String {
         let section = |name: &str, about: &str| {
             format!("## {name}\n\n{}\n", format!("A sentence on {about}. ").repeat(40))
         };
@@ -209,16 +210,16 @@ mod tests {
 
     #[test]
     fn a_short_page_is_given_whole() {
-        let chosen = choose("# A\n\nb", "anything", 100);
+        let chosen = select_relevant("# A\n\nb", "anything", 100);
         assert_eq!(chosen, PageSelection { text: "# A\n\nb".to_owned(), left_out: None });
     }
 
     #[test]
     fn the_parts_about_the_question_are_found_and_the_rest_is_named() {
-        let manual = manual();
+        let manual = sample_manual();
         #[track_caller]
         fn check(page: &str, question: &str, expected: &str) {
-            let chosen = choose(page, question, 1_500);
+            let chosen = select_relevant(page, question, 1_500);
             assert!(chosen.text.contains(expected), "{question}: {}", chosen.text);
             let left_out = chosen.left_out.unwrap();
             assert_eq!((left_out.shown, left_out.parts), (1, 6), "{question}");
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_was_left_out_in_between_is_marked() {
-        let chosen = choose(&manual(), "names and testing", 2_300);
+        let chosen = select_relevant(&sample_manual(), "names and testing", 2_300);
         assert!(chosen.text.starts_with("## Names"), "{}", chosen.text);
         assert!(chosen.text.contains("[…]\n\n## Testing"), "{}", chosen.text);
     }
@@ -241,13 +242,16 @@ mod tests {
     #[test]
     fn a_page_of_one_line_is_cut_all_the_same() {
         let page = "ä".repeat(50_000);
-        let chosen = choose(&page, "x", 10_000);
+        let chosen = select_relevant(&page, "x", 10_000);
         assert!(chosen.text.len() <= 10_100, "{}", chosen.text.len());
         assert!(chosen.left_out.is_some());
     }
 
     #[test]
     fn code_is_not_taken_for_headings() {
-        assert_eq!(parts("a\n```\n# not\n```\n# yes\nb"), ["a\n```\n# not\n```", "# yes\nb"]);
+        assert_eq!(
+            split_sections("a\n```\n# not\n```\n# yes\nb"),
+            ["a\n```\n# not\n```", "# yes\nb"]
+        );
     }
 }

@@ -70,7 +70,7 @@ impl PdfBudget {
     }
 
     /// Takes some of an amount; false, and noted, when there is not enough left.
-    fn take(amount: &mut usize, exceeded: &mut bool, taken: usize) -> bool {
+    fn spend(amount: &mut usize, exceeded: &mut bool, taken: usize) -> bool {
         match amount.checked_sub(taken) {
             Some(left) => {
                 *amount = left;
@@ -84,21 +84,21 @@ impl PdfBudget {
         }
     }
 
-    fn work(&mut self, bytes: usize) -> bool {
-        Self::take(&mut self.work, &mut self.exceeded, bytes)
+    fn spend_work(&mut self, bytes: usize) -> bool {
+        Self::spend(&mut self.work, &mut self.exceeded, bytes)
     }
 
-    fn form(&mut self) -> bool {
-        Self::take(&mut self.forms, &mut self.exceeded, 1)
+    fn spend_form(&mut self) -> bool {
+        Self::spend(&mut self.forms, &mut self.exceeded, 1)
     }
 
-    fn value(&mut self) -> bool {
-        Self::take(&mut self.values, &mut self.exceeded, 1)
+    fn spend_value(&mut self) -> bool {
+        Self::spend(&mut self.values, &mut self.exceeded, 1)
     }
 }
 
 /// Reads the text of a PDF.
-pub(super) fn read(bytes: &[u8]) -> Result<PdfText, PdfError> {
+pub(super) fn read_text(bytes: &[u8]) -> Result<PdfText, PdfError> {
     let mut budget = PdfBudget::for_file(bytes.len());
     let document = PdfDocument::read(bytes, &mut budget);
     if document.is_encrypted() {
@@ -115,7 +115,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<PdfText, PdfError> {
         if budget.work == 0 {
             break;
         }
-        let painted = painter.page(page, &mut budget);
+        let painted = painter.page_text(page, &mut budget);
         if text.len() + painted.len() > TEXT_BYTES_MAX {
             cut = true;
             break;

@@ -13,7 +13,7 @@ use crate::text_encoding::TextEncoding;
 use crate::untrusted_text;
 
 /// What is told of a page of which not all was read.
-const CUT: &str = "the page is very long; its end was left out";
+const TRUNCATED_NOTE: &str = "the page is very long; its end was left out";
 /// Largest JSON that is written anew to be read more easily, in bytes.
 const JSON_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes by which it is told what something without a type is.
@@ -26,7 +26,7 @@ pub(super) struct WebPage {
     pub(super) url: String,
     /// Its title, if it has one.
     pub(super) title: Option<String>,
-    /// What it was: `text_encoding/html`, …
+    /// What it was: `text/html`, …
     pub(super) content_type: String,
     /// Its text: Markdown, where it was HTML.
     pub(super) text: String,
@@ -40,8 +40,8 @@ impl WebPage {
     fn with_text(self, text: &str) -> Self {
         let kept = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX.min(text.len())));
         let kept = kept.unwrap_or_default();
-        let note = (kept.len() < text.len()).then(|| CUT.to_owned());
-        Self { text: untrusted_text::plain(kept), note, ..self }
+        let note = (kept.len() < text.len()).then(|| TRUNCATED_NOTE.to_owned());
+        Self { text: untrusted_text::strip_hidden(kept), note, ..self }
     }
 }
 
@@ -56,57 +56,57 @@ enum PageFormat {
 }
 
 /// Reads an answer. A parser that fails on it fails alone.
-pub(super) fn read(fetched: &WebResponse) -> Result<WebPage, ToolError> {
-    let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_kind(fetched)));
+pub(super) fn read_response(fetched: &WebResponse) -> Result<WebPage, ToolError> {
+    let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_by_format(fetched)));
     read.unwrap_or_else(|_| {
         tracing::error!("reading a page panicked");
-        Err(unreadable("reading it failed; fetch another page"))
+        Err(unreadable_error("reading it failed; fetch another page"))
     })
 }
 
-fn read_kind(fetched: &WebResponse) -> Result<WebPage, ToolError> {
+fn read_by_format(fetched: &WebResponse) -> Result<WebPage, ToolError> {
     let told =
         fetched.headers.get(CONTENT_TYPE).map(|told| String::from_utf8_lossy(told.as_bytes()));
     let told = told.unwrap_or_default();
     let (essence, parameters) = told.split_once(';').unwrap_or((&told, ""));
     let essence = essence.trim().to_ascii_lowercase();
-    let kind = kind(&essence, &fetched.url, &fetched.body);
+    let kind = detect_format(&essence, &fetched.url, &fetched.body);
     let page = WebPage {
         url: fetched.url.to_string(),
-        content_type: shown_type(&essence, kind),
+        content_type: display_type(&essence, kind),
         ..WebPage::default()
     };
-    let text = || charset::text(&fetched.body, charset_of(parameters));
+    let text = || charset::decode(&fetched.body, charset_parameter(parameters));
     match kind {
         PageFormat::Html => {
-            let article = html::read(&text(), &fetched.url);
-            let note = article.cut.then(|| CUT.to_owned());
+            let article = html::read_article(&text(), &fetched.url);
+            let note = article.cut.then(|| TRUNCATED_NOTE.to_owned());
             Ok(WebPage { title: article.title, text: article.markdown, note, ..page })
         }
-        PageFormat::Json => Ok(page.with_text(&pretty(text().into_owned()))),
+        PageFormat::Json => Ok(page.with_text(&pretty_print_json(text().into_owned()))),
         PageFormat::Text => Ok(page.with_text(&text())),
         PageFormat::Pdf => {
-            let pdf = pdf::read(&fetched.body)
-                .map_err(|error| unreadable(&format!("it is a PDF, and {error}")))?;
-            let pages = crate::text_format::counted(pdf.pages as u64, "page", "pages");
+            let pdf = pdf::read_text(&fetched.body)
+                .map_err(|error| unreadable_error(&format!("it is a PDF, and {error}")))?;
+            let pages = crate::text_format::pluralize(pdf.pages as u64, "page", "pages");
             let page = page.with_text(&pdf.text);
             let is_cut = pdf.cut || page.note.is_some();
             let cut = if is_cut { "; some of its text was left out" } else { "" };
             Ok(WebPage { note: Some(format!("a PDF of {pages}{cut}")), ..page })
         }
-        PageFormat::Binary => Err(unreadable(&format!(
+        PageFormat::Binary => Err(unreadable_error(&format!(
             "it is `{}`, not text; fetch a page, a text, JSON or a PDF",
             page.content_type
         ))),
     }
 }
 
-fn unreadable(why: &str) -> ToolError {
+fn unreadable_error(why: &str) -> ToolError {
     ToolError::failed(ErrorReason::Binary, format!("the page cannot be read: {why}"))
 }
 
 /// What an answer is: by what its head says, and where that says nothing, by its beginning.
-fn kind(essence: &str, url: &Url, body: &[u8]) -> PageFormat {
+fn detect_format(essence: &str, url: &Url, body: &[u8]) -> PageFormat {
     if body.starts_with(b"%PDF-") {
         return PageFormat::Pdf;
     }
@@ -126,43 +126,43 @@ fn kind(essence: &str, url: &Url, body: &[u8]) -> PageFormat {
         | "application/sql"
         | "application/graphql" => PageFormat::Text,
         _ if essence.starts_with("text/") || essence.ends_with("+xml") => PageFormat::Text,
-        "" | "application/octet-stream" | "binary/octet-stream" => sniffed(url, body),
+        "" | "application/octet-stream" | "binary/octet-stream" => sniff_format(url, body),
         _ => PageFormat::Binary,
     }
 }
 
-fn sniffed(url: &Url, body: &[u8]) -> PageFormat {
+fn sniff_format(url: &Url, body: &[u8]) -> PageFormat {
     let start = body.get(..body.len().min(SNIFFED_BYTES)).unwrap_or_default();
     let start = start.trim_ascii_start().to_ascii_lowercase();
     let begins = |with: &[u8]| start.starts_with(with);
     if begins(b"<!doctype html") || begins(b"<html") {
         return PageFormat::Html;
     }
-    match TextEncoding::of_file(body) {
+    match TextEncoding::detect_in_file(body) {
         None if !body.is_empty() => PageFormat::Binary,
         _ if url.path().ends_with(".json") => PageFormat::Json,
         _ => PageFormat::Text,
     }
 }
 
-fn shown_type(essence: &str, kind: PageFormat) -> String {
+fn display_type(essence: &str, kind: PageFormat) -> String {
     match (essence, kind) {
         (_, PageFormat::Pdf) => "application/pdf".to_owned(),
         ("", PageFormat::Html) => "text/html".to_owned(),
         ("", _) => "no type that is known".to_owned(),
-        (essence, _) => zero_core::sanitize::line(essence),
+        (essence, _) => zero_core::sanitize::to_line(essence),
     }
 }
 
 /// `charset` among the parameters of a type.
-fn charset_of(parameters: &str) -> Option<&str> {
+fn charset_parameter(parameters: &str) -> Option<&str> {
     let mut parameters = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let found = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
     found.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
 }
 
 /// JSON with one value a line; what is none stays as it is, and what would become too long.
-fn pretty(text: String) -> String {
+fn pretty_print_json(text: String) -> String {
     if text.len() > JSON_BYTES_MAX || text.lines().nth(1).is_some() {
         return text;
     }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use http::{HeaderMap, HeaderValue, StatusCode};
 
-    fn fetched(content_type: &'static str, body: &[u8]) -> WebResponse {
+    fn response(content_type: &'static str, body: &[u8]) -> WebResponse {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         let url = Url::parse("https://a.test/x").unwrap();
@@ -206,7 +206,7 @@ mod tests {
 
     #[track_caller]
     fn check(content_type: &'static str, body: &[u8], expected: Result<&str, &str>) {
-        let read = read(&fetched(content_type, body)).map(|page| page.text);
+        let read = read_response(&response(content_type, body)).map(|page| page.text);
         match (read, expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected, "{content_type}"),
             (Err(error), Err(why)) => assert!(error.message.contains(why), "{error}"),
@@ -236,7 +236,7 @@ mod tests {
         for content_type in
             ["text/markdown", "text/plain", "application/json", "application/xml", "text/html"]
         {
-            let page = read(&fetched(content_type, words.as_bytes())).unwrap();
+            let page = read_response(&response(content_type, words.as_bytes())).unwrap();
             let expected = if content_type == "text/html" { "a[2Jbc d" } else { "a[2Jbc\td\n" };
             assert_eq!(page.text, expected, "{content_type}");
         }
@@ -255,7 +255,7 @@ mod tests {
             ("application/xml", &long),
             ("text/html", &long),
         ] {
-            let page = read(&fetched(content_type, body.as_bytes())).unwrap();
+            let page = read_response(&response(content_type, body.as_bytes())).unwrap();
             let length = page.text.len();
             assert!(length <= TEXT_BYTES_MAX + 100, "{content_type}: {length}");
             assert_eq!(page.note.is_some(), body.len() > TEXT_BYTES_MAX, "{content_type}");

@@ -22,24 +22,24 @@ impl SearchDomainFilter {
         blocked: Option<Vec<String>>,
     ) -> Result<Self, ToolError> {
         Ok(Self {
-            allowed: domains("allowed_domains", allowed.unwrap_or_default())?,
-            blocked: domains("blocked_domains", blocked.unwrap_or_default())?,
+            allowed: parse_domains("allowed_domains", allowed.unwrap_or_default())?,
+            blocked: parse_domains("blocked_domains", blocked.unwrap_or_default())?,
         })
     }
 
     /// Whether a result may be shown: an address of the web on a domain that is wanted.
-    pub(super) fn admit(&self, url: &str) -> bool {
+    pub(super) fn allows(&self, url: &str) -> bool {
         let Ok(url) = Url::parse(url) else { return false };
         let Some(host) = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https")) else {
             return false;
         };
         let host = host.trim_end_matches('.');
-        let is_in = |list: &[String]| list.iter().any(|domain| is_beneath(host, domain));
+        let is_in = |list: &[String]| list.iter().any(|domain| is_subdomain(host, domain));
         (self.allowed.is_empty() || is_in(&self.allowed)) && !is_in(&self.blocked)
     }
 
     /// The lists in the words that search engines know, for those that take no lists.
-    pub(super) fn operators(&self) -> String {
+    pub(super) fn site_operators(&self) -> String {
         let allowed: Vec<String> =
             self.allowed.iter().map(|domain| format!("site:{domain}")).collect();
         let blocked = self.blocked.iter().map(|domain| format!(" -site:{domain}"));
@@ -52,12 +52,12 @@ impl SearchDomainFilter {
     }
 }
 
-fn is_beneath(host: &str, domain: &str) -> bool {
+fn is_subdomain(host: &str, domain: &str) -> bool {
     host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Domains as hosts compare: `go.dev` for `https://Go.dev/`, `*.go.dev` and `go.dev.` alike.
-fn domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolError> {
+/// Domains as hosts compare: `go.dev` for `https://Release.dev/`, `*.go.dev` and `go.dev.` alike.
+fn parse_domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolError> {
     if written.len() > DOMAINS_MAX {
         let message = format!("`{field}` has more than {DOMAINS_MAX} domains");
         return Err(ToolError::invalid(ErrorReason::TooLarge, message));
@@ -66,7 +66,7 @@ fn domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolError> 
         let wrong = || {
             let message = format!(
                 "`{field}` holds {}, which is no domain; write one such as `go.dev`",
-                sanitize::quoted(written)
+                sanitize::to_quoted_line(written)
             );
             ToolError::invalid(ErrorReason::SchemaViolation, message)
         };
@@ -86,14 +86,14 @@ fn domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolError> 
 mod tests {
     use super::*;
 
-    fn lists(allowed: &[&str], blocked: &[&str]) -> Result<SearchDomainFilter, ToolError> {
+    fn parse_lists(allowed: &[&str], blocked: &[&str]) -> Result<SearchDomainFilter, ToolError> {
         let owned = |list: &[&str]| Some(list.iter().map(|d| d.to_string()).collect());
         SearchDomainFilter::parse(owned(allowed), owned(blocked))
     }
 
     #[track_caller]
     fn check(allowed: &[&str], blocked: &[&str], url: &str, expected: bool) {
-        assert_eq!(lists(allowed, blocked).unwrap().admit(url), expected, "{url}");
+        assert_eq!(parse_lists(allowed, blocked).unwrap().allows(url), expected, "{url}");
     }
 
     #[test]
@@ -116,11 +116,11 @@ mod tests {
     #[test]
     fn what_is_no_domain_is_told() {
         for wrong in ["", "localhost", "a b.com", "site:(x).com", "*", "a.com OR b.com"] {
-            let error = lists(&[wrong], &[]).unwrap_err();
+            let error = parse_lists(&[wrong], &[]).unwrap_err();
             assert!(error.message.contains("no domain"), "{wrong}: {error}");
         }
         assert_eq!(
-            lists(&["a.com", "b.com"], &["c.com"]).unwrap().operators(),
+            parse_lists(&["a.com", "b.com"], &["c.com"]).unwrap().site_operators(),
             " (site:a.com OR site:b.com) -site:c.com"
         );
     }

@@ -55,7 +55,7 @@ impl SearchEngine {
     pub const ALL: [Self; 4] = [Self::Brave, Self::Tavily, Self::Exa, Self::Searxng];
 
     /// The word for it in settings.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Brave => "brave",
             Self::Tavily => "tavily",
@@ -85,11 +85,11 @@ impl SearchEngine {
     }
 
     /// Whether it wants a key.
-    pub fn wants_key(self) -> bool {
+    pub fn needs_key(self) -> bool {
         self != Self::Searxng
     }
 
-    fn usual_place(self) -> Option<&'static str> {
+    fn default_url(self) -> Option<&'static str> {
         match self {
             Self::Brave => Some("https://api.search.brave.com/"),
             Self::Tavily => Some("https://api.tavily.com/"),
@@ -117,7 +117,7 @@ impl SearchProvider {
     pub(super) fn endpoint(&self) -> Option<Url> {
         let mut base = match &self.base_url {
             Some(base) => base.clone(),
-            None => Url::parse(self.engine.usual_place()?).ok()?,
+            None => Url::parse(self.engine.default_url()?).ok()?,
         };
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
@@ -126,7 +126,7 @@ impl SearchProvider {
     }
 
     /// The request for a search. The error says what is wrong with the key.
-    pub(super) fn request(
+    pub(super) fn build_request(
         &self,
         mut url: Url,
         key: Option<&str>,
@@ -153,7 +153,7 @@ impl SearchProvider {
         let SearchDomainFilter { allowed, blocked } = domains;
         let (method, body) = match self.engine {
             SearchEngine::Brave | SearchEngine::Searxng => {
-                let query = format!("{query}{}", domains.operators());
+                let query = format!("{query}{}", domains.site_operators());
                 let mut pairs = url.query_pairs_mut();
                 pairs.append_pair("q", &query);
                 match self.engine {
@@ -196,7 +196,7 @@ impl SearchProvider {
     }
 
     /// The results in an answer; the error says why it is none.
-    pub(super) fn results(&self, body: &[u8]) -> Result<Vec<WebSearchResult>, String> {
+    pub(super) fn parse_results(&self, body: &[u8]) -> Result<Vec<WebSearchResult>, String> {
         let answer: Value =
             serde_json::from_slice(body).map_err(|_| "its answer is no JSON".to_owned())?;
         let list = match self.engine {

@@ -14,7 +14,7 @@ use zero_sandbox::{ChangeOrigin, FileChange, FileSnapshot, FinalLinkMode, StateD
 
 use crate::fixture::{ToolFixture, host_in};
 
-fn mode(path: &Path) -> u32 {
+fn file_mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
@@ -32,7 +32,7 @@ fn changes_side_by_side_keep_their_own_way_back() {
                 start.wait();
                 for round in 0..rounds {
                     let name = format!("{writer}-{round}");
-                    let target = workspace.locate(&name, FinalLinkMode::Follow).unwrap();
+                    let target = workspace.resolve(&name, FinalLinkMode::Follow).unwrap();
                     let put = |_: &_| Ok(FileChange::Replace(name.clone().into_bytes()));
                     f.journal().change(&target, &note, || Ok(()), put).unwrap();
                 }
@@ -51,14 +51,17 @@ fn changes_side_by_side_keep_their_own_way_back() {
 #[tokio::test]
 async fn a_backup_is_as_private_as_the_file() {
     let f = ToolFixture::one_shot();
-    f.put("secret", "s");
+    f.write_file("secret", "s");
     std::fs::set_permissions(f.path("secret"), std::fs::Permissions::from_mode(0o600)).unwrap();
     f.call("Write", json!({"file_path": "secret", "content": "t", "backup": true})).await.unwrap();
-    assert_eq!((f.text("secret.bak").as_str(), mode(&f.path("secret.bak"))), ("s", 0o600));
+    assert_eq!(
+        (f.read_text("secret.bak").as_str(), file_mode(&f.path("secret.bak"))),
+        ("s", 0o600)
+    );
     f.call("Delete", json!({"file_path": "secret"})).await.unwrap();
-    let id = f.journal().newest().unwrap().unwrap().id;
+    let id = f.journal().newest_undoable().unwrap().unwrap().id;
     f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
-    assert_eq!(mode(&f.path("secret")), 0o600);
+    assert_eq!(file_mode(&f.path("secret")), 0o600);
 }
 
 #[tokio::test]
@@ -67,7 +70,7 @@ async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
     let folder = temp.path().join(std::ffi::OsStr::from_bytes(b"n\xFFm"));
     std::fs::create_dir_all(folder.join("work")).unwrap();
     let host = host_in(&folder);
-    let session = host.one_shot().unwrap();
+    let session = host.open_one_shot_session().unwrap();
     let dialect = zero_runtime::Dialect::new(zero_runtime::DialectName::Canonical);
     for content in ["one", "two"] {
         let input = json!({"file_path": "a", "content": content, "backup": true});
@@ -81,7 +84,7 @@ async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
         host.call(&session, &dialect, call, &Default::default()).await.outcome.unwrap();
     }
     assert_eq!(std::fs::read_to_string(folder.join("work/a.bak")).unwrap(), "one");
-    let newest = host.journal().newest().unwrap().unwrap();
+    let newest = host.journal().newest_undoable().unwrap().unwrap();
     host.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
     assert_eq!(std::fs::read_to_string(folder.join("work/a")).unwrap(), "one");
     assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1, "nothing was made beside it");
@@ -91,7 +94,7 @@ async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
 fn a_change_under_way_is_not_taken_for_a_dead_one() {
     let f = ToolFixture::one_shot();
     let workspace = Workspace::open(&[f.path("")], None).unwrap();
-    let target = workspace.locate("a", FinalLinkMode::Follow).unwrap();
+    let target = workspace.resolve("a", FinalLinkMode::Follow).unwrap();
     let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
     // Recovery runs at the last moment before the change becomes visible.
     let meanwhile = || {
@@ -106,11 +109,11 @@ fn a_change_under_way_is_not_taken_for_a_dead_one() {
     };
     let put = |_: &_| Ok(FileChange::Replace(b"new".to_vec()));
     f.journal().change(&target, &note, meanwhile, put).unwrap();
-    assert_eq!((f.text("a").as_str(), f.journal().list().unwrap().len()), ("new", 1));
+    assert_eq!((f.read_text("a").as_str(), f.journal().list().unwrap().len()), ("new", 1));
 }
 
 /// Runs this very test again as `nobody`, in a folder of theirs; only root can do that.
-fn as_nobody(test: &str, folder: &Path) -> bool {
+fn rerun_as_nobody(test: &str, folder: &Path) -> bool {
     let is_root =
         std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
     if !is_root {
@@ -136,12 +139,12 @@ fn as_nobody(test: &str, folder: &Path) -> bool {
 }
 
 /// The folder to work in when this process is `nobody`, or is not root to begin with.
-fn common_folder(test: &str) -> Option<(Option<tempfile::TempDir>, std::path::PathBuf)> {
+fn unprivileged_folder(test: &str) -> Option<(Option<tempfile::TempDir>, std::path::PathBuf)> {
     if let Some(folder) = std::env::var_os("ZERO_TEST_AS_NOBODY") {
         return Some((None, folder.into()));
     }
     let temp = tempfile::tempdir().unwrap();
-    if as_nobody(test, temp.path()) {
+    if rerun_as_nobody(test, temp.path()) {
         return None;
     }
     let folder = temp.path().to_owned();
@@ -151,7 +154,7 @@ fn common_folder(test: &str) -> Option<(Option<tempfile::TempDir>, std::path::Pa
 #[test]
 fn what_happened_is_never_reported_as_if_it_had_not() {
     let Some((_temp, folder)) =
-        common_folder("attacks::what_happened_is_never_reported_as_if_it_had_not")
+        unprivileged_folder("attacks::what_happened_is_never_reported_as_if_it_had_not")
     else {
         return;
     };
@@ -166,7 +169,7 @@ fn what_happened_is_never_reported_as_if_it_had_not() {
     let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
     let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
     for (name, remove) in [("d/f", true), ("d/g", false)] {
-        let target = workspace.locate(name, FinalLinkMode::Follow).unwrap();
+        let target = workspace.resolve(name, FinalLinkMode::Follow).unwrap();
         let decide = |_: &_| {
             Ok(if remove { FileChange::Remove } else { FileChange::Replace(b"new".to_vec()) })
         };
@@ -186,7 +189,7 @@ fn what_happened_is_never_reported_as_if_it_had_not() {
 #[test]
 fn a_file_that_may_not_be_written_is_not_replaced() {
     let Some((_temp, folder)) =
-        common_folder("attacks::a_file_that_may_not_be_written_is_not_replaced")
+        unprivileged_folder("attacks::a_file_that_may_not_be_written_is_not_replaced")
     else {
         return;
     };
@@ -196,7 +199,7 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     std::fs::set_permissions(work.join("f"), std::fs::Permissions::from_mode(0o444)).unwrap();
     let host = host_in(&folder);
     let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
-    let target = workspace.locate("f", FinalLinkMode::Follow).unwrap();
+    let target = workspace.resolve("f", FinalLinkMode::Follow).unwrap();
     let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
     let put = |_: &_| Ok(FileChange::Replace(b"new".to_vec()));
     let error = host.journal().change(&target, &note, || Ok(()), put).unwrap_err();
@@ -207,11 +210,11 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
 #[tokio::test]
 async fn the_rules_of_a_repository_end_at_its_border() {
     let f = ToolFixture::one_shot();
-    f.put(".git/HEAD", "")
-        .put(".gitignore", "*\n")
-        .put("proj/.git/HEAD", "")
-        .put("proj/src/main.rs", "hit\n");
-    f.put("proj/.gitignore", "*.gen\n").put("proj/a.gen", "hit\n");
+    f.write_file(".git/HEAD", "")
+        .write_file(".gitignore", "*\n")
+        .write_file("proj/.git/HEAD", "")
+        .write_file("proj/src/main.rs", "hit\n");
+    f.write_file("proj/.gitignore", "*.gen\n").write_file("proj/a.gen", "hit\n");
     let inner = f.call("Glob", json!({"pattern": "**/*", "path": "proj"})).await.unwrap();
     assert_eq!(inner.result.structured, json!({"files": ["proj/src/main.rs"], "count": 1}));
     let grep = json!({"pattern": "hit", "path": "proj", "output_mode": "count"});
@@ -225,7 +228,7 @@ async fn the_rules_of_a_repository_end_at_its_border() {
 #[test]
 fn recovery_forgets_no_change_that_was_made() {
     let f = Arc::new(ToolFixture::one_shot());
-    f.put("flip", "A");
+    f.write_file("flip", "A");
     let (writers, rounds) = (3, 80);
     let is_over = Arc::new(AtomicBool::new(false));
     let cleaners: Vec<_> = (0..4)
@@ -251,7 +254,7 @@ fn recovery_forgets_no_change_that_was_made() {
                 let workspace = Workspace::open(&[f.path("")], None).unwrap();
                 let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
                 for _ in 0..rounds {
-                    let target = workspace.locate("flip", FinalLinkMode::Follow).unwrap();
+                    let target = workspace.resolve("flip", FinalLinkMode::Follow).unwrap();
                     f.journal().change(&target, &note, || Ok(()), flip).unwrap();
                 }
             })
@@ -266,13 +269,13 @@ fn recovery_forgets_no_change_that_was_made() {
 #[tokio::test]
 async fn an_undo_does_not_open_what_was_closed_since() {
     let f = ToolFixture::one_shot();
-    f.put("s", "s");
+    f.write_file("s", "s");
     std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o644)).unwrap();
     f.call("Edit", json!({"file_path": "s", "old_string": "s", "new_string": "SECRET"}))
         .await
         .unwrap();
     std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o600)).unwrap();
-    let id = f.journal().newest().unwrap().unwrap().id;
+    let id = f.journal().newest_undoable().unwrap().unwrap().id;
     f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
-    assert_eq!((f.text("s").as_str(), mode(&f.path("s"))), ("s", 0o600));
+    assert_eq!((f.read_text("s").as_str(), file_mode(&f.path("s"))), ("s", 0o600));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
 #[tokio::test]
 async fn a_write_makes_folders_and_says_what_it_did() {
@@ -13,14 +13,14 @@ async fn a_write_makes_folders_and_says_what_it_did() {
     let done =
         f.call("Write", json!({"file_path": "a/b/new.txt", "content": "héllo\n"})).await.unwrap();
     assert_eq!(done.result.structured, json!({"success": true, "bytes_written": 7}));
-    assert_eq!(f.text("a/b/new.txt"), "héllo\n");
-    assert_eq!(said(&done), "Wrote 7 bytes to a/b/new.txt (new file)\n");
+    assert_eq!(f.read_text("a/b/new.txt"), "héllo\n");
+    assert_eq!(result_text(&done), "Wrote 7 bytes to a/b/new.txt (new file)\n");
     assert_eq!(done.rendered.display["type"], "diff");
     assert_eq!(done.rendered.display["unified"], "@@ -0,0 +1 @@\n+héllo");
     let again =
         f.call("Write", json!({"file_path": "a/b/new.txt", "content": "hello\n"})).await.unwrap();
     assert_eq!(
-        said(&again),
+        result_text(&again),
         "Wrote 6 bytes to a/b/new.txt (replaced)\n@@ -1 +1 @@\n-héllo\n+hello"
     );
     assert_eq!(std::fs::read_dir(f.path("a/b")).unwrap().count(), 1, "no temporary file is left");
@@ -29,80 +29,84 @@ async fn a_write_makes_folders_and_says_what_it_did() {
 #[tokio::test]
 async fn a_write_keeps_what_makes_the_file_itself() {
     let f = ToolFixture::one_shot();
-    f.put("run.sh", "old\r\nlines\r\n");
+    f.write_file("run.sh", "old\r\nlines\r\n");
     std::fs::set_permissions(f.path("run.sh"), std::fs::Permissions::from_mode(0o750)).unwrap();
     f.call("Write", json!({"file_path": "run.sh", "content": "a\nb\n"})).await.unwrap();
-    assert_eq!(f.text("run.sh"), "a\r\nb\r\n");
+    assert_eq!(f.read_text("run.sh"), "a\r\nb\r\n");
     assert_eq!(std::fs::metadata(f.path("run.sh")).unwrap().permissions().mode() & 0o7777, 0o750);
 
-    f.put("wide.txt", b"\xFF\xFEo\0l\0d\0");
+    f.write_file("wide.txt", b"\xFF\xFEo\0l\0d\0");
     f.call("Write", json!({"file_path": "wide.txt", "content": "né"})).await.unwrap();
-    assert_eq!(f.bytes("wide.txt"), b"\xFF\xFEn\0\xE9\0");
+    assert_eq!(f.read_bytes("wide.txt"), b"\xFF\xFEn\0\xE9\0");
 
-    f.put("marked.txt", "\u{FEFF}old\n");
+    f.write_file("marked.txt", "\u{FEFF}old\n");
     f.call("Write", json!({"file_path": "marked.txt", "content": "\u{FEFF}new\n"})).await.unwrap();
-    assert_eq!(f.text("marked.txt"), "\u{FEFF}new\n");
+    assert_eq!(f.read_text("marked.txt"), "\u{FEFF}new\n");
     let done = f.call("Write", json!({"file_path": "one.txt", "content": "1"})).await.unwrap();
-    assert_eq!(said(&done), "Wrote 1 byte to one.txt (new file)\n");
+    assert_eq!(result_text(&done), "Wrote 1 byte to one.txt (new file)\n");
 
-    f.put("latin.txt", b"caf\xE9 cr\xE8me br\xFBl\xE9e\n");
+    f.write_file("latin.txt", b"caf\xE9 cr\xE8me br\xFBl\xE9e\n");
     f.call("Write", json!({"file_path": "latin.txt", "content": "thé\n"})).await.unwrap();
-    assert_eq!(f.bytes("latin.txt"), b"th\xE9\n");
-    let error = f.fail("Write", json!({"file_path": "latin.txt", "content": "漢"})).await;
+    assert_eq!(f.read_bytes("latin.txt"), b"th\xE9\n");
+    let error = f.call_error("Write", json!({"file_path": "latin.txt", "content": "漢"})).await;
     assert!(
         error.starts_with("encoding: `latin.txt`: `漢` (line 1) cannot be written in windows-1252"),
         "{error}"
     );
-    assert_eq!(f.bytes("latin.txt"), b"th\xE9\n", "nothing was lost");
+    assert_eq!(f.read_bytes("latin.txt"), b"th\xE9\n", "nothing was lost");
 }
 
 #[tokio::test]
 async fn a_write_through_a_link_changes_the_file_it_points_at() {
     let f = ToolFixture::one_shot();
-    f.put("real.txt", "old");
+    f.write_file("real.txt", "old");
     symlink("real.txt", f.path("link.txt")).unwrap();
     f.call("Write", json!({"file_path": "link.txt", "content": "new"})).await.unwrap();
-    assert_eq!(f.text("real.txt"), "new");
+    assert_eq!(f.read_text("real.txt"), "new");
     assert!(std::fs::symlink_metadata(f.path("link.txt")).unwrap().is_symlink());
 }
 
 #[tokio::test]
 async fn a_backup_is_kept_beside_the_file() {
     let f = ToolFixture::one_shot();
-    f.put("a.txt", "one");
+    f.write_file("a.txt", "one");
     for (content, backup) in [("two", "one"), ("three", "two")] {
         let input = json!({"file_path": "a.txt", "content": content, "backup": true});
         let done = f.call("Write", input).await.unwrap();
-        assert!(said(&done).contains("the earlier content is in a.txt.bak"), "{}", said(&done));
+        assert!(
+            result_text(&done).contains("the earlier content is in a.txt.bak"),
+            "{}",
+            result_text(&done)
+        );
         let newest = if backup == "one" { "a.txt.bak" } else { "a.txt.bak1" };
-        assert_eq!(f.text(newest), backup);
+        assert_eq!(f.read_text(newest), backup);
     }
 }
 
 #[tokio::test]
 async fn a_session_must_have_read_what_it_overwrites() {
     let f = ToolFixture::session();
-    f.put("a.txt", "old\n");
+    f.write_file("a.txt", "old\n");
     let write = json!({"file_path": "a.txt", "content": "new\n"});
-    let error = f.fail("Write", write.clone()).await;
+    let error = f.call_error("Write", write.clone()).await;
     assert_eq!(
         error,
         "stale_file: `a.txt` exists but was not read in this session; read it before you change it"
     );
     f.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
-    f.put("a.txt", "mid\n");
-    let error = f.fail("Write", write.clone()).await;
+    f.write_file("a.txt", "mid\n");
+    let error = f.call_error("Write", write.clone()).await;
     assert_eq!(
         error,
         "stale_file: `a.txt` changed since it was last read; read it again before you change it"
     );
     let edit = json!({"file_path": "a.txt", "old_string": "mid", "new_string": "x"});
-    assert!(f.fail("Edit", edit.clone()).await.starts_with("stale_file"));
-    assert_eq!(f.text("a.txt"), "mid\n");
+    assert!(f.call_error("Edit", edit.clone()).await.starts_with("stale_file"));
+    assert_eq!(f.read_text("a.txt"), "mid\n");
     f.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
     f.call("Edit", edit).await.unwrap();
     // What the session wrote itself it has seen; a mere touch changes nothing.
-    f.put("a.txt", "x\n");
+    f.write_file("a.txt", "x\n");
     f.call("Write", write).await.unwrap();
     f.call("Write", json!({"file_path": "b.txt", "content": "b"})).await.unwrap();
     f.call("Write", json!({"file_path": "b.txt", "content": "c"})).await.unwrap();
@@ -111,10 +115,10 @@ async fn a_session_must_have_read_what_it_overwrites() {
 #[tokio::test]
 async fn an_edit_without_a_read_needs_more_than_a_line_number() {
     let f = ToolFixture::session();
-    f.put("a.txt", "one\n");
+    f.write_file("a.txt", "one\n");
     let insert =
         json!({"file_path": "a.txt", "edits": [{"type": "insert", "line": 1, "newText": "zero"}]});
-    assert!(f.fail("Edit", insert).await.starts_with("stale_file"));
+    assert!(f.call_error("Edit", insert).await.starts_with("stale_file"));
     f.call("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "1"}))
         .await
         .unwrap();
@@ -123,13 +127,13 @@ async fn an_edit_without_a_read_needs_more_than_a_line_number() {
 #[tokio::test]
 async fn a_file_that_was_edited_unread_is_still_unread() {
     let f = ToolFixture::session();
-    f.put("a.txt", "one\ntwo\n");
+    f.write_file("a.txt", "one\ntwo\n");
     let edit =
         |old: &str, new: &str| json!({"file_path": "a.txt", "old_string": old, "new_string": new});
     let write = json!({"file_path": "a.txt", "content": "new\n"});
     f.call("Edit", edit("one", "1")).await.unwrap();
     f.call("Edit", edit("1", "eins")).await.unwrap();
-    assert!(f.fail("Write", write.clone()).await.starts_with("stale_file"));
+    assert!(f.call_error("Write", write.clone()).await.starts_with("stale_file"));
     f.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
     f.call("Edit", edit("two", "2")).await.unwrap();
     f.call("Write", write).await.unwrap();
@@ -138,7 +142,7 @@ async fn a_file_that_was_edited_unread_is_still_unread() {
 #[tokio::test]
 async fn all_mistakes_of_an_edit_are_said_at_once() {
     let f = ToolFixture::one_shot();
-    f.put("a.txt", "a\n");
+    f.write_file("a.txt", "a\n");
     let edit = |more: Value| {
         let mut input = json!({"file_path": "a.txt"});
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -187,7 +191,7 @@ async fn all_mistakes_of_an_edit_are_said_at_once() {
         assert_eq!(error.details["reason"], "schema_violation");
         assert_eq!(error.details["violations"].as_array().unwrap().len(), expected.len());
     }
-    assert_eq!(f.text("a.txt"), "a\n");
+    assert_eq!(f.read_text("a.txt"), "a\n");
 }
 
 #[tokio::test]
@@ -195,38 +199,38 @@ async fn what_reads_as_utf_8_is_edited_as_utf_8() {
     let f = ToolFixture::one_shot();
     let ascii = "plain\n".repeat(20_000).into_bytes();
     let file = |word: &[u8]| [&ascii[..], word, b" caf\xE9 cr\xE8me br\xFBl\xE9e\n"].concat();
-    f.put("a.txt", file(b"old"));
+    f.write_file("a.txt", file(b"old"));
     f.call("Edit", json!({"file_path": "a.txt", "old_string": "old", "new_string": "漢"}))
         .await
         .unwrap();
-    assert_eq!(f.bytes("a.txt"), file("漢".as_bytes()));
+    assert_eq!(f.read_bytes("a.txt"), file("漢".as_bytes()));
 }
 
 #[tokio::test]
 async fn a_large_change_that_was_made_is_no_error() {
     let f = ToolFixture::one_shot();
-    f.put("a.txt", "old line\n".repeat(300_000));
+    f.write_file("a.txt", "old line\n".repeat(300_000));
     let input = json!({"file_path": "a.txt", "old_string": "old", "new_string": "new", "replace_all": true});
     let done = f.call("Edit", input).await.unwrap();
     assert_eq!(done.result.structured["replacements"], 300_000);
     let input = json!({"file_path": "a.txt", "content": "x\n".repeat(2_500_000)});
     f.call("Write", input).await.unwrap();
-    assert_eq!(f.bytes("a.txt").len(), 5_000_000);
+    assert_eq!(f.read_bytes("a.txt").len(), 5_000_000);
 }
 
 #[tokio::test]
 async fn an_edit_keeps_every_other_byte() {
     let f = ToolFixture::one_shot();
-    f.put("a.txt", b"\xEF\xBB\xBFone\r\ntwo\nthree\r\n\xFF\n");
+    f.write_file("a.txt", b"\xEF\xBB\xBFone\r\ntwo\nthree\r\n\xFF\n");
     let done = f
         .call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2\nzwei"}))
         .await
         .unwrap();
-    assert_eq!(f.bytes("a.txt"), b"\xEF\xBB\xBFone\r\n2\nzwei\nthree\r\n\xFF\n");
+    assert_eq!(f.read_bytes("a.txt"), b"\xEF\xBB\xBFone\r\n2\nzwei\nthree\r\n\xFF\n");
     assert_eq!(done.result.structured, json!({"success": true, "replacements": 1}));
     assert_eq!(done.result.locations[0].line, Some(2));
 
-    f.put(
+    f.write_file(
         "wide.txt",
         "\u{FEFF}a\r\nb\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>(),
     );
@@ -235,9 +239,9 @@ async fn an_edit_keeps_every_other_byte() {
         .unwrap();
     let expected: Vec<u8> =
         "\u{FEFF}x\r\ny\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    assert_eq!(f.bytes("wide.txt"), expected);
+    assert_eq!(f.read_bytes("wide.txt"), expected);
 
-    f.put("mode.sh", "a");
+    f.write_file("mode.sh", "a");
     std::fs::set_permissions(f.path("mode.sh"), std::fs::Permissions::from_mode(0o4711)).unwrap();
     f.call("Edit", json!({"file_path": "mode.sh", "old_string": "a", "new_string": "b"}))
         .await
@@ -248,24 +252,24 @@ async fn an_edit_keeps_every_other_byte() {
 #[tokio::test]
 async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
     let f = ToolFixture::one_shot();
-    f.put("a.rs", "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
+    f.write_file("a.rs", "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
     let edit =
         |old: &str, new: &str| json!({"file_path": "a.rs", "old_string": old, "new_string": new});
-    let error = f.fail("Edit", edit("print(1)", "x")).await;
+    let error = f.call_error("Edit", edit("print(1)", "x")).await;
     assert_eq!(
         error,
         "ambiguous_match: the text to replace occurs 2 times in `a.rs`, at lines 2, 5; add surrounding lines to make it unique, or replace all of them"
     );
-    let error = f.fail("Edit", edit("fn mian() {", "x")).await;
+    let error = f.call_error("Edit", edit("fn mian() {", "x")).await;
     assert!(
         error.starts_with("no_match: the text to replace is not in `a.rs`; copy it exactly"),
         "{error}"
     );
     assert!(error.contains("     1\tfn main() {"), "{error}");
-    assert!(f.fail("Edit", edit("a", "a")).await.starts_with("no_change"));
-    assert!(f.fail("Edit", edit("", "a")).await.starts_with("no_match"));
+    assert!(f.call_error("Edit", edit("a", "a")).await.starts_with("no_change"));
+    assert!(f.call_error("Edit", edit("", "a")).await.starts_with("no_match"));
     assert!(
-        f.fail("Edit", json!({"file_path": "a.rs"}))
+        f.call_error("Edit", json!({"file_path": "a.rs"}))
             .await
             .contains("expected `old_string` and `new_string`, or `edits`")
     );
@@ -274,22 +278,26 @@ async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
         {"type": "insert", "line": 99, "newText": "x"},
     ]});
     assert_eq!(f.call("Edit", half.clone()).await.unwrap_err().details["edit"], 2);
-    let error = f.fail("Edit", half).await;
+    let error = f.call_error("Edit", half).await;
     assert_eq!(
         error,
         "out_of_range: edit 2: `a.rs` has no line 99 to insert before; the highest is 7, which appends"
     );
-    assert_eq!(f.text("a.rs"), "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
-    let gone = json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"});
-    assert_eq!(f.fail("Edit", gone).await, "io: `b.rs` does not exist; did you mean `a.rs`?");
-    f.put("b.txt", "aaa");
     assert_eq!(
-        f.fail("Edit", json!({"file_path": "b.txt", "old_string": "aa", "new_string": "b"})).await,
+        f.read_text("a.rs"),
+        "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n"
+    );
+    let gone = json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"});
+    assert_eq!(f.call_error("Edit", gone).await, "io: `b.rs` does not exist; did you mean `a.rs`?");
+    f.write_file("b.txt", "aaa");
+    assert_eq!(
+        f.call_error("Edit", json!({"file_path": "b.txt", "old_string": "aa", "new_string": "b"}))
+            .await,
         "ambiguous_match: the text to replace occurs 2 times in `b.txt`, at line 1; add surrounding lines to make it unique, or replace all of them"
     );
-    f.put("blob", b"\0\x01\x02");
+    f.write_file("blob", b"\0\x01\x02");
     assert!(
-        f.fail("Edit", json!({"file_path": "blob", "old_string": "a", "new_string": "b"}))
+        f.call_error("Edit", json!({"file_path": "blob", "old_string": "a", "new_string": "b"}))
             .await
             .starts_with("binary")
     );
@@ -299,7 +307,7 @@ async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
 async fn edits_of_one_file_do_not_lose_each_other() {
     let f = Arc::new(ToolFixture::one_shot());
     let lines: String = (0..40).map(|n| format!("line {n} old\n")).collect();
-    f.put("shared.txt", &lines);
+    f.write_file("shared.txt", &lines);
     let edits: Vec<_> = (0..40)
         .map(|n| {
             let f = Arc::clone(&f);
@@ -310,22 +318,22 @@ async fn edits_of_one_file_do_not_lose_each_other() {
     for edit in edits {
         edit.await.unwrap().unwrap();
     }
-    assert_eq!(f.text("shared.txt"), lines.replace("old", "new"));
+    assert_eq!(f.read_text("shared.txt"), lines.replace("old", "new"));
 }
 
 #[tokio::test]
 async fn a_delete_takes_files_and_links_and_nothing_else() {
     let f = ToolFixture::one_shot();
-    f.put("dir/a.txt", "a").put("target.txt", "t");
+    f.write_file("dir/a.txt", "a").write_file("target.txt", "t");
     symlink("target.txt", f.path("link")).unwrap();
     f.call("Delete", json!({"file_path": "link"})).await.unwrap();
     assert!(f.path("target.txt").exists() && !f.path("link").exists());
     let done = f.call("Delete", json!({"file_path": "dir/a.txt"})).await.unwrap();
     assert_eq!(done.result.structured, json!({"success": true}));
     assert!(!f.path("dir/a.txt").exists());
-    assert!(f.fail("Delete", json!({"file_path": "dir"})).await.starts_with("is_directory"));
+    assert!(f.call_error("Delete", json!({"file_path": "dir"})).await.starts_with("is_directory"));
     assert_eq!(
-        f.fail("Delete", json!({"file_path": "target.tx"})).await,
+        f.call_error("Delete", json!({"file_path": "target.tx"})).await,
         "io: `target.tx` does not exist; did you mean `target.txt`?"
     );
 }
@@ -334,19 +342,19 @@ async fn a_delete_takes_files_and_links_and_nothing_else() {
 async fn a_new_file_never_replaces_one_made_meanwhile() {
     let f = ToolFixture::one_shot();
     let workspace = zero_sandbox::Workspace::open(&[f.path("")], None).unwrap();
-    let target = workspace.locate("new.txt", zero_sandbox::FinalLinkMode::Follow).unwrap();
+    let target = workspace.resolve("new.txt", zero_sandbox::FinalLinkMode::Follow).unwrap();
     let note = zero_sandbox::ChangeOrigin { tool: "t".into(), call: "c".into() };
     let error = f.journal().change(
         &target,
         &note,
         || Ok(()),
         |_| {
-            f.put("new.txt", "theirs");
+            f.write_file("new.txt", "theirs");
             Ok(zero_sandbox::FileChange::Replace(b"ours".to_vec()))
         },
     );
     assert!(error.unwrap_err().message.contains("changed by somebody else"));
-    assert_eq!(f.text("new.txt"), "theirs");
+    assert_eq!(f.read_text("new.txt"), "theirs");
     assert_eq!(std::fs::read_dir(f.path("")).unwrap().count(), 1, "no temporary file is left");
     assert!(f.journal().list().unwrap().is_empty(), "no change is recorded");
 }

@@ -46,8 +46,8 @@ impl Tool for CommandInputTool {
     type Plan = CommandInputArgs;
     const NAME: &'static str = "Feeder";
 
-    fn about(&self) -> ToolInfo {
-        zero_tools::bash::BashTool.about()
+    fn info(&self) -> ToolInfo {
+        zero_tools::bash::BashTool.info()
     }
 
     fn plan(&self, args: CommandInputArgs, _: &Workspace) -> Result<CommandInputArgs, ToolError> {
@@ -85,7 +85,7 @@ impl Tool for CommandInputTool {
     }
 }
 
-fn fixture(limits: HostLimits) -> ToolFixture {
+fn fixture_with_limits(limits: HostLimits) -> ToolFixture {
     let f = ToolFixture::with_limits(CommandSettings::default(), limits);
     f.host.registry().add("test", vec![erase(CommandInputTool)]).unwrap();
     f
@@ -103,7 +103,7 @@ async fn check(f: &ToolFixture, words: &[&str], bytes: Option<usize>, expected: 
 
 #[tokio::test]
 async fn a_command_reads_what_it_is_given_and_then_no_more() {
-    let f = fixture(HostLimits::default());
+    let f = fixture_with_limits(HostLimits::default());
     check(&f, &["cat"], Some(1_000_000), (0, 1_000_000, &"x".repeat(20))).await;
     check(&f, &["wc", "-c"], Some(1_000_000), (0, 8, "1000000")).await;
     check(&f, &["wc", "-c"], Some(0), (0, 2, "0")).await;
@@ -112,7 +112,7 @@ async fn a_command_reads_what_it_is_given_and_then_no_more() {
 
 #[tokio::test]
 async fn one_that_does_not_read_is_no_trouble() {
-    let f = fixture(HostLimits::default());
+    let f = fixture_with_limits(HostLimits::default());
     check(&f, &["true"], Some(1_000_000), (0, 0, "")).await;
     check(&f, &["false"], Some(1_000_000), (1, 0, "")).await;
     check(&f, &["head", "-c", "3"], Some(1_000_000), (0, 3, "xxx")).await;
@@ -125,7 +125,7 @@ async fn one_that_does_not_read_is_no_trouble() {
 
 #[tokio::test]
 async fn too_much_is_refused_and_so_is_a_terminal() {
-    let f = fixture(HostLimits {
+    let f = fixture_with_limits(HostLimits {
         input_bytes_max: zero_core::ByteSize::kilobytes(10),
         ..HostLimits::default()
     });

@@ -16,39 +16,39 @@ use zero_runtime::{
 };
 use zero_sandbox::Workspace;
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
 impl ToolFixture {
     /// Runs a line in a shell; what the model reads.
-    async fn bash(&self, command: &str) -> String {
-        said(&self.call("Bash", json!({"command": command})).await.unwrap())
+    async fn run_bash(&self, command: &str) -> String {
+        result_text(&self.call("Bash", json!({"command": command})).await.unwrap())
     }
 
     /// Runs a command; what programs get.
-    async fn facts(&self, input: Value) -> Value {
+    async fn run_structured(&self, input: Value) -> Value {
         self.call("Bash", input).await.unwrap().result.structured
     }
 }
 
 /// Longer than anything here takes, on a machine with a lot to do.
-const LONG: Duration = Duration::from_secs(60);
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Times that a command may take before it is stopped, in milliseconds. What it says until then is said
 /// at once as a rule; a busy machine gets more time.
 const TIMEOUTS: [u64; 3] = [1_000, 10_000, 40_000];
 
 /// Shell words that wait until what was written so far was read: what waits in two streams has no order.
-const WAS_READ: &str = "until python3 -c 'import fcntl, termios, sys\n\
+const WAIT_UNTIL_READ: &str = "until python3 -c 'import fcntl, termios, sys\n\
     sys.exit(any(any(fcntl.ioctl(fd, termios.FIONREAD, bytes(4))) for fd in (1, 2)))'; do :; done";
 
 /// How long a `sleep` takes that no other test has, nor the same test of somebody else.
-fn nap(seconds: u32) -> String {
+fn unique_sleep(seconds: u32) -> String {
     format!("{seconds}.{}", std::process::id())
 }
 
 /// Waits for something that takes a moment.
-async fn until(what: impl AsyncFn() -> bool) {
-    let deadline = Instant::now() + LONG;
+async fn wait_until(what: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + LONG_TIMEOUT;
     while !what().await {
         assert!(Instant::now() < deadline, "it does not happen");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -67,7 +67,8 @@ fn is_running(text: &str) -> bool {
 #[tokio::test]
 async fn what_it_writes_and_how_it_ends() {
     let f = ToolFixture::one_shot();
-    let in_turns = format!("printf a; {WAS_READ}; printf b >&2; {WAS_READ}; printf c");
+    let in_turns =
+        format!("printf a; {WAIT_UNTIL_READ}; printf b >&2; {WAIT_UNTIL_READ}; printf c");
     #[rustfmt::skip]
     let rows = [
         ("echo hi", "hi\n", "", 0, "hi\n"),
@@ -97,14 +98,14 @@ async fn what_it_writes_and_how_it_ends() {
         let outcome = f.call("Bash", json!({"command": command})).await.unwrap();
         let expected = json!({"stdout": stdout, "stderr": stderr, "exit_code": code});
         assert_eq!(outcome.result.structured, expected, "{command}");
-        assert_eq!(said(&outcome), text, "{command}");
+        assert_eq!(result_text(&outcome), text, "{command}");
     }
 }
 
 #[tokio::test]
 async fn a_mistake_is_told_in_the_words_of_the_command() {
     let f = ToolFixture::one_shot();
-    let facts = f.facts(json!({"command": "echo a; | b"})).await;
+    let facts = f.run_structured(json!({"command": "echo a; | b"})).await;
     let stderr = facts["stderr"].as_str().unwrap();
     assert!(stderr.contains("syntax error") && !stderr.contains("_zero"), "{stderr}");
     assert_ne!(facts["exit_code"], 0);
@@ -113,14 +114,15 @@ async fn a_mistake_is_told_in_the_words_of_the_command() {
 #[tokio::test]
 async fn a_signal_is_named() {
     let f = ToolFixture::one_shot();
-    let facts = f.facts(json!({"command": "kill -SEGV $$"})).await;
+    let facts = f.run_structured(json!({"command": "kill -SEGV $$"})).await;
     assert_eq!((&facts["signal"], &facts["exit_code"]), (&json!("SIGSEGV"), &json!(139)));
 }
 
 #[tokio::test]
 async fn a_program_gets_its_arguments_as_they_are() {
     let f = ToolFixture::one_shot();
-    let facts = f.facts(json!({"command": "printf", "args": ["%s|", "$HOME", "a b", "*"]})).await;
+    let facts =
+        f.run_structured(json!({"command": "printf", "args": ["%s|", "$HOME", "a b", "*"]})).await;
     assert_eq!(facts["stdout"], "$HOME|a b|*|");
     let error = f.call("Bash", json!({"command": "no-such-zero", "args": []})).await.unwrap_err();
     assert_eq!(error.error_type, ErrorType::NotFound);
@@ -130,8 +132,9 @@ async fn a_program_gets_its_arguments_as_they_are() {
 #[tokio::test]
 async fn a_terminal_is_given_when_asked_for() {
     let f = ToolFixture::one_shot();
-    let facts =
-        f.facts(json!({"command": "tty >/dev/null && echo $TERM; cat; cat", "tty": true})).await;
+    let facts = f
+        .run_structured(json!({"command": "tty >/dev/null && echo $TERM; cat; cat", "tty": true}))
+        .await;
     assert_eq!((&facts["stdout"], &facts["exit_code"]), (&json!("xterm-256color\n"), &json!(0)));
 }
 
@@ -140,56 +143,56 @@ async fn people_see_colours_and_the_model_does_not() {
     let f = ToolFixture::one_shot();
     let input = json!({"command": "printf '\\033[31mred\\033[0m'"});
     let outcome = f.call("Bash", input).await.unwrap();
-    assert_eq!(said(&outcome), "red");
+    assert_eq!(result_text(&outcome), "red");
     assert_eq!(outcome.rendered.display["text"], "\u{1b}[31mred\u{1b}[0m");
 }
 
 #[tokio::test]
 async fn the_folder_is_carried_on_within_the_workspace() {
     let f = ToolFixture::session();
-    f.put("src/deep/x", "").put("other/x", "");
+    f.write_file("src/deep/x", "").write_file("other/x", "");
     let root = f.path("").canonicalize().unwrap();
     let at = |name: &str| format!("{}\n", root.join(name).display());
-    assert_eq!(f.bash("cd src").await, "(now in `src`)");
-    assert_eq!(f.facts(json!({"command": "pwd"})).await["stdout"], at("src"));
+    assert_eq!(f.run_bash("cd src").await, "(now in `src`)");
+    assert_eq!(f.run_structured(json!({"command": "pwd"})).await["stdout"], at("src"));
     // Whatever the exit code, and by its real name.
-    let facts = f.facts(json!({"command": "cd deep; exit 7"})).await;
+    let facts = f.run_structured(json!({"command": "cd deep; exit 7"})).await;
     assert_eq!((&facts["cwd"], &facts["exit_code"]), (&json!("src/deep"), &json!(7)));
     // A subshell moves nobody, and a folder that is named counts for this call.
-    assert_eq!(f.bash("(cd /); exit 0").await, "(no output)");
-    let facts = f.facts(json!({"command": "pwd", "cwd": "other"})).await;
+    assert_eq!(f.run_bash("(cd /); exit 0").await, "(no output)");
+    let facts = f.run_structured(json!({"command": "pwd", "cwd": "other"})).await;
     assert_eq!((&facts["stdout"], &facts["cwd"]), (&json!(at("other")), &Value::Null));
-    assert_eq!(f.bash("pwd").await, at("src/deep"));
-    let facts = f.facts(json!({"command": "cd /; echo out"})).await;
+    assert_eq!(f.run_bash("pwd").await, at("src/deep"));
+    let facts = f.run_structured(json!({"command": "cd /; echo out"})).await;
     assert_eq!((&facts["stdout"], &facts["cwd"]), (&json!("out\n"), &json!(".")));
     let note = facts["notes"][0].as_str().unwrap();
     assert!(note.starts_with("the shell ended in `/`, which is outside the workspace"), "{note}");
     let root_line = format!("{}\n", root.display());
-    assert_eq!(f.facts(json!({"command": "pwd"})).await["stdout"], root_line);
+    assert_eq!(f.run_structured(json!({"command": "pwd"})).await["stdout"], root_line);
     // A folder that is gone is forgotten.
-    f.bash("cd other").await;
+    f.run_bash("cd other").await;
     std::fs::remove_dir_all(f.path("other")).unwrap();
-    assert_eq!(f.facts(json!({"command": "pwd"})).await["stdout"], root_line);
+    assert_eq!(f.run_structured(json!({"command": "pwd"})).await["stdout"], root_line);
 }
 
 #[tokio::test]
 async fn single_calls_remember_no_folder() {
     let f = ToolFixture::one_shot();
-    f.put("src/x", "");
-    assert_eq!(f.bash("cd src").await, "(no output)");
+    f.write_file("src/x", "");
+    assert_eq!(f.run_bash("cd src").await, "(no output)");
     let root = f.path("").canonicalize().unwrap();
-    assert_eq!(f.bash("pwd").await, format!("{}\n", root.display()));
+    assert_eq!(f.run_bash("pwd").await, format!("{}\n", root.display()));
 }
 
 #[tokio::test]
 async fn a_folder_must_be_one() {
     let f = ToolFixture::one_shot();
-    f.put("file", "");
-    let said = f.fail("Bash", json!({"command": "pwd", "cwd": "file"})).await;
+    f.write_file("file", "");
+    let said = f.call_error("Bash", json!({"command": "pwd", "cwd": "file"})).await;
     assert_eq!(said, "not_directory: `file` is a file; name a folder");
-    let said = f.fail("Bash", json!({"command": "pwd", "cwd": "none"})).await;
+    let said = f.call_error("Bash", json!({"command": "pwd", "cwd": "none"})).await;
     assert!(said.starts_with("io: `none` does not exist"), "{said}");
-    let said = f.fail("Bash", json!({"command": "  "})).await;
+    let said = f.call_error("Bash", json!({"command": "  "})).await;
     assert_eq!(said, "schema_violation: `command` is empty; say what to run");
 }
 
@@ -207,7 +210,7 @@ async fn what_no_program_can_be_given_is_refused_by_its_field() {
         (json!({"command": "a", "env": {"": ""}}), format!("`env/` {name}")),
     ];
     for (input, expected) in rows {
-        let said = f.fail("Bash", input).await;
+        let said = f.call_error("Bash", input).await;
         assert_eq!(said, format!("schema_violation: {expected}"));
     }
     #[rustfmt::skip]
@@ -219,7 +222,7 @@ async fn what_no_program_can_be_given_is_refused_by_its_field() {
         (json!({"command": "a", "env": {"A": 1}}), "/env/A"),
     ];
     for (input, field) in rows {
-        let said = f.fail("Bash", input).await;
+        let said = f.call_error("Bash", input).await;
         assert!(said.contains(&format!("- {field}: ")), "{said}");
     }
 }
@@ -228,9 +231,9 @@ async fn what_no_program_can_be_given_is_refused_by_its_field() {
 async fn a_line_may_be_long() {
     let f = ToolFixture::one_shot();
     let line = format!("printf %s '{}€' | wc -c", "x".repeat(1_000_000));
-    assert_eq!(f.bash(&line).await.trim(), "1000003");
+    assert_eq!(f.run_bash(&line).await.trim(), "1000003");
     let line = format!("echo '{}'", "x".repeat(7_000_000));
-    let said = f.fail("Bash", json!({"command": line})).await;
+    let said = f.call_error("Bash", json!({"command": line})).await;
     assert!(said.starts_with("too_large: the arguments and the environment are too"), "{said}");
 }
 
@@ -250,7 +253,7 @@ async fn the_environment_has_no_secrets() {
         ..CommandSettings::default()
     };
     let f = ToolFixture::with_commands(settings);
-    let facts = f.facts(json!({"command": "env", "env": {"MINE": "yes"}})).await;
+    let facts = f.run_structured(json!({"command": "env", "env": {"MINE": "yes"}})).await;
     let seen = facts["stdout"].as_str().unwrap();
     let mut names: Vec<&str> = seen.lines().filter_map(|line| line.split('=').next()).collect();
     names.sort_unstable();
@@ -264,13 +267,13 @@ async fn the_environment_has_no_secrets() {
 #[tokio::test]
 async fn temporary_files_last_as_long_as_the_session() {
     let f = ToolFixture::session();
-    f.bash("echo kept >$TMPDIR/x").await;
-    assert_eq!(f.bash("cat $TMPDIR/x; ls -A $TMPDIR").await, "kept\nx\n");
+    f.run_bash("echo kept >$TMPDIR/x").await;
+    assert_eq!(f.run_bash("cat $TMPDIR/x; ls -A $TMPDIR").await, "kept\nx\n");
     let tmp = f.outside().join("state/tmp");
     // Walls that stand ready for the next command have a record beside it.
-    zero_sandbox::spawner::Spawner::rest_shared();
+    zero_sandbox::spawner::Spawner::release_shared_prewarmed();
     assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 1);
-    let _temp = f.end();
+    let _temp = f.into_temp_dir();
     assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0);
 }
 
@@ -279,7 +282,7 @@ async fn long_output_keeps_its_ends_and_names_the_rest() {
     let f = ToolFixture::session();
     let outcome = f.call("Bash", json!({"command": "seq 1 100000"})).await.unwrap();
     let facts = &outcome.result.structured;
-    let text = said(&outcome);
+    let text = result_text(&outcome);
     assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"), "{}", text.len());
     assert!(text.len() <= 50_000 && text.contains(" of 588.8 KB left out; all of it is in "));
     assert_eq!(outcome.result.content.len(), 1, "it was not cut a second time");
@@ -288,7 +291,7 @@ async fn long_output_keeps_its_ends_and_names_the_rest() {
     assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 100_000);
     let read = f.call("Read", json!({"file_path": file, "offset": 50_000, "limit": 1})).await;
     assert_eq!(read.unwrap().result.structured["content"], " 50000\t50000");
-    f.bash("echo short").await;
+    f.run_bash("echo short").await;
     let spilled = std::fs::read_dir(f.outside().join("state/spill/test")).unwrap().count();
     assert_eq!(spilled, 1, "what is kept whole needs no file");
 }
@@ -296,7 +299,7 @@ async fn long_output_keeps_its_ends_and_names_the_rest() {
 #[tokio::test]
 async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
     let f = ToolFixture::one_shot();
-    let nap = nap(98711);
+    let nap = unique_sleep(98711);
     let command = format!("echo begun; sleep {nap} & sleep {nap}");
     let mut told = None;
     for timeout in TIMEOUTS {
@@ -305,7 +308,7 @@ async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
         let kind = (error.error_type, error.reason());
         assert_eq!(kind, (ErrorType::Timeout, Some(ErrorReason::Deadline)));
         assert_eq!(error.details["limit_ms"], timeout);
-        until(async || !is_running(&nap)).await;
+        wait_until(async || !is_running(&nap)).await;
         let has_begun = error.details["output"] == "begun\n";
         told = Some(error);
         if has_begun {
@@ -322,60 +325,60 @@ async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
     for _ in 0..6 {
         f.call("Bash", json!({"command": "sleep 600", "timeout": 20})).await.unwrap_err();
     }
-    assert_eq!(f.bash("echo well").await, "well\n");
+    assert_eq!(f.run_bash("echo well").await, "well\n");
 }
 
 #[tokio::test]
 async fn what_takes_too_long_can_go_on_as_a_job() {
     let settings = CommandSettings { on_timeout: TimeoutAction::Job, ..CommandSettings::default() };
-    let f = ToolFixture::session_with(settings.clone());
+    let f = ToolFixture::session_with_commands(settings.clone());
     // A command that ends in time is what it always is.
-    assert_eq!(f.bash("echo quick; exit 3").await, "quick\n(exit code 3)");
+    assert_eq!(f.run_bash("echo quick; exit 3").await, "quick\n(exit code 3)");
     // The caller who goes away does not want a job.
     let stop = CancellationToken::new();
-    let nap = nap(98716);
+    let nap = unique_sleep(98716);
     let input = json!({"command": format!("sleep {nap}")});
     let tool = "Bash".to_owned();
     let call = ToolCall { id: new_call_id(), session: None, tool, input, timeout: None };
     let dialect = Dialect::new(DialectName::Canonical);
     let work = f.host.call(f.open_session(), &dialect, call, &stop);
     let stopper = async {
-        until(async || is_running(&nap)).await;
+        wait_until(async || is_running(&nap)).await;
         stop.cancel();
     };
     let (report, ()) = tokio::join!(work, stopper);
     assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
-    until(async || !is_running(&nap)).await;
+    wait_until(async || !is_running(&nap)).await;
     let command = format!("echo first; echo second >&2; sleep {nap}");
     let (mut f, mut shown) = (f, json!([]));
     for timeout in TIMEOUTS {
-        f = ToolFixture::session_with(settings.clone());
+        f = ToolFixture::session_with_commands(settings.clone());
         let input = json!({"command": command, "timeout": timeout});
         // One that has not even begun is no job.
         let Ok(outcome) = f.call("Bash", input).await else { continue };
         let facts = &outcome.result.structured;
         assert_eq!(facts["job_id"], "job_1");
         assert!(facts.get("exit_code").is_none(), "{facts}");
-        assert!(said(&outcome).contains("goes on as `job_1`"), "{}", said(&outcome));
+        assert!(result_text(&outcome).contains("goes on as `job_1`"), "{}", result_text(&outcome));
         shown = json!([facts["stdout"], facts["stderr"]]);
         if shown == json!(["first\n", "second\n"]) {
             break;
         }
     }
     assert_eq!(shown, json!(["first\n", "second\n"]));
-    until(async || is_running(&nap)).await;
+    wait_until(async || is_running(&nap)).await;
     let job = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap().result.structured;
     assert_eq!((&job["stdout"], &job["jobs"][0]["status"]), (&json!(""), &json!("running")));
-    let said = f.fail("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
+    let said = f.call_error("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
     assert!(said.contains("has no input"), "{said}");
     assert!(is_running(&nap));
-    let _temp = f.end();
+    let _temp = f.into_temp_dir();
     assert!(!is_running(&nap), "it is gone when the session is");
     // Without a session there is nothing it could belong to.
     let f = ToolFixture::with_commands(settings);
     let mut said = String::new();
     for timeout in TIMEOUTS {
-        said = f.fail("Bash", json!({"command": "sleep 600", "timeout": timeout})).await;
+        said = f.call_error("Bash", json!({"command": "sleep 600", "timeout": timeout})).await;
         if said.starts_with("deadline: stopped because it took longer than its `timeout`") {
             return;
         }
@@ -386,34 +389,34 @@ async fn what_takes_too_long_can_go_on_as_a_job() {
 #[tokio::test]
 async fn the_end_of_a_session_is_the_end_of_all_its_commands() {
     let f = ToolFixture::session();
-    let nap = nap(98717);
+    let nap = unique_sleep(98717);
     let work = f.call("Bash", json!({"command": format!("setsid sleep {nap} & sleep {nap}")}));
     let ender = async {
-        until(async || is_running(&nap)).await;
+        wait_until(async || is_running(&nap)).await;
         f.open_session().end();
         assert!(!is_running(&nap));
     };
     let (outcome, ()) = tokio::join!(work, ender);
     assert_eq!(outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
     assert!(!f.outside().join("state/tmp/session-test").exists());
-    let said = f.fail("Bash", json!({"command": "echo late"})).await;
+    let said = f.call_error("Bash", json!({"command": "echo late"})).await;
     assert!(said.contains("the session is over"), "{said}");
 }
 
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_nothing_behind() {
     let f = ToolFixture::session();
-    let nap = nap(98718);
+    let nap = unique_sleep(98718);
     {
         let work = f.call("Bash", json!({"command": format!("sleep {nap}")}));
         let mut work = std::pin::pin!(work);
-        let started = async { until(async || is_running(&nap)).await };
+        let started = async { wait_until(async || is_running(&nap)).await };
         tokio::select! {
             _ = &mut work => panic!("it ends"),
             () = started => {}
         }
     }
-    until(async || !is_running(&nap)).await;
+    wait_until(async || !is_running(&nap)).await;
 }
 
 #[tokio::test]
@@ -436,7 +439,7 @@ async fn what_killed_sessions_left_is_swept() {
     assert!(names("tmp").is_empty(), "{:?}", names("tmp"));
     assert_eq!(names("spill"), ["alive"]);
     // Another process, which knows nothing of this one but its locks.
-    crate::fixture::host_in(temp.path()).one_shot().unwrap();
+    crate::fixture::host_in(temp.path()).open_one_shot_session().unwrap();
     assert_eq!(names("spill"), ["alive"]);
     drop(session);
     assert!(names("spill").is_empty());
@@ -445,7 +448,7 @@ async fn what_killed_sessions_left_is_swept() {
 #[tokio::test]
 async fn a_cancelled_call_leaves_nothing_behind() {
     let f = ToolFixture::session();
-    let (stop, nap) = (CancellationToken::new(), nap(98712));
+    let (stop, nap) = (CancellationToken::new(), unique_sleep(98712));
     let call = ToolCall {
         id: new_call_id(),
         session: None,
@@ -456,28 +459,28 @@ async fn a_cancelled_call_leaves_nothing_behind() {
     let dialect = Dialect::new(DialectName::Canonical);
     let work = f.host.call(f.open_session(), &dialect, call, &stop);
     let stopper = async {
-        until(async || is_running(&nap)).await;
+        wait_until(async || is_running(&nap)).await;
         stop.cancel();
     };
     let (report, ()) = tokio::join!(work, stopper);
     assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
-    until(async || !is_running(&nap)).await;
+    wait_until(async || !is_running(&nap)).await;
 }
 
 #[tokio::test]
 async fn who_holds_the_pipe_does_not_hold_the_call() {
     let f = ToolFixture::one_shot();
-    let (begun, nap) = (Instant::now(), nap(98713));
-    assert_eq!(f.bash(&format!("sleep {nap} & echo done")).await, "done\n");
-    assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
-    until(async || !is_running(&nap)).await;
+    let (begun, nap) = (Instant::now(), unique_sleep(98713));
+    assert_eq!(f.run_bash(&format!("sleep {nap} & echo done")).await, "done\n");
+    assert!(begun.elapsed() < LONG_TIMEOUT, "{:?}", begun.elapsed());
+    wait_until(async || !is_running(&nap)).await;
 }
 
 #[tokio::test]
 async fn a_job_lives_beside_the_calls() {
     let f = ToolFixture::session();
     let command = "echo one; echo two >&2; while read line; do echo got $line; done; exit 5";
-    let started = f.facts(json!({"command": command, "run_in_background": true})).await;
+    let started = f.run_structured(json!({"command": command, "run_in_background": true})).await;
     assert_eq!(started["job_id"], "job_1");
     assert!(started.get("exit_code").is_none());
     let job = async |more: Value| {
@@ -489,7 +492,7 @@ async fn a_job_lives_beside_the_calls() {
         let all = f.call("BashOutput", json!({})).await.unwrap().result.structured;
         all["jobs"][0]["unread_bytes"].as_u64().unwrap()
     };
-    until(async || unread().await == 8).await;
+    wait_until(async || unread().await == 8).await;
     let first = job(json!({})).await;
     assert_eq!((&first["stdout"], &first["stderr"]), (&json!("one\n"), &json!("two\n")));
     assert_eq!(first["jobs"][0]["status"], "running");
@@ -498,7 +501,7 @@ async fn a_job_lives_beside_the_calls() {
     let told = std::cell::RefCell::new(String::new());
     let add = |facts: Value| told.borrow_mut().push_str(facts["stdout"].as_str().unwrap());
     add(job(json!({"stdin": "a\nb\n", "filter": "b$"})).await);
-    until(async || {
+    wait_until(async || {
         add(job(json!({"filter": "b$"})).await);
         *told.borrow() == "got b\n"
     })
@@ -509,21 +512,21 @@ async fn a_job_lives_beside_the_calls() {
     assert_eq!(last["jobs"][0]["status"], "exited");
     let again = f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
     assert_eq!(again.result.structured["killed"], false);
-    let said = f.fail("BashOutput", json!({"job_id": "job_9"})).await;
+    let said = f.call_error("BashOutput", json!({"job_id": "job_9"})).await;
     assert_eq!(said, "io: there is no job `job_9`; the jobs are job_1");
-    let said = f.fail("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
+    let said = f.call_error("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
     assert!(said.contains("has ended"), "{said}");
 }
 
 #[tokio::test]
 async fn a_job_tells_how_it_ended() {
     let f = ToolFixture::session();
-    f.facts(json!({"command": "echo x; exit 5", "run_in_background": true})).await;
+    f.run_structured(json!({"command": "echo x; exit 5", "run_in_background": true})).await;
     let job = async || f.call("BashOutput", json!({})).await.unwrap().result.structured;
-    until(async || job().await["jobs"][0]["status"] == "exited").await;
+    wait_until(async || job().await["jobs"][0]["status"] == "exited").await;
     assert_eq!(job().await["jobs"][0]["exit_code"], 5);
     let outcome = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
-    assert_eq!(said(&outcome), "x\n(job_1 exited with code 5)");
+    assert_eq!(result_text(&outcome), "x\n(job_1 exited with code 5)");
 }
 
 #[tokio::test]
@@ -535,7 +538,7 @@ async fn a_job_says_which_limit_stopped_it() {
         ("sleep 98719", 200, "deadline", "took longer than its `timeout`"),
     ] {
         let job = json!({"command": command, "run_in_background": true, "timeout": timeout});
-        let id = f.facts(job).await["job_id"].clone();
+        let id = f.run_structured(job).await["job_id"].clone();
         let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let facts = loop {
             let told = f.call("BashOutput", json!({"job_id": id})).await.unwrap();
@@ -554,27 +557,27 @@ async fn a_job_says_which_limit_stopped_it() {
 #[tokio::test]
 async fn jobs_are_few_and_die_with_their_session() {
     let f = ToolFixture::session();
-    let nap = nap(98714);
+    let nap = unique_sleep(98714);
     let job = json!({"command": format!("sleep {nap}"), "run_in_background": true});
     for _ in 0..16 {
-        f.facts(job.clone()).await;
+        f.run_structured(job.clone()).await;
     }
-    let said = f.fail("Bash", job.clone()).await;
+    let said = f.call_error("Bash", job.clone()).await;
     assert!(said.starts_with("resource_exhausted: 16 jobs are running"), "{said}");
     f.call("BashKill", json!({"job_id": "job_3"})).await.unwrap();
-    assert_eq!(f.facts(job).await["job_id"], "job_17", "an ended job makes room");
-    until(async || is_running(&nap)).await;
-    let _temp = f.end();
+    assert_eq!(f.run_structured(job).await["job_id"], "job_17", "an ended job makes room");
+    wait_until(async || is_running(&nap)).await;
+    let _temp = f.into_temp_dir();
     assert!(!is_running(&nap), "they are gone when the session is");
     let f = ToolFixture::one_shot();
-    let said = f.fail("Bash", json!({"command": "sleep 1", "run_in_background": true})).await;
+    let said = f.call_error("Bash", json!({"command": "sleep 1", "run_in_background": true})).await;
     assert!(said.starts_with("schema_violation: there is no session"), "{said}");
 }
 
 #[tokio::test]
 async fn every_dialect_runs_commands_in_its_own_shape() {
     let f = ToolFixture::session();
-    f.put("src/x", "");
+    f.write_file("src/x", "");
     let root = f.path("src").canonicalize().unwrap();
     #[rustfmt::skip]
     let rows = [
@@ -585,9 +588,9 @@ async fn every_dialect_runs_commands_in_its_own_shape() {
         (DialectName::Opencode, "run", json!({"command": "echo", "args": ["a", "b"], "timeout": 60000}), json!([{"type": "content", "content": {"type": "text", "text": "a b\n"}}])),
     ];
     for (dialect, tool, input, expected) in rows {
-        let outcome = f.speak(dialect, tool, input).await.unwrap();
+        let outcome = f.call_as(dialect, tool, input).await.unwrap();
         assert_eq!(json!(outcome.rendered.content), expected, "{dialect} {tool}");
-        let again = f.speak(dialect, tool, json!({"command": 1})).await.unwrap_err();
+        let again = f.call_as(dialect, tool, json!({"command": 1})).await.unwrap_err();
         assert_eq!(again.error_type, ErrorType::InvalidInput);
     }
 }
@@ -596,12 +599,12 @@ async fn every_dialect_runs_commands_in_its_own_shape() {
 async fn every_dialect_can_follow_what_it_starts() {
     let f = ToolFixture::session();
     let input = json!({"command": "echo x", "is_background": true});
-    let started = f.speak(DialectName::Qwen, "run_shell_command", input).await.unwrap();
+    let started = f.call_as(DialectName::Qwen, "run_shell_command", input).await.unwrap();
     assert_eq!(started.result.structured["job_id"], "job_1");
     for dialect in DialectName::ALL {
         let input = json!({"job_id": "job_1"});
-        f.speak(dialect, "BashOutput", input.clone()).await.unwrap();
-        f.speak(dialect, "BashKill", input).await.unwrap();
+        f.call_as(dialect, "BashOutput", input.clone()).await.unwrap();
+        f.call_as(dialect, "BashKill", input).await.unwrap();
     }
 }
 
@@ -613,7 +616,7 @@ async fn calls_of_one_session_run_beside_each_other() {
         format!("touch {one}; until [ -e {other} ]; do sleep 0.02; done; echo {one}")
     };
     let (one, two) = (meets("one", "two"), meets("two", "one"));
-    let (one, two) = tokio::join!(f.bash(&one), f.bash(&two));
+    let (one, two) = tokio::join!(f.run_bash(&one), f.run_bash(&two));
     assert_eq!((one.as_str(), two.as_str()), ("one\n", "two\n"));
 }
 
@@ -626,8 +629,8 @@ impl Tool for MismatchedCommandTool {
     type Plan = ();
     const NAME: &'static str = "Liar";
 
-    fn about(&self) -> ToolInfo {
-        zero_tools::bash::BashTool.about()
+    fn info(&self) -> ToolInfo {
+        zero_tools::bash::BashTool.info()
     }
 
     fn plan(&self, _: NoFields, _: &Workspace) -> Result<(), ToolError> {
@@ -639,11 +642,11 @@ impl Tool for MismatchedCommandTool {
     }
 
     fn effects(&self, (): &()) -> Effects {
-        vec![Effect::Exec(CommandExecution::shell("true"))]
+        vec![Effect::Exec(CommandExecution::from_shell("true"))]
     }
 
     async fn run(&self, _: Arc<()>, cx: CallContext) -> Result<ToolReply<NoFields>, ToolError> {
-        let execution = CommandExecution::shell("touch made");
+        let execution = CommandExecution::from_shell("touch made");
         cx.run_command(CommandRequest { execution, streams: StreamMode::Pipes, input: None })
             .await?;
         panic!("it ran")
@@ -672,7 +675,7 @@ struct OutputWatcher {
 }
 
 impl CallEventObserver for OutputWatcher {
-    fn event(&self, event: &CallEvent) {
+    fn on_event(&self, event: &CallEvent) {
         let CallEvent::Output { text, .. } = event else { return };
         let mut heard = self.heard.lock().unwrap();
         heard.push_str(text);
@@ -682,7 +685,7 @@ impl CallEventObserver for OutputWatcher {
         }
     }
 
-    fn hears_output(&self) -> bool {
+    fn wants_output(&self) -> bool {
         true
     }
 }
@@ -697,7 +700,7 @@ async fn what_it_writes_is_heard_while_it_runs() {
     });
     let observer = Some(Arc::clone(&listener) as Arc<dyn CallEventObserver>);
     let config = ToolHostSessionConfig { observer, ..ToolHostSessionConfig::default() };
-    let f = ToolFixture::session_opened(
+    let f = ToolFixture::session_opened_with(
         |_| {},
         |host| host.open_session_with(SessionId::new("test").unwrap(), config),
     );
@@ -705,7 +708,7 @@ async fn what_it_writes_is_heard_while_it_runs() {
     // It ends only because what it wrote was heard before its end.
     let line = "printf 'first \\xc3'; sleep 0.2; printf '\\xa9\\n'; echo an error >&2; \
                 until [ -e go ]; do sleep 0.02; done; echo last";
-    let facts = f.facts(json!({"command": line, "timeout": 60_000})).await;
+    let facts = f.run_structured(json!({"command": line, "timeout": 60_000})).await;
     assert_eq!((&facts["stdout"], &facts["exit_code"]), (&json!("first é\nlast\n"), &json!(0)));
     assert_eq!(facts["stderr"], "an error\n");
     let heard = std::mem::take(&mut *listener.heard.lock().unwrap());
@@ -714,7 +717,7 @@ async fn what_it_writes_is_heard_while_it_runs() {
 
     // However often it writes, it is told now and then, and all of what fits.
     *listener.events.lock().unwrap() = 0;
-    let facts = f.facts(json!({"command": "seq 1 5000"})).await;
+    let facts = f.run_structured(json!({"command": "seq 1 5000"})).await;
     let heard = std::mem::take(&mut *listener.heard.lock().unwrap());
     assert_eq!(json!(heard), facts["stdout"]);
     assert!(*listener.events.lock().unwrap() < 100);

@@ -9,20 +9,20 @@ use crate::fixture::ToolFixture;
 /// Panics where `found` has not the shape of `expected`: same types, at least the same fields, and
 /// every item of a list like the first one expected.
 #[track_caller]
-fn same_shape(expected: &Value, found: &Value, place: &str) {
+fn assert_same_shape(expected: &Value, found: &Value, place: &str) {
     match (expected, found) {
         (Value::Object(fields), Value::Object(others)) => {
             for (name, field) in fields {
                 let other = others
                     .get(name)
                     .unwrap_or_else(|| panic!("{place}/{name} is missing in {found}"));
-                same_shape(field, other, &format!("{place}/{name}"));
+                assert_same_shape(field, other, &format!("{place}/{name}"));
             }
         }
         (Value::Array(items), Value::Array(others)) => {
             let Some(first) = items.first() else { return };
             assert!(!others.is_empty(), "{place} is empty");
-            others.iter().for_each(|other| same_shape(first, other, &format!("{place}/0")));
+            others.iter().for_each(|other| assert_same_shape(first, other, &format!("{place}/0")));
         }
         _ => assert_eq!(
             std::mem::discriminant(expected),
@@ -33,25 +33,30 @@ fn same_shape(expected: &Value, found: &Value, place: &str) {
 }
 
 /// The project the examples speak of.
-fn project() -> ToolFixture {
+fn sample_project() -> ToolFixture {
     let f = ToolFixture::one_shot();
-    f.put(
+    f.write_file(
         "src/app.ts",
         "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};",
     )
-    .put("src/index.ts", "// TODO: refactor this\n")
-    .put("src/utils/helper.ts", "\n  // TODO: add tests\n")
-    .put("src/components/button.tsx", "")
-    .put("package.json", "{\n  \"name\": \"my-app\",\n  \"version\": \"1.0.0\"\n}")
-    .put("main.go", "func main() {\n    fmt.Println(\"Hello\")\n}")
-    .put("pkg/server.go", "func (s *Server) lastError() error {\n")
-    .put("docs/guide.md", "# Guide\n")
-    .put("docs/deep/more.md", "# More\n");
+    .write_file("src/index.ts", "// TODO: refactor this\n")
+    .write_file("src/utils/helper.ts", "\n  // TODO: add tests\n")
+    .write_file("src/components/button.tsx", "")
+    .write_file("package.json", "{\n  \"name\": \"my-app\",\n  \"version\": \"1.0.0\"\n}")
+    .write_file("main.go", "func main() {\n    fmt.Println(\"Hello\")\n}")
+    .write_file("pkg/server.go", "func (s *Server) lastError() error {\n")
+    .write_file("docs/guide.md", "# Guide\n")
+    .write_file("docs/deep/more.md", "# More\n");
     f
 }
 
-async fn run(f: &ToolFixture, dialect: DialectName, tool: &str, input: Value) -> CallOutcome {
-    f.speak(dialect, tool, input.clone())
+async fn call_in_dialect(
+    f: &ToolFixture,
+    dialect: DialectName,
+    tool: &str,
+    input: Value,
+) -> CallOutcome {
+    f.call_as(dialect, tool, input.clone())
         .await
         .unwrap_or_else(|error| panic!("{tool} {input}: {error}"))
 }
@@ -64,22 +69,23 @@ async fn check(
     input: Value,
     expected: Value,
 ) -> Value {
-    let outcome = run(f, dialect, tool, input).await;
+    let outcome = call_in_dialect(f, dialect, tool, input).await;
     let first = outcome.rendered.content[0].clone();
-    same_shape(&expected, &first, tool);
+    assert_same_shape(&expected, &first, tool);
     assert_eq!(first.get("type"), expected.get("type"), "{tool}");
     first
 }
 
 #[tokio::test]
 async fn editors_agents_get_what_they_expect() {
-    let f = project();
+    let f = sample_project();
     let read = check(&f, Acp, "read_file", json!({"path": "src/app.ts"}), json!({
         "type": "text", "text": "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};",
     })).await;
-    assert_eq!(read["text"], f.text("src/app.ts"));
+    assert_eq!(read["text"], f.read_text("src/app.ts"));
     let line =
-        run(&f, Acp, "read_file", json!({"path": "src/app.ts", "line": 3, "limit": 1})).await;
+        call_in_dialect(&f, Acp, "read_file", json!({"path": "src/app.ts", "line": 3, "limit": 1}))
+            .await;
     assert_eq!(line.rendered.content[0]["text"], "const App = () => {");
     let written = check(
         &f,
@@ -118,22 +124,22 @@ async fn editors_agents_get_what_they_expect() {
         edited["diff"],
         "@@ -1,5 +1,5 @@\n import React from 'react';\n \n-const App = () => {\n+const App: React.FC = () => {\n   return <div>Hello</div>;\n };\n\\ No newline at end of file"
     );
-    run(
+    call_in_dialect(
         &f,
         Acp,
         "edit_file",
         json!({"path": "src/index.ts", "edits": [{"type": "insert", "line": 2, "newText": "x"}]}),
     )
     .await;
-    assert_eq!(f.text("src/index.ts"), "// TODO: refactor this\nx\n");
-    run(&f, Acp, "delete_file", json!({"path": "src/new-file.ts"})).await;
+    assert_eq!(f.read_text("src/index.ts"), "// TODO: refactor this\nx\n");
+    call_in_dialect(&f, Acp, "delete_file", json!({"path": "src/new-file.ts"})).await;
     assert!(!f.path("src/new-file.ts").exists());
 
     // A one-pixel picture.
     let png: Vec<u8> =
         [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0"[..], &[0; 40]]
             .concat();
-    f.put("dot.png", png);
+    f.write_file("dot.png", png);
     let image = json!({"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "iVBORw0KGgo..."}});
     let found = check(&f, Acp, "read_file", json!({"path": "dot.png"}), image).await;
     assert_eq!(found["source"]["mediaType"], "image/png");
@@ -143,10 +149,10 @@ async fn editors_agents_get_what_they_expect() {
 #[test]
 fn a_definition_is_what_an_editor_expects() {
     let f = ToolFixture::one_shot();
-    let offered = Dialect::new(Acp).offered(f.host.registry());
+    let offered = Dialect::new(Acp).list_tools(f.host.registry());
     let read = offered.iter().find(|tool| tool.name == "read_file").unwrap();
     assert_eq!(read.description, "Read the contents of a file from the workspace");
-    same_shape(
+    assert_same_shape(
         &json!({
             "type": "object",
             "properties": {"path": {"type": "string", "description": "Path to the file relative to workspace root"}},
@@ -174,10 +180,10 @@ fn a_definition_is_what_an_editor_expects() {
 
 #[tokio::test]
 async fn the_canonical_examples_give_exactly_the_agreed_fields() {
-    let f = project();
+    let f = sample_project();
     let go = f.path("main.go").display().to_string();
     let structured = |outcome: &CallOutcome| outcome.result.structured.clone();
-    let read = run(&f, Canonical, "Read", json!({"file_path": go})).await;
+    let read = call_in_dialect(&f, Canonical, "Read", json!({"file_path": go})).await;
     assert_eq!(
         structured(&read),
         json!({
@@ -185,13 +191,15 @@ async fn the_canonical_examples_give_exactly_the_agreed_fields() {
         })
     );
     assert_eq!(read.rendered.content[0]["text"], structured(&read)["content"]);
-    let page = run(&f, Canonical, "Read", json!({"file_path": go, "offset": 2, "limit": 1})).await;
+    let page =
+        call_in_dialect(&f, Canonical, "Read", json!({"file_path": go, "offset": 2, "limit": 1}))
+            .await;
     assert_eq!(
         structured(&page),
         json!({"content": "     2\t    fmt.Println(\"Hello\")", "total_lines": 3})
     );
     let new = f.path("new-file.go").display().to_string();
-    let write = run(
+    let write = call_in_dialect(
         &f,
         Canonical,
         "Write",
@@ -201,10 +209,11 @@ async fn the_canonical_examples_give_exactly_the_agreed_fields() {
     assert_eq!(structured(&write), json!({"success": true, "bytes_written": 29}));
     let edit = json!({"file_path": go, "old_string": "fmt.Println(\"Hello\")", "new_string": "fmt.Println(\"Hello, World!\")"});
     assert_eq!(
-        structured(&run(&f, Canonical, "Edit", edit).await),
+        structured(&call_in_dialect(&f, Canonical, "Edit", edit).await),
         json!({"success": true, "replacements": 1})
     );
-    let glob = structured(&run(&f, Canonical, "Glob", json!({"pattern": "**/*.go"})).await);
+    let glob =
+        structured(&call_in_dialect(&f, Canonical, "Glob", json!({"pattern": "**/*.go"})).await);
     let mut files: Vec<&str> =
         glob["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     files.sort_unstable();
@@ -213,13 +222,14 @@ async fn the_canonical_examples_give_exactly_the_agreed_fields() {
         (vec!["main.go", "new-file.go", "pkg/server.go"], &json!(3))
     );
     let docs = f.path("docs").display().to_string();
-    let glob =
-        structured(&run(&f, Canonical, "Glob", json!({"pattern": "*.md", "path": docs})).await);
+    let glob = structured(
+        &call_in_dialect(&f, Canonical, "Glob", json!({"pattern": "*.md", "path": docs})).await,
+    );
     assert_eq!(glob, json!({"files": ["docs/guide.md"], "count": 1}));
     let grep =
         json!({"pattern": "func.*Error", "glob": "*.go", "output_mode": "content", "-n": true});
     assert_eq!(
-        structured(&run(&f, Canonical, "Grep", grep).await),
+        structured(&call_in_dialect(&f, Canonical, "Grep", grep).await),
         json!({
             "matches": [{"file": "pkg/server.go", "line_number": 1, "content": "func (s *Server) lastError() error {"}],
             "total_matches": 1,
@@ -233,7 +243,7 @@ async fn the_canonical_examples_give_exactly_the_agreed_fields() {
 
 #[tokio::test]
 async fn opencode_gets_what_it_expects() {
-    let f = project();
+    let f = sample_project();
     let text = json!({"type": "content", "content": {"type": "text", "text": "…"}});
     let read = check(
         &f,
@@ -247,22 +257,22 @@ async fn opencode_gets_what_it_expects() {
     let diff = json!({"type": "diff", "path": "src/App.js", "oldText": "function App() {", "newText": "import React from 'react';\n\nfunction App() {"});
     let edit = json!({"path": "main.go", "oldString": "Hello", "newString": "Bye"});
     let edited = check(&f, Opencode, "edit", edit, diff).await;
-    assert_eq!(edited["newText"], f.text("main.go"));
+    assert_eq!(edited["newText"], f.read_text("main.go"));
     let grep =
         json!({"pattern": "TODO", "path": "src", "include": "*.ts", "exclude": ["utils/**"]});
     let found = check(&f, Opencode, "grep", grep, text.clone()).await;
     assert_eq!(found["content"]["text"], "src/index.ts:1:// TODO: refactor this");
     check(&f, Opencode, "glob", json!({"pattern": "**/*.go"}), text.clone()).await;
     check(&f, Opencode, "list", json!({"path": "src"}), text).await;
-    run(&f, Opencode, "write", json!({"path": "a/b", "content": "c"})).await;
+    call_in_dialect(&f, Opencode, "write", json!({"path": "a/b", "content": "c"})).await;
     let error =
-        f.speak(Opencode, "read", json!({"path": "main.go", "line": 1.5})).await.unwrap_err();
+        f.call_as(Opencode, "read", json!({"path": "main.go", "line": 1.5})).await.unwrap_err();
     assert!(error.message.contains("/line: expected a whole number"), "{error}");
 }
 
 #[tokio::test]
 async fn qwen_gets_what_it_expects() {
-    let f = project();
+    let f = sample_project();
     let text = json!({"text": "…"});
     let go = f.path("main.go").display().to_string();
     let read = check(
@@ -277,10 +287,10 @@ async fn qwen_gets_what_it_expects() {
     check(&f, Qwen, "read_many_files", json!({"paths": ["main.go", "docs/*.md"]}), text.clone())
         .await;
     let edit = json!({"file_path": go, "old_string": "Hello", "new_string": "Bye"});
-    let edited = run(&f, Qwen, "edit", edit).await;
+    let edited = call_in_dialect(&f, Qwen, "edit", edit).await;
     let diff =
         json!({"fileDiff": "…", "fileName": "main.go", "originalContent": "…", "newContent": "…"});
-    same_shape(&diff, &edited.rendered.display, "returnDisplay");
+    assert_same_shape(&diff, &edited.rendered.display, "returnDisplay");
     let found = check(
         &f,
         Qwen,
@@ -295,14 +305,16 @@ async fn qwen_gets_what_it_expects() {
     );
     check(&f, Qwen, "glob", json!({"pattern": "**/*.go"}), text.clone()).await;
     check(&f, Qwen, "list_directory", json!({"path": f.path("src")}), text).await;
-    let shown =
-        run(&f, Qwen, "list_directory", json!({"path": f.path("src")})).await.rendered.display;
+    let shown = call_in_dialect(&f, Qwen, "list_directory", json!({"path": f.path("src")}))
+        .await
+        .rendered
+        .display;
     assert!(shown.is_string(), "{shown}");
 }
 
 #[tokio::test]
 async fn wrong_fields_are_named_in_the_dialects_own_words() {
-    let f = project();
+    let f = sample_project();
     for (dialect, tool, input, expected) in [
         (
             Acp,
@@ -344,7 +356,7 @@ async fn wrong_fields_are_named_in_the_dialects_own_words() {
             "/output_mode: expected one of",
         ),
     ] {
-        let error = f.speak(dialect, tool, input).await.unwrap_err();
+        let error = f.call_as(dialect, tool, input).await.unwrap_err();
         assert!(error.message.contains(expected), "{dialect} {tool}: {error}");
     }
 }

@@ -16,10 +16,10 @@ use crate::fixture::host_in;
 
 const KILLS: u32 = 1_000;
 /// Set in the process that writes until it is killed: the folder to write in.
-const WRITE_IN: &str = "ZERO_TEST_WRITE_IN";
+const WRITER_FOLDER_VARIABLE: &str = "ZERO_TEST_WRITE_IN";
 /// What it says.
-const WRITING: &str = "writing";
-const WROTE: &str = "wrote";
+const READY_LINE: &str = "writing";
+const WROTE_LINE: &str = "wrote";
 /// It is killed after fewer than so many writes more than one.
 const WRITES_MAX: u64 = 4;
 /// What a write counts as at most: a machine that stood still does not tell how long the next takes.
@@ -28,30 +28,30 @@ const FILES: [(&str, usize); 3] =
     [("small.txt", 1), ("middle.txt", 400), ("deep/large.txt", 8_000)];
 
 /// The content of a file at a version; it can be told from every other, whole or torn.
-fn content(version: u64, lines: usize) -> String {
+fn versioned_content(version: u64, lines: usize) -> String {
     format!("{version:>8}\n").repeat(lines)
 }
 
 /// The version a file holds; 0 when it is not there. Panics when it is torn.
 #[track_caller]
-fn version(folder: &Path, (name, lines): (&str, usize)) -> u64 {
+fn read_version(folder: &Path, (name, lines): (&str, usize)) -> u64 {
     let Ok(found) = std::fs::read_to_string(folder.join("work").join(name)) else { return 0 };
     let version =
         found.lines().next().and_then(|line| line.trim().parse().ok()).expect("a version");
-    assert!(found == content(version, lines), "{name} is torn at version {version}");
+    assert!(found == versioned_content(version, lines), "{name} is torn at version {version}");
     version
 }
 
-/// The test is run a second time as the process that is killed: see [`WRITE_IN`].
+/// The test is run a second time as the process that is killed: see [`WRITER_FOLDER_VARIABLE`].
 #[tokio::test]
 async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
-    if let Some(folder) = std::env::var_os(WRITE_IN) {
+    if let Some(folder) = std::env::var_os(WRITER_FOLDER_VARIABLE) {
         return write_until_killed(&host_in(Path::new(&folder)), Path::new(&folder)).await;
     }
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path();
     std::fs::create_dir(folder.join("work")).unwrap();
-    let mut random = generator(7);
+    let mut random = random_numbers(7);
     let (mut undone, mut recovered) = (0, 0);
     for kill in 0..KILLS {
         let mut writer = WriterProcess::start(folder);
@@ -59,21 +59,25 @@ async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
         // Somewhere in the next one, however long that takes here.
         let one = u64::try_from(writer.one_took.as_micros()).unwrap();
         std::thread::sleep(Duration::from_micros(random() % (one + 1)));
-        writer.end();
+        writer.kill();
 
         let host = host_in(folder);
-        let versions: Vec<u64> = FILES.iter().map(|file| version(folder, *file)).collect();
+        let versions: Vec<u64> = FILES.iter().map(|file| read_version(folder, *file)).collect();
         recovered += host.journal().recover().unwrap();
-        assert_eq!(strays(&folder.join("work")), Vec::<PathBuf>::new(), "after kill {kill}");
+        assert_eq!(
+            leftover_files(&folder.join("work")),
+            Vec::<PathBuf>::new(),
+            "after kill {kill}"
+        );
         // The way back, now and then, from whatever the last complete change was.
         if kill % 5 == 0
-            && let Some(newest) = host.journal().newest().unwrap()
+            && let Some(newest) = host.journal().newest_undoable().unwrap()
         {
             assert_eq!(newest.state, ChangeState::Applied);
             let at =
                 FILES.iter().position(|(name, _)| newest.path == *name).expect("one of our files");
             host.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
-            assert_eq!(version(folder, FILES[at]), versions[at] - 1, "after kill {kill}");
+            assert_eq!(read_version(folder, FILES[at]), versions[at] - 1, "after kill {kill}");
             undone += 1;
         }
     }
@@ -95,18 +99,18 @@ impl WriterProcess {
         let test = "crash::kill_dash_nine_leaves_old_or_new_and_a_way_back";
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
-            .env(WRITE_IN, folder)
+            .env(WRITER_FOLDER_VARIABLE, folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut writer = Self { child, said, one_took: Duration::ZERO };
-        writer.wait_for(WRITING);
+        writer.wait_for_line(READY_LINE);
         writer
     }
 
-    fn wait_for(&mut self, word: &str) {
+    fn wait_for_line(&mut self, word: &str) {
         let (begun, mut line) = (Instant::now(), String::new());
         while !line.contains(word) {
             line.clear();
@@ -118,25 +122,25 @@ impl WriterProcess {
     /// Waits until it has written once, and so often again.
     fn wait_for_writes(&mut self, count: u64) {
         for _ in 0..=count {
-            self.wait_for(WROTE);
+            self.wait_for_line(WROTE_LINE);
         }
     }
 
-    fn end(mut self) {
+    fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
 async fn write_until_killed(host: &ToolHost, folder: &Path) {
-    let session = host.one_shot().unwrap();
+    let session = host.open_one_shot_session().unwrap();
     let dialect = Dialect::new(DialectName::Canonical);
-    println!("\n{WRITING}");
+    println!("\n{READY_LINE}");
     // Bounded, should nobody come to kill it.
     for round in 0..10_000 {
         let (name, lines) = FILES[round % FILES.len()];
-        let next = version(folder, (name, lines)) + 1;
-        let input = json!({"file_path": name, "content": content(next, lines)});
+        let next = read_version(folder, (name, lines)) + 1;
+        let input = json!({"file_path": name, "content": versioned_content(next, lines)});
         let call = ToolCall {
             id: new_call_id(),
             session: None,
@@ -145,17 +149,17 @@ async fn write_until_killed(host: &ToolHost, folder: &Path) {
             timeout: None,
         };
         host.call(&session, &dialect, call, &Default::default()).await.outcome.unwrap();
-        println!("{WROTE}");
+        println!("{WROTE_LINE}");
     }
 }
 
 /// Files beneath `folder` that are none of ours.
-fn strays(folder: &Path) -> Vec<PathBuf> {
+fn leftover_files(folder: &Path) -> Vec<PathBuf> {
     let mut strays = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            strays.extend(self::strays(&path));
+            strays.extend(self::leftover_files(&path));
         } else if !FILES.iter().any(|(name, _)| path.ends_with(name)) {
             strays.push(path);
         }
@@ -164,7 +168,7 @@ fn strays(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A small generator, so that a failure can be repeated.
-fn generator(seed: u64) -> impl FnMut() -> u64 {
+fn random_numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
         state ^= state << 13;

@@ -13,7 +13,7 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Editor, EditorWriteOutcome, RulePolicy, ToolHostSessionConfig};
 use zero_sandbox::journal::UndoConflictPolicy;
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
 /// What an editor does with what it is given.
 #[derive(Clone, Copy)]
@@ -23,22 +23,22 @@ enum EditorBehavior {
     /// Puts a space around each `=` and saves it.
     Formats,
     /// Has it in a buffer, and saves nothing.
-    Keeps,
+    KeepsUnsaved,
     /// Takes nothing.
-    TakesNothing,
+    IgnoresWrites,
     /// Will not have it.
     Refuses,
     /// Never answers.
     Hangs,
     /// While it is asked, the folder of the file becomes a link to the one of a secret.
-    IsLedAstray,
+    SwapsFolderForLink,
 }
 
 /// An editor with these buffers.
 struct ScriptedEditor {
     manner: Mutex<EditorBehavior>,
     buffers: Mutex<HashMap<PathBuf, String>>,
-    /// What it was asked, as `read NAME` and `write NAME`.
+    /// What it was asked, as `read_input NAME` and `write_input NAME`.
     asked: Mutex<Vec<String>>,
 }
 
@@ -48,17 +48,17 @@ impl ScriptedEditor {
         Arc::new(Self { manner, buffers: Mutex::default(), asked: Mutex::default() })
     }
 
-    fn note(&self, verb: &str, path: &Path) {
+    fn record(&self, verb: &str, path: &Path) {
         let name = path.file_name().unwrap().to_str().unwrap();
         self.asked.lock().unwrap().push(format!("{verb} {name}"));
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 
     /// Somebody types.
-    fn open(&self, path: &Path, text: &str) {
+    fn open_buffer(&self, path: &Path, text: &str) {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         self.buffers.lock().unwrap().insert(path, text.to_owned());
     }
@@ -67,42 +67,42 @@ impl ScriptedEditor {
         self.buffers.lock().unwrap()[&path.canonicalize().unwrap()].clone()
     }
 
-    fn take(&self, path: &Path, text: &str) -> EditorWriteOutcome {
+    fn accept_write(&self, path: &Path, text: &str) -> EditorWriteOutcome {
         let text = match *self.manner.lock().unwrap() {
-            EditorBehavior::TakesNothing => return EditorWriteOutcome::NotTaken,
+            EditorBehavior::IgnoresWrites => return EditorWriteOutcome::NotHandled,
             EditorBehavior::Refuses => return EditorWriteOutcome::Refused("not today".to_owned()),
             EditorBehavior::Formats => text.replace('=', " = "),
             _ => text.to_owned(),
         };
         self.buffers.lock().unwrap().insert(path.to_owned(), text.clone());
-        if !matches!(*self.manner.lock().unwrap(), EditorBehavior::Keeps) {
+        if !matches!(*self.manner.lock().unwrap(), EditorBehavior::KeepsUnsaved) {
             std::fs::write(path, text).unwrap();
         }
-        EditorWriteOutcome::Taken
+        EditorWriteOutcome::Written
     }
 }
 
 impl Editor for ScriptedEditor {
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Option<String>> {
-        self.note("read", path);
+        self.record("read", path);
         if matches!(*self.manner.lock().unwrap(), EditorBehavior::Hangs) {
             return Box::pin(std::future::pending());
         }
-        if matches!(*self.manner.lock().unwrap(), EditorBehavior::IsLedAstray) {
-            lead_astray(path);
+        if matches!(*self.manner.lock().unwrap(), EditorBehavior::SwapsFolderForLink) {
+            swap_folder_for_link(path);
             return Box::pin(std::future::ready(std::fs::read_to_string(path).ok()));
         }
         Box::pin(std::future::ready(self.buffers.lock().unwrap().get(path).cloned()))
     }
 
     fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
-        self.note("write", path);
-        Box::pin(std::future::ready(self.take(path, text)))
+        self.record("write", path);
+        Box::pin(std::future::ready(self.accept_write(path, text)))
     }
 }
 
 /// What a command in the background could do to a folder of the workspace.
-fn lead_astray(path: &Path) {
+fn swap_folder_for_link(path: &Path) {
     let folder = path.parent().unwrap();
     if !folder.is_symlink() {
         std::fs::rename(folder, folder.with_extension("aside")).unwrap();
@@ -110,15 +110,15 @@ fn lead_astray(path: &Path) {
     }
 }
 
-fn with(editor: &Arc<ScriptedEditor>) -> ToolFixture {
-    with_rules(editor, &[])
+fn fixture_with_editor(editor: &Arc<ScriptedEditor>) -> ToolFixture {
+    fixture_with_rules(editor, &[])
 }
 
 /// A session with an editor, where these are denied and nobody is asked about the rest.
-fn with_rules(editor: &Arc<ScriptedEditor>, denied: &[&str]) -> ToolFixture {
+fn fixture_with_rules(editor: &Arc<ScriptedEditor>, denied: &[&str]) -> ToolFixture {
     let editor = Arc::clone(editor) as Arc<dyn Editor>;
     let config = ToolHostSessionConfig { editor: Some(editor), ..ToolHostSessionConfig::default() };
-    ToolFixture::session_opened(
+    ToolFixture::session_opened_with(
         |host| {
             if denied.is_empty() {
                 return;
@@ -140,29 +140,29 @@ fn with_rules(editor: &Arc<ScriptedEditor>, denied: &[&str]) -> ToolFixture {
     )
 }
 
-fn read(name: &str) -> Value {
+fn read_input(name: &str) -> Value {
     json!({"file_path": name})
 }
 
-fn edit(name: &str, old: &str, new: &str) -> Value {
+fn edit_input(name: &str, old: &str, new: &str) -> Value {
     json!({"file_path": name, "old_string": old, "new_string": new})
 }
 
-fn write(name: &str, content: &str) -> Value {
+fn write_input(name: &str, content: &str) -> Value {
     json!({"file_path": name, "content": content})
 }
 
 #[tokio::test]
 async fn text_that_is_not_saved_is_what_is_read() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
-    let f = with(&editor);
-    f.put("a", "on disk\n").put("b", "same\n");
-    editor.open(&f.path("a"), "being typed\n");
-    editor.open(&f.path("b"), "same\n");
-    let told = said(&f.call("Read", read("a")).await.unwrap());
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "on disk\n").write_file("b", "same\n");
+    editor.open_buffer(&f.path("a"), "being typed\n");
+    editor.open_buffer(&f.path("b"), "same\n");
+    let told = result_text(&f.call("Read", read_input("a")).await.unwrap());
     assert!(told.contains("being typed") && !told.contains("on disk"), "{told}");
     assert!(told.contains("not saved"), "{told}");
-    let told = said(&f.call("Read", read("b")).await.unwrap());
+    let told = result_text(&f.call("Read", read_input("b")).await.unwrap());
     assert!(told.contains("same") && !told.contains("not saved"), "{told}");
     let many = f.call("ReadMany", json!({"paths": ["*"]})).await.unwrap().result.structured;
     assert!(many["files"][0]["content"].as_str().unwrap().contains("being typed"), "{many}");
@@ -171,99 +171,102 @@ async fn text_that_is_not_saved_is_what_is_read() {
 #[tokio::test]
 async fn a_change_is_made_on_the_buffer_and_in_it_and_can_be_taken_back() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
-    let f = with(&editor);
-    f.put("a", "one\ntwo\n");
-    editor.open(&f.path("a"), "one\ntwo\nthree\n");
-    f.call("Read", read("a")).await.unwrap();
-    editor.asked();
-    let done = f.call("Edit", edit("a", "three", "3")).await.unwrap();
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\ntwo\n");
+    editor.open_buffer(&f.path("a"), "one\ntwo\nthree\n");
+    f.call("Read", read_input("a")).await.unwrap();
+    editor.requests();
+    let done = f.call("Edit", edit_input("a", "three", "3")).await.unwrap();
     // Once for the person who is asked, once for the change.
-    assert_eq!(editor.asked(), ["read a", "read a", "write a"]);
-    assert_eq!((f.text("a"), editor.buffer(&f.path("a"))), two("one\ntwo\n3\n"));
-    assert!(!said(&done).contains("editor"), "{}", said(&done));
-    f.call("Write", write("a", "all new\n")).await.unwrap();
-    assert_eq!((f.text("a"), editor.buffer(&f.path("a"))), two("all new\n"));
-    f.call("Write", write("b", "new file\n")).await.unwrap();
+    assert_eq!(editor.requests(), ["read a", "read a", "write a"]);
+    assert_eq!((f.read_text("a"), editor.buffer(&f.path("a"))), pair_of("one\ntwo\n3\n"));
+    assert!(!result_text(&done).contains("editor"), "{}", result_text(&done));
+    f.call("Write", write_input("a", "all new\n")).await.unwrap();
+    assert_eq!((f.read_text("a"), editor.buffer(&f.path("a"))), pair_of("all new\n"));
+    f.call("Write", write_input("b", "new file\n")).await.unwrap();
     assert_eq!(editor.buffer(&f.path("b")), "new file\n");
     for expected in [None, Some("one\ntwo\n3\n"), Some("one\ntwo\n")] {
-        let newest = f.journal().newest().unwrap().unwrap();
+        let newest = f.journal().newest_undoable().unwrap().unwrap();
         f.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
         match expected {
             None => assert!(!f.path("b").exists()),
-            Some(text) => assert_eq!(f.text("a"), text, "what was on disk"),
+            Some(text) => assert_eq!(f.read_text("a"), text, "what was on disk"),
         }
     }
 }
 
-fn two(text: &str) -> (String, String) {
+fn pair_of(text: &str) -> (String, String) {
     (text.to_owned(), text.to_owned())
 }
 
 #[tokio::test]
 async fn what_the_editor_makes_of_it_on_saving_is_told_and_known() {
     let editor = ScriptedEditor::new(EditorBehavior::Formats);
-    let f = with(&editor);
-    f.put("a", "x = 1\ny = 2\n");
-    f.call("Read", read("a")).await.unwrap();
-    let done = f.call("Edit", edit("a", "x = 1", "x=3")).await.unwrap();
-    let told = said(&done);
-    assert_eq!(f.text("a"), "x = 3\ny  =  2\n");
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "x = 1\ny = 2\n");
+    f.call("Read", read_input("a")).await.unwrap();
+    let done = f.call("Edit", edit_input("a", "x = 1", "x=3")).await.unwrap();
+    let told = result_text(&done);
+    assert_eq!(f.read_text("a"), "x = 3\ny  =  2\n");
     assert!(told.contains("the editor changed it on saving:") && told.contains("-x=3"), "{told}");
     assert!(told.contains("+y  =  2"), "the difference is the real one: {told}");
     let shown = format!("{:?}", done.result.display);
     assert!(shown.contains("x = 3"), "{shown}");
     // The next edit works on what stands there, without another Read.
-    f.call("Edit", edit("a", "x = 3", "x")).await.unwrap();
-    let done = f.call("Write", write("b", "a=b\n")).await.unwrap();
-    assert_eq!(f.text("b"), "a = b\n");
-    assert!(said(&done).contains("-a=b\n+a = b"), "{}", said(&done));
+    f.call("Edit", edit_input("a", "x = 3", "x")).await.unwrap();
+    let done = f.call("Write", write_input("b", "a=b\n")).await.unwrap();
+    assert_eq!(f.read_text("b"), "a = b\n");
+    assert!(result_text(&done).contains("-a=b\n+a = b"), "{}", result_text(&done));
     assert_eq!(done.result.structured["bytes_written"], 6);
-    let newest = f.journal().newest().unwrap().unwrap();
+    let newest = f.journal().newest_undoable().unwrap().unwrap();
     f.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
     assert!(!f.path("b").exists(), "what was formatted counts as the change");
 }
 
 #[tokio::test]
 async fn what_is_not_saved_is_not_said_to_be_on_disk() {
-    let editor = ScriptedEditor::new(EditorBehavior::Keeps);
-    let f = with(&editor);
-    f.put("a", "one\n");
-    editor.open(&f.path("a"), "one\n");
-    f.call("Read", read("a")).await.unwrap();
-    let done = f.call("Edit", edit("a", "one", "two")).await.unwrap();
-    assert!(said(&done).contains("has not saved it yet"), "{}", said(&done));
-    assert_eq!((f.text("a").as_str(), editor.buffer(&f.path("a")).as_str()), ("one\n", "two\n"));
+    let editor = ScriptedEditor::new(EditorBehavior::KeepsUnsaved);
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\n");
+    editor.open_buffer(&f.path("a"), "one\n");
+    f.call("Read", read_input("a")).await.unwrap();
+    let done = f.call("Edit", edit_input("a", "one", "two")).await.unwrap();
+    assert!(result_text(&done).contains("has not saved it yet"), "{}", result_text(&done));
+    assert_eq!(
+        (f.read_text("a").as_str(), editor.buffer(&f.path("a")).as_str()),
+        ("one\n", "two\n")
+    );
     // It is what the session has seen, and what the next edit works on.
-    f.call("Edit", edit("a", "two", "three")).await.unwrap();
+    f.call("Edit", edit_input("a", "two", "three")).await.unwrap();
     assert_eq!(editor.buffer(&f.path("a")), "three\n");
 }
 
 #[tokio::test]
 async fn a_buffer_that_changed_since_it_was_read_is_not_overwritten() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
-    let f = with(&editor);
-    f.put("a", "one\ntwo\n").put("long", "line\n".repeat(3_000));
-    f.call("Read", read("a")).await.unwrap();
-    f.call("Read", read("long")).await.unwrap();
-    editor.open(&f.path("a"), "one\ntwo and typed\n");
-    editor.open(&f.path("long"), &"like\n".repeat(3_000));
-    for input in [write("a", "mine"), write("long", "mine")] {
-        let refused = f.fail("Write", input).await;
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\ntwo\n").write_file("long", "line\n".repeat(3_000));
+    f.call("Read", read_input("a")).await.unwrap();
+    f.call("Read", read_input("long")).await.unwrap();
+    editor.open_buffer(&f.path("a"), "one\ntwo and typed\n");
+    editor.open_buffer(&f.path("long"), &"like\n".repeat(3_000));
+    for input in [write_input("a", "mine"), write_input("long", "mine")] {
+        let refused = f.call_error("Write", input).await;
         assert!(
             refused.starts_with("stale_file:") && refused.contains("read it again"),
             "{refused}"
         );
     }
-    let refused = f.fail("Edit", edit("a", "one", "1")).await;
+    let refused = f.call_error("Edit", edit_input("a", "one", "1")).await;
     assert!(refused.starts_with("stale_file:"), "{refused}");
-    assert_eq!((f.text("a").as_str(), f.text("long").len()), ("one\ntwo\n", 15_000));
-    f.call("Read", read("a")).await.unwrap();
-    f.call("Edit", edit("a", "one", "1")).await.unwrap();
-    assert_eq!(f.text("a"), "1\ntwo and typed\n");
+    assert_eq!((f.read_text("a").as_str(), f.read_text("long").len()), ("one\ntwo\n", 15_000));
+    f.call("Read", read_input("a")).await.unwrap();
+    f.call("Edit", edit_input("a", "one", "1")).await.unwrap();
+    assert_eq!(f.read_text("a"), "1\ntwo and typed\n");
     // Nobody has read what was never on disk.
     let unsaved = f.path("a").canonicalize().unwrap().with_file_name("new");
-    editor.open(&unsaved, "a draft");
-    let refused = f.fail("Write", write("new", "mine")).await;
+    editor.open_buffer(&unsaved, "a draft");
+    let refused = f.call_error("Write", write_input("new", "mine")).await;
     assert!(refused.contains("never saved"), "{refused}");
     assert!(!unsaved.exists());
 }
@@ -271,48 +274,50 @@ async fn a_buffer_that_changed_since_it_was_read_is_not_overwritten() {
 #[tokio::test]
 async fn what_an_editor_has_yet_to_load_again_is_read_from_disk() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
-    let f = with(&editor);
-    f.put("a", "one\n");
-    editor.open(&f.path("a"), "one\n");
-    f.call("Read", read("a")).await.unwrap();
-    f.put("a", "changed by a command\n");
-    let refused = f.fail("Edit", edit("a", "one", "1")).await;
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\n");
+    editor.open_buffer(&f.path("a"), "one\n");
+    f.call("Read", read_input("a")).await.unwrap();
+    f.write_file("a", "changed by a command\n");
+    let refused = f.call_error("Edit", edit_input("a", "one", "1")).await;
     assert!(refused.starts_with("stale_file:"), "{refused}");
-    let told = said(&f.call("Read", read("a")).await.unwrap());
+    let told = result_text(&f.call("Read", read_input("a")).await.unwrap());
     assert!(told.contains("changed by a command") && !told.contains("not saved"), "{told}");
-    assert_eq!(f.text("a"), "changed by a command\n");
+    assert_eq!(f.read_text("a"), "changed by a command\n");
 }
 
 #[tokio::test]
 async fn an_editor_that_takes_nothing_is_done_without() {
-    let editor = ScriptedEditor::new(EditorBehavior::TakesNothing);
-    let f = with(&editor);
-    f.put("a", "one\n");
-    editor.open(&f.path("a"), "one\ntyped\n");
-    f.call("Read", read("a")).await.unwrap();
-    let done = f.call("Edit", edit("a", "one", "two")).await.unwrap();
-    assert_eq!(f.text("a"), "two\ntyped\n");
-    assert!(!said(&done).contains("editor"), "{}", said(&done));
+    let editor = ScriptedEditor::new(EditorBehavior::IgnoresWrites);
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\n");
+    editor.open_buffer(&f.path("a"), "one\ntyped\n");
+    f.call("Read", read_input("a")).await.unwrap();
+    let done = f.call("Edit", edit_input("a", "one", "two")).await.unwrap();
+    assert_eq!(f.read_text("a"), "two\ntyped\n");
+    assert!(!result_text(&done).contains("editor"), "{}", result_text(&done));
     // Nor is one asked to make folders.
-    editor.asked();
-    f.call("Write", write("new/folder/b", "x")).await.unwrap();
-    assert_eq!(f.text("new/folder/b"), "x");
-    assert!(!editor.asked().contains(&"write b".to_owned()));
+    editor.requests();
+    f.call("Write", write_input("new/folder/b", "x")).await.unwrap();
+    assert_eq!(f.read_text("new/folder/b"), "x");
+    assert!(!editor.requests().contains(&"write b".to_owned()));
 }
 
 #[tokio::test]
 async fn an_editor_that_refuses_is_not_gone_round() {
     let editor = ScriptedEditor::new(EditorBehavior::Refuses);
-    let f = with(&editor);
-    f.put("a", "one\n");
-    f.call("Read", read("a")).await.unwrap();
-    for (tool, input) in [("Edit", edit("a", "one", "two")), ("Write", write("new", "x"))] {
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\n");
+    f.call("Read", read_input("a")).await.unwrap();
+    for (tool, input) in
+        [("Edit", edit_input("a", "one", "two")), ("Write", write_input("new", "x"))]
+    {
         let error = f.call(tool, input).await.unwrap_err();
         assert_eq!(error.error_type, ErrorType::PermissionDenied, "{error}");
         assert!(error.to_string().contains("the editor refused to write"), "{error}");
         assert!(error.to_string().contains("not today"), "{error}");
     }
-    assert_eq!(f.text("a"), "one\n");
+    assert_eq!(f.read_text("a"), "one\n");
     assert!(!f.path("new").exists());
     assert_eq!(f.journal().list().unwrap().len(), 0, "nothing was changed");
 }
@@ -320,75 +325,80 @@ async fn an_editor_that_refuses_is_not_gone_round() {
 #[tokio::test]
 async fn an_editor_that_hangs_is_waited_for_once() {
     let editor = ScriptedEditor::new(EditorBehavior::Hangs);
-    let f = with(&editor);
-    f.put("a", "one\n");
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\n");
     let start = Instant::now();
-    let told = said(&f.call("Read", read("a")).await.unwrap());
+    let told = result_text(&f.call("Read", read_input("a")).await.unwrap());
     assert!(told.contains("one"), "{told}");
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     // Whoever is not asked again is not waited for again.
-    f.call("Edit", edit("a", "one", "two")).await.unwrap();
-    assert_eq!((f.text("a").as_str(), editor.asked()), ("two\n", vec!["read a".to_owned()]));
+    f.call("Edit", edit_input("a", "one", "two")).await.unwrap();
+    assert_eq!(
+        (f.read_text("a").as_str(), editor.requests()),
+        ("two\n", vec!["read a".to_owned()])
+    );
 }
 
 #[tokio::test]
 async fn what_is_not_for_the_editor_is_never_asked_of_it() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
-    let f = with_rules(&editor, &["Read(secret*)", "Edit(locked)"]);
-    f.put("secret", "s")
-        .put("locked", "l")
-        .put("binary", b"a\0b\xff")
-        .put("latin", b"caf\xE9 br\xFBl\xE9e");
-    f.put("marked", b"\xEF\xBB\xBFmarked").put("many/secret2", "s").put("many/open", "o");
+    let f = fixture_with_rules(&editor, &["Read(secret*)", "Edit(locked)"]);
+    f.write_file("secret", "s")
+        .write_file("locked", "l")
+        .write_file("binary", b"a\0b\xff")
+        .write_file("latin", b"caf\xE9 br\xFBl\xE9e");
+    f.write_file("marked", b"\xEF\xBB\xBFmarked")
+        .write_file("many/secret2", "s")
+        .write_file("many/open", "o");
     let outside = f.outside().join("outside.txt");
     std::fs::write(&outside, "outside").unwrap();
     let outside = outside.to_str().unwrap();
-    let denied = f.fail("Read", read("secret")).await;
+    let denied = f.call_error("Read", read_input("secret")).await;
     assert!(denied.starts_with("denied:"), "{denied}");
-    f.fail("Write", write("secret", "x")).await;
-    f.fail("Write", write("secret-new", "x")).await;
-    f.fail("Edit", edit("locked", "l", "m")).await;
-    f.fail("Read", read("binary")).await;
-    f.call("Read", read("latin")).await.unwrap();
-    f.call("Read", read("marked")).await.unwrap();
-    f.call("Edit", edit("marked", "marked", "MARKED")).await.unwrap();
-    f.call("Read", read(outside)).await.unwrap();
-    assert_eq!(editor.asked(), Vec::<String>::new());
+    f.call_error("Write", write_input("secret", "x")).await;
+    f.call_error("Write", write_input("secret-new", "x")).await;
+    f.call_error("Edit", edit_input("locked", "l", "m")).await;
+    f.call_error("Read", read_input("binary")).await;
+    f.call("Read", read_input("latin")).await.unwrap();
+    f.call("Read", read_input("marked")).await.unwrap();
+    f.call("Edit", edit_input("marked", "marked", "MARKED")).await.unwrap();
+    f.call("Read", read_input(outside)).await.unwrap();
+    assert_eq!(editor.requests(), Vec::<String>::new());
     f.call("ReadMany", json!({"paths": ["many/*"]})).await.unwrap();
-    assert_eq!(editor.asked(), ["read open"]);
-    assert_eq!(f.bytes("marked"), b"\xEF\xBB\xBFMARKED");
+    assert_eq!(editor.requests(), ["read open"]);
+    assert_eq!(f.read_bytes("marked"), b"\xEF\xBB\xBFMARKED");
 }
 
 #[tokio::test]
 async fn line_endings_stay_what_they_are_on_disk() {
-    let editor = ScriptedEditor::new(EditorBehavior::Keeps);
-    let f = with(&editor);
-    f.put("a", "one\r\ntwo\r\n");
-    editor.open(&f.path("a"), "one\ntwo\n");
-    let told = said(&f.call("Read", read("a")).await.unwrap());
+    let editor = ScriptedEditor::new(EditorBehavior::KeepsUnsaved);
+    let f = fixture_with_editor(&editor);
+    f.write_file("a", "one\r\ntwo\r\n");
+    editor.open_buffer(&f.path("a"), "one\ntwo\n");
+    let told = result_text(&f.call("Read", read_input("a")).await.unwrap());
     assert!(!told.contains("not saved"), "{told}");
-    f.call("Edit", edit("a", "one", "1")).await.unwrap();
+    f.call("Edit", edit_input("a", "one", "1")).await.unwrap();
     assert_eq!(editor.buffer(&f.path("a")), "1\ntwo\n", "in the editor's own way");
 }
 
 #[tokio::test]
 async fn an_editor_that_is_led_astray_tells_and_changes_nothing() {
     for (tool, input) in [
-        ("Read", read("d/a")),
-        ("Edit", edit("d/a", "mine", "changed")),
-        ("Write", write("d/a", "changed\n")),
+        ("Read", read_input("d/a")),
+        ("Edit", edit_input("d/a", "mine", "changed")),
+        ("Write", write_input("d/a", "changed\n")),
     ] {
         let editor = ScriptedEditor::new(EditorBehavior::Saves);
-        let f = with(&editor);
-        f.put("d/a", "mine\n").put("elsewhere/a", "secret mine\n");
-        f.call("Read", read("d/a")).await.unwrap();
-        *editor.manner.lock().unwrap() = EditorBehavior::IsLedAstray;
+        let f = fixture_with_editor(&editor);
+        f.write_file("d/a", "mine\n").write_file("elsewhere/a", "secret mine\n");
+        f.call("Read", read_input("d/a")).await.unwrap();
+        *editor.manner.lock().unwrap() = EditorBehavior::SwapsFolderForLink;
         let told = match f.call(tool, input).await {
-            Ok(outcome) => said(&outcome),
+            Ok(outcome) => result_text(&outcome),
             Err(error) => error.message,
         };
         assert!(f.path("d").is_symlink(), "{tool}: the editor was not asked");
         assert!(!told.contains("secret"), "{tool}: {told}");
-        assert_eq!(f.text("elsewhere/a"), "secret mine\n", "{tool}");
+        assert_eq!(f.read_text("elsewhere/a"), "secret mine\n", "{tool}");
     }
 }

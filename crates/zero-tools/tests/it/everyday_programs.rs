@@ -14,12 +14,12 @@ use crate::fixture::ToolFixture;
 
 /// A workspace as a person has it: their environment, their home, and the limits that come with
 /// zero. Only processor time is more than that, so that the tests take half as long.
-fn workshop() -> ToolFixture {
+fn user_workspace() -> ToolFixture {
     let command = CommandLimits { cpu_percent_max: 200, ..CommandLimits::default() };
-    with_limits(HostLimits { command, ..HostLimits::default() })
+    workspace_with_limits(HostLimits { command, ..HostLimits::default() })
 }
 
-fn with_limits(limits: HostLimits) -> ToolFixture {
+fn workspace_with_limits(limits: HostLimits) -> ToolFixture {
     // What tests do must not depend on settings of the one who runs them.
     let is_theirs = |name: &str| name.starts_with("GIT_") || name == "CARGO_TARGET_DIR";
     let mut environment: Vec<_> = std::env::vars().filter(|(name, _)| !is_theirs(name)).collect();
@@ -51,7 +51,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// Fails when a program is not there, with the name of the package on Debian and its kin.
 #[track_caller]
-fn need(program: &str, package: &str) {
+fn require_program(program: &str, package: &str) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     assert!(is_there, "`{program}` is missing: apt-get install {package}");
@@ -59,16 +59,16 @@ fn need(program: &str, package: &str) {
 
 #[test]
 fn git_makes_a_repository_and_works_in_it() {
-    need("git", "git");
-    let f = with_limits(HostLimits::default());
-    f.put("a.txt", "one\n");
+    require_program("git", "git");
+    let f = workspace_with_limits(HostLimits::default());
+    f.write_file("a.txt", "one\n");
     check(
         &f,
         "git init -q -b main . && git add -A && git commit -qm first && git log --format=%s",
         "first\n",
     );
     // From here on its hooks and settings are protected.
-    f.put("a.txt", "two\n");
+    f.write_file("a.txt", "two\n");
     let script = "
         git stash -q && cat a.txt && git stash pop -q && git commit -qam second
         git checkout -qb other HEAD~1 && echo b >b.txt && git add b.txt && git commit -qm third
@@ -81,14 +81,14 @@ fn git_makes_a_repository_and_works_in_it() {
 
 #[test]
 fn git_works_in_a_repository_that_was_there() {
-    need("git", "git");
-    let f = workshop();
+    require_program("git", "git");
+    let f = user_workspace();
     let git = |args: &[&str]| {
         let git = std::process::Command::new("git").args(args).current_dir(f.path("")).status();
         assert!(git.unwrap().success());
     };
     git(&["init", "-q", "-b", "main", "."]);
-    f.put("src/a.txt", "one\n").put(".gitignore", "target\n");
+    f.write_file("src/a.txt", "one\n").write_file(".gitignore", "target\n");
     git(&["add", "-A"]);
     git(&["-c", "user.name=me", "-c", "user.email=me@example.org", "commit", "-qm", "first"]);
     let script = "echo two >>src/a.txt && git diff --stat | tail -1 && git commit -qam second
@@ -99,17 +99,20 @@ fn git_works_in_a_repository_that_was_there() {
 
 #[test]
 fn cargo_builds_and_tests() {
-    need("cargo", "cargo, or from https://rustup.rs");
-    need("cc", "gcc");
-    let f = workshop();
-    f.put("Cargo.toml", "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
-    f.put(
+    require_program("cargo", "cargo, or from https://rustup.rs");
+    require_program("cc", "gcc");
+    let f = user_workspace();
+    f.write_file(
+        "Cargo.toml",
+        "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+    );
+    f.write_file(
         "src/lib.rs",
         "//! Adds.\n\n/// ```\n/// assert_eq!(small::add(1, 2), 3);\n/// ```\n\
          pub fn add(a: u32, b: u32) -> u32 {\n    a + b\n}\n\n\
          #[test]\nfn adds() {\n    assert_eq!(add(2, 2), 4);\n}\n",
     );
-    f.put("src/main.rs", "fn main() {\n    println!(\"{}\", small::add(20, 22));\n}\n");
+    f.write_file("src/main.rs", "fn main() {\n    println!(\"{}\", small::add(20, 22));\n}\n");
     check(
         &f,
         "cargo build --offline -q && ./target/debug/small && cargo run --offline -q",
@@ -123,12 +126,12 @@ fn cargo_builds_and_tests() {
 
 #[test]
 fn make_and_a_compiler_work() {
-    need("make", "make");
-    need("cc", "gcc");
-    let f = workshop();
-    f.put("main.c", "#include <stdio.h>\nint twice(int);\nint main(void) { printf(\"%d\\n\", twice(21)); return 0; }\n");
-    f.put("twice.c", "int twice(int n) { return 2 * n; }\n");
-    f.put("Makefile", "CFLAGS = -O1 -Wall\nprogram: main.o twice.o\n\t$(CC) -o $@ $^\n");
+    require_program("make", "make");
+    require_program("cc", "gcc");
+    let f = user_workspace();
+    f.write_file("main.c", "#include <stdio.h>\nint twice(int);\nint main(void) { printf(\"%d\\n\", twice(21)); return 0; }\n");
+    f.write_file("twice.c", "int twice(int n) { return 2 * n; }\n");
+    f.write_file("Makefile", "CFLAGS = -O1 -Wall\nprogram: main.o twice.o\n\t$(CC) -o $@ $^\n");
     check(
         &f,
         "make -s -j4 && ./program && make -q && touch twice.c && make -s && ./program",
@@ -138,9 +141,9 @@ fn make_and_a_compiler_work() {
 
 #[test]
 fn python_makes_a_place_of_its_own() {
-    need("python3", "python3 python3-venv");
-    let f = workshop();
-    f.put(
+    require_program("python3", "python3 python3-venv");
+    let f = user_workspace();
+    f.write_file(
         "work.py",
         "import concurrent.futures, sqlite3, sys, tempfile, zipfile
 with concurrent.futures.ProcessPoolExecutor(2) as pool:
@@ -159,9 +162,9 @@ print(sys.prefix.endswith('/env'))\n",
 
 #[test]
 fn node_runs_scripts() {
-    need("node", "nodejs");
-    let f = workshop();
-    f.put(
+    require_program("node", "nodejs");
+    let f = user_workspace();
+    f.write_file(
         "work.js",
         "const { Worker, isMainThread, parentPort } = require('worker_threads');
 if (!isMainThread) { parentPort.postMessage(6 * 7); return; }
@@ -178,9 +181,9 @@ new Worker(__filename).on('message', (answer) => console.log(answer));\n",
 
 #[test]
 fn a_lot_goes_through_pipes_and_archives() {
-    let f = workshop();
+    let f = user_workspace();
     check(&f, "head -c 100M /dev/zero | tr '\\0' x | cat | wc -c", "104857600\n");
-    f.put("tree/a", "a").put("tree/deep/b", "b");
+    f.write_file("tree/a", "a").write_file("tree/deep/b", "b");
     let script = "chmod 750 tree/deep && ln -s a tree/link && tar czf t.tgz tree && mkdir out
         tar xzf t.tgz -C out && diff -r tree out/tree && stat -c %a out/tree/deep
         find . -type f | sort | xargs cat | wc -c | tr -d ' ' >/dev/null; tar tzf t.tgz | wc -l";
@@ -189,7 +192,7 @@ fn a_lot_goes_through_pipes_and_archives() {
 
 #[test]
 fn a_tree_of_fifty_processes_does_its_work() {
-    let f = workshop();
+    let f = user_workspace();
     let script = "seq 50 | xargs -P 50 -I{} sh -c 'sh -c \"sleep 0.3; echo {} >done.{}\"; cat done.{}' \
         | sort -n | tail -1; cat done.* | wc -l";
     check(&f, script, "50\n50\n");

@@ -36,37 +36,37 @@ pub(crate) struct ToolFixture {
 impl ToolFixture {
     /// Single calls without memory.
     pub(crate) fn one_shot() -> Self {
-        Self::build(CommandSettings::default(), |host| host.one_shot())
+        Self::build(CommandSettings::default(), |host| host.open_one_shot_session())
     }
 
     /// Single calls whose commands have these settings.
     pub(crate) fn with_commands(settings: CommandSettings) -> Self {
-        Self::build(settings, |host| host.one_shot())
+        Self::build(settings, |host| host.open_one_shot_session())
     }
 
     /// Single calls whose commands have these settings, and whose host these limits.
     pub(crate) fn with_limits(settings: CommandSettings, limits: HostLimits) -> Self {
-        Self::build_with(settings, limits, |host| host.one_shot())
+        Self::build_with(settings, limits, |host| host.open_one_shot_session())
     }
 
     /// Calls of one session.
     pub(crate) fn session() -> Self {
-        Self::session_with(CommandSettings::default())
+        Self::session_with_commands(CommandSettings::default())
     }
 
     /// Calls of one session whose commands have these settings.
-    pub(crate) fn session_with(settings: CommandSettings) -> Self {
+    pub(crate) fn session_with_commands(settings: CommandSettings) -> Self {
         Self::build(settings, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
     /// Calls of one session of a host that is set up in the given way.
-    pub(crate) fn session_of(set_up: impl FnOnce(&mut ToolHostConfig)) -> Self {
+    pub(crate) fn session_with_host(set_up: impl FnOnce(&mut ToolHostConfig)) -> Self {
         Self::assemble(set_up, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
     /// Calls of a session that is opened in the given way, of a host that is set up in the given
     /// way.
-    pub(crate) fn session_opened(
+    pub(crate) fn session_opened_with(
         set_up: impl FnOnce(&mut ToolHostConfig),
         open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
@@ -106,7 +106,7 @@ impl ToolFixture {
     }
 
     /// Ends the session; its folder is left to look at.
-    pub(crate) fn end(self) -> tempfile::TempDir {
+    pub(crate) fn into_temp_dir(self) -> tempfile::TempDir {
         self.temp
     }
 
@@ -125,26 +125,26 @@ impl ToolFixture {
         self.temp.path()
     }
 
-    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+    pub(crate) fn write_file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
         self
     }
 
-    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn read_bytes(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    pub(crate) fn text(&self, name: &str) -> String {
-        String::from_utf8(self.bytes(name)).unwrap()
+    pub(crate) fn read_text(&self, name: &str) -> String {
+        String::from_utf8(self.read_bytes(name)).unwrap()
     }
 
     pub(crate) fn journal(&self) -> &Journal {
         self.host.journal()
     }
 
-    pub(crate) async fn speak(
+    pub(crate) async fn call_as(
         &self,
         dialect: DialectName,
         tool: &str,
@@ -165,11 +165,11 @@ impl ToolFixture {
 
     /// Makes a call in the canonical dialect.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<CallOutcome, ToolError> {
-        self.speak(DialectName::Canonical, tool, input).await
+        self.call_as(DialectName::Canonical, tool, input).await
     }
 
     /// Makes a call that must fail, and returns `reason: message`.
-    pub(crate) async fn fail(&self, tool: &str, input: Value) -> String {
+    pub(crate) async fn call_error(&self, tool: &str, input: Value) -> String {
         let error = self.call(tool, input).await.unwrap_err();
         format!("{}: {}", error.details["reason"].as_str().unwrap(), error.message)
     }
@@ -189,11 +189,11 @@ fn host_with(folder: &Path, set_up: impl FnOnce(&mut ToolHostConfig)) -> ToolHos
     };
     set_up(&mut config);
     let host = ToolHost::new(config);
-    host.registry().add("builtin", zero_tools::builtin()).unwrap();
+    host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
     host
 }
 
 /// The first piece of content as text.
-pub(crate) fn said(outcome: &CallOutcome) -> String {
+pub(crate) fn result_text(outcome: &CallOutcome) -> String {
     outcome.rendered.content[0]["text"].as_str().unwrap_or_default().to_owned()
 }

@@ -18,8 +18,8 @@ use zero_runtime::{
     HookFailureAction, HookFileReader, HookSettings, LaunchAccess, RulePolicy, ToolPattern,
 };
 
-use crate::fixture::{ToolFixture, said};
-use crate::services::marked;
+use crate::fixture::{ToolFixture, result_text};
+use crate::services::count_processes_with_arg;
 
 /// Answers every question in one way, and remembers them.
 struct ScriptedApprover {
@@ -46,21 +46,21 @@ struct HookFixture {
 
 impl HookFixture {
     fn new(rules: &[&str], hooks: HookSettings) -> Self {
-        Self::answering(ApprovalAnswer::AllowOnce, rules, hooks)
+        Self::with_answer(ApprovalAnswer::AllowOnce, rules, hooks)
     }
 
-    fn before(rules: &[&str], script: &str) -> Self {
-        Self::new(rules, HookSettings { before: vec![sh(script)], after: vec![] })
+    fn with_before_hook(rules: &[&str], script: &str) -> Self {
+        Self::new(rules, HookSettings { before: vec![shell_hook(script)], after: vec![] })
     }
 
-    fn after(script: &str) -> Self {
-        Self::new(&[], HookSettings { before: vec![], after: vec![sh(script)] })
+    fn with_after_hook(script: &str) -> Self {
+        Self::new(&[], HookSettings { before: vec![], after: vec![shell_hook(script)] })
     }
 
-    fn answering(answer: ApprovalAnswer, rules: &[&str], hooks: HookSettings) -> Self {
+    fn with_answer(answer: ApprovalAnswer, rules: &[&str], hooks: HookSettings) -> Self {
         let rule = |text: &&str| {
             let (verdict, text) = text.split_once(' ').unwrap();
-            let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+            let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
             let source =
                 RuleSource { name: "rules".to_owned(), line: None, owner: RuleOwner::Person };
             PolicyRule::parse(text, verdict, source).unwrap()
@@ -68,7 +68,7 @@ impl HookFixture {
         let rules = rules.iter().map(rule).collect();
         let person = Arc::new(ScriptedApprover { answer, questions: Mutex::default() });
         let approver = Arc::clone(&person);
-        let f = ToolFixture::session_of(|config| {
+        let f = ToolFixture::session_with_host(|config| {
             let roots = config.workspace.roots().map(Into::into).collect();
             let engine = PolicyEngine::new(PolicyEngineConfig {
                 rules,
@@ -80,15 +80,15 @@ impl HookFixture {
             config.approver = Some(approver);
             config.hooks = hooks;
         });
-        f.put("a.txt", "alpha\n");
+        f.write_file("a.txt", "alpha\n");
         Self { f, person }
     }
 
-    async fn bash(&self, command: &str) -> Result<CallOutcome, ToolError> {
+    async fn run_bash(&self, command: &str) -> Result<CallOutcome, ToolError> {
         self.f.call("Bash", json!({"command": command})).await
     }
 
-    async fn read(&self) -> Result<CallOutcome, ToolError> {
+    async fn read_file(&self) -> Result<CallOutcome, ToolError> {
         self.f.call("Read", json!({"file_path": "a.txt"})).await
     }
 
@@ -97,20 +97,20 @@ impl HookFixture {
     }
 
     /// The rows of calls, oldest first.
-    fn rows(&self) -> Vec<AuditRow> {
+    fn audit_rows(&self) -> Vec<AuditRow> {
         let mut rows = Vec::new();
         for day in self.f.host.audit().days().unwrap() {
-            self.f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+            self.f.host.audit().open_day(&day).unwrap().for_each_row(|row| rows.push(row)).unwrap();
         }
         rows
     }
 
-    fn last_row(&self) -> AuditRow {
-        self.rows().pop().unwrap()
+    fn last_audit_row(&self) -> AuditRow {
+        self.audit_rows().pop().unwrap()
     }
 }
 
-fn sh(script: &str) -> Hook {
+fn shell_hook(script: &str) -> Hook {
     Hook {
         tools: vec![ToolPattern::All],
         words: ["bash", "-c", script].map(str::to_owned).to_vec(),
@@ -122,41 +122,41 @@ fn sh(script: &str) -> Hook {
     }
 }
 
-fn printing(answer: &Value) -> Hook {
-    sh(&format!("cat > /dev/null; printf '%s' '{answer}'"))
+fn printing_hook(answer: &Value) -> Hook {
+    shell_hook(&format!("cat > /dev/null; printf '%s' '{answer}'"))
 }
 
-fn before(hooks: &[Hook]) -> HookSettings {
+fn before_hooks(hooks: &[Hook]) -> HookSettings {
     HookSettings { before: hooks.to_vec(), after: vec![] }
 }
 
 /// The texts of a result, piece by piece.
-fn texts(outcome: &CallOutcome) -> Vec<String> {
+fn content_texts(outcome: &CallOutcome) -> Vec<String> {
     let text = |piece: &Value| piece["text"].as_str().unwrap_or_default().to_owned();
     outcome.rendered.content.iter().map(text).collect()
 }
 
 #[track_caller]
-fn denied(outcome: Result<CallOutcome, ToolError>) -> ToolError {
-    let error = outcome.map(|outcome| texts(&outcome)).unwrap_err();
-    assert_eq!(error.error_type.word(), "permission_denied", "{error:?}");
+fn expect_denied(outcome: Result<CallOutcome, ToolError>) -> ToolError {
+    let error = outcome.map(|outcome| content_texts(&outcome)).unwrap_err();
+    assert_eq!(error.error_type.as_str(), "permission_denied", "{error:?}");
     assert_eq!(error.reason(), Some(ErrorReason::Denied), "{error:?}");
     error
 }
 
 #[tokio::test]
 async fn a_hook_is_told_of_the_call_and_may_say_nothing() {
-    let lab = HookFixture::before(&[], "cat > /tmp/told; exit 0");
-    assert!(said(&lab.read().await.unwrap()).contains("alpha"));
-    let row = lab.last_row();
+    let lab = HookFixture::with_before_hook(&[], "cat > /tmp/told; exit 0");
+    assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"));
+    let row = lab.last_audit_row();
     assert_eq!((row.hooks.len(), row.hooks[0].said.as_str()), (1, "nothing"));
     assert_eq!(
         (row.hooks[0].event.as_str(), row.hooks[0].source.as_str()),
         ("PreToolUse", "test:1")
     );
     assert!(row.hooks[0].duration_us > 0);
-    let lab = HookFixture::before(&[], "cat >&2; exit 2");
-    let error = denied(lab.bash("echo hi").await);
+    let lab = HookFixture::with_before_hook(&[], "cat >&2; exit 2");
+    let error = expect_denied(lab.run_bash("echo hi").await);
     let told = error.message.split_once("test:1): ").unwrap().1;
     let told: Value = serde_json::from_str(told).unwrap();
     let work = lab.f.path("").canonicalize().unwrap();
@@ -171,17 +171,17 @@ async fn a_hook_is_told_of_the_call_and_may_say_nothing() {
 #[tokio::test]
 async fn a_hook_denies_by_its_exit_code_or_by_json() {
     for hook in [
-        sh("echo 'not on Fridays' >&2; exit 2"),
-        printing(&json!({"decision": "deny", "reason": "not on Fridays"})),
+        shell_hook("echo 'not on Fridays' >&2; exit 2"),
+        printing_hook(&json!({"decision": "deny", "reason": "not on Fridays"})),
     ] {
-        let lab = HookFixture::new(&["allow Bash"], before(&[hook]));
-        let error = denied(lab.bash("touch made").await);
+        let lab = HookFixture::new(&["allow Bash"], before_hooks(&[hook]));
+        let error = expect_denied(lab.run_bash("touch made").await);
         assert!(error.message.contains("denied by hook `bash -c "), "{error}");
         assert!(error.message.contains("(test:1): not on Fridays"), "{error}");
         assert!(error.details["matched_rule"].as_str().unwrap().starts_with("hook bash -c "));
         assert_eq!(error.details["rule_source"], "test:1");
         assert!(!lab.f.path("made").exists() && lab.questions().is_empty());
-        let row = lab.last_row();
+        let row = lab.last_audit_row();
         assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), ("denied", "deny"));
         assert_eq!(row.hooks[0].reason.as_deref(), Some("not on Fridays"));
         let decision = row.decision.unwrap();
@@ -196,60 +196,60 @@ async fn a_hook_denies_by_its_exit_code_or_by_json() {
 async fn no_hook_allows_what_rules_deny_nor_hears_of_it() {
     let hook = Hook {
         access: LaunchAccess::AsCommands,
-        ..sh("touch heard; echo '{\"decision\": \"allow\"}'")
+        ..shell_hook("touch heard; echo '{\"decision\": \"allow\"}'")
     };
-    let lab = HookFixture::new(&["deny Bash(touch:*)"], before(&[hook]));
-    let error = denied(lab.bash("touch made").await);
+    let lab = HookFixture::new(&["deny Bash(touch:*)"], before_hooks(&[hook]));
+    let error = expect_denied(lab.run_bash("touch made").await);
     assert_eq!(error.details["matched_rule"], "Bash(touch:*)");
     assert!(!lab.f.path("made").exists() && !lab.f.path("heard").exists());
-    assert!(lab.last_row().hooks.is_empty());
+    assert!(lab.last_audit_row().hooks.is_empty());
     lab.f.call("Read", json!({"file": "a.txt"})).await.unwrap_err();
-    assert!(lab.last_row().hooks.is_empty(), "nor of what is no call");
+    assert!(lab.last_audit_row().hooks.is_empty(), "nor of what is no call");
     // And what has to be asked is asked.
-    let lab = HookFixture::answering(
+    let lab = HookFixture::with_answer(
         ApprovalAnswer::RejectOnce,
         &[],
-        before(&[printing(&json!({"decision": "allow"}))]),
+        before_hooks(&[printing_hook(&json!({"decision": "allow"}))]),
     );
-    let error = lab.bash("touch made").await.unwrap_err();
+    let error = lab.run_bash("touch made").await.unwrap_err();
     assert_eq!((error.reason(), lab.questions().len()), (Some(ErrorReason::Rejected), 1));
     assert!(!lab.f.path("made").exists());
 }
 
 #[tokio::test]
 async fn a_hook_has_a_person_asked() {
-    let wish = printing(&json!({"decision": "ask", "reason": "is it\n\u{1b}[2Jright?"}));
-    let lab = HookFixture::new(&["allow Read"], before(std::slice::from_ref(&wish)));
-    assert!(said(&lab.read().await.unwrap()).contains("alpha"));
+    let wish = printing_hook(&json!({"decision": "ask", "reason": "is it\n\u{1b}[2Jright?"}));
+    let lab = HookFixture::new(&["allow Read"], before_hooks(std::slice::from_ref(&wish)));
+    assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"));
     let [question] = &lab.questions()[..] else { panic!("one question") };
     assert!(question.reason.ends_with("(test:1) asks: is it right?"), "{}", question.reason);
     assert!(question.grants.is_empty(), "it is asked every time");
-    let row = lab.last_row();
+    let row = lab.last_audit_row();
     let decision = row.decision.unwrap();
     assert_eq!((row.hooks[0].said.as_str(), decision.verdict.as_str()), ("ask", "ask"));
     assert_eq!(decision.answered.as_deref(), Some("test: allow once"));
-    let lab = HookFixture::answering(
+    let lab = HookFixture::with_answer(
         ApprovalAnswer::RejectOnce,
         &[],
-        before(std::slice::from_ref(&wish)),
+        before_hooks(std::slice::from_ref(&wish)),
     );
-    assert_eq!(lab.read().await.unwrap_err().reason(), Some(ErrorReason::Rejected));
+    assert_eq!(lab.read_file().await.unwrap_err().reason(), Some(ErrorReason::Rejected));
     // Nobody there to ask is a no.
-    let f = ToolFixture::session_of(|config| {
+    let f = ToolFixture::session_with_host(|config| {
         config.approver = None;
-        config.hooks = before(&[wish]);
+        config.hooks = before_hooks(&[wish]);
     });
-    f.put("a.txt", "alpha");
-    let error = f.fail("Read", json!({"file_path": "a.txt"})).await;
+    f.write_file("a.txt", "alpha");
+    let error = f.call_error("Read", json!({"file_path": "a.txt"})).await;
     assert!(error.starts_with("no_approver: ") && error.contains("asks: is it right?"), "{error}");
 }
 
 #[tokio::test]
 async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
     let script = r#"cat > /dev/null; echo '{"input": {"command": "echo two"}}'"#;
-    let lab = HookFixture::before(&["ask Bash"], script);
-    let outcome = lab.bash("echo one").await.unwrap();
-    let texts = texts(&outcome);
+    let lab = HookFixture::with_before_hook(&["ask Bash"], script);
+    let outcome = lab.run_bash("echo one").await.unwrap();
+    let texts = content_texts(&outcome);
     assert!(texts[0].contains("two") && !texts[0].contains("one"), "{texts:?}");
     let told = texts.last().unwrap();
     assert!(
@@ -261,7 +261,7 @@ async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
     assert_eq!(commands, ["echo two"]);
     assert_eq!(question.rewritten, Some(json!({"command": "echo two"})));
     assert!(question.reason.ends_with("(test:1) rewrote the input"), "{}", question.reason);
-    let row = lab.last_row();
+    let row = lab.last_audit_row();
     assert_eq!(row.input["command"], "echo one");
     assert_eq!(row.hooks[0].said, "rewrite");
     assert_eq!(row.hooks[0].input.as_ref().unwrap()["command"], "echo two");
@@ -273,68 +273,77 @@ async fn hooks_stand_in_a_row_and_each_sees_what_the_one_before_left() {
     let first = r#"cat > /dev/null; echo '{"input": {"command": "echo b"}}'"#;
     let second = r#"grep -q '"echo b"' || exit 1; echo '{"decision": "ask", "input": {"command": "echo c"}}'"#;
     let third = "grep -q '\"echo c\"' || exit 1";
-    let lab = HookFixture::new(&[], before(&[sh(first), sh(second), sh(third)]));
-    let outcome = lab.bash("echo a").await.unwrap();
-    assert!(said(&outcome).starts_with('c'), "{:?}", texts(&outcome));
-    let row = lab.last_row();
+    let lab = HookFixture::new(
+        &[],
+        before_hooks(&[shell_hook(first), shell_hook(second), shell_hook(third)]),
+    );
+    let outcome = lab.run_bash("echo a").await.unwrap();
+    assert!(result_text(&outcome).starts_with('c'), "{:?}", content_texts(&outcome));
+    let row = lab.last_audit_row();
     let said: Vec<&str> = row.hooks.iter().map(|hook| hook.said.as_str()).collect();
     assert_eq!(said, ["rewrite", "ask", "nothing"]);
     // The first no is the last word.
-    let lab = HookFixture::new(&[], before(&[sh("exit 2"), sh(first)]));
-    denied(lab.bash("echo a").await);
-    assert_eq!(lab.last_row().hooks.len(), 1);
+    let lab = HookFixture::new(&[], before_hooks(&[shell_hook("exit 2"), shell_hook(first)]));
+    expect_denied(lab.run_bash("echo a").await);
+    assert_eq!(lab.last_audit_row().hooks.len(), 1);
 }
 
 #[tokio::test]
 async fn what_a_hook_rewrites_is_judged_from_the_start() {
-    let to_secret = printing(&json!({"decision": "allow", "input": {"file_path": "secrets/key"}}));
-    let lab = HookFixture::new(&["deny Read(secrets/**)"], before(&[to_secret]));
-    lab.f.put("secrets/key", "treasure");
-    let error = denied(lab.read().await);
+    let to_secret =
+        printing_hook(&json!({"decision": "allow", "input": {"file_path": "secrets/key"}}));
+    let lab = HookFixture::new(&["deny Read(secrets/**)"], before_hooks(&[to_secret]));
+    lab.f.write_file("secrets/key", "treasure");
+    let error = expect_denied(lab.read_file().await);
     assert_eq!(error.details["matched_rule"], "Read(secrets/**)");
     assert!(error.message.contains("rewrote the input"), "{error}");
     assert!(!error.message.contains("treasure"), "{error}");
-    let to_outside = printing(&json!({"input": {"file_path": "../outside"}}));
-    let lab = HookFixture::answering(ApprovalAnswer::RejectOnce, &[], before(&[to_outside]));
+    let to_outside = printing_hook(&json!({"input": {"file_path": "../outside"}}));
+    let lab =
+        HookFixture::with_answer(ApprovalAnswer::RejectOnce, &[], before_hooks(&[to_outside]));
     std::fs::write(lab.f.outside().join("outside"), "treasure").unwrap();
-    let error = lab.read().await.unwrap_err();
+    let error = lab.read_file().await.unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::Rejected), "a person is asked about it: {error}");
-    let to_command = printing(&json!({"input": {"command": "rm -rf ."}}));
-    let lab = HookFixture::new(&["allow Bash(echo:*)", "deny Bash(rm:*)"], before(&[to_command]));
-    assert_eq!(denied(lab.bash("echo hi").await).details["matched_rule"], "Bash(rm:*)");
+    let to_command = printing_hook(&json!({"input": {"command": "rm -rf ."}}));
+    let lab =
+        HookFixture::new(&["allow Bash(echo:*)", "deny Bash(rm:*)"], before_hooks(&[to_command]));
+    assert_eq!(expect_denied(lab.run_bash("echo hi").await).details["matched_rule"], "Bash(rm:*)");
     assert!(lab.f.path("a.txt").exists());
 }
 
 #[tokio::test]
 async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
-    let hook = printing(&json!({"input": {"fil_path": "a.txt"}}));
-    let lab = HookFixture::new(&[], before(std::slice::from_ref(&hook)));
-    let error = denied(lab.read().await);
+    let hook = printing_hook(&json!({"input": {"fil_path": "a.txt"}}));
+    let lab = HookFixture::new(&[], before_hooks(std::slice::from_ref(&hook)));
+    let error = expect_denied(lab.read_file().await);
     for part in ["(test:1): it failed: it rewrote the input", "fil_path", "`onFailure`"] {
         assert!(error.message.contains(part), "{part}: {error}");
     }
-    assert_eq!(lab.last_row().hooks[0].said, "failed");
+    assert_eq!(lab.last_audit_row().hooks[0].said, "failed");
     let lab = HookFixture::new(
         &[],
-        before(&[Hook { on_failure: HookFailureAction::Ask, ..hook.clone() }]),
+        before_hooks(&[Hook { on_failure: HookFailureAction::Ask, ..hook.clone() }]),
     );
-    assert!(said(&lab.read().await.unwrap()).contains("alpha"), "the input as it was");
+    assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"), "the input as it was");
     assert!(lab.questions()[0].reason.contains("asks: it failed: it rewrote"));
-    let lab =
-        HookFixture::new(&[], before(&[Hook { on_failure: HookFailureAction::Ignore, ..hook }]));
-    assert_eq!(texts(&lab.read().await.unwrap()).len(), 1);
+    let lab = HookFixture::new(
+        &[],
+        before_hooks(&[Hook { on_failure: HookFailureAction::Ignore, ..hook }]),
+    );
+    assert_eq!(content_texts(&lab.read_file().await.unwrap()).len(), 1);
     assert!(lab.questions().is_empty());
 }
 
 #[tokio::test]
 async fn a_secret_in_a_command_line_is_not_told() {
     let script = "exit 1 # --token=tok-5f2a91c07766";
-    let lab = HookFixture::new(&[], HookSettings { before: vec![], after: vec![sh(script)] });
-    let told = texts(&lab.read().await.unwrap()).join("\n");
+    let lab =
+        HookFixture::new(&[], HookSettings { before: vec![], after: vec![shell_hook(script)] });
+    let told = content_texts(&lab.read_file().await.unwrap()).join("\n");
     assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
-    let lab = HookFixture::before(&[], script);
-    let error = denied(lab.read().await);
-    let told = format!("{} {:?} {:?}", error.message, error.details, lab.last_row());
+    let lab = HookFixture::with_before_hook(&[], script);
+    let error = expect_denied(lab.read_file().await);
+    let told = format!("{} {:?} {:?}", error.message, error.details, lab.last_audit_row());
     assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
 }
 
@@ -345,12 +354,12 @@ async fn what_hooks_write_makes_no_record_endless() {
         (0..60).map(|at| (format!("V{at:02}"), json!(text))).collect();
     let writing = |at: usize| {
         let input = json!({"command": format!("true {at}"), "env": env});
-        printing(&json!({ "input": input }))
+        printing_hook(&json!({ "input": input }))
     };
     let hooks: Vec<Hook> = (0..6).map(writing).collect();
-    let lab = HookFixture::new(&["allow Bash"], before(&hooks));
-    let _ = lab.bash("true").await;
-    let row = lab.last_row();
+    let lab = HookFixture::new(&["allow Bash"], before_hooks(&hooks));
+    let _ = lab.run_bash("true").await;
+    let row = lab.last_audit_row();
     assert_eq!(row.hooks.len(), 6);
     let bytes = serde_json::to_string(&row.hooks).unwrap().len();
     assert!(bytes < 100_000, "{bytes}");
@@ -369,51 +378,52 @@ async fn one_that_fails_in_any_way_denies() {
         ("head -c 100000000 /dev/zero", "it printed more than 1024 kB"),
         ("yes '{}' | head -c 100000000 >&2; exit 1", "exit code 1"),
     ] {
-        let lab = HookFixture::before(&[], script);
-        let error = denied(lab.read().await);
+        let lab = HookFixture::with_before_hook(&[], script);
+        let error = expect_denied(lab.read_file().await);
         assert!(error.message.contains("it failed: ") && error.message.contains(part), "{error}");
         assert!(error.message.contains("`onFailure`"), "{error}");
         assert!(error.message.len() < 2_500, "{}", error.message.len());
     }
-    let missing = Hook { words: vec!["./no-such-hook".to_owned()], ..sh("") };
-    let lab = HookFixture::new(&[], before(&[missing]));
-    assert!(denied(lab.read().await).message.contains("no-such-hook"));
+    let missing = Hook { words: vec!["./no-such-hook".to_owned()], ..shell_hook("") };
+    let lab = HookFixture::new(&[], before_hooks(&[missing]));
+    assert!(expect_denied(lab.read_file().await).message.contains("no-such-hook"));
 }
 
 #[tokio::test]
 async fn one_that_hangs_is_ended_with_all_that_came_of_it() {
-    let mark = mark(3);
+    let mark = unique_mark(3);
     let script = format!("setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}");
-    let hook = Hook { timeout: Duration::from_millis(500), ..sh(&script) };
-    let lab = HookFixture::new(&[], before(&[hook]));
-    let error = denied(lab.read().await);
+    let hook = Hook { timeout: Duration::from_millis(500), ..shell_hook(&script) };
+    let lab = HookFixture::new(&[], before_hooks(&[hook]));
+    let error = expect_denied(lab.read_file().await);
     assert!(error.message.contains("it took longer than 0.5 s and was stopped"), "{error}");
-    assert_eq!(marked(&mark), 0);
+    assert_eq!(count_processes_with_arg(&mark), 0);
     // What it leaves behind ends with it, and is not waited for.
     let script = format!("setsid sleep {mark} & sleep {mark} & exit 0");
-    let lab = HookFixture::before(&[], &script);
-    assert!(lab.read().await.is_ok());
-    assert_eq!(marked(&mark), 0);
+    let lab = HookFixture::with_before_hook(&[], &script);
+    assert!(lab.read_file().await.is_ok());
+    assert_eq!(count_processes_with_arg(&mark), 0);
 }
 
 #[tokio::test]
 async fn one_that_breeds_is_bounded() {
-    let hook = Hook { timeout: Duration::from_secs(5), ..sh("f() { f | f & }; f; sleep 600") };
-    let lab = HookFixture::new(&[], before(&[hook]));
-    assert!(denied(lab.read().await).message.contains("it failed: "));
+    let hook =
+        Hook { timeout: Duration::from_secs(5), ..shell_hook("f() { f | f & }; f; sleep 600") };
+    let lab = HookFixture::new(&[], before_hooks(&[hook]));
+    assert!(expect_denied(lab.read_file().await).message.contains("it failed: "));
 }
 
 #[tokio::test]
 async fn a_hook_reads_no_more_than_commands_do() {
-    let lab = HookFixture::before(&["deny Read(secret)"], "cat secret >&2; exit 2");
-    lab.f.put("secret", "treasure");
-    let error = denied(lab.read().await);
+    let lab = HookFixture::with_before_hook(&["deny Read(secret)"], "cat secret >&2; exit 2");
+    lab.f.write_file("secret", "treasure");
+    let error = expect_denied(lab.read_file().await);
     assert!(!error.message.contains("treasure"), "{error}");
-    let lab = HookFixture::before(&[], "ls ../state >&2; echo looked >&2; exit 2");
+    let lab = HookFixture::with_before_hook(&[], "ls ../state >&2; echo looked >&2; exit 2");
     assert!(lab.f.outside().join("state").exists());
-    lab.read().await.unwrap_err();
+    lab.read_file().await.unwrap_err();
     assert!(lab.f.outside().join("state/audit").exists());
-    let error = denied(lab.read().await);
+    let error = expect_denied(lab.read_file().await);
     assert!(error.message.contains("looked") && !error.message.contains("audit"), "{error}");
 }
 
@@ -421,18 +431,21 @@ async fn a_hook_reads_no_more_than_commands_do() {
 async fn a_hook_changes_nothing_unless_settings_let_it() {
     let script =
         "echo x > inside; echo x > ../outside; echo x >> a.txt; echo x > /tmp/own && exit 0";
-    let lab = HookFixture::before(&[], script);
-    assert!(lab.read().await.is_ok());
+    let lab = HookFixture::with_before_hook(&[], script);
+    assert!(lab.read_file().await.is_ok());
     assert!(!lab.f.path("inside").exists() && !lab.f.outside().join("outside").exists());
-    assert_eq!(lab.f.text("a.txt"), "alpha\n");
-    let hook = Hook { access: LaunchAccess::AsCommands, ..sh(script) };
-    let lab = HookFixture::new(&[], before(&[hook]));
-    assert!(lab.read().await.is_ok());
-    assert_eq!((lab.f.text("inside"), lab.f.text("a.txt")), ("x\n".into(), "alpha\nx\n".into()));
+    assert_eq!(lab.f.read_text("a.txt"), "alpha\n");
+    let hook = Hook { access: LaunchAccess::AsCommands, ..shell_hook(script) };
+    let lab = HookFixture::new(&[], before_hooks(&[hook]));
+    assert!(lab.read_file().await.is_ok());
+    assert_eq!(
+        (lab.f.read_text("inside"), lab.f.read_text("a.txt")),
+        ("x\n".into(), "alpha\nx\n".into())
+    );
     assert!(!lab.f.outside().join("outside").exists());
-    let hook = Hook { access: LaunchAccess::AsCommands, ..sh("echo x > .envrc") };
-    let lab = HookFixture::new(&[], before(&[hook]));
-    let error = denied(lab.read().await);
+    let hook = Hook { access: LaunchAccess::AsCommands, ..shell_hook("echo x > .envrc") };
+    let lab = HookFixture::new(&[], before_hooks(&[hook]));
+    let error = expect_denied(lab.read_file().await);
     assert!(error.message.contains(".envrc"), "{error}");
     assert!(!lab.f.path(".envrc").exists());
 }
@@ -440,20 +453,20 @@ async fn a_hook_changes_nothing_unless_settings_let_it() {
 #[tokio::test]
 async fn hooks_of_a_session_have_a_place_that_its_commands_do_not_see() {
     let script = "[ -e /tmp/seen ] && { echo again >&2; exit 2; }; touch /tmp/seen";
-    let hook = Hook { tools: vec![ToolPattern::Named("Read".to_owned())], ..sh(script) };
-    let lab = HookFixture::new(&["allow Bash"], before(&[hook]));
-    assert!(lab.read().await.is_ok());
-    let outcome = lab.bash("ls -a /tmp; rm -f /tmp/seen").await.unwrap();
-    assert!(!said(&outcome).contains("seen"), "{:?}", texts(&outcome));
-    assert!(denied(lab.read().await).message.contains("again"));
-    let session = lab.f.host.one_shot().unwrap();
+    let hook = Hook { tools: vec![ToolPattern::Named("Read".to_owned())], ..shell_hook(script) };
+    let lab = HookFixture::new(&["allow Bash"], before_hooks(&[hook]));
+    assert!(lab.read_file().await.is_ok());
+    let outcome = lab.run_bash("ls -a /tmp; rm -f /tmp/seen").await.unwrap();
+    assert!(!result_text(&outcome).contains("seen"), "{:?}", content_texts(&outcome));
+    assert!(expect_denied(lab.read_file().await).message.contains("again"));
+    let session = lab.f.host.open_one_shot_session().unwrap();
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
     let call = lab.f.host.call(&session, &dialect, read_call(), &cancel).await;
     assert!(call.outcome.is_ok(), "another session has another place");
 }
 
 /// A number of seconds that nobody else sleeps for.
-fn mark(number: u32) -> String {
+fn unique_mark(number: u32) -> String {
     format!("{number}{}", std::process::id())
 }
 
@@ -463,9 +476,9 @@ fn read_call() -> ToolCall {
 }
 
 /// Completes when a process with this mark runs.
-async fn begun(mark: &str) {
+async fn wait_for_process(mark: &str) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    while marked(mark) == 0 {
+    while count_processes_with_arg(mark) == 0 {
         assert!(tokio::time::Instant::now() < deadline, "the hook does not start");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -473,51 +486,52 @@ async fn begun(mark: &str) {
 
 #[tokio::test]
 async fn a_call_is_cancelled_while_a_hook_thinks() {
-    let mark = mark(4);
+    let mark = unique_mark(4);
     for goes_away in [false, true] {
-        let lab = HookFixture::before(&[], &format!("setsid sleep {mark} & sleep {mark}"));
+        let lab =
+            HookFixture::with_before_hook(&[], &format!("setsid sleep {mark} & sleep {mark}"));
         let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
         let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
         if goes_away {
             tokio::select! {
                 _ = call => panic!("it has nothing to return"),
-                () = begun(&mark) => {}
+                () = wait_for_process(&mark) => {}
             }
         } else {
             let stop = async {
-                begun(&mark).await;
+                wait_for_process(&mark).await;
                 cancel.cancel();
             };
             let (report, ()) = tokio::join!(call, stop);
             assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
-            assert_eq!(marked(&mark), 0);
-            assert_eq!(lab.last_row().hooks[0].said, "cancelled");
+            assert_eq!(count_processes_with_arg(&mark), 0);
+            assert_eq!(lab.last_audit_row().hooks[0].said, "cancelled");
         }
-        assert_eq!(lab.last_row().status, "cancelled");
+        assert_eq!(lab.last_audit_row().status, "cancelled");
         drop(lab);
-        assert_eq!(marked(&mark), 0);
+        assert_eq!(count_processes_with_arg(&mark), 0);
     }
 }
 
 #[tokio::test]
 async fn calls_at_the_same_time_each_have_their_own_hook() {
-    let lab = Arc::new(HookFixture::before(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
+    let lab = Arc::new(HookFixture::with_before_hook(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..20 {
         let lab = Arc::clone(&lab);
         calls.spawn(async move {
-            let error = denied(lab.bash(&format!("echo number {number}")).await);
+            let error = expect_denied(lab.run_bash(&format!("echo number {number}")).await);
             assert!(error.message.ends_with(&format!("number {number}")), "{error}");
         });
     }
     calls.join_all().await;
-    assert_eq!(lab.rows().len(), 20);
+    assert_eq!(lab.audit_rows().len(), 20);
 }
 
 #[tokio::test]
 async fn a_rule_that_denies_the_command_of_a_hook_holds() {
-    let lab = HookFixture::before(&["deny Bash(bash:*)"], "exit 0");
-    let error = denied(lab.read().await);
+    let lab = HookFixture::with_before_hook(&["deny Bash(bash:*)"], "exit 0");
+    let error = expect_denied(lab.read_file().await);
     assert!(error.message.contains("denied by rule `Bash(bash:*)`"), "{error}");
     assert!(error.message.contains("it failed: "), "{error}");
 }
@@ -525,12 +539,12 @@ async fn a_rule_that_denies_the_command_of_a_hook_holds() {
 #[tokio::test]
 async fn plan_mode_lets_hooks_look_and_nothing_more() {
     let hooks = HookSettings {
-        before: vec![sh("cat > /dev/null")],
-        after: vec![Hook { access: LaunchAccess::AsCommands, ..sh("touch made") }],
+        before: vec![shell_hook("cat > /dev/null")],
+        after: vec![Hook { access: LaunchAccess::AsCommands, ..shell_hook("touch made") }],
     };
     let lab = HookFixture::new(&[], hooks);
     lab.f.open_session().set_mode(Some(PermissionMode::Plan));
-    let texts = texts(&lab.read().await.unwrap());
+    let texts = content_texts(&lab.read_file().await.unwrap());
     assert!(texts.last().unwrap().contains("it failed: run it: denied"), "{texts:?}");
     assert!(!lab.f.path("made").exists());
 }
@@ -542,11 +556,12 @@ async fn in_plan_mode_a_hook_that_wants_to_change_things_has_not_agreed() {
         (HookFailureAction::Ask, "ok"),
         (HookFailureAction::Ignore, "ok"),
     ] {
-        let hook = Hook { access: LaunchAccess::AsCommands, on_failure, ..sh("touch made") };
-        let lab = HookFixture::new(&[], before(&[hook]));
+        let hook =
+            Hook { access: LaunchAccess::AsCommands, on_failure, ..shell_hook("touch made") };
+        let lab = HookFixture::new(&[], before_hooks(&[hook]));
         lab.f.open_session().set_mode(Some(PermissionMode::Plan));
-        let outcome = lab.read().await;
-        let row = lab.last_row();
+        let outcome = lab.read_file().await;
+        let row = lab.last_audit_row();
         assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), (expected, "failed"));
         let why = row.hooks[0].reason.clone().unwrap();
         assert!(why.contains("plan mode changes and runs nothing"), "{why}");
@@ -558,39 +573,41 @@ async fn in_plan_mode_a_hook_that_wants_to_change_things_has_not_agreed() {
 
 #[tokio::test]
 async fn a_script_that_changed_since_it_was_looked_at_does_not_run() {
-    let f = ToolFixture::session_of(|config| {
+    let f = ToolFixture::session_with_host(|config| {
         std::fs::write(config.workspace.cwd().join("check"), "echo no >&2; exit 2").unwrap();
         let words = ["sh", "check"].map(str::to_owned).to_vec();
-        let files = HookFileReader::new(&config.workspace).files(&words);
-        config.hooks = before(&[Hook { words, files, ..sh("") }]);
+        let files = HookFileReader::new(&config.workspace).read_files(&words);
+        config.hooks = before_hooks(&[Hook { words, files, ..shell_hook("") }]);
     });
-    f.put("a.txt", "alpha");
+    f.write_file("a.txt", "alpha");
     let read = || f.call("Read", json!({"file_path": "a.txt"}));
-    assert!(denied(read().await).message.ends_with("(test:1): no"));
-    f.put("check", "exit 0");
-    let error = denied(read().await);
+    assert!(expect_denied(read().await).message.ends_with("(test:1): no"));
+    f.write_file("check", "exit 0");
+    let error = expect_denied(read().await);
     assert!(error.message.contains("check`, which it names, is not what it was"), "{error}");
-    f.put("check", "echo no >&2; exit 2");
-    assert!(denied(read().await).message.ends_with("(test:1): no"));
+    f.write_file("check", "echo no >&2; exit 2");
+    assert!(expect_denied(read().await).message.ends_with("(test:1): no"));
 }
 
 #[tokio::test]
 async fn a_remark_is_added_and_nothing_else_changes() {
     let plain = HookFixture::new(&[], HookSettings::default());
-    let expected = plain.read().await.unwrap();
+    let expected = plain.read_file().await.unwrap();
     let script = r#"grep -q '"text":".*alpha.*"is_error":false' || exit 1; printf '{"context": "look\\u001b[2J\\u202e out"}'"#;
-    let lab = HookFixture::after(script);
-    let outcome = lab.read().await.unwrap();
+    let lab = HookFixture::with_after_hook(script);
+    let outcome = lab.read_file().await.unwrap();
     assert_eq!(outcome.result.structured, expected.result.structured);
     assert_eq!(outcome.rendered.display, expected.rendered.display);
-    let [own, remark] = &texts(&outcome)[..] else { panic!("{:?}", texts(&outcome)) };
-    assert_eq!(own, &texts(&expected)[0]);
-    let (call, lines) = (lab.last_row().call, remark.lines().collect::<Vec<_>>());
+    let [own, remark] = &content_texts(&outcome)[..] else {
+        panic!("{:?}", content_texts(&outcome))
+    };
+    assert_eq!(own, &content_texts(&expected)[0]);
+    let (call, lines) = (lab.last_audit_row().call, remark.lines().collect::<Vec<_>>());
     assert!(
         lines[0].starts_with("[hook `bash -c ") && lines[0].ends_with(&format!("says, {call}:]"))
     );
     assert_eq!(lines[1..], ["look\u{fffd} out".to_owned(), format!("[end of {call}]")]);
-    assert_eq!(lab.last_row().hooks[0].said, "remark");
+    assert_eq!(lab.last_audit_row().hooks[0].said, "remark");
 }
 
 #[tokio::test]
@@ -601,25 +618,26 @@ async fn a_remark_can_be_an_exit_code_a_flood_or_a_failure() {
         ("exit 7", "(it failed: it ended with exit code 7", "failed"),
         ("echo formatted", "(it failed: what it printed, `formatted`", "failed"),
     ] {
-        let lab = HookFixture::after(script);
-        let outcome = lab.read().await.unwrap();
-        let remark = texts(&outcome).pop().unwrap();
+        let lab = HookFixture::with_after_hook(script);
+        let outcome = lab.read_file().await.unwrap();
+        let remark = content_texts(&outcome).pop().unwrap();
         assert!(remark.contains(part) && remark.len() < 5_000, "{script}: {remark}");
-        assert_eq!(lab.last_row().hooks[0].said, said, "{script}");
+        assert_eq!(lab.last_audit_row().hooks[0].said, said, "{script}");
     }
 }
 
 #[tokio::test]
 async fn a_call_that_failed_is_told_and_one_that_did_not_run_is_not() {
-    let lab =
-        HookFixture::after(r#"grep -q '"is_error":true' || exit 1; echo '{"context": "too bad"}'"#);
+    let lab = HookFixture::with_after_hook(
+        r#"grep -q '"is_error":true' || exit 1; echo '{"context": "too bad"}'"#,
+    );
     let error = lab.f.call("Read", json!({"file_path": "none.txt"})).await.unwrap_err();
     assert!(error.message.starts_with("`none.txt` does not exist"), "{error}");
     assert!(
         error.message.contains("says, call_") && error.message.contains("\ntoo bad\n"),
         "{error}"
     );
-    assert_eq!((error.error_type.word(), lab.last_row().hooks.len()), ("not_found", 1));
+    assert_eq!((error.error_type.as_str(), lab.last_audit_row().hooks.len()), ("not_found", 1));
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
     let call = ToolCall {
         tool: "Bash".to_owned(),
@@ -634,14 +652,14 @@ async fn a_call_that_failed_is_told_and_one_that_did_not_run_is_not() {
         error.message.contains("says, call_") && error.message.contains("\ntoo bad\n"),
         "{error}"
     );
-    let lab = HookFixture::answering(
+    let lab = HookFixture::with_answer(
         ApprovalAnswer::RejectOnce,
         &["deny Read(a.txt)", "ask Bash"],
-        HookSettings { before: vec![], after: vec![sh("exit 0")] },
+        HookSettings { before: vec![], after: vec![shell_hook("exit 0")] },
     );
-    denied(lab.read().await);
-    assert_eq!(lab.bash("echo hi").await.unwrap_err().reason(), Some(ErrorReason::Rejected));
-    assert!(lab.rows().iter().all(|row| row.hooks.is_empty()));
+    expect_denied(lab.read_file().await);
+    assert_eq!(lab.run_bash("echo hi").await.unwrap_err().reason(), Some(ErrorReason::Rejected));
+    assert!(lab.audit_rows().iter().all(|row| row.hooks.is_empty()));
 }
 
 #[tokio::test]
@@ -650,27 +668,27 @@ async fn a_formatter_changes_what_was_written() {
     let hook = Hook {
         tools: vec![ToolPattern::Named("Write".to_owned()), ToolPattern::Named("Edit".to_owned())],
         access: LaunchAccess::AsCommands,
-        ..sh(script)
+        ..shell_hook(script)
     };
     let lab = HookFixture::new(&["allow Edit"], HookSettings { before: vec![], after: vec![hook] });
     lab.f.call("Write", json!({"file_path": "new.txt", "content": "shout\n"})).await.unwrap();
-    assert_eq!(lab.f.text("new.txt"), "SHOUT\n");
-    lab.read().await.unwrap();
-    assert!(lab.last_row().hooks.is_empty(), "it is not for Read");
+    assert_eq!(lab.f.read_text("new.txt"), "SHOUT\n");
+    lab.read_file().await.unwrap();
+    assert!(lab.last_audit_row().hooks.is_empty(), "it is not for Read");
 }
 
 #[tokio::test]
 async fn a_call_that_is_cancelled_while_it_is_remarked_on_keeps_its_result() {
-    let mark = mark(5);
-    let lab = HookFixture::after(&format!("sleep {mark}"));
+    let mark = unique_mark(5);
+    let lab = HookFixture::with_after_hook(&format!("sleep {mark}"));
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
     let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
     let stop = async {
-        begun(&mark).await;
+        wait_for_process(&mark).await;
         cancel.cancel();
     };
     let (report, ()) = tokio::join!(call, stop);
-    let texts = texts(&report.outcome.unwrap());
+    let texts = content_texts(&report.outcome.unwrap());
     assert!(texts[0].contains("alpha") && texts[1].contains("because the call was cancelled"));
-    assert_eq!(marked(&mark), 0);
+    assert_eq!(count_processes_with_arg(&mark), 0);
 }

@@ -19,14 +19,14 @@ use zero_runtime::{
 };
 use zero_sandbox::StateDir;
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
 /// Longer than anything takes on a machine that is very busy.
-const LONG: Duration = Duration::from_secs(180);
+const LONG_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Where servers are that are installed for these tests: beside the build, but not in `/tmp`, of which
 /// servers have their own.
-fn beside_the_build() -> PathBuf {
+fn test_server_bin() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let folder = match root.starts_with("/tmp") {
         true => PathBuf::from("/var/tmp/zero-language-servers"),
@@ -37,21 +37,21 @@ fn beside_the_build() -> PathBuf {
 
 fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::iter::once(beside_the_build()).chain(std::env::split_paths(&path)).collect()
+    std::iter::once(test_server_bin()).chain(std::env::split_paths(&path)).collect()
 }
 
 #[track_caller]
-fn needs(program: &str) {
+fn require_program(program: &str) {
     let found = search_path().iter().any(|folder| folder.join(program).exists());
     assert!(found, "`{program}` is missing: `cargo xtask test` installs it, or says how to");
 }
 
-/// Lets a host use the known servers. Its workspace is trusted unless [`revoke`] is called.
-fn with_servers(f: ToolFixture) -> ToolFixture {
-    let mark = revoked(&f);
+/// Lets a host use the known servers. Its workspace is trusted unless [`revoke_trust`] is called.
+fn with_language_servers(f: ToolFixture) -> ToolFixture {
+    let mark = revocation_marker(&f);
     let servers = LanguageServers::new(LanguageServersConfig {
         services: f.host.services(),
-        definitions: server_definition::known(),
+        definitions: server_definition::builtin_servers(),
         search_path: search_path(),
         roots: f.host.workspace().roots().map(Path::to_owned).collect(),
         trust: Arc::new(move |_| match mark.exists() {
@@ -60,40 +60,40 @@ fn with_servers(f: ToolFixture) -> ToolFixture {
         }),
         cache: Some(StateDir::new(f.outside().canonicalize().unwrap().join("cache"))),
         bounds: LanguageServerLimits {
-            start_max: LONG,
-            answer_max: LONG,
+            start_max: LONG_TIMEOUT,
+            answer_max: LONG_TIMEOUT,
             ..LanguageServerLimits::default()
         },
     });
-    f.host.keep(Arc::new(servers));
+    f.host.insert_extension(Arc::new(servers));
     f
 }
 
-fn revoked(f: &ToolFixture) -> PathBuf {
+fn revocation_marker(f: &ToolFixture) -> PathBuf {
     f.outside().canonicalize().unwrap().join("revoked")
 }
 
 /// Trusts the workspace no more.
-fn revoke(f: &ToolFixture) {
-    std::fs::write(revoked(f), "").unwrap();
+fn revoke_trust(f: &ToolFixture) {
+    std::fs::write(revocation_marker(f), "").unwrap();
 }
 
-fn set_up(config: &mut ToolHostConfig) {
-    config.limits.search_timeout = 2 * LONG;
+fn configure_host(config: &mut ToolHostConfig) {
+    config.limits.search_timeout = 2 * LONG_TIMEOUT;
     let path = std::env::join_paths(search_path()).unwrap().into_string().unwrap();
     config.commands.environment = vec![("PATH".to_owned(), path)];
 }
 
-fn host(files: &[(&str, &str)]) -> ToolFixture {
-    let f = with_servers(ToolFixture::session_of(set_up));
+fn host_with_files(files: &[(&str, &str)]) -> ToolFixture {
+    let f = with_language_servers(ToolFixture::session_with_host(configure_host));
     for (name, text) in files {
-        f.put(name, text);
+        f.write_file(name, text);
     }
     f
 }
 
 /// The place of the `count`th `word` in a text, as people count.
-fn place(text: &str, word: &str, count: usize) -> (u64, u64) {
+fn position_of(text: &str, word: &str, count: usize) -> (u64, u64) {
     let (at, _) = text.match_indices(word).nth(count).unwrap();
     let before = &text[..at];
     let line = before.matches('\n').count() as u64 + 1;
@@ -101,7 +101,12 @@ fn place(text: &str, word: &str, count: usize) -> (u64, u64) {
     (line, text[start..at].chars().count() as u64 + 1)
 }
 
-async fn ask(f: &ToolFixture, operation: &str, file: &str, (line, character): (u64, u64)) -> Value {
+async fn query(
+    f: &ToolFixture,
+    operation: &str,
+    file: &str,
+    (line, character): (u64, u64),
+) -> Value {
     let input =
         json!({"operation": operation, "filePath": file, "line": line, "character": character});
     match f.call("LSP", input).await {
@@ -111,7 +116,7 @@ async fn ask(f: &ToolFixture, operation: &str, file: &str, (line, character): (u
 }
 
 /// Places as `file:line:character`.
-fn places(answer: &Value) -> Vec<String> {
+fn item_locations(answer: &Value) -> Vec<String> {
     let items = answer["items"].as_array().unwrap().iter();
     let mut places: Vec<String> = items
         .map(|item| {
@@ -122,63 +127,63 @@ fn places(answer: &Value) -> Vec<String> {
     places
 }
 
-fn names(answer: &Value) -> Vec<&str> {
+fn item_names(answer: &Value) -> Vec<&str> {
     answer["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect()
 }
 
-fn at(file: &str, (line, character): (u64, u64)) -> String {
+fn location_text(file: &str, (line, character): (u64, u64)) -> String {
     format!("{file}:{line}:{character}")
 }
 
-const C: &str = "/* Größe 😀 */ int add(int a, int b) { return a + b; }\n\
+const C_SOURCE: &str = "/* Größe 😀 */ int add(int a, int b) { return a + b; }\n\
     int main(void) { /* ü 😀 */ return add(1, 2); }\n";
 
 #[tokio::test]
 async fn clangd_answers_in_characters_whatever_they_take_to_write() {
-    needs("clangd");
-    let f = host(&[("src/a.c", C)]);
-    let (defined, used) = (place(C, "add", 0), place(C, "add", 1));
+    require_program("clangd");
+    let f = host_with_files(&[("src/a.c", C_SOURCE)]);
+    let (defined, used) = (position_of(C_SOURCE, "add", 0), position_of(C_SOURCE, "add", 1));
     let file = "src/a.c";
-    let found = ask(&f, "goToDefinition", file, used).await;
-    assert_eq!(places(&found), [at(file, defined)]);
+    let found = query(&f, "goToDefinition", file, used).await;
+    assert_eq!(item_locations(&found), [location_text(file, defined)]);
     assert_eq!((&found["total"], &found["denied"]), (&json!(1), &json!(0)));
     assert!(found["items"][0]["text"].as_str().unwrap().contains("Größe 😀"), "{found}");
-    let found = ask(&f, "findReferences", file, used).await;
-    assert_eq!(places(&found), [at(file, defined), at(file, used)]);
-    let found = ask(&f, "hover", file, used).await;
+    let found = query(&f, "findReferences", file, used).await;
+    assert_eq!(item_locations(&found), [location_text(file, defined), location_text(file, used)]);
+    let found = query(&f, "hover", file, used).await;
     assert!(found["hover"].as_str().unwrap().contains("add"), "{found}");
-    let found = ask(&f, "documentSymbol", file, (1, 1)).await;
-    assert_eq!(names(&found), ["add", "main"]);
-    assert_eq!(places(&found)[0], at(file, defined));
-    let found = ask(&f, "workspaceSymbol", file, used).await;
-    assert!(names(&found).contains(&"add"), "{found}");
-    let found = ask(&f, "prepareCallHierarchy", file, used).await;
-    assert_eq!(names(&found), ["add"]);
-    let found = ask(&f, "incomingCalls", file, used).await;
-    assert_eq!(names(&found), ["main"]);
+    let found = query(&f, "documentSymbol", file, (1, 1)).await;
+    assert_eq!(item_names(&found), ["add", "main"]);
+    assert_eq!(item_locations(&found)[0], location_text(file, defined));
+    let found = query(&f, "workspaceSymbol", file, used).await;
+    assert!(item_names(&found).contains(&"add"), "{found}");
+    let found = query(&f, "prepareCallHierarchy", file, used).await;
+    assert_eq!(item_names(&found), ["add"]);
+    let found = query(&f, "incomingCalls", file, used).await;
+    assert_eq!(item_names(&found), ["main"]);
     assert_eq!(found["items"][0]["callLines"], json!([2]));
-    let found = ask(&f, "diagnostics", file, (1, 1)).await;
+    let found = query(&f, "diagnostics", file, (1, 1)).await;
     assert_eq!(found["total"], 0, "{found}");
-    let said = said(&f.call("LSP", json!({"operation": "goToDefinition", "filePath": file, "line": used.0, "character": used.1})).await.unwrap());
+    let said = result_text(&f.call("LSP", json!({"operation": "goToDefinition", "filePath": file, "line": used.0, "character": used.1})).await.unwrap());
     assert!(said.starts_with("clangd finds 1 definition:\nsrc/a.c:1:"), "{said}");
 }
 
 #[tokio::test]
 async fn clangd_finds_implementations_and_names_of_the_project() {
-    needs("clangd");
+    require_program("clangd");
     let text = "struct Shape { virtual int area() = 0; };\n\
         struct Square : Shape { int area() override { return 4; } };\n";
-    let f = host(&[("a.cpp", text)]);
-    let found = ask(&f, "goToImplementation", "a.cpp", place(text, "area", 0)).await;
-    assert_eq!(places(&found), [at("a.cpp", place(text, "area", 1))]);
+    let f = host_with_files(&[("a.cpp", text)]);
+    let found = query(&f, "goToImplementation", "a.cpp", position_of(text, "area", 0)).await;
+    assert_eq!(item_locations(&found), [location_text("a.cpp", position_of(text, "area", 1))]);
     let input = json!({"operation": "workspaceSymbol", "filePath": "a.cpp", "query": "Squ"});
     let found = f.call("LSP", input).await.unwrap().result.structured;
-    assert_eq!(names(&found), ["Square"]);
+    assert_eq!(item_names(&found), ["Square"]);
 }
 
 #[tokio::test]
 async fn what_may_not_be_read_is_left_out_and_counted() {
-    needs("clangd");
+    require_program("clangd");
     /// Judges by risk; what is called `hidden.h` may not be read.
     struct HeaderDenyPolicy;
     impl Policy for HeaderDenyPolicy {
@@ -200,28 +205,29 @@ async fn what_may_not_be_read_is_left_out_and_counted() {
             true
         }
     }
-    let f = with_servers(ToolFixture::session_of(|config| {
-        set_up(config);
+    let f = with_language_servers(ToolFixture::session_with_host(|config| {
+        configure_host(config);
         config.policy = Arc::new(HeaderDenyPolicy);
     }));
     let text = "#include \"hidden.h\"\nint main(void) { return secret(); }\n";
-    f.put("hidden.h", "static inline int secret(void) { return 7; }\n").put("a.c", text);
-    let found = ask(&f, "goToDefinition", "a.c", place(text, "secret", 0)).await;
+    f.write_file("hidden.h", "static inline int secret(void) { return 7; }\n")
+        .write_file("a.c", text);
+    let found = query(&f, "goToDefinition", "a.c", position_of(text, "secret", 0)).await;
     assert_eq!(
         (&found["total"], &found["denied"], &found["items"]),
         (&json!(1), &json!(1), &json!([]))
     );
     let input = json!({"operation": "documentSymbol", "filePath": "hidden.h"});
-    let refused = f.fail("LSP", input).await;
+    let refused = f.call_error("LSP", input).await;
     assert!(refused.starts_with("denied: "), "{refused}");
 }
 
 #[tokio::test]
 async fn rules_hold_for_servers_and_for_what_they_see() {
-    needs("clangd");
+    require_program("clangd");
     let ruled = |denied: &[&str]| {
-        with_servers(ToolFixture::session_of(|config| {
-            set_up(config);
+        with_language_servers(ToolFixture::session_with_host(|config| {
+            configure_host(config);
             let rule = |text: &&str| {
                 let source =
                     RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
@@ -236,27 +242,27 @@ async fn rules_hold_for_servers_and_for_what_they_see() {
         }))
     };
     let f = ruled(&["Bash(clangd:*)"]);
-    f.put("a.c", "int x;\n");
-    let said = f.fail("LSP", json!({"operation": "documentSymbol", "filePath": "a.c"})).await;
+    f.write_file("a.c", "int x;\n");
+    let said = f.call_error("LSP", json!({"operation": "documentSymbol", "filePath": "a.c"})).await;
     assert!(said.contains("denied by rule `Bash(clangd:*)`"), "{said}");
     // A file that may not be read is not even there for the server.
     let f = ruled(&["Read(hidden.h)"]);
     let text = "#include \"hidden.h\"\nint main(void) { return 0; }\n";
-    f.put("hidden.h", "#error s3cret\n").put("a.c", text);
-    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    f.write_file("hidden.h", "#error s3cret\n").write_file("a.c", text);
+    let found = query(&f, "diagnostics", "a.c", (1, 1)).await;
     assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
     // Nor one that comes to be there while the server runs.
     let f = ruled(&["Read(hidden.h)"]);
-    f.put("a.c", text);
-    assert_ne!(ask(&f, "diagnostics", "a.c", (1, 1)).await["total"], 0);
-    f.put("hidden.h", "#error s3cret\n").put("a.c", format!("{text}int more;\n"));
-    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    f.write_file("a.c", text);
+    assert_ne!(query(&f, "diagnostics", "a.c", (1, 1)).await["total"], 0);
+    f.write_file("hidden.h", "#error s3cret\n").write_file("a.c", format!("{text}int more;\n"));
+    let found = query(&f, "diagnostics", "a.c", (1, 1)).await;
     assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
     // What may be written and not be read is not spoken of after a change either.
     let write = json!({"file_path": "hidden.h", "content": "int x = s3cret;\n"});
     let answer = f.call("Write", write).await;
-    let told =
-        answer.map_or_else(|error| error.to_string(), |outcome| super::fixture::said(&outcome));
+    let told = answer
+        .map_or_else(|error| error.to_string(), |outcome| super::fixture::result_text(&outcome));
     assert!(!told.contains("problem"), "{told}");
 }
 
@@ -269,22 +275,22 @@ impl Editor for SingleTextEditor {
     }
 
     fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
-        Box::pin(std::future::ready(EditorWriteOutcome::NotTaken))
+        Box::pin(std::future::ready(EditorWriteOutcome::NotHandled))
     }
 }
 
 #[tokio::test]
 async fn a_text_that_is_not_saved_counts() {
-    needs("clangd");
-    let f = with_servers(ToolFixture::session_opened(set_up, |host| {
+    require_program("clangd");
+    let f = with_language_servers(ToolFixture::session_opened_with(configure_host, |host| {
         let editor: Arc<dyn Editor> =
             Arc::new(SingleTextEditor("int main(void) { return missing; }\n"));
         let config =
             ToolHostSessionConfig { editor: Some(editor), ..ToolHostSessionConfig::default() };
         host.open_session_with(SessionId::new("test").unwrap(), config)
     }));
-    f.put("a.c", "int main(void) { return 0; }\n");
-    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    f.write_file("a.c", "int main(void) { return 0; }\n");
+    let found = query(&f, "diagnostics", "a.c", (1, 1)).await;
     assert_eq!(found["total"], 1, "{found}");
     assert_eq!(found["items"][0]["severity"], "error");
     assert!(found["items"][0]["message"].as_str().unwrap().contains("missing"), "{found}");
@@ -292,9 +298,9 @@ async fn a_text_that_is_not_saved_counts() {
 
 #[tokio::test]
 async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
-    needs("clangd");
+    require_program("clangd");
     let text = "int one(void) { return odd; }\nint two(void) { return 2; }\n";
-    let f = host(&[("a.c", text)]);
+    let f = host_with_files(&[("a.c", text)]);
     let edit =
         |old: &str, new: &str| json!({"file_path": "a.c", "old_string": old, "new_string": new});
     let all = |outcome: &zero_runtime::CallOutcome| {
@@ -305,9 +311,9 @@ async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
     // Nothing runs yet, and nothing is started for it.
     let outcome = f.call("Edit", edit("return 2", "return 3")).await.unwrap();
     assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
-    let servers = f.host.companion::<LanguageServers>().unwrap();
-    assert!(servers.running_for(&f.path("a.c").canonicalize().unwrap()).is_none());
-    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    let servers = f.host.extension::<LanguageServers>().unwrap();
+    assert!(servers.running_for_file(&f.path("a.c").canonicalize().unwrap()).is_none());
+    let found = query(&f, "diagnostics", "a.c", (1, 1)).await;
     assert_eq!(found["total"], 1, "{found}");
     // On a busy machine the short wait may be too short: then it is not told, and tried again.
     let mut told = String::new();
@@ -328,20 +334,20 @@ async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
     let outcome = f.call("Write", write("b.c", "int well(void) { return 1; }\n")).await.unwrap();
     assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
     // Of a folder that is not trusted any more nothing is said, and nobody is kept from working.
-    revoke(&f);
+    revoke_trust(&f);
     for number in 0..3 {
         let content = format!("int bad{number}(void) {{ return missing{number}; }}\n");
         let outcome = f.call("Write", write(&format!("c{number}.c"), &content)).await.unwrap();
         assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
     }
-    let servers = f.host.companion::<LanguageServers>().unwrap();
-    assert!(servers.running_for(&f.path("a.c").canonicalize().unwrap()).is_none());
+    let servers = f.host.extension::<LanguageServers>().unwrap();
+    assert!(servers.running_for_file(&f.path("a.c").canonicalize().unwrap()).is_none());
 }
 
 #[tokio::test]
 async fn in_a_folder_that_is_not_trusted_no_server_answers() {
-    needs("clangd");
-    let f = host(&[("a.c", C)]);
+    require_program("clangd");
+    let f = host_with_files(&[("a.c", C_SOURCE)]);
     let path = f.path("a.c").canonicalize().unwrap();
     let question = || json!({"operation": "documentSymbol", "filePath": "a.c"});
     let refused = async || {
@@ -349,21 +355,21 @@ async fn in_a_folder_that_is_not_trusted_no_server_answers() {
         assert_eq!(error.error_type, ErrorType::PermissionDenied, "{error}");
         assert_eq!(error.reason(), Some(ErrorReason::Untrusted));
         assert!(error.message.contains("run `zero trust`"), "{error}");
-        let servers = f.host.companion::<LanguageServers>().unwrap();
-        assert!(servers.running_for(&path).is_none());
+        let servers = f.host.extension::<LanguageServers>().unwrap();
+        assert!(servers.running_for_file(&path).is_none());
     };
-    revoke(&f);
+    revoke_trust(&f);
     refused().await;
-    std::fs::remove_file(revoked(&f)).unwrap();
+    std::fs::remove_file(revocation_marker(&f)).unwrap();
     // One word is all it takes.
-    assert_eq!(names(&ask(&f, "documentSymbol", "a.c", (1, 1)).await), ["add", "main"]);
-    revoke(&f);
+    assert_eq!(item_names(&query(&f, "documentSymbol", "a.c", (1, 1)).await), ["add", "main"]);
+    revoke_trust(&f);
     refused().await;
 }
 
 #[tokio::test]
 async fn wrong_questions_are_answered_with_what_is_wrong() {
-    let f = host(&[("a.c", "int x;\n"), ("notes.txt", "x"), ("b.c", "\0\u{1}binary\0")]);
+    let f = host_with_files(&[("a.c", "int x;\n"), ("notes.txt", "x"), ("b.c", "\0\u{1}binary\0")]);
     for (input, expected) in [
         (
             json!({"operation": "hover", "filePath": "a.c"}),
@@ -402,63 +408,72 @@ async fn wrong_questions_are_answered_with_what_is_wrong() {
             "server_unavailable: no language server is known for `notes.txt`",
         ),
     ] {
-        let said = f.fail("LSP", input.clone()).await;
+        let said = f.call_error("LSP", input.clone()).await;
         assert!(said.starts_with(expected), "{input}: {said}");
     }
 }
 
-const PYTHON: &str = "def größe(wert: int) -> int:\n    return wert\n\n\ndef main() -> None:\n    \"😀\"; größe(1)\n    größe(\"😀\")\n";
+const PYTHON_SOURCE: &str = "def größe(wert: int) -> int:\n    return wert\n\n\ndef main() -> None:\n    \"😀\"; größe(1)\n    größe(\"😀\")\n";
 
 #[tokio::test]
 async fn pyright_answers_in_characters_whatever_they_take_to_write() {
-    needs("pyright-langserver");
-    let f = host(&[("a.py", PYTHON)]);
+    require_program("pyright-langserver");
+    let f = host_with_files(&[("a.py", PYTHON_SOURCE)]);
     let file = "a.py";
-    let (defined, used, wrong) =
-        (place(PYTHON, "größe", 0), place(PYTHON, "größe", 1), place(PYTHON, "größe", 2));
-    let found = ask(&f, "goToDefinition", file, used).await;
-    assert_eq!(places(&found), [at(file, defined)]);
-    let found = ask(&f, "findReferences", file, defined).await;
-    assert_eq!(places(&found), [at(file, defined), at(file, used), at(file, wrong)]);
-    let found = ask(&f, "hover", file, used).await;
+    let (defined, used, wrong) = (
+        position_of(PYTHON_SOURCE, "größe", 0),
+        position_of(PYTHON_SOURCE, "größe", 1),
+        position_of(PYTHON_SOURCE, "größe", 2),
+    );
+    let found = query(&f, "goToDefinition", file, used).await;
+    assert_eq!(item_locations(&found), [location_text(file, defined)]);
+    let found = query(&f, "findReferences", file, defined).await;
+    assert_eq!(
+        item_locations(&found),
+        [location_text(file, defined), location_text(file, used), location_text(file, wrong)]
+    );
+    let found = query(&f, "hover", file, used).await;
     assert!(found["hover"].as_str().unwrap().contains("wert: int"), "{found}");
-    let found = ask(&f, "documentSymbol", file, (1, 1)).await;
-    assert!(names(&found).contains(&"größe"), "{found}");
-    let found = ask(&f, "outgoingCalls", file, place(PYTHON, "main", 0)).await;
-    assert_eq!(names(&found), ["größe"]);
-    let found = ask(&f, "incomingCalls", file, defined).await;
-    assert_eq!(names(&found), ["main"]);
-    let found = ask(&f, "diagnostics", file, (1, 1)).await;
+    let found = query(&f, "documentSymbol", file, (1, 1)).await;
+    assert!(item_names(&found).contains(&"größe"), "{found}");
+    let found = query(&f, "outgoingCalls", file, position_of(PYTHON_SOURCE, "main", 0)).await;
+    assert_eq!(item_names(&found), ["größe"]);
+    let found = query(&f, "incomingCalls", file, defined).await;
+    assert_eq!(item_names(&found), ["main"]);
+    let found = query(&f, "diagnostics", file, (1, 1)).await;
     let errors: Vec<&Value> =
         found["items"].as_array().unwrap().iter().filter(|i| i["severity"] == "error").collect();
     assert_eq!(errors.len(), 1, "{found}");
-    let literal = place(PYTHON, "\"😀\"", 1);
+    let literal = position_of(PYTHON_SOURCE, "\"😀\"", 1);
     assert_eq!(
         (&errors[0]["line"], &errors[0]["character"]),
         (&json!(literal.0), &json!(literal.1))
     );
     // In the words of a platform that has two tools for it.
     let input = json!({"path": file, "line": used.0, "character": used.1});
-    let outcome = f.speak(DialectName::Opencode, "lsp-hover", input).await.unwrap();
+    let outcome = f.call_as(DialectName::Opencode, "lsp-hover", input).await.unwrap();
     let text = outcome.rendered.content[0]["content"]["text"].as_str().unwrap();
     assert!(text.contains("wert: int"), "{text}");
     let outcome =
-        f.speak(DialectName::Opencode, "lsp-diagnostics", json!({"path": file})).await.unwrap();
+        f.call_as(DialectName::Opencode, "lsp-diagnostics", json!({"path": file})).await.unwrap();
     let text = outcome.rendered.content[0]["content"]["text"].as_str().unwrap();
     assert!(text.contains("a.py:7:") && text.contains(": error: "), "{text}");
 }
 
 #[tokio::test]
 async fn typescript_is_asked_too() {
-    needs("typescript-language-server");
+    require_program("typescript-language-server");
     let text = "interface Shape { area(): number }\nclass Square implements Shape { area() { return 4 } }\nconst s: Shape = new Square();\ns.area();\nconst wrong: number = \"x\";\n";
-    let f = host(&[("a.ts", text), ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}")]);
-    let found = ask(&f, "goToDefinition", "a.ts", place(text, "area", 2)).await;
-    assert_eq!(places(&found), [at("a.ts", place(text, "area", 0))]);
-    let found = ask(&f, "goToImplementation", "a.ts", place(text, "area", 0)).await;
-    assert_eq!(places(&found), [at("a.ts", place(text, "area", 1))]);
-    let found = ask(&f, "diagnostics", "a.ts", (1, 1)).await;
+    let f = host_with_files(&[
+        ("a.ts", text),
+        ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}"),
+    ]);
+    let found = query(&f, "goToDefinition", "a.ts", position_of(text, "area", 2)).await;
+    assert_eq!(item_locations(&found), [location_text("a.ts", position_of(text, "area", 0))]);
+    let found = query(&f, "goToImplementation", "a.ts", position_of(text, "area", 0)).await;
+    assert_eq!(item_locations(&found), [location_text("a.ts", position_of(text, "area", 1))]);
+    let found = query(&f, "diagnostics", "a.ts", (1, 1)).await;
     assert!(found["items"].to_string().contains("not assignable"), "{found}");
-    let servers = f.host.companion::<LanguageServers>().unwrap();
-    tokio::time::timeout(LONG, servers.stop()).await.unwrap();
+    let servers = f.host.extension::<LanguageServers>().unwrap();
+    tokio::time::timeout(LONG_TIMEOUT, servers.stop()).await.unwrap();
 }

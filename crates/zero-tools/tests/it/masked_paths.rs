@@ -22,7 +22,7 @@ use zero_sandbox::{StateDir, Workspace};
 use crate::fixture::AlwaysApprove;
 
 /// Set for a test that root runs once more as somebody else: the folder to work in.
-const AS_NOBODY: &str = "ZERO_TEST_AS_NOBODY";
+const AS_NOBODY_VARIABLE: &str = "ZERO_TEST_AS_NOBODY";
 
 /// Lets every command run: what the rules deny is left to the walls.
 struct AllowAllPolicy(RulePolicy);
@@ -105,42 +105,42 @@ impl MaskSetup<'_> {
             commands,
             ..ToolHostConfig::new(workspace, StateDir::new(base.join(self.state)))
         });
-        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
         let session = host.open_session(SessionId::new("test").unwrap()).unwrap();
         MaskFixture { base, host, session }
     }
 }
 
 impl MaskFixture {
-    async fn call(&self, command: &str) -> Result<CallOutcome, ToolError> {
+    async fn call_bash(&self, command: &str) -> Result<CallOutcome, ToolError> {
         let (id, tool, input) = (new_call_id(), "Bash".to_owned(), json!({"command": command}));
         let call = ToolCall { id, session: None, tool, input, timeout: None };
         let dialect = Dialect::new(DialectName::Canonical);
         self.host.call(&self.session, &dialect, call, &CancellationToken::new()).await.outcome
     }
 
-    async fn facts(&self, command: &str) -> Value {
-        let outcome = self.call(command).await;
+    async fn run_structured(&self, command: &str) -> Value {
+        let outcome = self.call_bash(command).await;
         outcome.unwrap_or_else(|error| panic!("{command}: {error}")).result.structured
     }
 
-    async fn fails(&self, command: &str) {
-        let facts = self.facts(command).await;
+    async fn expect_failure(&self, command: &str) {
+        let facts = self.run_structured(command).await;
         assert_ne!(facts["exit_code"], 0, "{command}: {facts}");
     }
 
-    async fn works(&self, command: &str) -> String {
-        let facts = self.facts(command).await;
+    async fn expect_success(&self, command: &str) -> String {
+        let facts = self.run_structured(command).await;
         assert_eq!(facts["exit_code"], 0, "{command}: {facts}");
         facts["stdout"].as_str().unwrap().to_owned()
     }
 }
 
-fn temp() -> tempfile::TempDir {
+fn temp_dir() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("zero-it-").tempdir_in("/var/tmp").unwrap()
 }
 
-fn put(path: &Path) {
+fn write_secret(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, "secret").unwrap();
 }
@@ -150,11 +150,11 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// The folder to work in as somebody whom modes bind. Root runs the test again as `nobody` instead.
-fn as_ordinary_user(test: &str) -> Option<(Option<tempfile::TempDir>, PathBuf)> {
-    if let Some(folder) = std::env::var_os(AS_NOBODY) {
+fn rerun_as_ordinary_user(test: &str) -> Option<(Option<tempfile::TempDir>, PathBuf)> {
+    if let Some(folder) = std::env::var_os(AS_NOBODY_VARIABLE) {
         return Some((None, folder.into()));
     }
-    let temp = temp();
+    let temp = temp_dir();
     let base = temp.path().to_owned();
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
         return Some((Some(temp), base));
@@ -171,7 +171,7 @@ fn as_ordinary_user(test: &str) -> Option<(Option<tempfile::TempDir>, PathBuf)> 
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&exe)
         .args(["--exact", test])
-        .env(AS_NOBODY, &work)
+        .env(AS_NOBODY_VARIABLE, &work)
         .current_dir(&work)
         .output()
         .expect("`setpriv` is needed; install the package util-linux");
@@ -191,7 +191,7 @@ async fn zeros_own_folders_cannot_be_made_where_commands_may_write() {
         ("work", ".config/zero", &["home"]),
     ];
     for (root, own, writable) in cases {
-        let temp = temp();
+        let temp = temp_dir();
         let base = temp.path();
         for folder in ["home", "work", root] {
             std::fs::create_dir_all(base.join(folder)).unwrap();
@@ -212,9 +212,9 @@ async fn zeros_own_folders_cannot_be_made_where_commands_may_write() {
             format!("mkdir -p {home}/.local/state/zero/x"),
         ];
         for attack in attacks {
-            place.facts(&attack).await;
+            place.run_structured(&attack).await;
             // What stands in for something stays a moment longer, for the next command.
-            Spawner::rest_shared();
+            Spawner::release_shared_prewarmed();
             assert!(!own.exists(), "{root}, {writable:?}: {attack}");
             assert!(!place.base.join("home/.local").exists() || root == "home/.config", "{attack}");
         }
@@ -223,9 +223,9 @@ async fn zeros_own_folders_cannot_be_made_where_commands_may_write() {
 
 #[tokio::test]
 async fn settings_that_are_there_stay_and_are_not_read() {
-    let temp = temp();
+    let temp = temp_dir();
     let own = temp.path().join("home/.config/zero/settings.json");
-    put(&own);
+    write_secret(&own);
     let place =
         MaskSetup { root: "home", home: Some("home"), ..MaskSetup::default() }.open(temp.path());
     for attack in [
@@ -235,32 +235,32 @@ async fn settings_that_are_there_stay_and_are_not_read() {
         "mv .config/zero x",
         "rm -rf .config/zero",
     ] {
-        place.fails(attack).await;
+        place.expect_failure(attack).await;
     }
-    place.works("mkdir .config/app && echo x > .config/app/file").await;
+    place.expect_success("mkdir .config/app && echo x > .config/app/file").await;
     assert_eq!(std::fs::read_to_string(own).unwrap(), "secret");
 }
 
 #[tokio::test]
 async fn a_workspace_in_zeros_own_folder_is_refused() {
-    let temp = temp();
+    let temp = temp_dir();
     std::fs::create_dir_all(temp.path().join("conf/zero/x")).unwrap();
     let place = MaskSetup { root: "conf/zero/x", own: &["conf/zero"], ..MaskSetup::default() }
         .open(temp.path());
-    let error = place.call("true").await.unwrap_err();
+    let error = place.call_bash("true").await.unwrap_err();
     assert!(error.message.contains("lies in zero's own folder"), "{error}");
 }
 
 #[tokio::test]
 async fn secrets_that_commands_make_are_taken_away() {
     for (root, prefix) in [("home", ""), ("", "home/"), ("home/.config", "../")] {
-        let temp = temp();
+        let temp = temp_dir();
         std::fs::create_dir_all(temp.path().join("home/.config")).unwrap();
         let place =
             MaskSetup { root, home: Some("home"), ..MaskSetup::default() }.open(temp.path());
         for name in [".aws", ".gnupg", ".kube", ".ssh", ".config/gh"] {
             let facts = place
-                .facts(&format!("mkdir {prefix}{name} && echo x > {prefix}{name}/config"))
+                .run_structured(&format!("mkdir {prefix}{name} && echo x > {prefix}{name}/config"))
                 .await;
             let made = facts["exit_code"] == 0;
             assert_eq!(made, facts["taken_away"][0]["path"].is_string(), "{root} {name}: {facts}");
@@ -271,7 +271,7 @@ async fn secrets_that_commands_make_are_taken_away() {
 
 #[tokio::test]
 async fn secrets_that_variables_put_elsewhere_are_hidden() {
-    let temp = temp();
+    let temp = temp_dir();
     let cases = [
         ("CARGO_HOME", "cargo", "cargo/credentials.toml"),
         ("XDG_CONFIG_HOME", "conf", "conf/gh/hosts.yml"),
@@ -285,25 +285,25 @@ async fn secrets_that_variables_put_elsewhere_are_hidden() {
         ("CLOUDSDK_CONFIG", "cloud", "cloud/db"),
     ];
     for (_, _, file) in cases {
-        put(&temp.path().join(file));
+        write_secret(&temp.path().join(file));
     }
-    put(&temp.path().join("cargo/plain"));
+    write_secret(&temp.path().join("cargo/plain"));
     std::fs::create_dir_all(temp.path().join("work")).unwrap();
     let variables: Vec<(&str, &str)> = cases.iter().map(|(n, v, _)| (*n, *v)).collect();
     let place = MaskSetup { variables: &variables, ..MaskSetup::default() }.open(temp.path());
     for (_, _, file) in cases {
-        place.fails(&format!("cat {}", place.base.join(file).display())).await;
+        place.expect_failure(&format!("cat {}", place.base.join(file).display())).await;
     }
-    assert_eq!(place.works("cat ../cargo/plain").await, "secret");
+    assert_eq!(place.expect_success("cat ../cargo/plain").await, "secret");
 }
 
 #[tokio::test]
 async fn a_folder_that_is_closed_hides_nothing_from_the_rules() {
     let test = "masked::a_folder_that_is_closed_hides_nothing_from_the_rules";
-    let Some((_temp, base)) = as_ordinary_user(test) else { return };
+    let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
     let setup = || MaskSetup { deny: &["Read(.env)"], home: Some("work"), ..MaskSetup::default() };
     for name in ["work/sub/deep/.env", "work/.config/gh/hosts.yml", "work/plain/file"] {
-        put(&base.join(name));
+        write_secret(&base.join(name));
     }
     let place = setup().open(&base);
     let cases = [
@@ -314,25 +314,26 @@ async fn a_folder_that_is_closed_hides_nothing_from_the_rules() {
     for (folder, file) in cases {
         for mode in ["000", "100", "300", "400", "600"] {
             let real = place.base.join("work").join(folder);
-            place.works(&format!("chmod {mode} {folder}")).await;
+            place.expect_success(&format!("chmod {mode} {folder}")).await;
             assert_eq!(
                 real.metadata().unwrap().permissions().mode() & 0o777,
                 u32::from_str_radix(mode, 8).unwrap()
             );
-            let facts =
-                place.facts(&format!("chmod 755 {folder}; chmod 755 {folder}; cat {file}")).await;
+            let facts = place
+                .run_structured(&format!("chmod 755 {folder}; chmod 755 {folder}; cat {file}"))
+                .await;
             assert!(
                 !facts["stdout"].as_str().unwrap().contains("secret"),
                 "{mode} {file}: {facts}"
             );
-            place.fails(&format!("mv {folder} moved && chmod 755 moved")).await;
-            assert_eq!(place.works("cat plain/file").await, "secret", "the rest is there");
+            place.expect_failure(&format!("mv {folder} moved && chmod 755 moved")).await;
+            assert_eq!(place.expect_success("cat plain/file").await, "secret", "the rest is there");
             set_mode(&real, 0o755);
         }
     }
     // The whole workspace cannot be hidden.
     set_mode(&base.join("work"), 0o300);
-    let error = place.call("true").await.unwrap_err();
+    let error = place.call_bash("true").await.unwrap_err();
     set_mode(&base.join("work"), 0o755);
     assert!(error.message.contains("cannot be listed"), "{error}");
 }
@@ -340,28 +341,28 @@ async fn a_folder_that_is_closed_hides_nothing_from_the_rules() {
 #[tokio::test]
 async fn a_workspace_that_is_only_read_is_worked_in() {
     let test = "masked::a_workspace_that_is_only_read_is_worked_in";
-    let Some((_temp, base)) = as_ordinary_user(test) else { return };
-    put(&base.join("work/file"));
+    let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
+    write_secret(&base.join("work/file"));
     set_mode(&base.join("work"), 0o555);
     let place = MaskSetup::default().open(&base);
-    assert_eq!(place.works("ls -A; cat file").await, "file\nsecret");
-    place.fails("chmod 755 . && mkdir .zero").await;
+    assert_eq!(place.expect_success("ls -A; cat file").await, "file\nsecret");
+    place.expect_failure("chmod 755 . && mkdir .zero").await;
     set_mode(&base.join("work"), 0o755);
-    place.works("echo x > new").await;
+    place.expect_success("echo x > new").await;
 }
 
 #[tokio::test]
 async fn what_is_made_hard_to_move_is_taken_away_all_the_same() {
     let test = "masked::what_is_made_hard_to_move_is_taken_away_all_the_same";
-    let Some((_temp, base)) = as_ordinary_user(test) else { return };
-    put(&base.join("work/file"));
+    let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
+    write_secret(&base.join("work/file"));
     let place = MaskSetup::default().open(&base);
     for attack in [
         "mkdir .vscode && echo x > .vscode/tasks.json && chmod 555 .vscode",
         "echo x > .envrc && chmod 555 .",
         "mkdir .idea && echo x > .idea/x && chmod 555 .idea .",
     ] {
-        place.works(attack).await;
+        place.expect_success(attack).await;
         for name in [".vscode", ".envrc", ".idea"] {
             assert!(!base.join("work").join(name).exists(), "{attack}");
         }
@@ -372,8 +373,8 @@ async fn what_is_made_hard_to_move_is_taken_away_all_the_same() {
 #[tokio::test]
 async fn a_repository_that_is_closed_stays_as_it_is() {
     let test = "masked::a_repository_that_is_closed_stays_as_it_is";
-    let Some((_temp, base)) = as_ordinary_user(test) else { return };
-    put(&base.join("work/file"));
+    let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
+    write_secret(&base.join("work/file"));
     let git = base.join("work/.git");
     for folder in ["objects", "refs", "info"] {
         std::fs::create_dir_all(git.join(folder)).unwrap();
@@ -385,10 +386,10 @@ async fn a_repository_that_is_closed_stays_as_it_is() {
     {
         for mode in modes {
             set_mode(closed, mode);
-            assert_eq!(place.works("cat file && touch new").await, "secret", "{mode:o}");
-            place.facts("chmod 755 .git; chmod 755 .git/info; mkdir .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/info/attributes").await;
+            assert_eq!(place.expect_success("cat file && touch new").await, "secret", "{mode:o}");
+            place.run_structured("chmod 755 .git; chmod 755 .git/info; mkdir .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/info/attributes").await;
             set_mode(closed, 0o755);
-            Spawner::rest_shared();
+            Spawner::release_shared_prewarmed();
             assert!(!git.join("hooks").exists(), "{mode:o}");
             assert!(!git.join("info/attributes").exists(), "{mode:o}");
         }
@@ -397,18 +398,18 @@ async fn a_repository_that_is_closed_stays_as_it_is() {
 
 #[tokio::test]
 async fn too_much_to_hide_is_said_with_a_way_out() {
-    let temp = temp();
+    let temp = temp_dir();
     for number in 0..2_100 {
-        put(&temp.path().join(format!("work/keys/{number}.pem")));
+        write_secret(&temp.path().join(format!("work/keys/{number}.pem")));
     }
     let deny = ["Read(*.pem)", "Read(.env)"];
     let place = MaskSetup { deny: &deny, ..MaskSetup::default() }.open(temp.path());
-    let error = place.call("true").await.unwrap_err();
+    let error = place.call_bash("true").await.unwrap_err();
     assert!(
         error.message.contains("2 rules") && error.message.contains("Read(secrets/**)"),
         "{error}"
     );
     // What it says helps.
     let place = MaskSetup { deny: &["Read(keys/**)"], ..MaskSetup::default() }.open(temp.path());
-    place.fails("cat keys/1.pem").await;
+    place.expect_failure("cat keys/1.pem").await;
 }

@@ -18,23 +18,23 @@ use zero_runtime::{
     RulePolicy,
 };
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
-const NETWORK: &str = "readlink /proc/self/ns/net";
+const SHOW_NETWORK_NAMESPACE: &str = "readlink /proc/self/ns/net";
 /// Fetches what the environment names: which host that is, nobody can tell beforehand.
-const FETCH: &str = "curl -sS -m 20 \"$URL\"";
+const FETCH_COMMAND: &str = "curl -sS -m 20 \"$URL\"";
 
 /// A session whose settings say this of the network.
-fn session(network: &[&str]) -> ToolFixture {
-    session_with(&[], network)
+fn network_session(network: &[&str]) -> ToolFixture {
+    session_with_rules(&[], network)
 }
 
 /// The same with rules such as `allow WebFetchTool(domain:a.test)`. Every name has the address of
 /// loopback, which counts as the open internet.
-pub(crate) fn session_with(rules: &[&str], network: &[&str]) -> ToolFixture {
+pub(crate) fn session_with_rules(rules: &[&str], network: &[&str]) -> ToolFixture {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
-        let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+        let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
         let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
         PolicyRule::parse(text, verdict, source).unwrap()
     };
@@ -44,12 +44,14 @@ pub(crate) fn session_with(rules: &[&str], network: &[&str]) -> ToolFixture {
         network.iter().partition(|host| **host == "localhost");
     let hosts = others.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
     let network = CommandNetwork { hosts, localhost: !own.is_empty() };
-    ToolFixture::session_of(|config| {
+    ToolFixture::session_with_host(|config| {
         config.approver = Some(Arc::new(HostApprover));
         config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
         config.commands = CommandSettings { network, ..CommandSettings::default() };
-        config.internet =
-            ResolverConfig { resolver: Arc::new(LoopbackResolver), inside: outside_of_loopback };
+        config.internet = ResolverConfig {
+            resolver: Arc::new(LoopbackResolver),
+            inside: private_except_loopback,
+        };
     })
 }
 
@@ -76,8 +78,8 @@ impl HostResolver for LoopbackResolver {
     }
 }
 
-fn outside_of_loopback(address: IpAddr) -> Option<&'static str> {
-    HostName::address(address).is_private().filter(|_| !address.is_loopback())
+fn private_except_loopback(address: IpAddr) -> Option<&'static str> {
+    HostName::from_address(address).private_reason().filter(|_| !address.is_loopback())
 }
 
 /// An HTTP server on loopback that answers `hello`, and counts who is there.
@@ -111,23 +113,23 @@ impl CountingServer {
     }
 }
 
-async fn bash(f: &ToolFixture, command: &str) -> String {
-    said(&f.call("Bash", json!({"command": command})).await.unwrap())
+async fn run_bash(f: &ToolFixture, command: &str) -> String {
+    result_text(&f.call("Bash", json!({"command": command})).await.unwrap())
 }
 
-async fn fetch(f: &ToolFixture, url: &str) -> Value {
-    let input = json!({"command": FETCH, "env": {"URL": url}});
+async fn run_fetch(f: &ToolFixture, url: &str) -> Value {
+    let input = json!({"command": FETCH_COMMAND, "env": {"URL": url}});
     f.call("Bash", input).await.unwrap().result.structured
 }
 
 /// Runs a script, in which nobody looks beforehand.
-async fn script(f: &ToolFixture, text: &str) -> String {
-    f.put("script", text);
-    bash(f, "bash script").await
+async fn run_script(f: &ToolFixture, text: &str) -> String {
+    f.write_file("script", text);
+    run_bash(f, "bash script").await
 }
 
 /// Waits for something that is about to happen.
-async fn until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
+async fn wait_until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !happened().await {
         assert!(Instant::now() < until, "{what}");
@@ -136,17 +138,17 @@ async fn until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
 }
 
 /// The connections that were written down, by host and port.
-fn connections(f: &ToolFixture, target: &str) -> Vec<AuditRow> {
+fn connection_rows(f: &ToolFixture, target: &str) -> Vec<AuditRow> {
     let mut rows = Vec::new();
     for day in f.host.audit().days().unwrap() {
-        f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+        f.host.audit().open_day(&day).unwrap().for_each_row(|row| rows.push(row)).unwrap();
     }
     rows.retain(|row| row.tool == "connection" && row.title.as_deref() == Some(target));
     rows
 }
 
 #[track_caller]
-fn check_chain(f: &ToolFixture) {
+fn verify_audit_chain(f: &ToolFixture) {
     let verified = f.host.audit().verify(&VerifyOptions::default(), |_| {}).unwrap();
     assert!(verified.findings.is_empty(), "{:?}", verified.findings);
 }
@@ -154,34 +156,34 @@ fn check_chain(f: &ToolFixture) {
 #[tokio::test]
 async fn a_host_that_settings_name_is_reached_and_no_other() {
     let port = CountingServer::default().start();
-    let f = session(&[&format!("a.test:{port}")]);
-    assert_eq!(fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
+    let f = network_session(&[&format!("a.test:{port}")]);
+    assert_eq!(run_fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
     let tunnel = "curl -sS -m 20 --proxytunnel \"$URL\"";
     let input = json!({"command": tunnel, "env": {"URL": format!("http://a.test:{port}/")}});
     let tunnelled = f.call("Bash", input).await.unwrap().result.structured;
     assert_eq!(tunnelled["stdout"], "hello", "{tunnelled}");
 
-    let refused = fetch(&f, "http://b.test/secret").await;
+    let refused = run_fetch(&f, "http://b.test/secret").await;
     let note = "network: b.test:80 was refused: no rule allows this host; to allow it: zero config add permissions.allow 'WebFetch(domain:b.test)'";
     assert_eq!(refused["notes"], json!([note]), "{refused}");
     let answer = refused["stdout"].as_str().unwrap();
     assert!(answer.starts_with("zero: no connection to b.test port 80"), "{answer}");
-    let text = script(&f, "for n in 1 2 3; do curl -s c$n.test c$n.test; done; true").await;
+    let text = run_script(&f, "for n in 1 2 3; do curl -s c$n.test c$n.test; done; true").await;
     assert_eq!(text.matches("(network: c2.test:80 was refused").count(), 1, "{text}");
     let quiet = f.call("Bash", json!({"command": "true"})).await.unwrap().result.structured;
     assert_eq!(quiet.get("notes"), None, "what was refused before is not told again");
     let past = "curl -sS -m 5 --noproxy '*' http://192.0.2.1/ 2>/dev/null || echo no";
-    let past = script(&f, past).await;
+    let past = run_script(&f, past).await;
     assert_eq!(past, "no\n");
 
     f.open_session().end();
-    let rows = connections(&f, "b.test:80");
+    let rows = connection_rows(&f, "b.test:80");
     assert_eq!(rows.len(), 1);
     assert_eq!((&*rows[0].status, rows[0].session.as_deref()), ("denied", Some("test")));
     assert!(rows[0].connection.as_ref().unwrap().of_call.is_some());
-    let rows = connections(&f, &format!("a.test:{port}"));
+    let rows = connection_rows(&f, &format!("a.test:{port}"));
     assert!(rows.len() == 2 && rows.iter().all(|row| row.status == "ok"), "{rows:?}");
-    check_chain(&f);
+    verify_audit_chain(&f);
 }
 
 #[tokio::test]
@@ -198,11 +200,13 @@ async fn programs_are_told_of_the_proxy_where_there_is_a_host_to_reach() {
         "https_proxy=http://127.0.0.1:3128",
         "no_proxy=localhost,127.0.0.1,::1",
     ];
-    for f in [session(&["a.test"]), session_with(&["allow WebFetch(domain:a.test)"], &[])] {
-        assert_eq!(bash(&f, variables).await.lines().collect::<Vec<_>>(), expected);
+    for f in
+        [network_session(&["a.test"]), session_with_rules(&["allow WebFetch(domain:a.test)"], &[])]
+    {
+        assert_eq!(run_bash(&f, variables).await.lines().collect::<Vec<_>>(), expected);
     }
-    for f in [session(&[]), session(&["localhost"])] {
-        assert_eq!(bash(&f, variables).await, "(no output)");
+    for f in [network_session(&[]), network_session(&["localhost"])] {
+        assert_eq!(run_bash(&f, variables).await, "(no output)");
     }
 }
 
@@ -210,16 +214,16 @@ async fn programs_are_told_of_the_proxy_where_there_is_a_host_to_reach() {
 async fn nothing_is_reached_unless_it_is_said() {
     let connect = "exec 3<>/dev/tcp/127.0.0.1/9";
     for rules in [&[][..], &["deny WebFetch(domain:a.test)", "ask WebFetch", "allow Bash(ls)"]] {
-        let f = session_with(rules, &[]);
-        let answer = script(&f, connect).await;
+        let f = session_with_rules(rules, &[]);
+        let answer = run_script(&f, connect).await;
         assert!(answer.contains("Operation not permitted"), "{answer}");
-        let answer = fetch(&f, "http://a.test/").await;
+        let answer = run_fetch(&f, "http://a.test/").await;
         assert_ne!(answer["exit_code"], 0);
         assert_eq!(answer.get("notes"), None, "what was wrong is not guessed: {answer}");
     }
-    let answer = script(&session(&["localhost"]), connect).await;
+    let answer = run_script(&network_session(&["localhost"]), connect).await;
     assert!(answer.contains("Connection refused"), "{answer}");
-    let answer = script(&session(&["localhost"]), "exec 3<>/dev/tcp/192.0.2.1/9").await;
+    let answer = run_script(&network_session(&["localhost"]), "exec 3<>/dev/tcp/192.0.2.1/9").await;
     assert!(answer.contains("Network is unreachable"), "{answer}");
 }
 
@@ -227,10 +231,10 @@ async fn nothing_is_reached_unless_it_is_said() {
 async fn a_rule_that_denies_beats_what_settings_name() {
     let port = CountingServer::default().start();
     let rules = ["deny WebFetch(domain:b.test)", "ask WebFetch(domain:c.test)"];
-    let f = session_with(&rules, &[&format!("*.test:{port}")]);
-    assert_eq!(fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
+    let f = session_with_rules(&rules, &[&format!("*.test:{port}")]);
+    assert_eq!(run_fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
     for (host, said) in [("b", "denies it"), ("c", "says to ask")] {
-        let refused = fetch(&f, &format!("http://{host}.test:{port}/")).await;
+        let refused = run_fetch(&f, &format!("http://{host}.test:{port}/")).await;
         assert_ne!(refused["stdout"], "hello");
         let note = refused["notes"][0].as_str().unwrap();
         let begin = format!("network: {host}.test:{port} was refused: rule `WebFetch(domain:");
@@ -240,7 +244,7 @@ async fn a_rule_that_denies_beats_what_settings_name() {
 
 #[tokio::test]
 async fn a_host_that_was_allowed_for_one_call_is_open_for_that_call() {
-    let f = session(&[]);
+    let f = network_session(&[]);
     // Asked about, and allowed once. Nobody answers there, which only somebody learns who may go.
     let once = "curl -sS -m 20 http://once.test/; curl -sS -m 20 \"$URL\"; true";
     let input = json!({"command": once, "env": {"URL": "http://other.test/"}});
@@ -248,45 +252,45 @@ async fn a_host_that_was_allowed_for_one_call_is_open_for_that_call() {
     let notes = outcome["notes"].as_array().unwrap();
     assert_eq!(notes.len(), 1, "{outcome}");
     assert!(notes[0].as_str().unwrap().contains("other.test:80"), "{outcome}");
-    let later = fetch(&f, "http://once.test/").await;
+    let later = run_fetch(&f, "http://once.test/").await;
     assert!(later["stderr"].as_str().unwrap().contains("Could not resolve"), "{later}");
-    let network = script(&f, "exec 3<>/dev/tcp/127.0.0.1/3128").await;
+    let network = run_script(&f, "exec 3<>/dev/tcp/127.0.0.1/3128").await;
     assert!(network.contains("Operation not permitted"), "{network}");
     f.open_session().end();
-    let rows = connections(&f, "once.test:80");
+    let rows = connection_rows(&f, "once.test:80");
     assert_eq!(rows.len(), 1);
     let decision = rows[0].decision.as_ref().unwrap();
     assert_eq!((&*decision.verdict, decision.source.as_deref()), ("allow", Some("call")));
     assert_ne!(rows[0].status, "denied");
-    check_chain(&f);
+    verify_audit_chain(&f);
 }
 
 #[tokio::test]
 async fn a_host_that_was_allowed_for_the_session_is_open_until_that_is_taken_back() {
-    let f = session(&[]);
-    bash(&f, "curl -sS -m 20 http://kept.test/").await;
-    let later = fetch(&f, "http://kept.test/").await;
+    let f = network_session(&[]);
+    run_bash(&f, "curl -sS -m 20 http://kept.test/").await;
+    let later = run_fetch(&f, "http://kept.test/").await;
     assert!(later["stdout"].as_str().unwrap().contains("could not be reached"), "{later}");
     assert_eq!(later.get("notes"), None);
     assert!(f.open_session().revoke_all() > 0);
-    let closed = fetch(&f, "http://kept.test/").await;
+    let closed = run_fetch(&f, "http://kept.test/").await;
     assert!(closed["stderr"].as_str().unwrap().contains("Could not resolve"), "{closed}");
     f.open_session().end();
-    let rows = connections(&f, "kept.test:80");
+    let rows = connection_rows(&f, "kept.test:80");
     let sources = rows.iter().map(|row| row.decision.as_ref().unwrap().source.clone().unwrap());
     assert_eq!(sources.collect::<Vec<_>>(), ["grant", "grant"]);
 }
 
 #[tokio::test]
 async fn a_job_says_what_was_refused_and_keeps_what_was_judged_open() {
-    let f = session(&["localhost"]);
-    f.put("script", "for host in once other; do curl -s -m 20 $host.test; done; read line");
+    let f = network_session(&["localhost"]);
+    f.write_file("script", "for host in once other; do curl -s -m 20 $host.test; done; read line");
     let line = "curl -s -m 20 http://once.test/; read line; bash script";
     let start = json!({"command": line, "run_in_background": true});
     f.call("Bash", start).await.unwrap();
     f.call("BashOutput", json!({"job_id": "job_1", "stdin": "go\n"})).await.unwrap();
     let mut notes = Value::Null;
-    until("the job is refused", async || {
+    wait_until("the job is refused", async || {
         let read = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
         notes = read.result.structured["jobs"][0]["notes"].clone();
         notes.is_array()
@@ -296,14 +300,14 @@ async fn a_job_says_what_was_refused_and_keeps_what_was_judged_open() {
     assert!(notes[0].as_str().unwrap().contains("network: other.test:80"), "{notes}");
     f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
     f.open_session().end();
-    let rows = connections(&f, "once.test:80");
+    let rows = connection_rows(&f, "once.test:80");
     assert!(rows.len() == 2 && rows.iter().all(|row| row.status != "denied"), "{rows:?}");
 }
 
 #[tokio::test]
 async fn an_error_says_what_was_refused_too() {
-    let f = session(&["a.test"]);
-    f.put("script", "curl -s b.test; sleep 600");
+    let f = network_session(&["a.test"]);
+    f.write_file("script", "curl -s b.test; sleep 600");
     // A busy machine may need more time to get as far as that.
     let mut noted = String::new();
     for timeout in [3_000, 15_000, 60_000] {
@@ -319,27 +323,27 @@ async fn an_error_says_what_was_refused_too() {
 
 #[tokio::test]
 async fn the_commands_of_a_session_are_in_one_network() {
-    let (one, other) = (session(&["localhost"]), session(&["localhost", "a.test"]));
-    let network = bash(&one, NETWORK).await;
+    let (one, other) = (network_session(&["localhost"]), network_session(&["localhost", "a.test"]));
+    let network = run_bash(&one, SHOW_NETWORK_NAMESPACE).await;
     assert!(network.starts_with("net:["), "{network}");
-    assert_eq!(bash(&one, NETWORK).await, network);
-    assert_ne!(bash(&other, NETWORK).await, network);
+    assert_eq!(run_bash(&one, SHOW_NETWORK_NAMESPACE).await, network);
+    assert_ne!(run_bash(&other, SHOW_NETWORK_NAMESPACE).await, network);
     // A host that is allowed once makes no other network.
-    let once = format!("curl -s -m 20 http://once.test/ >/dev/null; {NETWORK}");
-    assert_eq!(bash(&one, &once).await, network);
+    let once = format!("curl -s -m 20 http://once.test/ >/dev/null; {SHOW_NETWORK_NAMESPACE}");
+    assert_eq!(run_bash(&one, &once).await, network);
     let host = std::fs::read_link("/proc/self/ns/net").unwrap();
     assert_ne!(host.to_str().unwrap(), network.trim());
 }
 
 #[tokio::test]
 async fn a_server_is_there_for_the_next_command() {
-    let f = session(&["localhost"]);
-    f.put("page", "hello");
+    let f = network_session(&["localhost"]);
+    f.write_file("page", "hello");
     let server = json!({"command": "exec python3 -m http.server 8123", "run_in_background": true});
     f.call("Bash", server).await.unwrap();
     let url = "http://localhost:8123/page";
-    until("the server answers", async || fetch(&f, url).await["stdout"] == "hello").await;
-    let answer = fetch(&session(&["localhost"]), url).await;
+    wait_until("the server answers", async || run_fetch(&f, url).await["stdout"] == "hello").await;
+    let answer = run_fetch(&network_session(&["localhost"]), url).await;
     assert_eq!(answer["exit_code"], 7, "another session has no such server: {answer}");
 }
 
@@ -347,15 +351,15 @@ async fn a_server_is_there_for_the_next_command() {
 async fn nothing_is_left_of_the_network_of_a_session_that_is_over() {
     let server = CountingServer::default();
     let port = server.start();
-    let f = session(&[&format!("a.test:{port}")]);
+    let f = network_session(&[&format!("a.test:{port}")]);
     // A connection that nobody ends.
     let hold = format!(
         "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT a.test:{port} HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
     );
-    f.put("hold", hold);
+    f.write_file("hold", hold);
     let start = json!({"command": "bash hold", "run_in_background": true});
     f.call("Bash", start).await.unwrap();
-    until("it is connected", async || server.present.load(Ordering::SeqCst) == 1).await;
+    wait_until("it is connected", async || server.present.load(Ordering::SeqCst) == 1).await;
     let proxies = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")));
@@ -363,11 +367,11 @@ async fn nothing_is_left_of_the_network_of_a_session_that_is_over() {
     };
     assert!(proxies() > 0);
     f.open_session().end();
-    until("the connection ends", async || server.present.load(Ordering::SeqCst) == 0).await;
-    until("the proxy ends", async || proxies() == 0).await;
-    let said = f.fail("Bash", json!({"command": "true"})).await;
+    wait_until("the connection ends", async || server.present.load(Ordering::SeqCst) == 0).await;
+    wait_until("the proxy ends", async || proxies() == 0).await;
+    let said = f.call_error("Bash", json!({"command": "true"})).await;
     assert!(said.contains("the session is over"), "{said}");
     let target = format!("a.test:{port}");
-    assert_eq!(connections(&f, &target).len(), 1);
-    check_chain(&f);
+    assert_eq!(connection_rows(&f, &target).len(), 1);
+    verify_audit_chain(&f);
 }

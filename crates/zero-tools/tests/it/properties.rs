@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 use zero_runtime::schema::InputSchema;
 use zero_runtime::{Dialect, DialectName, ToolRegistry};
-use zero_tools::tool_discovery::parse;
+use zero_tools::tool_discovery::parse_declarations;
 
 /// Any JSON, with a liking for the names and values our tools know.
-fn json() -> impl Strategy<Value = Value> {
+fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -22,13 +22,13 @@ fn json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 40, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-            prop::collection::vec((name(), inner), 0..6)
+            prop::collection::vec((any_name(), inner), 0..6)
                 .prop_map(|fields| Value::from(fields.into_iter().collect::<Map<_, _>>())),
         ]
     })
 }
 
-fn name() -> impl Strategy<Value = String> {
+fn any_name() -> impl Strategy<Value = String> {
     let known = [
         "file_path",
         "path",
@@ -64,14 +64,14 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-fn registry() -> ToolRegistry {
+fn full_registry() -> ToolRegistry {
     let registry = ToolRegistry::default();
-    registry.add("builtin", zero_tools::builtin()).unwrap();
+    registry.add("builtin", zero_tools::builtin_tools()).unwrap();
     registry
 }
 
 /// A schema, or something like one.
-fn schema() -> impl Strategy<Value = Value> {
+fn any_schema() -> impl Strategy<Value = Value> {
     let words = ["OBJECT", "object", "STRING", "string", "#/$defs/a", "http://x/", "a", "("];
     let keys = [
         "type",
@@ -108,13 +108,13 @@ fn schema() -> impl Strategy<Value = Value> {
 }
 
 /// Something that a command may declare.
-fn declaration() -> impl Strategy<Value = Value> {
+fn any_declaration() -> impl Strategy<Value = Value> {
     let name = prop_oneof![
         prop::sample::select(vec!["a.b", "a b", "a_b", "Read", "-x", ""]).prop_map(str::to_owned),
         "\\PC{0,80}",
     ];
     let field = prop::sample::select(vec!["parameters", "inputSchema", "input_schema"]);
-    (name, field, schema(), 0..4_u8).prop_map(|(name, field, schema, shape)| {
+    (name, field, any_schema(), 0..4_u8).prop_map(|(name, field, schema, shape)| {
         let plain = serde_json::json!({"name": name, field: schema});
         match shape {
             0 => serde_json::json!({"type": "function", "function": plain}),
@@ -128,21 +128,21 @@ fn declaration() -> impl Strategy<Value = Value> {
 proptest! {
     /// Whatever is declared, what becomes a tool has a name of its own and a sound schema.
     #[test]
-    fn what_becomes_a_tool_is_sound(items in prop::collection::vec(declaration(), 0..6)) {
-        let (declared, _) = parse(Value::from(items).to_string().as_bytes()).unwrap();
+    fn what_becomes_a_tool_is_sound(items in prop::collection::vec(any_declaration(), 0..6)) {
+        let (declared, _) = parse_declarations(Value::from(items).to_string().as_bytes()).unwrap();
         let mut names = std::collections::BTreeSet::new();
         for tool in declared {
             prop_assert!(tool.name.as_str().starts_with("cmd__"));
             prop_assert_eq!(&tool.input_schema["type"], "object");
-            prop_assert_eq!(InputSchema::new(tool.input_schema).is_sound(), Ok(()));
+            prop_assert_eq!(InputSchema::new(tool.input_schema).check_schema(), Ok(()));
             prop_assert!(names.insert(tool.name), "two tools of one name");
         }
     }
 
     /// What a schema accepts it accepts again, unchanged; what it refuses it explains.
     #[test]
-    fn a_schema_accepts_what_it_accepted_and_explains_the_rest(input in json()) {
-        for tool in registry().list() {
+    fn a_schema_accepts_what_it_accepted_and_explains_the_rest(input in any_json()) {
+        for tool in full_registry().list() {
             let schema = InputSchema::new(tool.tool.spec().input_schema.clone());
             match schema.check(input.clone()) {
                 Ok(accepted) => prop_assert_eq!(schema.check(accepted.clone()), Ok(accepted)),
@@ -159,11 +159,11 @@ proptest! {
 
     /// Whatever a dialect lets through fits the canonical schema, and the tool can read it.
     #[test]
-    fn what_a_dialect_lets_through_is_canonical(input in json()) {
-        let registry = registry();
+    fn what_a_dialect_lets_through_is_canonical(input in any_json()) {
+        let registry = full_registry();
         for name in DialectName::ALL {
             let dialect = Dialect::new(name);
-            for offered in dialect.offered(&registry) {
+            for offered in dialect.list_tools(&registry) {
                 let tool = &offered.registered;
                 if let Ok(canonical) = dialect.to_canonical(&offered.name, tool, input.clone()) {
                     prop_assert_eq!(tool.input.check(canonical.clone()), Ok(canonical));

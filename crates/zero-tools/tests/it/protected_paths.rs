@@ -20,10 +20,10 @@ use zero_runtime::{
 };
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::fixture::{AlwaysApprove, said};
+use crate::fixture::{AlwaysApprove, result_text};
 
 /// Longer than anything here takes, on a machine with a lot to do.
-const LONG: Duration = Duration::from_secs(60);
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A judge that opens and hides what it is told.
 struct PathListPolicy {
@@ -112,7 +112,7 @@ impl ProtectedPathSetup<'_> {
             commands,
             ..ToolHostConfig::new(workspace, state)
         });
-        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
         let session = host.open_session(SessionId::new("test").unwrap()).unwrap();
         ProtectedPathFixture { temp, host, session }
     }
@@ -131,20 +131,20 @@ impl ProtectedPathFixture {
     }
 
     /// What programs get.
-    async fn facts(&self, command: &str) -> Value {
+    async fn run_structured(&self, command: &str) -> Value {
         self.call("Bash", json!({"command": command})).await.unwrap().result.structured
     }
 
     /// What the model reads.
-    async fn bash(&self, command: &str) -> String {
-        said(&self.call("Bash", json!({"command": command})).await.unwrap())
+    async fn run_bash(&self, command: &str) -> String {
+        result_text(&self.call("Bash", json!({"command": command})).await.unwrap())
     }
 
     /// Runs a line that must succeed and leave nothing to tell.
     #[track_caller]
-    fn works(&self, command: &str) -> impl Future<Output = String> {
+    fn expect_success(&self, command: &str) -> impl Future<Output = String> {
         let at = std::panic::Location::caller();
-        let call = self.facts(command);
+        let call = self.run_structured(command);
         let command = command.to_owned();
         async move {
             let facts = call.await;
@@ -154,9 +154,9 @@ impl ProtectedPathFixture {
         }
     }
 
-    fn names(&self, folder: &str) -> Vec<String> {
+    fn file_names(&self, folder: &str) -> Vec<String> {
         // What stands in for something stays a moment longer, for the next command.
-        zero_sandbox::spawner::Spawner::rest_shared();
+        zero_sandbox::spawner::Spawner::release_shared_prewarmed();
         let entries = std::fs::read_dir(self.path(folder)).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -167,17 +167,17 @@ impl ProtectedPathFixture {
 
 /// Git as the person runs it, with nothing around it.
 #[track_caller]
-fn git(folder: &Path, args: &[&str]) {
+fn run_git(folder: &Path, args: &[&str]) {
     let mut git = Command::new("git");
     git.args(["-c", "user.name=me", "-c", "user.email=me@b", "-c", "protocol.file.allow=always"]);
     let output = git.args(args).current_dir(folder).env("HOME", folder).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn a_repository(folder: &Path) {
+fn create_repository(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
-    git(folder, &["init", "-q", "-b", "main"]);
+    run_git(folder, &["init", "-q", "-b", "main"]);
     std::fs::write(folder.join("file"), "one\n").unwrap();
-    git(folder, &["add", "-A"]);
-    git(folder, &["commit", "-qm", "first"]);
+    run_git(folder, &["add", "-A"]);
+    run_git(folder, &["commit", "-qm", "first"]);
 }

@@ -14,26 +14,26 @@ use zero_sandbox::running_command::{CommandExit, ExitCause};
 use zero_sandbox::{StateDir, Workspace};
 
 use crate::fixture::ToolFixture;
-use crate::network::{CountingServer, session_with};
+use crate::network::{CountingServer, session_with_rules};
 
-fn sh(script: &str) -> ServiceRequest {
+fn shell_service(script: &str) -> ServiceRequest {
     let words = ["bash", "-c", script].map(str::to_owned).to_vec();
     ServiceRequest { name: "test".to_owned(), words, ..ServiceRequest::default() }
 }
 
-fn start(f: &ToolFixture, request: &ServiceRequest) -> ServiceHandle {
+fn start_service(f: &ToolFixture, request: &ServiceRequest) -> ServiceHandle {
     f.host.services().start(request).unwrap()
 }
 
 /// Runs a service to its end, and gives what it wrote to both streams and how it ended.
-async fn run(f: &ToolFixture, request: &ServiceRequest) -> (String, CommandExit) {
-    let mut service = start(f, request);
+async fn run_service(f: &ToolFixture, request: &ServiceRequest) -> (String, CommandExit) {
+    let mut service = start_service(f, request);
     service.stdin = None;
     let mut text = String::new();
     for stream in [service.stdout.take(), service.stderr.take()] {
         File::from(stream.unwrap()).read_to_string(&mut text).unwrap();
     }
-    (text, tokio::time::timeout(Duration::from_secs(60), service.ended()).await.unwrap())
+    (text, tokio::time::timeout(Duration::from_secs(60), service.wait()).await.unwrap())
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
             access: LaunchAccess::ReadOnly,
             writable: vec![made.clone()],
             variables: vec![("MADE".to_owned(), made.to_str().unwrap().to_owned())],
-            ..sh(script)
+            ..shell_service(script)
         };
         let mut service = host.services().start(&request).unwrap();
         service.stdin = None;
@@ -77,23 +77,23 @@ async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
 }
 
 #[track_caller]
-fn refusal(f: &ToolFixture, request: &ServiceRequest, reason: ErrorReason) -> String {
+fn start_error(f: &ToolFixture, request: &ServiceRequest, reason: ErrorReason) -> String {
     let error = f.host.services().start(request).unwrap_err();
     assert_eq!(error.reason(), Some(reason), "{error:?}");
     error.message
 }
 
-fn rows(f: &ToolFixture) -> Vec<AuditRow> {
+fn audit_rows(f: &ToolFixture) -> Vec<AuditRow> {
     let mut rows = Vec::new();
     for day in f.host.audit().days().unwrap() {
-        f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+        f.host.audit().open_day(&day).unwrap().for_each_row(|row| rows.push(row)).unwrap();
     }
     rows.retain(|row| row.tool == "service");
     rows
 }
 
 /// Processes with an argument of this text.
-pub(crate) fn marked(mark: &str) -> usize {
+pub(crate) fn count_processes_with_arg(mark: &str) -> usize {
     let lines = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| line.split(|b| *b == 0).any(|arg| arg == mark.as_bytes())).count()
@@ -112,13 +112,13 @@ fn read_line(service: &mut ServiceHandle) -> String {
 #[tokio::test]
 async fn it_talks_through_its_pipes() {
     let f = ToolFixture::one_shot();
-    let mut service = start(&f, &sh("read line; echo \"got $line\"; exec cat"));
+    let mut service = start_service(&f, &shell_service("read line; echo \"got $line\"; exec cat"));
     let mut stdin = File::from(service.stdin.take().unwrap());
     stdin.write_all(b"hello\nmore\n").unwrap();
     assert_eq!(read_line(&mut service), "got hello");
     assert_eq!(read_line(&mut service), "more");
     drop(stdin);
-    let (one, other) = tokio::join!(service.ended(), service.ended());
+    let (one, other) = tokio::join!(service.wait(), service.wait());
     assert_eq!((one.exit_code, &one), (Some(0), &other));
     assert_eq!(service.notes(), Vec::<String>::new());
 }
@@ -141,8 +141,8 @@ async fn it_reads_no_secret_and_changes_nothing_outside() {
         secret.display(),
         state.display()
     );
-    let request = ServiceRequest { writable: vec![open.clone()], ..sh(&script) };
-    let (said, _) = run(&f, &request).await;
+    let request = ServiceRequest { writable: vec![open.clone()], ..shell_service(&script) };
+    let (said, _) = run_service(&f, &request).await;
     assert!(said.contains("readable") && said.contains("tmp\n"), "{said}");
     assert!(!said.contains("treasure") && !said.contains('{'), "{said}");
     assert_eq!(std::fs::read_to_string(temp.path().join("plain")).unwrap(), "readable");
@@ -153,7 +153,7 @@ async fn it_reads_no_secret_and_changes_nothing_outside() {
 
     // The same place, when nobody opened it.
     std::fs::remove_file(open.join("new")).unwrap();
-    run(&f, &sh(&script)).await;
+    run_service(&f, &shell_service(&script)).await;
     assert!(!open.join("new").exists());
 }
 
@@ -170,16 +170,16 @@ async fn no_setting_opens_what_is_ours_or_secret() {
         own: vec![home.join("own")],
         ..CommandSettings::default()
     });
-    let ask = |folder| ServiceRequest { writable: vec![folder], ..sh("true") };
+    let ask = |folder| ServiceRequest { writable: vec![folder], ..shell_service("true") };
     let state = f.outside().canonicalize().unwrap().join("state");
     std::fs::create_dir_all(state.join("mcp")).unwrap();
     for folder in [home.join(".ssh"), home.join("own"), home.join("link"), state.join("mcp")] {
-        let said = refusal(&f, &ask(folder.clone()), ErrorReason::AccessDenied);
+        let said = start_error(&f, &ask(folder.clone()), ErrorReason::AccessDenied);
         assert!(said.contains("is never for `test` to change"), "{folder:?}: {said}");
     }
-    let said = refusal(&f, &ask(home.join("missing")), ErrorReason::BadPath);
+    let said = start_error(&f, &ask(home.join("missing")), ErrorReason::BadPath);
     assert!(said.contains("make it first"), "{said}");
-    assert_eq!(run(&f, &ask(home.join("fine"))).await.1.exit_code, Some(0));
+    assert_eq!(run_service(&f, &ask(home.join("fine"))).await.1.exit_code, Some(0));
 }
 
 #[tokio::test]
@@ -193,28 +193,29 @@ async fn it_sees_the_variables_that_were_listed_and_no_other() {
     let f =
         ToolFixture::with_commands(CommandSettings { environment, ..CommandSettings::default() });
     let variables = vec![pair("API_KEY", "mine"), pair("BASH_ENV", "/dev/null")];
-    let (said, _) = run(&f, &ServiceRequest { variables, ..sh("env; pwd") }).await;
+    let (said, _) =
+        run_service(&f, &ServiceRequest { variables, ..shell_service("env; pwd") }).await;
     assert!(said.contains("API_KEY=mine") && said.contains("BASH_ENV=/dev/null"), "{said}");
     assert!(said.contains("PATH=/usr/bin:/bin") && !said.contains("treasure"), "{said}");
     let work = f.path("").canonicalize().unwrap();
     assert!(said.contains(&format!("\n{}\n", work.display())), "{said}");
-    let row = serde_json::to_string(&rows(&f)).unwrap();
+    let row = serde_json::to_string(&audit_rows(&f)).unwrap();
     assert!(!row.contains("mine"), "{row}");
 }
 
 #[tokio::test]
 async fn it_reaches_its_own_hosts_and_no_other() {
     let port = CountingServer::default().start();
-    let f = session_with(&["deny WebFetch(domain:c.test)"], &[&format!("b.test:{port}")]);
+    let f = session_with_rules(&["deny WebFetch(domain:c.test)"], &[&format!("b.test:{port}")]);
     let fetch = "for h in a b c d; do echo \"$h: $(curl -s -m 20 http://$h.test:$PORT/ | head -n1)\"; done; read";
     let request = ServiceRequest {
         network: ["a", "c"]
             .map(|h| HostPattern::parse(&format!("{h}.test:{port}")).unwrap())
             .into(),
         variables: vec![("PORT".to_owned(), port.to_string())],
-        ..sh(fetch)
+        ..shell_service(fetch)
     };
-    let mut service = start(&f, &request);
+    let mut service = start_service(&f, &request);
     let said = [(); 4].map(|()| read_line(&mut service));
     assert_eq!(said[..2], ["a: hello", "b: hello"]);
     assert!(said[2].contains("zero: no") && said[3].contains("zero: no"), "{said:?}");
@@ -224,10 +225,10 @@ async fn it_reaches_its_own_hosts_and_no_other() {
         "{notes:?}"
     );
     service.kill();
-    service.ended().await;
+    service.wait().await;
     assert_eq!(service.notes(), notes);
     // What one may reach is no other's.
-    let (said, _) = run(&f, &ServiceRequest { network: Vec::new(), ..request }).await;
+    let (said, _) = run_service(&f, &ServiceRequest { network: Vec::new(), ..request }).await;
     assert!(!said.contains("a: hello") && said.contains("b: hello"), "{said}");
 }
 
@@ -239,39 +240,41 @@ async fn nothing_of_it_is_left_when_it_is_dropped() {
         "trap '' TERM; (setsid bash -c '(exec -a {mark} sleep 600) & (exec -a {mark} sleep 600) &' &); \
          until pgrep -f '^{mark}' >/dev/null; do :; done; echo up; sleep 600"
     );
-    let mut service = start(&f, &sh(&script));
+    let mut service = start_service(&f, &shell_service(&script));
     assert_eq!(read_line(&mut service), "up");
-    while marked(&mark) < 2 {
+    while count_processes_with_arg(&mark) < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     drop(service);
-    assert_eq!(marked(&mark), 0);
-    let row = &rows(&f)[0];
+    assert_eq!(count_processes_with_arg(&mark), 0);
+    let row = &audit_rows(&f)[0];
     assert_eq!((&*row.status, row.is_call()), ("ok", false));
 }
 
 #[tokio::test]
 async fn it_can_end_in_its_own_way() {
     let f = ToolFixture::one_shot();
-    let mut service =
-        start(&f, &sh("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"));
+    let mut service = start_service(
+        &f,
+        &shell_service("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"),
+    );
     assert_eq!(read_line(&mut service), "up");
     service.terminate();
-    let ended = service.ended().await;
+    let ended = service.wait().await;
     assert_eq!((ended.exit_code, ended.why), (Some(3), ExitCause::Finished));
     assert_eq!(read_line(&mut service), "bye");
-    let row = &rows(&f)[0];
+    let row = &audit_rows(&f)[0];
     assert_eq!((&*row.status, row.service.as_ref().unwrap().exit_code), ("ok", Some(3)));
 }
 
 #[tokio::test]
 async fn a_rule_about_commands_holds_for_it() {
-    let f = session_with(&["deny Bash(bash:*)", "ask Bash(true)"], &[]);
-    let said = refusal(&f, &sh("true"), ErrorReason::Denied);
+    let f = session_with_rules(&["deny Bash(bash:*)", "ask Bash(true)"], &[]);
+    let said = start_error(&f, &shell_service("true"), ErrorReason::Denied);
     assert!(said.starts_with("start `test`: denied by rule `Bash(bash:*)`"), "{said}");
     let words = vec!["true".to_owned()];
-    run(&f, &ServiceRequest { words, ..sh("") }).await;
-    let rows = rows(&f);
+    run_service(&f, &ServiceRequest { words, ..shell_service("") }).await;
+    let rows = audit_rows(&f);
     let seen: Vec<_> =
         rows.iter().map(|row| (&*row.status, &*row.decision.as_ref().unwrap().verdict)).collect();
     assert_eq!(seen, [("denied", "deny"), ("ok", "ask")]);
@@ -280,12 +283,13 @@ async fn a_rule_about_commands_holds_for_it() {
 #[tokio::test]
 async fn one_row_says_what_became_of_it() {
     let f = ToolFixture::one_shot();
-    let request = sh("exit 4 # --token s3cr3t-of-mine");
-    let (_, ended) = run(&f, &request).await;
+    let request = shell_service("exit 4 # --token s3cr3t-of-mine");
+    let (_, ended) = run_service(&f, &request).await;
     assert_eq!(ended.exit_code, Some(4));
-    let missing = ServiceRequest { words: vec!["zero-no-such-program".to_owned()], ..sh("") };
-    refusal(&f, &missing, ErrorReason::Io);
-    let rows = rows(&f);
+    let missing =
+        ServiceRequest { words: vec!["zero-no-such-program".to_owned()], ..shell_service("") };
+    start_error(&f, &missing, ErrorReason::Io);
+    let rows = audit_rows(&f);
     let seen: Vec<_> = rows
         .iter()
         .map(|row| (row.title.as_deref(), &*row.status, row.message.as_deref().unwrap()))
@@ -302,18 +306,28 @@ async fn its_own_limits_hold_and_what_makes_no_sense_is_refused() {
     let f = ToolFixture::one_shot();
     let mut limits = CommandLimitChange::default();
     limits.set(CommandLimit::OpenFiles, "77").unwrap();
-    let (said, _) = run(&f, &ServiceRequest { limits, ..sh("ulimit -n") }).await;
+    let (said, _) = run_service(&f, &ServiceRequest { limits, ..shell_service("ulimit -n") }).await;
     assert_eq!(said, "77\n");
     for name in ["", "a/b", "..", &"x".repeat(65)] {
-        let named = ServiceRequest { name: name.to_owned(), ..sh("true") };
-        refusal(&f, &named, ErrorReason::SchemaViolation);
+        let named = ServiceRequest { name: name.to_owned(), ..shell_service("true") };
+        start_error(&f, &named, ErrorReason::SchemaViolation);
     }
-    refusal(&f, &ServiceRequest { words: Vec::new(), ..sh("") }, ErrorReason::SchemaViolation);
+    start_error(
+        &f,
+        &ServiceRequest { words: Vec::new(), ..shell_service("") },
+        ErrorReason::SchemaViolation,
+    );
     let bad = vec![("A=B".to_owned(), String::new())];
-    refusal(&f, &ServiceRequest { variables: bad, ..sh("true") }, ErrorReason::SchemaViolation);
-    let nowhere = ServiceRequest { folder: Some("nowhere".into()), ..sh("true") };
-    refusal(&f, &nowhere, ErrorReason::BadPath);
-    f.put("sub/file", "");
-    let (said, _) = run(&f, &ServiceRequest { folder: Some("sub".into()), ..sh("ls") }).await;
+    start_error(
+        &f,
+        &ServiceRequest { variables: bad, ..shell_service("true") },
+        ErrorReason::SchemaViolation,
+    );
+    let nowhere = ServiceRequest { folder: Some("nowhere".into()), ..shell_service("true") };
+    start_error(&f, &nowhere, ErrorReason::BadPath);
+    f.write_file("sub/file", "");
+    let (said, _) =
+        run_service(&f, &ServiceRequest { folder: Some("sub".into()), ..shell_service("ls") })
+            .await;
     assert_eq!(said, "file\n");
 }

@@ -21,20 +21,21 @@ use zero_tools::tool_discovery::{
     ToolDiscoveryError,
 };
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
 /// Lists one tool.
-const ONE: &str = r#"echo '[{"name": "one", "description": "The one.", "parameters": {}}]'"#;
+const LIST_ONE_TOOL: &str =
+    r#"echo '[{"name": "one", "description": "The one.", "parameters": {}}]'"#;
 /// Answers with its words and its input.
-const ECHO: &str = r#"printf '%s|' "$@"; cat"#;
+const ECHO_COMMAND: &str = r#"printf '%s|' "$@"; cat"#;
 
 impl ToolFixture {
     /// The tools of `list.sh` and `call.sh`.
     fn discovery(&self) -> ToolDiscovery {
-        self.discovery_within(LIST_TIMEOUT)
+        self.discovery_with_timeout(LIST_TIMEOUT)
     }
 
-    fn discovery_within(&self, list_timeout: Duration) -> ToolDiscovery {
+    fn discovery_with_timeout(&self, list_timeout: Duration) -> ToolDiscovery {
         ToolDiscovery::new(self.discovery_config(list_timeout))
     }
 
@@ -51,17 +52,17 @@ impl ToolFixture {
     }
 
     async fn refresh(&self, list: &str, call: &str) -> DiscoveryReport {
-        self.put("list.sh", list).put("call.sh", call);
+        self.write_file("list.sh", list).write_file("call.sh", call);
         self.discovery().refresh(self.host.registry()).await.unwrap()
     }
 
     /// Lists tools in a way that does not work.
-    async fn refuse(&self, list: &str, limit: Duration) -> ToolDiscoveryError {
-        self.put("list.sh", list);
-        self.discovery_within(limit).refresh(self.host.registry()).await.unwrap_err()
+    async fn refresh_error(&self, list: &str, limit: Duration) -> ToolDiscoveryError {
+        self.write_file("list.sh", list);
+        self.discovery_with_timeout(limit).refresh(self.host.registry()).await.unwrap_err()
     }
 
-    fn discovered(&self) -> Vec<String> {
+    fn discovered_names(&self) -> Vec<String> {
         let tools = self.host.registry().list();
         let ours = tools.iter().filter(|tool| tool.source == "command");
         ours.map(|tool| tool.tool.spec().name.to_string()).collect()
@@ -82,12 +83,12 @@ impl ToolFixture {
 }
 
 /// How long a `sleep` takes that no other test has, nor the same test of somebody else.
-fn nap(seconds: u32) -> String {
+fn unique_sleep(seconds: u32) -> String {
     format!("{seconds}.{}", std::process::id())
 }
 
 /// Whether a `sleep` of so many seconds is there.
-fn sleeps(seconds: &str) -> bool {
+fn is_sleep_running(seconds: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         line == format!("sleep\0{seconds}\0").as_bytes()
@@ -95,15 +96,15 @@ fn sleeps(seconds: &str) -> bool {
 }
 
 /// Waits until something that should end has ended.
-async fn is_gone(seconds: &str) -> bool {
+async fn wait_for_sleep_end(seconds: &str) -> bool {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while sleeps(seconds) && Instant::now() < deadline {
+    while is_sleep_running(seconds) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    !sleeps(seconds)
+    !is_sleep_running(seconds)
 }
 
-fn names(quarantined: &[RejectedDeclaration]) -> Vec<&str> {
+fn rejected_names(quarantined: &[RejectedDeclaration]) -> Vec<&str> {
     quarantined.iter().map(|item| item.name.as_str()).collect()
 }
 
@@ -112,14 +113,14 @@ async fn a_tool_is_listed_called_and_answers() {
     let f = ToolFixture::one_shot();
     let list = r#"echo '[{"functionDeclarations": [{"name": "get.it", "parameters":
         {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]}}]}]'"#;
-    let refreshed = f.refresh(list, ECHO).await;
+    let refreshed = f.refresh(list, ECHO_COMMAND).await;
     let [name] = &refreshed.tools[..] else { panic!("{refreshed:?}") };
     assert_eq!(refreshed.added, refreshed.tools);
-    assert_eq!(f.discovered(), [name.as_str()]);
+    assert_eq!(f.discovered_names(), [name.as_str()]);
     // The command gets the name that it gave, and the arguments as they are.
     let input = json!({"city": "Ulm \"ü\" $HOME `id`\n"});
     let outcome = f.call(name.as_str(), input.clone()).await.unwrap();
-    assert_eq!(said(&outcome), format!("get.it|{input}"));
+    assert_eq!(result_text(&outcome), format!("get.it|{input}"));
     assert_eq!(outcome.result.structured, Value::Null);
     // What does not fit the schema never comes to the command.
     let error = f.call(name.as_str(), json!({"town": 3})).await.unwrap_err();
@@ -160,7 +161,11 @@ async fn the_call_command_answers_in_every_way() {
         ("warns", report("12", "old data", "0", "(none)"), Value::Null),
     ] {
         let outcome = f.call(&format!("cmd__{tool}"), json!({})).await.unwrap();
-        assert_eq!((said(&outcome), outcome.result.structured), (text, structured), "{tool}");
+        assert_eq!(
+            (result_text(&outcome), outcome.result.structured),
+            (text, structured),
+            "{tool}"
+        );
     }
     for (tool, text) in [
         ("fails", report("half", "no such city", "3", "(none)")),
@@ -173,11 +178,13 @@ async fn the_call_command_answers_in_every_way() {
     }
     // One that never reads is not waited for, however much there is to read.
     let much = json!({"text": "x".repeat(300_000)});
-    assert_eq!(said(&f.call("cmd__deaf", much).await.unwrap()), "heard nothing\n");
+    assert_eq!(result_text(&f.call("cmd__deaf", much).await.unwrap()), "heard nothing\n");
     // What is too much is kept in a file.
     let cap = HostLimits::default().model_output_bytes_max.as_usize();
     let outcome = f.call("cmd__endless", json!({})).await.unwrap();
-    assert!(said(&outcome).len() <= cap && said(&outcome).contains("all of it is in /"));
+    assert!(
+        result_text(&outcome).len() <= cap && result_text(&outcome).contains("all of it is in /")
+    );
     let error = f.call("cmd__both", json!({})).await.unwrap_err();
     assert!(error.message.len() <= cap, "{}", error.message.len());
     assert!(error.message.contains("xxx") && error.message.contains("yyy"));
@@ -189,16 +196,16 @@ async fn the_call_command_answers_in_every_way() {
 async fn what_was_listed_is_known_without_running_anything() {
     let f = ToolFixture::one_shot();
     assert!(!f.discovery().has_run());
-    assert!(f.discovery().known().is_empty());
-    f.refresh(&format!("{ONE}; echo ran >> ran"), ECHO).await;
+    assert!(f.discovery().known_tools().is_empty());
+    f.refresh(&format!("{LIST_ONE_TOOL}; echo ran >> ran"), ECHO_COMMAND).await;
     let again = f.discovery();
     assert!(again.has_run());
-    assert_eq!(again.known().len(), 1);
+    assert_eq!(again.known_tools().len(), 1);
     f.host.registry().remove_source("command");
     again.register_known(f.host.registry());
-    assert_eq!(f.discovered(), ["cmd__one"]);
-    assert_eq!(said(&f.call("cmd__one", json!({})).await.unwrap()), "one|{}");
-    assert_eq!(f.text("ran"), "ran\n");
+    assert_eq!(f.discovered_names(), ["cmd__one"]);
+    assert_eq!(result_text(&f.call("cmd__one", json!({})).await.unwrap()), "one|{}");
+    assert_eq!(f.read_text("ran"), "ran\n");
     // Another command has listed nothing.
     let mut other = f.discovery_config(LIST_TIMEOUT);
     other.list.push("-x".to_owned());
@@ -209,10 +216,10 @@ async fn what_was_listed_is_known_without_running_anything() {
 async fn a_refresh_says_what_is_another_than_before() {
     let f = ToolFixture::one_shot();
     let list = |tools: Value| format!("cat <<'END'\n{tools}\nEND");
-    f.refresh(&list(json!([{"name": "a"}, {"name": "b"}, {"name": "c"}])), ECHO).await;
+    f.refresh(&list(json!([{"name": "a"}, {"name": "b"}, {"name": "c"}])), ECHO_COMMAND).await;
     let changed =
         json!([{"name": "b", "description": "Now says more."}, {"name": "c"}, {"name": "d"}]);
-    let refreshed = f.refresh(&list(changed), ECHO).await;
+    let refreshed = f.refresh(&list(changed), ECHO_COMMAND).await;
     let shown = serde_json::to_value(&refreshed).unwrap();
     assert_eq!(
         shown,
@@ -225,13 +232,13 @@ async fn a_refresh_says_what_is_another_than_before() {
             "notes": [],
         })
     );
-    assert_eq!(f.discovered(), ["cmd__b", "cmd__c", "cmd__d"]);
+    assert_eq!(f.discovered_names(), ["cmd__b", "cmd__c", "cmd__d"]);
 }
 
 #[tokio::test]
 async fn a_command_that_fails_loses_nothing() {
     let f = ToolFixture::one_shot();
-    f.refresh(ONE, ECHO).await;
+    f.refresh(LIST_ONE_TOOL, ECHO_COMMAND).await;
     let rows = [
         ("echo garbage", "what it printed is no JSON: expected value at line 1 column 1"),
         ("echo '{\"name\": \"x\"}'", "it printed an object instead of an array"),
@@ -251,14 +258,14 @@ async fn a_command_that_fails_loses_nothing() {
         ("exec no-such-program-zero", "it ended with exit code 127\nits error output ends in:"),
     ];
     for (list, expected) in rows {
-        let error = f.refuse(list, LIST_TIMEOUT).await.to_string();
+        let error = f.refresh_error(list, LIST_TIMEOUT).await.to_string();
         assert!(error.starts_with("`sh list.sh` did not list its tools: "), "{list}: {error}");
         assert!(error.contains(expected), "{list}: {error}");
         assert!(error.len() < 6_000, "{list}: {}", error.len());
-        assert_eq!(f.discovered(), ["cmd__one"], "{list}");
-        assert_eq!(f.discovery().known().len(), 1, "{list}");
+        assert_eq!(f.discovered_names(), ["cmd__one"], "{list}");
+        assert_eq!(f.discovery().known_tools().len(), 1, "{list}");
     }
-    assert_eq!(said(&f.call("cmd__one", json!({})).await.unwrap()), "one|{}");
+    assert_eq!(result_text(&f.call("cmd__one", json!({})).await.unwrap()), "one|{}");
 }
 
 #[tokio::test]
@@ -275,15 +282,15 @@ async fn one_that_does_not_start_or_end_is_told() {
     config.list = Vec::new();
     let error = ToolDiscovery::new(config.clone()).refresh(f.host.registry()).await.unwrap_err();
     assert!(matches!(error, ToolDiscoveryError::NoCommand));
-    let nap = nap(86311);
+    let nap = unique_sleep(86311);
     let list = format!("echo waiting >&2; sleep {nap}");
     // A busy machine may need more time to get as far as that.
     let mut said = false;
     for limit in [0.7, 10.0, 40.0] {
-        let shown = f.refuse(&list, Duration::from_secs_f32(limit)).await.to_string();
+        let shown = f.refresh_error(&list, Duration::from_secs_f32(limit)).await.to_string();
         let words = format!("`sh list.sh` did not list its tools within {limit} s and was stopped");
         let Some(output) = shown.strip_prefix(&words) else { panic!("{shown}") };
-        assert!(is_gone(&nap).await);
+        assert!(wait_for_sleep_end(&nap).await);
         said = output == "\nits error output ends in:\nwaiting";
         if said {
             break;
@@ -293,38 +300,38 @@ async fn one_that_does_not_start_or_end_is_told() {
     // Without a command that runs them, they say what is missing.
     config.list = vec!["sh".to_owned(), "list.sh".to_owned()];
     config.call = Vec::new();
-    f.put("list.sh", ONE);
+    f.write_file("list.sh", LIST_ONE_TOOL);
     ToolDiscovery::new(config).refresh(f.host.registry()).await.unwrap();
-    let error = f.fail("cmd__one", json!({})).await;
+    let error = f.call_error("cmd__one", json!({})).await;
     assert_eq!(error, "server_unavailable: no command runs this tool; set `tools.toolCallCommand`");
 }
 
 #[tokio::test]
 async fn what_it_leaves_running_is_ended_and_not_waited_for() {
     let f = ToolFixture::one_shot();
-    let (start, first, second) = (Instant::now(), nap(86312), nap(86313));
+    let (start, first, second) = (Instant::now(), unique_sleep(86312), unique_sleep(86313));
     let daemon = |seconds: &str| format!("setsid sleep {seconds} & (sleep {seconds} &) ");
-    let list = format!("{}\n{ONE}", daemon(&first));
+    let list = format!("{}\n{LIST_ONE_TOOL}", daemon(&first));
     let call = format!("{}\necho done", daemon(&second));
     f.refresh(&list, &call).await;
-    assert_eq!(said(&f.call("cmd__one", json!({})).await.unwrap()), "done\n");
+    assert_eq!(result_text(&f.call("cmd__one", json!({})).await.unwrap()), "done\n");
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
-    assert!(is_gone(&first).await && is_gone(&second).await);
+    assert!(wait_for_sleep_end(&first).await && wait_for_sleep_end(&second).await);
 }
 
 #[tokio::test]
 async fn a_call_that_hangs_is_stopped_with_all_that_came_of_it() {
     let f = ToolFixture::one_shot();
-    let nap = nap(86314);
-    f.refresh(ONE, &format!("sleep {nap}")).await;
+    let nap = unique_sleep(86314);
+    f.refresh(LIST_ONE_TOOL, &format!("sleep {nap}")).await;
     let (never, second) = (CancellationToken::new(), Duration::from_secs(1));
     let error = f.call_within("cmd__one", json!({}), second, &never).await.unwrap_err();
     assert_eq!(error.error_type, ErrorType::Timeout, "{error}");
-    assert!(is_gone(&nap).await);
+    assert!(wait_for_sleep_end(&nap).await);
     let stop = CancellationToken::new();
     let stopper = stop.clone();
     let stopped = async {
-        while !sleeps(&nap) {
+        while !is_sleep_running(&nap) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         stopper.cancel();
@@ -332,7 +339,7 @@ async fn a_call_that_hangs_is_stopped_with_all_that_came_of_it() {
     let call = f.call_within("cmd__one", json!({}), Duration::from_secs(60), &stop);
     let (outcome, ()) = tokio::join!(call, stopped);
     assert_eq!(outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
-    assert!(is_gone(&nap).await);
+    assert!(wait_for_sleep_end(&nap).await);
 }
 
 #[tokio::test]
@@ -351,9 +358,9 @@ async fn no_declaration_takes_a_place_or_reaches_out() {
         json!(null),
     ];
     tools.extend((0..600).map(|at| json!({"name": format!("t{at}")})));
-    let refreshed = f.refresh(&format!("cat <<'END'\n{}\nEND", json!(tools)), ECHO).await;
+    let refreshed = f.refresh(&format!("cat <<'END'\n{}\nEND", json!(tools)), ECHO_COMMAND).await;
     assert_eq!(refreshed.tools.len(), 500);
-    let set_aside = names(&refreshed.quarantined);
+    let set_aside = rejected_names(&refreshed.quarantined);
     assert_eq!(&set_aside[..5], ["broken", "fetching", "--version", "item 7", "t497"]);
     assert_eq!(*set_aside.last().unwrap(), "7 more");
     assert!(listener.accept().is_err(), "somebody fetched a schema");
@@ -362,7 +369,7 @@ async fn no_declaration_takes_a_place_or_reaches_out() {
     }
     assert_eq!(f.host.registry().get("Read").unwrap().source, "builtin");
     assert!(f.host.registry().get("github__x").is_none());
-    assert_eq!(said(&f.call("cmd__cmd__x", json!({})).await.unwrap()), "cmd__x|{}");
+    assert_eq!(result_text(&f.call("cmd__cmd__x", json!({})).await.unwrap()), "cmd__x|{}");
 }
 
 #[tokio::test]
@@ -383,10 +390,10 @@ async fn neither_command_reads_what_is_masked_or_writes_outside() {
         f.outside().display(),
         outside.display()
     );
-    let error = f.refuse(&format!("{attack} exit 1"), LIST_TIMEOUT).await.to_string();
+    let error = f.refresh_error(&format!("{attack} exit 1"), LIST_TIMEOUT).await.to_string();
     assert!(error.contains("exit code 1") && error.contains("readable"), "{error}");
     assert!(!error.contains("hunter2") && !error.contains("\"call\""), "{error}");
-    f.refresh(ONE, &format!("{attack} exit 1")).await;
+    f.refresh(LIST_ONE_TOOL, &format!("{attack} exit 1")).await;
     let error = f.call("cmd__one", json!({})).await.unwrap_err().message;
     assert!(error.contains("Exit Code: 1") && error.contains("readable"), "{error}");
     assert!(!error.contains("hunter2") && !error.contains("\"call\""), "{error}");
@@ -411,8 +418,8 @@ impl Approver for RefusingApprover {
 #[tokio::test]
 async fn a_person_is_asked_and_sees_all_of_it() {
     let listener = Arc::new(RefusingApprover::default());
-    let f = ToolFixture::session_of(|config| config.approver = Some(listener.clone()));
-    f.refresh(ONE, "echo ran > ran").await;
+    let f = ToolFixture::session_with_host(|config| config.approver = Some(listener.clone()));
+    f.refresh(LIST_ONE_TOOL, "echo ran > ran").await;
     let error = f.call("cmd__one", json!({"city": "Ulm"})).await.unwrap_err();
     assert_eq!(error.error_type, ErrorType::PermissionDenied);
     assert!(!f.path("ran").exists());
@@ -431,7 +438,7 @@ async fn a_person_is_asked_and_sees_all_of_it() {
 #[tokio::test]
 async fn rules_about_commands_hold_for_both() {
     let with_rule = |verdict: Verdict, rule: &'static str| {
-        ToolFixture::session_of(move |config| {
+        ToolFixture::session_with_host(move |config| {
             let source =
                 RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
             let rule = PolicyRule::parse(rule, verdict, source).unwrap();
@@ -448,20 +455,20 @@ async fn rules_about_commands_hold_for_both() {
         })
     };
     let f = with_rule(Verdict::Deny, "Bash(sh list.sh:*)");
-    let error = f.refuse(ONE, LIST_TIMEOUT).await.to_string();
+    let error = f.refresh_error(LIST_ONE_TOOL, LIST_TIMEOUT).await.to_string();
     assert!(error.contains("denied by rule"), "{error}");
     let f = with_rule(Verdict::Deny, "Bash(sh call.sh one:*)");
-    f.refresh(r#"echo '[{"name": "one"}, {"name": "two"}]'"#, ECHO).await;
-    let error = f.fail("cmd__one", json!({})).await;
+    f.refresh(r#"echo '[{"name": "one"}, {"name": "two"}]'"#, ECHO_COMMAND).await;
+    let error = f.call_error("cmd__one", json!({})).await;
     assert!(error.starts_with("denied: "), "{error}");
-    assert_eq!(said(&f.call("cmd__two", json!({})).await.unwrap()), "two|{}");
+    assert_eq!(result_text(&f.call("cmd__two", json!({})).await.unwrap()), "two|{}");
     // What is allowed needs nobody to ask.
     for rule in ["Bash(python3 tools/call.py:*)", "Bash(python3 tools/call.py one)"] {
         let f = with_rule(Verdict::Allow, rule);
-        f.put("list.sh", ONE).put("tools/call.py", "print('ran')");
+        f.write_file("list.sh", LIST_ONE_TOOL).write_file("tools/call.py", "print('ran')");
         let mut config = f.discovery_config(LIST_TIMEOUT);
         config.call = vec!["python3".to_owned(), "tools/call.py".to_owned()];
         ToolDiscovery::new(config).refresh(f.host.registry()).await.unwrap();
-        assert_eq!(said(&f.call("cmd__one", json!({})).await.unwrap()), "ran\n", "{rule}");
+        assert_eq!(result_text(&f.call("cmd__one", json!({})).await.unwrap()), "ran\n", "{rule}");
     }
 }

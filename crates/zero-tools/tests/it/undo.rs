@@ -10,8 +10,8 @@ use crate::fixture::ToolFixture;
 
 impl ToolFixture {
     /// Undoes the newest change and returns its file.
-    fn undo(&self) -> String {
-        let newest = self.journal().newest().unwrap().expect("something to undo");
+    fn undo_last(&self) -> String {
+        let newest = self.journal().newest_undoable().unwrap().expect("something to undo");
         self.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
         newest.path
     }
@@ -21,7 +21,7 @@ impl ToolFixture {
 async fn changes_are_taken_back_one_by_one_to_the_byte() {
     let f = ToolFixture::one_shot();
     let original = b"\xEF\xBB\xBFone\r\ntwo\n\xFF".to_vec();
-    f.put("a.txt", &original);
+    f.write_file("a.txt", &original);
     std::fs::set_permissions(f.path("a.txt"), std::fs::Permissions::from_mode(0o640)).unwrap();
     f.call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2"}))
         .await
@@ -30,43 +30,43 @@ async fn changes_are_taken_back_one_by_one_to_the_byte() {
     f.call("Delete", json!({"file_path": "a.txt"})).await.unwrap();
     f.call("Write", json!({"file_path": "x/y/z.txt", "content": "deep"})).await.unwrap();
 
-    assert_eq!(f.undo(), "x/y/z.txt");
+    assert_eq!(f.undo_last(), "x/y/z.txt");
     assert!(!f.path("x").exists(), "folders made for it go with it");
-    assert_eq!(f.undo(), "a.txt");
-    assert!(f.text("a.txt").ends_with("all new"));
-    f.undo();
-    f.undo();
-    assert_eq!(f.bytes("a.txt"), original);
+    assert_eq!(f.undo_last(), "a.txt");
+    assert!(f.read_text("a.txt").ends_with("all new"));
+    f.undo_last();
+    f.undo_last();
+    assert_eq!(f.read_bytes("a.txt"), original);
     assert_eq!(std::fs::metadata(f.path("a.txt")).unwrap().permissions().mode() & 0o7777, 0o640);
-    assert!(f.journal().newest().unwrap().is_none());
+    assert!(f.journal().newest_undoable().unwrap().is_none());
 }
 
 #[tokio::test]
 async fn an_undo_can_be_undone() {
     let f = ToolFixture::one_shot();
     f.call("Write", json!({"file_path": "a", "content": "1"})).await.unwrap();
-    f.undo();
+    f.undo_last();
     let undo =
         f.journal().list().unwrap().into_iter().find(|entry| entry.undoes.is_some()).unwrap();
     f.journal().undo(undo.id, UndoConflictPolicy::Refuse).unwrap();
-    assert_eq!(f.text("a"), "1");
-    f.undo();
+    assert_eq!(f.read_text("a"), "1");
+    f.undo_last();
     assert!(!f.path("a").exists());
 }
 
 #[tokio::test]
 async fn a_file_changed_since_is_not_overwritten_unasked() {
     let f = ToolFixture::one_shot();
-    f.put("a", "old");
+    f.write_file("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
-    f.put("a", "by hand");
-    let entry = f.journal().newest().unwrap().unwrap();
+    f.write_file("a", "by hand");
+    let entry = f.journal().newest_undoable().unwrap().unwrap();
     assert_eq!(entry.state, ChangeState::ChangedSince);
     let error = f.journal().undo(entry.id, UndoConflictPolicy::Refuse).unwrap_err();
     assert!(error.message.contains("was changed again after change"), "{error}");
-    assert_eq!(f.text("a"), "by hand");
+    assert_eq!(f.read_text("a"), "by hand");
     f.journal().undo(entry.id, UndoConflictPolicy::Overwrite).unwrap();
-    assert_eq!(f.text("a"), "old");
+    assert_eq!(f.read_text("a"), "old");
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_removed_link_comes_back() {
     let f = ToolFixture::one_shot();
     symlink("nowhere/at/all", f.path("link")).unwrap();
     f.call("Delete", json!({"file_path": "link"})).await.unwrap();
-    f.undo();
+    f.undo_last();
     assert_eq!(std::fs::read_link(f.path("link")).unwrap().to_str(), Some("nowhere/at/all"));
 }
 
@@ -82,7 +82,7 @@ async fn a_removed_link_comes_back() {
 async fn an_undo_does_not_follow_a_link_that_took_the_place() {
     let f = ToolFixture::one_shot();
     std::fs::create_dir(f.path("d")).unwrap();
-    f.put("d/a", "old");
+    f.write_file("d/a", "old");
     f.call("Write", json!({"file_path": "d/a", "content": "new"})).await.unwrap();
     let elsewhere = f.outside().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -98,7 +98,7 @@ async fn an_undo_does_not_follow_a_link_that_took_the_place() {
 #[tokio::test]
 async fn a_damaged_journal_restores_nothing() {
     let f = ToolFixture::one_shot();
-    f.put("a", "old");
+    f.write_file("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
     let journal = f.outside().join("state/journal");
     let folder = std::fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();
@@ -107,7 +107,7 @@ async fn a_damaged_journal_restores_nothing() {
         .map(|e| e.unwrap().path())
         .find(|p| p.extension().is_some_and(|e| e == "change"))
         .unwrap();
-    let id = f.journal().newest().unwrap().unwrap().id;
+    let id = f.journal().newest_undoable().unwrap().unwrap().id;
     let whole = std::fs::read_to_string(&kept).unwrap();
     let (record, before) = whole.split_once('\n').unwrap();
     assert_eq!(before, "old");
@@ -121,17 +121,17 @@ async fn a_damaged_journal_restores_nothing() {
         std::fs::write(&kept, &damaged).unwrap();
         let error = f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap_err();
         assert!(error.message.contains(expected), "{damaged}: {error}");
-        assert_eq!(f.text("a"), "new");
+        assert_eq!(f.read_text("a"), "new");
     }
     std::fs::write(&kept, whole).unwrap();
     f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
-    assert_eq!(f.text("a"), "old");
+    assert_eq!(f.read_text("a"), "old");
 }
 
 /// A change as a process that was killed left it: so much of it in the journal, and this in the file.
-async fn left(kept: impl Fn(&str) -> String, stands: &str) -> (ToolFixture, usize) {
+async fn interrupted_change(kept: impl Fn(&str) -> String, stands: &str) -> (ToolFixture, usize) {
     let f = ToolFixture::one_shot();
-    f.put("a", "old");
+    f.write_file("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
     let journal = f.outside().join("state/journal");
     let folder = std::fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();
@@ -139,7 +139,7 @@ async fn left(kept: impl Fn(&str) -> String, stands: &str) -> (ToolFixture, usiz
     let whole = std::fs::read_to_string(&done).unwrap();
     std::fs::remove_file(done).unwrap();
     std::fs::write(pending, kept(&whole)).unwrap();
-    f.put("a", stands);
+    f.write_file("a", stands);
     let recovered = f.journal().recover().unwrap();
     (f, recovered)
 }
@@ -147,20 +147,21 @@ async fn left(kept: impl Fn(&str) -> String, stands: &str) -> (ToolFixture, usiz
 #[tokio::test]
 async fn a_change_that_was_cut_off_is_settled_by_what_stands_there() {
     let whole = |whole: &str| whole.to_owned();
-    let (f, recovered) = left(whole, "new").await;
+    let (f, recovered) = interrupted_change(whole, "new").await;
     assert_eq!(recovered, 1);
-    f.undo();
-    assert_eq!(f.text("a"), "old");
+    f.undo_last();
+    assert_eq!(f.read_text("a"), "old");
     for stands in ["old", "of somebody else"] {
         // Not all was kept of what stood there, so nothing was touched yet.
-        let (f, recovered) = left(|whole| whole[..whole.len() - 1].to_owned(), stands).await;
+        let (f, recovered) =
+            interrupted_change(|whole| whole[..whole.len() - 1].to_owned(), stands).await;
         assert_eq!((recovered, f.journal().list().unwrap().len()), (1, 0), "{stands}");
-        assert_eq!(f.text("a"), stands);
+        assert_eq!(f.read_text("a"), stands);
     }
-    let (f, recovered) = left(whole, "old").await;
+    let (f, recovered) = interrupted_change(whole, "old").await;
     assert_eq!((recovered, f.journal().list().unwrap().len()), (1, 0));
     // Nobody can say yet whether its maker is alive.
-    let (f, recovered) = left(|_| String::new(), "old").await;
+    let (f, recovered) = interrupted_change(|_| String::new(), "old").await;
     assert_eq!((recovered, f.journal().list().unwrap().len()), (0, 0));
 }
 
@@ -176,13 +177,13 @@ proptest::proptest! {
     ) {
         let original = [&head[..], b"\nNEEDLE\n", &tail[..]].concat();
         let f = ToolFixture::one_shot();
-        f.put("a", &original);
+        f.write_file("a", &original);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let edit = f.call("Edit", json!({"file_path": "a", "old_string": "NEEDLE", "new_string": new}));
         if runtime.block_on(edit).is_ok() {
-            proptest::prop_assert_ne!(f.bytes("a"), &original[..]);
-            f.undo();
+            proptest::prop_assert_ne!(f.read_bytes("a"), &original[..]);
+            f.undo_last();
         }
-        proptest::prop_assert_eq!(f.bytes("a"), original);
+        proptest::prop_assert_eq!(f.read_bytes("a"), original);
     }
 }

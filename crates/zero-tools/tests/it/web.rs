@@ -23,7 +23,7 @@ use zero_runtime::{
     ToolHostConfig,
 };
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
 /// What a server says to a request.
 type ResponseScript = dyn Fn(&str, &mut TcpStream) + Send + Sync;
@@ -44,7 +44,7 @@ impl ScriptedServer {
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let (script, noted) = (Arc::clone(&script), Arc::clone(&noted));
                 std::thread::spawn(move || {
-                    let request = request(&mut stream);
+                    let request = read_request(&mut stream);
                     noted.lock().unwrap().push(request.clone());
                     script(&request, &mut stream);
                 });
@@ -54,10 +54,10 @@ impl ScriptedServer {
     }
 
     /// A server that has one answer.
-    fn saying(content_type: &str, body: impl AsRef<[u8]>) -> Self {
+    fn serving(content_type: &str, body: impl AsRef<[u8]>) -> Self {
         let (content_type, body) = (content_type.to_owned(), body.as_ref().to_vec());
         Self::start(move |_, stream| {
-            answer(stream, "200 OK", &[("Content-Type", &content_type)], &body)
+            write_response(stream, "200 OK", &[("Content-Type", &content_type)], &body)
         })
     }
 
@@ -71,7 +71,7 @@ impl ScriptedServer {
 }
 
 /// All of a request: its head, and as much body as it says.
-fn request(stream: &mut TcpStream) -> String {
+fn read_request(stream: &mut TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
     loop {
@@ -92,7 +92,7 @@ fn request(stream: &mut TcpStream) -> String {
     }
 }
 
-fn answer(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &[u8]) {
+fn write_response(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &[u8]) {
     let mut head =
         format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
@@ -146,14 +146,14 @@ impl HostResolver for TestResolver {
     }
 }
 
-fn outside_of_loopback(address: IpAddr) -> Option<&'static str> {
-    HostName::address(address).is_private().filter(|_| !address.is_loopback())
+fn private_except_loopback(address: IpAddr) -> Option<&'static str> {
+    HostName::from_address(address).private_reason().filter(|_| !address.is_loopback())
 }
 
-fn policy(rules: &[&str]) -> Arc<RulePolicy> {
+fn rule_policy(rules: &[&str]) -> Arc<RulePolicy> {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
-        let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+        let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
         let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
         PolicyRule::parse(text, verdict, source).unwrap()
     };
@@ -165,22 +165,22 @@ fn policy(rules: &[&str]) -> Arc<RulePolicy> {
 }
 
 /// A session to which loopback is the open internet, unless it is written as an address.
-fn session(rules: &[&str]) -> (ToolFixture, RecordingApprover) {
-    session_with(rules, |_| {})
+fn web_session(rules: &[&str]) -> (ToolFixture, RecordingApprover) {
+    web_session_with(rules, |_| {})
 }
 
-fn session_with(
+fn web_session_with(
     rules: &[&str],
     set_up: impl FnOnce(&mut ToolHostConfig),
 ) -> (ToolFixture, RecordingApprover) {
     let person = RecordingApprover::default();
     let asked = person.clone();
-    let f = ToolFixture::session_of(|config| {
+    let f = ToolFixture::session_with_host(|config| {
         config.approver = Some(Arc::new(asked));
-        config.policy = policy(rules);
+        config.policy = rule_policy(rules);
         config.internet = ResolverConfig {
             resolver: Arc::new(TestResolver::default()),
-            inside: outside_of_loopback,
+            inside: private_except_loopback,
         };
         set_up(config);
     });
@@ -188,16 +188,20 @@ fn session_with(
 }
 
 /// Puts a tool in the place of one of the same name.
-fn replace(host: &ToolHost, tool: Arc<dyn zero_runtime::AnyTool>) {
+fn replace_tool(host: &ToolHost, tool: Arc<dyn zero_runtime::AnyTool>) {
     host.registry().remove(tool.spec().name.as_str());
     host.registry().add("builtin", vec![tool]).unwrap();
 }
 
 /// What a page says, without the marks around it and the notes after it.
-async fn fetch(f: &ToolFixture, url: &str, prompt: &str) -> Result<String, zero_core::ToolError> {
+async fn fetch_page(
+    f: &ToolFixture,
+    url: &str,
+    prompt: &str,
+) -> Result<String, zero_core::ToolError> {
     let outcome = f.call("WebFetch", json!({"url": url, "prompt": prompt})).await?;
     let text = outcome.result.structured["content"].as_str().unwrap().to_owned();
-    assert_eq!(text, said(&outcome));
+    assert_eq!(text, result_text(&outcome));
     let inner = text.split_once("]\n").unwrap().1.rsplit_once("\n[end of untrusted").unwrap().0;
     Ok(inner.to_owned())
 }
@@ -208,15 +212,15 @@ fn check_error(error: &zero_core::ToolError, error_type: ErrorType, why: &str, r
     assert!(error.message.contains(why), "{row}: {error}");
 }
 
-fn audit(f: &ToolFixture) -> String {
+fn audit_text(f: &ToolFixture) -> String {
     let mut rows = String::new();
     for day in f.host.audit().days().unwrap() {
         let each = |row| rows.push_str(&serde_json::to_string(&row).unwrap());
-        f.host.audit().day(&day).unwrap().each(each).unwrap();
+        f.host.audit().open_day(&day).unwrap().for_each_row(each).unwrap();
     }
     rows
 }
 
-const ALLOW: &str = "allow WebFetch(domain:a.test)";
+const ALLOW_RULE: &str = "allow WebFetch(domain:a.test)";
 
-const KEY: &str = "sk-test-0123456789abcdef";
+const API_KEY: &str = "sk-test-0123456789abcdef";

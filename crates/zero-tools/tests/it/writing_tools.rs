@@ -7,31 +7,32 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use zero_tools::tool_discovery::{LIST_TIMEOUT, ToolDiscovery, ToolDiscoveryConfig};
 
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
-fn repository() -> PathBuf {
+fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// An example, which must stand in the document word for word.
-fn example(name: &str) -> String {
-    let text = std::fs::read_to_string(repository().join("examples").join(name)).unwrap();
-    let document = std::fs::read_to_string(repository().join("docs/writing-tools.md")).unwrap();
+fn read_example(name: &str) -> String {
+    let text = std::fs::read_to_string(repository_root().join("examples").join(name)).unwrap();
+    let document =
+        std::fs::read_to_string(repository_root().join("docs/writing-tools.md")).unwrap();
     assert!(document.contains(&format!("\n{text}```\n")), "the document shows another {name}");
     text
 }
 
 #[test]
 fn the_rust_in_the_document_is_that_of_the_example() {
-    let code = example("custom-tool/src/count_words.rs");
+    let code = read_example("custom-tool/src/count_words.rs");
     assert!(code.contains("impl Tool for CountWords"));
 }
 
 #[tokio::test]
 async fn the_commands_in_the_document_bring_tools() {
     let f = ToolFixture::one_shot();
-    f.put("tools/list.sh", example("command-tools/list.sh"));
-    f.put("tools/call.py", example("command-tools/call.py"));
+    f.write_file("tools/list.sh", read_example("command-tools/list.sh"));
+    f.write_file("tools/call.py", read_example("command-tools/call.py"));
     let words = |text: &str| text.split(' ').map(str::to_owned).collect();
     let discovery = ToolDiscovery::new(ToolDiscoveryConfig {
         list: words("sh tools/list.sh"),
@@ -44,9 +45,9 @@ async fn the_commands_in_the_document_bring_tools() {
     let refreshed = discovery.refresh(f.host.registry()).await.unwrap();
     assert_eq!(refreshed.quarantined, []);
     let outcome = f.call("cmd__count_words", json!({"text": "one two  three"})).await.unwrap();
-    assert_eq!(said(&outcome), "{\"words\": 3}\n");
+    assert_eq!(result_text(&outcome), "{\"words\": 3}\n");
     assert_eq!(outcome.result.structured, json!({"words": 3}));
-    let today = said(&f.call("cmd__today", json!({})).await.unwrap());
+    let today = result_text(&f.call("cmd__today", json!({})).await.unwrap());
     assert!(today.len() == "2026-01-01\n".len() && today.starts_with("20"), "{today}");
     let error = f.call("cmd__count_words", json!({})).await.unwrap_err();
     assert!(error.message.contains("/text"), "{error}");
@@ -54,7 +55,7 @@ async fn the_commands_in_the_document_bring_tools() {
 
 #[test]
 fn the_server_in_the_document_speaks_the_protocol() {
-    example("mcp-server/words.py");
+    read_example("mcp-server/words.py");
     let requests = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
@@ -64,7 +65,7 @@ fn the_server_in_the_document_speaks_the_protocol() {
         json!({"jsonrpc": "2.0", "id": 5, "method": "ping"}),
     ];
     let mut server = Command::new("python3")
-        .arg(repository().join("examples/mcp-server/words.py"))
+        .arg(repository_root().join("examples/mcp-server/words.py"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::encoded_params::shortened;
+use super::encoded_params::shorten_error;
 use super::error::GatewayClientError;
 use super::transport::{GatewayFrameReader, GatewayFrameWriter, IncomingFrame};
 use super::{ConnectOptions, GatewayCredentials};
@@ -21,15 +21,15 @@ const ROLE: &str = "operator";
 /// What the first request is known by; the others count on from there.
 const FIRST_ID: &str = "0";
 /// Most frames of no meaning before one that is waited for.
-const PASSED_MAX: usize = 64;
+const SKIPPED_FRAMES_MAX: usize = 64;
 
 /// Connects. On failure the peer is told, as far as it listens.
-pub(super) async fn greet(
+pub(super) async fn perform_handshake(
     reader: &mut GatewayFrameReader,
     writer: &mut GatewayFrameWriter,
     options: &ConnectOptions,
 ) -> Result<HelloOk, GatewayClientError> {
-    let greeted = exchange(reader, writer, options).await;
+    let greeted = exchange_hello(reader, writer, options).await;
     match &greeted {
         Ok(_) | Err(GatewayClientError::Closed { .. }) => {}
         Err(GatewayClientError::Protocol { .. }) => {
@@ -40,83 +40,90 @@ pub(super) async fn greet(
     greeted
 }
 
-async fn exchange(
+async fn exchange_hello(
     reader: &mut GatewayFrameReader,
     writer: &mut GatewayFrameWriter,
     options: &ConnectOptions,
 ) -> Result<HelloOk, GatewayClientError> {
-    let challenge = challenge(reader).await?;
-    let params = serde_json::to_value(connect_params(&challenge, options));
+    let challenge = read_challenge(reader).await?;
+    let params = serde_json::to_value(build_connect_params(&challenge, options));
     let request = RequestFrame {
         id: FIRST_ID.to_owned(),
         method: Connect::NAME.to_owned(),
-        params: Some(params.map_err(|_| unexpected("`connect` cannot be written down"))?),
+        params: Some(params.map_err(|_| protocol_error("`connect` cannot be written down"))?),
         traceparent: None,
     };
     let text = serde_json::to_string(&GatewayFrame::Request(request));
-    let text = text.map_err(|_| unexpected("`connect` cannot be written down"))?;
-    writer.send(text).await.map_err(closed)?;
-    let answer = answer(reader).await?;
+    let text = text.map_err(|_| protocol_error("`connect` cannot be written down"))?;
+    writer.send(text).await.map_err(closed_error)?;
+    let answer = read_response(reader).await?;
     if !answer.ok {
         let error = answer.error.unwrap_or_else(|| ErrorPayload::invalid("no reason was given"));
-        return Err(GatewayClientError::Refused { error: without_secrets(error, options) });
+        return Err(GatewayClientError::Refused { error: redact_secrets(error, options) });
     }
     let hello: HelloOk =
         serde_json::from_value(answer.payload.unwrap_or(Value::Null)).map_err(|error| {
-            unexpected(&format!("the greeting is not as it should be: {}", shortened(&error)))
+            protocol_error(&format!(
+                "the greeting is not as it should be: {}",
+                shorten_error(&error)
+            ))
         })?;
     if !(PROTOCOL_MIN..=PROTOCOL).contains(&hello.protocol) {
         let what = format!(
             "the gateway wants to speak protocol {}, this client speaks {PROTOCOL_MIN} to {PROTOCOL}",
             hello.protocol
         );
-        return Err(unexpected(&what));
+        return Err(protocol_error(&what));
     }
     Ok(hello)
 }
 
-async fn challenge(
+async fn read_challenge(
     reader: &mut GatewayFrameReader,
 ) -> Result<ConnectChallenge, GatewayClientError> {
-    for _ in 0..PASSED_MAX {
-        match reader.next().await.map_err(closed)? {
-            IncomingFrame::Sign => {}
+    for _ in 0..SKIPPED_FRAMES_MAX {
+        match reader.next_frame().await.map_err(closed_error)? {
+            IncomingFrame::KeepAlive => {}
             IncomingFrame::Frame(GatewayFrame::Event(event), _)
                 if event.event == CONNECT_CHALLENGE =>
             {
                 let payload = event.payload.unwrap_or(Value::Null);
                 let challenge: ConnectChallenge = serde_json::from_value(payload)
-                    .map_err(|_| unexpected("the challenge has no nonce"))?;
+                    .map_err(|_| protocol_error("the challenge has no nonce"))?;
                 if challenge.nonce.is_empty() {
-                    return Err(unexpected("the challenge has an empty nonce"));
+                    return Err(protocol_error("the challenge has an empty nonce"));
                 }
                 return Ok(challenge);
             }
-            IncomingFrame::Frame(..) => return Err(unexpected("the first frame is no challenge")),
+            IncomingFrame::Frame(..) => {
+                return Err(protocol_error("the first frame is no challenge"));
+            }
         }
     }
-    Err(unexpected("no challenge came"))
+    Err(protocol_error("no challenge came"))
 }
 
-async fn answer(reader: &mut GatewayFrameReader) -> Result<ResponseFrame, GatewayClientError> {
-    for _ in 0..PASSED_MAX {
-        match reader.next().await.map_err(closed)? {
+async fn read_response(
+    reader: &mut GatewayFrameReader,
+) -> Result<ResponseFrame, GatewayClientError> {
+    for _ in 0..SKIPPED_FRAMES_MAX {
+        match reader.next_frame().await.map_err(closed_error)? {
             IncomingFrame::Frame(GatewayFrame::Response(response), _)
                 if response.id == FIRST_ID =>
             {
                 return Ok(response);
             }
             // What happens before the greeting happens to others.
-            IncomingFrame::Sign | IncomingFrame::Frame(GatewayFrame::Event(_), _) => {}
+            IncomingFrame::KeepAlive | IncomingFrame::Frame(GatewayFrame::Event(_), _) => {}
             IncomingFrame::Frame(..) => {
-                return Err(unexpected("`connect` was answered by something else"));
+                return Err(protocol_error("`connect` was answered by something else"));
             }
         }
     }
-    Err(unexpected("`connect` was not answered"))
+    Err(protocol_error("`connect` was not answered"))
 }
 
-fn connect_params(challenge: &ConnectChallenge, options: &ConnectOptions) -> ConnectParams {
+fn build_connect_params(challenge: &ConnectChallenge, options: &ConnectOptions) -> ConnectParams {
     let auth = match &options.auth {
         GatewayCredentials::None => None,
         GatewayCredentials::Token(token) => {
@@ -128,8 +135,8 @@ fn connect_params(challenge: &ConnectChallenge, options: &ConnectOptions) -> Con
     };
     let token = auth.as_ref().and_then(|auth| auth.token.as_deref()).unwrap_or_default();
     let device = options.device.as_ref().map(|key| {
-        let context = ChallengeContext::of(&options.client, ROLE, &options.scopes, token);
-        key.proof(&context.challenged(&challenge.nonce, challenge.ts))
+        let context = ChallengeContext::from_client(&options.client, ROLE, &options.scopes, token);
+        key.prove(&context.with_challenge(&challenge.nonce, challenge.ts))
     });
     ConnectParams {
         min_protocol: PROTOCOL_MIN,
@@ -151,7 +158,7 @@ fn connect_params(challenge: &ConnectChallenge, options: &ConnectOptions) -> Con
 }
 
 /// A refusal that does not repeat what was sent to it: it will be shown and logged.
-fn without_secrets(mut error: ErrorPayload, options: &ConnectOptions) -> ErrorPayload {
+fn redact_secrets(mut error: ErrorPayload, options: &ConnectOptions) -> ErrorPayload {
     let (GatewayCredentials::Token(secret) | GatewayCredentials::Password(secret)) = &options.auth
     else {
         return error;
@@ -166,10 +173,10 @@ fn without_secrets(mut error: ErrorPayload, options: &ConnectOptions) -> ErrorPa
     error
 }
 
-fn closed(CloseReason { code, reason }: CloseReason) -> GatewayClientError {
+fn closed_error(CloseReason { code, reason }: CloseReason) -> GatewayClientError {
     GatewayClientError::Closed { code, reason }
 }
 
-fn unexpected(what: &str) -> GatewayClientError {
+fn protocol_error(what: &str) -> GatewayClientError {
     GatewayClientError::Protocol { what: what.to_owned() }
 }

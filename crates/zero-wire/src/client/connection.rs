@@ -50,16 +50,16 @@ impl GatewayClientConnection {
         hello: HelloOk,
     ) -> (Self, bounded_queue::QueueReceiver<EventFrame>) {
         let shared = Arc::new(GatewayClientState::default());
-        let (outgoing, to_send) = bounded_queue::queue(OUTGOING_MAX, BUFFERED_BYTES_MAX);
-        let (happening, events) = bounded_queue::queue(EVENTS_MAX, BUFFERED_BYTES_MAX);
+        let (outgoing, to_send) = bounded_queue::bounded_queue(OUTGOING_MAX, BUFFERED_BYTES_MAX);
+        let (happening, events) = bounded_queue::bounded_queue(EVENTS_MAX, BUFFERED_BYTES_MAX);
         let tick = Duration::from_millis(hello.policy.tick_interval_ms.max(1)).min(TICK_MAX);
         let work = {
             let shared = shared.clone();
             async move {
                 let mut reader = reader;
                 tokio::join!(
-                    read(&mut reader, &shared, happening, tick * 2),
-                    write(writer, &shared, to_send),
+                    read_frames(&mut reader, &shared, happening, tick * 2),
+                    write_frames(writer, &shared, to_send),
                 );
                 // Not sooner: to the peer, an end that nobody reads looks lost, whatever is said.
                 drop(reader);
@@ -81,7 +81,7 @@ impl GatewayClientConnection {
         &self.hello
     }
 
-    pub(super) fn shared(&self) -> Arc<GatewayClientState> {
+    pub(super) fn state(&self) -> Arc<GatewayClientState> {
         self.shared.clone()
     }
 
@@ -91,24 +91,24 @@ impl GatewayClientConnection {
         method: &str,
         params: &EncodedParams,
     ) -> Result<Value, GatewayClientError> {
-        let _permit = self.in_flight.acquire().await.map_err(|_| self.shared.closed())?;
+        let _permit = self.in_flight.acquire().await.map_err(|_| self.shared.closed_error())?;
         let id = self.id_next.fetch_add(1, Ordering::Relaxed);
-        let text = params.request(id, method)?;
+        let text = params.to_request(id, method)?;
         let bytes = text.len();
         let allowed = usize::try_from(self.hello.policy.max_payload).unwrap_or(usize::MAX);
         let bytes_max = allowed.min(PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(GatewayClientError::TooLong { bytes, bytes_max });
         }
-        let waiting = self.shared.expect(id.to_string())?;
+        let waiting = self.shared.expect_response(id.to_string())?;
         let sent = tokio::select! {
             () = self.shared.closing.cancelled() => false,
             sent = self.outgoing.send(text, bytes) => sent,
         };
         if !sent {
-            return Err(self.shared.closed());
+            return Err(self.shared.closed_error());
         }
-        let response = waiting.answer().await?;
+        let response = waiting.wait().await?;
         if response.ok {
             return Ok(response.payload.unwrap_or(Value::Null));
         }
@@ -144,39 +144,42 @@ pub(super) struct GatewayClientState {
 
 impl GatewayClientState {
     /// Why it ended, once it has.
-    pub(super) fn end(&self) -> Option<CloseReason> {
+    pub(super) fn close_reason(&self) -> Option<CloseReason> {
         self.end.get().cloned()
     }
 
     /// Ends it. Only the first reason counts. Who waits for an answer is told.
     fn finish(&self, reason: CloseReason) {
-        let mut expected = self.expected();
+        let mut expected = self.pending();
         let _ = self.end.set(reason);
         expected.clear();
         drop(expected);
         self.closing.cancel();
     }
 
-    fn closed(&self) -> GatewayClientError {
-        let CloseReason { code, reason } = self.end().unwrap_or_else(CloseReason::lost);
+    fn closed_error(&self) -> GatewayClientError {
+        let CloseReason { code, reason } = self.close_reason().unwrap_or_else(CloseReason::lost);
         GatewayClientError::Closed { code, reason }
     }
 
-    fn expect(self: &Arc<Self>, id: String) -> Result<PendingResponse, GatewayClientError> {
+    fn expect_response(
+        self: &Arc<Self>,
+        id: String,
+    ) -> Result<PendingResponse, GatewayClientError> {
         let (sender, receiver) = oneshot::channel();
-        let mut expected = self.expected();
+        let mut expected = self.pending();
         // Under the lock: nobody would answer what is expected after the end.
         if self.end.get().is_some() {
             drop(expected);
-            return Err(self.closed());
+            return Err(self.closed_error());
         }
         expected.insert(id.clone(), sender);
         drop(expected);
         Ok(PendingResponse { id, receiver, shared: self.clone() })
     }
 
-    fn answer(&self, response: ResponseFrame) {
-        let waiting = self.expected().remove(&response.id);
+    fn deliver_response(&self, response: ResponseFrame) {
+        let waiting = self.pending().remove(&response.id);
         match waiting {
             // Who asked may have stopped waiting in this moment.
             Some(waiting) => drop(waiting.send(response)),
@@ -184,7 +187,7 @@ impl GatewayClientState {
         }
     }
 
-    fn expected(&self) -> MutexGuard<'_, PendingResponses> {
+    fn pending(&self) -> MutexGuard<'_, PendingResponses> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -197,19 +200,19 @@ struct PendingResponse {
 }
 
 impl PendingResponse {
-    async fn answer(mut self) -> Result<ResponseFrame, GatewayClientError> {
+    async fn wait(mut self) -> Result<ResponseFrame, GatewayClientError> {
         let answer = (&mut self.receiver).await;
-        answer.map_err(|_| self.shared.closed())
+        answer.map_err(|_| self.shared.closed_error())
     }
 }
 
 impl Drop for PendingResponse {
     fn drop(&mut self) {
-        self.shared.expected().remove(&self.id);
+        self.shared.pending().remove(&self.id);
     }
 }
 
-async fn read(
+async fn read_frames(
     reader: &mut GatewayFrameReader,
     shared: &GatewayClientState,
     events: bounded_queue::QueueSender<EventFrame>,
@@ -221,18 +224,18 @@ async fn read(
             biased;
             () = shared.closing.cancelled() => break None,
             // Time in which nobody read here is not the gateway's silence.
-            next = timeout(silence_max, reader.next()) => next,
+            next = timeout(silence_max, reader.next_frame()) => next,
         };
         let frame = match next {
             Err(_) => break Some(CloseReason::new(close::SILENT, "tick timeout")),
             Ok(Err(reason)) => break Some(reason),
-            Ok(Ok(IncomingFrame::Sign)) => continue,
+            Ok(Ok(IncomingFrame::KeepAlive)) => continue,
             Ok(Ok(IncomingFrame::Frame(frame, bytes))) => (frame, bytes),
         };
         match frame {
-            (GatewayFrame::Response(response), _) => shared.answer(response),
+            (GatewayFrame::Response(response), _) => shared.deliver_response(response),
             (GatewayFrame::Event(event), bytes) => {
-                note_gap(&mut seq_last, event.seq);
+                log_gap(&mut seq_last, event.seq);
                 if event.event == TICK {
                     continue;
                 }
@@ -253,11 +256,11 @@ async fn read(
     }
     drop(events);
     // Where this side ends it, the peer gets a moment to agree.
-    let _ = timeout(CLOSE_GRACE, async { while reader.next().await.is_ok() {} }).await;
+    let _ = timeout(CLOSE_GRACE, async { while reader.next_frame().await.is_ok() {} }).await;
 }
 
 /// Events are counted. One that is missing heals itself, but is worth knowing of.
-fn note_gap(seq_last: &mut Option<u64>, seq: Option<u64>) {
+fn log_gap(seq_last: &mut Option<u64>, seq: Option<u64>) {
     let Some(seq) = seq else { return };
     if let Some(last) = *seq_last
         && seq.checked_sub(1) != Some(last)
@@ -267,7 +270,7 @@ fn note_gap(seq_last: &mut Option<u64>, seq: Option<u64>) {
     *seq_last = Some(seq);
 }
 
-async fn write(
+async fn write_frames(
     mut writer: GatewayFrameWriter,
     shared: &GatewayClientState,
     mut to_send: bounded_queue::QueueReceiver<String>,
@@ -291,6 +294,6 @@ async fn write(
             break;
         }
     }
-    let reason = shared.end().unwrap_or_else(CloseReason::lost);
+    let reason = shared.close_reason().unwrap_or_else(CloseReason::lost);
     let _ = timeout(CLOSE_GRACE, writer.close(&reason)).await;
 }

@@ -12,15 +12,15 @@ pub struct EncodedParams(String);
 
 impl EncodedParams {
     /// Writes the parameters of a method down.
-    pub fn of(method: &str, params: &impl Serialize) -> Result<Self, GatewayClientError> {
+    pub fn encode(method: &str, params: &impl Serialize) -> Result<Self, GatewayClientError> {
         let written = serde_json::to_string(params);
-        written.map(Self).map_err(|error| unfit("question", method, &error))
+        written.map(Self).map_err(|error| mismatch_error("question", method, &error))
     }
 
     /// The request they belong to, as it goes out.
-    pub(super) fn request(&self, id: u64, method: &str) -> Result<String, GatewayClientError> {
+    pub(super) fn to_request(&self, id: u64, method: &str) -> Result<String, GatewayClientError> {
         let named = serde_json::to_string(method);
-        let named = named.map_err(|error| unfit("question", method, &error))?;
+        let named = named.map_err(|error| mismatch_error("question", method, &error))?;
         let params = &self.0;
         Ok(format!(r#"{{"type":"req","id":"{id}","method":{named},"params":{params}}}"#))
     }
@@ -31,18 +31,18 @@ pub fn read_answer<T: DeserializeOwned>(
     method: &str,
     answer: Value,
 ) -> Result<T, GatewayClientError> {
-    serde_json::from_value(answer).map_err(|error| unfit("answer", method, &error))
+    serde_json::from_value(answer).map_err(|error| mismatch_error("answer", method, &error))
 }
 
-fn unfit(what: &str, method: &str, error: &serde_json::Error) -> GatewayClientError {
-    let error = shortened(error);
+fn mismatch_error(what: &str, method: &str, error: &serde_json::Error) -> GatewayClientError {
+    let error = shorten_error(error);
     GatewayClientError::Protocol {
         what: format!("the {what} of `{method}` is not as it should be: {error}"),
     }
 }
 
 /// What a reader of JSON says. It quotes what it read, which may be long.
-pub(super) fn shortened(error: &serde_json::Error) -> String {
+pub(super) fn shorten_error(error: &serde_json::Error) -> String {
     error.to_string().chars().take(200).flat_map(char::escape_debug).collect()
 }
 
@@ -57,14 +57,14 @@ mod tests {
     fn a_request_is_read_as_it_was_written() {
         for params in [json!({"a": "\"}\n\u{1f600}", "b": [1, null]}), json!({}), json!("text")] {
             for method in ["tools/offer", "a \"method\" {of} others\\"] {
-                let written = EncodedParams::of(method, &params).unwrap();
+                let written = EncodedParams::encode(method, &params).unwrap();
                 let expected = GatewayFrame::Request(RequestFrame {
                     id: "7".to_owned(),
                     method: method.to_owned(),
                     params: Some(params.clone()),
                     traceparent: None,
                 });
-                let text = written.request(7, method).unwrap();
+                let text = written.to_request(7, method).unwrap();
                 assert_eq!(frame::parse(&text), Ok(expected.clone()));
                 assert_eq!(text, serde_json::to_string(&expected).unwrap());
             }
@@ -78,7 +78,7 @@ mod tests {
         assert!(error.contains("the answer of `some.method`"), "{error}");
         assert!(error.len() < 400, "{error}");
         let keys = std::collections::BTreeMap::from([(vec![1], 1)]);
-        let error = EncodedParams::of("some.method", &keys).unwrap_err().to_string();
+        let error = EncodedParams::encode("some.method", &keys).unwrap_err().to_string();
         assert!(error.contains("the question of `some.method`"), "{error}");
     }
 }

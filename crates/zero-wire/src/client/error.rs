@@ -11,14 +11,14 @@ use crate::error::{ErrorCode, ErrorPayload};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GatewayClientError {
     /// The gateway said no.
-    #[error("the gateway refused: {}{}", shown(&error.message), refusal_hint(error))]
+    #[error("the gateway refused: {}{}", sanitize_text(&error.message), refusal_hint(error))]
     Refused {
         /// Why.
         error: ErrorPayload,
     },
     /// The connection ended.
     #[error("the gateway closed the connection ({code}{}{}); {}",
-        if reason.is_empty() { "" } else { " " }, shown(reason), close_hint(*code))]
+        if reason.is_empty() { "" } else { " " }, sanitize_text(reason), close_hint(*code))]
     Closed {
         /// The code, as WebSocket has them.
         code: u16,
@@ -45,7 +45,7 @@ pub enum GatewayClientError {
         after: Duration,
     },
     /// The peer does not speak the protocol.
-    #[error("{}; check that this is a gateway, and that both are up to date", shown(what))]
+    #[error("{}; check that this is a gateway, and that both are up to date", sanitize_text(what))]
     Protocol {
         /// What it did.
         what: String,
@@ -60,7 +60,7 @@ pub enum GatewayClientError {
         host: String,
     },
     /// The gateway's certificate is not accepted.
-    #[error("no safe connection: {}", shown(what))]
+    #[error("no safe connection: {}", sanitize_text(what))]
     Tls {
         /// Why, and what to do.
         what: String,
@@ -88,7 +88,7 @@ pub enum RetryAdvice {
 
 impl GatewayClientError {
     /// Whether to connect again.
-    pub fn retry(&self) -> RetryAdvice {
+    pub fn retry_advice(&self) -> RetryAdvice {
         match self {
             Self::Refused { error } => match error.retry_after_ms {
                 Some(wait) => RetryAdvice::After(Duration::from_millis(wait)),
@@ -108,7 +108,7 @@ impl GatewayClientError {
 }
 
 /// What the peer wrote, fit for a terminal.
-fn shown(text: &str) -> String {
+fn sanitize_text(text: &str) -> String {
     const LEN_MAX: usize = 1000;
     let safe = |c: char| if c.is_control() { c.escape_debug().collect() } else { String::from(c) };
     text.chars().take(LEN_MAX).map(safe).collect()
@@ -170,10 +170,10 @@ mod tests {
     #[track_caller]
     fn check(error: GatewayClientError, retry: RetryAdvice, expected: &str) {
         assert_eq!(error.to_string(), expected);
-        assert_eq!(error.retry(), retry, "{error}");
+        assert_eq!(error.retry_advice(), retry, "{error}");
     }
 
-    fn refused(code: ErrorCode, details: &str) -> ErrorPayload {
+    fn refusal(code: ErrorCode, details: &str) -> ErrorPayload {
         ErrorPayload::new(code, "unauthorized").with_details(json!({"code": details}))
     }
 
@@ -181,26 +181,26 @@ mod tests {
     fn each_says_what_to_do_next() {
         check(
             GatewayClientError::Refused {
-                error: refused(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH"),
+                error: refusal(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH"),
             },
             RetryAdvice::Never,
             "the gateway refused: unauthorized; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings",
         );
-        let mut starting = refused(ErrorCode::Unavailable, "");
+        let mut starting = refusal(ErrorCode::Unavailable, "");
         starting.retry_after_ms = Some(500);
         check(
             GatewayClientError::Refused { error: starting },
             RetryAdvice::After(Duration::from_millis(500)),
             "the gateway refused: unauthorized; try again in a moment",
         );
-        let mut told = refused(ErrorCode::Unavailable, "");
+        let mut told = refusal(ErrorCode::Unavailable, "");
         told.message = "it is full; come back later".to_owned();
         check(
             GatewayClientError::Refused { error: told },
             RetryAdvice::Later,
             "the gateway refused: it is full; come back later",
         );
-        let mut told = refused(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH");
+        let mut told = refusal(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH");
         told.message = "unauthorized: not a token; look it up".to_owned();
         check(
             GatewayClientError::Refused { error: told },

@@ -32,7 +32,7 @@ pub struct FingerprintParseError;
 
 impl CertificateFingerprint {
     /// The fingerprint of a certificate, in DER.
-    pub fn of(certificate: &[u8]) -> Self {
+    pub fn from_certificate(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Debug for CertificateFingerprint {
 }
 
 /// Makes a connection safe.
-pub(super) async fn secure(
+pub(super) async fn start_tls(
     stream: TcpStream,
     host: &Host<String>,
     options: &ConnectOptions,
@@ -99,7 +99,7 @@ pub(super) async fn secure(
         Some(pin) => {
             Arc::new(PinnedCertVerifier { pin, seen: seen.clone(), provider: provider.clone() })
         }
-        None => platform(provider.clone(), &options.extra_roots).await?,
+        None => platform_verifier(provider.clone(), &options.extra_roots).await?,
     };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -126,7 +126,7 @@ pub(super) async fn secure(
 }
 
 /// The machine's own idea of trust, which is read from files, and whom else the person trusts.
-async fn platform(
+async fn platform_verifier(
     provider: Arc<CryptoProvider>,
     extra_roots: &ExtraRootCertificates,
 ) -> Result<Arc<dyn ServerCertVerifier>, GatewayClientError> {
@@ -165,7 +165,7 @@ impl ServerCertVerifier for PinnedCertVerifier {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let found = CertificateFingerprint::of(end_entity);
+        let found = CertificateFingerprint::from_certificate(end_entity);
         let _ = self.seen.set(found);
         if found == self.pin {
             Ok(ServerCertVerified::assertion())

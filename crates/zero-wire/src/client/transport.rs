@@ -60,7 +60,7 @@ async fn open_socket(
     let unreachable = |what: String| GatewayClientError::Unreachable { at: url.to_string(), what };
     let stream = dial(url, options).await.map_err(unreachable)?;
     let stream = if url.is_secure() {
-        Either::Right(tls::secure(stream, url.host(), options).await?)
+        Either::Right(tls::start_tls(stream, url.host(), options).await?)
     } else {
         Either::Left(stream)
     };
@@ -122,7 +122,7 @@ pub(super) enum IncomingFrame {
     /// A frame, and how long it was.
     Frame(GatewayFrame, usize),
     /// Something without meaning, but a sign of life.
-    Sign,
+    KeepAlive,
 }
 
 /// Where frames come in.
@@ -133,7 +133,7 @@ pub(super) enum GatewayFrameReader {
 
 impl GatewayFrameReader {
     /// The next thing, or why there is none. It can be given up while it waits; nothing is lost.
-    pub(super) async fn next(&mut self) -> Result<IncomingFrame, CloseReason> {
+    pub(super) async fn next_frame(&mut self) -> Result<IncomingFrame, CloseReason> {
         match self {
             Self::Pipe(frames) => read_frame(&frames.recv().await?),
             Self::Socket(socket) => match socket.next().await {
@@ -142,8 +142,8 @@ impl GatewayFrameReader {
                     Some(frame) => CloseReason::new(frame.code.into(), frame.reason.as_str()),
                     None => CloseReason::new(NO_CODE, ""),
                 }),
-                Some(Ok(_)) => Ok(IncomingFrame::Sign),
-                Some(Err(error)) => Err(why_broken(&error)),
+                Some(Ok(_)) => Ok(IncomingFrame::KeepAlive),
+                Some(Err(error)) => Err(close_reason(&error)),
                 None => Err(CloseReason::lost()),
             },
         }
@@ -157,7 +157,7 @@ fn read_frame(text: &str) -> Result<IncomingFrame, CloseReason> {
     }
 }
 
-fn why_broken(error: &SocketError) -> CloseReason {
+fn close_reason(error: &SocketError) -> CloseReason {
     match error {
         SocketError::Capacity(_) => CloseReason::new(close::TOO_LONG, "message too long"),
         SocketError::Utf8(_) => CloseReason::new(close::NOT_TEXT, "text that is no UTF-8"),
@@ -180,7 +180,7 @@ impl GatewayFrameWriter {
     pub(super) async fn send(&mut self, text: String) -> Result<(), CloseReason> {
         match self {
             Self::Socket(socket) => {
-                socket.send(Message::text(text)).await.map_err(|error| why_broken(&error))
+                socket.send(Message::text(text)).await.map_err(|error| close_reason(&error))
             }
             Self::Pipe(pipe) => pipe.send(text).await.map_err(|error| match error {
                 PipeError::Closed(reason) => reason,

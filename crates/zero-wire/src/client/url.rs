@@ -90,7 +90,7 @@ impl FromStr for GatewayUrl {
             return Err(GatewayUrlError::Query);
         }
         let host = url.host().ok_or(GatewayUrlError::Malformed)?.to_owned();
-        let port = url.port().or_else(|| usual_port(text, &url)).unwrap_or(PORT_DEFAULT);
+        let port = url.port().or_else(|| explicit_default_port(text, &url)).unwrap_or(PORT_DEFAULT);
         if port == 0 {
             return Err(GatewayUrlError::Malformed);
         }
@@ -100,7 +100,7 @@ impl FromStr for GatewayUrl {
 
 /// The port, where the one that is usual for the scheme was written out: [`Url`] leaves that away,
 /// but for a gateway it is not what goes without saying.
-fn usual_port(text: &str, url: &Url) -> Option<u16> {
+fn explicit_default_port(text: &str, url: &Url) -> Option<u16> {
     let usual = url.port_or_known_default()?;
     let (_, rest) = text.split_once("://")?;
     let authority = rest.split(['/', '\\', '?', '#']).next()?;

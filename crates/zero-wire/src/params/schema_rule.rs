@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{SchemaProblems, ValuePath};
 
 /// The words that are obeyed besides those that hold schemas, and those that only describe.
-const OBEYED: [&str; 10] = [
+const ENFORCED_KEYWORDS: [&str; 10] = [
     "type",
     "const",
     "enum",
@@ -18,7 +18,7 @@ const OBEYED: [&str; 10] = [
     "maxItems",
     "required",
 ];
-const DESCRIPTIVE: [&str; 5] = ["$schema", "title", "description", "default", "format"];
+const DESCRIPTIVE_KEYWORDS: [&str; 5] = ["$schema", "title", "description", "default", "format"];
 
 /// What a schema demands of a value. The default demands nothing.
 #[derive(Debug, Default)]
@@ -47,8 +47,8 @@ struct ValueBounds<T> {
 #[derive(Debug, Default)]
 enum ExtraFieldsRule {
     #[default]
-    Taken,
-    Refused,
+    Allowed,
+    Rejected,
     Checked(Box<SchemaRule>),
 }
 
@@ -65,7 +65,7 @@ enum JsonType {
 
 impl SchemaRule {
     /// The rule of a schema. It is as deep as the schema, whose depth is fixed.
-    pub(super) fn of(schema: &Value) -> Self {
+    pub(super) fn from_schema(schema: &Value) -> Self {
         // `true` is the schema of a value that may be anything.
         let Some(schema) = schema.as_object() else { return Self::default() };
         let list = |word: &str| schema.get(word).and_then(Value::as_array);
@@ -76,44 +76,46 @@ impl SchemaRule {
         let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         let required = list("required").into_iter().flatten().filter_map(Value::as_str);
         Self {
-            alternatives: alternatives.map(Self::of).collect(),
-            types: types(schema),
+            alternatives: alternatives.map(Self::from_schema).collect(),
+            types: read_types(schema),
             constant: schema.get("const").cloned(),
             choices: list("enum").cloned(),
             length: bounds("minLength", "maxLength"),
-            range: range(schema),
+            range: read_range(schema),
             item_count: bounds("minItems", "maxItems"),
-            items: schema.get("items").map(|items| Box::new(Self::of(items))),
+            items: schema.get("items").map(|items| Box::new(Self::from_schema(items))),
             required: required.map(str::to_owned).collect(),
-            fields: fields.map(|(name, field)| (name.clone(), Self::of(field))).collect(),
+            fields: fields.map(|(name, field)| (name.clone(), Self::from_schema(field))).collect(),
             others: match schema.get("additionalProperties") {
-                None | Some(Value::Bool(true)) => ExtraFieldsRule::Taken,
-                Some(Value::Bool(false)) => ExtraFieldsRule::Refused,
-                Some(others) => ExtraFieldsRule::Checked(Box::new(Self::of(others))),
+                None | Some(Value::Bool(true)) => ExtraFieldsRule::Allowed,
+                Some(Value::Bool(false)) => ExtraFieldsRule::Rejected,
+                Some(others) => ExtraFieldsRule::Checked(Box::new(Self::from_schema(others))),
             },
         }
     }
 
     /// Whether all words of a schema are obeyed by the rule of it, or only describe.
-    pub(super) fn knows(schema: &Value) -> bool {
+    pub(super) fn supports(schema: &Value) -> bool {
         let Some(schema) = schema.as_object() else { return schema == &Value::Bool(true) };
         // Only whole numbers are compared.
         let bounds: Vec<&Value> =
             ["minimum", "maximum"].iter().filter_map(|word| schema.get(*word)).collect();
         let is_whole = |kind: &JsonType| matches!(kind, JsonType::Integer | JsonType::Null);
-        let (types, is_bounded) = (types(schema), !bounds.is_empty());
+        let (types, is_bounded) = (read_types(schema), !bounds.is_empty());
         if is_bounded && (types.is_empty() || !types.iter().all(is_whole))
-            || !bounds.into_iter().all(|bound| whole(bound).is_some())
+            || !bounds.into_iter().all(|bound| as_integer(bound).is_some())
         {
             return false;
         }
         schema.iter().all(|(word, value)| match (word.as_str(), value) {
-            ("properties", Value::Object(fields)) => fields.values().all(Self::knows),
+            ("properties", Value::Object(fields)) => fields.values().all(Self::supports),
             ("oneOf", Value::Array(_)) if schema.contains_key("anyOf") => false,
-            ("oneOf" | "anyOf", Value::Array(alternatives)) => alternatives.iter().all(Self::knows),
+            ("oneOf" | "anyOf", Value::Array(alternatives)) => {
+                alternatives.iter().all(Self::supports)
+            }
             ("additionalProperties", Value::Bool(_)) => true,
-            ("items" | "additionalProperties", one) => Self::knows(one),
-            (word, _) => OBEYED.contains(&word) || DESCRIPTIVE.contains(&word),
+            ("items" | "additionalProperties", one) => Self::supports(one),
+            (word, _) => ENFORCED_KEYWORDS.contains(&word) || DESCRIPTIVE_KEYWORDS.contains(&word),
         })
     }
 
@@ -190,12 +192,12 @@ impl SchemaRule {
         place: &ValuePath<'_>,
         problems: &mut SchemaProblems,
     ) -> bool {
-        if self.types.is_empty() || self.types.iter().any(|kind| kind.fits(value)) {
+        if self.types.is_empty() || self.types.iter().any(|kind| kind.matches(value)) {
             return true;
         }
         // That something may also be null is not what anybody has to be told.
         let wanted = self.types.iter().filter(|kind| **kind != JsonType::Null);
-        let wanted: Vec<&str> = wanted.map(|kind| kind.word()).collect();
+        let wanted: Vec<&str> = wanted.map(|kind| kind.name()).collect();
         problems.add(place, &format!("must be {}", wanted.join(",")));
         false
     }
@@ -215,7 +217,7 @@ impl SchemaRule {
     }
 
     fn check_number(&self, value: &Value, place: &ValuePath<'_>, problems: &mut SchemaProblems) {
-        let Some(number) = whole(value) else { return };
+        let Some(number) = as_integer(value) else { return };
         if let Some(least) = self.range.least.filter(|least| number < *least) {
             problems.add(place, &format!("must be >= {least}"));
         }
@@ -253,15 +255,15 @@ impl SchemaRule {
                 problems.add(place, &format!("must have required property '{name}'"));
             }
         }
-        if !matches!(self.others, ExtraFieldsRule::Taken) {
+        if !matches!(self.others, ExtraFieldsRule::Allowed) {
             let is_known = |name: &str| self.fields.iter().any(|(known, _)| known == name);
             for (name, field) in given.iter().filter(|(name, _)| !is_known(name)) {
                 if problems.is_full() {
                     return;
                 }
                 match &self.others {
-                    ExtraFieldsRule::Taken => {}
-                    ExtraFieldsRule::Refused => problems.add_unexpected(place, name),
+                    ExtraFieldsRule::Allowed => {}
+                    ExtraFieldsRule::Rejected => problems.add_unexpected(place, name),
                     ExtraFieldsRule::Checked(rule) => {
                         rule.check(field, &ValuePath::Field(place, name), problems);
                     }
@@ -276,17 +278,17 @@ impl SchemaRule {
     }
 }
 
-fn types(schema: &Map<String, Value>) -> Vec<JsonType> {
+fn read_types(schema: &Map<String, Value>) -> Vec<JsonType> {
     match schema.get("type") {
-        Some(Value::String(name)) => JsonType::of(name).into_iter().collect(),
+        Some(Value::String(name)) => JsonType::from_name(name).into_iter().collect(),
         Some(Value::Array(names)) => {
-            names.iter().filter_map(Value::as_str).filter_map(JsonType::of).collect()
+            names.iter().filter_map(Value::as_str).filter_map(JsonType::from_name).collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn range(schema: &Map<String, Value>) -> ValueBounds<i128> {
+fn read_range(schema: &Map<String, Value>) -> ValueBounds<i128> {
     let by_format = match schema.get("format").and_then(Value::as_str) {
         Some("uint16") => Some((0, i128::from(u16::MAX))),
         Some("uint32") => Some((0, i128::from(u32::MAX))),
@@ -295,13 +297,13 @@ fn range(schema: &Map<String, Value>) -> ValueBounds<i128> {
         _ => None,
     };
     ValueBounds {
-        least: schema.get("minimum").and_then(whole).or(by_format.map(|(least, _)| least)),
-        most: schema.get("maximum").and_then(whole).or(by_format.map(|(_, most)| most)),
+        least: schema.get("minimum").and_then(as_integer).or(by_format.map(|(least, _)| least)),
+        most: schema.get("maximum").and_then(as_integer).or(by_format.map(|(_, most)| most)),
     }
 }
 
 /// A whole number: wide enough for every one that JSON is read into.
-fn whole(value: &Value) -> Option<i128> {
+fn as_integer(value: &Value) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
@@ -316,11 +318,11 @@ impl JsonType {
         Self::Object,
     ];
 
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    fn from_name(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == word)
     }
 
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Boolean => "boolean",
@@ -332,7 +334,7 @@ impl JsonType {
         }
     }
 
-    fn fits(self, value: &Value) -> bool {
+    fn matches(self, value: &Value) -> bool {
         match self {
             Self::Null => value.is_null(),
             Self::Boolean => value.is_boolean(),

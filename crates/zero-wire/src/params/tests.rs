@@ -18,14 +18,14 @@ use crate::tools::{ToolsProgress, ToolsResult};
 
 #[track_caller]
 fn check<M: GatewayMethod>(written: Value, expected: &str) {
-    let said = match params::<M>(Some(written.clone())) {
+    let said = match parse_params::<M>(Some(written.clone())) {
         Ok(_) => "ok".to_owned(),
         Err(error) => error.message,
     };
     assert_eq!(said, expected, "{written}");
 }
 
-fn connect(more: Value) -> Value {
+fn connect_params(more: Value) -> Value {
     let mut connect = json!({
         "minProtocol": 4, "maxProtocol": 4,
         "client": {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"},
@@ -112,25 +112,27 @@ fn what_is_wrong_is_said_in_the_words_of_the_family() {
 #[test]
 fn what_is_nested_is_named_by_its_place() {
     check::<Connect>(
-        connect(json!({"x": 1})),
+        connect_params(json!({"x": 1})),
         "invalid connect params: at root: unexpected property 'x'",
     );
     check::<Connect>(
-        connect(json!({"client": {"id": "zero", "version": "1", "platform": "l", "mode": "cli"}})),
+        connect_params(
+            json!({"client": {"id": "zero", "version": "1", "platform": "l", "mode": "cli"}}),
+        ),
         "invalid connect params: at /client/id: must be equal to one of the allowed values",
     );
     check::<Connect>(
-        connect(json!({"client": {"id": "cli", "version": "", "mode": "cli", "os": 1}})),
+        connect_params(json!({"client": {"id": "cli", "version": "", "mode": "cli", "os": 1}})),
         "invalid connect params: at /client: must have required property 'platform'; \
          at /client: unexpected property 'os'; \
          at /client/version: must NOT have fewer than 1 characters",
     );
     check::<Connect>(
-        connect(json!({"permissions": {"a/b": 1}})),
+        connect_params(json!({"permissions": {"a/b": 1}})),
         "invalid connect params: at /permissions/a~1b: must be boolean",
     );
     check::<Connect>(
-        connect(json!({"maxProtocol": 4_294_967_296_u64})),
+        connect_params(json!({"maxProtocol": 4_294_967_296_u64})),
         "invalid connect params: at /maxProtocol: must be <= 4294967295",
     );
 }
@@ -138,7 +140,8 @@ fn what_is_nested_is_named_by_its_place() {
 #[test]
 fn a_refusal_never_quotes_what_was_sent() {
     for auth in [json!("s3cret"), json!({"token": ["s3cret"]}), json!({"token": {"s3cret": 1}})] {
-        let error = params::<Connect>(Some(connect(json!({"auth": auth})))).unwrap_err();
+        let error =
+            parse_params::<Connect>(Some(connect_params(json!({"auth": auth})))).unwrap_err();
         assert!(!error.message.contains("s3cret"), "{}", error.message);
     }
 }
@@ -146,16 +149,16 @@ fn a_refusal_never_quotes_what_was_sent() {
 #[test]
 fn a_refusal_is_short_whatever_was_sent() {
     let names = (0..10_000).map(|n| (format!("\u{1b}[2J{n}{}", "x".repeat(1000)), json!(1)));
-    let error = params::<Health>(Some(Value::Object(names.collect()))).unwrap_err();
+    let error = parse_params::<Health>(Some(Value::Object(names.collect()))).unwrap_err();
     assert!(error.message.len() < 2000, "{}", error.message.len());
     assert!(!error.message.contains('\u{1b}'));
     let keys = vec![json!(1); 1_000];
-    let error = params::<SessionsPreview>(Some(json!({"keys": keys}))).unwrap_err();
+    let error = parse_params::<SessionsPreview>(Some(json!({"keys": keys}))).unwrap_err();
     assert_eq!(error.message.matches("must be string").count(), PROBLEMS_MAX);
 }
 
 /// How many values are looked at to check a result of so many pieces, and what is said.
-fn visited(pieces: usize) -> (usize, String) {
+fn count_visited(pieces: usize) -> (usize, String) {
     let content = vec![json!({"type": "image", "data": "", "mimeType": "image/png"}); pieces];
     let result = json!({"sessionId": "s", "toolCallId": "c", "isError": false, "content": content});
     schema_rule::VISITED.set(0);
@@ -165,10 +168,10 @@ fn visited(pieces: usize) -> (usize, String) {
 
 #[test]
 fn a_long_list_costs_as_much_as_it_is_long_and_a_longer_one_nothing() {
-    let (few, many) = (visited(1_000), visited(10_000));
+    let (few, many) = (count_visited(1_000), count_visited(10_000));
     assert_eq!((few.1.as_str(), many.1.as_str()), ("", ""));
     assert!(many.0 <= few.0 * 10, "{} values for ten times {}", many.0, few.0);
-    let (values, said) = visited(200_000);
+    let (values, said) = count_visited(200_000);
     assert_eq!(said, "at /content: must NOT have more than 10000 items");
     assert!(values < 10, "{values} values were looked at");
 }
@@ -195,9 +198,9 @@ fn every_list_has_an_end() {
 
 #[test]
 fn absent_parameters_are_empty_ones() {
-    assert!(params::<Health>(None).is_ok());
-    assert!(params::<SessionsList>(Some(Value::Null)).is_ok());
-    let error = params::<ChatAbort>(None).unwrap_err();
+    assert!(parse_params::<Health>(None).is_ok());
+    assert!(parse_params::<SessionsList>(Some(Value::Null)).is_ok());
+    let error = parse_params::<ChatAbort>(None).unwrap_err();
     assert_eq!(
         error.message,
         "invalid chat.abort params: must have required property 'sessionKey'"
@@ -278,8 +281,8 @@ fn every_field_of_the_family_is_taken() {
 #[test]
 fn a_patch_tells_null_from_nothing_and_who_may_do_it() {
     let check = |written: Value, expected: &str| {
-        let patch = params::<SessionsPatch>(Some(written)).unwrap();
-        assert_eq!(patch.scope().word(), expected, "{patch:?}");
+        let patch = parse_params::<SessionsPatch>(Some(written)).unwrap();
+        assert_eq!(patch.required_scope().as_str(), expected, "{patch:?}");
         patch
     };
     let patch = check(json!({"key": "k", "label": null}), "operator.write");
@@ -313,7 +316,7 @@ fn collect_formats(schema: &Value, formats: &mut Vec<String>) {
 }
 
 /// The checker of a method, and another one of its schema.
-fn both() -> Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)> {
+fn checker_pairs() -> Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)> {
     let pair = |method: &MethodInfo| {
         let checker = (method.checker)();
         let other = jsonschema::draft202012::new(checker.schema()).unwrap();
@@ -322,8 +325,8 @@ fn both() -> Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)> 
     methods().map(pair).collect()
 }
 
-static BOTH: LazyLock<Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)>> =
-    LazyLock::new(both);
+static CHECKER_PAIRS: LazyLock<Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)>> =
+    LazyLock::new(checker_pairs);
 
 fn field_values() -> impl Strategy<Value = Value> {
     let plain = prop_oneof![
@@ -357,7 +360,7 @@ proptest! {
         starts_complete: bool,
         stranger in prop::option::of(field_values()),
     ) {
-        let (name, checker, other) = &BOTH[method.index(BOTH.len())];
+        let (name, checker, other) = &CHECKER_PAIRS[method.index(CHECKER_PAIRS.len())];
         let known = checker.schema()["properties"].as_object().unwrap();
         let mut fields = Map::new();
         let required = checker.schema().get("required").and_then(Value::as_array);
@@ -381,7 +384,7 @@ proptest! {
 fn every_word_of_every_schema_is_known_here() {
     for method in methods() {
         let schema = (method.checker)().schema();
-        assert!(ParamsChecker::knows(schema), "{}: {schema}", method.name);
+        assert!(ParamsChecker::supports(schema), "{}: {schema}", method.name);
         let mut formats = Vec::new();
         collect_formats(schema, &mut formats);
         for format in formats {
@@ -391,31 +394,31 @@ fn every_word_of_every_schema_is_known_here() {
 }
 
 #[track_caller]
-fn knows(schema: Value, expected: bool) {
-    assert_eq!(ParamsChecker::knows(&schema), expected, "{schema}");
+fn check_supports(schema: Value, expected: bool) {
+    assert_eq!(ParamsChecker::supports(&schema), expected, "{schema}");
 }
 
 #[test]
 fn a_word_that_is_not_obeyed_is_noticed_wherever_it_stands() {
-    knows(json!(true), true);
-    knows(json!(false), false);
-    knows(json!({"type": "object", "additionalProperties": false}), true);
-    knows(json!({"type": "integer", "minimum": 1}), true);
-    knows(json!({"type": ["integer", "null"], "maximum": 1}), true);
-    knows(json!({"type": "number", "minimum": 1}), false);
-    knows(json!({"type": "integer", "minimum": 1.5}), false);
-    knows(json!({"minimum": 1}), false);
-    knows(json!({"type": "number"}), true);
-    knows(json!({"oneOf": [{"type": "string"}], "anyOf": [{"type": "string"}]}), false);
+    check_supports(json!(true), true);
+    check_supports(json!(false), false);
+    check_supports(json!({"type": "object", "additionalProperties": false}), true);
+    check_supports(json!({"type": "integer", "minimum": 1}), true);
+    check_supports(json!({"type": ["integer", "null"], "maximum": 1}), true);
+    check_supports(json!({"type": "number", "minimum": 1}), false);
+    check_supports(json!({"type": "integer", "minimum": 1.5}), false);
+    check_supports(json!({"minimum": 1}), false);
+    check_supports(json!({"type": "number"}), true);
+    check_supports(json!({"oneOf": [{"type": "string"}], "anyOf": [{"type": "string"}]}), false);
     for place in ["items", "additionalProperties"] {
-        knows(json!({place: {"pattern": "x"}}), false);
-        knows(json!({place: {"type": "string"}}), true);
+        check_supports(json!({place: {"pattern": "x"}}), false);
+        check_supports(json!({place: {"type": "string"}}), true);
     }
     for place in ["oneOf", "anyOf"] {
-        knows(json!({place: [{"type": "string"}, {"pattern": "x"}]}), false);
+        check_supports(json!({place: [{"type": "string"}, {"pattern": "x"}]}), false);
     }
     for word in ["pattern", "not", "allOf", "$ref", "uniqueItems", "exclusiveMinimum", "multipleOf"]
     {
-        knows(json!({"properties": {"a": {word: {}}}}), false);
+        check_supports(json!({"properties": {"a": {word: {}}}}), false);
     }
 }

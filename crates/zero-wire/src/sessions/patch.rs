@@ -94,7 +94,7 @@ pub struct SessionsPatchParams {
 impl SessionsPatchParams {
     /// The scope that this change needs: label, model and how to think are for whoever may talk,
     /// everything else is for who may do everything.
-    pub fn scope(&self) -> TokenScope {
+    pub fn required_scope(&self) -> TokenScope {
         let Self {
             key: _,
             agent_id: _,

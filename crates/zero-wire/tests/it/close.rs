@@ -11,19 +11,19 @@ use zero_wire::chat::{Health, HealthParams};
 use zero_wire::client::GatewayClientError;
 use zero_wire::frame::PAYLOAD_BYTES_MAX;
 
-use crate::test_gateway::{TestGateway, connect, embed, serve};
+use crate::test_gateway::{TestGateway, connect, serve, serve_embedded};
 
 /// What the gateway does after a request; then it listens to what the client says of it.
 enum GatewayAction {
     Text(&'static str),
     Giant,
-    NoUtf8,
+    InvalidUtf8,
     Close(u16, &'static str),
     Vanish,
 }
 
-async fn act(mut peer: TestGateway, deed: GatewayAction) -> Option<u16> {
-    peer.greet().await;
+async fn perform_action(mut peer: TestGateway, deed: GatewayAction) -> Option<u16> {
+    peer.accept_handshake().await;
     peer.recv().await.unwrap();
     match deed {
         GatewayAction::Text(text) => peer.send_text(text).await,
@@ -34,7 +34,7 @@ async fn act(mut peer: TestGateway, deed: GatewayAction) -> Option<u16> {
             let _ = futures_util::SinkExt::send(socket.as_mut(), text).await;
             return None;
         }
-        GatewayAction::NoUtf8 => {
+        GatewayAction::InvalidUtf8 => {
             let frame = Frame::message(vec![0xff, 0xfe], OpCode::Data(Data::Text), true);
             peer.send_raw(Message::Frame(frame)).await;
         }
@@ -59,7 +59,7 @@ async fn check(
     assert_eq!(*found, code, "{error}");
     assert!(reason.contains(words), "{error}\nwanted {words}");
     assert_eq!(events.next().await, None);
-    assert_eq!(events.end().unwrap().code, code);
+    assert_eq!(events.close_reason().unwrap().code, code);
     let again = client.request::<Health>(HealthParams::default()).await.unwrap_err();
     assert_eq!(again, error, "it stays so");
     if let Some(told) = gateway.await.unwrap() {
@@ -76,14 +76,16 @@ async fn whoever_breaks_the_rules_is_left() {
         (r#"{"type":"event","event":"x","more":1}"#, "unexpected property 'more'"),
         (r#"{"type":"req","id":"1","method":"health"}"#, "a gateway does not ask"),
     ] {
-        let (target, gateway) = serve(move |peer| act(peer, GatewayAction::Text(text))).await;
+        let (target, gateway) =
+            serve(move |peer| perform_action(peer, GatewayAction::Text(text))).await;
         check(target, gateway, 1002, words).await;
-        let (target, gateway) = embed(move |peer| act(peer, GatewayAction::Text(text)));
+        let (target, gateway) =
+            serve_embedded(move |peer| perform_action(peer, GatewayAction::Text(text)));
         check(target, gateway, 1002, words).await;
     }
-    let (target, gateway) = serve(|peer| act(peer, GatewayAction::NoUtf8)).await;
+    let (target, gateway) = serve(|peer| perform_action(peer, GatewayAction::InvalidUtf8)).await;
     check(target, gateway, 1007, "no UTF-8").await;
-    let (target, gateway) = serve(|peer| act(peer, GatewayAction::Giant)).await;
+    let (target, gateway) = serve(|peer| perform_action(peer, GatewayAction::Giant)).await;
     check(target, gateway, 1009, "too long").await;
 }
 
@@ -93,45 +95,46 @@ async fn who_waits_is_told_why_the_connection_ended() {
         [(1008, "slow consumer"), (1012, "service restart"), (1013, ""), (4001, "own")]
     {
         let (target, gateway) =
-            serve(move |peer| act(peer, GatewayAction::Close(code, reason))).await;
+            serve(move |peer| perform_action(peer, GatewayAction::Close(code, reason))).await;
         check(target, gateway, code, reason).await;
-        let (target, gateway) = embed(move |peer| act(peer, GatewayAction::Close(code, reason)));
+        let (target, gateway) =
+            serve_embedded(move |peer| perform_action(peer, GatewayAction::Close(code, reason)));
         check(target, gateway, code, reason).await;
     }
-    let (target, gateway) = serve(|peer| act(peer, GatewayAction::Vanish)).await;
+    let (target, gateway) = serve(|peer| perform_action(peer, GatewayAction::Vanish)).await;
     check(target, gateway, 1006, "connection lost").await;
-    let (target, gateway) = embed(|peer| act(peer, GatewayAction::Vanish));
+    let (target, gateway) = serve_embedded(|peer| perform_action(peer, GatewayAction::Vanish));
     check(target, gateway, 1006, "connection lost").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn silence_of_two_ticks_ends_it() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet_with(json!({"tickIntervalMs": 1000})).await;
+        peer.accept_handshake_with_policy(json!({"tickIntervalMs": 1000})).await;
         peer.recv().await.unwrap_err()
     };
-    let (target, gateway) = embed(script);
+    let (target, gateway) = serve_embedded(script);
     let (_client, mut events) = connect(target).await;
     let start = Instant::now();
     assert_eq!(events.next().await, None);
     assert_eq!(start.elapsed().as_secs(), 2);
-    assert_eq!(events.end().unwrap().to_string(), "4000 tick timeout");
+    assert_eq!(events.close_reason().unwrap().to_string(), "4000 tick timeout");
     assert_eq!(gateway.await.unwrap().to_string(), "4000 tick timeout");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ticks_keep_it_alive() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet_with(json!({"tickIntervalMs": 1000})).await;
+        peer.accept_handshake_with_policy(json!({"tickIntervalMs": 1000})).await;
         let mut ticks = interval(Duration::from_millis(1900));
         for seq in 1..=100 {
             ticks.tick().await;
-            peer.event("tick", seq, json!({"ts": seq})).await;
+            peer.send_event("tick", seq, json!({"ts": seq})).await;
         }
-        peer.event("chat", 101, json!("still here")).await;
+        peer.send_event("chat", 101, json!("still here")).await;
         peer.recv().await
     };
-    let (target, _gateway) = embed(script);
+    let (target, _gateway) = serve_embedded(script);
     let (_client, mut events) = connect(target).await;
     assert_eq!(events.next().await.unwrap().payload, Some(json!("still here")));
 }
@@ -139,7 +142,7 @@ async fn ticks_keep_it_alive() {
 #[tokio::test(start_paused = true)]
 async fn time_in_which_nobody_reads_is_not_silence() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet_with(json!({"tickIntervalMs": 1000})).await;
+        peer.accept_handshake_with_policy(json!({"tickIntervalMs": 1000})).await;
         let TestGateway::Pipe(pipe, mut incoming) = peer else { panic!() };
         for seq in 1_u64..=3000 {
             pipe.send(json!({"type": "event", "event": "chat", "seq": seq}).to_string())
@@ -148,7 +151,7 @@ async fn time_in_which_nobody_reads_is_not_silence() {
         }
         incoming.recv().await
     };
-    let (target, _gateway) = embed(script);
+    let (target, _gateway) = serve_embedded(script);
     let (_client, mut events) = connect(target).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     for seq in 1..=3000 {
@@ -159,12 +162,12 @@ async fn time_in_which_nobody_reads_is_not_silence() {
 #[tokio::test]
 async fn pings_and_bytes_are_signs_of_life_and_pings_are_answered() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         peer.send_raw(Message::Ping("are you there".into())).await;
         peer.send_raw(Message::binary(vec![0, 1, 2])).await;
         let TestGateway::Socket(socket) = &mut peer else { panic!() };
         let pong = futures_util::StreamExt::next(socket.as_mut()).await.unwrap().unwrap();
-        peer.event("chat", 1, json!("x")).await;
+        peer.send_event("chat", 1, json!("x")).await;
         (pong, peer.recv().await)
     };
     let (target, gateway) = serve(script).await;
@@ -179,25 +182,25 @@ async fn pings_and_bytes_are_signs_of_life_and_pings_are_answered() {
 #[tokio::test]
 async fn it_ends_with_its_last_client() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         peer.recv().await
     };
-    for (target, gateway) in [serve(script).await, embed(script)] {
+    for (target, gateway) in [serve(script).await, serve_embedded(script)] {
         let (client, mut events) = connect(target).await;
         let other = client.clone();
         drop(client);
-        assert_eq!(events.end(), None);
+        assert_eq!(events.close_reason(), None);
         drop(other);
         assert_eq!(gateway.await.unwrap().unwrap_err().code, 1000);
         assert_eq!(events.next().await, None);
-        assert_eq!(events.end().unwrap().code, 1000);
+        assert_eq!(events.close_reason().unwrap().code, 1000);
     }
 }
 
 #[tokio::test]
 async fn a_close_waits_for_its_end_and_can_be_said_twice() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         // A gateway that does not listen: the close has to end all the same.
         peer
     };

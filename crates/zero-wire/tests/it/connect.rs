@@ -11,11 +11,13 @@ use zero_wire::client::{
 };
 use zero_wire::device::{ChallengeContext, DeviceKey, verify};
 use zero_wire::handshake::{Connect, ConnectParams};
-use zero_wire::{ErrorCode, params};
+use zero_wire::{ErrorCode, parse_params};
 
-use crate::test_gateway::{NONCE, TIME, TestGateway, embed, hello, options, serve, url};
+use crate::test_gateway::{
+    NONCE, TIME, TestGateway, connect_options, hello_payload, serve, serve_embedded, url_target,
+};
 
-async fn fail(target: GatewayTarget, options: ConnectOptions) -> GatewayClientError {
+async fn connect_error(target: GatewayTarget, options: ConnectOptions) -> GatewayClientError {
     GatewayClient::connect(target, options).await.map(|_| ()).unwrap_err()
 }
 
@@ -25,11 +27,11 @@ async fn a_client_says_who_it_is_and_hears_what_it_was_granted() {
         auth: GatewayCredentials::token("t"),
         caps: vec!["tool-events".to_owned()],
         scopes: vec!["operator.read".to_owned()],
-        ..options()
+        ..connect_options()
     };
     for (target, gateway) in [
-        serve(|mut peer| async move { (peer.greet().await, peer) }).await,
-        embed(|mut peer| async move { (peer.greet().await, peer) }),
+        serve(|mut peer| async move { (peer.accept_handshake().await, peer) }).await,
+        serve_embedded(|mut peer| async move { (peer.accept_handshake().await, peer) }),
     ] {
         let (client, events) = GatewayClient::connect(target, options.clone()).await.unwrap();
         let (connect, _peer) = gateway.await.unwrap();
@@ -43,19 +45,20 @@ async fn a_client_says_who_it_is_and_hears_what_it_was_granted() {
                 "auth": {"token": "t"},
             })
         );
-        assert!(params::<Connect>(Some(connect)).is_ok(), "a gateway would take it");
+        assert!(parse_params::<Connect>(Some(connect)).is_ok(), "a gateway would take it");
         assert_eq!(client.hello().auth.as_ref().unwrap().scopes, ["operator.admin"]);
         assert!(client.has_capability("zero.replay") && !client.has_capability("zero.tools"));
-        assert_eq!(events.end(), None);
+        assert_eq!(events.close_reason(), None);
     }
 }
 
 #[tokio::test]
 async fn what_is_usual_is_taken_by_a_gateway() {
-    let (target, gateway) = embed(|mut peer| async move { (peer.greet().await, peer) });
+    let (target, gateway) =
+        serve_embedded(|mut peer| async move { (peer.accept_handshake().await, peer) });
     let _client = GatewayClient::connect(target, ConnectOptions::default()).await.unwrap();
     let (connect, _peer) = gateway.await.unwrap();
-    let connect = params::<Connect>(Some(connect)).unwrap();
+    let connect = parse_params::<Connect>(Some(connect)).unwrap();
     assert_eq!((connect.auth, connect.device, connect.scopes), (None, None, None));
 }
 
@@ -65,25 +68,28 @@ async fn a_device_proves_itself() {
     let options = ConnectOptions {
         auth: GatewayCredentials::password("p"),
         device: Some(Arc::new(key)),
-        ..options()
+        ..connect_options()
     };
-    let (target, gateway) = serve(|mut peer| async move { (peer.greet().await, peer) }).await;
+    let (target, gateway) =
+        serve(|mut peer| async move { (peer.accept_handshake().await, peer) }).await;
     let _client = GatewayClient::connect(target, options).await.unwrap();
     let (connect, _peer) = gateway.await.unwrap();
-    let connect: ConnectParams = params::<Connect>(Some(connect)).unwrap();
-    let context =
-        ChallengeContext::of(&connect.client, "operator", &[], "").challenged(NONCE, TIME);
+    let connect: ConnectParams = parse_params::<Connect>(Some(connect)).unwrap();
+    let context = ChallengeContext::from_client(&connect.client, "operator", &[], "")
+        .with_challenge(NONCE, TIME);
     let proof = connect.device.unwrap();
     assert_eq!(verify(&proof, &context, 4), Ok(()));
-    assert!(verify(&proof, &context.challenged("another", TIME), 4).is_err());
+    assert!(verify(&proof, &context.with_challenge("another", TIME), 4).is_err());
 }
 
 #[tokio::test]
 async fn a_refusal_says_why_and_never_repeats_a_secret() {
-    let options =
-        ConnectOptions { auth: GatewayCredentials::Token("s3cret".to_owned()), ..options() };
+    let options = ConnectOptions {
+        auth: GatewayCredentials::Token("s3cret".to_owned()),
+        ..connect_options()
+    };
     let script = |mut peer: TestGateway| async move {
-        peer.challenge().await;
+        peer.send_challenge().await;
         let connect = peer.recv().await.unwrap();
         let details = json!({"code": "AUTH_TOKEN_MISMATCH", "echo": connect["params"]["auth"]});
         let message = "unauthorized: s3cret is wrong";
@@ -91,8 +97,8 @@ async fn a_refusal_says_why_and_never_repeats_a_secret() {
         peer.refuse(&connect, error).await;
         peer.recv().await.unwrap_err()
     };
-    for (target, gateway) in [serve(script).await, embed(script)] {
-        let error = fail(target, options.clone()).await;
+    for (target, gateway) in [serve(script).await, serve_embedded(script)] {
+        let error = connect_error(target, options.clone()).await;
         let GatewayClientError::Refused { error: shape } = &error else { panic!("{error:?}") };
         assert_eq!(shape.code, ErrorCode::InvalidRequest);
         assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
@@ -105,12 +111,12 @@ async fn a_refusal_says_why_and_never_repeats_a_secret() {
 async fn a_close_instead_of_a_greeting_keeps_its_code() {
     for (code, hint) in [(1008, "check the credentials"), (1012, "restarts"), (1013, "not ready")] {
         let script = move |mut peer: TestGateway| async move {
-            peer.challenge().await;
+            peer.send_challenge().await;
             peer.recv().await.unwrap();
             peer.close(code, "because").await;
         };
-        for (target, _gateway) in [serve(script).await, embed(script)] {
-            let error = fail(target, options()).await;
+        for (target, _gateway) in [serve(script).await, serve_embedded(script)] {
+            let error = connect_error(target, connect_options()).await;
             assert_eq!(error, GatewayClientError::Closed { code, reason: "because".to_owned() });
             assert!(error.to_string().contains(hint), "{error}");
         }
@@ -128,8 +134,8 @@ async fn check_protocol_error(frames: Vec<Value>, expected: &str) {
         }
         peer.recv().await
     };
-    let (target, gateway) = embed(script);
-    let error = fail(target, options()).await;
+    let (target, gateway) = serve_embedded(script);
+    let error = connect_error(target, connect_options()).await;
     assert!(matches!(error, GatewayClientError::Protocol { .. }), "{error:?}");
     assert!(error.to_string().starts_with(expected), "{error}\nwanted {expected}");
     assert_eq!(gateway.await.unwrap().unwrap_err().code, 1002);
@@ -147,7 +153,7 @@ async fn what_is_no_greeting_is_refused() {
     check_protocol_error(vec![empty], "the challenge has an empty nonce").await;
     let bare = json!({"type": "event", "event": "connect.challenge"});
     check_protocol_error(vec![bare], "the challenge has no nonce").await;
-    let mut old = hello(json!({}));
+    let mut old = hello_payload(json!({}));
     old["protocol"] = json!(2);
     check_protocol_error(
         vec![challenge.clone(), json!("wait"), answer(old)],
@@ -169,8 +175,8 @@ async fn what_is_no_greeting_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_says_nothing_is_given_up() {
-    let (target, gateway) = embed(|mut peer| async move { peer.recv().await });
-    let error = fail(target, options()).await;
+    let (target, gateway) = serve_embedded(|mut peer| async move { peer.recv().await });
+    let error = connect_error(target, connect_options()).await;
     let after = Duration::from_secs(20);
     assert_eq!(error, GatewayClientError::Timeout { what: "connecting to the gateway", after });
     assert!(gateway.await.unwrap().is_err(), "and notices");
@@ -182,8 +188,8 @@ async fn a_port_that_never_answers_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     for scheme in ["ws", "wss"] {
-        let options = ConnectOptions { timeout: Duration::from_millis(200), ..options() };
-        let error = fail(url(&format!("{scheme}://{address}")), options).await;
+        let options = ConnectOptions { timeout: Duration::from_millis(200), ..connect_options() };
+        let error = connect_error(url_target(&format!("{scheme}://{address}")), options).await;
         assert!(matches!(error, GatewayClientError::Timeout { .. }), "{error:?}");
     }
 }
@@ -191,7 +197,7 @@ async fn a_port_that_never_answers_is_given_up() {
 #[tokio::test]
 async fn a_gateway_that_never_stops_talking_is_given_up() {
     let script = |mut peer: TestGateway| async move {
-        peer.challenge().await;
+        peer.send_challenge().await;
         peer.recv().await.unwrap();
         for seq in 1..1000 {
             let event = json!({"type": "event", "event": "health", "seq": seq});
@@ -201,14 +207,14 @@ async fn a_gateway_that_never_stops_talking_is_given_up() {
             }
         }
     };
-    let error = fail(embed(script).0, options()).await;
+    let error = connect_error(serve_embedded(script).0, connect_options()).await;
     assert!(error.to_string().starts_with("`connect` was not answered"), "{error}");
 }
 
 #[tokio::test]
 async fn nothing_is_sent_in_the_clear_to_another_machine() {
     for host in ["192.0.2.1", "gateway.example", "[2001:db8::1]", "0.0.0.0", "localhost.example"] {
-        let error = fail(url(&format!("ws://{host}:1")), options()).await;
+        let error = connect_error(url_target(&format!("ws://{host}:1")), connect_options()).await;
         assert_eq!(error, GatewayClientError::Plaintext { host: host.to_owned() });
     }
 }
@@ -218,7 +224,7 @@ async fn where_nobody_listens_it_says_so() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = format!("ws://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let error = fail(url(&at), options()).await;
+    let error = connect_error(url_target(&at), connect_options()).await;
     assert!(
         matches!(&error, GatewayClientError::Unreachable { at: found, .. } if *found == at),
         "{error:?}"
@@ -237,7 +243,7 @@ async fn a_web_server_is_no_gateway() {
         stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").await.unwrap();
         String::from_utf8_lossy(&head[..length]).into_owned()
     });
-    let error = fail(url(&format!("ws://{address}")), options()).await;
+    let error = connect_error(url_target(&format!("ws://{address}")), connect_options()).await;
     assert!(
         error.to_string().contains("answered HTTP 403 Forbidden instead of a WebSocket"),
         "{error}"

@@ -11,16 +11,16 @@ use zero_wire::client::{EVENTS_MAX, GatewayClientError, IN_FLIGHT_MAX};
 use zero_wire::pipe::FRAMES_MAX;
 use zero_wire::sessions::{SessionsGet, SessionsGetParams};
 
-use crate::test_gateway::{TestGateway, connect, embed, serve};
+use crate::test_gateway::{TestGateway, connect, serve, serve_embedded};
 
-fn wait(run: &str) -> AgentWaitParams {
+fn wait_params(run: &str) -> AgentWaitParams {
     AgentWaitParams { run_id: run.to_owned(), timeout_ms: None }
 }
 
 #[tokio::test]
 async fn answers_find_their_requests_in_any_order() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         let mut requests = Vec::new();
         for _ in 0..3 {
             requests.push(peer.recv().await.unwrap());
@@ -32,9 +32,9 @@ async fn answers_find_their_requests_in_any_order() {
         }
         peer.recv().await
     };
-    for (target, gateway) in [serve(script).await, embed(script)] {
+    for (target, gateway) in [serve(script).await, serve_embedded(script)] {
         let (client, _events) = connect(target).await;
-        let ask = |run: &'static str| client.request::<AgentWait>(wait(run));
+        let ask = |run: &'static str| client.request::<AgentWait>(wait_params(run));
         let (a, b, c) = tokio::join!(ask("a"), ask("b"), ask("c"));
         for (answer, run) in [(a, "a"), (b, "b"), (c, "c")] {
             let answer = answer.unwrap();
@@ -48,7 +48,7 @@ async fn answers_find_their_requests_in_any_order() {
 #[tokio::test]
 async fn a_refusal_of_a_request_is_its_answer() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         let request = peer.recv().await.unwrap();
         peer.refuse(
             &request,
@@ -59,7 +59,7 @@ async fn a_refusal_of_a_request_is_its_answer() {
         peer.answer(&request, json!({"runId": 7})).await;
         peer.recv().await
     };
-    let (target, _gateway) = embed(script);
+    let (target, _gateway) = serve_embedded(script);
     let (client, _events) = connect(target).await;
     let error = client.request::<ChatSend>(ChatSendParams::default()).await.unwrap_err();
     assert_eq!(
@@ -76,7 +76,7 @@ async fn a_refusal_of_a_request_is_its_answer() {
 #[tokio::test]
 async fn messages_of_another_gateway_are_read() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         let request = peer.recv().await.unwrap();
         let messages = json!([
             {"role": "user", "content": "hello"},
@@ -86,7 +86,7 @@ async fn messages_of_another_gateway_are_read() {
         peer.answer(&request, json!({"messages": messages})).await;
         peer.recv().await
     };
-    let (target, _gateway) = embed(script);
+    let (target, _gateway) = serve_embedded(script);
     let (client, _events) = connect(target).await;
     let params = SessionsGetParams { key: "main".to_owned(), ..Default::default() };
     let messages = client.request::<SessionsGet>(params).await.unwrap().messages;
@@ -103,22 +103,22 @@ async fn messages_of_another_gateway_are_read() {
 #[tokio::test]
 async fn events_come_in_order_without_the_signs_of_life() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
-        peer.event("chat", 1, json!({"n": 1})).await;
-        peer.event("tick", 2, json!({"ts": 1})).await;
-        peer.event("hologram", 5, json!({"n": 2})).await;
-        peer.event("agent", u64::MAX, json!({"n": 3})).await;
-        peer.event("agent", 1, json!({"n": 4})).await;
+        peer.accept_handshake().await;
+        peer.send_event("chat", 1, json!({"n": 1})).await;
+        peer.send_event("tick", 2, json!({"ts": 1})).await;
+        peer.send_event("hologram", 5, json!({"n": 2})).await;
+        peer.send_event("agent", u64::MAX, json!({"n": 3})).await;
+        peer.send_event("agent", 1, json!({"n": 4})).await;
         peer.close(1012, "service restart").await;
     };
-    for (target, _gateway) in [serve(script).await, embed(script)] {
+    for (target, _gateway) in [serve(script).await, serve_embedded(script)] {
         let (_client, mut events) = connect(target).await;
         for (name, n) in [("chat", 1), ("hologram", 2), ("agent", 3), ("agent", 4)] {
             let event = events.next().await.unwrap();
             assert_eq!((event.event.as_str(), event.payload), (name, Some(json!({"n": n}))));
         }
         assert_eq!(events.next().await, None);
-        assert_eq!(events.end().unwrap().to_string(), "1012 service restart");
+        assert_eq!(events.close_reason().unwrap().to_string(), "1012 service restart");
     }
 }
 
@@ -126,7 +126,7 @@ async fn events_come_in_order_without_the_signs_of_life() {
 async fn a_slow_reader_makes_the_gateway_wait_and_loses_nothing() {
     let all = (EVENTS_MAX + FRAMES_MAX + 500) as u64;
     let script = move |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         let TestGateway::Pipe(pipe, mut incoming) = peer else { panic!() };
         let mut waited = 0;
         for seq in 1..=all {
@@ -144,7 +144,7 @@ async fn a_slow_reader_makes_the_gateway_wait_and_loses_nothing() {
         pipe.send(frame.to_string()).await.unwrap();
         (waited, incoming.recv().await)
     };
-    let (target, gateway) = embed(script);
+    let (target, gateway) = serve_embedded(script);
     let (client, mut events) = connect(target).await;
     for seq in 1..=all {
         assert_eq!(events.next().await.unwrap().seq, Some(seq));
@@ -158,24 +158,24 @@ async fn a_slow_reader_makes_the_gateway_wait_and_loses_nothing() {
 #[tokio::test]
 async fn answers_come_also_where_nobody_takes_events() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet().await;
+        peer.accept_handshake().await;
         let request = peer.recv().await.unwrap();
         for seq in 1..=2 * EVENTS_MAX as u64 {
-            peer.event("chat", seq, json!(1)).await;
+            peer.send_event("chat", seq, json!(1)).await;
         }
         peer.answer(&request, json!({"runId": "r", "status": "ok"})).await;
         peer.recv().await
     };
-    let (target, _gateway) = embed(script);
+    let (target, _gateway) = serve_embedded(script);
     let (client, events) = connect(target).await;
     drop(events);
-    assert!(client.request::<AgentWait>(wait("r")).await.is_ok());
+    assert!(client.request::<AgentWait>(wait_params("r")).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_in_flight_are_bounded() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet_with(json!({"tickIntervalMs": 3_600_000})).await;
+        peer.accept_handshake_with_policy(json!({"tickIntervalMs": 3_600_000})).await;
         let mut waiting = Vec::new();
         // Time only passes when nothing else can happen.
         while let Ok(request) = timeout(Duration::from_secs(60), peer.recv()).await {
@@ -191,11 +191,11 @@ async fn requests_in_flight_are_bounded() {
         }
         (at_once, peer.recv().await)
     };
-    let (target, gateway) = embed(script);
+    let (target, gateway) = serve_embedded(script);
     let (client, _events) = connect(target).await;
     let ask = |_| {
         let client = client.clone();
-        tokio::spawn(async move { client.request::<AgentWait>(wait("r")).await.map(|_| ()) })
+        tokio::spawn(async move { client.request::<AgentWait>(wait_params("r")).await.map(|_| ()) })
     };
     let asked: Vec<_> = (0..IN_FLIGHT_MAX + 50).map(ask).collect();
     for answer in asked {
@@ -208,7 +208,7 @@ async fn requests_in_flight_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn who_stops_waiting_disturbs_nobody() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet_with(json!({"tickIntervalMs": 3_600_000})).await;
+        peer.accept_handshake_with_policy(json!({"tickIntervalMs": 3_600_000})).await;
         let given_up = peer.recv().await.unwrap();
         let next = peer.recv().await.unwrap();
         assert_ne!(given_up["id"], next["id"]);
@@ -218,21 +218,21 @@ async fn who_stops_waiting_disturbs_nobody() {
         }
         peer.recv().await
     };
-    let (target, _gateway) = embed(script);
+    let (target, _gateway) = serve_embedded(script);
     let (client, _events) = connect(target).await;
     let limit = Duration::from_secs(5);
-    let error = client.request_within::<AgentWait>(wait("a"), limit).await.unwrap_err();
+    let error = client.request_within::<AgentWait>(wait_params("a"), limit).await.unwrap_err();
     assert_eq!(error, GatewayClientError::Timeout { what: "agent.wait", after: limit });
-    assert_eq!(client.request::<AgentWait>(wait("b")).await.unwrap().run_id, "b");
+    assert_eq!(client.request::<AgentWait>(wait_params("b")).await.unwrap().run_id, "b");
 }
 
 #[tokio::test]
 async fn what_the_gateway_would_not_take_is_not_sent() {
     let script = |mut peer: TestGateway| async move {
-        peer.greet_with(json!({"maxPayload": 200})).await;
+        peer.accept_handshake_with_policy(json!({"maxPayload": 200})).await;
         peer.recv().await
     };
-    let (target, gateway) = embed(script);
+    let (target, gateway) = serve_embedded(script);
     let (client, _events) = connect(target).await;
     let long = ChatSendParams { message: "x".repeat(200), ..Default::default() };
     let error = client.request::<ChatSend>(long).await.unwrap_err();

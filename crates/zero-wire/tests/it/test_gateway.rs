@@ -75,21 +75,21 @@ impl TestGateway {
         }
     }
 
-    pub(crate) async fn challenge(&mut self) {
+    pub(crate) async fn send_challenge(&mut self) {
         let payload = json!({"nonce": NONCE, "ts": TIME});
         self.send(json!({"type": "event", "event": "connect.challenge", "payload": payload})).await;
     }
 
     /// Greets, and gives the parameters of `connect`.
-    pub(crate) async fn greet(&mut self) -> Value {
-        self.greet_with(json!({})).await
+    pub(crate) async fn accept_handshake(&mut self) -> Value {
+        self.accept_handshake_with_policy(json!({})).await
     }
 
-    pub(crate) async fn greet_with(&mut self, policy: Value) -> Value {
-        self.challenge().await;
+    pub(crate) async fn accept_handshake_with_policy(&mut self, policy: Value) -> Value {
+        self.send_challenge().await;
         let connect = self.recv().await.unwrap();
         assert_eq!((&connect["type"], &connect["method"]), (&json!("req"), &json!("connect")));
-        self.answer(&connect, hello(policy)).await;
+        self.answer(&connect, hello_payload(policy)).await;
         connect["params"].clone()
     }
 
@@ -102,13 +102,13 @@ impl TestGateway {
         self.send(json!({"type": "res", "id": request["id"], "ok": false, "error": error})).await;
     }
 
-    pub(crate) async fn event(&mut self, name: &str, seq: u64, payload: Value) {
+    pub(crate) async fn send_event(&mut self, name: &str, seq: u64, payload: Value) {
         let event = json!({"type": "event", "event": name, "seq": seq, "payload": payload});
         self.send(event).await;
     }
 }
 
-pub(crate) fn hello(policy: Value) -> Value {
+pub(crate) fn hello_payload(policy: Value) -> Value {
     let mut hello = json!({
         "type": "hello-ok", "protocol": 4,
         "server": {"version": "1", "connId": "c", "bootId": "of another gateway"},
@@ -124,7 +124,7 @@ pub(crate) fn hello(policy: Value) -> Value {
     hello
 }
 
-pub(crate) fn options() -> ConnectOptions {
+pub(crate) fn connect_options() -> ConnectOptions {
     let client = ClientInfo {
         id: ClientId::Cli,
         display_name: Some("Test".to_owned()),
@@ -144,11 +144,11 @@ pub(crate) fn options() -> ConnectOptions {
 pub(crate) async fn serve<T: Send + 'static, F: Future<Output = T> + Send>(
     script: impl FnOnce(TestGateway) -> F + Send + 'static,
 ) -> (GatewayTarget, JoinHandle<T>) {
-    let (address, done) = listen(None, script).await;
-    (url(&format!("ws://{address}")), done)
+    let (address, done) = serve_tcp(None, script).await;
+    (url_target(&format!("ws://{address}")), done)
 }
 
-pub(crate) async fn listen<T: Send + 'static, F: Future<Output = T> + Send>(
+pub(crate) async fn serve_tcp<T: Send + 'static, F: Future<Output = T> + Send>(
     tls: Option<TlsAcceptor>,
     script: impl FnOnce(TestGateway) -> F + Send + 'static,
 ) -> (std::net::SocketAddr, JoinHandle<T>) {
@@ -167,7 +167,7 @@ pub(crate) async fn listen<T: Send + 'static, F: Future<Output = T> + Send>(
 }
 
 /// A gateway in this process.
-pub(crate) fn embed<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+pub(crate) fn serve_embedded<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     script: impl FnOnce(TestGateway) -> F,
 ) -> (GatewayTarget, JoinHandle<T>) {
     let (client, server): (_, ServerPipeEnd) = pipe();
@@ -175,10 +175,10 @@ pub(crate) fn embed<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     (GatewayTarget::Pipe(client), tokio::spawn(script(TestGateway::Pipe(sender, receiver))))
 }
 
-pub(crate) fn url(text: &str) -> GatewayTarget {
+pub(crate) fn url_target(text: &str) -> GatewayTarget {
     GatewayTarget::Url(text.parse().unwrap())
 }
 
 pub(crate) async fn connect(target: GatewayTarget) -> (GatewayClient, GatewayEvents) {
-    GatewayClient::connect(target, options()).await.unwrap()
+    GatewayClient::connect(target, connect_options()).await.unwrap()
 }

@@ -15,9 +15,9 @@ use zero_wire::client::{
     CertificateFingerprint, ConnectOptions, GatewayClient, GatewayClientError,
 };
 
-use crate::test_gateway::{TestGateway, listen, options, url};
+use crate::test_gateway::{TestGateway, connect_options, serve_tcp, url_target};
 
-fn certificate() -> (CertificateDer<'static>, KeyPair) {
+fn new_certificate() -> (CertificateDer<'static>, KeyPair) {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
     (cert.der().clone(), signing_key)
@@ -33,7 +33,7 @@ impl ResolvesServerCert for FixedCertResolver {
     }
 }
 
-fn acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor {
+fn tls_acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor {
     let provider = rustls::crypto::ring::default_provider();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let key = provider.key_provider.load_private_key(key).unwrap();
@@ -47,8 +47,8 @@ fn acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor 
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn health(mut peer: TestGateway) {
-    peer.greet().await;
+async fn serve_health(mut peer: TestGateway) {
+    peer.accept_handshake().await;
     let request = peer.recv().await.unwrap();
     let payload =
         json!({"ok": true, "ts": 1, "uptimeMs": 1, "defaultAgentId": "main", "running": 0});
@@ -57,19 +57,25 @@ async fn health(mut peer: TestGateway) {
 }
 
 /// Connects to a server that may fail, as it does when it is turned down.
-async fn refusal(tls: TlsAcceptor, host: &str, pin: Option<CertificateFingerprint>) -> String {
-    refusal_of(tls, host, ConnectOptions { tls_fingerprint: pin, ..options() }).await
+async fn connect_refused(
+    tls: TlsAcceptor,
+    host: &str,
+    pin: Option<CertificateFingerprint>,
+) -> String {
+    connect_refused_with(tls, host, ConnectOptions { tls_fingerprint: pin, ..connect_options() })
+        .await
 }
 
-async fn refusal_of(tls: TlsAcceptor, host: &str, options: ConnectOptions) -> String {
+async fn connect_refused_with(tls: TlsAcceptor, host: &str, options: ConnectOptions) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         tls.accept(stream).await.is_ok()
     });
-    let error =
-        GatewayClient::connect(url(&format!("wss://{host}:{port}")), options).await.unwrap_err();
+    let error = GatewayClient::connect(url_target(&format!("wss://{host}:{port}")), options)
+        .await
+        .unwrap_err();
     assert!(matches!(error, GatewayClientError::Tls { .. }), "{error:?}");
     let _ = server.await.unwrap();
     error.to_string()
@@ -77,12 +83,13 @@ async fn refusal_of(tls: TlsAcceptor, host: &str, options: ConnectOptions) -> St
 
 #[tokio::test]
 async fn the_pinned_certificate_is_accepted_for_any_name() {
-    let (certificate, key) = certificate();
-    let pin = CertificateFingerprint::of(&certificate);
+    let (certificate, key) = new_certificate();
+    let pin = CertificateFingerprint::from_certificate(&certificate);
     for host in ["127.0.0.1", "localhost"] {
-        let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
-        let options = ConnectOptions { tls_fingerprint: Some(pin), ..options() };
-        let target = url(&format!("https://{host}:{}", address.port()));
+        let (address, gateway) =
+            serve_tcp(Some(tls_acceptor(certificate.clone(), &key)), serve_health).await;
+        let options = ConnectOptions { tls_fingerprint: Some(pin), ..connect_options() };
+        let target = url_target(&format!("https://{host}:{}", address.port()));
         let (client, _events) = GatewayClient::connect(target, options).await.unwrap();
         assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
         client.close().await;
@@ -99,19 +106,21 @@ async fn one_that_an_authority_signed_is_accepted_by_its_pin_and_not_by_an_unkno
     let key = KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
-    let pin = CertificateFingerprint::of(&certificate);
-    let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
-    let pinned = ConnectOptions { tls_fingerprint: Some(pin), ..options() };
-    let target = url(&format!("wss://localhost:{}", address.port()));
+    let pin = CertificateFingerprint::from_certificate(&certificate);
+    let (address, gateway) =
+        serve_tcp(Some(tls_acceptor(certificate.clone(), &key)), serve_health).await;
+    let pinned = ConnectOptions { tls_fingerprint: Some(pin), ..connect_options() };
+    let target = url_target(&format!("wss://localhost:{}", address.port()));
     let (client, _events) = GatewayClient::connect(target, pinned).await.unwrap();
     assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
     client.close().await;
     gateway.await.unwrap();
-    let error = refusal(acceptor(certificate.clone(), &key), "localhost", None).await;
+    let error = connect_refused(tls_acceptor(certificate.clone(), &key), "localhost", None).await;
     assert!(error.contains("gateway.remote.tlsFingerprint"), "{error}");
     // The authority's own fingerprint is not that of the gateway.
-    let authority = CertificateFingerprint::of(authority.der());
-    let error = refusal(acceptor(certificate, &key), "localhost", Some(authority)).await;
+    let authority = CertificateFingerprint::from_certificate(authority.der());
+    let error =
+        connect_refused(tls_acceptor(certificate, &key), "localhost", Some(authority)).await;
     assert!(error.contains("somebody is in between"), "{error}");
 }
 
@@ -125,35 +134,36 @@ async fn an_authority_that_the_person_trusts_is_trusted() {
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
     let extra_roots = ExtraRootCertificates::new(vec![authority.der().to_vec()]);
-    let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
-    let trusting = || ConnectOptions { extra_roots: extra_roots.clone(), ..options() };
-    let target = url(&format!("wss://localhost:{}", address.port()));
+    let (address, gateway) =
+        serve_tcp(Some(tls_acceptor(certificate.clone(), &key)), serve_health).await;
+    let trusting = || ConnectOptions { extra_roots: extra_roots.clone(), ..connect_options() };
+    let target = url_target(&format!("wss://localhost:{}", address.port()));
     let (client, _events) = GatewayClient::connect(target, trusting()).await.unwrap();
     assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
     client.close().await;
     gateway.await.unwrap();
     // It vouches for names, and not for others than those.
-    let tls = acceptor(certificate, &key);
-    let error = refusal_of(tls, "127.0.0.1", trusting()).await;
+    let tls = tls_acceptor(certificate, &key);
+    let error = connect_refused_with(tls, "127.0.0.1", trusting()).await;
     assert!(error.contains("network.extraCa"), "{error}");
 }
 
 #[tokio::test]
 async fn another_certificate_is_refused_and_named() {
-    let (certificate, key) = certificate();
-    let shown = CertificateFingerprint::of(&certificate);
-    let pin = CertificateFingerprint::of(b"another");
-    let error = refusal(acceptor(certificate, &key), "127.0.0.1", Some(pin)).await;
+    let (certificate, key) = new_certificate();
+    let shown = CertificateFingerprint::from_certificate(&certificate);
+    let pin = CertificateFingerprint::from_certificate(b"another");
+    let error = connect_refused(tls_acceptor(certificate, &key), "127.0.0.1", Some(pin)).await;
     assert!(error.contains(&shown.to_string()) && error.contains(&pin.to_string()), "{error}");
     assert!(error.contains("somebody is in between"), "{error}");
 }
 
 #[tokio::test]
 async fn the_pinned_certificate_without_its_key_is_refused() {
-    let (certificate, _) = certificate();
-    let pin = CertificateFingerprint::of(&certificate);
+    let (certificate, _) = new_certificate();
+    let pin = CertificateFingerprint::from_certificate(&certificate);
     let stranger = KeyPair::generate().unwrap();
-    let error = refusal(acceptor(certificate, &stranger), "127.0.0.1", Some(pin)).await;
+    let error = connect_refused(tls_acceptor(certificate, &stranger), "127.0.0.1", Some(pin)).await;
     assert!(
         error.contains("BadSignature") || error.contains("invalid peer certificate"),
         "{error}"
@@ -162,8 +172,8 @@ async fn the_pinned_certificate_without_its_key_is_refused() {
 
 #[tokio::test]
 async fn without_a_pin_nobody_vouches_for_themselves() {
-    let (certificate, key) = certificate();
-    let error = refusal(acceptor(certificate, &key), "localhost", None).await;
+    let (certificate, key) = new_certificate();
+    let error = connect_refused(tls_acceptor(certificate, &key), "localhost", None).await;
     assert!(
         error.contains("gateway.remote.tlsFingerprint") || error.contains("fingerprint"),
         "{error}"
@@ -172,9 +182,11 @@ async fn without_a_pin_nobody_vouches_for_themselves() {
 
 #[tokio::test]
 async fn a_pin_without_tls_is_refused() {
-    let options =
-        ConnectOptions { tls_fingerprint: Some(CertificateFingerprint::of(b"x")), ..options() };
-    let error = GatewayClient::connect(url("ws://127.0.0.1:1"), options).await.unwrap_err();
+    let options = ConnectOptions {
+        tls_fingerprint: Some(CertificateFingerprint::from_certificate(b"x")),
+        ..connect_options()
+    };
+    let error = GatewayClient::connect(url_target("ws://127.0.0.1:1"), options).await.unwrap_err();
     assert!(error.to_string().contains("use `wss://`"), "{error}");
 }
 
@@ -188,10 +200,13 @@ async fn a_port_that_speaks_no_tls_is_refused() {
         tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
         stream
     });
-    let options =
-        ConnectOptions { tls_fingerprint: Some(CertificateFingerprint::of(b"x")), ..options() };
-    let error =
-        GatewayClient::connect(url(&format!("wss://127.0.0.1:{port}")), options).await.unwrap_err();
+    let options = ConnectOptions {
+        tls_fingerprint: Some(CertificateFingerprint::from_certificate(b"x")),
+        ..connect_options()
+    };
+    let error = GatewayClient::connect(url_target(&format!("wss://127.0.0.1:{port}")), options)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("check that the port speaks TLS"), "{error}");
     server.await.unwrap();
 }

@@ -36,7 +36,7 @@ struct TerminalElicitor {
 }
 
 /// The person at this terminal, for servers that have a question.
-pub(crate) fn at(
+pub(crate) fn terminal_elicitor(
     terminal: &Terminal,
     answers: AnswerSource,
     counter: ElapsedCounter,
@@ -48,18 +48,19 @@ impl TerminalElicitor {
     /// Asks, and waits for the person. `None` when they went away.
     fn ask(&self, elicitation: &Elicitation) -> Option<ElicitationAnswer> {
         let stream = &self.terminal.err;
-        stream.write(&introduced(stream, elicitation)).ok()?;
+        stream.write(&render_introduction(stream, elicitation)).ok()?;
         match &elicitation.wanted {
             ElicitationMode::Form(schema) => self.ask_form(&elicitation.origin, schema),
-            ElicitationMode::Visit(url) => self.ask_visit(url),
+            ElicitationMode::Url(url) => self.ask_visit(url),
         }
     }
 
     fn ask_form(&self, origin: &str, schema: &Value) -> Option<ElicitationAnswer> {
-        let fields = match fields(schema) {
+        let fields = match parse_fields(schema) {
             Ok(fields) => fields,
             Err(why) => {
-                self.terminal.note(&format!("this cannot be asked here: {why}; it is told so"));
+                self.terminal
+                    .print_note(&format!("this cannot be asked here: {why}; it is told so"));
                 return None;
             }
         };
@@ -73,7 +74,7 @@ impl TerminalElicitor {
         let mut summary = String::from("\n");
         for field in &fields {
             if let Some(value) = values.get(&field.name) {
-                let (title, value) = (escape_line(field.title()), field.said(value));
+                let (title, value) = (escape_line(field.title()), field.format_value(value));
                 let _ = writeln!(summary, "  {}  {value}", stream.paint(STRONG, &title));
             }
         }
@@ -81,16 +82,16 @@ impl TerminalElicitor {
             summary.push_str("  nothing was filled in\n");
         }
         stream.write(&summary).ok()?;
-        self.consented(&format!("Send this to {}?", escape_line(origin)), values)
+        self.ask_consent(&format!("Send this to {}?", escape_line(origin)), values)
     }
 
-    /// One value; `Some(None)` when it is left out, `None` when the person went away.
+    /// One value; `Present(None)` when it is left out, `None` when the person went away.
     fn ask_field(&self, field: &ElicitationField) -> Option<Option<Value>> {
         let stream = &self.terminal.err;
-        stream.write(&field.explained(stream)).ok()?;
+        stream.write(&field.render_description(stream)).ok()?;
         for _ in 0..TRIES_MAX {
-            stream.write(&field.prompt(stream)).ok()?;
-            match field.read(&self.answers.typed()?) {
+            stream.write(&field.render_prompt(stream)).ok()?;
+            match field.parse_input(&self.answers.read_answer()?) {
                 Ok(value) => return Some(value),
                 Err(why) => {
                     let why = format!("  {}\n", escape_line(&why));
@@ -112,14 +113,14 @@ impl TerminalElicitor {
             )
         );
         stream.write(&shown).ok()?;
-        self.consented("Tell them that you will?", Map::new())
+        self.ask_consent("Tell them that you will?", Map::new())
     }
 
     /// Yes sends the values, no declines, and who goes away has said nothing.
-    fn consented(&self, question: &str, values: Map<String, Value>) -> Option<ElicitationAnswer> {
+    fn ask_consent(&self, question: &str, values: Map<String, Value>) -> Option<ElicitationAnswer> {
         let stream = &self.terminal.err;
         stream.write(&format!("{} [y/N] ", stream.paint(STRONG, question))).ok()?;
-        Some(match self.answers.typed()?.trim().to_ascii_lowercase().as_str() {
+        Some(match self.answers.read_answer()?.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => ElicitationAnswer::Accept(values),
             _ => ElicitationAnswer::Decline,
         })
@@ -142,7 +143,7 @@ impl Elicitor for TerminalElicitor {
 }
 
 /// Who asks, and what they say.
-fn introduced(stream: &TerminalStream, elicitation: &Elicitation) -> String {
+fn render_introduction(stream: &TerminalStream, elicitation: &Elicitation) -> String {
     let asker = elicitation.asker();
     let origin = escape_line(&asker);
     let mut text = format!("\n{} asks:\n", stream.paint(STRONG, &origin));
@@ -157,7 +158,7 @@ fn introduced(stream: &TerminalStream, elicitation: &Elicitation) -> String {
 }
 
 /// The fields of a form; the error says why it cannot be asked for.
-fn fields(schema: &Value) -> Result<Vec<ElicitationField>, String> {
+fn parse_fields(schema: &Value) -> Result<Vec<ElicitationField>, String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.ok_or("it is no form with fields")?;
     if properties.len() > FIELDS_MAX {
@@ -168,7 +169,7 @@ fn fields(schema: &Value) -> Result<Vec<ElicitationField>, String> {
         |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
     properties
         .iter()
-        .map(|(name, schema)| ElicitationField::of(name, schema, is_required(name)))
+        .map(|(name, schema)| ElicitationField::from_schema(name, schema, is_required(name)))
         .collect()
 }
 

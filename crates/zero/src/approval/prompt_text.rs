@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anstyle::Style;
-use zero_core::tool_result::checklist;
+use zero_core::tool_result::render_checklist;
 use zero_core::{CommandExecution, CommandLine, ResultDisplay};
 use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
 
@@ -42,38 +42,41 @@ const KINDS: &[(&str, &str)] = &[
 ];
 
 /// The question as text for a stream, without its answers.
-pub(super) fn text(stream: &TerminalStream, question: &ApprovalQuestion) -> String {
+pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> String {
     let mut page = PromptTextBuilder { stream, text: String::new() };
-    let title = stream.cut(&escape_line(&question.title), 0);
-    page.line(&format!("\n{}", stream.paint(STRONG, &title)));
-    page.risk(question);
+    let title = stream.truncate_line(&escape_line(&question.title), 0);
+    page.push_line(&format!("\n{}", stream.paint(STRONG, &title)));
+    page.push_risk(question);
     let commands: Vec<&CommandExecution> = question.commands().collect();
     for command in &commands {
-        page.command(command, &question.workspace);
+        page.push_command(command, &question.workspace);
     }
     for (kind, name) in KINDS {
-        page.judged(name, &rows_of(question, kind));
+        page.push_judged_rows(name, &collect_rows(question, kind));
     }
     match &question.preview {
         Some(ResultDisplay::Diff(diff)) => {
-            page.line("");
-            page.text.push_str(&stream.diff(&shortened(&diff.unified)));
+            page.push_line("");
+            page.text.push_str(&stream.render_diff(&truncate_lines(&diff.unified)));
         }
         Some(ResultDisplay::Markdown { text }) => {
-            let text = question.beside_command(text);
+            let text = question.strip_command_preview(text);
             if !text.is_empty() {
-                page.line(&format!("\n{}", stream.foreign(&shortened(text))));
+                page.push_line(&format!("\n{}", stream.escape_foreign(&truncate_lines(text))));
             }
         }
         Some(ResultDisplay::Plan { entries }) => {
-            page.line(&format!("\n{}", stream.foreign(&shortened(&checklist(entries)))));
+            page.push_line(&format!(
+                "\n{}",
+                stream.escape_foreign(&truncate_lines(&render_checklist(entries)))
+            ));
         }
         None => {}
     }
-    page.line("");
+    page.push_line("");
     if page.text.lines().count() > SCREEN_ROWS {
-        page.risk(question);
-        page.line("");
+        page.push_risk(question);
+        page.push_line("");
     }
     page.text
 }
@@ -85,79 +88,79 @@ struct PromptTextBuilder<'a> {
 }
 
 impl PromptTextBuilder<'_> {
-    fn line(&mut self, line: &str) {
+    fn push_line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
     }
 
-    fn risk(&mut self, question: &ApprovalQuestion) {
-        self.fact("risk", question.risk.word(), risk_style(question.risk));
-        self.fact("why", &escape_line(&question.reason), Style::new());
+    fn push_risk(&mut self, question: &ApprovalQuestion) {
+        self.push_fact("risk", question.risk.as_str(), risk_style(question.risk));
+        self.push_fact("why", &escape_line(&question.reason), Style::new());
     }
 
     /// A name and what it stands for, wrapped.
-    fn fact(&mut self, name: &str, value: &str, style: Style) {
-        let lines = line_wrap::words(value, self.stream.room(NAME_COLUMNS));
+    fn push_fact(&mut self, name: &str, value: &str, style: Style) {
+        let lines = line_wrap::wrap_words(value, self.stream.remaining_columns(NAME_COLUMNS));
         for (at, line) in lines.iter().enumerate() {
-            self.begin(if at == 0 { name } else { "" });
+            self.push_name_column(if at == 0 { name } else { "" });
             let shown = self.stream.paint(style, line).into_owned();
-            self.line(&shown);
+            self.push_line(&shown);
         }
     }
 
-    fn begin(&mut self, name: &str) {
+    fn push_name_column(&mut self, name: &str) {
         let name = format!("{name:<width$}", width = NAME_COLUMNS - 2);
         let _ = write!(self.text, "  {}", self.stream.paint(FAINT, &name));
     }
 
     /// A command: all of it, where it runs, and with which variables.
-    fn command(&mut self, execution: &CommandExecution, workspace: &Path) {
-        let command = spelled(execution);
-        let room = self.stream.room(NAME_COLUMNS + 2);
+    fn push_command(&mut self, execution: &CommandExecution, workspace: &Path) {
+        let command = spell_out_words(execution);
+        let room = self.stream.remaining_columns(NAME_COLUMNS + 2);
         let mut name = "run";
         for line in command.split('\n') {
             // What goes on in the next row has another bar than what begins a line.
             let mut bar = "│";
-            for row in line_wrap::letters(&escape_line(line), room) {
-                self.begin(name);
+            for row in line_wrap::wrap_chars(&escape_line(line), room) {
+                self.push_name_column(name);
                 let line = format!("{} {row}", self.stream.paint(FAINT, bar));
-                self.line(&line);
+                self.push_line(&line);
                 (name, bar) = ("", "┆");
             }
         }
         let folder = execution.folder.as_ref().map_or(workspace, |folder| folder.canonical());
-        self.fact("in", &escape_line(&folder.display().to_string()), Style::new());
+        self.push_fact("in", &escape_line(&folder.display().to_string()), Style::new());
         for (variable, value) in &execution.variables {
-            let shown = format!("{variable}={}", quoted(value));
-            self.fact("with", &escape_line(&shown), Style::new());
+            let shown = format!("{variable}={}", quote_word(value));
+            self.push_fact("with", &escape_line(&shown), Style::new());
         }
     }
 
     /// What was judged of one kind.
-    fn judged(&mut self, name: &str, rows: &[JudgedRow]) {
-        let room = self.stream.room(NAME_COLUMNS + VERDICT_COLUMNS);
+    fn push_judged_rows(&mut self, name: &str, rows: &[JudgedRow]) {
+        let room = self.stream.remaining_columns(NAME_COLUMNS + VERDICT_COLUMNS);
         let mut name = name;
         for row in rows.iter().take(ROWS_MAX) {
-            let verdict = format!("{:<VERDICT_COLUMNS$}", row.verdict.word());
+            let verdict = format!("{:<VERDICT_COLUMNS$}", row.verdict.as_str());
             let verdict = self.stream.paint(verdict_style(row.verdict), &verdict).into_owned();
             let target = escape_line(&row.target);
-            for (at, line) in line_wrap::letters(&target, room).iter().enumerate() {
-                self.begin(name);
+            for (at, line) in line_wrap::wrap_chars(&target, room).iter().enumerate() {
+                self.push_name_column(name);
                 let before = if at == 0 { verdict.as_str() } else { "       " };
                 let _ = writeln!(self.text, "{before}{line}");
                 name = "";
             }
             for reason in &row.reasons {
-                for line in line_wrap::words(&escape_line(reason), room.saturating_sub(2)) {
-                    self.begin("");
+                for line in line_wrap::wrap_words(&escape_line(reason), room.saturating_sub(2)) {
+                    self.push_name_column("");
                     let line = self.stream.paint(FAINT, &line).into_owned();
                     let _ = writeln!(self.text, "{:VERDICT_COLUMNS$}  {line}", "");
                 }
             }
         }
         if let Some(more) = rows.len().checked_sub(ROWS_MAX).filter(|more| *more > 0) {
-            self.begin("");
-            self.line(&format!("… and {more} more"));
+            self.push_name_column("");
+            self.push_line(&format!("… and {more} more"));
         }
     }
 }
@@ -170,7 +173,7 @@ struct JudgedRow {
 }
 
 /// What was judged of one kind, what asks first; without what says nothing new.
-fn rows_of(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
+fn collect_rows(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
     let mut rows: Vec<JudgedRow> = Vec::new();
     let of_kind = question.judged.iter().filter(|part| part.kind == kind);
     for part in of_kind {
@@ -182,7 +185,7 @@ fn rows_of(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
         });
         let Some(row) = rows.get_mut(at) else { continue };
         row.verdict = row.verdict.max(part.decision);
-        if is_worth_saying(part, question) && !row.reasons.contains(&part.reason) {
+        if is_worth_showing(part, question) && !row.reasons.contains(&part.reason) {
             row.reasons.push(part.reason.clone());
         }
     }
@@ -206,21 +209,21 @@ fn rows_of(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
 }
 
 /// Of what is allowed nobody needs to know why, and what is asked may have been said already.
-fn is_worth_saying(part: &EffectDecision, question: &ApprovalQuestion) -> bool {
+fn is_worth_showing(part: &EffectDecision, question: &ApprovalQuestion) -> bool {
     part.decision != Verdict::Allow && !question.reason.ends_with(&part.reason)
 }
 
 /// A command as one would type it: words that no shell looks at are quoted where one would.
-fn spelled(execution: &CommandExecution) -> String {
+fn spell_out_words(execution: &CommandExecution) -> String {
     match &execution.command {
         CommandLine::Shell(line) => line.trim_end().to_owned(),
         CommandLine::Program(words) => {
-            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+            words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ")
         }
     }
 }
 
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -228,7 +231,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn shortened(text: &str) -> String {
+fn truncate_lines(text: &str) -> String {
     let count = text.lines().count();
     if count <= PREVIEW_LINES_MAX {
         return text.to_owned();

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zero_acp::{AcpConfig, SessionOpenDefaults, TerminalLogin};
 use zero_client::GatewayLink;
 use zero_runtime::schema::foreign_schema;
-use zero_runtime::stdio::stdio_over;
+use zero_runtime::stdio::open_stdio_with;
 use zero_sandbox::{process_memory, stdio_guard};
 use zero_wire::frame;
 use zero_wire::handshake::Connect;
@@ -26,14 +26,14 @@ use crate::commands::tools_call::signals;
 use crate::editor_tool_hosts::EditorToolHostFactory;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_dialer::EditorGatewayDialer;
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::idle_trim;
 use crate::model_key::{LocalModelKeys, ModelKeyRequirement};
 use crate::settings::models::SecretSetting;
 use crate::settings::settings_schema;
 
 /// What checks the requests that open a session.
-const OPENING: [fn() -> &'static ParamsChecker; 5] = [
+const OPEN_METHODS: [fn() -> &'static ParamsChecker; 5] = [
     Connect::checker,
     ZeroSessionsOpen::checker,
     ToolsAttach::checker,
@@ -46,18 +46,19 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
         return login(app, args);
     }
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
-    let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
-    process_memory::keep_together();
-    prepare_beside(&app);
+    let app =
+        app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
+    process_memory::limit_arenas();
+    spawn_preparation(&app);
     // One thread: what an editor's sessions do between two waits is short, and a step that another
     // thread has to be woken for takes longer than the step.
-    let runtime = runtime()?;
-    runtime.spawn(idle_trim::give_back());
+    let runtime = small_runtime()?;
+    runtime.spawn(idle_trim::trim_when_idle());
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         let (input, output) =
-            stdio_over(output, stop).context("stdin and stdout cannot be used")?;
+            open_stdio_with(output, stop).context("stdin and stdout cannot be used")?;
         let habits = Arc::new(OnceLock::new());
         let dialling = Arc::new(EditorGatewayDialer::new(
             app.clone(),
@@ -70,11 +71,11 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
             bench: Arc::new(EditorToolHostFactory::new(app.clone(), args.settings.clone())),
             defaults: defaults(args),
             home: app.config.home().map(Into::into),
-            login: login_of(&app, args),
+            login: configured_login(&app, args),
             habits,
         };
         let served = zero_acp::serve(config, input, output).await;
-        dialling.end().await;
+        dialling.shut_down().await;
         served.context("could not serve the editor")
     });
     // A read of stdin that nobody waits for must not hold up the end.
@@ -84,17 +85,17 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
 
 /// Makes what takes a while and depends on nothing, while the editor says who it is. Who needs it
 /// earlier waits for it; without the thread it is made then.
-fn prepare_beside(app: &AppContext) {
+fn spawn_preparation(app: &AppContext) {
     let tools = Arc::clone(&app.tools);
     // In the order in which the first session needs them.
     let prepare = move || {
         settings_schema::prepare();
-        frame::prepare();
-        for checker in OPENING {
+        frame::warm_up_checkers();
+        for checker in OPEN_METHODS {
             checker();
         }
         for tool in tools.iter() {
-            foreign_schema::vouch_for(&tool.spec().input_schema);
+            foreign_schema::mark_accepted(&tool.spec().input_schema);
         }
     };
     let _ = std::thread::Builder::new().name("zero-prepare".to_owned()).spawn(prepare);
@@ -104,16 +105,16 @@ fn prepare_beside(app: &AppContext) {
 /// that it starts us with.
 fn login(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcome> {
     let wanted = match args.remote.url {
-        None => ModelKeyRequirement::of(app, &args.settings, args.agent.as_deref())?,
+        None => ModelKeyRequirement::for_new_sessions(app, &args.settings, args.agent.as_deref())?,
         Some(_) => None,
     };
     let out = &app.terminal.out;
     match wanted {
         None => out.write("no key is wanted here: the model that answers needs none, there is no model, or a gateway elsewhere asks it\n")?,
         Some(ModelKeyRequirement { secret: SecretSetting::Keyring(name), .. }) => {
-            return keyring_keys::ask_for(app, &name);
+            return keyring_keys::prompt_and_store(app, &name);
         }
-        Some(wanted) => match wanted.missing(app) {
+        Some(wanted) => match wanted.missing_reason(app) {
             Some(why) => return Err(UsageError(why).into()),
             None => out.write(&format!("the key of `{}` is there\n", wanted.model))?,
         },
@@ -122,7 +123,7 @@ fn login(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcome> {
 }
 
 /// How a person gives the key of a model, where models are asked from here.
-fn login_of(app: &AppContext, args: &AcpArgs) -> Option<TerminalLogin> {
+fn configured_login(app: &AppContext, args: &AcpArgs) -> Option<TerminalLogin> {
     if args.remote.url.is_some() {
         return None;
     }

@@ -10,38 +10,38 @@ use crate::AppContext;
 use crate::terminal::ElapsedCounter;
 
 /// The moment that lies this far back.
-pub(super) fn moment(ago: Duration) -> Timestamp {
+pub(super) fn timestamp_before(ago: Duration) -> Timestamp {
     let ago = SignedDuration::try_from(ago).ok();
     ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok()).unwrap_or(Timestamp::MIN)
 }
 
 /// Hands on the rows since a moment, oldest first, one at a time. Gives back how many lines could
 /// not be read.
-pub(super) fn each_since(
+pub(super) fn for_each_since(
     app: &AppContext,
     audit: &AuditLog,
     since: Timestamp,
     mut each: impl FnMut(&AuditRow),
 ) -> io::Result<usize> {
     let counter = ElapsedCounter::new(&app.terminal.err);
-    counter.begin("reading the audit log");
+    counter.start("reading the audit log");
     let mut read = || {
         let mut damaged = 0;
         // Files are named after their day, so text order is time order.
         let first_day = since.strftime("%Y-%m-%d").to_string();
         for day in audit.days()?.into_iter().filter(|day| *day >= first_day) {
             counter.progress(&format!("reading the audit log of {day}"));
-            let mut day = audit.day(&day)?;
-            day.each(|row| {
+            let mut day = audit.open_day(&day)?;
+            day.for_each_row(|row| {
                 if row.time >= since {
                     each(&row);
                 }
             })?;
-            damaged += day.damaged();
+            damaged += day.damaged_lines();
         }
         Ok(damaged)
     };
     let read = read();
-    counter.end();
+    counter.stop();
     read
 }

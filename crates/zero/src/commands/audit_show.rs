@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 use zero_runtime::audit::{
     AuditConnection, AuditHook, AuditLog, AuditRow, AuditService, ChainLink, DayLogLine,
 };
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 
 use super::audit_tail::status_style;
 use crate::AppContext;
 use crate::cli::AuditShowArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::{
-    BAD, ElapsedCounter, FAINT, GOOD, STRONG, TerminalStream, escape_line, short_duration,
+    BAD, ElapsedCounter, FAINT, GOOD, STRONG, TerminalStream, escape_line, format_short_duration,
 };
 
 /// Most records that are listed when several are meant.
@@ -25,23 +25,23 @@ const LISTED_MAX: usize = 10;
 const RECENT_MAX: usize = 1_000;
 
 pub(super) fn run(app: &AppContext, args: &AuditShowArgs) -> anyhow::Result<ExitOutcome> {
-    let audit = AuditLog::new(&app.config.state()?);
+    let audit = AuditLog::new(&app.config.state_dir()?);
     let counter = ElapsedCounter::new(&app.terminal.err);
-    counter.begin("reading the audit log");
-    let found = find(&audit, &args.call, &counter);
-    counter.end();
+    counter.start("reading the audit log");
+    let found = find_records(&audit, &args.call, &counter);
+    counter.stop();
     let found = found?;
     let out = &app.terminal.out;
     match found.records() {
-        [] => Err(UsageError(not_found(&args.call, &found)).into()),
+        [] => Err(UsageError(not_found_message(&args.call, &found)).into()),
         [record] => {
             match args.json {
-                true => out.write_pretty(&as_json(record))?,
-                false => out.write(&page(out, record))?,
+                true => out.write_pretty_json(&record_to_json(record))?,
+                false => out.write(&render_record(out, record))?,
             }
             Ok(ExitOutcome::Ok)
         }
-        several => Err(UsageError(ambiguous(&args.call, several)).into()),
+        several => Err(UsageError(ambiguous_message(&args.call, several)).into()),
     }
 }
 
@@ -74,18 +74,30 @@ impl RecordMatches {
     }
 }
 
-fn find(audit: &AuditLog, wanted: &str, counter: &ElapsedCounter) -> io::Result<RecordMatches> {
+fn find_records(
+    audit: &AuditLog,
+    wanted: &str,
+    counter: &ElapsedCounter,
+) -> io::Result<RecordMatches> {
     let mut found = RecordMatches::default();
     for day in audit.days()? {
         counter.progress(&format!("reading the audit log of {day}"));
         let file = format!("{day}.jsonl");
-        audit.day(&day)?.each_recorded(|row, line| look(&mut found, wanted, &file, row, line))?;
+        audit
+            .open_day(&day)?
+            .for_each_row_line(|row, line| match_row(&mut found, wanted, &file, row, line))?;
     }
     Ok(found)
 }
 
-fn look(found: &mut RecordMatches, wanted: &str, file: &str, row: AuditRow, line: DayLogLine<'_>) {
-    let link = ChainLink::of(line.bytes);
+fn match_row(
+    found: &mut RecordMatches,
+    wanted: &str,
+    file: &str,
+    row: AuditRow,
+    line: DayLogLine<'_>,
+) {
+    let link = ChainLink::parse(line.bytes);
     let seq = link.as_ref().map(|link| link.pin.seq);
     found.first_seq = found.first_seq.or(seq);
     found.last_seq = seq.or(found.last_seq);
@@ -112,11 +124,11 @@ fn look(found: &mut RecordMatches, wanted: &str, file: &str, row: AuditRow, line
     }
 }
 
-fn not_found(wanted: &str, found: &RecordMatches) -> String {
+fn not_found_message(wanted: &str, found: &RecordMatches) -> String {
     let shown = escape_line(wanted);
     let hint = match (is_number(wanted), found.first_seq, found.last_seq) {
         (true, Some(first), Some(last)) => format!("the log has {first} to {last}"),
-        _ => match &nearest(wanted, found.recent.iter().map(String::as_str), 3)[..] {
+        _ => match &suggest_names(wanted, found.recent.iter().map(String::as_str), 3)[..] {
             [] => "`zero audit tail --json` shows the newest with their ids".to_owned(),
             near => format!("did you mean {}?", near.join(", ")),
         },
@@ -128,7 +140,7 @@ fn is_number(wanted: &str) -> bool {
     wanted.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn ambiguous(wanted: &str, records: &[RecordHit]) -> String {
+fn ambiguous_message(wanted: &str, records: &[RecordHit]) -> String {
     let mut text = format!("`{}` is more than one record:\n", escape_line(wanted));
     for RecordHit { row, link, .. } in records.iter().take(LISTED_MAX) {
         let seq = link.as_ref().map_or_else(|| "-".to_owned(), |link| link.pin.seq.to_string());
@@ -140,9 +152,9 @@ fn ambiguous(wanted: &str, records: &[RecordHit]) -> String {
     text + "name one by its number, or write more of the id"
 }
 
-fn as_json(record: &RecordHit) -> Value {
+fn record_to_json(record: &RecordHit) -> Value {
     let chain = record.link.as_ref().map(|link| {
-        let is_right = link.is_right();
+        let is_right = link.is_valid();
         json!({"seq": link.pin.seq, "prev": link.prev, "hash": link.pin.hash, "hash_is_right": is_right})
     });
     json!({
@@ -154,115 +166,117 @@ fn as_json(record: &RecordHit) -> Value {
 }
 
 /// The record for a person, part by part.
-fn page(out: &TerminalStream, record: &RecordHit) -> String {
+fn render_record(out: &TerminalStream, record: &RecordHit) -> String {
     let row = &record.row;
     let mut page = RecordText { out, text: String::new() };
-    page.part("call", &row.call);
-    page.part("when", &row.time.to_string());
+    page.push_text("call", &row.call);
+    page.push_text("when", &row.time.to_string());
     let asked_as = row.asked_as.as_ref().map(|name| format!(" (asked for as {name})"));
-    page.part("tool", &format!("{}{}", row.tool, asked_as.unwrap_or_default()));
-    page.part("title", row.title.as_deref().unwrap_or_default());
-    page.part("session", row.session.as_deref().unwrap_or_default());
-    page.part("workspace", &row.workspace);
-    page.part("dialect", &row.dialect);
-    page.json("input", &row.input);
+    page.push_text("tool", &format!("{}{}", row.tool, asked_as.unwrap_or_default()));
+    page.push_text("title", row.title.as_deref().unwrap_or_default());
+    page.push_text("session", row.session.as_deref().unwrap_or_default());
+    page.push_text("workspace", &row.workspace);
+    page.push_text("dialect", &row.dialect);
+    page.push_json("input", &row.input);
     for (index, effect) in row.effects.iter().enumerate() {
         let name = if index == 0 { "effects" } else { "" };
-        page.part(name, &format!("{} {}", effect.kind, effect.target));
+        page.push_text(name, &format!("{} {}", effect.kind, effect.target));
     }
     if row.effects.is_empty() {
-        page.part("effects", "none said");
+        page.push_text("effects", "none said");
     }
     if let Some(connection) = &row.connection {
-        self::connection(&mut page, connection);
+        self::render_connection(&mut page, connection);
     }
     if let Some(service) = &row.service {
-        self::service(&mut page, service);
+        self::render_service(&mut page, service);
     }
-    decision(&mut page, record.value.get("decision").and_then(Value::as_object));
-    hooks(&mut page, &row.hooks);
-    outcome(&mut page, row);
-    page.part("recorded", &format!("{} line {}", record.file, record.line));
-    chain(&mut page, record.link.as_ref());
+    render_decision(&mut page, record.value.get("decision").and_then(Value::as_object));
+    render_hooks(&mut page, &row.hooks);
+    render_outcome(&mut page, row);
+    page.push_text("recorded", &format!("{} line {}", record.file, record.line));
+    render_chain(&mut page, record.link.as_ref());
     page.text
 }
 
 /// Where a connection went, and how much was said on it.
-fn connection(page: &mut RecordText<'_>, connection: &AuditConnection) {
+fn render_connection(page: &mut RecordText<'_>, connection: &AuditConnection) {
     let AuditConnection { protocol, of_call, address, sent_bytes, received_bytes } = connection;
-    page.part("protocol", protocol);
-    page.part("of call", of_call.as_deref().unwrap_or_default());
-    page.part("address", address.as_deref().unwrap_or("none: no connection was made"));
-    page.part("traffic", &format!("{sent_bytes} bytes sent, {received_bytes} received"));
+    page.push_text("protocol", protocol);
+    page.push_text("of call", of_call.as_deref().unwrap_or_default());
+    page.push_text("address", address.as_deref().unwrap_or("none: no connection was made"));
+    page.push_text("traffic", &format!("{sent_bytes} bytes sent, {received_bytes} received"));
 }
 
 /// How a program ended that ran beside calls.
-fn service(page: &mut RecordText<'_>, service: &AuditService) {
+fn render_service(page: &mut RecordText<'_>, service: &AuditService) {
     let AuditService { exit_code, signal } = service;
     let shown = |number: &Option<i32>| number.map(|number| number.to_string()).unwrap_or_default();
-    page.part("exit code", &shown(exit_code));
-    page.part("signal", &shown(signal));
+    page.push_text("exit code", &shown(exit_code));
+    page.push_text("signal", &shown(signal));
 }
 
 /// How it was judged, part by part, with parts that only a newer build knows the meaning of.
-fn decision(page: &mut RecordText<'_>, decision: Option<&Map<String, Value>>) {
+fn render_decision(page: &mut RecordText<'_>, decision: Option<&Map<String, Value>>) {
     let Some(decision) = decision else {
-        page.part("decision", "none: it did not come so far");
+        page.push_text("decision", "none: it did not come so far");
         return;
     };
     let text = |name: &str| decision.get(name).and_then(Value::as_str).unwrap_or_default();
-    page.part("decision", &format!("{}: {}", text("verdict"), text("reason")));
+    page.push_text("decision", &format!("{}: {}", text("verdict"), text("reason")));
     for (name, value) in decision {
         match (name.as_str(), value) {
             ("verdict" | "reason", _) => {}
-            (name, Value::String(value)) => page.part(&format!("  {}", words(name)), value),
-            (name, value) => page.json(&format!("  {}", words(name)), value),
+            (name, Value::String(value)) => {
+                page.push_text(&format!("  {}", humanize_name(name)), value)
+            }
+            (name, value) => page.push_json(&format!("  {}", humanize_name(name)), value),
         }
     }
 }
 
 /// What hooks said about it, one after the other.
-fn hooks(page: &mut RecordText<'_>, hooks: &[AuditHook]) {
+fn render_hooks(page: &mut RecordText<'_>, hooks: &[AuditHook]) {
     for AuditHook { event, hook, source, said, reason, input, duration_us } in hooks {
-        let took = short_duration(Duration::from_micros(*duration_us));
-        page.part("hook", &format!("{event} {hook} ({source}): {said}, {took}"));
-        page.part("  why", reason.as_deref().unwrap_or_default());
+        let took = format_short_duration(Duration::from_micros(*duration_us));
+        page.push_text("hook", &format!("{event} {hook} ({source}): {said}, {took}"));
+        page.push_text("  why", reason.as_deref().unwrap_or_default());
         if let Some(input) = input {
-            page.json("  input", input);
+            page.push_json("  input", input);
         }
     }
 }
 
-fn words(name: &str) -> String {
+fn humanize_name(name: &str) -> String {
     name.replace('_', " ")
 }
 
-fn outcome(page: &mut RecordText<'_>, row: &AuditRow) {
+fn render_outcome(page: &mut RecordText<'_>, row: &AuditRow) {
     let status = page.out.paint(status_style(&row.status), &escape_line(&row.status)).into_owned();
     let kind = [&row.error_type, &row.reason].into_iter().flatten().cloned().collect::<Vec<_>>();
     let kind = if kind.is_empty() { String::new() } else { format!(" ({})", kind.join(", ")) };
-    page.painted("outcome", &format!("{status}{}", escape_line(&kind)));
-    page.part("message", row.message.as_deref().unwrap_or_default());
+    page.push_styled("outcome", &format!("{status}{}", escape_line(&kind)));
+    page.push_text("message", row.message.as_deref().unwrap_or_default());
     if let Some(attempts) = row.attempts {
-        page.part("attempts", &attempts.to_string());
+        page.push_text("attempts", &attempts.to_string());
     }
-    page.part("fallback", row.fallback.as_deref().unwrap_or_default());
-    page.part("took", &short_duration(Duration::from_micros(row.duration_us)));
+    page.push_text("fallback", row.fallback.as_deref().unwrap_or_default());
+    page.push_text("took", &format_short_duration(Duration::from_micros(row.duration_us)));
 }
 
-fn chain(page: &mut RecordText<'_>, link: Option<&ChainLink>) {
+fn render_chain(page: &mut RecordText<'_>, link: Option<&ChainLink>) {
     let Some(link) = link else {
-        page.part("chain", "not chained: an earlier zero wrote it, or somebody else");
+        page.push_text("chain", "not chained: an earlier zero wrote it, or somebody else");
         return;
     };
-    let verdict = match link.is_right() {
+    let verdict = match link.is_valid() {
         true => page.out.paint(GOOD, "the record has the hash it says"),
         false => page.out.paint(BAD, "the record was changed: it does not have the hash it says"),
     };
     let verdict = format!("row {}; {verdict}", link.pin.seq);
-    page.painted("chain", &verdict);
-    page.part("  hash", &link.pin.hash);
-    page.part("  prev", &link.prev);
+    page.push_styled("chain", &verdict);
+    page.push_text("  hash", &link.pin.hash);
+    page.push_text("  prev", &link.prev);
 }
 
 /// Text under names. What others wrote is made harmless.
@@ -273,24 +287,24 @@ struct RecordText<'a> {
 
 impl RecordText<'_> {
     /// A part; one that is empty is left out.
-    fn part(&mut self, name: &str, value: &str) {
+    fn push_text(&mut self, name: &str, value: &str) {
         if value.is_empty() {
             return;
         }
         let mut name = name;
         for line in value.lines() {
-            self.painted(name, &escape_line(line));
+            self.push_styled(name, &escape_line(line));
             name = "";
         }
     }
 
     /// A part that is JSON, spread over lines.
-    fn json(&mut self, name: &str, value: &Value) {
-        self.part(name, &serde_json::to_string_pretty(value).unwrap_or_default());
+    fn push_json(&mut self, name: &str, value: &Value) {
+        self.push_text(name, &serde_json::to_string_pretty(value).unwrap_or_default());
     }
 
     /// A line that is harmless already.
-    fn painted(&mut self, name: &str, value: &str) {
+    fn push_styled(&mut self, name: &str, value: &str) {
         let name = format!("{:<10}", escape_line(name));
         let style = if name.starts_with(' ') { FAINT } else { STRONG };
         // Writing to a String cannot fail.

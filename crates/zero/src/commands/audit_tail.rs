@@ -12,27 +12,27 @@ use crate::AppContext;
 use crate::cli::AuditTailArgs;
 use crate::exit::ExitOutcome;
 use crate::terminal::{
-    BAD, FAINT, GOOD, NOTABLE, STRONG, TerminalStream, damaged_lines, escape_line, short_duration,
-    short_time,
+    BAD, FAINT, GOOD, NOTABLE, STRONG, TerminalStream, damaged_lines_note, escape_line,
+    format_short_duration, format_short_time,
 };
 
 /// Pause between two looks at the log.
-const POLL: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) fn run(app: &AppContext, args: &AuditTailArgs) -> anyhow::Result<ExitOutcome> {
-    let state = app.config.state()?;
+    let state = app.config.state_dir()?;
     let audit = AuditLog::new(&state);
-    let mut newest = newest_day(&audit)?;
-    let (rows, damaged) = last_rows(&audit, newest.as_mut(), args.lines as usize)?;
+    let mut newest = open_newest_day(&audit)?;
+    let (rows, damaged) = read_last_rows(&audit, newest.as_mut(), args.lines as usize)?;
     let out = &app.terminal.out;
     if newest.is_none() && !args.json {
-        app.terminal.note("no calls are recorded yet; `zero tools call` makes one");
+        app.terminal.print_note("no calls are recorded yet; `zero tools call` makes one");
     }
     for recorded in &rows {
-        show(out, args, recorded)?;
+        print_row(out, args, recorded)?;
     }
     if damaged > 0 {
-        app.terminal.note(&damaged_lines(damaged));
+        app.terminal.print_note(&damaged_lines_note(damaged));
     }
     if args.follow { follow(out, args, &audit, newest) } else { Ok(ExitOutcome::Ok) }
 }
@@ -58,14 +58,14 @@ fn follow(
     mut day: Option<DayReader>,
 ) -> anyhow::Result<ExitOutcome> {
     loop {
-        std::thread::sleep(POLL);
-        let next = newest_day(audit)?;
+        std::thread::sleep(POLL_INTERVAL);
+        let next = open_newest_day(audit)?;
         // What is left of the old day comes before the first row of the new one.
         if let Some(day) = &mut day {
             let mut rows = Vec::new();
-            day.each_recorded(|row, line| rows.push(RawAuditRow::new(row, line)))?;
+            day.for_each_row_line(|row, line| rows.push(RawAuditRow::new(row, line)))?;
             for recorded in &rows {
-                show(out, args, recorded)?;
+                print_row(out, args, recorded)?;
             }
         }
         let is_newer = |next: &DayReader| day.as_ref().is_none_or(|day| day.day() < next.day());
@@ -77,27 +77,28 @@ fn follow(
 
 /// The last `count` rows, oldest first, and how many lines on the way were damaged. The newest day is
 /// read through `newest`, which then stands at its end, so that no row falls between the two.
-fn last_rows(
+fn read_last_rows(
     audit: &AuditLog,
     newest: Option<&mut DayReader>,
     count: usize,
 ) -> io::Result<(VecDeque<RawAuditRow>, usize)> {
     let Some(newest) = newest else { return Ok((VecDeque::new(), 0)) };
     let mut rows = VecDeque::new();
-    newest
-        .each_recorded(|row, line| push_bounded(&mut rows, RawAuditRow::new(row, line), count))?;
-    let mut damaged = newest.damaged();
+    newest.for_each_row_line(|row, line| {
+        push_bounded(&mut rows, RawAuditRow::new(row, line), count)
+    })?;
+    let mut damaged = newest.damaged_lines();
     for day in audit.days()?.into_iter().rev().skip_while(|day| day.as_str() >= newest.day()) {
         if rows.len() >= count {
             break;
         }
         let mut earlier = VecDeque::new();
-        let mut day = audit.day(&day)?;
+        let mut day = audit.open_day(&day)?;
         let room = count - rows.len();
-        day.each_recorded(|row, line| {
+        day.for_each_row_line(|row, line| {
             push_bounded(&mut earlier, RawAuditRow::new(row, line), room)
         })?;
-        damaged += day.damaged();
+        damaged += day.damaged_lines();
         earlier.append(&mut rows);
         rows = earlier;
     }
@@ -112,19 +113,19 @@ fn push_bounded(rows: &mut VecDeque<RawAuditRow>, row: RawAuditRow, most: usize)
 }
 
 /// A reader of the newest day, where there is one.
-fn newest_day(audit: &AuditLog) -> io::Result<Option<DayReader>> {
-    audit.days()?.pop().map(|day| audit.day(&day)).transpose()
+fn open_newest_day(audit: &AuditLog) -> io::Result<Option<DayReader>> {
+    audit.days()?.pop().map(|day| audit.open_day(&day)).transpose()
 }
 
-fn show(out: &TerminalStream, args: &AuditTailArgs, recorded: &RawAuditRow) -> io::Result<()> {
+fn print_row(out: &TerminalStream, args: &AuditTailArgs, recorded: &RawAuditRow) -> io::Result<()> {
     match args.json {
-        true => out.write_json(&format!("{}\n", recorded.line)),
-        false => out.write(&line(out, &recorded.row)),
+        true => out.write_json_text(&format!("{}\n", recorded.line)),
+        false => out.write(&render_line(out, &recorded.row)),
     }
 }
 
 /// One call in one line: when, how it ended, which tool, what it was about, how long it took.
-fn line(out: &TerminalStream, row: &AuditRow) -> String {
+fn render_line(out: &TerminalStream, row: &AuditRow) -> String {
     let status = format!("{:<9}", row.status);
     let about = match (&row.title, &row.message) {
         (Some(title), Some(message)) if !message.starts_with(title.as_str()) => {
@@ -135,25 +136,25 @@ fn line(out: &TerminalStream, row: &AuditRow) -> String {
         (None, None) => String::new(),
     };
     let mut about = about.lines().collect::<Vec<_>>().join(" ");
-    if let Some(judged) = row.decision.as_ref().and_then(judged) {
+    if let Some(judged) = row.decision.as_ref().and_then(describe_decision) {
         about.push_str(&judged);
     }
-    let time = short_time(row.time);
+    let time = format_short_time(row.time);
     let tool = format!("{:<8}", escape_line(&row.tool));
-    let took = format!("({})", short_duration(Duration::from_micros(row.duration_us)));
+    let took = format!("({})", format_short_duration(Duration::from_micros(row.duration_us)));
     let others = [&time, &status, &tool, &took].iter().map(|part| part.chars().count() + 2).sum();
     format!(
         "{}  {}  {}  {}  {}\n",
         out.paint(FAINT, &time),
         out.paint(status_style(&row.status), &escape_line(&status)),
         out.paint(STRONG, &tool),
-        out.cut(&escape_line(&about), others),
+        out.truncate_line(&escape_line(&about), others),
         out.paint(FAINT, &took),
     )
 }
 
 /// How a call was judged, when it was not simply allowed.
-fn judged(decision: &AuditDecision) -> Option<String> {
+fn describe_decision(decision: &AuditDecision) -> Option<String> {
     match (decision.verdict.as_str(), &decision.answered, &decision.rule) {
         ("allow", ..) => None,
         ("ask", Some(answered), _) => Some(format!(" [asked; {answered}]")),
@@ -164,7 +165,7 @@ fn judged(decision: &AuditDecision) -> Option<String> {
 }
 
 pub(super) fn status_style(status: &str) -> Style {
-    match CallStatus::from_word(status) {
+    match CallStatus::parse(status) {
         Some(CallStatus::Ok) => GOOD,
         Some(CallStatus::Denied | CallStatus::Cancelled | CallStatus::Timeout) => NOTABLE,
         Some(CallStatus::Error | CallStatus::Panic) | None => BAD,
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
     use zero_sandbox::StateDir;
 
-    fn row(tool: &str) -> String {
+    fn make_row(tool: &str) -> String {
         format!(
             r#"{{"time":"2026-01-02T03:04:05Z","call":"c","workspace":"/w","tool":"{tool}","dialect":"canonical","input":{{}},"status":"ok","duration_us":7}}"#
         )
@@ -197,21 +198,21 @@ mod tests {
                 std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
             file.write_all(text.as_bytes()).unwrap()
         };
-        write("2026-01-01", &format!("{}\n{}\n", row("A"), row("B")));
-        let last = row("D");
+        write("2026-01-01", &format!("{}\n{}\n", make_row("A"), make_row("B")));
+        let last = make_row("D");
         let (half, rest) = last.split_at(10);
-        write("2026-01-02", &format!("{}\nnot json\n{half}", row("C")));
-        let mut newest = newest_day(&audit).unwrap().unwrap();
+        write("2026-01-02", &format!("{}\nnot json\n{half}", make_row("C")));
+        let mut newest = open_newest_day(&audit).unwrap().unwrap();
         let tools =
             |rows: &mut dyn Iterator<Item = AuditRow>| rows.map(|row| row.tool).collect::<String>();
-        let (rows, damaged) = last_rows(&audit, Some(&mut newest), 2).unwrap();
+        let (rows, damaged) = read_last_rows(&audit, Some(&mut newest), 2).unwrap();
         assert_eq!(
             (tools(&mut rows.into_iter().map(|recorded| recorded.row)), damaged),
             ("BC".to_owned(), 1)
         );
         write("2026-01-02", &format!("{rest}\n"));
         let mut more = Vec::new();
-        newest.each(|row| more.push(row)).unwrap();
+        newest.for_each_row(|row| more.push(row)).unwrap();
         assert_eq!(tools(&mut more.into_iter()), "D");
     }
 
@@ -227,9 +228,9 @@ mod tests {
             (r#"{"verdict":"deny","reason":"r","rule":"Write(x)"}"#, Some("[deny by Write(x)]")),
         ] {
             let decision = serde_json::from_str(decision).unwrap();
-            let mut row: AuditRow = serde_json::from_str(&row("A")).unwrap();
+            let mut row: AuditRow = serde_json::from_str(&make_row("A")).unwrap();
             row.decision = Some(decision);
-            let line = line(&crate::terminal::Terminal::for_test().out, &row);
+            let line = render_line(&crate::terminal::Terminal::for_test().out, &row);
             match shown {
                 Some(shown) => assert!(line.contains(shown), "{line}"),
                 None => assert!(!line.contains('['), "{line}"),

@@ -12,33 +12,33 @@ use crate::exit::ExitOutcome;
 use crate::terminal::{BAD, ElapsedCounter, GOOD, TerminalStream};
 
 pub(super) fn run(app: &AppContext, args: &AuditVerifyArgs) -> anyhow::Result<ExitOutcome> {
-    let audit = AuditLog::new(&app.config.state()?);
+    let audit = AuditLog::new(&app.config.state_dir()?);
     let check = VerifyOptions {
         since: args.since,
         expect: args.expect.clone(),
         begin: if args.from_start { LogStart::FirstRow } else { LogStart::Anywhere },
     };
     let counter = ElapsedCounter::new(&app.terminal.err);
-    counter.begin("reading the audit log");
+    counter.start("reading the audit log");
     let verified = audit.verify(&check, |day| {
         counter.progress(&format!("reading the audit log of {day}"));
     });
-    counter.end();
+    counter.stop();
     let verified = verified?;
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&as_json(&verified))?;
+        out.write_pretty_json(&to_json(&verified))?;
     } else {
-        out.write(&report(out, &verified))?;
-        for note in notes(args, &verified) {
-            app.terminal.note(&note);
+        out.write(&render_report(out, &verified))?;
+        for note in collect_notes(args, &verified) {
+            app.terminal.print_note(&note);
         }
     }
     Ok(if verified.is_intact() { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
 /// Each finding with its place, and one line that sums up.
-fn report(out: &TerminalStream, verified: &VerificationReport) -> String {
+fn render_report(out: &TerminalStream, verified: &VerificationReport) -> String {
     let mut text = String::new();
     for finding in &verified.findings {
         let line = finding.line.map_or_else(String::new, |line| format!(":{line}"));
@@ -48,10 +48,10 @@ fn report(out: &TerminalStream, verified: &VerificationReport) -> String {
     let found = verified.findings.len() as u64 + verified.findings_left_out;
     let verdict = match found {
         0 => out.paint(GOOD, "intact").into_owned(),
-        _ => format!("{}: {}", out.paint(BAD, "not intact"), count(found, "finding")),
+        _ => format!("{}: {}", out.paint(BAD, "not intact"), count_noun(found, "finding")),
     };
-    let rows = count(verified.rows, "row");
-    let days = count(verified.days as u64, "day");
+    let rows = count_noun(verified.rows, "row");
+    let days = count_noun(verified.days as u64, "day");
     let head = match &verified.head {
         Some(pin) => format!(", head {pin}"),
         None => String::new(),
@@ -61,7 +61,7 @@ fn report(out: &TerminalStream, verified: &VerificationReport) -> String {
 }
 
 /// What is worth knowing and not wrong.
-fn notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<String> {
+fn collect_notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(first) = verified.first.filter(|first| *first > 1)
         && args.since.is_none()
@@ -70,7 +70,7 @@ fn notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<String> {
         notes.push(format!("the log starts at row {first}; earlier rows are not here"));
     }
     if verified.untied > 0 {
-        let rows = count(verified.untied, "row");
+        let rows = count_noun(verified.untied, "row");
         notes.push(format!("not chained: {rows} at the beginning, written by an earlier zero"));
     }
     for (file, line) in &verified.torn {
@@ -80,17 +80,17 @@ fn notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<String> {
         [(verified.findings_left_out, "finding"), (verified.torn_left_out, "torn line")]
     {
         if left_out > 0 {
-            notes.push(format!("not shown: {} more", count(left_out, what)));
+            notes.push(format!("not shown: {} more", count_noun(left_out, what)));
         }
     }
     notes
 }
 
-fn count(count: u64, what: &str) -> String {
+fn count_noun(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn as_json(verified: &VerificationReport) -> Value {
+fn to_json(verified: &VerificationReport) -> Value {
     let pin = |pin: &ChainPosition| json!({"seq": pin.seq, "hash": pin.hash});
     let torn = verified.torn.iter().map(|(file, line)| json!({"file": file, "line": line}));
     json!({
@@ -100,21 +100,21 @@ fn as_json(verified: &VerificationReport) -> Value {
         "days": verified.days,
         "first": verified.first,
         "head": verified.head.as_ref().map(pin),
-        "findings": verified.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": verified.findings.iter().map(finding_to_json).collect::<Vec<_>>(),
         "findings_left_out": verified.findings_left_out,
         "torn_lines": torn.collect::<Vec<_>>(),
         "torn_lines_left_out": verified.torn_left_out,
     })
 }
 
-fn finding(finding: &IntegrityFinding) -> Value {
-    let rows = finding.fault.rows();
+fn finding_to_json(finding: &IntegrityFinding) -> Value {
+    let rows = finding.fault.row_range();
     json!({
         "file": finding.file,
         "line": finding.line,
         "seq": rows.map(|(first, _)| first),
         "last_seq": rows.map(|(_, last)| last),
-        "kind": finding.fault.word(),
+        "kind": finding.fault.as_str(),
         "message": finding.fault.to_string(),
     })
 }

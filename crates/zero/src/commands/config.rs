@@ -16,17 +16,17 @@ use crate::settings::{SettingsLayerKind, settings_schema};
 
 pub(super) fn run(app: &AppContext, command: &ConfigCommand) -> anyhow::Result<ExitOutcome> {
     match command {
-        ConfigCommand::Path(args) => settings_view::path(app, args),
-        ConfigCommand::List(args) => settings_view::list(app, args),
-        ConfigCommand::Get(args) => settings_view::get(app, args),
-        ConfigCommand::Set(args) => settings_change::set(app, args),
-        ConfigCommand::Unset(args) => settings_change::unset(app, args),
-        ConfigCommand::Add(args) => settings_change::add(app, args),
-        ConfigCommand::Remove(args) => settings_change::remove(app, args),
-        ConfigCommand::SetKey(args) => keyring_keys::set(app, args),
-        ConfigCommand::UnsetKey(args) => keyring_keys::unset(app, args),
+        ConfigCommand::Path(args) => settings_view::print_paths(app, args),
+        ConfigCommand::List(args) => settings_view::print_list(app, args),
+        ConfigCommand::Get(args) => settings_view::print_value(app, args),
+        ConfigCommand::Set(args) => settings_change::set_value(app, args),
+        ConfigCommand::Unset(args) => settings_change::unset_value(app, args),
+        ConfigCommand::Add(args) => settings_change::add_item(app, args),
+        ConfigCommand::Remove(args) => settings_change::remove_item(app, args),
+        ConfigCommand::SetKey(args) => keyring_keys::set_key(app, args),
+        ConfigCommand::UnsetKey(args) => keyring_keys::unset_key(app, args),
         ConfigCommand::Schema => {
-            app.terminal.out.write_pretty(&settings_schema::schema())?;
+            app.terminal.out.write_pretty_json(&settings_schema::schema())?;
             Ok(ExitOutcome::Ok)
         }
     }
@@ -34,7 +34,7 @@ pub(super) fn run(app: &AppContext, command: &ConfigCommand) -> anyhow::Result<E
 
 impl SettingsLayerArgs {
     /// The file that was named; `None` when none was.
-    fn kind(&self) -> Option<SettingsLayerKind> {
+    fn layer_kind(&self) -> Option<SettingsLayerKind> {
         match (self.user, self.project, self.local) {
             (true, ..) => Some(SettingsLayerKind::User),
             (_, true, _) => Some(SettingsLayerKind::Project),
@@ -43,22 +43,25 @@ impl SettingsLayerArgs {
         }
     }
 
-    fn workspace(&self, app: &AppContext) -> Result<Workspace, UsageError> {
-        workspace(app, self.workspace.as_ref())
+    fn open_workspace(&self, app: &AppContext) -> Result<Workspace, UsageError> {
+        open_workspace_folder(app, self.workspace.as_ref())
     }
 }
 
-fn workspace(app: &AppContext, folder: Option<&PathBuf>) -> Result<Workspace, UsageError> {
-    app.config.workspace(folder.map(std::slice::from_ref).unwrap_or_default())
+fn open_workspace_folder(
+    app: &AppContext,
+    folder: Option<&PathBuf>,
+) -> Result<Workspace, UsageError> {
+    app.config.open_workspace(folder.map(std::slice::from_ref).unwrap_or_default())
 }
 
 /// The settings file of a layer.
-fn file_of(
+fn settings_file(
     app: &AppContext,
     workspace: &Workspace,
     kind: SettingsLayerKind,
 ) -> Result<ConfigFile, UsageError> {
-    if kind.is_of_workspace() {
+    if kind.is_in_workspace() {
         return Ok(workspace_file(workspace.cwd(), kind));
     }
     app.config.settings_file().map(ConfigFile::Own)

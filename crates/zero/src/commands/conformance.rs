@@ -20,19 +20,19 @@ use self::spec_cases::{CASES, ExampleResponder, FILES, PAGES, ToolCase};
 use crate::AppContext;
 use crate::cli::ToolsConformanceArgs;
 use crate::exit::ExitOutcome;
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::terminal::{BAD, ElapsedCounter, GOOD, NOTABLE, TableCell, TerminalStream, TextTable};
 use crate::trial_host::{DialectCall, TrialHost, TrialPage};
 
 /// What is missing where nobody can answer about code.
-const NEEDS_SERVER: &str = "needs a language server: install one that `zero doctor` lists";
+const NEEDS_SERVER_DETAIL: &str = "needs a language server: install one that `zero doctor` lists";
 
 pub(super) fn run(app: &AppContext, args: &ToolsConformanceArgs) -> anyhow::Result<ExitOutcome> {
     let counter = ElapsedCounter::new(&app.terminal.err);
-    let runtime = runtime()?;
+    let runtime = small_runtime()?;
     let checked = runtime.block_on(check_all(app, args, &counter));
     runtime.shutdown_background();
-    counter.end();
+    counter.stop();
     let checks = checked?;
     let failed = |check: &ToolConformanceCheck| {
         matches!(check.result, ConformanceVerdict::Fail | ConformanceVerdict::Missing)
@@ -43,10 +43,10 @@ pub(super) fn run(app: &AppContext, args: &ToolsConformanceArgs) -> anyhow::Resu
         let needs: Vec<&ToolConformanceCheck> =
             checks.iter().filter(|check| check.result == ConformanceVerdict::Needs).collect();
         let report = json!({"level": args.level, "ok": passed, "needs": needs, "checks": checks});
-        out.write_pretty(&report)?;
+        out.write_pretty_json(&report)?;
     } else {
-        out.write(&table(&checks, out))?;
-        out.write(&summary(args, &checks))?;
+        out.write(&render_table(&checks, out))?;
+        out.write(&render_summary(args, &checks))?;
     }
     Ok(if passed { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
@@ -91,15 +91,15 @@ async fn check_all(
     let outside = ConformanceRunner { app, trial: TrialHost::new(app, FILES, pages).await? };
     let mut checks = Vec::new();
     for case in CASES.iter().filter(|case| case.level <= args.level) {
-        counter.begin(&format!("checking {}", case.tool));
+        counter.start(&format!("checking {}", case.tool));
         let bench = match case.answered_by {
             ExampleResponder::Tool | ExampleResponder::LanguageServer => &inside,
             ExampleResponder::Web => &outside,
         };
-        checks.extend(bench.check(case).await);
+        checks.extend(bench.check_tool(case).await);
     }
     if args.dialects {
-        checks.extend(dialect_names::check(app, counter).await?);
+        checks.extend(dialect_names::check_all_names(app, counter).await?);
     }
     Ok(checks)
 }
@@ -112,7 +112,7 @@ struct ConformanceRunner<'a> {
 
 impl ConformanceRunner<'_> {
     /// All that is asked of one tool.
-    async fn check(&self, case: &'static ToolCase) -> Vec<ToolConformanceCheck> {
+    async fn check_tool(&self, case: &'static ToolCase) -> Vec<ToolConformanceCheck> {
         let Some(registered) = self.trial.host().registry().get(case.tool) else {
             let detail = "not in this build".to_owned();
             let check = "registered".to_owned();
@@ -126,51 +126,55 @@ impl ConformanceRunner<'_> {
         };
         let mut checks = ToolChecks { case, done: Vec::new() };
         checks.add("registered", Ok(()));
-        checks
-            .add("parameters", value_shape::parameters(case, &registered.tool.spec().input_schema));
-        checks.add("required parameters", self.refuses_without(case).await);
+        checks.add(
+            "parameters",
+            value_shape::check_parameters(case, &registered.tool.spec().input_schema),
+        );
+        checks.add("required parameters", self.check_missing_parameters(case).await);
         match case.answered_by {
             ExampleResponder::Tool | ExampleResponder::Web => {
                 for (number, example) in case.examples.iter().enumerate() {
-                    let (runs, fields) = self.example(case, example).await;
+                    let (runs, fields) = self.check_example(case, example).await;
                     checks.add(format!("example {} runs", number + 1), runs);
                     checks.add(format!("example {} result", number + 1), fields);
                 }
             }
-            ExampleResponder::LanguageServer => checks.done.push(self.about_code(case).await),
+            ExampleResponder::LanguageServer => checks.done.push(self.check_code_query(case).await),
         }
-        checks.add("wrong input", self.refuses_nonsense(case).await);
+        checks.add("wrong input", self.check_unknown_parameters(case).await);
         if let Some(missing) = case.missing {
-            let outcome = self.call(case.tool, missing).await;
+            let outcome = self.call_with_text(case.tool, missing).await;
             checks.add("missing file", expect_error(outcome, case.tool, ErrorType::NotFound));
         }
         checks.done
     }
 
     /// Whether an example runs, and whether its result is as specified.
-    async fn example(
+    async fn check_example(
         &self,
         case: &ToolCase,
         example: &spec_cases::SpecExample,
     ) -> (Result<(), String>, Result<(), String>) {
-        let outcome = match self.call(case.tool, example.input).await {
+        let outcome = match self.call_with_text(case.tool, example.input).await {
             Ok(outcome) => outcome,
             Err(error) => return (Err(error.message), Err("there is no result".to_owned())),
         };
         let structured = &outcome.result.structured;
-        let fields = case.result.map_or(Ok(()), |fields| value_shape::exactly(fields, structured));
+        let fields = case
+            .result
+            .map_or(Ok(()), |fields| value_shape::check_exact_fields(fields, structured));
         let fields = fields.and_then(|()| {
             let wanted = serde_json::from_str(example.holds).map_err(|error| error.to_string())?;
-            value_shape::holds(&wanted, structured)
+            value_shape::check_contains(&wanted, structured)
         });
         (Ok(()), fields)
     }
 
     /// Whether each required parameter is one: without it the first example is refused.
-    async fn refuses_without(&self, case: &ToolCase) -> Result<(), String> {
+    async fn check_missing_parameters(&self, case: &ToolCase) -> Result<(), String> {
         let Some(example) = case.examples.first() else { return Ok(()) };
         for parameter in case.parameters.iter().filter(|parameter| parameter.required) {
-            let mut input = self.input(example.input).map_err(|error| error.message)?;
+            let mut input = self.parse_input(example.input).map_err(|error| error.message)?;
             if let Some(input) = input.as_object_mut() {
                 input.shift_remove(parameter.name);
             }
@@ -182,7 +186,7 @@ impl ConformanceRunner<'_> {
     }
 
     /// Whether a wrong type and an unknown field are refused in the agreed form.
-    async fn refuses_nonsense(&self, case: &ToolCase) -> Result<(), String> {
+    async fn check_unknown_parameters(&self, case: &ToolCase) -> Result<(), String> {
         let mut nonsense = vec![json!({"no_such_parameter": 1})];
         nonsense.extend(
             case.parameters.first().map(|parameter| json!({parameter.name: {"wrong": "type"}})),
@@ -195,9 +199,10 @@ impl ConformanceRunner<'_> {
     }
 
     /// Whether whichever language server is there finds a definition.
-    async fn about_code(&self, case: &ToolCase) -> ToolConformanceCheck {
-        let (result, check, detail) = match code_samples::ask(self.app, &self.trial).await {
-            ServerProbe::Answered(by) => {
+    async fn check_code_query(&self, case: &ToolCase) -> ToolConformanceCheck {
+        let (result, check, detail) = match code_samples::probe_servers(self.app, &self.trial).await
+        {
+            ServerProbe::Found(by) => {
                 (ConformanceVerdict::Pass, format!("`{}` answers", by.server()), None)
             }
             ServerProbe::Failed(why) => {
@@ -205,7 +210,7 @@ impl ConformanceRunner<'_> {
             }
             ServerProbe::NoServer(found) => {
                 let found = found.iter().map(|why| format!("; {why}")).collect::<String>();
-                let detail = format!("{NEEDS_SERVER}{found}");
+                let detail = format!("{NEEDS_SERVER_DETAIL}{found}");
                 (ConformanceVerdict::Needs, "a server answers".to_owned(), Some(detail))
             }
         };
@@ -218,8 +223,8 @@ impl ConformanceRunner<'_> {
         }
     }
 
-    async fn call(&self, tool: &str, input: &str) -> Result<CallOutcome, ToolError> {
-        let input = self.input(input)?;
+    async fn call_with_text(&self, tool: &str, input: &str) -> Result<CallOutcome, ToolError> {
+        let input = self.parse_input(input)?;
         self.call_with(tool, input).await
     }
 
@@ -228,9 +233,9 @@ impl ConformanceRunner<'_> {
     }
 
     /// An input of the specification, in a workspace as good as new.
-    fn input(&self, text: &str) -> Result<Value, ToolError> {
-        let input = self.trial.input(text)?;
-        self.trial.take_away("path/to/new-file.go");
+    fn parse_input(&self, text: &str) -> Result<Value, ToolError> {
+        let input = self.trial.prepare_input(text)?;
+        self.trial.remove_file("path/to/new-file.go");
         Ok(input)
     }
 }
@@ -242,14 +247,14 @@ fn expect_error(
     expected: ErrorType,
 ) -> Result<(), String> {
     let error = match outcome {
-        Ok(_) => return Err(format!("it succeeded instead of `{}`", expected.word())),
+        Ok(_) => return Err(format!("it succeeded instead of `{}`", expected.as_str())),
         Err(error) => error,
     };
     if error.error_type != expected {
         return Err(format!(
             "`{}` instead of `{}`: {}",
-            error.error_type.word(),
-            expected.word(),
+            error.error_type.as_str(),
+            expected.as_str(),
             error.message
         ));
     }
@@ -290,7 +295,7 @@ impl ToolChecks {
     }
 }
 
-fn table(checks: &[ToolConformanceCheck], out: &TerminalStream) -> String {
+fn render_table(checks: &[ToolConformanceCheck], out: &TerminalStream) -> String {
     let mut table = TextTable::new(["TOOL", "LEVEL", "CHECK", "RESULT", "DETAIL"]);
     for check in checks {
         let (word, style) = match check.result {
@@ -299,7 +304,7 @@ fn table(checks: &[ToolConformanceCheck], out: &TerminalStream) -> String {
             ConformanceVerdict::Missing => ("missing", NOTABLE),
             ConformanceVerdict::Needs => ("needs", NOTABLE),
         };
-        table.row([
+        table.add_row([
             (&check.tool).into(),
             check.level.map(|level| level.to_string()).unwrap_or_default().into(),
             (&check.check).into(),
@@ -311,27 +316,27 @@ fn table(checks: &[ToolConformanceCheck], out: &TerminalStream) -> String {
 }
 
 /// Each level in one line: which of its tools conform, and which do not; then the names.
-fn summary(args: &ToolsConformanceArgs, checks: &[ToolConformanceCheck]) -> String {
+fn render_summary(args: &ToolsConformanceArgs, checks: &[ToolConformanceCheck]) -> String {
     let mut text = String::from("\n");
     for level in 1..=args.level {
         let of_level = checks.iter().filter(|check| check.level.is_some_and(|of| of <= level));
         text.push_str(&format!(
             "level {level}: {}\n",
-            verdict(of_level, "conforms", |check| &check.tool)
+            render_verdict(of_level, "conforms", |check| &check.tool)
         ));
     }
     if args.dialects {
         let names = checks.iter().filter(|check| check.level.is_none());
         text.push_str(&format!(
             "dialects: {}\n",
-            verdict(names, "every name works", |check| &check.check)
+            render_verdict(names, "every name works", |check| &check.check)
         ));
     }
     text
 }
 
 /// What becomes of some checks, in one line; each that does not pass is named.
-fn verdict<'a>(
+fn render_verdict<'a>(
     checks: impl Iterator<Item = &'a ToolConformanceCheck> + Clone,
     well: &str,
     name: impl Fn(&'a ToolConformanceCheck) -> &'a str,

@@ -22,16 +22,16 @@ use crate::exit::ExitOutcome;
 use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, TerminalStream, escape_line};
 
 pub(super) fn run(app: &AppContext, args: &DoctorArgs) -> anyhow::Result<ExitOutcome> {
-    let findings = base_checks::all(app);
+    let findings = base_checks::run_all(app);
     let is_well = findings.iter().all(|finding| finding.status != FindingStatus::Wrong);
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&json!({"ok": is_well, "checks": findings}))?;
+        out.write_pretty_json(&json!({"ok": is_well, "checks": findings}))?;
     } else {
         let streams = &app.config.streams;
         let signs = streams.stdout_is_terminal && streams.utf8;
-        let marks = if signs { MarkStyle::Signs } else { MarkStyle::Words };
-        out.write(&report(out, marks, &findings))?;
+        let marks = if signs { MarkStyle::Symbols } else { MarkStyle::Words };
+        out.write(&render_report(out, marks, &findings))?;
     }
     Ok(if is_well { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
@@ -40,12 +40,12 @@ pub(super) fn run(app: &AppContext, args: &DoctorArgs) -> anyhow::Result<ExitOut
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkStyle {
     /// For a terminal that shows them.
-    Signs,
+    Symbols,
     /// For everything else: words that can be searched for.
     Words,
 }
 
-fn report(out: &TerminalStream, marks: MarkStyle, findings: &[DoctorFinding]) -> String {
+fn render_report(out: &TerminalStream, marks: MarkStyle, findings: &[DoctorFinding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let (sign, word, style) = match finding.status {
@@ -53,7 +53,7 @@ fn report(out: &TerminalStream, marks: MarkStyle, findings: &[DoctorFinding]) ->
             FindingStatus::Notable => ("!", "warning", NOTABLE),
             FindingStatus::Wrong => ("✗", "error  ", BAD),
         };
-        let mark = if marks == MarkStyle::Signs { sign } else { word };
+        let mark = if marks == MarkStyle::Symbols { sign } else { word };
         let name = format!("{:<8}", finding.check);
         text.push_str(&format!(
             "{} {} {}\n",
@@ -97,11 +97,11 @@ mod tests {
         let terminal = Terminal::for_test();
         let sum = "\n1 wrong, 0 worth a look\n";
         assert_eq!(
-            report(&terminal.out, MarkStyle::Signs, &findings),
+            render_report(&terminal.out, MarkStyle::Symbols, &findings),
             format!("✓ rules    so\n✗ rules    so\n           mend it\n{sum}")
         );
         assert_eq!(
-            report(&terminal.out, MarkStyle::Words, &findings),
+            render_report(&terminal.out, MarkStyle::Words, &findings),
             format!("ok      rules    so\nerror   rules    so\n                 mend it\n{sum}")
         );
     }

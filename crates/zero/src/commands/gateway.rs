@@ -1,4 +1,4 @@
-//! `zero gateway`: keeps sessions and runs agents for clients, until it is asked to end.
+//! `zero gateway_config`: keeps sessions and runs agents for clients, until it is asked to end.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::AppContext;
 use crate::cli::{GatewayArgs, GatewayCommand, GatewayServeArgs};
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::gateway_connection::{TOKEN_FILE, everything, this_person};
-use crate::host_setup::busy_runtime;
+use crate::gateway_connection::{TOKEN_FILE, admin_principal, local_principal};
+use crate::host_setup::multi_thread_runtime;
 use crate::idle_trim;
 use crate::logging;
 use crate::secret;
@@ -37,7 +37,7 @@ const PEM_BYTES_MAX: u64 = 1024 * 1024;
 pub(super) fn run(app: &AppContext, args: &GatewayArgs) -> anyhow::Result<ExitOutcome> {
     match &args.command {
         Some(GatewayCommand::Schema) => {
-            app.terminal.out.write_pretty(&zero_wire::schema::protocol_schema())?;
+            app.terminal.out.write_pretty_json(&zero_wire::schema::protocol_schema())?;
             Ok(ExitOutcome::Ok)
         }
         None => serve(app, &args.serve),
@@ -46,35 +46,35 @@ pub(super) fn run(app: &AppContext, args: &GatewayArgs) -> anyhow::Result<ExitOu
 
 fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcome> {
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
-    let workspace = app.config.workspace(&folders)?;
-    let settings = app.settings(&workspace, &args.settings)?;
+    let workspace = app.config.open_workspace(&folders)?;
+    let settings = app.load_settings(&workspace, &args.settings)?;
     let gateway = settings.gateway();
     let named = [&args.token_file, &args.password_file, &args.tls_key].into_iter().flatten();
     // Also those of the settings as they are now: these are its secrets until it ends.
-    let app = &app.knowing(named.chain(&settings.secret_files(&app.config)));
+    let app = &app.with_secret_files(named.chain(&settings.secret_files(&app.config)));
     let address = SocketAddr::new(
         args.bind.or(gateway.bind).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         args.port.or(gateway.port).unwrap_or(PORT),
     );
-    let tls = tls(app, args, &gateway)?;
+    let tls = load_tls(app, args, &gateway)?;
     let plaintext = match args.allow_plaintext || gateway.allow_plaintext {
         true => PlaintextPolicy::Anywhere,
         false => PlaintextPolicy::ThisMachine,
     };
-    let reach = reach(app, gateway.folders.as_deref(), workspace.cwd())?;
-    let auth = auth(app, args, &gateway, address.ip(), reach)?;
+    let reach = folder_access(app, gateway.folders.as_deref(), workspace.cwd())?;
+    let auth = build_auth_config(app, args, &gateway, address.ip(), reach)?;
     let roots = settings.extra_roots(&app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
-    process_memory::keep_together();
-    process_memory::prefer_speed();
-    let runtime = busy_runtime()?;
-    runtime.spawn(idle_trim::give_back());
+    process_memory::limit_arenas();
+    process_memory::use_mimalloc();
+    let runtime = multi_thread_runtime()?;
+    runtime.spawn(idle_trim::trim_when_idle());
     let served = runtime.block_on(async {
         let (mut telemetry, traces) = collector.map(TelemetryExporter::start).unzip();
         logging::start(app.config.log.as_deref(), &app.terminal, traces);
         let cwd = workspace.cwd().to_owned();
-        let mut config = app.gateway(&settings, &args.settings, cwd, auth).await?;
+        let mut config = app.gateway_config(&settings, &args.settings, cwd, auth).await?;
         config.allowed_origins = gateway.allowed_origins.clone();
         config.allowed_hosts = gateway.allowed_hosts.clone();
         config.limits.shutdown_grace = args.grace;
@@ -82,12 +82,12 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         config.limits = config.limits.within_open_files(files);
         let room = config.limits.connections_max;
         let gateway = Gateway::new(config);
-        let listening = gateway.listen(address, tls, plaintext).await.map_err(refused)?;
+        let listening = gateway.listen(address, tls, plaintext).await.map_err(to_usage_error)?;
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         announce(app, args, &listening, room)?;
         if let Some(telemetry) = &mut telemetry {
-            telemetry.watch(gateway.clone());
+            telemetry.start_metrics(gateway.clone());
         }
         gateway.serve(listening, stop).await;
         if let Some(telemetry) = telemetry {
@@ -100,7 +100,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
 }
 
 /// An address that cannot be had is the command line's fault.
-fn refused(error: GatewayServeError) -> UsageError {
+fn to_usage_error(error: GatewayServeError) -> UsageError {
     match error {
         GatewayServeError::Bind { address, source } => UsageError(format!(
             "cannot listen at `{address}`: {source}; take another port with `--port`"
@@ -122,29 +122,30 @@ fn announce(
         let ready = json!({
             "ready": true, "url": url, "tlsFingerprint": fingerprint, "connectionsMax": room,
         });
-        app.terminal.out.write_line(&ready)?;
+        app.terminal.out.write_json_line(&ready)?;
         return Ok(());
     }
-    app.terminal.note(&format!("the gateway listens at {url}, with room for {room} connections"));
+    app.terminal
+        .print_note(&format!("the gateway listens at {url}, with room for {room} connections"));
     if let Some(fingerprint) = fingerprint {
-        app.terminal.note(&format!("its certificate has the SHA-256 {fingerprint}"));
+        app.terminal.print_note(&format!("its certificate has the SHA-256 {fingerprint}"));
     }
     Ok(())
 }
 
 /// Who may come in.
-fn auth(
+fn build_auth_config(
     app: &AppContext,
     args: &GatewayServeArgs,
     settings: &GatewaySettings,
     address: IpAddr,
     reach: FolderAccess,
 ) -> anyhow::Result<AuthConfig> {
-    let mut auth = AuthConfig::nobody();
+    let mut auth = AuthConfig::deny_all();
     let mut is_empty = true;
     if let Some(file) = &args.token_file {
-        let token = secret::from_file(app, &file.display().to_string(), "token")?;
-        auth = auth.with_token(&token, this_person())?;
+        let token = secret::read_file(app, &file.display().to_string(), "token")?;
+        auth = auth.with_token(&token, local_principal())?;
         is_empty = false;
     }
     for (name, token) in &settings.tokens {
@@ -158,20 +159,20 @@ fn auth(
         };
         let secret = token.secret.read(variable, home.as_ref()).map_err(unusable)?;
         let secret =
-            secret::checked(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
-        let holder = token_holder::holder(name, &settings.tokens).map_err(unusable)?;
+            secret::check_secret(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
+        let holder = token_holder::token_principal(name, &settings.tokens).map_err(unusable)?;
         let reach = match &token.folders {
             _ if holder.scopes.contains(&TokenScope::Admin) => FolderAccess::Anywhere,
             None => reach.clone(),
-            Some(folders) => FolderAccess::In(folders_named(app, folders)?),
+            Some(folders) => FolderAccess::Folders(resolve_folders(app, folders)?),
         };
         auth = auth.with_token(&secret, Principal { reach, ..holder })?;
         is_empty = false;
     }
     let password_file = args.password_file.as_ref().map(|file| file.display().to_string());
     if let Some(file) = password_file.or_else(|| settings.password_file.clone()) {
-        let password = secret::from_file(app, &file, "password")?;
-        auth = auth.with_password(&password, everything(token_holder::PASSWORD))?;
+        let password = secret::read_file(app, &file, "password")?;
+        auth = auth.with_password(&password, admin_principal(token_holder::PASSWORD_OWNER))?;
         is_empty = false;
     }
     if !is_empty {
@@ -183,30 +184,30 @@ fn auth(
         );
         return Err(UsageError(what).into());
     }
-    Ok(auth.with_token(&own_token(app)?, this_person())?)
+    Ok(auth.with_token(&load_or_create_token(app)?, local_principal())?)
 }
 
 /// Where clients may let sessions work that may not do everything.
-fn reach(
+fn folder_access(
     app: &AppContext,
     folders: Option<&[String]>,
     started_in: &Path,
 ) -> anyhow::Result<FolderAccess> {
-    Ok(FolderAccess::In(match folders {
+    Ok(FolderAccess::Folders(match folders {
         None => [started_in.to_owned()].into(),
-        Some(folders) => folders_named(app, folders)?,
+        Some(folders) => resolve_folders(app, folders)?,
     }))
 }
 
 /// Folders that settings name, links settled.
-fn folders_named(app: &AppContext, folders: &[String]) -> Result<Arc<[PathBuf]>, UsageError> {
+fn resolve_folders(app: &AppContext, folders: &[String]) -> Result<Arc<[PathBuf]>, UsageError> {
     let real = |written: &String| {
         let path = match written.as_str() {
             "~" => app.config.home().map(Path::to_owned),
-            written => app.config.file(written),
+            written => app.config.resolve_file(written),
         };
-        let is_folder = |path: &PathBuf| path_survey::kind(path) == Some(FileType::Directory);
-        path.and_then(|path| path_survey::canonical(&path)).filter(is_folder).ok_or_else(|| {
+        let is_folder = |path: &PathBuf| path_survey::file_type(path) == Some(FileType::Directory);
+        path.and_then(|path| path_survey::canonicalize(&path)).filter(is_folder).ok_or_else(|| {
             UsageError(format!(
                 "`{written}`, in which clients of the gateway may work by its settings, is no folder; make it, or name another in `gateway.folders` or `gateway.tokens`"
             ))
@@ -216,26 +217,26 @@ fn folders_named(app: &AppContext, folders: &[String]) -> Result<Arc<[PathBuf]>,
 }
 
 /// The token of this machine: made at the first start, in a file that only this person can read.
-fn own_token(app: &AppContext) -> anyhow::Result<String> {
-    let state = app.config.state()?;
+fn load_or_create_token(app: &AppContext) -> anyhow::Result<String> {
+    let state = app.config.state_dir()?;
     let path = state.path().join(TOKEN_FILE);
     let file = ConfigFile::Own(path.clone());
     let known =
         file.read(secret::FILE_BYTES_MAX).context("could not read the gateway's own token")?;
     if let Some(known) = known.and_then(|bytes| String::from_utf8(bytes).ok())
-        && let Ok(known) = secret::checked(&known, "token")
+        && let Ok(known) = secret::check_secret(&known, "token")
     {
         return Ok(known);
     }
-    let token = secret::fresh()?;
+    let token = secret::generate_token()?;
     state.create().context("could not make zero's own folder")?;
     file.write(format!("{token}\n").as_bytes())
         .context("could not keep the gateway's own token")?;
-    app.terminal.note(&format!("clients find their token in {}", path.display()));
+    app.terminal.print_note(&format!("clients find their token in {}", path.display()));
     Ok(token)
 }
 
-fn tls(
+fn load_tls(
     app: &AppContext,
     args: &GatewayServeArgs,
     settings: &GatewaySettings,

@@ -8,7 +8,7 @@ use crate::exit::{ExitOutcome, UsageError};
 
 pub(super) fn run(app: &AppContext, path: &[String]) -> anyhow::Result<ExitOutcome> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(find(path)?)
+    clap_mangen::Man::new(find_command(path)?)
         // A page made from the program itself has no date. Empty, it would not be quoted, and what
         // follows would take its place.
         .date(" ")
@@ -20,7 +20,7 @@ pub(super) fn run(app: &AppContext, path: &[String]) -> anyhow::Result<ExitOutco
 }
 
 /// The command that a path of names leads to.
-fn find(path: &[String]) -> Result<clap::Command, UsageError> {
+fn find_command(path: &[String]) -> Result<clap::Command, UsageError> {
     let mut command = Cli::command();
     // Gives every command its full name, `zero-tools-call`, which is what its page is called.
     command.build();

@@ -12,7 +12,7 @@ use zero_sandbox::{ChangeOrigin, Workspace};
 use crate::AppContext;
 use crate::cli::{MemoryCommand, MemoryCommonArgs, MemoryScope};
 use crate::exit::{ExitOutcome, UsageError};
-use crate::terminal::{FAINT, STRONG, TextTable, escape_line, short_time};
+use crate::terminal::{FAINT, STRONG, TextTable, escape_line, format_short_time};
 
 /// Most of a note's first line that a list shows, in characters.
 const SUMMARY_CHARS_MAX: usize = 80;
@@ -26,23 +26,23 @@ pub(super) fn run(app: &AppContext, command: &MemoryCommand) -> anyhow::Result<E
         MemoryCommand::Add(args) => &args.place,
         MemoryCommand::Search(args) => &args.place,
     };
-    let workspace = app.config.workspace(place.workspace.as_slice())?;
-    let memories = app.memories(app.config.state()?);
+    let workspace = app.config.open_workspace(place.workspace.as_slice())?;
+    let memories = app.note_store(app.config.state_dir()?);
     let desk = MemoryCommandContext { app, place, workspace, memories };
     let done = match command {
         MemoryCommand::List(_) => desk.list(),
-        MemoryCommand::Show(args) => desk.show(&name_of(&args.name)?),
-        MemoryCommand::Edit(args) => desk.edit(&name_of(&args.name)?),
-        MemoryCommand::Forget(args) => desk.forget(&name_of(&args.name)?),
+        MemoryCommand::Show(args) => desk.show(&parse_name(&args.name)?),
+        MemoryCommand::Edit(args) => desk.edit(&parse_name(&args.name)?),
+        MemoryCommand::Forget(args) => desk.forget(&parse_name(&args.name)?),
         MemoryCommand::Search(args) => desk.search(&args.words),
         MemoryCommand::Add(args) => {
             let text = args.text.join(" ").trim().to_owned();
-            if !is_text(&text) {
-                return Err(UsageError(bounds()).into());
+            if !is_valid_text(&text) {
+                return Err(UsageError(text_bounds_message()).into());
             }
             let name = match &args.name {
-                Some(name) => name_of(name)?,
-                None => NoteName::of_text(&text),
+                Some(name) => parse_name(name)?,
+                None => NoteName::from_text(&text),
             };
             desk.add(name, text)
         }
@@ -50,23 +50,24 @@ pub(super) fn run(app: &AppContext, command: &MemoryCommand) -> anyhow::Result<E
     match done {
         Ok(()) => Ok(ExitOutcome::Ok),
         Err(error) => match error.downcast::<ToolError>() {
-            Ok(error) => desk.failed(&error.for_tool("memory")),
+            Ok(error) => desk.report_failure(&error.with_tool("memory")),
             Err(error) => Err(error),
         },
     }
 }
 
 /// What is wrong with a text that is none.
-fn bounds() -> String {
+fn text_bounds_message() -> String {
     format!("a note has a text of 1 to {TEXT_BYTES_MAX} bytes")
 }
 
-fn is_text(text: &str) -> bool {
+fn is_valid_text(text: &str) -> bool {
     (1..=TEXT_BYTES_MAX).contains(&text.len())
 }
 
-fn name_of(name: &str) -> Result<NoteName, UsageError> {
-    NoteName::new(name).map_err(|error| UsageError(format!("{}: {error}", sanitize::quoted(name))))
+fn parse_name(name: &str) -> Result<NoteName, UsageError> {
+    NoteName::new(name)
+        .map_err(|error| UsageError(format!("{}: {error}", sanitize::to_quoted_line(name))))
 }
 
 /// What a command works with.
@@ -85,22 +86,23 @@ impl MemoryCommandContext<'_> {
         })
     }
 
-    fn notes(&self) -> anyhow::Result<Vec<Note>> {
-        let (notes, more) = self.memories.notes(self.scope(), &self.workspace, &|_, _| true)?;
+    fn list_notes(&self) -> anyhow::Result<Vec<Note>> {
+        let (notes, more) =
+            self.memories.list_notes(self.scope(), &self.workspace, &|_, _| true)?;
         if more > 0 {
-            self.app.terminal.note(&format!("{more} more notes are left out; forget some"));
+            self.app.terminal.print_note(&format!("{more} more notes are left out; forget some"));
         }
         Ok(notes)
     }
 
-    fn find(&self, name: &NoteName) -> anyhow::Result<Note> {
+    fn find_note(&self, name: &NoteName) -> anyhow::Result<Note> {
         Ok(self.memories.find(self.scope(), name, &self.workspace, &|_, _| true)?)
     }
 
     fn list(&self) -> anyhow::Result<()> {
-        let (notes, out) = (self.notes()?, &self.app.terminal.out);
+        let (notes, out) = (self.list_notes()?, &self.app.terminal.out);
         if self.place.json {
-            return Ok(out.write_pretty(&self.told(&notes))?);
+            return Ok(out.write_pretty_json(&self.notes_to_json(&notes))?);
         }
         if notes.is_empty() {
             out.write("nothing is remembered here; `zero memory add` keeps a note\n")?;
@@ -110,11 +112,11 @@ impl MemoryCommandContext<'_> {
         for note in &notes {
             let NoteProvenance { saved, by, vouched, .. } = &note.provenance;
             let by = by.as_deref().filter(|_| *vouched).unwrap_or("a file");
-            table.row([
-                note.scope.word().into(),
+            table.add_row([
+                note.scope.as_str().into(),
                 note.name.as_str().into(),
                 by.into(),
-                saved.map(short_time).unwrap_or_default().into(),
+                saved.map(format_short_time).unwrap_or_default().into(),
                 note.first_line(SUMMARY_CHARS_MAX).into(),
             ]);
         }
@@ -122,58 +124,58 @@ impl MemoryCommandContext<'_> {
     }
 
     fn show(&self, name: &NoteName) -> anyhow::Result<()> {
-        let (note, out) = (self.find(name)?, &self.app.terminal.out);
+        let (note, out) = (self.find_note(name)?, &self.app.terminal.out);
         match self.place.json {
-            true => Ok(out.write_pretty(&self.one(&note))?),
-            false => Ok(out.write(&self.in_full(&note))?),
+            true => Ok(out.write_pretty_json(&self.note_to_json(&note))?),
+            false => Ok(out.write(&self.render_note(&note))?),
         }
     }
 
     fn search(&self, words: &[String]) -> anyhow::Result<()> {
         let words: Vec<String> =
             words.iter().flat_map(|word| word.split_whitespace()).map(str::to_lowercase).collect();
-        let (mut notes, out) = (self.notes()?, &self.app.terminal.out);
-        notes.retain(|note| note.holds(&words));
+        let (mut notes, out) = (self.list_notes()?, &self.app.terminal.out);
+        notes.retain(|note| note.contains_words(&words));
         if self.place.json {
-            return Ok(out.write_pretty(&self.told(&notes))?);
+            return Ok(out.write_pretty_json(&self.notes_to_json(&notes))?);
         }
         if notes.is_empty() {
             return Ok(out.write("no note holds these words\n")?);
         }
-        let shown: Vec<String> = notes.iter().map(|note| self.in_full(note)).collect();
+        let shown: Vec<String> = notes.iter().map(|note| self.render_note(note)).collect();
         Ok(out.write(&shown.join("\n"))?)
     }
 
     fn add(&self, name: NoteName, text: String) -> anyhow::Result<()> {
         let scope = self.scope().unwrap_or(NoteScope::Project);
-        let note = Note { scope, name, text, provenance: NoteProvenance::person() };
-        let shelf = self.memories.made_shelf(scope, &self.workspace)?;
-        let replaced = shelf.put(&note, &signed(), || Ok(()))?;
+        let note = Note { scope, name, text, provenance: NoteProvenance::from_person() };
+        let shelf = self.memories.open_or_create_store(scope, &self.workspace)?;
+        let replaced = shelf.put(&note, &change_note(), || Ok(()))?;
         let what = if replaced { "replaced" } else { "remembered" };
-        self.said(what, &note)
+        self.print_change(what, &note)
     }
 
     fn forget(&self, name: &NoteName) -> anyhow::Result<()> {
-        let note = self.find(name)?;
-        let shelf = self.memories.made_shelf(note.scope, &self.workspace)?;
-        shelf.forget(name, &signed(), || Ok(()))?;
-        self.said("forgot", &note)
+        let note = self.find_note(name)?;
+        let shelf = self.memories.open_or_create_store(note.scope, &self.workspace)?;
+        shelf.forget(name, &change_note(), || Ok(()))?;
+        self.print_change("forgot", &note)
     }
 
-    fn said(&self, what: &str, note: &Note) -> anyhow::Result<()> {
+    fn print_change(&self, what: &str, note: &Note) -> anyhow::Result<()> {
         let out = &self.app.terminal.out;
         match self.place.json {
-            true => out.write_line(&json!({"ok": true, "note": self.one(note)}))?,
-            false => out.write(&format!("{what} `{}` ({})\n", note.name, note.scope.word()))?,
+            true => out.write_json_line(&json!({"ok": true, "note": self.note_to_json(note)}))?,
+            false => out.write(&format!("{what} `{}` ({})\n", note.name, note.scope.as_str()))?,
         }
         Ok(())
     }
 
-    fn failed(&self, error: &ToolError) -> anyhow::Result<ExitOutcome> {
+    fn report_failure(&self, error: &ToolError) -> anyhow::Result<ExitOutcome> {
         let terminal = &self.app.terminal;
         match self.place.json {
-            true => terminal.out.write_line(&json!({"ok": false, "error": error}))?,
-            false => terminal.error(&error.message),
+            true => terminal.out.write_json_line(&json!({"ok": false, "error": error}))?,
+            false => terminal.print_error(&error.message),
         }
         Ok(match error.error_type {
             ErrorType::PermissionDenied => ExitOutcome::Denied,
@@ -181,29 +183,29 @@ impl MemoryCommandContext<'_> {
         })
     }
 
-    fn path_of(&self, note: &Note) -> String {
-        let shelf = self.memories.shelf(note.scope, &self.workspace).ok().flatten();
-        shelf.map(|shelf| shelf.path_of(&note.name).display().to_string()).unwrap_or_default()
+    fn note_path(&self, note: &Note) -> String {
+        let shelf = self.memories.open_store(note.scope, &self.workspace).ok().flatten();
+        shelf.map(|shelf| shelf.note_path(&note.name).display().to_string()).unwrap_or_default()
     }
 
-    fn in_full(&self, note: &Note) -> String {
+    fn render_note(&self, note: &Note) -> String {
         let out = &self.app.terminal.out;
         let name = out.paint(STRONG, note.name.as_str()).into_owned();
         let about =
-            escape_line(&format!("({}, {})", note.scope.word(), note.provenance)).into_owned();
-        let path = escape_line(&self.path_of(note)).into_owned();
-        let text = out.foreign(&note.text).into_owned();
+            escape_line(&format!("({}, {})", note.scope.as_str(), note.provenance)).into_owned();
+        let path = escape_line(&self.note_path(note)).into_owned();
+        let text = out.escape_foreign(&note.text).into_owned();
         format!("{name} {}\n{}\n\n{text}\n", out.paint(FAINT, &about), out.paint(FAINT, &path))
     }
 
-    fn told(&self, notes: &[Note]) -> Value {
-        notes.iter().map(|note| self.one(note)).collect()
+    fn notes_to_json(&self, notes: &[Note]) -> Value {
+        notes.iter().map(|note| self.note_to_json(note)).collect()
     }
 
-    fn one(&self, note: &Note) -> Value {
+    fn note_to_json(&self, note: &Note) -> Value {
         let NoteProvenance { saved, by, session, edited, vouched } = &note.provenance;
         json!({
-            "scope": note.scope.word(),
+            "scope": note.scope.as_str(),
             "name": note.name.as_str(),
             "text": note.text,
             "saved": saved.map(|saved| saved.to_string()),
@@ -211,11 +213,11 @@ impl MemoryCommandContext<'_> {
             "session": session,
             "edited": edited.map(|edited| edited.to_string()),
             "vouched": vouched,
-            "path": self.path_of(note),
+            "path": self.note_path(note),
         })
     }
 }
 
-fn signed() -> ChangeOrigin {
+fn change_note() -> ChangeOrigin {
     ChangeOrigin { tool: "zero memory".to_owned(), call: String::new() }
 }

@@ -11,37 +11,37 @@ use crate::AppContext;
 use crate::cli::PolicyCheckArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::json_input;
-use crate::policy::as_json;
+use crate::policy::to_json;
 use crate::terminal::{FAINT, TableCell, TerminalStream, TextTable, escape_line, verdict_style};
 
 pub(super) fn run(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<ExitOutcome> {
     match &args.batch {
         Some(file) => batch::run(app, args, file),
-        None => single(app, args),
+        None => check_single(app, args),
     }
 }
 
-fn single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<ExitOutcome> {
+fn check_single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<ExitOutcome> {
     let (Some(tool), Some(input)) = (&args.tool, &args.input) else {
         let message = "name a tool and its input, or a file with --batch";
         return Err(UsageError(message.to_owned()).into());
     };
     let input = json_input::read_unique(app, input, &HostLimits::default())?;
-    let judge = app.judge(&args.place, args.mode)?;
+    let judge = app.policy_evaluator(&args.place, args.mode)?;
     let usage = |message: String| UsageError(message);
-    let subject = judge.subject(tool, &input, args.dialect).map_err(usage)?;
-    let decision = answered(judge.judge(&subject, &[]), args.headless);
+    let subject = judge.resolve_call(tool, &input, args.dialect).map_err(usage)?;
+    let decision = apply_headless(judge.evaluate(&subject, &[]), args.headless);
     let out = &app.terminal.out;
     if args.json || !app.config.streams.stdout_is_terminal {
-        out.write_line(&as_json(&decision))?;
+        out.write_json_line(&to_json(&decision))?;
     } else {
-        out.write(&shown(out, &decision))?;
+        out.write(&render_decision(out, &decision))?;
     }
-    Ok(ExitOutcome::of_verdict(decision.verdict))
+    Ok(ExitOutcome::from_verdict(decision.verdict))
 }
 
 /// Where nobody can be asked, what would be asked is denied.
-fn answered(decision: PolicyDecision, headless: bool) -> PolicyDecision {
+fn apply_headless(decision: PolicyDecision, headless: bool) -> PolicyDecision {
     if !headless || decision.verdict != Verdict::Ask {
         return decision;
     }
@@ -50,8 +50,8 @@ fn answered(decision: PolicyDecision, headless: bool) -> PolicyDecision {
 }
 
 /// A decision for a person: the verdict and why, then each effect on a line.
-fn shown(out: &TerminalStream, decision: &PolicyDecision) -> String {
-    let word = out.paint(verdict_style(decision.verdict).bold(), decision.verdict.word());
+fn render_decision(out: &TerminalStream, decision: &PolicyDecision) -> String {
+    let word = out.paint(verdict_style(decision.verdict).bold(), decision.verdict.as_str());
     let mut text = format!("{word}: {}\n", escape_line(&decision.reason));
     let mut part = |name: &str, value: &str| {
         // Writing to a String cannot fail.
@@ -64,14 +64,14 @@ fn shown(out: &TerminalStream, decision: &PolicyDecision) -> String {
     for grant in &decision.grants {
         part("offer", &format!("{}  for the rest of a session", escape_line(&grant.rule)));
     }
-    for (name, value) in decision.limits.shown() {
+    for (name, value) in decision.limits.format_values() {
         part("limit", &format!("{name} {value}"));
     }
     if !decision.effects.is_empty() {
         let mut table = TextTable::new(["VERDICT", "EFFECT", "ON", "WHY"]);
         for effect in &decision.effects {
-            table.row([
-                TableCell::styled(effect.decision.word(), verdict_style(effect.decision)),
+            table.add_row([
+                TableCell::styled(effect.decision.as_str(), verdict_style(effect.decision)),
                 effect.kind.into(),
                 (&effect.target).into(),
                 TableCell::styled(&effect.reason, FAINT),

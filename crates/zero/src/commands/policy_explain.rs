@@ -10,13 +10,13 @@ use zero_policy::engine::{VerdictNode, VerdictTree};
 use crate::AppContext;
 use crate::cli::PolicyExplainArgs;
 use crate::exit::ExitOutcome;
-use crate::policy::as_json;
+use crate::policy::to_json;
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
 
 pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<ExitOutcome> {
-    let judge = app.judge(&args.place, args.mode)?;
+    let judge = app.policy_evaluator(&args.place, args.mode)?;
     let input = json!({ "command": args.command });
-    let subject = judge.subject("Bash", &input, None).map_err(crate::exit::UsageError)?;
+    let subject = judge.resolve_call("Bash", &input, None).map_err(crate::exit::UsageError)?;
     let (decision, trees) = judge.explain(&subject);
     let hooks = match decision.verdict {
         // No hook hears of what rules deny.
@@ -25,18 +25,18 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
     };
     let out = &app.terminal.out;
     if args.json {
-        let mut answer = as_json(&decision);
-        answer["tree"] = trees.first().map_or(json!([]), |tree| branches(&tree.nodes));
+        let mut answer = to_json(&decision);
+        answer["tree"] = trees.first().map_or(json!([]), |tree| tree_to_json(&tree.nodes));
         if !hooks.is_empty() {
             answer["hooks"] = json!(hooks);
         }
-        out.write_line(&answer)?;
+        out.write_json_line(&answer)?;
     } else {
         let mut text = String::new();
         for tree in &trees {
-            draw(out, tree, &mut text);
+            draw_tree(out, tree, &mut text);
         }
-        let verdict = out.paint(verdict_style(decision.verdict), decision.verdict.word());
+        let verdict = out.paint(verdict_style(decision.verdict), decision.verdict.as_str());
         let _ = writeln!(text, "\n{verdict}: {}", escape_line(&decision.reason));
         if let (Some(rule), Some(source)) = (&decision.rule, &decision.source) {
             let _ = writeln!(text, "  rule {rule}  {}", out.paint(FAINT, &escape_line(source)));
@@ -44,7 +44,7 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
         for grant in &decision.grants {
             let _ = writeln!(text, "  a session could be granted {}", escape_line(&grant.rule));
         }
-        for (name, value) in decision.limits.shown() {
+        for (name, value) in decision.limits.format_values() {
             let _ = writeln!(text, "  its limit {name} is raised to {value}");
         }
         for hook in &hooks {
@@ -52,12 +52,12 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
         }
         out.write(&text)?;
     }
-    Ok(ExitOutcome::of_verdict(decision.verdict))
+    Ok(ExitOutcome::from_verdict(decision.verdict))
 }
 
 /// The nodes as nested JSON. A parent stands before its children, so from the end each node is
 /// complete when it is met.
-fn branches(nodes: &[VerdictNode]) -> Value {
+fn tree_to_json(nodes: &[VerdictNode]) -> Value {
     let mut below: Vec<Vec<Value>> = vec![Vec::new(); nodes.len()];
     let mut top = Vec::new();
     for (at, node) in nodes.iter().enumerate().rev() {
@@ -65,7 +65,7 @@ fn branches(nodes: &[VerdictNode]) -> Value {
         children.reverse();
         let value = json!({
             "label": node.label,
-            "decision": node.verdict.word(),
+            "decision": node.verdict.as_str(),
             "reason": node.reason,
             "rule": node.rule,
             "children": children,
@@ -77,7 +77,7 @@ fn branches(nodes: &[VerdictNode]) -> Value {
 }
 
 /// Draws a tree with lines, one node a line.
-fn draw(out: &TerminalStream, tree: &VerdictTree, text: &mut String) {
+fn draw_tree(out: &TerminalStream, tree: &VerdictTree, text: &mut String) {
     let mut stems: Vec<String> = Vec::with_capacity(tree.nodes.len());
     let last_of: HashMap<Option<usize>, usize> =
         tree.nodes.iter().enumerate().map(|(at, node)| (node.parent, at)).collect();
@@ -92,7 +92,7 @@ fn draw(out: &TerminalStream, tree: &VerdictTree, text: &mut String) {
                 (format!("{above}{branch}"), format!("{above}{stem}"))
             }
         };
-        let verdict = format!("{:<5}", node.verdict.word());
+        let verdict = format!("{:<5}", node.verdict.as_str());
         let label = escape_line(&node.label);
         let label = if node.reason.is_some() {
             out.paint(STRONG, &label).into_owned()

@@ -22,27 +22,28 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::policy::{PolicyContext, PolicyEvaluator, canonical_folder};
 use crate::settings::{SettingsError, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
 use crate::terminal::{
-    FAINT, STRONG, TableCell, TerminalStream, TextTable, damaged_lines, short_time, verdict_style,
+    FAINT, STRONG, TableCell, TerminalStream, TextTable, damaged_lines_note, format_short_time,
+    verdict_style,
 };
 use crate::trust::TrustStore;
 
 /// Workspaces whose rules are kept compiled at once.
-const JUDGES_MAX: usize = 64;
+const EVALUATORS_MAX: usize = 64;
 /// Lines of each list that a person is shown.
 const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result<ExitOutcome> {
-    let audit = AuditLog::new(&app.config.state()?);
-    let since = audit_rows::moment(args.since);
+    let audit = AuditLog::new(&app.config.state_dir()?);
+    let since = audit_rows::timestamp_before(args.since);
     let cwd = app.config.cwd()?;
     let only = args.workspace.as_deref().map(|folder| canonical_folder(cwd, folder));
     let mut bench = PolicySimulator::new(app, args)?;
     let mut tally = SimulationTally::default();
     let mut failed = None;
-    let damaged = audit_rows::each_since(app, &audit, since, |row| {
+    let damaged = audit_rows::for_each_since(app, &audit, since, |row| {
         let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
         if is_meant && failed.is_none() {
-            failed = bench.replay(row, &mut tally).err();
+            failed = bench.replay_row(row, &mut tally).err();
         }
     })?;
     if let Some(failed) = failed {
@@ -56,19 +57,19 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
             "settings": args.settings,
             "damaged_lines": damaged,
         });
-        if let (Value::Object(answer), Value::Object(counted)) = (&mut answer, tally.as_json()) {
+        if let (Value::Object(answer), Value::Object(counted)) = (&mut answer, tally.to_json()) {
             answer.extend(counted);
         }
-        out.write_pretty(&answer)?;
+        out.write_pretty_json(&answer)?;
         return Ok(ExitOutcome::Ok);
     }
     if tally.is_empty() {
         out.write("no calls yet in this time; look further back with `--since 30d`\n")?;
     } else {
-        out.write(&shown(out, &tally, &short_time(since)))?;
+        out.write(&render_report(out, &tally, &format_short_time(since)))?;
     }
     if damaged > 0 {
-        app.terminal.note(&damaged_lines(damaged));
+        app.terminal.print_note(&damaged_lines_note(damaged));
     }
     Ok(ExitOutcome::Ok)
 }
@@ -85,44 +86,44 @@ struct PolicySimulator<'a> {
 impl<'a> PolicySimulator<'a> {
     /// Settings that cannot be used at all are told before anything is read.
     fn new(app: &'a AppContext, args: &'a PolicySimulateArgs) -> anyhow::Result<Self> {
-        let surroundings = app.surroundings(None, args.home.as_deref())?;
+        let surroundings = app.policy_context(None, args.home.as_deref())?;
         let config = app.config.with_home(surroundings.home, args.home.is_some());
         if !args.settings.is_empty() {
-            app.settings_of(&args.settings)?;
+            app.load_settings_files(&args.settings)?;
             return Ok(Self { app, args, trust: TrustStore::default(), judges: HashMap::new() });
         }
         let own = ConfigFile::Own(config.settings_file()?);
         SettingsLayer::read(SettingsLayerKind::User, &own, config.home())
             .map_err(|problems| UsageError::from(SettingsError { problems }))?;
-        let trust = TrustStore::load(&config.state()?)?;
+        let trust = TrustStore::load(&config.state_dir()?)?;
         Ok(Self { app, args, trust, judges: HashMap::new() })
     }
 
-    fn replay(&mut self, row: &AuditRow, tally: &mut SimulationTally) -> anyhow::Result<()> {
+    fn replay_row(&mut self, row: &AuditRow, tally: &mut SimulationTally) -> anyhow::Result<()> {
         if replay::is_call(row) {
-            self.judge(&row.workspace)?;
+            self.ensure_evaluator(&row.workspace)?;
             match self.judges.get(&row.workspace) {
-                Some(Some(judge)) => judge_again(judge, row, tally),
-                _ => tally.lost(ReplayFailure::Settings),
+                Some(Some(judge)) => reevaluate(judge, row, tally),
+                _ => tally.add_failure(ReplayFailure::BadSettings),
             }
         }
         Ok(())
     }
 
     /// Makes sure that there is a judge for a workspace, if there can be one.
-    fn judge(&mut self, workspace: &str) -> anyhow::Result<()> {
+    fn ensure_evaluator(&mut self, workspace: &str) -> anyhow::Result<()> {
         if self.judges.contains_key(workspace) {
             return Ok(());
         }
         let (app, args) = (self.app, self.args);
-        let surroundings = app.surroundings(Some(Path::new(workspace)), args.home.as_deref())?;
+        let surroundings = app.policy_context(Some(Path::new(workspace)), args.home.as_deref())?;
         let settings = match &args.settings[..] {
             [] => {
                 let config = app.config.with_home(surroundings.home.clone(), args.home.is_some());
                 let root = surroundings.roots.first().map_or(Path::new("/"), |root| root);
                 WorkspaceSettings::load(&config, root, &self.trust).ok()
             }
-            files => Some(app.settings_of(files)?),
+            files => Some(app.load_settings_files(files)?),
         };
         let judge = settings.map(|settings| {
             let mode = args.mode.unwrap_or_else(|| settings.mode());
@@ -133,7 +134,7 @@ impl<'a> PolicySimulator<'a> {
             };
             PolicyEvaluator::new(settings.policy_rules(), mode, surroundings)
         });
-        if self.judges.len() >= JUDGES_MAX {
+        if self.judges.len() >= EVALUATORS_MAX {
             self.judges.clear();
         }
         self.judges.insert(workspace.to_owned(), judge);
@@ -141,30 +142,30 @@ impl<'a> PolicySimulator<'a> {
     }
 }
 
-fn judge_again(judge: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTally) {
-    let (subject, recorded) = match replay::of(judge, row) {
+fn reevaluate(judge: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTally) {
+    let (subject, recorded) = match replay::replay_row(judge, row) {
         ReplayOutcome::Call(subject, recorded) => (subject, recorded),
-        ReplayOutcome::NeverJudged => return tally.never_judged(),
-        ReplayOutcome::Lost(lost) => return tally.lost(lost),
+        ReplayOutcome::NotEvaluated => return tally.add_not_evaluated(),
+        ReplayOutcome::Failed(lost) => return tally.add_failure(lost),
     };
     // What a person had allowed for the session then was no question then and is none now.
     let granted = row.decision.as_ref().filter(|then| then.source.as_deref() == Some("grant"));
     let grant = granted.and_then(|then| then.rule.clone());
     let grants: Vec<GrantScope> =
         grant.into_iter().map(|rule| GrantScope { rule, folder: None, program: None }).collect();
-    tally.judged(row, recorded, &judge.judge(&subject, &grants));
+    tally.add_decision(row, recorded, &judge.evaluate(&subject, &grants));
 }
 
-fn shown(out: &TerminalStream, tally: &SimulationTally, since: &str) -> String {
+fn render_report(out: &TerminalStream, tally: &SimulationTally, since: &str) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{} calls since {since}, judged again\n", tally.calls());
+    let _ = writeln!(text, "{} calls since {since}, judged again\n", tally.call_count());
     let mut table = TextTable::new(["", "THEN", "NOW"]);
     for verdict in Verdict::ALL {
-        table.row([
-            TableCell::styled(verdict.word(), verdict_style(verdict)),
-            tally.then(verdict).to_string().into(),
-            tally.now(verdict).to_string().into(),
+        table.add_row([
+            TableCell::styled(verdict.as_str(), verdict_style(verdict)),
+            tally.count_before(verdict).to_string().into(),
+            tally.count_after(verdict).to_string().into(),
         ]);
     }
     text.push_str(&table.render(out));
@@ -172,34 +173,38 @@ fn shown(out: &TerminalStream, tally: &SimulationTally, since: &str) -> String {
     if !changes.is_empty() {
         let mut table = TextTable::new(["CALLS", "THEN", "NOW", "CALL", "WHY"]);
         for (change, count) in changes.iter().take(SHOWN_MAX) {
-            table.row([
+            table.add_row([
                 count.to_string().into(),
-                TableCell::styled(change.then.word(), verdict_style(change.then)),
-                TableCell::styled(change.now.word(), verdict_style(change.now)),
+                TableCell::styled(change.then.as_str(), verdict_style(change.then)),
+                TableCell::styled(change.now.as_str(), verdict_style(change.now)),
                 TableCell::styled(&change.title, STRONG),
                 TableCell::styled(&change.reason, FAINT),
             ]);
         }
         let _ = write!(text, "\nJudged differently:\n{}", table.render(out));
-        left_out(&mut text, changes.len().saturating_sub(SHOWN_MAX), tally.changes_left_out());
+        push_left_out(&mut text, changes.len().saturating_sub(SHOWN_MAX), tally.changes_left_out());
     }
-    let offers = tally.offers();
+    let offers = tally.suggested_rules();
     if !offers.is_empty() {
         let mut table = TextTable::new(["QUESTIONS", "RULE"]);
         for (rules, count) in offers.iter().take(SHOWN_MAX) {
-            table.row([count.to_string().into(), rules.join(" and ").into()]);
+            table.add_row([count.to_string().into(), rules.join(" and ").into()]);
         }
         let _ =
             write!(text, "\nAllow rules that would have saved questions:\n{}", table.render(out));
-        left_out(&mut text, offers.len().saturating_sub(SHOWN_MAX), tally.offers_left_out());
+        push_left_out(
+            &mut text,
+            offers.len().saturating_sub(SHOWN_MAX),
+            tally.suggested_rules_left_out(),
+        );
     }
-    if let Some(lost) = tally.lost_shown() {
+    if let Some(lost) = tally.describe_failures() {
         let _ = writeln!(text, "\nCannot be replayed: {lost}");
     }
     text
 }
 
-fn left_out(text: &mut String, kinds: usize, calls: u64) {
+fn push_left_out(text: &mut String, kinds: usize, calls: u64) {
     if kinds > 0 || calls > 0 {
         let more =
             if calls > 0 { format!(" and {calls} calls of yet others") } else { String::new() };

@@ -15,13 +15,13 @@ pub(super) fn run(app: &AppContext, args: &PolicyTestArgs) -> anyhow::Result<Exi
     // Read without trying the examples: they are what is tried here, one by one.
     let file = app.config.cwd()?.join(&args.file);
     let settings =
-        WorkspaceSettings::load_untried(&app.config, &[file]).map_err(UsageError::from)?;
+        WorkspaceSettings::load_files_unchecked(&app.config, &[file]).map_err(UsageError::from)?;
     let (mut tried, mut broken) = (0usize, Vec::new());
     for entry in settings.rules() {
-        let Some(rule) = entry.rule() else { continue };
+        let Some(rule) = entry.to_rule() else { continue };
         let (matches, not_match) = (&entry.examples.matches, &entry.examples.not_match);
         tried += matches.len() + not_match.len();
-        for message in rule_examples::broken(&rule, matches, not_match) {
+        for message in rule_examples::failed_examples(&rule, matches, not_match) {
             broken.push((entry.source_file.clone(), entry.line, rule.text.clone(), message));
         }
     }
@@ -33,7 +33,7 @@ pub(super) fn run(app: &AppContext, args: &PolicyTestArgs) -> anyhow::Result<Exi
                 json!({"file": file, "line": line, "rule": rule, "message": message})
             })
             .collect();
-        out.write_line(&json!({"examples": tried, "broken": broken}))?;
+        out.write_json_line(&json!({"examples": tried, "broken": broken}))?;
     } else {
         let mut text = String::new();
         for (file, line, rule, message) in &broken {

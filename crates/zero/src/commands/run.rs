@@ -34,8 +34,8 @@ use crate::cli::RunArgs;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
-use crate::host_setup::runtime;
-use crate::shell_quoting::shell_word;
+use crate::host_setup::small_runtime;
+use crate::shell_quoting::quote_shell_word;
 use crate::terminal::ElapsedCounter;
 use crate::tool_host_factory::TerminalPromptOptions;
 
@@ -45,21 +45,23 @@ const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
 pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcome> {
-    let app = &app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
-    let prompt = prompt(args)?;
+    let app =
+        &app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
+    let prompt = read_prompt(args)?;
     if prompt.trim().is_empty() && args.images.is_empty() {
         return Err(UsageError("the prompt is empty; say what is wanted".to_owned()).into());
     }
     // From here on an interrupt is heard, however early it comes. Before, it ends the process, which
     // is what somebody wants who still types the prompt.
-    let (runtime, cancel) = (runtime()?, CancellationToken::new());
+    let (runtime, cancel) = (small_runtime()?, CancellationToken::new());
     runtime.block_on(async { signals::cancel_on_interrupt(&cancel) });
-    let images = args.images.iter().map(|file| image(app, file)).collect::<Result<Vec<_>, _>>()?;
+    let images =
+        args.images.iter().map(|file| read_image(app, file)).collect::<Result<Vec<_>, _>>()?;
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
-    let workspace = app.config.workspace(&folders)?;
-    let settings = app.settings(&workspace, &args.settings)?;
-    for line in settings.note().into_iter().chain(settings.warning()) {
-        app.terminal.note(&line);
+    let workspace = app.config.open_workspace(&folders)?;
+    let settings = app.load_settings(&workspace, &args.settings)?;
+    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+        app.terminal.print_note(&line);
     }
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
@@ -69,7 +71,9 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
         };
         let own_mode = args.mode.unwrap_or_else(|| settings.mode());
         let folder = RunFolder { cwd, own_mode };
-        converse(app, args, connection, prompt, images, folder, cancel).await.map_err(told)
+        run_turn(app, args, connection, prompt, images, folder, cancel)
+            .await
+            .map_err(to_usage_error)
     });
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
@@ -77,7 +81,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
 }
 
 /// What cannot be done as it was asked for is the command line's fault, and says so in plain words.
-fn told(error: anyhow::Error) -> anyhow::Error {
+fn to_usage_error(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<GatewayClientError>() {
         Some(GatewayClientError::Refused { error: refused })
             if refused.code == ErrorCode::InvalidRequest =>
@@ -94,7 +98,7 @@ struct RunFolder {
     own_mode: PermissionMode,
 }
 
-async fn converse(
+async fn run_turn(
     app: &AppContext,
     args: &RunArgs,
     mut connection: CliGatewayConnection,
@@ -104,7 +108,7 @@ async fn converse(
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
     let counter = ElapsedCounter::new(&app.terminal.err);
-    let mut session = open(args, &connection).await?;
+    let mut session = open_session(args, &connection).await?;
     let asking = TerminalPromptOptions {
         yes: args.yes,
         takes_stdin: args.prompt == "-",
@@ -122,7 +126,7 @@ async fn converse(
     let begin = async {
         let tools = host_tools(app, args, &client, &mut session, &asking, folder).await?;
         if cancel.is_cancelled() {
-            tools.stop();
+            tools.stop_all_calls();
             return Ok(None);
         }
         client.request::<ChatSend>(send).await?;
@@ -133,7 +137,7 @@ async fn converse(
         unbegun => {
             // One that was named may be another's, also where it was not there a moment ago.
             if args.session.is_none() && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
-                take_away(&client, session).await;
+                delete_session(&client, session).await;
             }
             connection.close().await;
             return unbegun.map(|_| ExitOutcome::Interrupted);
@@ -155,44 +159,49 @@ async fn converse(
             }
         };
         let Some(event) = event else {
-            show.broke_off()?;
-            let sessions = again(args, "sessions show", &session.session_key);
+            show.finish_interrupted()?;
+            let sessions = follow_up_command(args, "sessions show", &session.session_key);
             anyhow::bail!(
                 "the gateway went away in the middle of it; when it is back, `{sessions}` says what was done"
             );
         };
-        if let Some(displaced) = tools.displaced(&event) {
-            app.terminal.note(&format!(
+        if let Some(displaced) = tools.displaced_by(&event) {
+            app.terminal.print_note(&format!(
                 "{} took over the tools of this session; what goes on in it is shown here all the same",
-                zero_core::sanitize::quoted(&displaced.host)
+                zero_core::sanitize::to_quoted_line(&displaced.host)
             ));
         }
-        if tools.hear(&event) || event.event != SESSION_EVENT {
+        if tools.handle_event(&event) || event.event != SESSION_EVENT {
             continue;
         }
         let Some(payload) = event.payload else { continue };
         let said: SessionEvent =
             serde_json::from_value(payload).context("the gateway says something unheard of")?;
-        if said.session_key != session.session_key || !is_of(&said.event, &run_id) {
+        if said.session_key != session.session_key || !belongs_to_run(&said.event, &run_id) {
             continue;
         }
         if let EventKind::QuestionAsked(question) = &said.event.what {
-            tokio::spawn(answer(client.clone(), asking.elicitor(app), question.clone()));
+            tokio::spawn(answer_question(client.clone(), asking.elicitor(app), question.clone()));
         }
         if let EventKind::ApprovalRequested(request) = &said.event.what {
-            tokio::spawn(permit(client.clone(), asking.clone(), app.clone(), request.clone()));
+            tokio::spawn(resolve_approval(
+                client.clone(),
+                asking.clone(),
+                app.clone(),
+                request.clone(),
+            ));
         }
-        if let Some(exit) = show.event(&said.event)? {
+        if let Some(exit) = show.print_event(&said.event)? {
             break exit;
         }
     };
     // Whoever named it knows it. A program that reads stderr is told only where it may need it.
     let is_needed = app.terminal.err.is_terminal() || args.json || exit != ExitOutcome::Ok;
     if args.session.is_none() && is_needed {
-        let again = again(args, "run --session", &session.session_key);
-        app.terminal.note(&format!("to go on in this session: `{again} PROMPT`"));
+        let again = follow_up_command(args, "run --session", &session.session_key);
+        app.terminal.print_note(&format!("to go on in this session: `{again} PROMPT`"));
     }
-    tools.stop();
+    tools.stop_all_calls();
     connection.close().await;
     Ok(exit)
 }
@@ -207,7 +216,7 @@ async fn host_tools(
     folder: RunFolder,
 ) -> anyhow::Result<Arc<ToolService>> {
     let RunFolder { cwd, own_mode } = folder;
-    let hands = app.hands_here(session, &cwd, &args.settings, args.mode, asking)?;
+    let hands = app.local_backend(session, &cwd, &args.settings, args.mode, asking)?;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),
         host: format!("zero run on {}", std::env::consts::OS),
@@ -236,7 +245,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 
 /// Takes a session away that was made for a prompt which came to nothing, unless something happened
 /// in it since. Who may not, leaves it.
-async fn take_away(client: &GatewayClient, session: SessionInfo) {
+async fn delete_session(client: &GatewayClient, session: SessionInfo) {
     let wanted = SessionsDeleteParams {
         key: session.session_key,
         expected_session_id: Some(session.session_id),
@@ -250,9 +259,13 @@ async fn take_away(client: &GatewayClient, session: SessionInfo) {
 
 /// Puts a question to the person at this terminal, and passes on what they say; where nobody is, that
 /// nobody answers.
-async fn answer(client: GatewayClient, elicitor: Arc<dyn Elicitor>, question: UserQuestion) {
+async fn answer_question(
+    client: GatewayClient,
+    elicitor: Arc<dyn Elicitor>,
+    question: UserQuestion,
+) {
     let wanted = match (question.schema, question.url) {
-        (_, Some(url)) => ElicitationMode::Visit(url),
+        (_, Some(url)) => ElicitationMode::Url(url),
         (schema, None) => {
             ElicitationMode::Form(schema.unwrap_or_else(|| json!({"type": "object"})))
         }
@@ -272,13 +285,13 @@ async fn answer(client: GatewayClient, elicitor: Arc<dyn Elicitor>, question: Us
 
 /// Answers what the gateway itself asks: whether a run that repeats itself may go on. Permissions of
 /// calls are asked where the tools are, which is here.
-async fn permit(
+async fn resolve_approval(
     client: GatewayClient,
     asking: TerminalPromptOptions,
     app: AppContext,
     request: ApprovalRequest,
 ) {
-    let answer = tokio::task::spawn_blocking(move || asking.yes_or_no(&app, &request));
+    let answer = tokio::task::spawn_blocking(move || asking.resolve_approval(&app, &request));
     let Ok((id, answer)) = answer.await else { return };
     let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
     if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
@@ -287,20 +300,23 @@ async fn permit(
 }
 
 /// A command that uses the same session at the same gateway.
-fn again(args: &RunArgs, command: &str, key: &str) -> String {
-    let key = shell_word(key);
+fn follow_up_command(args: &RunArgs, command: &str, key: &str) -> String {
+    let key = quote_shell_word(key);
     match &args.remote.url {
-        Some(url) => format!("zero {command} {key} --url {}", shell_word(url)),
+        Some(url) => format!("zero {command} {key} --url {}", quote_shell_word(url)),
         None => format!("zero {command} {key}"),
     }
 }
 
-fn is_of(event: &Event, run_id: &str) -> bool {
+fn belongs_to_run(event: &Event, run_id: &str) -> bool {
     event.run.as_ref().is_some_and(|run| run.as_str() == run_id)
 }
 
 /// Opens the session that was named, or a new one.
-async fn open(args: &RunArgs, connection: &CliGatewayConnection) -> anyhow::Result<SessionInfo> {
+async fn open_session(
+    args: &RunArgs,
+    connection: &CliGatewayConnection,
+) -> anyhow::Result<SessionInfo> {
     let name = match &args.session {
         Some(key) if key.trim().is_empty() => {
             let what = "`--session` names none; give the key of one (`zero sessions list`), a new name, or leave it out";
@@ -334,7 +350,7 @@ async fn open(args: &RunArgs, connection: &CliGatewayConnection) -> anyhow::Resu
 }
 
 /// What is said.
-fn prompt(args: &RunArgs) -> anyhow::Result<String> {
+fn read_prompt(args: &RunArgs) -> anyhow::Result<String> {
     if args.prompt != "-" {
         return Ok(args.prompt.clone());
     }
@@ -356,13 +372,13 @@ fn prompt(args: &RunArgs) -> anyhow::Result<String> {
 }
 
 /// A picture that goes along.
-fn image(app: &AppContext, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
+fn read_image(app: &AppContext, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
     let shown = file.display();
     let path = app.config.cwd()?.join(file);
     let bytes = ConfigFile::Own(path).read(IMAGE_BYTES_MAX);
     let bytes = bytes.map_err(|error| UsageError(format!("`{shown}` cannot be sent: {error}")))?;
     let bytes = bytes.ok_or_else(|| UsageError(format!("there is no file `{shown}`")))?;
-    let mime = zero_tools::picture_type(&bytes).ok_or_else(|| {
+    let mime = zero_tools::image_media_type(&bytes).ok_or_else(|| {
         UsageError(format!("`{shown}` is no picture that models take (PNG, JPEG, GIF, WebP)"))
     })?;
     Ok(ChatAttachment {

@@ -18,7 +18,7 @@ use zero_wire::zero_sessions::{
     SessionEventsParams, SessionInfo, SessionKeyParams, ZeroSessionsEvents, ZeroSessionsShow,
 };
 
-use self::export::{markdown, plain};
+use self::export::{render_markdown, render_plain};
 use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
 use crate::cli::sessions::{
@@ -27,11 +27,11 @@ use crate::cli::sessions::{
 };
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Entries asked for at a time.
-const PAGE: u32 = 1_000;
+const PAGE_SIZE: u32 = 1_000;
 /// Most entries that are shown or written down.
 const ENTRIES_MAX: usize = 1_000_000;
 
@@ -43,15 +43,15 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         SessionsCommand::Reset(args) => &args.remote,
         SessionsCommand::Delete(args) => &args.remote,
     };
-    let runtime = runtime()?;
+    let runtime = small_runtime()?;
     let done = runtime.block_on(async {
         let connection = connect(app, remote).await?;
         let done = match command {
-            SessionsCommand::List(args) => list(app, args, &connection).await,
-            SessionsCommand::Show(args) => show(app, args, &connection).await,
-            SessionsCommand::Export(args) => export(app, args, &connection).await,
-            SessionsCommand::Reset(args) => reset(app, args, &connection).await,
-            SessionsCommand::Delete(args) => delete(app, args, &connection).await,
+            SessionsCommand::List(args) => list_sessions(app, args, &connection).await,
+            SessionsCommand::Show(args) => show_session(app, args, &connection).await,
+            SessionsCommand::Export(args) => export_session(app, args, &connection).await,
+            SessionsCommand::Reset(args) => reset_session(app, args, &connection).await,
+            SessionsCommand::Delete(args) => delete_session(app, args, &connection).await,
         };
         connection.close().await;
         done
@@ -64,13 +64,13 @@ async fn connect(
     app: &AppContext,
     remote: &RemoteGatewayArgs,
 ) -> anyhow::Result<CliGatewayConnection> {
-    let workspace = app.config.workspace(&[])?;
-    let settings = app.settings(&workspace, &[])?;
+    let workspace = app.config.open_workspace(&[])?;
+    let settings = app.load_settings(&workspace, &[])?;
     let cwd: PathBuf = workspace.cwd().to_owned();
     app.connect(remote, &settings, &[], &cwd).await
 }
 
-async fn list(
+async fn list_sessions(
     app: &AppContext,
     args: &SessionsListArgs,
     gateway: &CliGatewayConnection,
@@ -85,12 +85,12 @@ async fn list(
     let found = gateway.client.request::<SessionsList>(wanted).await?;
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&found.sessions)?;
+        out.write_pretty_json(&found.sessions)?;
         return Ok(ExitOutcome::Ok);
     }
     if found.sessions.is_empty() {
         let is_narrow = args.search.is_some() || args.agent.is_some();
-        app.terminal.note(match is_narrow {
+        app.terminal.print_note(match is_narrow {
             true => "no session fits; leave out --search or --agent to see all",
             false => "there is no session yet; `zero run` begins one",
         });
@@ -99,9 +99,9 @@ async fn list(
     let mut table = TextTable::new(["SESSION", "WHEN", "TITLE", "FOLDER"]);
     for row in &found.sessions {
         let title = row.label.as_ref().or(row.derived_title.as_ref()).cloned().unwrap_or_default();
-        table.row([
+        table.add_row([
             row.key.as_str().into(),
-            TableCell::styled(when(row.updated_at), FAINT),
+            TableCell::styled(format_time(row.updated_at), FAINT),
             title.into(),
             TableCell::styled(row.spawned_cwd.clone().unwrap_or_default(), FAINT),
         ]);
@@ -109,40 +109,41 @@ async fn list(
     out.write(&table.render(out))?;
     if found.has_more {
         let all = found.total_count;
-        app.terminal.note(&format!("these are {} of {all}; see --limit and --search", found.count));
+        app.terminal
+            .print_note(&format!("these are {} of {all}; see --limit and --search", found.count));
     }
     Ok(ExitOutcome::Ok)
 }
 
-async fn show(
+async fn show_session(
     app: &AppContext,
     args: &SessionsShowArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let session = session(gateway, &args.session).await?;
-    let mut events = events(gateway, &session.session_key).await?;
+    let session = find_session(gateway, &args.session).await?;
+    let mut events = read_events(gateway, &session.session_key).await?;
     if let Some(last) = args.last {
         let last = usize::try_from(last).unwrap_or(usize::MAX);
         events.drain(..events.len().saturating_sub(last));
     }
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&json!({"session": session, "events": events}))?;
+        out.write_pretty_json(&json!({"session": session, "events": events}))?;
         return Ok(ExitOutcome::Ok);
     }
-    out.write(&out.foreign(&plain(&session, &events)))?;
+    out.write(&out.escape_foreign(&render_plain(&session, &events)))?;
     Ok(ExitOutcome::Ok)
 }
 
-async fn export(
+async fn export_session(
     app: &AppContext,
     args: &SessionsExportArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let session = session(gateway, &args.session).await?;
-    let events = events(gateway, &session.session_key).await?;
+    let session = find_session(gateway, &args.session).await?;
+    let events = read_events(gateway, &session.session_key).await?;
     let text = match args.format {
-        SessionExportFormat::Markdown => markdown(&session, &events),
+        SessionExportFormat::Markdown => render_markdown(&session, &events),
         SessionExportFormat::Jsonl => {
             let lines = events.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
             lines.join("\n") + "\n"
@@ -150,8 +151,8 @@ async fn export(
     };
     let out = &app.terminal.out;
     match (&args.output, args.format) {
-        (None, SessionExportFormat::Markdown) => out.write(&out.foreign(&text))?,
-        (None, SessionExportFormat::Jsonl) => out.write_json(&text)?,
+        (None, SessionExportFormat::Markdown) => out.write(&out.escape_foreign(&text))?,
+        (None, SessionExportFormat::Jsonl) => out.write_json_text(&text)?,
         (Some(file), _) => {
             let path = app.config.cwd()?.join(file);
             let shown = file.display();
@@ -169,17 +170,17 @@ async fn export(
     Ok(ExitOutcome::Ok)
 }
 
-async fn reset(
+async fn reset_session(
     app: &AppContext,
     args: &SessionsKeyArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let session = session(gateway, &args.session).await?;
+    let session = find_session(gateway, &args.session).await?;
     let wanted = SessionsResetParams { key: session.session_key, ..SessionsResetParams::default() };
     let done = gateway.client.request::<SessionsReset>(wanted).await?;
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&done)?;
+        out.write_pretty_json(&done)?;
     } else {
         let key = escape_line(&done.key);
         out.write(&format!("`{key}` starts over; what was said before stays in its ledger\n"))?;
@@ -187,15 +188,15 @@ async fn reset(
     Ok(ExitOutcome::Ok)
 }
 
-async fn delete(
+async fn delete_session(
     app: &AppContext,
     args: &SessionsDeleteArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let session = session(gateway, &args.session).await?;
+    let session = find_session(gateway, &args.session).await?;
     let key = session.session_key;
     if !args.yes {
-        let Some(answers) = app.terminal.answers() else {
+        let Some(answers) = app.terminal.answer_source() else {
             let what =
                 "nobody can be asked here; say --yes to remove it with all that was said in it";
             return Err(UsageError(what.to_owned()).into());
@@ -209,7 +210,7 @@ async fn delete(
     let done = gateway.client.request::<SessionsDelete>(wanted).await?;
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&done)?;
+        out.write_pretty_json(&done)?;
     } else {
         out.write(&format!("`{}` is gone\n", escape_line(&done.key)))?;
     }
@@ -217,13 +218,13 @@ async fn delete(
 }
 
 /// The session that a key or label names.
-async fn session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
+async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
     let by_key = SessionsResolveParams {
         key: Some(named.to_owned()),
         allow_missing: Some(true),
         ..SessionsResolveParams::default()
     };
-    let key = match found(gateway.client.request::<SessionsResolve>(by_key).await)? {
+    let key = match resolved_key(gateway.client.request::<SessionsResolve>(by_key).await)? {
         Some(key) => key,
         None => {
             let by_label = SessionsResolveParams {
@@ -231,7 +232,7 @@ async fn session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<
                 ..SessionsResolveParams::default()
             };
             let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
-            found(by_label)?.ok_or_else(|| {
+            resolved_key(by_label)?.ok_or_else(|| {
                 UsageError(format!(
                     "there is no session with the key or label `{named}`; `zero sessions list` shows those there are"
                 ))
@@ -245,7 +246,7 @@ async fn session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<
 
 /// The key that was found. That a name is none is the same as that there is no such session; that the
 /// gateway did not answer is not.
-fn found(
+fn resolved_key(
     answer: Result<SessionsResolveResult, GatewayClientError>,
 ) -> Result<Option<String>, GatewayClientError> {
     match answer {
@@ -258,12 +259,14 @@ fn found(
 }
 
 /// All that was shown in a session.
-async fn events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Result<Vec<Event>> {
+async fn read_events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Result<Vec<Event>> {
     let mut events: Vec<Event> = Vec::new();
     loop {
         let after = events.last().map_or(0, |event| event.seq);
-        let wanted = SessionEventsParams { session_key: key.to_owned(), after, limit: Some(PAGE) };
-        let page = gateway.client.request::<ZeroSessionsEvents>(wanted).await?.following(after)?;
+        let wanted =
+            SessionEventsParams { session_key: key.to_owned(), after, limit: Some(PAGE_SIZE) };
+        let page =
+            gateway.client.request::<ZeroSessionsEvents>(wanted).await?.check_follows(after)?;
         let is_last = !page.has_more;
         events.extend(page.events);
         if is_last || events.len() >= ENTRIES_MAX {
@@ -273,7 +276,7 @@ async fn events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Result<Vec
 }
 
 /// A moment, for people.
-fn when(ms: i64) -> String {
+fn format_time(ms: i64) -> String {
     let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }

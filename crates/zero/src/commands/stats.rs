@@ -12,26 +12,26 @@ use crate::AppContext;
 use crate::cli::StatsArgs;
 use crate::exit::ExitOutcome;
 use crate::terminal::{
-    BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable, damaged_lines,
-    short_duration,
+    BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable, damaged_lines_note,
+    format_short_duration,
 };
 
 pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutcome> {
-    let audit = AuditLog::new(&app.config.state()?);
-    let since = audit_rows::moment(args.since);
+    let audit = AuditLog::new(&app.config.state_dir()?);
+    let since = audit_rows::timestamp_before(args.since);
     let metrics = CallMetrics::default();
-    let damaged = audit_rows::each_since(app, &audit, since, |row| {
+    let damaged = audit_rows::for_each_since(app, &audit, since, |row| {
         // What came of calls, such as connections and services, is no call itself.
         if row.is_call() {
-            metrics.count(&sample(row));
+            metrics.record(&to_sample(row));
         }
     })?;
     let tools = metrics.tools();
     let out = &app.terminal.out;
     if args.json {
         let tools: Map<String, Value> =
-            tools.iter().map(|(name, stats)| (name.clone(), as_json(stats))).collect();
-        out.write_pretty(
+            tools.iter().map(|(name, stats)| (name.clone(), to_json(stats))).collect();
+        out.write_pretty_json(
             &json!({"since": since.to_string(), "damaged_lines": damaged, "tools": tools}),
         )?;
         return Ok(ExitOutcome::Ok);
@@ -39,28 +39,28 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
     if tools.is_empty() {
         out.write("no calls yet in this time; make one with `zero tools call`, or look further back with `--since 30d`\n")?;
     } else {
-        out.write(&table(tools.iter(), out))?;
+        out.write(&render_table(tools.iter(), out))?;
     }
     if damaged > 0 {
-        app.terminal.note(&damaged_lines(damaged));
+        app.terminal.print_note(&damaged_lines_note(damaged));
     }
     Ok(ExitOutcome::Ok)
 }
 
-fn sample(row: &AuditRow) -> CallSample<'_> {
+fn to_sample(row: &AuditRow) -> CallSample<'_> {
     let error_type = row.error_type.as_deref();
     // A name nobody registered is the caller's text: it is not worth a row of its own.
     let unknown = row.reason.as_deref() == Some("unknown_tool");
     CallSample {
         tool: if unknown { "(unknown)" } else { &row.tool },
-        status: CallStatus::from_word(&row.status).unwrap_or(CallStatus::Error),
-        error_type: ErrorType::ALL.into_iter().find(|known| Some(known.word()) == error_type),
+        status: CallStatus::parse(&row.status).unwrap_or(CallStatus::Error),
+        error_type: ErrorType::ALL.into_iter().find(|known| Some(known.as_str()) == error_type),
         duration: Duration::from_micros(row.duration_us),
         queue_depth: row.queue_depth,
     }
 }
 
-fn as_json(stats: &ToolStats) -> Value {
+fn to_json(stats: &ToolStats) -> Value {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut value = json!({
         "success_rate": stats.success_rate(),
@@ -77,7 +77,7 @@ fn as_json(stats: &ToolStats) -> Value {
 }
 
 /// The success rate to a tenth. All and none are said only of all and none.
-fn percentage(stats: &ToolStats) -> String {
+fn format_percentage(stats: &ToolStats) -> String {
     let tenths = (stats.success_rate() * 1000.0).round() as u64;
     let tenths = match stats.ok {
         0 => 0,
@@ -87,7 +87,7 @@ fn percentage(stats: &ToolStats) -> String {
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-fn table<'a>(
+fn render_table<'a>(
     tools: impl Iterator<Item = (&'a String, &'a ToolStats)>,
     out: &TerminalStream,
 ) -> String {
@@ -117,17 +117,17 @@ fn table<'a>(
         };
         let errors: Vec<String> =
             stats.errors.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-        table.row([
+        table.add_row([
             TableCell::styled(name, STRONG),
             stats.calls.to_string().into(),
-            TableCell::styled(percentage(stats), rate_style),
+            TableCell::styled(format_percentage(stats), rate_style),
             number(stats.denied),
             number(stats.cancelled),
             number(stats.timeouts),
             number(stats.panics),
-            short_duration(stats.mean()).into(),
-            short_duration(stats.quantile(0.5)).into(),
-            short_duration(stats.quantile(0.95)).into(),
+            format_short_duration(stats.mean()).into(),
+            format_short_duration(stats.quantile(0.5)).into(),
+            format_short_duration(stats.quantile(0.95)).into(),
             stats.queue_depth_max.to_string().into(),
             errors.join(", ").into(),
         ]);
@@ -150,7 +150,7 @@ mod tests {
         ] {
             let mut stats = ToolStats::default();
             (stats.ok, stats.calls) = (ok, calls);
-            assert_eq!(percentage(&stats), shown);
+            assert_eq!(format_percentage(&stats), shown);
         }
     }
 }

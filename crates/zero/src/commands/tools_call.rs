@@ -1,4 +1,4 @@
-//! `zero tools call`: one call, through the whole path, exactly as an agent would make it.
+//! `zero small_tools run_call`: one call, through the whole path, exactly as an agent would make it.
 
 pub(super) mod output;
 pub(super) mod signals;
@@ -19,7 +19,7 @@ use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitati
 use crate::cli::ToolsCallArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::external_tools::ExternalTools;
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::json_input;
 use crate::settings::WorkspaceSettings;
 use crate::terminal::{AnswerSource, ElapsedCounter};
@@ -30,10 +30,10 @@ const HOW_TO_ALLOW: &str = "run it with `--yes`, or from a terminal to be asked"
 pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome> {
     let prepared = match prepare(app, args) {
         Ok(prepared) => prepared,
-        Err(error) => return refuse(app, args, error),
+        Err(error) => return print_refusal(app, args, error),
     };
-    let runtime = runtime()?;
-    let outcome = runtime.block_on(make(args, prepared));
+    let runtime = small_runtime()?;
+    let outcome = runtime.block_on(make_call(args, prepared));
     // A question that was cancelled still waits for a line of input; it must not hold up the end.
     runtime.shutdown_background();
     output::print(app, args, outcome)
@@ -49,10 +49,10 @@ struct PreparedToolCall {
 
 /// Everything that can be wrong with the command line is found here, before anything is called.
 fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToolCall> {
-    let workspace = app.config.workspace(&args.workspace)?;
-    let settings = app.settings(&workspace, &args.settings)?;
+    let workspace = app.config.open_workspace(&args.workspace)?;
+    let settings = app.load_settings(&workspace, &args.settings)?;
     let mut limits = HostLimits::default();
-    settings.limits(&mut limits);
+    settings.apply_limits(&mut limits);
     args.set_limits(&mut limits);
     let call = ToolCall {
         id: new_call_id(),
@@ -61,20 +61,20 @@ fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToo
         input: json_input::read(app, &args.input, &limits)?,
         timeout: args.timeout,
     };
-    if let Some(note) = settings.note() {
-        app.terminal.note(&note);
+    if let Some(note) = settings.trust_note() {
+        app.terminal.print_note(&note);
     }
     if let Some(warning) = settings.warning() {
-        app.terminal.note(&warning);
+        app.terminal.print_note(&warning);
     }
     let counter = ElapsedCounter::new(&app.terminal.err);
-    let elicitor = elicitor(app, args, &counter);
+    let elicitor = choose_elicitor(app, args, &counter);
     let reached = TerminalInteraction { elicitor: elicitor.clone(), counter };
-    let host = Arc::new(host(app, args, workspace, &settings, limits, reached)?);
-    let outside = app.outside(&host, &settings, elicitor);
+    let host = Arc::new(build_host(app, args, workspace, &settings, limits, reached)?);
+    let outside = app.external_tools(&host, &settings, elicitor);
     outside.register_known();
     // Fails only for want of zero's own folder, which is nothing the tool could help.
-    let session = host.one_shot().map_err(|error| {
+    let session = host.open_one_shot_session().map_err(|error| {
         UsageError(format!("{}; set XDG_STATE_HOME to a folder you can write", error.message))
     })?;
     Ok(PreparedToolCall { host, outside, session, call })
@@ -86,7 +86,7 @@ struct TerminalInteraction {
     counter: ElapsedCounter,
 }
 
-fn host(
+fn build_host(
     app: &AppContext,
     args: &ToolsCallArgs,
     workspace: Workspace,
@@ -94,42 +94,42 @@ fn host(
     limits: HostLimits,
     reached: TerminalInteraction,
 ) -> anyhow::Result<ToolHost> {
-    let policy = app.policy(&workspace, settings, args.mode)?;
-    let commands = app.commands(settings, workspace.cwd());
-    let mut config = ToolHostConfig::new(workspace, app.config.state()?);
+    let policy = app.build_policy(&workspace, settings, args.mode)?;
+    let commands = app.command_settings(settings, workspace.cwd());
+    let mut config = ToolHostConfig::new(workspace, app.config.state_dir()?);
     config.limits = limits;
     config.policy = policy;
     config.commands = commands;
-    config.approver = Some(approver(app, args));
+    config.approver = Some(choose_approver(app, args));
     let TerminalInteraction { elicitor, counter } = reached;
     config.elicitor = elicitor;
     config.observer = Some(Arc::new(CounterObserver { counter, title: Mutex::default() }));
-    app.host(config, settings)
+    app.build_host(config, settings)
 }
 
-fn approver(app: &AppContext, args: &ToolsCallArgs) -> Arc<dyn Approver> {
+fn choose_approver(app: &AppContext, args: &ToolsCallArgs) -> Arc<dyn Approver> {
     if args.yes {
         return Arc::new(AutoApprover { name: "--yes" });
     }
-    match answers(app, args) {
+    match answer_source(app, args) {
         Some(answers) => Arc::new(TerminalApprover { terminal: app.terminal.clone(), answers }),
         None => Arc::new(DenyAllApprover { how_to_allow: how_to_allow(args) }),
     }
 }
 
 /// Who answers what a server asks. `--yes` answers no such question: it says nothing of values.
-fn elicitor(
+fn choose_elicitor(
     app: &AppContext,
     args: &ToolsCallArgs,
     counter: &ElapsedCounter,
 ) -> Option<Arc<dyn Elicitor>> {
-    Some(elicitation::at(&app.terminal, answers(app, args)?, counter.clone()))
+    Some(elicitation::terminal_elicitor(&app.terminal, answer_source(app, args)?, counter.clone()))
 }
 
-fn answers(app: &AppContext, args: &ToolsCallArgs) -> Option<AnswerSource> {
+fn answer_source(app: &AppContext, args: &ToolsCallArgs) -> Option<AnswerSource> {
     match args.takes_stdin() {
-        true => app.terminal.answers_beside_stdin(),
-        false => app.terminal.answers(),
+        true => app.terminal.tty_answer_source(),
+        false => app.terminal.answer_source(),
     }
 }
 
@@ -140,25 +140,28 @@ fn how_to_allow(args: &ToolsCallArgs) -> String {
     }
 }
 
-async fn make(args: &ToolsCallArgs, prepared: PreparedToolCall) -> Result<CallOutcome, ToolError> {
+async fn make_call(
+    args: &ToolsCallArgs,
+    prepared: PreparedToolCall,
+) -> Result<CallOutcome, ToolError> {
     let PreparedToolCall { host, outside, session, call } = prepared;
     let dialect = Dialect::new(args.dialect);
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
     let brought = tokio::select! {
-        brought = outside.bring(&call.tool) => brought,
+        brought = outside.ensure_tool(&call.tool) => brought,
         () = cancel.cancelled() => Err(ToolError::cancelled()),
     };
     let outcome = match brought {
         Ok(()) => host.call(&session, &dialect, call, &cancel).await.outcome,
-        Err(error) => Err(error.for_tool(&args.name)),
+        Err(error) => Err(error.with_tool(&args.name)),
     };
     outside.stop().await;
     outcome
 }
 
 /// A wrong command line, told in the form that was asked for.
-fn refuse(
+fn print_refusal(
     app: &AppContext,
     args: &ToolsCallArgs,
     error: anyhow::Error,
@@ -166,8 +169,8 @@ fn refuse(
     let Some(UsageError(message)) = error.downcast_ref::<UsageError>() else { return Err(error) };
     if args.json {
         let error = ToolError::invalid(ErrorReason::SchemaViolation, message.clone())
-            .with("usage", true)
-            .for_tool(&args.name);
+            .with_detail("usage", true)
+            .with_tool(&args.name);
         output::print_error(&app.terminal.out, &error)?;
     }
     Err(error)
@@ -180,20 +183,20 @@ struct CounterObserver {
 }
 
 impl CounterObserver {
-    fn title(&self) -> MutexGuard<'_, String> {
+    fn lock_title(&self) -> MutexGuard<'_, String> {
         self.title.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CallEventObserver for CounterObserver {
-    fn event(&self, event: &CallEvent) {
+    fn on_event(&self, event: &CallEvent) {
         match event {
-            CallEvent::Described { title, .. } => self.title().clone_from(title),
-            CallEvent::Started { .. } => self.counter.begin(&self.title()),
+            CallEvent::Described { title, .. } => self.lock_title().clone_from(title),
+            CallEvent::Started { .. } => self.counter.start(&self.lock_title()),
             CallEvent::Progress { message, .. } => self.counter.progress(message),
             // The result has it all, and comes to the same terminal.
             CallEvent::Output { .. } => {}
-            CallEvent::Ended { .. } => self.counter.end(),
+            CallEvent::Ended { .. } => self.counter.stop(),
         }
     }
 }
@@ -208,44 +211,44 @@ mod tests {
     use crate::environment::EnvironmentConfig;
     use crate::exit::ExitOutcome;
     use crate::terminal::Terminal;
-    use crate::test_tools::tools;
+    use crate::test_tools::small_tools;
 
-    /// Runs `zero tools call` with these words; gives the exit code, stdout and stderr.
-    fn call(words: &[&str]) -> (ExitOutcome, String, String) {
+    /// Runs `zero small_tools run_call` with these words; gives the exit code, stdout and stderr.
+    fn run_call(words: &[&str]) -> (ExitOutcome, String, String) {
         let folder = tempfile::tempdir().unwrap();
         let app = AppContext {
             config: EnvironmentConfig::for_test(folder.path()),
             terminal: Terminal::for_test(),
-            tools: std::sync::Arc::new(std::sync::LazyLock::new(tools)),
+            tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
         };
         let cli = Cli::try_parse_from(["zero", "tools", "call"].iter().chain(words)).unwrap();
         let exit =
             crate::commands::run(&app, cli).unwrap_or_else(|error| crate::report(&app, &error));
-        (exit, app.terminal.out.written(), app.terminal.err.written())
+        (exit, app.terminal.out.written_text(), app.terminal.err.written_text())
     }
 
     #[track_caller]
-    fn check(words: &[&str], exit: ExitOutcome, out: &str, err: &str) {
-        assert_eq!(call(words), (exit, out.to_owned(), err.to_owned()), "{words:?}");
+    fn check_call(words: &[&str], exit: ExitOutcome, out: &str, err: &str) {
+        assert_eq!(run_call(words), (exit, out.to_owned(), err.to_owned()), "{words:?}");
     }
 
     #[test]
     fn text_goes_to_stdout_and_errors_to_stderr() {
-        check(&["Echo", r#"{"text":"hi"}"#], ExitOutcome::Ok, "hi\n", "");
-        check(
+        check_call(&["Echo", r#"{"text":"hi"}"#], ExitOutcome::Ok, "hi\n", "");
+        check_call(
             &["Echo", r#"{"text":1}"#],
             ExitOutcome::Error,
             "",
             "error: the input does not fit the schema\n- /text: expected a string, found 1\n",
         );
-        check(
+        check_call(
             &["Ecko", "{}"],
             ExitOutcome::Error,
             "",
             "error: there is no tool `Ecko`; did you mean Echo?\n",
         );
-        check(&["Smash", "{}", "--yes"], ExitOutcome::Ok, "smashed\n", "");
-        check(
+        check_call(&["Smash", "{}", "--yes"], ExitOutcome::Ok, "smashed\n", "");
+        check_call(
             &["Smash", "{}"],
             ExitOutcome::Denied,
             "",
@@ -255,7 +258,7 @@ mod tests {
 
     #[test]
     fn json_is_one_object_on_every_way_out() {
-        check(
+        check_call(
             &["Echo", r#"{"text":"hi"}"#, "--json"],
             ExitOutcome::Ok,
             "{\"ok\":true,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}],\"display\":{\"type\":\"markdown\",\"text\":\"hi\"},\"structured\":{\"text\":\"hi\"},\"locations\":[]}}\n",
@@ -267,7 +270,7 @@ mod tests {
             (["Smash", "{}", "--json"], ExitOutcome::Denied, "permission_denied", "no_approver"),
             (["Echo", "{", "--json"], ExitOutcome::Usage, "invalid_input", "schema_violation"),
         ] {
-            let (ended, out, _) = call(&words);
+            let (ended, out, _) = run_call(&words);
             let answer: Value = serde_json::from_str(&out).unwrap();
             let error = &answer["error"];
             assert_eq!((ended, &answer["ok"]), (exit, &Value::from(false)), "{out}");
@@ -281,17 +284,17 @@ mod tests {
 
     #[test]
     fn a_workspace_must_exist() {
-        let (exit, _, err) = call(&["Echo", r#"{"text":"hi"}"#, "--workspace", "nowhere"]);
+        let (exit, _, err) = run_call(&["Echo", r#"{"text":"hi"}"#, "--workspace", "nowhere"]);
         assert_eq!(exit, ExitOutcome::Usage);
         assert!(err.contains("does not exist; create it or name another"), "{err}");
     }
 
     #[test]
     fn limits_and_timeouts_reach_the_call() {
-        let (exit, _, err) = call(&["Sleep", "{}", "--timeout", "50ms"]);
+        let (exit, _, err) = run_call(&["Sleep", "{}", "--timeout", "50ms"]);
         assert_eq!(exit, ExitOutcome::Error, "{err}");
         assert!(
-            call(&["Sleep", "{}", "--limit", "file-timeout=50ms", "--json"])
+            run_call(&["Sleep", "{}", "--limit", "file-timeout=50ms", "--json"])
                 .1
                 .contains("\"error_type\":\"timeout\"")
         );

@@ -7,36 +7,36 @@ use zero_tools::tool_discovery::DiscoveryReport;
 use crate::AppContext;
 use crate::cli::ToolsRefreshArgs;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 
 pub(super) fn run(app: &AppContext, args: &ToolsRefreshArgs) -> anyhow::Result<ExitOutcome> {
     let folder = args.workspace.as_slice();
-    let workspace = app.config.workspace(folder)?;
-    let settings = app.settings(&workspace, &[])?;
-    if let Some(note) = settings.note() {
-        app.terminal.note(&note);
+    let workspace = app.config.open_workspace(folder)?;
+    let settings = app.load_settings(&workspace, &[])?;
+    if let Some(note) = settings.trust_note() {
+        app.terminal.print_note(&note);
     }
     let host = app.idle_host(workspace, &settings)?;
-    let Some(discovery) = app.outside(&host, &settings, None).discovery else {
+    let Some(discovery) = app.external_tools(&host, &settings, None).discovery else {
         return Err(UsageError(
             "no command brings tools here; set `tools.toolDiscoveryCommand` and `tools.toolCallCommand`"
                 .to_owned(),
         )
         .into());
     };
-    let refreshed = runtime()?.block_on(discovery.refresh(host.registry()))?;
+    let refreshed = small_runtime()?.block_on(discovery.refresh(host.registry()))?;
     let out = &app.terminal.out;
     match args.json {
-        true => out.write_pretty(&refreshed)?,
-        false => out.write(&told(&refreshed))?,
+        true => out.write_pretty_json(&refreshed)?,
+        false => out.write(&describe_refresh(&refreshed))?,
     }
     for note in &refreshed.notes {
-        app.terminal.note(note);
+        app.terminal.print_note(note);
     }
     Ok(ExitOutcome::Ok)
 }
 
-fn told(refreshed: &DiscoveryReport) -> String {
+fn describe_refresh(refreshed: &DiscoveryReport) -> String {
     let mut text = String::new();
     let news =
         [("new", &refreshed.added), ("changed", &refreshed.changed), ("gone", &refreshed.removed)];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use zero_acp::{ToolServerApproval, ToolServerConfig, serve_tools};
-use zero_runtime::stdio::stdio_over;
+use zero_runtime::stdio::open_stdio_with;
 use zero_sandbox::stdio_guard;
 
 use crate::AppContext;
@@ -13,14 +13,14 @@ use crate::cli::ToolsServeArgs;
 use crate::commands::tools_call::signals;
 use crate::editor_tool_hosts::EditorToolHostFactory;
 use crate::exit::ExitOutcome;
-use crate::host_setup::busy_runtime;
+use crate::host_setup::multi_thread_runtime;
 
 pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<ExitOutcome> {
     // What is wrong with the command line or the settings is better told now than with every call.
-    let workspace = app.config.workspace(&args.workspace)?;
-    let settings = app.settings(&workspace, &args.settings)?;
-    for line in settings.note().into_iter().chain(settings.warning()) {
-        app.terminal.note(&line);
+    let workspace = app.config.open_workspace(&args.workspace)?;
+    let settings = app.load_settings(&workspace, &args.settings)?;
+    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+        app.terminal.print_note(&line);
     }
     let mut folders = workspace.roots().map(Into::into);
     let cwd = folders.next().unwrap_or_else(|| workspace.cwd().to_owned());
@@ -29,15 +29,15 @@ pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<Exi
         cwd,
         additional: folders.collect(),
         dialect: args.dialect,
-        permissions: if args.yes { ToolServerApproval::Yes } else { ToolServerApproval::Ask },
+        permissions: if args.yes { ToolServerApproval::AllowAll } else { ToolServerApproval::Ask },
     };
     let output = stdio_guard::take_stdout().context("could not keep stdout for the caller")?;
-    let runtime = busy_runtime()?;
+    let runtime = multi_thread_runtime()?;
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         let (input, output) =
-            stdio_over(output, stop).context("stdin and stdout cannot be used")?;
+            open_stdio_with(output, stop).context("stdin and stdout cannot be used")?;
         serve_tools(config, input, output).await.context("could not serve the caller")
     });
     // A read of stdin that nobody waits for must not hold up the end.

@@ -1,4 +1,4 @@
-//! `zero tools show`: everything about one tool, with a call to try.
+//! `zero tools run_show`: everything about one tool, with a call to try.
 
 #[cfg(test)]
 mod reference_page;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use zero_runtime::DialectName;
-use zero_runtime::name_suggestions::nearest;
+use zero_runtime::name_suggestions::suggest_names;
 
 use self::tool_facts::ToolFacts;
 use super::tools_list::formats;
@@ -26,38 +26,38 @@ pub(super) fn run(app: &AppContext, args: &ToolsShowArgs) -> anyhow::Result<Exit
     };
     let offered = looked_at
         .iter()
-        .map(|dialect| (*dialect, app.in_dialect(&registry, *dialect)))
+        .map(|dialect| (*dialect, app.tools_in_dialect(&registry, *dialect)))
         .collect::<Vec<_>>();
     let mut found = offered.iter().filter_map(|(dialect, tools)| {
         Some((*dialect, tools.iter().find(|tool| tool.name == args.name)?))
     });
     let Some((dialect, tool)) = found.next() else {
         let names = offered.iter().flat_map(|(_, tools)| tools).map(|tool| tool.name.as_str());
-        return Err(unknown(args, names.collect()).into());
+        return Err(unknown_tool_error(args, names.collect()).into());
     };
     // Tools from elsewhere have one name everywhere.
     let also = found.filter(|_| dialect != DialectName::Canonical).map(|(dialect, _)| dialect);
     let also: Vec<DialectName> = also.collect();
-    let facts = ToolFacts::of(app, &registry, dialect, tool);
+    let facts = ToolFacts::new(app, &registry, dialect, tool);
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&in_full(&facts))?;
+        out.write_pretty_json(&to_json(&facts))?;
     } else {
-        out.write(&page(out, &facts))?;
+        out.write(&render_page(out, &facts))?;
         if !also.is_empty() {
             let also: Vec<String> = also.iter().map(|name| format!("--dialect {name}")).collect();
             let name = escape_line(&args.name);
             app.terminal
-                .note(&format!("`{name}` is also a name elsewhere; see {}", also.join(", ")));
+                .print_note(&format!("`{name}` is also a name elsewhere; see {}", also.join(", ")));
         }
     }
     Ok(ExitOutcome::Ok)
 }
 
-fn unknown(args: &ToolsShowArgs, mut names: Vec<&str>) -> UsageError {
+fn unknown_tool_error(args: &ToolsShowArgs, mut names: Vec<&str>) -> UsageError {
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(*name));
-    let near = nearest(&args.name, names.iter().copied(), 3);
+    let near = suggest_names(&args.name, names.iter().copied(), 3);
     let hint = match (&near[..], &names[..]) {
         ([], []) => "this build has none".to_owned(),
         ([], names) => format!("known are {}", names.join(", ")),
@@ -71,8 +71,8 @@ fn unknown(args: &ToolsShowArgs, mut names: Vec<&str>) -> UsageError {
     UsageError(format!("there is no tool `{name}` in {place}; {hint}"))
 }
 
-fn in_full(facts: &ToolFacts<'_>) -> serde_json::Value {
-    let mut full = formats::full(facts.tool, facts.workspace.as_ref());
+fn to_json(facts: &ToolFacts<'_>) -> serde_json::Value {
+    let mut full = formats::to_full_json(facts.tool, facts.workspace.as_ref());
     if let Some(fields) = full.as_object_mut() {
         let names = facts.names.iter().map(|its| {
             let fields: Vec<&str> = its.fields.iter().map(|(name, _)| name.as_str()).collect();
@@ -81,7 +81,7 @@ fn in_full(facts: &ToolFacts<'_>) -> serde_json::Value {
             json!({"dialect": its.dialect.as_str(), "name": its.name, "fields": fields, "input": input})
         });
         fields.insert("names".to_owned(), names.collect());
-        fields.insert("effects".to_owned(), facts.effects().into());
+        fields.insert("effects".to_owned(), facts.describe_effects().into());
         fields.insert("limits".to_owned(), facts.limits().into_iter().collect());
         let bounds =
             facts.bounds().iter().map(|bound| json!({"what": bound.what, "most": bound.most}));
@@ -100,36 +100,36 @@ fn in_full(facts: &ToolFacts<'_>) -> serde_json::Value {
     full
 }
 
-fn page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
+fn render_page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
     let tool = facts.tool;
     let spec = tool.registered.tool.spec();
     let mut text = format!("{} - {}\n\n", out.paint(STRONG, &tool.name), spec.display_name);
-    let _ = writeln!(text, "{}\n", out.foreign(tool.description.trim()));
+    let _ = writeln!(text, "{}\n", out.escape_foreign(tool.description.trim()));
     let _ = writeln!(text, "{}", out.paint(STRONG, "Parameters"));
-    text.push_str(&fields(&tool.input_schema, "REQUIRED").render(out));
-    if !tool_facts::fields(&spec.output_schema).is_empty() {
+    text.push_str(&fields_table(&tool.input_schema, "REQUIRED").render(out));
+    if !tool_facts::collect_fields(&spec.output_schema).is_empty() {
         let _ = writeln!(text, "\n{}", out.paint(STRONG, "Result"));
-        text.push_str(&fields(&spec.output_schema, "ALWAYS").render(out));
+        text.push_str(&fields_table(&spec.output_schema, "ALWAYS").render(out));
     }
     let _ = writeln!(text, "\n{}", out.paint(STRONG, "Names"));
-    text.push_str(&names(facts).render(out));
+    text.push_str(&names_table(facts).render(out));
     let _ = writeln!(text, "\n{}", out.paint(STRONG, "Facts"));
     let mut fact = |name: &str, value: &str| {
         let name = format!("{name:<10}");
         let _ = writeln!(text, "{} {value}", out.paint(FAINT, &name));
     };
-    fact("category", spec.category.word());
-    fact("effects", facts.effects());
-    let risk = out.paint(risk_style(spec.risk), spec.risk.word()).into_owned();
-    fact("risk", &format!("{risk}: {}", facts.consequence()));
-    fact("timeout", &facts.deadline());
+    fact("category", spec.category.as_str());
+    fact("effects", facts.describe_effects());
+    let risk = out.paint(risk_style(spec.risk), spec.risk.as_str()).into_owned();
+    fact("risk", &format!("{risk}: {}", facts.describe_approval()));
+    fact("timeout", &facts.describe_deadline());
     for (name, value) in facts.limits() {
         fact("limit", &format!("{name} {value}"));
     }
     for bound in facts.bounds() {
         fact("bound", &format!("{}: {}", bound.what, bound.most));
     }
-    fact("repeatable", facts.repeatable());
+    fact("repeatable", facts.describe_repeatability());
     fact("source", &tool.registered.source);
     let claims = tool.registered.tool.claims();
     if !claims.is_empty() {
@@ -153,7 +153,7 @@ fn page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
 }
 
 /// What a tool is called in each dialect, with its fields there.
-fn names(facts: &ToolFacts<'_>) -> TextTable {
+fn names_table(facts: &ToolFacts<'_>) -> TextTable {
     let mut table = TextTable::new(["DIALECT", "NAME", "FIELDS"]);
     for its in &facts.names {
         let fields = its.fields.iter().map(|(name, required)| match required {
@@ -165,16 +165,16 @@ fn names(facts: &ToolFacts<'_>) -> TextTable {
             true => its.name.clone(),
             false => format!("{}, not listed", its.name),
         };
-        table.row([its.dialect.as_str().into(), name.into(), fields.into()]);
+        table.add_row([its.dialect.as_str().into(), name.into(), fields.into()]);
     }
     table
 }
 
 /// The fields of an input or a result.
-fn fields(schema: &serde_json::Value, required: &'static str) -> TextTable {
+fn fields_table(schema: &serde_json::Value, required: &'static str) -> TextTable {
     let mut table = TextTable::new(["NAME", "TYPE", required, "DESCRIPTION"]);
-    for field in tool_facts::fields(schema) {
-        table.row([
+    for field in tool_facts::collect_fields(schema) {
+        table.add_row([
             TableCell::from(format!("{}{}", "  ".repeat(field.depth), field.name)),
             field.type_name.into(),
             if field.required { "yes" } else { "no" }.into(),
@@ -197,31 +197,31 @@ mod tests {
     use crate::environment::EnvironmentConfig;
     use crate::terminal::Terminal;
 
-    fn app(folder: &std::path::Path) -> AppContext {
+    fn test_app(folder: &std::path::Path) -> AppContext {
         AppContext {
             config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
-            tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+            tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
         }
     }
 
     /// What `zero` says to a command line, with the real tools, in a folder with the examples' files.
     #[expect(clippy::disallowed_methods, reason = "the test puts its files there")]
-    fn run(words: &[String]) -> (ExitOutcome, String) {
+    fn run_command(words: &[String]) -> (ExitOutcome, String) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in zero_tools::examples::FILES {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
-        let app = app(folder.path());
+        let app = test_app(folder.path());
         let cli = Cli::try_parse_from(words).unwrap();
         let exit =
             crate::commands::run(&app, cli).unwrap_or_else(|error| crate::report(&app, &error));
-        (exit, app.terminal.out.written() + &app.terminal.err.written())
+        (exit, app.terminal.out.written_text() + &app.terminal.err.written_text())
     }
 
-    fn show(words: &[&str]) -> (ExitOutcome, String) {
+    fn run_show(words: &[&str]) -> (ExitOutcome, String) {
         let words = ["zero", "tools", "show"].iter().chain(words).map(|word| (*word).to_owned());
-        run(&words.collect::<Vec<_>>())
+        run_command(&words.collect::<Vec<_>>())
     }
 
     /// The calls of the examples are made by the reference; here it is that the line that is shown,
@@ -229,15 +229,15 @@ mod tests {
     #[test]
     fn every_example_can_be_pasted() {
         let folder = tempfile::tempdir().unwrap();
-        let app = app(folder.path());
+        let app = test_app(folder.path());
         let registry = app.registry(None).unwrap();
         for dialect in DialectName::ALL {
-            for tool in app.in_dialect(&registry, dialect) {
-                let facts = ToolFacts::of(&app, &registry, dialect, &tool);
+            for tool in app.tools_in_dialect(&registry, dialect) {
+                let facts = ToolFacts::new(&app, &registry, dialect, &tool);
                 let shown = facts.example().unwrap_or_else(|| panic!("no {}", tool.name));
                 let (line, said) = (shown.command, shown.said.unwrap());
                 let end = format!("\n{line}\n\nIt answers\n{said}\n");
-                assert!(page(&app.terminal.out, &facts).ends_with(&end));
+                assert!(render_page(&app.terminal.out, &facts).ends_with(&end));
                 let (before, rest) = line.split_once(" '").unwrap();
                 let (input, after) = rest.split_once('\'').unwrap();
                 let words = before.split(' ').chain([input]).chain(after.split_whitespace());
@@ -251,7 +251,7 @@ mod tests {
                     assert!(canonical.is_ok(), "{line}: {canonical:?}");
                     continue;
                 }
-                let (exit, said) = run(&words);
+                let (exit, said) = run_command(&words);
                 let is = |part: &str| tool.name.to_ascii_lowercase().contains(part);
                 // What the page says that it needs is not here: a session, a server, a person.
                 for (needed, of) in [
@@ -290,21 +290,21 @@ mod tests {
             (&["WebSearch"], "python3 -m http.server 8080"),
             (&["LSP"], "printf '%s\\n' 'int price(int count) { return 3 * count; }' 'int main"),
         ] {
-            let (exit, said) = show(words);
+            let (exit, said) = run_show(words);
             assert!(exit == ExitOutcome::Ok && said.contains(expected), "{words:?}\n{said}");
         }
         for (words, expected) in [
             (&["Raed"][..], "there is no tool `Raed` in any dialect; did you mean Read"),
             (&["Read", "--dialect", "acp"], "there is no tool `Read` in dialect `acp`"),
         ] {
-            let (exit, said) = show(words);
+            let (exit, said) = run_show(words);
             assert!(exit == ExitOutcome::Usage && said.contains(expected), "{words:?}\n{said}");
         }
     }
 
     #[test]
     fn json_has_the_names_and_the_example() {
-        let (_, said) = show(&["web_request", "--json"]);
+        let (_, said) = run_show(&["web_request", "--json"]);
         let shown: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert_eq!(shown["canonicalName"], "WebRequest");
         assert_eq!(shown["timeoutMs"], 90_000);
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn fields_within_fields_are_shown_under_them() {
-        let (_, page) = show(&["edit_file"]);
+        let (_, page) = run_show(&["edit_file"]);
         for row in
             ["edits      object[], not empty", "  type     replace | insert ", "  oldText  string "]
         {

@@ -13,32 +13,32 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::settings::mcp_servers::COMMAND_ALIAS;
 use crate::settings::{SettingsEntry, SettingsLayerKind, WorkspaceSettings};
 use crate::terminal::{
-    FAINT, GOOD, NOTABLE, STRONG, TerminalStream, TextTable, escape_line, short_time,
+    FAINT, GOOD, NOTABLE, STRONG, TerminalStream, TextTable, escape_line, format_short_time,
 };
 use crate::trust::{TrustState, TrustStore};
 
 /// What trust lets happen whatever the settings say.
-const WHAT_RUNS: &str = "Where a folder is trusted, language servers start for its files. They may run what they find there,
+const ALWAYS_ENABLED_TEXT: &str = "Where a folder is trusted, language servers start for its files. They may run what they find there,
 such as build scripts and plugins; they change nothing and reach nobody.
 ";
 
 pub(super) fn run(app: &AppContext, args: &TrustArgs) -> anyhow::Result<ExitOutcome> {
-    let state = app.config.state()?;
+    let state = app.config.state_dir()?;
     if args.list {
-        return list(app, args, &state);
+        return list_folders(app, args, &state);
     }
     if args.revoke {
-        return revoke(app, args, &state);
+        return revoke_folder(app, args, &state);
     }
-    let workspace = app.config.workspace(args.dir.as_slice())?;
-    let folder = utf8(workspace.cwd())?;
+    let workspace = app.config.open_workspace(args.dir.as_slice())?;
+    let folder = require_utf8(workspace.cwd())?;
     let store = TrustStore::load(&state)?;
-    let seen = WorkspaceSettings::gated(&app.config, workspace.cwd())?;
-    let standing = store.standing(workspace.cwd(), &seen);
-    let own = own_servers(app, &workspace)?;
+    let seen = WorkspaceSettings::entries_needing_trust(&app.config, workspace.cwd())?;
+    let standing = store.trust_state(workspace.cwd(), &seen);
+    let own = own_server_keys(app, &workspace)?;
     let look = TrustReview { app, folder, standing, seen, own };
     if args.json {
-        return look.tell_json(args, &state, &workspace);
+        return look.print_json(args, &state, &workspace);
     }
     look.decide(args, &state)
 }
@@ -53,8 +53,8 @@ struct TrustReview<'a> {
     own: Vec<String>,
 }
 
-fn own_servers(app: &AppContext, workspace: &Workspace) -> anyhow::Result<Vec<String>> {
-    let settings = app.settings(workspace, &[])?;
+fn own_server_keys(app: &AppContext, workspace: &Workspace) -> anyhow::Result<Vec<String>> {
+    let settings = app.load_settings(workspace, &[])?;
     let own = settings.entries().iter().filter(|entry| entry.layer == SettingsLayerKind::User);
     let keys = own.map(|entry| entry.key.clone());
     Ok(keys.filter(|key| key.starts_with("mcpServers.")).collect())
@@ -64,44 +64,45 @@ impl TrustReview<'_> {
     fn decide(&self, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
         let terminal = &self.app.terminal;
         if let TrustState::Trusted { .. } = self.standing {
-            terminal.out.write(&self.shown(&terminal.out))?;
+            terminal.out.write(&self.render(&terminal.out))?;
             return Ok(ExitOutcome::Ok);
         }
         if args.yes {
-            terminal.out.write(&self.shown(&terminal.out))?;
-            return self.trust(state);
+            terminal.out.write(&self.render(&terminal.out))?;
+            return self.grant_trust(state);
         }
-        let Some(answers) = terminal.answers() else {
-            terminal.out.write(&self.shown(&terminal.out))?;
-            terminal.error("nobody can be asked here; read the list, then run it with `--yes`");
+        let Some(answers) = terminal.answer_source() else {
+            terminal.out.write(&self.render(&terminal.out))?;
+            terminal
+                .print_error("nobody can be asked here; read the list, then run it with `--yes`");
             return Ok(ExitOutcome::Denied);
         };
         // Where the question is, the list is: a person must not say yes to what went elsewhere.
-        terminal.err.write(&self.shown(&terminal.err))?;
+        terminal.err.write(&self.render(&terminal.err))?;
         if terminal.confirm(&answers, "Trust this folder?") {
-            return self.trust(state);
+            return self.grant_trust(state);
         }
         terminal.out.write("not trusted; nothing changed\n")?;
         Ok(ExitOutcome::Denied)
     }
 
     /// Trusts what was shown. If the files changed since, that is not what was trusted.
-    fn trust(&self, state: &StateDir) -> anyhow::Result<ExitOutcome> {
-        TrustStore::trust(state, self.folder, &self.seen)?;
+    fn grant_trust(&self, state: &StateDir) -> anyhow::Result<ExitOutcome> {
+        TrustStore::add(state, self.folder, &self.seen)?;
         let out = &self.app.terminal.out;
         out.write(&format!("{} {}\n", out.paint(GOOD, "trusted"), escape_line(self.folder)))?;
         Ok(ExitOutcome::Ok)
     }
 
-    fn tell_json(
+    fn print_json(
         mut self,
         args: &TrustArgs,
         state: &StateDir,
         workspace: &Workspace,
     ) -> anyhow::Result<ExitOutcome> {
         if args.yes && !matches!(self.standing, TrustState::Trusted { .. }) {
-            TrustStore::trust(state, self.folder, &self.seen)?;
-            self.standing = TrustStore::load(state)?.standing(workspace.cwd(), &self.seen);
+            TrustStore::add(state, self.folder, &self.seen)?;
+            self.standing = TrustStore::load(state)?.trust_state(workspace.cwd(), &self.seen);
         }
         let (word, since) = match &self.standing {
             TrustState::Trusted { since } => ("trusted", Some(since)),
@@ -118,22 +119,25 @@ impl TrustReview<'_> {
             answer["new"] = new.iter().map(place).collect();
             answer["gone"] = json!(gone);
         }
-        self.app.terminal.out.write_pretty(&answer)?;
+        self.app.terminal.out.write_pretty_json(&answer)?;
         let is_as_it_was = matches!(self.standing, TrustState::Trusted { .. });
         Ok(if is_as_it_was { ExitOutcome::Ok } else { ExitOutcome::Denied })
     }
 
     /// Everything that counts by trust, each on a line of its own that is never cut: what does not
     /// fit in the window is what somebody would hide there.
-    fn shown(&self, stream: &TerminalStream) -> String {
+    fn render(&self, stream: &TerminalStream) -> String {
         let folder = escape_line(self.folder);
         let mut text = match &self.standing {
             TrustState::Trusted { since } => {
                 let end = if self.seen.is_empty() { "" } else { ":" };
-                format!("{folder} is trusted since {}{end}\n", short_time(*since))
+                format!("{folder} is trusted since {}{end}\n", format_short_time(*since))
             }
             TrustState::Changed { since, new, gone, .. } => {
-                format!("{folder} {}\n", changed(&short_time(*since), new.len(), *gone))
+                format!(
+                    "{folder} {}\n",
+                    describe_changes(&format_short_time(*since), new.len(), *gone)
+                )
             }
             TrustState::Never => {
                 let asked = match self.seen.is_empty() {
@@ -157,15 +161,15 @@ impl TrustReview<'_> {
             let _ = writeln!(
                 text,
                 "{mark}{}{instead}  {}",
-                escape_line(&told(entry)),
+                escape_line(&describe_entry(entry)),
                 stream.paint(FAINT, &format!("({}:{})", escape_line(&entry.file), entry.line))
             );
         }
-        text + WHAT_RUNS
+        text + ALWAYS_ENABLED_TEXT
     }
 }
 
-fn changed(since: &str, new: usize, gone: usize) -> String {
+fn describe_changes(since: &str, new: usize, gone: usize) -> String {
     let news = match (new, gone) {
         (0, gone) => format!("{gone} gone"),
         (new, 0) => format!("{new} new, marked +"),
@@ -175,7 +179,7 @@ fn changed(since: &str, new: usize, gone: usize) -> String {
 }
 
 /// An entry in words a person can judge: what kind it is and what it would do.
-fn told(entry: &SettingsEntry) -> String {
+fn describe_entry(entry: &SettingsEntry) -> String {
     let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
     let kind = match (section, name) {
         ("permissions", "allow") => "allow without asking:".to_owned(),
@@ -200,24 +204,24 @@ fn told(entry: &SettingsEntry) -> String {
     };
     match section {
         "hooks" => {
-            let files: Vec<String> = entry.files.iter().filter_map(file_told).collect();
+            let files: Vec<String> = entry.files.iter().filter_map(describe_file).collect();
             let files = match files.is_empty() {
                 true => String::new(),
                 false => format!(", with what stands now in {}", files.join(" and ")),
             };
-            format!("{kind} {}{files}", hook_told(&entry.value))
+            format!("{kind} {}{files}", describe_hook(&entry.value))
         }
-        _ => format!("{kind} {}", value_told(&entry.value)),
+        _ => format!("{kind} {}", describe_value(&entry.value)),
     }
 }
 
 /// A file that a hook names, if it is there.
-fn file_told(file: &HookFile) -> Option<String> {
+fn describe_file(file: &HookFile) -> Option<String> {
     file.identity().map(|_| file.path().display().to_string())
 }
 
 /// A hook in one line: its command line, with whatever else is set beside it.
-fn hook_told(value: &Value) -> String {
+fn describe_hook(value: &Value) -> String {
     let mut rest = value.as_object().cloned().unwrap_or_default();
     match rest.shift_remove("command") {
         Some(Value::String(line)) if rest.is_empty() => line,
@@ -227,7 +231,7 @@ fn hook_told(value: &Value) -> String {
 }
 
 /// A value in one line: a command as it would be typed, with whatever else is set beside it.
-fn value_told(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(fields) if fields.get("rule").is_some_and(Value::is_string) => {
@@ -244,19 +248,19 @@ fn value_told(value: &Value) -> String {
                 && parts.get("path").is_some_and(Value::is_string)
             {
                 rest.shift_remove("command");
-                words.extend(parts.shift_remove("path").as_ref().map(word));
-                words.extend(args(&mut parts));
+                words.extend(parts.shift_remove("path").as_ref().map(to_shell_word));
+                words.extend(take_args(&mut parts));
                 if !parts.is_empty() {
                     rest.shift_insert(0, "command".to_owned(), Value::Object(parts));
                 }
             } else if let Some(Value::String(_)) = rest.get("command") {
-                words.extend(rest.shift_remove("command").as_ref().map(word));
+                words.extend(rest.shift_remove("command").as_ref().map(to_shell_word));
             } else if let Some(Value::String(_)) = rest.get("url") {
-                words.extend(rest.shift_remove("url").as_ref().map(word));
+                words.extend(rest.shift_remove("url").as_ref().map(to_shell_word));
             } else {
                 return value.to_string();
             }
-            words.extend(args(&mut rest));
+            words.extend(take_args(&mut rest));
             if !rest.is_empty() {
                 words.push(format!("with {}", Value::Object(rest)));
             }
@@ -267,10 +271,10 @@ fn value_told(value: &Value) -> String {
 }
 
 /// Takes the arguments out, where they are a list.
-fn args(fields: &mut Map<String, Value>) -> Vec<String> {
+fn take_args(fields: &mut Map<String, Value>) -> Vec<String> {
     match fields.get("args") {
         Some(Value::Array(args)) => {
-            let words = args.iter().map(word).collect();
+            let words = args.iter().map(to_shell_word).collect();
             fields.shift_remove("args");
             words
         }
@@ -279,7 +283,7 @@ fn args(fields: &mut Map<String, Value>) -> Vec<String> {
 }
 
 /// One word of a command line, quoted where it would not be one word.
-fn word(value: &Value) -> String {
+fn to_shell_word(value: &Value) -> String {
     let plain = |text: &str| {
         !text.is_empty()
             && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c))
@@ -290,7 +294,11 @@ fn word(value: &Value) -> String {
     }
 }
 
-fn list(app: &AppContext, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
+fn list_folders(
+    app: &AppContext,
+    args: &TrustArgs,
+    state: &StateDir,
+) -> anyhow::Result<ExitOutcome> {
     let store = TrustStore::load(state)?;
     let out = &app.terminal.out;
     if args.json {
@@ -298,37 +306,41 @@ fn list(app: &AppContext, args: &TrustArgs, state: &StateDir) -> anyhow::Result<
             .folders()
             .map(|(folder, trusted)| json!({"folder": folder, "since": trusted.since}))
             .collect();
-        out.write_pretty(&folders)?;
+        out.write_pretty_json(&folders)?;
         return Ok(ExitOutcome::Ok);
     }
     let mut table = TextTable::new(["SINCE", "FOLDER"]);
     let mut count = 0;
     for (folder, trusted) in store.folders() {
-        table.row([short_time(trusted.since).into(), folder.into()]);
+        table.add_row([format_short_time(trusted.since).into(), folder.into()]);
         count += 1;
     }
     match count {
-        0 => app.terminal.note("no folder is trusted"),
+        0 => app.terminal.print_note("no folder is trusted"),
         _ => out.write(&table.render(out))?,
     }
     Ok(ExitOutcome::Ok)
 }
 
-fn revoke(app: &AppContext, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
+fn revoke_folder(
+    app: &AppContext,
+    args: &TrustArgs,
+    state: &StateDir,
+) -> anyhow::Result<ExitOutcome> {
     let cwd = app.config.cwd()?;
     let written = args.dir.as_ref().map_or_else(|| cwd.to_owned(), |dir| cwd.join(dir));
-    let written = zero_policy::path::lexical(&written);
+    let written = zero_policy::path::normalize_lexically(&written);
     // A folder that is gone, or became a link, can still be taken off the list, by the path it is
     // listed with.
-    let found = app.config.workspace(args.dir.as_slice());
+    let found = app.config.open_workspace(args.dir.as_slice());
     let settled = found.as_ref().map_or(written.as_path(), |workspace| workspace.cwd());
-    let mut folder = utf8(settled)?;
+    let mut folder = require_utf8(settled)?;
     let mut was_trusted = TrustStore::revoke(state, folder)?;
-    if written != settled && TrustStore::revoke(state, utf8(&written)?)? {
-        (folder, was_trusted) = (utf8(&written)?, true);
+    if written != settled && TrustStore::revoke(state, require_utf8(&written)?)? {
+        (folder, was_trusted) = (require_utf8(&written)?, true);
     }
     if args.json {
-        app.terminal.out.write_line(&json!({"folder": folder, "revoked": was_trusted}))?;
+        app.terminal.out.write_json_line(&json!({"folder": folder, "revoked": was_trusted}))?;
         return Ok(if was_trusted { ExitOutcome::Ok } else { ExitOutcome::Error });
     }
     let folder = escape_line(folder);
@@ -336,11 +348,12 @@ fn revoke(app: &AppContext, args: &TrustArgs, state: &StateDir) -> anyhow::Resul
         app.terminal.out.write(&format!("{folder} is trusted no more\n"))?;
         return Ok(ExitOutcome::Ok);
     }
-    app.terminal.error(&format!("{folder} was not trusted; `zero trust --list` shows what is"));
+    app.terminal
+        .print_error(&format!("{folder} was not trusted; `zero trust --list` shows what is"));
     Ok(ExitOutcome::Error)
 }
 
-fn utf8(folder: &Path) -> Result<&str, UsageError> {
+fn require_utf8(folder: &Path) -> Result<&str, UsageError> {
     folder.to_str().ok_or_else(|| {
         UsageError(format!(
             "the name of `{}` is not UTF-8, so it cannot be trusted; rename it",
@@ -375,7 +388,7 @@ mod tests {
             ),
             (json!({"httpUrl": "https://x"}), r#"{"httpUrl":"https://x"}"#),
         ] {
-            assert_eq!(value_told(&value), expected);
+            assert_eq!(describe_value(&value), expected);
         }
     }
 }

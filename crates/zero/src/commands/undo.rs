@@ -15,29 +15,29 @@ use crate::cli::UndoArgs;
 use crate::exit::ExitOutcome;
 use crate::terminal::{
     ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable,
-    escape_line, short_time,
+    escape_line, format_short_time,
 };
 
 pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutcome> {
     let (workspace, state) =
-        (app.config.workspace(args.workspace.as_slice())?, app.config.state()?);
+        (app.config.open_workspace(args.workspace.as_slice())?, app.config.state_dir()?);
     let journal = Journal::new(&state, workspace.clone(), args.limits().file_bytes_max);
     let undo = UndoOperation { app, args, workspace, state, journal };
     if args.list {
-        return undo.list();
+        return undo.list_entries();
     }
-    match undo.take_back() {
+    match undo.revert() {
         Ok(entry) => {
             let out = &app.terminal.out;
             if args.json {
                 let undone = json!({"id": entry.id, "path": entry.path, "action": entry.action});
-                out.write_line(&json!({"ok": true, "undone": undone}))?;
+                out.write_json_line(&json!({"ok": true, "undone": undone}))?;
             } else {
-                out.write(&format!("{}\n", told(&entry)))?;
+                out.write(&format!("{}\n", describe_undo(&entry)))?;
             }
             Ok(ExitOutcome::Ok)
         }
-        Err(error) => refused(app, args, &error.for_tool("undo")),
+        Err(error) => print_refusal(app, args, &error.with_tool("undo")),
     }
 }
 
@@ -52,15 +52,15 @@ struct UndoOperation<'a> {
 
 impl UndoOperation<'_> {
     /// Takes back the change that is meant, and leaves a trace of it.
-    fn take_back(&self) -> Result<JournalEntry, ToolError> {
+    fn revert(&self) -> Result<JournalEntry, ToolError> {
         self.journal.recover()?;
         let entry = match self.args.id {
             Some(id) => self.journal.entry(id)?,
-            None => self.newest()?,
+            None => self.newest_entry()?,
         };
-        let mut trace = UndoRecord::begin(&self.state, &self.workspace, &entry)?;
+        let mut trace = UndoRecord::new(&self.state, &self.workspace, &entry)?;
         let outcome = self.restore(&entry, &mut trace);
-        trace.end(outcome.as_ref().err());
+        trace.finish(outcome.as_ref().err());
         outcome.map(|()| entry)
     }
 
@@ -69,16 +69,16 @@ impl UndoOperation<'_> {
         let changed_since = entry.state == ChangeState::ChangedSince;
         if self.args.yes {
             if changed_since {
-                trace.answered("--yes", true);
+                trace.record_answer("--yes", true);
             }
             return undo(UndoConflictPolicy::Overwrite);
         }
         match undo(UndoConflictPolicy::Refuse) {
             Err(error) if changed_since && is_conflict(&error) => {
-                let gone = self.is_gone(entry);
-                match self.agreed(entry, gone, trace) {
+                let gone = self.is_deleted(entry);
+                match self.is_confirmed(entry, gone, trace) {
                     true => undo(UndoConflictPolicy::Overwrite),
-                    false if gone => Err(deleted_since(entry)),
+                    false if gone => Err(deleted_error(entry)),
                     false => Err(error),
                 }
             }
@@ -87,8 +87,8 @@ impl UndoOperation<'_> {
     }
 
     /// Whether the person, if there is one, wants what was changed since overwritten.
-    fn agreed(&self, entry: &JournalEntry, gone: bool, trace: &mut UndoRecord) -> bool {
-        let Some(answers) = self.app.terminal.answers() else { return false };
+    fn is_confirmed(&self, entry: &JournalEntry, gone: bool, trace: &mut UndoRecord) -> bool {
+        let Some(answers) = self.app.terminal.answer_source() else { return false };
         let happened = if gone { "deleted" } else { "changed again" };
         let question = format!(
             "`{}` was {happened} after change {}. Restore it all the same?",
@@ -96,18 +96,18 @@ impl UndoOperation<'_> {
             entry.id
         );
         let agreed = self.app.terminal.confirm(&answers, &question);
-        trace.answered("person", agreed);
+        trace.record_answer("person", agreed);
         agreed
     }
 
     /// The newest change. When it is not in force any more, that is said: taking back another one
     /// instead would restore a file nobody thought of.
-    fn newest(&self) -> Result<JournalEntry, ToolError> {
+    fn newest_entry(&self) -> Result<JournalEntry, ToolError> {
         let mut changes = self
             .entries()?
             .into_iter()
             .filter(|entry| entry.undoes.is_none() && entry.state != ChangeState::Undone);
-        let newest = changes.next().ok_or_else(|| self.nothing())?;
+        let newest = changes.next().ok_or_else(|| self.nothing_to_undo())?;
         if newest.state != ChangeState::NotApplied {
             return Ok(newest);
         }
@@ -122,16 +122,16 @@ impl UndoOperation<'_> {
         if let Some(before) = changes.find(|entry| entry.state != ChangeState::NotApplied) {
             message += &format!("; `zero undo {}` takes back the one before", before.id);
         }
-        Err(ToolError::not_found(ErrorReason::NoChange, message).with("id", id))
+        Err(ToolError::not_found(ErrorReason::NoChange, message).with_detail("id", id))
     }
 
     /// Whether nothing stands at the place of a change.
-    fn is_gone(&self, entry: &JournalEntry) -> bool {
-        let target = self.workspace.locate(&entry.path, FinalLinkMode::Keep);
+    fn is_deleted(&self, entry: &JournalEntry) -> bool {
+        let target = self.workspace.resolve(&entry.path, FinalLinkMode::Keep);
         target.is_ok_and(|target| matches!(target.facts(), Ok(None)))
     }
 
-    fn nothing(&self) -> ToolError {
+    fn nothing_to_undo(&self) -> ToolError {
         let folder = self.workspace.cwd();
         let hint = match folder.ancestors().skip(1).find(|above| self.has_changes(above)) {
             Some(above) => format!("`--workspace {}` has changes", above.display()),
@@ -149,29 +149,29 @@ impl UndoOperation<'_> {
         let home = self.app.config.home().map(Path::to_owned);
         let Ok(workspace) = Workspace::open(&[folder.to_owned()], home) else { return false };
         let journal = Journal::new(&self.state, workspace, self.args.limits().file_bytes_max);
-        matches!(journal.newest(), Ok(Some(_)))
+        matches!(journal.newest_undoable(), Ok(Some(_)))
     }
 
     /// All changes, newest first. Each is compared with its file, which takes a while when they
     /// are large.
     fn entries(&self) -> Result<Vec<JournalEntry>, ToolError> {
         let counter = ElapsedCounter::new(&self.app.terminal.err);
-        counter.begin("comparing the recorded changes with their files");
+        counter.start("comparing the recorded changes with their files");
         let entries = self.journal.list();
-        counter.end();
+        counter.stop();
         entries
     }
 
-    fn list(&self) -> anyhow::Result<ExitOutcome> {
+    fn list_entries(&self) -> anyhow::Result<ExitOutcome> {
         let entries = self.entries()?;
         let out = &self.app.terminal.out;
         if self.args.json {
-            out.write_pretty(&entries)?;
+            out.write_pretty_json(&entries)?;
         } else if entries.is_empty() {
             let folder = self.workspace.cwd().display().to_string();
             out.write(&format!("no changes are recorded for `{}`\n", escape_line(&folder)))?;
         } else {
-            out.write(&table(&entries, out))?;
+            out.write(&render_table(&entries, out))?;
         }
         Ok(ExitOutcome::Ok)
     }
@@ -183,11 +183,11 @@ fn is_conflict(error: &ToolError) -> bool {
         && error.reason() == Some(ErrorReason::StaleFile)
 }
 
-fn deleted_since(entry: &JournalEntry) -> ToolError {
+fn deleted_error(entry: &JournalEntry) -> ToolError {
     let message =
         format!("`{}` was deleted since; --yes brings back the earlier content", entry.path);
     ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
-        .with("id", entry.id)
+        .with_detail("id", entry.id)
 }
 
 /// What the person can do about an error, in the words of this command.
@@ -206,21 +206,25 @@ fn with_hint(mut error: ToolError) -> ToolError {
     error
 }
 
-fn refused(app: &AppContext, args: &UndoArgs, error: &ToolError) -> anyhow::Result<ExitOutcome> {
+fn print_refusal(
+    app: &AppContext,
+    args: &UndoArgs,
+    error: &ToolError,
+) -> anyhow::Result<ExitOutcome> {
     if args.json {
-        app.terminal.out.write_line(&json!({"ok": false, "error": error}))?;
+        app.terminal.out.write_json_line(&json!({"ok": false, "error": error}))?;
     } else {
-        app.terminal.error(&error.message);
+        app.terminal.print_error(&error.message);
     }
     Ok(match error.reason() {
         // Saying no to an overwrite is a refusal, not a failure.
         Some(ErrorReason::StaleFile) => ExitOutcome::Denied,
-        _ => ExitOutcome::of_error(error),
+        _ => ExitOutcome::from_error(error),
     })
 }
 
 /// What an undo did, in one line.
-fn told(entry: &JournalEntry) -> String {
+fn describe_undo(entry: &JournalEntry) -> String {
     let (id, path, tool) = (entry.id, escape_line(&entry.path), escape_line(&entry.tool));
     match entry.action {
         "create" => format!("removed `{path}`, which {tool} had created (change {id})"),
@@ -229,7 +233,7 @@ fn told(entry: &JournalEntry) -> String {
     }
 }
 
-fn table(entries: &[JournalEntry], out: &TerminalStream) -> String {
+fn render_table(entries: &[JournalEntry], out: &TerminalStream) -> String {
     let mut table = TextTable::new(["ID", "TIME", "TOOL", "ACTION", "STATE", "PATH"]);
     for entry in entries {
         let (state, style) = match entry.state {
@@ -242,9 +246,9 @@ fn table(entries: &[JournalEntry], out: &TerminalStream) -> String {
             Some(id) => format!("undo of {id}"),
             None => entry.action.to_owned(),
         };
-        table.row([
+        table.add_row([
             TableCell::styled(entry.id.to_string(), STRONG),
-            entry.time.parse().map_or_else(|_| entry.time.clone(), short_time).into(),
+            entry.time.parse().map_or_else(|_| entry.time.clone(), format_short_time).into(),
             (&entry.tool).into(),
             action.into(),
             TableCell::styled(state, style),
@@ -269,7 +273,7 @@ mod tests {
     use crate::cli::Cli;
     use crate::environment::EnvironmentConfig;
     use crate::terminal::Terminal;
-    use crate::test_tools::tools;
+    use crate::test_tools::small_tools;
 
     /// A workspace in which a tool changed `a.txt` from `one` to `two` and created `new/b.txt`.
     struct UndoFixture {
@@ -288,13 +292,13 @@ mod tests {
 
         fn change(&self, path: &str, content: &str) {
             let config = EnvironmentConfig::for_test(self.folder.path());
-            let workspace = config.workspace(&[]).unwrap();
+            let workspace = config.open_workspace(&[]).unwrap();
             let journal = Journal::new(
-                &config.state().unwrap(),
+                &config.state_dir().unwrap(),
                 workspace.clone(),
                 HostLimits::default().file_bytes_max,
             );
-            let target = workspace.locate(path, FinalLinkMode::Follow).unwrap();
+            let target = workspace.resolve(path, FinalLinkMode::Follow).unwrap();
             let note = ChangeOrigin { tool: "Write".to_owned(), call: "call_1".to_owned() };
             journal
                 .change(&target, &note, || Ok(()), |_| Ok(FileChange::Replace(content.into())))
@@ -306,11 +310,12 @@ mod tests {
         }
 
         fn audit(&self) -> Vec<AuditRow> {
-            let audit =
-                AuditLog::new(&EnvironmentConfig::for_test(self.folder.path()).state().unwrap());
+            let audit = AuditLog::new(
+                &EnvironmentConfig::for_test(self.folder.path()).state_dir().unwrap(),
+            );
             let mut rows = Vec::new();
             for day in audit.days().unwrap() {
-                audit.day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+                audit.open_day(&day).unwrap().for_each_row(|row| rows.push(row)).unwrap();
             }
             rows
         }
@@ -324,11 +329,11 @@ mod tests {
             let app = AppContext {
                 config: EnvironmentConfig::for_test(self.folder.path()),
                 terminal: Terminal::for_test(),
-                tools: std::sync::Arc::new(std::sync::LazyLock::new(tools)),
+                tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
             };
             let cli = Cli::try_parse_from(["zero", "undo"].iter().chain(words)).unwrap();
             let ended = crate::commands::run(&app, cli).unwrap();
-            let said = app.terminal.out.written() + &app.terminal.err.written();
+            let said = app.terminal.out.written_text() + &app.terminal.err.written_text();
             assert_eq!(ended, exit, "{said}");
             assert!(said.contains(told), "{said}");
         }

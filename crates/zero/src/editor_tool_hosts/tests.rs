@@ -26,7 +26,7 @@ use crate::environment::EnvironmentConfig;
 use crate::terminal::Terminal;
 
 /// How long anything may take that has to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct EditorFixture {
     _temp: tempfile::TempDir,
@@ -51,7 +51,7 @@ impl EditorFixture {
         let app = AppContext {
             config: EnvironmentConfig::for_test(&folder),
             terminal: terminal.clone(),
-            tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+            tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
         };
         Self { _temp: temp, folder, terminal, bench: EditorToolHostFactory::new(app, Vec::new()) }
     }
@@ -60,7 +60,7 @@ impl EditorFixture {
         self.folder.join(name)
     }
 
-    fn order(&self, session: &str) -> ToolHostRequest {
+    fn make_order(&self, session: &str) -> ToolHostRequest {
         ToolHostRequest {
             session: SessionId::new(session).unwrap(),
             cwd: self.path("work"),
@@ -73,7 +73,7 @@ impl EditorFixture {
         }
     }
 
-    fn server(&self, name: &str, variable: &str) -> SessionMcpServer {
+    fn make_server(&self, name: &str, variable: &str) -> SessionMcpServer {
         let script = self.path("work/server.py").display().to_string();
         let env = BTreeMap::from([("GIVEN".to_owned(), variable.to_owned())]);
         let how = SessionServerTransport::Command {
@@ -85,7 +85,7 @@ impl EditorFixture {
     }
 
     /// How many processes of servers there are.
-    fn processes(&self) -> usize {
+    fn count_processes(&self) -> usize {
         let script = self.path("work/server.py").display().to_string();
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let lines = processes.map(|entry| std::fs::read(entry.path().join("cmdline")));
@@ -101,7 +101,7 @@ impl CallApprover for PermissiveEditor {
         Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 
-    fn stands(&self, _: Vec<GrantRecord>) {}
+    fn store_grants(&self, _: Vec<GrantRecord>) {}
 }
 
 impl Elicitor for PermissiveEditor {
@@ -116,17 +116,17 @@ impl Editor for PermissiveEditor {
     }
 
     fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
-        Box::pin(std::future::ready(EditorWriteOutcome::NotTaken))
+        Box::pin(std::future::ready(EditorWriteOutcome::NotHandled))
     }
 }
 
 impl CallObserver for PermissiveEditor {
-    fn described(&self, _: String, _: ToolKind, _: Vec<FilePosition>) {}
+    fn on_described(&self, _: String, _: ToolKind, _: Vec<FilePosition>) {}
 
-    fn progress(&self, _: String) {}
+    fn on_progress(&self, _: String) {}
 }
 
-async fn call(hands: &dyn ToolBackend, tool: &str, input: Value) -> (ToolCallStatus, String) {
+async fn call_tool(hands: &dyn ToolBackend, tool: &str, input: Value) -> (ToolCallStatus, String) {
     let dialect = DialectName::Canonical;
     let call = BackendCall { id: "c".to_owned(), tool: tool.to_owned(), input, dialect };
     let BackendResult { status, content, .. } =
@@ -137,16 +137,16 @@ async fn call(hands: &dyn ToolBackend, tool: &str, input: Value) -> (ToolCallSta
     }
 }
 
-async fn tools(hands: &dyn ToolBackend) -> Vec<String> {
-    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+async fn list_tools(hands: &dyn ToolBackend) -> Vec<String> {
+    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
     bench.tools.iter().map(|tool| tool.canonical.clone()).collect()
 }
 
 /// Waits for something that others do.
-async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+async fn wait_until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so().await {
-        assert!(Instant::now() < deadline, "{what} within {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "{what} within {TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -166,12 +166,12 @@ async fn folders_that_cannot_be_worked_in_are_said_to_be() {
         (work.clone(), vec![lib.clone(), rig.path("missing")], "does not exist"),
         (work.clone(), vec![lib.clone(); FOLDERS_MAX + 1], "name fewer"),
     ] {
-        let error = rig.bench.check(&cwd, &additional).await.unwrap_err().to_string();
+        let error = rig.bench.check_folders(&cwd, &additional).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
-        let order = ToolHostRequest { cwd, additional, ..rig.order("s") };
+        let order = ToolHostRequest { cwd, additional, ..rig.make_order("s") };
         assert_eq!(rig.bench.open(order).await.err().unwrap().to_string(), error);
     }
-    rig.bench.check(&work, &[lib, rig.path("work/inner")]).await.unwrap();
+    rig.bench.check_folders(&work, &[lib, rig.path("work/inner")]).await.unwrap();
 }
 
 #[tokio::test]
@@ -182,23 +182,24 @@ async fn a_bench_has_the_folders_and_buffers_of_its_editor() {
     let order = ToolHostRequest {
         additional: vec![rig.path("lib"), rig.path("work/inner")],
         editor: Some(Arc::new(PermissiveEditor)),
-        ..rig.order("one")
+        ..rig.make_order("one")
     };
     let SessionToolHost { hands, own_mode, .. } = rig.bench.open(order).await.unwrap();
     assert_eq!((own_mode, hands.folder()), (PermissionMode::AcceptEdits, Some(rig.path("work"))));
-    let (status, said) = call(&*hands, "Read", read.clone()).await;
+    let (status, said) = call_tool(&*hands, "Read", read.clone()).await;
     assert!(status == ToolCallStatus::Completed && said.contains("being typed"), "{said}");
     let additional = vec![rig.path("lib")];
-    let order = ToolHostRequest { additional, ..rig.order("two") };
+    let order = ToolHostRequest { additional, ..rig.make_order("two") };
     let other = rig.bench.open(order).await.unwrap().hands;
-    let (_, said) = call(&*other, "Read", read).await;
+    let (_, said) = call_tool(&*other, "Read", read).await;
     assert!(said.contains("on disk"), "a buffer is of one session: {said}");
 }
 
 #[tokio::test]
 async fn the_servers_of_a_session_are_its_own_and_end_with_it() {
     let rig = EditorFixture::new(&json!({"permissions": {"deny": ["bad__*"]}}));
-    let mut servers = vec![rig.server("My Server", "${HOME}"), rig.server("bad", "s3cret")];
+    let mut servers =
+        vec![rig.make_server("My Server", "${HOME}"), rig.make_server("bad", "s3cret")];
     servers.push(SessionMcpServer {
         name: "plain".to_owned(),
         how: SessionServerTransport::Http {
@@ -206,23 +207,26 @@ async fn the_servers_of_a_session_are_its_own_and_end_with_it() {
             headers: BTreeMap::from([("authorization".to_owned(), "s3cret".to_owned())]),
         },
     });
-    let order = ToolHostRequest { servers, ..rig.order("one") };
+    let order = ToolHostRequest { servers, ..rig.make_order("one") };
     let hands = rig.bench.open(order).await.unwrap().hands;
-    let is_there = async || tools(&*hands).await.iter().any(|tool| tool == "My-Server__echo");
-    until("its tools are there", is_there).await;
-    let (status, said) = call(&*hands, "My-Server__env", json!({})).await;
+    let is_there = async || list_tools(&*hands).await.iter().any(|tool| tool == "My-Server__echo");
+    wait_until("its tools are there", is_there).await;
+    let (status, said) = call_tool(&*hands, "My-Server__env", json!({})).await;
     assert_eq!(status, ToolCallStatus::Completed, "{said}");
     let env: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(env["GIVEN"], "${HOME}".len(), "it is meant as it is written");
-    assert!(!tools(&*hands).await.iter().any(|tool| tool.starts_with("bad")));
+    assert!(!list_tools(&*hands).await.iter().any(|tool| tool.starts_with("bad")));
 
-    let other = rig.bench.open(rig.order("two")).await.unwrap().hands;
-    assert!(!tools(&*other).await.iter().any(|tool| tool.contains("__")), "those of one session");
+    let other = rig.bench.open(rig.make_order("two")).await.unwrap().hands;
+    assert!(
+        !list_tools(&*other).await.iter().any(|tool| tool.contains("__")),
+        "those of one session"
+    );
 
-    let told = rig.terminal.err.written();
+    let told = rig.terminal.err.written_text();
     assert!(told.contains("`plain` (your editor) is not used") && told.contains("https"), "{told}");
     assert!(!told.contains("s3cret"), "{told}");
-    assert!(rig.processes() > 0);
+    assert!(rig.count_processes() > 0);
     drop(hands);
-    until("the server ends with its session", async || rig.processes() == 0).await;
+    wait_until("the server ends with its session", async || rig.count_processes() == 0).await;
 }

@@ -12,7 +12,11 @@ const WORKSPACE: &str = "/workspace";
 const HOME: &str = "/home/me";
 
 /// What a rule says of itself that does not hold, each as a sentence.
-pub(crate) fn broken(rule: &PolicyRule, matches: &[String], not_match: &[String]) -> Vec<String> {
+pub(crate) fn failed_examples(
+    rule: &PolicyRule,
+    matches: &[String],
+    not_match: &[String],
+) -> Vec<String> {
     if matches.is_empty() && not_match.is_empty() {
         return Vec::new();
     }
@@ -29,7 +33,7 @@ pub(crate) fn broken(rule: &PolicyRule, matches: &[String], not_match: &[String]
     let unwanted = not_match.iter().map(|example| (example, false));
     let mut broken = Vec::new();
     for (example, should) in wanted.chain(unwanted) {
-        match does_match(rule, example, &engine, &place) {
+        match is_match(rule, example, &engine, &place) {
             Err(error) => broken.push(format!("example `{example}` cannot be tried: {error}")),
             Ok(does) if does == should => {}
             Ok(true) => broken.push(format!("it matches `{example}`, which it says it does not")),
@@ -41,7 +45,7 @@ pub(crate) fn broken(rule: &PolicyRule, matches: &[String], not_match: &[String]
     broken
 }
 
-fn does_match(
+fn is_match(
     rule: &PolicyRule,
     example: &str,
     engine: &PolicyEngine,
@@ -56,6 +60,6 @@ fn does_match(
         _ => json!({ "file_path": example }),
     };
     let subject = SimulatedCall::new(tool, &input, None, place)?;
-    let decision = engine.decide(subject.request(&[], &EmptyMachine));
+    let decision = engine.decide(subject.to_request(&[], &EmptyMachine));
     Ok(decision.effects.iter().any(|effect| effect.rule.as_deref() == Some(rule.text.as_str())))
 }

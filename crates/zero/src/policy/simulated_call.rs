@@ -77,7 +77,7 @@ const OPENCODE: &[DialectName] = &[DialectName::Opencode];
 const ACP_QWEN: &[DialectName] = &[DialectName::Acp, DialectName::Qwen];
 const QWEN_OPENCODE: &[DialectName] = &[DialectName::Qwen, DialectName::Opencode];
 
-const LINES: &[KnownTool] = &[
+const KNOWN_TOOLS: &[KnownTool] = &[
     KnownTool {
         tool: "Read",
         risk: RiskLevel::Low,
@@ -215,8 +215,8 @@ impl SimulatedCall {
         let Value::Object(fields) = input else {
             return Err("the input must be a JSON object".to_owned());
         };
-        if let Some(line) = line_of(tool, dialect)? {
-            let effects = place.effects(line, fields)?;
+        if let Some(line) = find_known_tool(tool, dialect)? {
+            let effects = place.resolve_effects(line, fields)?;
             return Ok(Self { tool: line.tool.to_owned(), risk: line.risk, effects });
         }
         let remote = tool.strip_prefix("mcp__").unwrap_or(tool);
@@ -232,13 +232,13 @@ impl SimulatedCall {
                 };
                 Ok(Self { tool: remote.to_owned(), risk: RiskLevel::High, effects: vec![effect] })
             }
-            _ => Err(unknown(tool)),
+            _ => Err(unknown_tool_message(tool)),
         }
     }
 
     /// A call of which only the effects are known.
-    pub(crate) fn of_effects(tool: &str, effects: Effects) -> Self {
-        let line = LINES.iter().find(|line| line.tool == tool);
+    pub(crate) fn from_effects(tool: &str, effects: Effects) -> Self {
+        let line = KNOWN_TOOLS.iter().find(|line| line.tool == tool);
         Self {
             tool: tool.to_owned(),
             risk: line.map_or(RiskLevel::High, |line| line.risk),
@@ -247,7 +247,7 @@ impl SimulatedCall {
     }
 
     /// The call as the engine takes it.
-    pub(crate) fn request<'a>(
+    pub(crate) fn to_request<'a>(
         &'a self,
         grants: &'a [GrantScope],
         world: &'a dyn Machine,
@@ -258,18 +258,21 @@ impl SimulatedCall {
 }
 
 /// The fields of an input that a judge looks at, whatever the tool.
-pub(crate) fn fields_looked_at(input: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn relevant_fields(input: &Value) -> impl Iterator<Item = &Value> {
     let lists = [PATH_FIELDS, FOLDER_FIELDS, COMMAND_FIELDS, URL_FIELDS, PATHS_FIELDS];
     let names = lists.into_iter().flatten().copied().chain(["args", "env", "edits", STDIN_FIELD]);
     names.filter_map(|name| input.get(name))
 }
 
 /// The tool that a name means, in a dialect or in any.
-fn line_of(name: &str, dialect: Option<DialectName>) -> Result<Option<&'static KnownTool>, String> {
-    if let Some(line) = LINES.iter().find(|line| line.tool == name) {
+fn find_known_tool(
+    name: &str,
+    dialect: Option<DialectName>,
+) -> Result<Option<&'static KnownTool>, String> {
+    if let Some(line) = KNOWN_TOOLS.iter().find(|line| line.tool == name) {
         return Ok(Some(line));
     }
-    let named = LINES.iter().find_map(|line| {
+    let named = KNOWN_TOOLS.iter().find_map(|line| {
         line.names.iter().find(|(theirs, _)| *theirs == name).map(|(_, of)| (line, *of))
     });
     match (named, dialect) {
@@ -281,12 +284,12 @@ fn line_of(name: &str, dialect: Option<DialectName>) -> Result<Option<&'static K
     }
 }
 
-fn unknown(tool: &str) -> String {
+fn unknown_tool_message(tool: &str) -> String {
     let shown: String = tool.chars().take(80).flat_map(char::escape_debug).collect();
-    let names = LINES.iter().flat_map(|line| {
+    let names = KNOWN_TOOLS.iter().flat_map(|line| {
         std::iter::once(line.tool).chain(line.names.iter().map(|(name, _)| *name))
     });
-    let near = zero_runtime::name_suggestions::nearest(tool, names, 3);
+    let near = zero_runtime::name_suggestions::suggest_names(tool, names, 3);
     let hint = match &near[..] {
         [] => "tools of MCP servers are written `alias__tool`".to_owned(),
         near => format!("did you mean {}?", near.join(", ")),
@@ -295,111 +298,130 @@ fn unknown(tool: &str) -> String {
 }
 
 impl SimulationContext<'_> {
-    fn effects(&self, line: &KnownTool, fields: &Map<String, Value>) -> Result<Effects, String> {
+    fn resolve_effects(
+        &self,
+        line: &KnownTool,
+        fields: &Map<String, Value>,
+    ) -> Result<Effects, String> {
         Ok(match line.used {
-            InputRole::Read => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
-            InputRole::ReadFolder => match one_text(fields, PATH_FIELDS)? {
-                None => vec![Effect::Read(self.target(".", FinalLinkMode::Follow)?)],
-                Some(_) => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
+            InputRole::Read => {
+                self.resolve_paths(line, fields)?.into_iter().map(Effect::Read).collect()
+            }
+            InputRole::ReadFolder => match single_text(fields, PATH_FIELDS)? {
+                None => vec![Effect::Read(self.resolve_target(".", FinalLinkMode::Follow)?)],
+                Some(_) => {
+                    self.resolve_paths(line, fields)?.into_iter().map(Effect::Read).collect()
+                }
             },
-            InputRole::ReadMany => self.many(fields)?,
-            InputRole::Write => self.paths(line, fields)?.into_iter().map(Effect::Write).collect(),
+            InputRole::ReadMany => self.read_many_effects(fields)?,
+            InputRole::Write => {
+                self.resolve_paths(line, fields)?.into_iter().map(Effect::Write).collect()
+            }
             InputRole::Edit => {
-                let paths = self.paths(line, fields)?;
+                let paths = self.resolve_paths(line, fields)?;
                 let both = |path: TargetPath| [Effect::Read(path.clone()), Effect::Write(path)];
                 paths.into_iter().flat_map(both).collect()
             }
             InputRole::Delete => {
-                self.paths(line, fields)?.into_iter().map(Effect::Delete).collect()
+                self.resolve_paths(line, fields)?.into_iter().map(Effect::Delete).collect()
             }
-            InputRole::Command => vec![Effect::Exec(self.execution(fields)?)],
+            InputRole::Command => vec![Effect::Exec(self.resolve_execution(fields)?)],
             InputRole::Url => {
-                let url = one_text(fields, URL_FIELDS)?.ok_or_else(|| missing("url"))?;
+                let url =
+                    single_text(fields, URL_FIELDS)?.ok_or_else(|| missing_field_message("url"))?;
                 // Only the host counts; who writes a rule may try it on one alone.
                 let host = Url::parse(&url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
                 vec![Effect::Net(host.unwrap_or(url))]
             }
             InputRole::State(what) => vec![Effect::State(what.to_owned())],
             InputRole::Job => {
-                let text = one_text(fields, &[STDIN_FIELD])?;
+                let text = single_text(fields, &[STDIN_FIELD])?;
                 let reader = || CommandExecution {
                     command: CommandLine::Program(vec!["sh".to_owned(), "-s".to_owned()]),
                     folder: None,
                     variables: Vec::new(),
                 };
-                let sent =
-                    text.into_iter().flat_map(|text| [CommandExecution::shell(text), reader()]);
+                let sent = text
+                    .into_iter()
+                    .flat_map(|text| [CommandExecution::from_shell(text), reader()]);
                 let sent = sent.map(Effect::Exec);
                 std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
             }
             InputRole::Ask => vec![Effect::Ask],
-            InputRole::Memory => match one_text(fields, &["action"])?.as_deref() {
+            InputRole::Memory => match single_text(fields, &["action"])?.as_deref() {
                 Some("list" | "read" | "search") => {
                     vec![Effect::State("what is recalled".to_owned())]
                 }
-                action => self.notes(action == Some("forget"), fields)?,
+                action => self.note_effects(action == Some("forget"), fields)?,
             },
             InputRole::Nothing => Vec::new(),
         })
     }
 
     /// What becomes of notes.
-    fn notes(&self, forgets: bool, fields: &Map<String, Value>) -> Result<Effects, String> {
-        let name = match one_text(fields, &["name"])? {
+    fn note_effects(&self, forgets: bool, fields: &Map<String, Value>) -> Result<Effects, String> {
+        let name = match single_text(fields, &["name"])? {
             Some(name) => NoteName::new(&name).map_err(|error| error.to_string())?,
-            None if forgets => return Err(missing("name")),
-            None => NoteName::of_text(&one_text(fields, &["text", "fact"])?.unwrap_or_default()),
+            None if forgets => return Err(missing_field_message("name")),
+            None => {
+                NoteName::from_text(&single_text(fields, &["text", "fact"])?.unwrap_or_default())
+            }
         };
-        let scopes = match one_text(fields, &["scope"])?.as_deref() {
+        let scopes = match single_text(fields, &["scope"])?.as_deref() {
             Some("user" | "global") => &[NoteScope::User][..],
             None if forgets => &NoteScope::ALL,
             _ => &[NoteScope::Project],
         };
         let root = self.roots.first().map_or(Path::new("/"), PathBuf::as_path);
-        Ok(scopes.iter().map(|scope| Effect::Note(scope.change(&name, forgets, root))).collect())
+        Ok(scopes
+            .iter()
+            .map(|scope| Effect::Note(scope.note_change(&name, forgets, root)))
+            .collect())
     }
 
-    fn paths(
+    fn resolve_paths(
         &self,
         line: &KnownTool,
         fields: &Map<String, Value>,
     ) -> Result<Vec<TargetPath>, String> {
-        let mut written: Vec<String> = one_text(fields, PATH_FIELDS)?.into_iter().collect();
+        let mut written: Vec<String> = single_text(fields, PATH_FIELDS)?.into_iter().collect();
         // Several edits in one call may each name a file.
         if let Some(Value::Array(edits)) = fields.get("edits") {
             for edit in edits.iter().filter_map(Value::as_object) {
-                written.extend(one_text(edit, PATH_FIELDS)?);
+                written.extend(single_text(edit, PATH_FIELDS)?);
             }
         }
         if written.is_empty() {
             let name = if line.tool == "LSP" { "filePath" } else { "file_path" };
-            return Err(missing(name));
+            return Err(missing_field_message(name));
         }
         let last = if line.tool == "Delete" { FinalLinkMode::Keep } else { FinalLinkMode::Follow };
-        written.iter().map(|written| self.target(written, last)).collect()
+        written.iter().map(|written| self.resolve_target(written, last)).collect()
     }
 
     /// Files and patterns.
-    fn many(&self, fields: &Map<String, Value>) -> Result<Effects, String> {
+    fn read_many_effects(&self, fields: &Map<String, Value>) -> Result<Effects, String> {
         let mut written = Vec::new();
         for name in PATHS_FIELDS {
             match fields.get(*name) {
                 None => {}
                 Some(Value::Array(items)) => {
                     for item in items {
-                        let text = item.as_str().ok_or_else(|| wrong(name, "a list of texts"))?;
+                        let text = item
+                            .as_str()
+                            .ok_or_else(|| wrong_field_message(name, "a list of texts"))?;
                         written.push(text.to_owned());
                     }
                 }
-                Some(_) => return Err(wrong(name, "a list of texts")),
+                Some(_) => return Err(wrong_field_message(name, "a list of texts")),
             }
         }
         if written.is_empty() {
-            return Err(missing("paths"));
+            return Err(missing_field_message("paths"));
         }
         let mut effects = Effects::new();
         for written in &written {
-            let effect = Effect::Read(self.one_of_many(written)?);
+            let effect = Effect::Read(self.resolve_pattern(written)?);
             if !effects.contains(&effect) {
                 effects.push(effect);
             }
@@ -409,12 +431,12 @@ impl SimulationContext<'_> {
 
     /// A pattern reads the root it lies in, unless a file has that very name. One that leads out of
     /// the workspace is refused by the tool; here it is the folder it starts in.
-    fn one_of_many(&self, written: &str) -> Result<TargetPath, String> {
+    fn resolve_pattern(&self, written: &str) -> Result<TargetPath, String> {
         let Some(special) = written.find(['*', '?', '[', '{']) else {
-            return self.target(written, FinalLinkMode::Follow);
+            return self.resolve_target(written, FinalLinkMode::Follow);
         };
-        if let Ok(target) = self.target(written, FinalLinkMode::Follow)
-            && self.exists(target.canonical())
+        if let Ok(target) = self.resolve_target(written, FinalLinkMode::Follow)
+            && self.path_exists(target.canonical())
         {
             return Ok(target);
         }
@@ -429,17 +451,17 @@ impl SimulationContext<'_> {
             _ => self.roots.first(),
         };
         if let Some(root) = root {
-            return self.target(&root.to_string_lossy(), FinalLinkMode::Follow);
+            return self.resolve_target(&root.to_string_lossy(), FinalLinkMode::Follow);
         }
         let start = match written.get(..special).and_then(|start| start.rfind('/')) {
             Some(0) => "/",
             Some(end) => written.get(..end).unwrap_or("/"),
             None => ".",
         };
-        self.target(start, FinalLinkMode::Follow)
+        self.resolve_target(start, FinalLinkMode::Follow)
     }
 
-    fn exists(&self, path: &Path) -> bool {
+    fn path_exists(&self, path: &Path) -> bool {
         let Some(path) = path.to_str() else { return false };
         let mut pattern = String::with_capacity(path.len());
         for letter in path.chars() {
@@ -448,40 +470,42 @@ impl SimulationContext<'_> {
             }
             pattern.push(letter);
         }
-        self.world.expand(&pattern, 1).is_some_and(|found| !found.is_empty())
+        self.world.expand_glob(&pattern, 1).is_some_and(|found| !found.is_empty())
     }
 
-    fn execution(&self, fields: &Map<String, Value>) -> Result<CommandExecution, String> {
-        let Some(command) = one_text(fields, COMMAND_FIELDS)? else {
-            return Err(missing("command"));
+    fn resolve_execution(&self, fields: &Map<String, Value>) -> Result<CommandExecution, String> {
+        let Some(command) = single_text(fields, COMMAND_FIELDS)? else {
+            return Err(missing_field_message("command"));
         };
         let command = match fields.get("args") {
             None | Some(Value::Null) => CommandLine::Shell(command),
             Some(Value::Array(args)) => {
                 let mut argv = vec![command];
                 for arg in args {
-                    let arg = arg.as_str().ok_or_else(|| wrong("args", "a list of texts"))?;
+                    let arg = arg
+                        .as_str()
+                        .ok_or_else(|| wrong_field_message("args", "a list of texts"))?;
                     argv.push(arg.to_owned());
                 }
                 CommandLine::Program(argv)
             }
-            Some(_) => return Err(wrong("args", "a list of texts")),
+            Some(_) => return Err(wrong_field_message("args", "a list of texts")),
         };
-        let folder = one_text(fields, FOLDER_FIELDS)?;
+        let folder = single_text(fields, FOLDER_FIELDS)?;
         let folder =
-            folder.map(|folder| self.target(&folder, FinalLinkMode::Follow)).transpose()?;
+            folder.map(|folder| self.resolve_target(&folder, FinalLinkMode::Follow)).transpose()?;
         let variables = match fields.get("env") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Object(env)) => {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 env.iter().map(|(name, value)| (name.clone(), text(value))).collect()
             }
-            Some(_) => return Err(wrong("env", "an object of texts")),
+            Some(_) => return Err(wrong_field_message("env", "an object of texts")),
         };
         Ok(CommandExecution { command, folder, variables })
     }
 
-    fn target(&self, written: &str, last: FinalLinkMode) -> Result<TargetPath, String> {
+    fn resolve_target(&self, written: &str, last: FinalLinkMode) -> Result<TargetPath, String> {
         if written.is_empty() {
             return Err("the path is empty; name a file or folder".to_owned());
         }
@@ -496,9 +520,9 @@ impl SimulationContext<'_> {
         };
         let canonical = match (last, raw.parent(), raw.file_name()) {
             (FinalLinkMode::Keep, Some(folder), Some(name)) => {
-                self.world.canonical(folder).map(|folder| folder.join(name))
+                self.world.canonicalize(folder).map(|folder| folder.join(name))
             }
-            _ => self.world.canonical(&raw),
+            _ => self.world.canonicalize(&raw),
         };
         let canonical = canonical.ok_or_else(|| format!("what `{written}` denotes cannot be said: links in a circle, or a link of the kernel's"))?;
         let inside = self.roots.iter().any(|root| canonical.starts_with(root));
@@ -508,7 +532,7 @@ impl SimulationContext<'_> {
 }
 
 /// The text of whichever of these fields is there. Two that differ leave open which one counts.
-fn one_text(fields: &Map<String, Value>, names: &[&str]) -> Result<Option<String>, String> {
+fn single_text(fields: &Map<String, Value>, names: &[&str]) -> Result<Option<String>, String> {
     let mut found: Option<(&str, &String)> = None;
     for name in names {
         match (fields.get(*name), found) {
@@ -519,17 +543,17 @@ fn one_text(fields: &Map<String, Value>, names: &[&str]) -> Result<Option<String
                 ));
             }
             (Some(Value::String(text)), _) => found = Some((name, text)),
-            (Some(_), _) => return Err(wrong(name, "a text")),
+            (Some(_), _) => return Err(wrong_field_message(name, "a text")),
         }
     }
     Ok(found.map(|(_, text)| text.clone()))
 }
 
-fn missing(field: &str) -> String {
+fn missing_field_message(field: &str) -> String {
     format!("the input lacks `{field}`")
 }
 
-fn wrong(field: &str, wanted: &str) -> String {
+fn wrong_field_message(field: &str, wanted: &str) -> String {
     format!("`{field}` of the input must be {wanted}")
 }
 

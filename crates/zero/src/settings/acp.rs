@@ -8,7 +8,7 @@ use zero_client::OverlapPolicy;
 
 use super::WorkspaceSettings;
 
-/// The keys below `acp`.
+/// The keys below `client_preferences`.
 pub(crate) const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
 
 /// How editors are served. Only your own settings count here, never a project's.
@@ -45,8 +45,8 @@ enum EditorExitSetting {
 
 impl WorkspaceSettings {
     /// What the person's own settings say of editors.
-    pub(crate) fn acp(&self) -> ClientPreferences {
-        let fields = self.active().filter_map(|entry| {
+    pub(crate) fn client_preferences(&self) -> ClientPreferences {
+        let fields = self.active_entries().filter_map(|entry| {
             let name = entry.key.strip_prefix("acp.")?;
             Some((name.to_owned(), entry.value.clone()))
         });
@@ -69,14 +69,15 @@ impl WorkspaceSettings {
 #[cfg(test)]
 mod tests {
     use super::super::SettingsLayerKind;
-    use super::super::tests::layers;
+    use super::super::tests::parse_layers;
     use super::*;
     use crate::trust::TrustState;
 
     #[track_caller]
     fn check(layer: SettingsLayerKind, text: &str, expected: ClientPreferences) {
-        let settings = WorkspaceSettings::merge(&layers(&[(layer, text)]), TrustState::supposed());
-        assert_eq!(settings.acp(), expected, "{text}");
+        let settings =
+            WorkspaceSettings::merge(&parse_layers(&[(layer, text)]), TrustState::assumed());
+        assert_eq!(settings.client_preferences(), expected, "{text}");
     }
 
     #[test]

@@ -7,16 +7,20 @@ use zero_policy::shell::ast::{ShellCommandKind, ShellWord, WordPart};
 use zero_policy::shell::parse;
 
 /// The program and its arguments.
-pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
+pub(crate) fn split_words(line: &str) -> Result<Vec<String>, String> {
     let parsed = parse(line);
     if let Some(error) = parsed.error {
         return Err(format!("cannot be read as a command: {error}"));
     }
-    let [item] = parsed.list.items.as_slice() else { return Err(not_one(line)) };
-    let [command] = item.pipeline.commands.as_slice() else { return Err(not_one(line)) };
-    let ShellCommandKind::Simple(simple) = &command.kind else { return Err(not_one(line)) };
+    let [item] = parsed.list.items.as_slice() else { return Err(not_single_command_error(line)) };
+    let [command] = item.pipeline.commands.as_slice() else {
+        return Err(not_single_command_error(line));
+    };
+    let ShellCommandKind::Simple(simple) = &command.kind else {
+        return Err(not_single_command_error(line));
+    };
     if item.background || item.pipeline.negated {
-        return Err(not_one(line));
+        return Err(not_single_command_error(line));
     }
     if !command.redirects.is_empty() {
         return Err("has a redirection, and no shell looks at it; leave it out, or name a script that does it".to_owned());
@@ -24,10 +28,10 @@ pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     if !simple.assignments.is_empty() {
         return Err("sets a variable, and no shell looks at it; name a script that does it, or use `mcpServers` with `env`".to_owned());
     }
-    let words: Result<Vec<String>, String> = simple.words.iter().map(plain).collect();
+    let words: Result<Vec<String>, String> = simple.words.iter().map(literal_word).collect();
     let words = words?;
     match words.first() {
-        None => Err(not_one(line)),
+        None => Err(not_single_command_error(line)),
         Some(program) if program.is_empty() => {
             Err("names no program: its first word is empty".to_owned())
         }
@@ -35,13 +39,13 @@ pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-fn not_one(line: &str) -> String {
+fn not_single_command_error(line: &str) -> String {
     let what = if line.trim().is_empty() { "is empty" } else { "is not one plain command" };
     format!("{what}; write one program with its arguments, or name a script")
 }
 
 /// The text of a word that stands for itself.
-fn plain(word: &ShellWord) -> Result<String, String> {
+fn literal_word(word: &ShellWord) -> Result<String, String> {
     let mut plain = String::new();
     for part in &word.parts {
         match part {
@@ -76,7 +80,7 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: Result<&[&str], &str>) {
-        let words = words(line);
+        let words = split_words(line);
         match expected {
             Ok(expected) => assert_eq!(words.unwrap(), expected, "{line}"),
             Err(expected) => {

@@ -50,26 +50,26 @@ impl SettingsDocument {
         let problem = |place, what: String| SettingsProblem { file: file.to_owned(), place, what };
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            let lines = LineIndex::of(std::str::from_utf8(valid).unwrap_or_default());
+            let lines = LineIndex::new(std::str::from_utf8(valid).unwrap_or_default());
             let what = "this is not UTF-8; save the file as UTF-8".to_owned();
-            vec![problem(Some(lines.place(valid.len())), what)]
+            vec![problem(Some(lines.location(valid.len())), what)]
         })?;
         let text = text.strip_prefix(BOM).unwrap_or(text);
-        let lines = LineIndex::of(text);
+        let lines = LineIndex::new(text);
         let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options());
         let parsed = parsed.map_err(|error| {
-            let place = Some(lines.place(error.range().start));
-            vec![problem(place, syntax(error.kind()))]
+            let place = Some(lines.location(error.range().start));
+            vec![problem(place, describe_syntax_error(error.kind()))]
         })?;
         let mut walk = TreeConverter { file, lines, places: HashMap::new(), problems: Vec::new() };
         let value = match &parsed.value {
-            Some(node @ Node::Object(_)) => walk.value(node, "", 0),
+            Some(node @ Node::Object(_)) => walk.convert(node, "", 0),
             Some(other) => {
-                walk.problem(other.range().start, "settings are an object; write `{ … }`");
+                walk.add_problem(other.range().start, "settings are an object; write `{ … }`");
                 Value::Null
             }
             None => {
-                walk.problem(0, "the file is empty; write `{}` or remove it");
+                walk.add_problem(0, "the file is empty; write `{}` or remove it");
                 Value::Null
             }
         };
@@ -86,7 +86,7 @@ impl SettingsDocument {
     }
 
     /// Where the value at a JSON pointer stands; for one that is absent, what it would stand in.
-    pub(crate) fn place(&self, pointer: &str) -> SettingsLocation {
+    pub(crate) fn location(&self, pointer: &str) -> SettingsLocation {
         let mut pointer = pointer;
         loop {
             if let Some(place) = self.places.get(pointer) {
@@ -101,7 +101,7 @@ impl SettingsDocument {
 }
 
 /// Appends a step to a JSON pointer.
-pub(crate) fn join(pointer: &str, step: &str) -> String {
+pub(crate) fn join_pointer(pointer: &str, step: &str) -> String {
     format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -114,9 +114,9 @@ struct TreeConverter<'a> {
 }
 
 impl TreeConverter<'_> {
-    fn value(&mut self, node: &Node<'_>, pointer: &str, depth: usize) -> Value {
+    fn convert(&mut self, node: &Node<'_>, pointer: &str, depth: usize) -> Value {
         if depth >= DEPTH_MAX && matches!(node, Node::Object(_) | Node::Array(_)) {
-            self.problem(
+            self.add_problem(
                 node.range().start,
                 &format!("nested over {DEPTH_MAX} levels; flatten it"),
             );
@@ -130,17 +130,17 @@ impl TreeConverter<'_> {
                         ObjectPropName::String(text) => (text.value.as_ref(), text.range.start),
                         ObjectPropName::Word(word) => (word.value, word.range.start),
                     };
-                    let inner = join(pointer, name);
+                    let inner = join_pointer(pointer, name);
                     if let Some(first) = self.places.get(&inner) {
                         let what = format!(
                             "`{name}` stands here a second time, after line {}; join the two",
                             first.line
                         );
-                        self.problem(start, &what);
+                        self.add_problem(start, &what);
                         continue;
                     }
-                    self.places.insert(inner.clone(), self.lines.place(start));
-                    let value = self.value(&property.value, &inner, depth + 1);
+                    self.places.insert(inner.clone(), self.lines.location(start));
+                    let value = self.convert(&property.value, &inner, depth + 1);
                     fields.insert(name.to_owned(), value);
                 }
                 Value::Object(fields)
@@ -148,9 +148,9 @@ impl TreeConverter<'_> {
             Node::Array(array) => {
                 let mut items = Vec::with_capacity(array.elements.len());
                 for (index, element) in array.elements.iter().enumerate() {
-                    let inner = join(pointer, &index.to_string());
-                    self.places.insert(inner.clone(), self.lines.place(element.range().start));
-                    items.push(self.value(element, &inner, depth + 1));
+                    let inner = join_pointer(pointer, &index.to_string());
+                    self.places.insert(inner.clone(), self.lines.location(element.range().start));
+                    items.push(self.convert(element, &inner, depth + 1));
                 }
                 Value::Array(items)
             }
@@ -159,7 +159,7 @@ impl TreeConverter<'_> {
                 Ok(number) => Value::Number(number),
                 Err(_) => {
                     let what = format!("`{}` is no number that can be kept", number.value);
-                    self.problem(number.range.start, &what);
+                    self.add_problem(number.range.start, &what);
                     Value::Null
                 }
             },
@@ -168,8 +168,8 @@ impl TreeConverter<'_> {
         }
     }
 
-    fn problem(&mut self, at: usize, what: &str) {
-        let place = Some(self.lines.place(at));
+    fn add_problem(&mut self, at: usize, what: &str) {
+        let place = Some(self.lines.location(at));
         self.problems.push(SettingsProblem {
             file: self.file.to_owned(),
             place,
@@ -179,7 +179,7 @@ impl TreeConverter<'_> {
 }
 
 /// The parser's finding in our words, with what to do.
-fn syntax(kind: &ParseErrorKind) -> String {
+fn describe_syntax_error(kind: &ParseErrorKind) -> String {
     let fix = match kind {
         ParseErrorKind::ExpectedComma => "put a comma between the two",
         ParseErrorKind::ExpectedStringObjectProperty
@@ -208,12 +208,12 @@ struct LineIndex<'a> {
 }
 
 impl<'a> LineIndex<'a> {
-    fn of(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self { text, starts: std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect() }
     }
 
-    fn place(&self, offset: usize) -> SettingsLocation {
+    fn location(&self, offset: usize) -> SettingsLocation {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
         let column = self.text.get(start..offset).unwrap_or_default().chars().count() + 1;
@@ -314,7 +314,7 @@ mod tests {
             ("", 1, 1),
             ("/z", 1, 1),
         ] {
-            assert_eq!(document.place(pointer), SettingsLocation { line, column }, "{pointer}");
+            assert_eq!(document.location(pointer), SettingsLocation { line, column }, "{pointer}");
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum SettingsEditError {
     NotAList(String),
     /// The library's text does not say what was meant.
     #[error("the file could not be changed without risk; change it by hand")]
-    Unsure,
+    Unverified,
 }
 
 /// The text with one value changed; `None` when it says so already.
@@ -46,34 +46,35 @@ pub(crate) fn apply(
         None => ("", text),
     };
     let old =
-        SettingsDocument::parse("", body.as_bytes()).map_err(|_| SettingsEditError::Unsure)?;
-    let wanted = expected(old.value(), key, edit)?;
+        SettingsDocument::parse("", body.as_bytes()).map_err(|_| SettingsEditError::Unverified)?;
+    let wanted = expected_value(old.value(), key, edit)?;
     if wanted == *old.value() {
         return Ok(None);
     }
-    let root = CstRootNode::parse(body, &parse_options()).map_err(|_| SettingsEditError::Unsure)?;
-    let object = root.object_value().ok_or(SettingsEditError::Unsure)?;
-    change(object, key, edit)?;
+    let root =
+        CstRootNode::parse(body, &parse_options()).map_err(|_| SettingsEditError::Unverified)?;
+    let object = root.object_value().ok_or(SettingsEditError::Unverified)?;
+    edit_tree(object, key, edit)?;
     let new = root.to_string();
     let says =
-        SettingsDocument::parse("", new.as_bytes()).map_err(|_| SettingsEditError::Unsure)?;
-    if same(says.value(), &wanted) {
+        SettingsDocument::parse("", new.as_bytes()).map_err(|_| SettingsEditError::Unverified)?;
+    if is_same_value(says.value(), &wanted) {
         Ok(Some(format!("{mark}{new}")))
     } else {
-        Err(SettingsEditError::Unsure)
+        Err(SettingsEditError::Unverified)
     }
 }
 
 /// Whether a list holds a value: as it is, or as the rule of an entry that explains itself.
-fn is_item(item: &Value, wanted: &Value) -> bool {
+fn is_same_item(item: &Value, wanted: &Value) -> bool {
     item == wanted || item.get("rule").is_some_and(|rule| rule == wanted)
 }
 
 /// What the file should say afterwards, worked out on plain values.
-fn expected(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, SettingsEditError> {
+fn expected_value(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, SettingsEditError> {
     let mut new = old.clone();
-    let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unsure) };
-    let mut fields = new.as_object_mut().ok_or(SettingsEditError::Unsure)?;
+    let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unverified) };
+    let mut fields = new.as_object_mut().ok_or(SettingsEditError::Unverified)?;
     let creates = matches!(edit, ValueEdit::Set(_) | ValueEdit::Add(_));
     for (depth, step) in above.iter().enumerate() {
         if !creates && !fields.contains_key(*step) {
@@ -101,7 +102,7 @@ fn expected(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, Settin
         ValueEdit::Add(value) => {
             let slot = fields.entry(*last).or_insert_with(|| Value::Array(Vec::new()));
             let mut items = list(slot)?;
-            if !items.iter().any(|item| is_item(item, value)) {
+            if !items.iter().any(|item| is_same_item(item, value)) {
                 items.push(value.clone());
                 *slot = Value::Array(items);
             } else {
@@ -111,7 +112,7 @@ fn expected(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, Settin
         ValueEdit::Remove(value) => {
             let Some(slot) = fields.get_mut(*last) else { return Ok(old.clone()) };
             let mut items = list(slot)?;
-            items.retain(|item| !is_item(item, value));
+            items.retain(|item| !is_same_item(item, value));
             *slot = Value::Array(items);
         }
     }
@@ -119,35 +120,38 @@ fn expected(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, Settin
 }
 
 /// The same change, on the text.
-fn change(root: CstObject, key: &[&str], edit: &ValueEdit) -> Result<(), SettingsEditError> {
-    let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unsure) };
+fn edit_tree(root: CstObject, key: &[&str], edit: &ValueEdit) -> Result<(), SettingsEditError> {
+    let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unverified) };
     let mut object = root;
     for step in above {
-        object = object.object_value_or_create(step).ok_or(SettingsEditError::Unsure)?;
+        object = object.object_value_or_create(step).ok_or(SettingsEditError::Unverified)?;
     }
     let property = object.get(last);
     match (edit, property) {
-        (ValueEdit::Set(value), Some(property)) => property.set_value(input(value)),
+        (ValueEdit::Set(value), Some(property)) => property.set_value(to_cst_value(value)),
         (ValueEdit::Set(value), None) => {
-            object.append(last, input(value));
+            object.append(last, to_cst_value(value));
         }
-        (ValueEdit::Unset, property) => property.ok_or(SettingsEditError::Unsure)?.remove(),
+        (ValueEdit::Unset, property) => property.ok_or(SettingsEditError::Unverified)?.remove(),
         (ValueEdit::Add(value), Some(property)) => {
-            property.array_value().ok_or(SettingsEditError::Unsure)?.append(input(value));
+            property
+                .array_value()
+                .ok_or(SettingsEditError::Unverified)?
+                .append(to_cst_value(value));
         }
         (ValueEdit::Add(value), None) => {
             let list: CstArray = object.array_value_or_set(last);
             // One line for each, so that a rule can be told by its line.
             list.ensure_multiline();
-            list.append(input(value));
+            list.append(to_cst_value(value));
         }
         (ValueEdit::Remove(value), property) => {
             let list = property.and_then(|property| property.array_value());
-            let items = list.ok_or(SettingsEditError::Unsure)?.elements();
+            let items = list.ok_or(SettingsEditError::Unverified)?.elements();
             for item in items {
                 let text = item.to_string();
-                let says: Value = read_value(&text).ok_or(SettingsEditError::Unsure)?;
-                if is_item(&says, value) {
+                let says: Value = parse_value(&text).ok_or(SettingsEditError::Unverified)?;
+                if is_same_item(&says, value) {
                     item.remove();
                 }
             }
@@ -157,27 +161,27 @@ fn change(root: CstObject, key: &[&str], edit: &ValueEdit) -> Result<(), Setting
 }
 
 /// A value on its own, comments left out.
-fn read_value(text: &str) -> Option<Value> {
+fn parse_value(text: &str) -> Option<Value> {
     let document =
         SettingsDocument::parse("", format!("{{\"value\": {text}\n}}").as_bytes()).ok()?;
     document.value().get("value").cloned()
 }
 
 /// Equality that also minds the order of keys: what was not meant to move has not moved.
-fn same(a: &Value, b: &Value) -> bool {
+fn is_same_value(a: &Value, b: &Value) -> bool {
     let [a, b] = [a, b].map(Value::to_string);
     a == b
 }
 
-fn input(value: &Value) -> CstInputValue {
+fn to_cst_value(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),
         Value::Number(number) => CstInputValue::Number(number.to_string()),
         Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(to_cst_value).collect()),
         Value::Object(fields) => CstInputValue::Object(
-            fields.iter().map(|(name, field)| (name.clone(), input(field))).collect(),
+            fields.iter().map(|(name, field)| (name.clone(), to_cst_value(field))).collect(),
         ),
     }
 }

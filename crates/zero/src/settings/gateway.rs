@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::document::join;
+use super::document::join_pointer;
 use super::models::SecretSetting;
 use super::{WorkspaceSettings, sandbox};
 
@@ -144,11 +144,11 @@ pub(crate) struct RemoteGatewaySetting {
 }
 
 /// Texts that name no folder, and folders that would limit nothing, by their JSON pointer.
-pub(super) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
-    let mut wrong = sandbox::wrong_items(value, "/gateway/folders", check_folder);
+pub(super) fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
+    let mut wrong = sandbox::find_wrong_items(value, "/gateway/folders", check_folder);
     let tokens = value.pointer("/gateway/tokens").and_then(Value::as_object);
     for (name, token) in tokens.into_iter().flatten() {
-        let list = join(&join("/gateway/tokens", name), "folders");
+        let list = join_pointer(&join_pointer("/gateway/tokens", name), "folders");
         let scopes = token.get("scopes").and_then(Value::as_array).into_iter().flatten();
         if token.get("folders").is_some() && scopes.into_iter().any(|scope| scope == "admin") {
             let what = format!(
@@ -157,7 +157,7 @@ pub(super) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
             wrong.push((list, what));
             continue;
         }
-        wrong.extend(sandbox::wrong_items(value, &list, check_folder));
+        wrong.extend(sandbox::find_wrong_items(value, &list, check_folder));
     }
     wrong
 }
@@ -172,7 +172,7 @@ fn check_folder(text: &str) -> Result<(), String> {
 impl WorkspaceSettings {
     /// What the person's own settings say of gateways.
     pub(crate) fn gateway(&self) -> GatewaySettings {
-        let fields = self.active().filter_map(|entry| {
+        let fields = self.active_entries().filter_map(|entry| {
             let name = entry.key.strip_prefix("gateway.")?;
             Some((name.to_owned(), entry.value.clone()))
         });
@@ -186,7 +186,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::SettingsLayerKind;
-    use super::super::tests::layers;
+    use super::super::tests::parse_layers;
     use super::*;
     use crate::trust::TrustState;
 
@@ -195,16 +195,19 @@ mod tests {
 
     #[test]
     fn only_the_persons_own_settings_say_where_a_gateway_is() {
-        let trusted = || TrustState::supposed();
-        let own = WorkspaceSettings::merge(&layers(&[(SettingsLayerKind::User, TEXT)]), trusted())
-            .gateway();
+        let trusted = || TrustState::assumed();
+        let own =
+            WorkspaceSettings::merge(&parse_layers(&[(SettingsLayerKind::User, TEXT)]), trusted())
+                .gateway();
         assert_eq!(own.port, Some(1));
         assert_eq!(own.tokens["ci"].scopes, [TokenScopeSetting::Read]);
         let remote = own.remote.unwrap();
         assert_eq!(remote.url.as_deref(), Some("wss://h:18789"));
         for standing in [trusted(), TrustState::Never] {
-            let project =
-                WorkspaceSettings::merge(&layers(&[(SettingsLayerKind::Project, TEXT)]), standing);
+            let project = WorkspaceSettings::merge(
+                &parse_layers(&[(SettingsLayerKind::Project, TEXT)]),
+                standing,
+            );
             let gateway = project.gateway();
             assert!(
                 gateway.port.is_none() && gateway.remote.is_none() && gateway.tokens.is_empty()
@@ -216,7 +219,7 @@ mod tests {
     fn folders_are_whole_paths_and_limit_somebody() {
         #[track_caller]
         fn check(gateway: Value, expected: &[(&str, &str)]) {
-            let wrong = wrong_texts(&json!({ "gateway": gateway }));
+            let wrong = find_wrong_texts(&json!({ "gateway": gateway }));
             let wrong: Vec<(&str, &str)> = wrong
                 .iter()
                 .map(|(at, what)| (at.as_str(), what.split(';').next().unwrap()))

@@ -13,16 +13,16 @@ use zero_runtime::{
 };
 use zero_sandbox::Workspace;
 
-use super::document::join;
+use super::document::join_pointer;
 use super::layer::{SettingsEntry, SettingsLayer, SettingsLayerKind};
 use super::{WorkspaceSettings, command_line, program_path};
 
-/// The keys below `hooks`, each a list that files add to.
-pub(crate) const LISTS: [&str; 2] = [BEFORE, AFTER];
-const BEFORE: &str = "hooks.PreToolUse";
-const AFTER: &str = "hooks.PostToolUse";
+/// The keys below `load_hooks`, each a list that files add to.
+pub(crate) const LISTS: [&str; 2] = [BEFORE_KEY, AFTER_KEY];
+const BEFORE_KEY: &str = "hooks.PreToolUse";
+const AFTER_KEY: &str = "hooks.PostToolUse";
 /// How long a hook may take that does not say.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Commands that run before and after calls. They can deny a call, have it asked about, rewrite its
 /// input or add a remark; they never allow anything.
@@ -48,7 +48,7 @@ struct HookSetting {
     #[serde(default, rename = "match")]
     #[schemars(schema_with = "names_schema")]
     tools: Option<ToolNamesSetting>,
-    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell looks at it. It gets
+    /// One program with its arguments, such as `.zero/load_hooks/no-push`; no shell looks at it. It gets
     /// the call as JSON on stdin.
     command: String,
     /// How long it may take, in milliseconds; 10000 when absent.
@@ -97,14 +97,14 @@ enum HookFailureSetting {
 
 impl HookSetting {
     /// The names it is for, each with where it stands beneath the hook.
-    fn names(&self) -> Vec<(String, &str)> {
+    fn tool_names(&self) -> Vec<(String, &str)> {
         match &self.tools {
             None => vec![("match".to_owned(), "*")],
             Some(ToolNamesSetting::One(names)) => {
                 names.split('|').map(|name| ("match".to_owned(), name)).collect()
             }
             Some(ToolNamesSetting::Many(names)) => {
-                let place = |index: usize| join("match", &index.to_string());
+                let place = |index: usize| join_pointer("match", &index.to_string());
                 names.iter().enumerate().map(|(at, name)| (place(at), name.as_str())).collect()
             }
         }
@@ -112,12 +112,12 @@ impl HookSetting {
 
     /// What it asks for; `None` where something in it means nothing, which was told when its file was
     /// read.
-    fn hook(&self, written_at: String) -> Option<Hook> {
-        let tools = self.names().into_iter().map(|(_, name)| ToolPattern::parse(name).ok());
+    fn to_hook(&self, written_at: String) -> Option<Hook> {
+        let tools = self.tool_names().into_iter().map(|(_, name)| ToolPattern::parse(name).ok());
         Some(Hook {
             tools: tools.collect::<Option<Vec<_>>>()?,
             words: Vec::new(),
-            timeout: self.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
+            timeout: self.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
             access: match self.access {
                 HookAccessSetting::Read => LaunchAccess::ReadOnly,
                 HookAccessSetting::Write => LaunchAccess::AsCommands,
@@ -133,10 +133,10 @@ impl HookSetting {
     }
 
     /// The words of its command line, the program's path settled.
-    fn words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Option<Vec<String>> {
-        let mut words = command_line::words(&self.command).ok()?;
+    fn command_words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Option<Vec<String>> {
+        let mut words = command_line::split_words(&self.command).ok()?;
         if let Some(program) = words.first_mut() {
-            *program = program_path::settled(std::mem::take(program), layer, home);
+            *program = program_path::resolve_command(std::mem::take(program), layer, home);
         }
         Some(words)
     }
@@ -150,7 +150,7 @@ pub(super) struct HookFileSnapshots {
 
 impl HookFileSnapshots {
     /// Looks at the files of a workspace, by its canonical folder.
-    pub(super) fn of<'a>(
+    pub(super) fn read<'a>(
         layers: impl Iterator<Item = &'a SettingsLayer>,
         root: &Path,
         home: Option<&Path>,
@@ -167,24 +167,24 @@ impl HookFileSnapshots {
         };
         let mut look = workspace.as_ref().map(HookFileReader::new);
         for (layer, hook) in hooks {
-            let words = hook.words(layer, home);
+            let words = hook.command_words(layer, home);
             if let (Some(words), Some(look)) = (words, &mut look) {
-                files.insert((layer, hook.command), look.files(&words));
+                files.insert((layer, hook.command), look.read_files(&words));
             }
         }
         Self { files }
     }
 
     /// Has these hooks fail, since the files that they name are not those that were trusted.
-    pub(super) fn distrust(&mut self, hooks: &[SettingsEntry]) {
+    pub(super) fn mark_untrusted(&mut self, hooks: &[SettingsEntry]) {
         for entry in hooks {
-            let (layer, command) = Self::key(entry);
+            let (layer, command) = Self::entry_key(entry);
             let files = self.files.entry((layer, command.clone())).or_default();
             HookFile::distrust(files, &command);
         }
     }
 
-    fn key(entry: &SettingsEntry) -> (SettingsLayerKind, String) {
+    fn entry_key(entry: &SettingsEntry) -> (SettingsLayerKind, String) {
         let command = entry.value.get("command").and_then(Value::as_str).unwrap_or_default();
         (entry.layer, command.to_owned())
     }
@@ -192,7 +192,7 @@ impl HookFileSnapshots {
     /// Says of each hook which files it names.
     pub(super) fn attach(&self, entries: &mut [SettingsEntry]) {
         for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
-            entry.files = self.files.get(&Self::key(entry)).cloned().unwrap_or_default();
+            entry.files = self.files.get(&Self::entry_key(entry)).cloned().unwrap_or_default();
         }
     }
 }
@@ -203,30 +203,31 @@ impl WorkspaceSettings {
     /// person's folder.
     pub(crate) fn hooks(&self, home: Option<&Path>) -> HookSettings {
         let of = |key: &str| {
-            let mut entries: Vec<_> = self.active().filter(|entry| entry.key == key).collect();
-            entries.sort_by_key(|entry| !entry.layer.is_of_workspace());
+            let mut entries: Vec<_> =
+                self.active_entries().filter(|entry| entry.key == key).collect();
+            entries.sort_by_key(|entry| !entry.layer.is_in_workspace());
             let hooks = entries.into_iter().filter_map(|entry| {
                 let setting = HookSetting::deserialize(&entry.value).ok()?;
-                let words = setting.words(entry.layer, home)?;
+                let words = setting.command_words(entry.layer, home)?;
                 let files = entry.files.clone();
-                Some(Hook { words, files, ..setting.hook(entry.place())? })
+                Some(Hook { words, files, ..setting.to_hook(entry.location())? })
             });
             hooks.collect()
         };
-        HookSettings { before: of(BEFORE), after: of(AFTER) }
+        HookSettings { before: of(BEFORE_KEY), after: of(AFTER_KEY) }
     }
 }
 
 /// Hooks of the right form that say something which means nothing.
-pub(super) fn wrong_hooks(file: &Value) -> Vec<(String, String)> {
+pub(super) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     for key in LISTS {
         let list = format!("/{}", key.replace('.', "/"));
         let hooks = file.pointer(&list).and_then(Value::as_array).into_iter().flatten();
         for (index, value) in hooks.enumerate() {
             let Ok(hook) = HookSetting::deserialize(value) else { continue };
-            let pointer = join(&list, &index.to_string());
-            let trouble = match command_line::words(&hook.command) {
+            let pointer = join_pointer(&list, &index.to_string());
+            let trouble = match command_line::split_words(&hook.command) {
                 Ok(words) if words.len() > HOOK_WORDS_MAX => {
                     Some(format!("has more than {HOOK_WORDS_MAX} words; put them into a script"))
                 }
@@ -235,23 +236,23 @@ pub(super) fn wrong_hooks(file: &Value) -> Vec<(String, String)> {
             };
             if let Some(what) = trouble {
                 let shown: String = hook.command.chars().take(80).collect();
-                wrong.push((join(&pointer, "command"), format!("`{shown}` {what}")));
+                wrong.push((join_pointer(&pointer, "command"), format!("`{shown}` {what}")));
             }
-            let names = hook.names();
+            let names = hook.tool_names();
             if names.is_empty() {
                 let what = "`match` names no tool; name one, or leave it out for all".to_owned();
-                wrong.push((join(&pointer, "match"), what));
+                wrong.push((join_pointer(&pointer, "match"), what));
             }
             for (place, name) in names {
                 if let Err(what) = ToolPattern::parse(name) {
-                    let shown = zero_core::sanitize::quoted(name);
+                    let shown = zero_core::sanitize::to_quoted_line(name);
                     let what = format!("{shown} cannot be matched: {what}");
                     wrong.push((format!("{pointer}/{place}"), what));
                 }
             }
-            if key == AFTER && hook.on_failure.is_some() {
+            if key == AFTER_KEY && hook.on_failure.is_some() {
                 let what = "`onFailure` is for hooks before a call: after it there is nothing left to decide; remove it";
-                wrong.push((join(&pointer, "onFailure"), what.to_owned()));
+                wrong.push((join_pointer(&pointer, "onFailure"), what.to_owned()));
             }
         }
     }
@@ -269,16 +270,16 @@ fn names_schema(_: &mut SchemaGenerator) -> Schema {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::layers;
+    use super::super::tests::parse_layers;
     use super::super::{SettingsLayerKind, WorkspaceSettings};
     use super::*;
     use crate::trust::TrustState;
 
-    fn hooks(files: &[(SettingsLayerKind, &str)], standing: TrustState) -> HookSettings {
-        WorkspaceSettings::merge(&layers(files), standing).hooks(Some(Path::new("/home/me")))
+    fn load_hooks(files: &[(SettingsLayerKind, &str)], standing: TrustState) -> HookSettings {
+        WorkspaceSettings::merge(&parse_layers(files), standing).hooks(Some(Path::new("/home/me")))
     }
 
-    fn commands(hooks: &[Hook]) -> Vec<String> {
+    fn command_lines(hooks: &[Hook]) -> Vec<String> {
         hooks.iter().map(|hook| format!("{} {}", hook.written_at, hook.command())).collect()
     }
 
@@ -288,33 +289,36 @@ mod tests {
             "{\"hooks\": {\"PreToolUse\": [{\"command\": \"a 'b c'\"},\n{\"command\": \"d\"}]}}";
         let project = r#"{"hooks": {"PreToolUse": [{"command": "./evil"}], "PostToolUse": [{"command": "./fmt"}]}}"#;
         let files = [(SettingsLayerKind::User, user), (SettingsLayerKind::Project, project)];
-        let trusted = hooks(&files, TrustState::supposed());
-        assert_eq!(commands(&trusted.before), ["project:1 ./evil", "user:1 a b c", "user:2 d"]);
+        let trusted = load_hooks(&files, TrustState::assumed());
+        assert_eq!(
+            command_lines(&trusted.before),
+            ["project:1 ./evil", "user:1 a b c", "user:2 d"]
+        );
         assert_eq!(trusted.before[1].words, ["a", "b c"]);
-        assert_eq!(commands(&trusted.after), ["project:1 ./fmt"]);
-        let untrusted = hooks(&files, TrustState::Never);
-        assert_eq!(commands(&untrusted.before), ["user:1 a b c", "user:2 d"]);
+        assert_eq!(command_lines(&trusted.after), ["project:1 ./fmt"]);
+        let untrusted = load_hooks(&files, TrustState::Never);
+        assert_eq!(command_lines(&untrusted.before), ["user:1 a b c", "user:2 d"]);
         assert!(untrusted.after.is_empty());
     }
 
     #[test]
     fn a_path_in_ones_own_settings_is_no_path_of_a_workspace() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "/bin/no -x"}]}}"#;
-        let found = hooks(&[(SettingsLayerKind::User, text)], TrustState::supposed()).before;
+        let found = load_hooks(&[(SettingsLayerKind::User, text)], TrustState::assumed()).before;
         let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /bin/no -x"];
-        assert_eq!(commands(&found), expected);
-        let trusted = TrustState::supposed();
-        let found = hooks(&[(SettingsLayerKind::Project, text)], trusted).before;
-        assert_eq!(commands(&found), ["project:1 .zero/hooks/no", "project:1 /bin/no -x"]);
+        assert_eq!(command_lines(&found), expected);
+        let trusted = TrustState::assumed();
+        let found = load_hooks(&[(SettingsLayerKind::Project, text)], trusted).before;
+        assert_eq!(command_lines(&found), ["project:1 .zero/hooks/no", "project:1 /bin/no -x"]);
     }
 
     #[test]
     fn what_is_left_out_is_the_strict_thing() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": "a"}, {"command": "b", "match": "Edit|write_file",
             "timeoutMs": 60000, "access": "write", "onFailure": "ignore"}, {"command": "c", "match": ["mcp__*", "LS"]}]}}"#;
-        let found = hooks(&[(SettingsLayerKind::User, text)], TrustState::supposed()).before;
+        let found = load_hooks(&[(SettingsLayerKind::User, text)], TrustState::assumed()).before;
         let [plain, full, listed] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((plain.timeout, plain.access), (TIMEOUT, LaunchAccess::ReadOnly));
+        assert_eq!((plain.timeout, plain.access), (DEFAULT_TIMEOUT, LaunchAccess::ReadOnly));
         assert_eq!((plain.on_failure, plain.is_for("Anything")), (HookFailureAction::Deny, true));
         assert_eq!((full.timeout.as_secs(), full.access), (60, LaunchAccess::AsCommands));
         assert_eq!(full.on_failure, HookFailureAction::Ignore);
@@ -326,7 +330,7 @@ mod tests {
     fn what_means_nothing_is_told() {
         #[track_caller]
         fn check(key: &str, hook: Value, expected: &[(&str, &str)]) {
-            let found = wrong_hooks(&json!({ "hooks": {key: [{"command": "fine"}, hook]} }));
+            let found = find_wrong_hooks(&json!({ "hooks": {key: [{"command": "fine"}, hook]} }));
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for ((pointer, what), (at, part)) in found.iter().zip(expected) {
                 assert_eq!(*pointer, format!("/hooks/{key}/1/{at}"));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use zero_runtime::HookFile;
 use zero_sandbox::{ConfigFile, ConfigFileError};
 
-use super::document::{FILE_BYTES_MAX, SettingsDocument, join};
+use super::document::{FILE_BYTES_MAX, SettingsDocument, join_pointer};
 use super::problem::SettingsProblem;
 use super::{mask, mcp_servers, settings_schema};
 
@@ -27,7 +27,7 @@ pub(crate) enum SettingsLayerKind {
 
 impl SettingsLayerKind {
     /// Stable word for JSON and tables.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
             Self::Project => "project",
@@ -37,7 +37,7 @@ impl SettingsLayerKind {
     }
 
     /// Whether the file lies in the workspace, where it may have come with a checkout.
-    pub(crate) fn is_of_workspace(self) -> bool {
+    pub(crate) fn is_in_workspace(self) -> bool {
         matches!(self, Self::Project | Self::Local)
     }
 }
@@ -58,13 +58,15 @@ impl SettingsLayer {
         file: &ConfigFile,
         home: Option<&Path>,
     ) -> Result<Option<Self>, Vec<SettingsProblem>> {
-        let shown = shown(&file.path(), home);
+        let shown = display_path(&file.path(), home);
         match file.read(FILE_BYTES_MAX) {
             Ok(None) => Ok(None),
             Ok(Some(bytes)) => Self::parse(kind, shown, &bytes).map(Some),
-            Err(error) => {
-                Err(vec![SettingsProblem { file: shown, place: None, what: unreadable(&error) }])
-            }
+            Err(error) => Err(vec![SettingsProblem {
+                file: shown,
+                place: None,
+                what: describe_read_error(&error),
+            }]),
         }
     }
 
@@ -86,7 +88,7 @@ impl SettingsLayer {
 
     /// The line of the value at a JSON pointer.
     pub(crate) fn line_of(&self, pointer: &str) -> u32 {
-        self.document.place(pointer).line
+        self.document.location(pointer).line
     }
 
     /// Everything it says, one entry for each rule, limit, server and hook.
@@ -94,11 +96,11 @@ impl SettingsLayer {
         let mut entries = Vec::new();
         let top = self.value().as_object().into_iter().flatten();
         for (section, value) in top.filter(|(section, _)| *section != "$schema") {
-            let pointer = join("", section);
+            let pointer = join_pointer("", section);
             match value {
                 Value::Object(fields) => {
                     for (name, field) in fields {
-                        let pointer = join(&pointer, name);
+                        let pointer = join_pointer(&pointer, name);
                         let key = format!("{section}.{name}");
                         match field {
                             Value::Array(items)
@@ -111,27 +113,31 @@ impl SettingsLayer {
                             }
                             Value::Object(limits) if section == "limits" => {
                                 for (name, limit) in limits {
-                                    let pointer = join(&pointer, name);
-                                    entries.push(self.entry(
+                                    let pointer = join_pointer(&pointer, name);
+                                    entries.push(self.make_entry(
                                         &format!("{key}.{name}"),
                                         &pointer,
                                         limit,
                                     ));
                                 }
                             }
-                            field => entries.push(self.entry(&key, &pointer, field)),
+                            field => entries.push(self.make_entry(&key, &pointer, field)),
                         }
                     }
                 }
                 Value::Array(servers) if section == "mcpServers" => {
                     for (index, server) in servers.iter().enumerate() {
-                        let pointer = join(&pointer, &index.to_string());
-                        let alias = mcp_servers::id(server).unwrap_or_default();
-                        entries.push(self.entry(&format!("{section}.{alias}"), &pointer, server));
+                        let pointer = join_pointer(&pointer, &index.to_string());
+                        let alias = mcp_servers::server_id(server).unwrap_or_default();
+                        entries.push(self.make_entry(
+                            &format!("{section}.{alias}"),
+                            &pointer,
+                            server,
+                        ));
                     }
                 }
                 Value::Array(items) => self.push_items(&mut entries, section, &pointer, items),
-                other => entries.push(self.entry(section, &pointer, other)),
+                other => entries.push(self.make_entry(section, &pointer, other)),
             }
         }
         entries
@@ -145,11 +151,11 @@ impl SettingsLayer {
         items: &[Value],
     ) {
         for (index, item) in items.iter().enumerate() {
-            entries.push(self.entry(key, &join(pointer, &index.to_string()), item));
+            entries.push(self.make_entry(key, &join_pointer(pointer, &index.to_string()), item));
         }
     }
 
-    fn entry(&self, key: &str, pointer: &str, value: &Value) -> SettingsEntry {
+    fn make_entry(&self, key: &str, pointer: &str, value: &Value) -> SettingsEntry {
         SettingsEntry {
             layer: self.kind,
             key: key.to_owned(),
@@ -179,18 +185,18 @@ pub(crate) struct SettingsEntry {
 
 impl SettingsEntry {
     /// Whether it is what holds, used or not.
-    pub(crate) fn counts(&self) -> bool {
+    pub(crate) fn is_effective(&self) -> bool {
         matches!(self.state, SettingsEntryState::Active | SettingsEntryState::NotUsed)
     }
 
     /// The same without what may be a secret, to be shown where nobody asked for that.
-    pub(crate) fn masked(&self) -> Self {
-        let value = mask::masked(&self.key, &self.value).into_owned();
+    pub(crate) fn to_masked(&self) -> Self {
+        let value = mask::mask(&self.key, &self.value).into_owned();
         Self { value, ..self.clone() }
     }
 
     /// Where it stands, for a person.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn location(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 }
@@ -221,7 +227,7 @@ pub(crate) fn workspace_file(root: &Path, kind: SettingsLayerKind) -> ConfigFile
 }
 
 /// A path with `~` for the person's home.
-pub(crate) fn shown(path: &Path, home: Option<&Path>) -> String {
+pub(crate) fn display_path(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(below) => format!("~/{}", below.display()),
         None => path.display().to_string(),
@@ -229,7 +235,7 @@ pub(crate) fn shown(path: &Path, home: Option<&Path>) -> String {
 }
 
 /// Why a file could not be read, with what to do.
-pub(crate) fn unreadable(error: &ConfigFileError) -> String {
+pub(crate) fn describe_read_error(error: &ConfigFileError) -> String {
     match error {
         ConfigFileError::Link => {
             "is a link, and links in a workspace are not followed; put the file itself there"

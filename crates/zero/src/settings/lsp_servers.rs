@@ -11,7 +11,7 @@ use zero_lsp::server_definition::{self, NAME_LEN_MAX};
 use zero_lsp::{FileLanguage, LanguageServerDefinition};
 
 use super::WorkspaceSettings;
-use super::document::join;
+use super::document::join_pointer;
 use super::program_path;
 use super::settings_schema::{LimitSetting, command_limits_schema};
 
@@ -57,35 +57,39 @@ impl WorkspaceSettings {
     /// The language servers that count. Those of a folder that is not trusted do not. `home` is the
     /// person's folder.
     pub(crate) fn lsp_servers(&self, home: Option<&Path>) -> ConfiguredLspServers {
-        let known = server_definition::known();
+        let known = server_definition::builtin_servers();
         let (mut own, mut turned_off) = (Vec::new(), Vec::new());
-        for entry in self.active() {
+        for entry in self.active_entries() {
             let Some(name) = entry.key.strip_prefix("lspServers.") else { continue };
             // Its form was checked when the file was read.
             let Ok(mut setting) = LspServerSetting::deserialize(&entry.value) else { continue };
-            setting.command =
-                setting.command.map(|command| program_path::settled(command, entry.layer, home));
+            setting.command = setting
+                .command
+                .map(|command| program_path::resolve_command(command, entry.layer, home));
             if setting.disabled {
-                turned_off.push((name.to_owned(), entry.place()));
+                turned_off.push((name.to_owned(), entry.location()));
                 continue;
             }
             let known = known.iter().find(|known| known.name == name).cloned();
-            own.push(setting.over(name, known.unwrap_or_default(), entry.place()));
+            own.push(setting.apply_to(name, known.unwrap_or_default(), entry.location()));
         }
         let off: Vec<String> = turned_off.iter().map(|(name, _)| name.clone()).collect();
-        ConfiguredLspServers { definitions: server_definition::with_known(own, &off), turned_off }
+        ConfiguredLspServers {
+            definitions: server_definition::merge_with_builtin(own, &off),
+            turned_off,
+        }
     }
 }
 
 impl LspServerSetting {
     /// What is known with what is written here in its place.
-    fn over(
+    fn apply_to(
         self,
         name: &str,
         known: LanguageServerDefinition,
         place: String,
     ) -> LanguageServerDefinition {
-        let limits = self.raised().unwrap_or_default();
+        let limits = self.limit_changes().unwrap_or_default();
         let command = self.command.map(|command| std::iter::once(command).chain(self.args));
         let languages = self.extensions.into_iter().map(|(ending, id)| FileLanguage {
             ending: ending.strip_prefix('.').unwrap_or(&ending).to_owned(),
@@ -107,12 +111,12 @@ impl LspServerSetting {
         }
     }
 
-    fn raised(&self) -> Result<CommandLimitChange, (&str, String)> {
+    fn limit_changes(&self) -> Result<CommandLimitChange, (&str, String)> {
         let mut change = CommandLimitChange::default();
         for (name, value) in &self.limits {
             // The schema has told an unknown one.
-            let Some(limit) = CommandLimit::named(name) else { continue };
-            let set = change.set(limit, &value.text());
+            let Some(limit) = CommandLimit::from_name(name) else { continue };
+            let set = change.set(limit, &value.to_text());
             set.map_err(|error| (name.as_str(), error.to_string()))?;
         }
         Ok(change)
@@ -120,29 +124,29 @@ impl LspServerSetting {
 }
 
 /// Servers of the right form that say something which means nothing.
-pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
+pub(super) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
     let pointer = "/lspServers";
     let servers = file.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
     let mut wrong = Vec::new();
     for (name, server) in servers {
-        let pointer = join(pointer, name);
+        let pointer = join_pointer(pointer, name);
         let Ok(setting) = LspServerSetting::deserialize(server) else { continue };
         let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_fine) {
             let what = format!(
                 "`{}` cannot be the name of a language server: take 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`",
-                zero_core::sanitize::line(name)
+                zero_core::sanitize::to_line(name)
             );
             wrong.push((pointer.clone(), what));
         }
-        if let Err((limit, what)) = setting.raised() {
-            wrong.push((join(&join(&pointer, "limits"), limit), what));
+        if let Err((limit, what)) = setting.limit_changes() {
+            wrong.push((join_pointer(&join_pointer(&pointer, "limits"), limit), what));
         }
         if setting.command.is_none() && !setting.args.is_empty() {
             let what = "`args` go with a `command`; add it".to_owned();
-            wrong.push((join(&pointer, "args"), what));
+            wrong.push((join_pointer(&pointer, "args"), what));
         }
-        let is_known = server_definition::known().iter().any(|known| known.name == *name);
+        let is_known = server_definition::builtin_servers().iter().any(|known| known.name == *name);
         if is_known || setting.disabled {
             continue;
         }
@@ -151,8 +155,10 @@ pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
             ("extensions", setting.extensions.is_empty()),
         ] {
             if is_missing {
-                let names: Vec<String> =
-                    server_definition::known().into_iter().map(|known| known.name).collect();
+                let names: Vec<String> = server_definition::builtin_servers()
+                    .into_iter()
+                    .map(|known| known.name)
+                    .collect();
                 let what = format!(
                     "no language server `{name}` is known, so it needs `{field}`; known are {}",
                     names.join(", ")
@@ -173,13 +179,17 @@ mod tests {
     use serde_json::json;
 
     use super::super::layer::SettingsLayerKind;
-    use super::super::program_path::settled;
-    use super::super::tests::layers;
+    use super::super::program_path::resolve_command;
+    use super::super::tests::parse_layers;
     use super::*;
     use crate::trust::TrustState;
 
-    fn servers(kind: SettingsLayerKind, text: &str, standing: TrustState) -> ConfiguredLspServers {
-        WorkspaceSettings::merge(&layers(&[(kind, text)]), standing)
+    fn load_servers(
+        kind: SettingsLayerKind,
+        text: &str,
+        standing: TrustState,
+    ) -> ConfiguredLspServers {
+        WorkspaceSettings::merge(&parse_layers(&[(kind, text)]), standing)
             .lsp_servers(Some(Path::new("/me")))
     }
 
@@ -190,11 +200,11 @@ mod tests {
             "gopls": {"disabled": true},
             "mine": {"command": "./my-server", "args": ["--stdio"], "extensions": {".my": "my"},
                 "env": {"A": "b"}, "settings": {"my": 1}}}}"#;
-        let servers = servers(SettingsLayerKind::User, text, TrustState::supposed());
+        let servers = load_servers(SettingsLayerKind::User, text, TrustState::assumed());
         let find = |name: &str| servers.definitions.iter().find(|server| server.name == name);
         let mine = find("mine").unwrap();
         assert_eq!(mine.commands, [["/me/my-server", "--stdio"]]);
-        assert_eq!(mine.language_of(std::path::Path::new("x/a.my")), Some("my"));
+        assert_eq!(mine.language_id(std::path::Path::new("x/a.my")), Some("my"));
         assert_eq!(mine.settings, json!({"my": 1}));
         let clangd = find("clangd").unwrap();
         assert!(
@@ -208,8 +218,8 @@ mod tests {
     fn a_folder_that_is_not_trusted_brings_no_server() {
         let text = r#"{"lspServers": {"mine": {"command": "./evil", "extensions": {"py": "python"}},
             "clangd": {"command": "./evil"}}}"#;
-        for (standing, expected) in [(TrustState::Never, false), (TrustState::supposed(), true)] {
-            let servers = servers(SettingsLayerKind::Project, text, standing);
+        for (standing, expected) in [(TrustState::Never, false), (TrustState::assumed(), true)] {
+            let servers = load_servers(SettingsLayerKind::Project, text, standing);
             let evil = |server: &LanguageServerDefinition| {
                 server
                     .commands
@@ -231,7 +241,7 @@ mod tests {
                 (SettingsLayerKind::User, of_person),
                 (SettingsLayerKind::Flag, of_person),
             ] {
-                let found = settled(command.to_owned(), layer, Some(Path::new("/me")));
+                let found = resolve_command(command.to_owned(), layer, Some(Path::new("/me")));
                 assert_eq!(found, expected, "{layer:?}");
             }
         }
@@ -240,14 +250,14 @@ mod tests {
         check("~/bin/x", ["/me/bin/x"; 2]);
         check("./node_modules/.bin/x", ["./node_modules/.bin/x", "/me/node_modules/.bin/x"]);
         check("bin/../x", ["bin/../x", "/me/x"]);
-        assert_eq!(settled("bin/x".to_owned(), SettingsLayerKind::User, None), "/bin/x");
+        assert_eq!(resolve_command("bin/x".to_owned(), SettingsLayerKind::User, None), "/bin/x");
     }
 
     #[test]
     fn what_means_nothing_is_told() {
         #[track_caller]
         fn check(server: Value, expected: &[(&str, &str)]) {
-            let found = wrong_servers(&json!({ "lspServers": server }));
+            let found = find_wrong_servers(&json!({ "lspServers": server }));
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for ((pointer, what), (at, part)) in found.iter().zip(expected) {
                 assert_eq!(pointer, at);

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::mcp_servers::is_reference;
 
 /// What stands for a value that is not shown.
-const HIDDEN: &str = "***";
+const HIDDEN_TEXT: &str = "***";
 
 /// The value of an entry without what may be a secret.
-pub(crate) fn masked<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
+pub(crate) fn mask<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
     match value {
         Value::Object(server)
             if key.starts_with("mcpServers.") || key.starts_with("lspServers.") =>
@@ -22,7 +22,7 @@ pub(crate) fn masked<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
         Value::Object(fields) if key.starts_with("models.") || key.starts_with("gateway.") => {
             let mut fields = fields.clone();
             fields.get_mut("headers").map(hide_values);
-            fields.get_mut("token").map(hide);
+            fields.get_mut("token").map(hide_value);
             Cow::Owned(Value::Object(fields))
         }
         _ => Cow::Borrowed(value),
@@ -31,7 +31,7 @@ pub(crate) fn masked<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
 
 /// Whether an entry holds something that is not shown.
 pub(crate) fn holds_secret(key: &str, value: &Value) -> bool {
-    *masked(key, value) != *value
+    *mask(key, value) != *value
 }
 
 fn hide_server(server: &mut Map<String, Value>) {
@@ -42,25 +42,25 @@ fn hide_server(server: &mut Map<String, Value>) {
         command.get_mut("env").map(hide_values);
     }
     if let Some(Value::Object(oauth)) = server.get_mut("oauth") {
-        oauth.get_mut("clientSecret").map(hide);
+        oauth.get_mut("clientSecret").map(hide_value);
     }
 }
 
 /// `{name: value}` and `[{name, value}]`.
 fn hide_values(values: &mut Value) {
     match values {
-        Value::Object(values) => values.values_mut().for_each(hide),
+        Value::Object(values) => values.values_mut().for_each(hide_value),
         Value::Array(items) => {
-            items.iter_mut().filter_map(|item| item.get_mut("value")).for_each(hide);
+            items.iter_mut().filter_map(|item| item.get_mut("value")).for_each(hide_value);
         }
         _ => {}
     }
 }
 
 /// Where a value comes from is no secret.
-fn hide(value: &mut Value) {
+fn hide_value(value: &mut Value) {
     if !value.as_str().is_some_and(is_reference) {
-        *value = Value::from(HIDDEN);
+        *value = Value::from(HIDDEN_TEXT);
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
             "headers": {"Authorization": "Bearer secret", "X": "${X:-secret}"},
             "oauth": {"clientId": "me", "clientSecret": "secret"},
         });
-        let shown = masked("mcpServers.a", &server);
+        let shown = mask("mcpServers.a", &server);
         assert_eq!(
             *shown,
             json!({
@@ -94,9 +94,9 @@ mod tests {
         assert!(!holds_secret("mcpServers.a", &json!({"env": {"A": "${A}"}})));
         for key in ["models.a", "gateway.remote", "gateway.telemetry"] {
             let shown =
-                masked(key, &json!({"url": "u", "token": "t", "headers": {"a": "b"}})).into_owned();
+                mask(key, &json!({"url": "u", "token": "t", "headers": {"a": "b"}})).into_owned();
             assert_eq!(shown, json!({"url": "u", "token": "***", "headers": {"a": "***"}}));
         }
-        assert_eq!(*masked("hooks.env", &json!({"env": {"A": "b"}})), json!({"env": {"A": "b"}}));
+        assert_eq!(*mask("hooks.env", &json!({"env": {"A": "b"}})), json!({"env": {"A": "b"}}));
     }
 }

@@ -17,7 +17,7 @@ use zero_mcp::server_definition::McpServerDefinition;
 use self::server_setting::{McpServerSetting, check_time};
 pub(crate) use self::server_setting::{McpSettings, schema, violations};
 pub(crate) use self::variable_expansion::is_reference;
-use super::document::join;
+use super::document::join_pointer;
 use super::sandbox;
 
 /// Most tokens that the schemas of all tools may cost before tools are deferred behind a search.
@@ -52,100 +52,102 @@ pub(crate) struct McpServerProblem {
 }
 
 /// The name of a server of an array.
-pub(crate) fn id(server: &Value) -> Option<&str> {
+pub(crate) fn server_id(server: &Value) -> Option<&str> {
     server.get("id").or_else(|| server.get("name"))?.as_str()
 }
 
 /// The servers of a file with the JSON pointer of each.
-fn each(file: &Value) -> Vec<(String, &Value)> {
+fn iter_servers(file: &Value) -> Vec<(String, &Value)> {
     let pointer = "/mcpServers";
     match file.pointer(pointer) {
         Some(Value::Object(servers)) => {
-            servers.iter().map(|(alias, server)| (join(pointer, alias), server)).collect()
+            servers.iter().map(|(alias, server)| (join_pointer(pointer, alias), server)).collect()
         }
         Some(Value::Array(servers)) => {
             let numbered = servers.iter().enumerate();
-            numbered.map(|(index, server)| (join(pointer, &index.to_string()), server)).collect()
+            numbered
+                .map(|(index, server)| (join_pointer(pointer, &index.to_string()), server))
+                .collect()
         }
         _ => Vec::new(),
     }
 }
 
 /// Servers of the wrong form.
-pub(super) fn misshapen(file: &Value) -> Vec<SchemaViolation> {
-    let servers = each(file).into_iter();
+pub(super) fn find_violations(file: &Value) -> Vec<SchemaViolation> {
+    let servers = iter_servers(file).into_iter();
     servers.flat_map(|(pointer, server)| violations(&pointer, server)).collect()
 }
 
 /// Servers of the right form that say something which means nothing.
-pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
-    let mut wrong = unnamed(file);
-    for (pointer, server) in each(file) {
+pub(super) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
+    let mut wrong = find_unnamed(file);
+    for (pointer, server) in iter_servers(file) {
         let Ok(setting) = serde_json::from_value::<McpServerSetting>(server.clone()) else {
             continue;
         };
         let Some(fields) = server.as_object() else { continue };
-        wrong.extend(said_twice(&pointer, fields));
-        wrong.extend(wrong_times(&pointer, fields, &setting));
+        wrong.extend(find_duplicate_fields(&pointer, fields));
+        wrong.extend(find_wrong_timeouts(&pointer, fields, &setting));
         for (list, check) in [
             ("network", sandbox::check_host as sandbox::TextCheck),
             ("writable", sandbox::check_writable),
         ] {
-            wrong.extend(sandbox::wrong_items(file, &join(&pointer, list), check));
+            wrong.extend(sandbox::find_wrong_items(file, &join_pointer(&pointer, list), check));
         }
     }
     wrong
 }
 
 /// Servers of an array that have no name, or that of another.
-fn unnamed(file: &Value) -> Vec<(String, String)> {
+fn find_unnamed(file: &Value) -> Vec<(String, String)> {
     let Some(Value::Array(servers)) = file.get("mcpServers") else { return Vec::new() };
     let mut wrong = Vec::new();
     for (index, server) in servers.iter().enumerate().filter(|(_, server)| server.is_object()) {
-        let pointer = join("/mcpServers", &index.to_string());
-        let Some(name) = id(server) else {
+        let pointer = join_pointer("/mcpServers", &index.to_string());
+        let Some(name) = server_id(server) else {
             wrong.push((pointer, "the server has no name; add an `id`".to_owned()));
             continue;
         };
         let earlier = servers.iter().take(index);
-        if earlier.filter_map(id).any(|earlier| earlier == name) {
+        if earlier.filter_map(server_id).any(|earlier| earlier == name) {
             let what = format!("`{name}` names an earlier server already; give it another `id`");
-            wrong.push((join(&pointer, "id"), what));
+            wrong.push((join_pointer(&pointer, "id"), what));
         }
     }
     wrong
 }
 
 /// Two ways of writing the same thing, in one server.
-fn said_twice(pointer: &str, fields: &Map<String, Value>) -> Vec<(String, String)> {
-    const SAME: [&[&str]; 3] = [
+fn find_duplicate_fields(pointer: &str, fields: &Map<String, Value>) -> Vec<(String, String)> {
+    const SYNONYMS: [&[&str]; 3] = [
         &["url", "httpUrl"],
         &["includeTools", "allowedTools", "enabled_tools"],
         &["excludeTools", "deniedTools", "disabled_tools"],
     ];
     let mut wrong = Vec::new();
-    for names in SAME {
+    for names in SYNONYMS {
         let mut said = names.iter().filter(|name| fields.contains_key(**name));
         if let (Some(first), Some(second)) = (said.next(), said.next()) {
             let what = format!("`{second}` says the same as `{first}`; keep one of them");
-            wrong.push((join(pointer, second), what));
+            wrong.push((join_pointer(pointer, second), what));
         }
     }
     wrong
 }
 
-fn wrong_times(
+fn find_wrong_timeouts(
     pointer: &str,
     fields: &Map<String, Value>,
     setting: &McpServerSetting,
 ) -> Vec<(String, String)> {
     let mut times: Vec<(String, &Value)> = Vec::new();
     for name in ["timeout", "startupTimeout", "maxTimeout"] {
-        times.extend(fields.get(name).map(|time| (join(pointer, name), time)));
+        times.extend(fields.get(name).map(|time| (join_pointer(pointer, name), time)));
     }
-    let tools = join(pointer, "toolTimeouts");
+    let tools = join_pointer(pointer, "toolTimeouts");
     let of_tools = fields.get("toolTimeouts").and_then(Value::as_object).into_iter().flatten();
-    times.extend(of_tools.map(|(tool, time)| (join(&tools, tool), time)));
+    times.extend(of_tools.map(|(tool, time)| (join_pointer(&tools, tool), time)));
     let mut wrong: Vec<(String, String)> = times
         .into_iter()
         .filter_map(|(pointer, time)| Some((pointer, check_time(time).err()?)))
@@ -155,7 +157,7 @@ fn wrong_times(
         && setting.timeouts().any(|timeout| timeout > longest)
     {
         let what = "a timeout of this server is longer than its `maxTimeout`; raise that";
-        wrong.push((join(pointer, "maxTimeout"), what.to_owned()));
+        wrong.push((join_pointer(pointer, "maxTimeout"), what.to_owned()));
     }
     wrong
 }

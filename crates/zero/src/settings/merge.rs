@@ -5,7 +5,7 @@ use serde_json::Value;
 use zero_core::HostLimits;
 use zero_policy::PermissionMode;
 
-use super::{SettingsEntry, SettingsEntryState, hooks, limit, mode, sandbox};
+use super::{SettingsEntry, SettingsEntryState, hooks, parse_limit, parse_mode, sandbox};
 
 /// The entries so far, and what they amount to.
 #[derive(Debug, Default)]
@@ -28,18 +28,18 @@ impl SettingsMerger {
             "permissions.ask" | "permissions.deny" | "sandbox.masked" => SettingsEntryState::Active,
             "permissions.allow" if trusted => SettingsEntryState::Active,
             "permissions.mode" if trusted || self.tightens_mode(&entry) => {
-                self.mode = mode(&entry);
+                self.mode = parse_mode(&entry);
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
             key if key.starts_with("limits.") && (trusted || self.tightens_limit(&entry)) => {
-                if let Some((name, value)) = limit(&entry) {
+                if let Some((name, value)) = parse_limit(&entry) {
                     let _ = self.limits.set(name, &value);
                 }
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
-            key if trusted && is_open_list(key) => SettingsEntryState::Active,
+            key if trusted && is_extensible_list(key) => SettingsEntryState::Active,
             "bash.on-timeout" if trusted || entry.value == "kill" => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
@@ -47,10 +47,10 @@ impl SettingsMerger {
             "bash.on-timeout" => SettingsEntryState::SetAside,
             // Where prompts go, who may send some, and what becomes of them is never for a project
             // to say.
-            key if is_only_yours(key) && entry.layer.is_of_workspace() => {
+            key if is_user_only(key) && entry.layer.is_in_workspace() => {
                 SettingsEntryState::OnlyYours
             }
-            key if trusted && is_one_thing(key) => {
+            key if trusted && is_atomic(key) => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
@@ -65,7 +65,7 @@ impl SettingsMerger {
     /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
     /// none of them counts as the stricter one.
     fn tightens_mode(&self, entry: &SettingsEntry) -> bool {
-        match mode(entry) {
+        match parse_mode(entry) {
             Some(PermissionMode::Plan) => true,
             Some(PermissionMode::Ask) => self.mode != Some(PermissionMode::Plan),
             Some(PermissionMode::AcceptEdits | PermissionMode::Auto) | None => false,
@@ -74,8 +74,8 @@ impl SettingsMerger {
 
     fn tightens_limit(&self, entry: &SettingsEntry) -> bool {
         let mut changed = self.limits.clone();
-        limit(entry).is_some_and(|(name, value)| changed.set(name, &value).is_ok())
-            && is_within(&changed, &self.limits)
+        parse_limit(entry).is_some_and(|(name, value)| changed.set(name, &value).is_ok())
+            && is_within_limits(&changed, &self.limits)
     }
 
     fn override_earlier(&mut self, key: &str) {
@@ -88,18 +88,18 @@ impl SettingsMerger {
 }
 
 /// Whether a key holds a list that every trusted file adds to.
-fn is_open_list(key: &str) -> bool {
+fn is_extensible_list(key: &str) -> bool {
     sandbox::LISTS.contains(&key) || hooks::LISTS.contains(&key)
 }
 
 /// Whether a key counts in the person's own settings only.
-fn is_only_yours(key: &str) -> bool {
+fn is_user_only(key: &str) -> bool {
     ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
 }
 
 /// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
 /// command, a model, an agent, something of the gateway.
-fn is_one_thing(key: &str) -> bool {
+fn is_atomic(key: &str) -> bool {
     let sections = [
         "mcpServers.",
         "mcp.",
@@ -117,7 +117,7 @@ fn is_one_thing(key: &str) -> bool {
 
 /// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new
 /// one cannot be forgotten here.
-fn is_within(changed: &HostLimits, usual: &HostLimits) -> bool {
+fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
     let HostLimits {
         file_timeout,
         search_timeout,
@@ -154,7 +154,8 @@ fn is_within(changed: &HostLimits, usual: &HostLimits) -> bool {
         && *breaker_failures_max <= usual.breaker_failures_max
         && *breaker_pause <= usual.breaker_pause
         && command.is_within(&usual.command)
-        && tools.all(|tool| changed.command_of(tool).is_within(&usual.command_of(tool)))
+        && tools
+            .all(|tool| changed.command_limits_for(tool).is_within(&usual.command_limits_for(tool)))
 }
 
 /// Whether a rule has limits.
@@ -174,7 +175,7 @@ fn without_limits(rule: &Value) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{USER, layers};
+    use super::super::tests::{USER_SETTINGS, parse_layers};
     use super::super::{SettingsLayerKind, WorkspaceSettings};
     use super::*;
     use crate::trust::TrustState;
@@ -182,13 +183,13 @@ mod tests {
     /// What counts and what does not, one line for each thing the files say.
     #[track_caller]
     fn check(files: &[(SettingsLayerKind, &str)], standing: TrustState, expected: &[&str]) {
-        let settings = WorkspaceSettings::merge(&layers(files), standing);
+        let settings = WorkspaceSettings::merge(&parse_layers(files), standing);
         let shown: Vec<String> = settings
             .entries()
             .iter()
             .map(|entry| {
                 let SettingsEntry { layer, key, value, state, line, .. } = entry;
-                format!("{}:{line} {key} {value} {state:?}", layer.word())
+                format!("{}:{line} {key} {value} {state:?}", layer.as_str())
             })
             .collect();
         assert_eq!(shown, expected);
@@ -197,9 +198,9 @@ mod tests {
     #[test]
     fn later_files_win_and_rules_add_up() {
         let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"PreToolUse\": [{\"command\": \"x\"}]}}";
-        let trusted = TrustState::supposed();
+        let trusted = TrustState::assumed();
         check(
-            &[(SettingsLayerKind::User, USER), (SettingsLayerKind::Project, project)],
+            &[(SettingsLayerKind::User, USER_SETTINGS), (SettingsLayerKind::Project, project)],
             trusted,
             &[
                 "user:1 permissions.allow \"Read\" Active",
@@ -224,7 +225,10 @@ mod tests {
             let project = format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#);
             let user = r#"{"permissions": {"mode": "auto"}}"#;
             let settings = WorkspaceSettings::merge(
-                &layers(&[(SettingsLayerKind::User, user), (SettingsLayerKind::Project, &project)]),
+                &parse_layers(&[
+                    (SettingsLayerKind::User, user),
+                    (SettingsLayerKind::Project, &project),
+                ]),
                 TrustState::Never,
             );
             assert_eq!(format!("{:?}", settings.entries()[1].state), state, "{mode}");
@@ -264,7 +268,7 @@ mod tests {
             let usual = HostLimits::default();
             let tried = |value: &str| {
                 let mut changed = usual.clone();
-                changed.set(name, value).map(|()| is_within(&changed, &usual)).ok()
+                changed.set(name, value).map(|()| is_within_limits(&changed, &usual)).ok()
             };
             let [small, large] = match *name {
                 name if name.ends_with("timeout") => [tried("1ms"), tried("900h")],
@@ -313,13 +317,13 @@ mod tests {
                 "local:1 limits.Bash.command-memory \"2GB\" SetAside",
             ],
         );
-        let trusted = TrustState::supposed();
-        let settings = WorkspaceSettings::merge(&layers(&files), trusted);
+        let trusted = TrustState::assumed();
+        let settings = WorkspaceSettings::merge(&parse_layers(&files), trusted);
         assert!(settings.entries().iter().all(|entry| entry.state != SettingsEntryState::SetAside));
-        assert_eq!(settings.network(), ["a.org", "b.org"]);
+        assert_eq!(settings.network_hosts(), ["a.org", "b.org"]);
         let mut limits = HostLimits::default();
-        settings.limits(&mut limits);
-        let bash = limits.command_of(&zero_core::ToolName::new("Bash").unwrap());
+        settings.apply_limits(&mut limits);
+        let bash = limits.command_limits_for(&zero_core::ToolName::new("Bash").unwrap());
         assert_eq!(bash.memory_max, zero_core::ByteSize::megabytes(2000));
         assert_eq!(bash.file_max, zero_core::ByteSize::megabytes(1000));
         let raised = settings.policy_rules().remove(0).limits;

@@ -107,18 +107,18 @@ const APIS: [(&str, ModelApi, &str); 4] = [
 ];
 
 /// Names of agents and models that are none, by their JSON pointer.
-pub(super) fn wrong_names(value: &Value) -> Vec<(String, String)> {
+pub(super) fn find_wrong_names(value: &Value) -> Vec<(String, String)> {
     let named = |section: &str| value.get(section).and_then(Value::as_object).into_iter().flatten();
     let agents = named("agents").filter(|(name, _)| !is_agent_id(name)).map(|(name, _)| {
         let what = format!(
             "`agents.{name}` cannot name an agent; use 1 to 64 lower-case letters, digits, `_` or `-`"
         );
-        (super::document::join("/agents", name), what)
+        (super::document::join_pointer("/agents", name), what)
     });
     let models = named("models").filter(|(name, _)| name.is_empty() || name.contains('/'));
     let models = models.map(|(name, _)| {
         let what = format!("`models.{name}` cannot name a model; leave out `/`");
-        (super::document::join("/models", name), what)
+        (super::document::join_pointer("/models", name), what)
     });
     agents.chain(models).collect()
 }
@@ -133,26 +133,27 @@ impl WorkspaceSettings {
                 id: setting.model,
                 api,
                 base_url: setting.base_url.unwrap_or_else(|| base.to_owned()),
-                key: setting.api_key.map(|secret| secret.source(config)),
+                key: setting.api_key.map(|secret| secret.into_key_source(config)),
                 headers: setting.headers.into_iter().collect(),
                 context_window: setting.context_window,
                 output_tokens_max: setting.max_output_tokens,
                 takes_images: setting.images,
-                prices: setting.prices.map(PriceSetting::prices),
+                prices: setting.prices.map(PriceSetting::to_prices),
             })
         };
-        self.named("models.").filter_map(model).collect()
+        self.named_entries("models.").filter_map(model).collect()
     }
 
     /// Where the key of one of those is found, if it wants one.
-    pub(crate) fn key_of(&self, model: &str) -> Option<SecretSetting> {
-        let mut models = self.named("models.");
+    pub(crate) fn model_key(&self, model: &str) -> Option<SecretSetting> {
+        let mut models = self.named_entries("models.");
         models.find(|(name, _)| name == model).and_then(|(_, it): (_, ModelSetting)| it.api_key)
     }
 
     /// Where the keys of those are found.
     pub(crate) fn model_keys(&self) -> impl Iterator<Item = SecretSetting> {
-        self.named("models.").filter_map(|(_, setting): (String, ModelSetting)| setting.api_key)
+        self.named_entries("models.")
+            .filter_map(|(_, setting): (String, ModelSetting)| setting.api_key)
     }
 
     /// The model of agents that name none, if settings choose one.
@@ -165,7 +166,7 @@ impl WorkspaceSettings {
         let agent = |(id, setting): (String, AgentSetting)| {
             let dialect = setting.dialect.and_then(|name| DialectName::from_str(&name).ok());
             let word = setting.thinking.unwrap_or_default();
-            let thinking = ThinkingEffort::ALL.into_iter().find(|level| level.word() == word);
+            let thinking = ThinkingEffort::ALL.into_iter().find(|level| level.as_str() == word);
             AgentProfile {
                 id,
                 model: setting.model,
@@ -177,7 +178,7 @@ impl WorkspaceSettings {
                 turns_max: setting.max_turns,
             }
         };
-        self.named("agents.").map(agent).collect()
+        self.named_entries("agents.").map(agent).collect()
     }
 
     /// The agent of bare keys, if settings choose one.
@@ -186,24 +187,24 @@ impl WorkspaceSettings {
     }
 
     /// What stands under the names of a section. Each was checked when the file was read.
-    fn named<T: serde::de::DeserializeOwned>(
+    fn named_entries<T: serde::de::DeserializeOwned>(
         &self,
         section: &'static str,
     ) -> impl Iterator<Item = (String, T)> {
-        self.active().filter_map(move |entry| {
+        self.active_entries().filter_map(move |entry| {
             let name = entry.key.strip_prefix(section)?;
             Some((name.to_owned(), serde_json::from_value(entry.value.clone()).ok()?))
         })
     }
 
     pub(super) fn text(&self, key: &str) -> Option<String> {
-        let entry = self.active().find(|entry| entry.key == key)?;
+        let entry = self.active_entries().find(|entry| entry.key == key)?;
         entry.value.as_str().map(str::to_owned)
     }
 }
 
 impl PriceSetting {
-    fn prices(self) -> TokenPrices {
+    fn to_prices(self) -> TokenPrices {
         TokenPrices {
             input: self.input,
             output: self.output,
@@ -215,7 +216,7 @@ impl PriceSetting {
 
 impl SecretSetting {
     /// What reads it when it is needed.
-    pub(crate) fn source(self, config: &EnvironmentConfig) -> ApiKeySource {
+    pub(crate) fn into_key_source(self, config: &EnvironmentConfig) -> ApiKeySource {
         let variable = match &self {
             Self::Env(name) => config.variable(name).map(str::to_owned),
             _ => None,
@@ -256,21 +257,21 @@ impl SecretSetting {
                 let found = found.map_err(|error| {
                     format!("the key is looked for in the desktop's keyring, which {error}; see that it runs and is unlocked, or use `file` or `env` in settings")
                 })?;
-                found.ok_or_else(|| nothing_in_keyring(name))?
+                found.ok_or_else(|| empty_keyring_message(name))?
             }
         };
         match secret.trim() {
             "" => Err(match self {
                 Self::Env(name) => format!("the variable `{name}` is empty"),
                 Self::File(file) => format!("the file `{file}` is empty"),
-                Self::Keyring(name) => nothing_in_keyring(name),
+                Self::Keyring(name) => empty_keyring_message(name),
             }),
             secret => Ok(secret.to_owned()),
         }
     }
 }
 
-fn nothing_in_keyring(name: &str) -> String {
+fn empty_keyring_message(name: &str) -> String {
     format!(
         "the keyring has nothing under `{name}`; put it there with `zero config set-key {name}`"
     )
@@ -289,19 +290,19 @@ fn mode_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn thinking_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": ThinkingEffort::ALL.map(ThinkingEffort::word)})
+    json_schema!({"type": "string", "enum": ThinkingEffort::ALL.map(ThinkingEffort::as_str)})
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::super::SettingsLayerKind;
-    use super::super::tests::layers;
+    use super::super::tests::parse_layers;
     use super::*;
     use crate::trust::TrustState;
 
-    fn settings(kind: SettingsLayerKind, text: &str) -> WorkspaceSettings {
-        WorkspaceSettings::merge(&layers(&[(kind, text)]), TrustState::Never)
+    fn load_settings(kind: SettingsLayerKind, text: &str) -> WorkspaceSettings {
+        WorkspaceSettings::merge(&parse_layers(&[(kind, text)]), TrustState::Never)
     }
 
     const MODELS: &str = r#"{
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn models_and_agents_are_what_settings_say() {
         let config = EnvironmentConfig::default().with_variable("K", " secret\n");
-        let settings = settings(SettingsLayerKind::User, MODELS);
+        let settings = load_settings(SettingsLayerKind::User, MODELS);
         let models = settings.models(&config);
         let shown: Vec<_> = models
             .iter()
@@ -344,10 +345,10 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_trusted_brings_neither() {
-        let settings = settings(SettingsLayerKind::Project, MODELS);
+        let settings = load_settings(SettingsLayerKind::Project, MODELS);
         assert!(settings.models(&EnvironmentConfig::default()).is_empty());
         assert!(settings.agents().is_empty() && settings.default_model().is_none());
-        assert_eq!(settings.set_aside().count(), 5);
+        assert_eq!(settings.inactive_entries().count(), 5);
     }
 
     #[track_caller]

@@ -15,8 +15,8 @@ use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 
 /// The keys below `network`.
-pub(crate) const KEYS: [&str; 1] = [EXTRA_CA];
-const EXTRA_CA: &str = "network.extraCa";
+pub(crate) const KEYS: [&str; 1] = [EXTRA_CA_KEY];
+const EXTRA_CA_KEY: &str = "network.extraCa";
 
 /// Most bytes of a file of certificates.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -38,18 +38,18 @@ impl WorkspaceSettings {
         &self,
         config: &EnvironmentConfig,
     ) -> Result<ExtraRootCertificates, UsageError> {
-        let entry = self.active().find(|entry| entry.key == EXTRA_CA);
+        let entry = self.active_entries().find(|entry| entry.key == EXTRA_CA_KEY);
         let Some(file) = entry.and_then(|entry| entry.value.as_str()) else {
             return Ok(ExtraRootCertificates::default());
         };
         let unusable =
-            |why: String| UsageError(format!("`{EXTRA_CA}` cannot be used: `{file}` {why}"));
-        let path = config.file(file).ok_or_else(|| unusable("lies nowhere".to_owned()))?;
-        read(path).map_err(unusable)
+            |why: String| UsageError(format!("`{EXTRA_CA_KEY}` cannot be used: `{file}` {why}"));
+        let path = config.resolve_file(file).ok_or_else(|| unusable("lies nowhere".to_owned()))?;
+        read_certificates(path).map_err(unusable)
     }
 }
 
-fn read(path: PathBuf) -> Result<ExtraRootCertificates, String> {
+fn read_certificates(path: PathBuf) -> Result<ExtraRootCertificates, String> {
     let bytes = ConfigFile::Own(path).read(FILE_BYTES_MAX);
     let bytes = bytes.map_err(|error| format!("cannot be read: {error}"))?;
     let bytes = bytes.ok_or("is not there; put it there, or remove the setting")?;
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    fn certificate() -> String {
+    fn make_certificate() -> String {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap();
         let der = base64::engine::general_purpose::STANDARD.encode(certificate.der());
@@ -97,8 +97,8 @@ mod tests {
         std::fs::write(path("words"), "words").unwrap();
         std::fs::write(path("half"), "-----BEGIN CERTIFICATE-----\nAAAA\n").unwrap();
         let unusable = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        std::fs::write(path("second"), format!("{}{unusable}", certificate())).unwrap();
-        std::fs::write(path("many"), certificate().repeat(CERTIFICATES_MAX + 1)).unwrap();
+        std::fs::write(path("second"), format!("{}{unusable}", make_certificate())).unwrap();
+        std::fs::write(path("many"), make_certificate().repeat(CERTIFICATES_MAX + 1)).unwrap();
         for (file, why) in [
             (path("none"), "is not there"),
             (path("words"), "holds no certificates"),
@@ -107,10 +107,10 @@ mod tests {
             (path("many"), "holds more than 1000 certificates"),
             (folder.path().to_owned(), "cannot be read"),
         ] {
-            let error = read(file.clone()).unwrap_err();
+            let error = read_certificates(file.clone()).unwrap_err();
             assert!(error.starts_with(why), "{}: {error}", file.display());
         }
-        std::fs::write(path("two"), certificate().repeat(2)).unwrap();
-        assert_eq!(read(path("two")).unwrap().iter().count(), 2);
+        std::fs::write(path("two"), make_certificate().repeat(2)).unwrap();
+        assert_eq!(read_certificates(path("two")).unwrap().iter().count(), 2);
     }
 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use zero_policy::protected_paths::{ProtectedPaths, protected, sensitive};
+use zero_policy::protected_paths::{ProtectedPaths, protected_reason, sensitive_reason};
 use zero_policy::{CommandHosts, HostPattern};
 use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
 use zero_sandbox::SandboxProperty;
 
-use super::document::join;
+use super::document::join_pointer;
 use super::{SettingsLocation, SettingsProblem, WorkspaceSettings};
 use crate::environment::EnvironmentConfig;
 use crate::policy::canonical_folder;
@@ -51,7 +51,7 @@ pub(crate) struct BashSettings {
 }
 
 fn weaker_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "array", "items": {"type": "string", "enum": SandboxProperty::ALL.map(SandboxProperty::word)}})
+    json_schema!({"type": "array", "items": {"type": "string", "enum": SandboxProperty::ALL.map(SandboxProperty::as_str)}})
 }
 
 fn on_timeout_schema(_: &mut SchemaGenerator) -> Schema {
@@ -71,7 +71,7 @@ pub(crate) const LISTS: [&str; 5] = [
 pub(super) type TextCheck = fn(&str) -> Result<(), String>;
 
 /// Texts of the right form that name nothing: by their JSON pointer.
-pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
+pub(crate) fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     let checks: [(&str, TextCheck); 4] = [
         ("/sandbox/network", check_host),
         ("/sandbox/environment", check_variable),
@@ -80,20 +80,24 @@ pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
     ];
     let mut wrong = Vec::new();
     for (list, check) in checks {
-        wrong.extend(wrong_items(value, list, check));
+        wrong.extend(find_wrong_items(value, list, check));
     }
     wrong
 }
 
 /// The texts of the list at a JSON pointer that name nothing.
-pub(super) fn wrong_items(value: &Value, list: &str, check: TextCheck) -> Vec<(String, String)> {
+pub(super) fn find_wrong_items(
+    value: &Value,
+    list: &str,
+    check: TextCheck,
+) -> Vec<(String, String)> {
     let items = value.pointer(list).and_then(Value::as_array).into_iter().flatten();
     let mut wrong = Vec::new();
     for (index, item) in items.enumerate() {
         let Some(text) = item.as_str() else { continue };
         if let Err(what) = check(text) {
             let shown: String = text.chars().take(80).collect();
-            wrong.push((join(list, &index.to_string()), format!("`{shown}` {what}")));
+            wrong.push((join_pointer(list, &index.to_string()), format!("`{shown}` {what}")));
         }
     }
     wrong
@@ -117,26 +121,26 @@ fn check_variable(text: &str) -> Result<(), String> {
 }
 
 pub(super) fn check_writable(text: &str) -> Result<(), String> {
-    match PathSetting::of(text)? {
+    match PathSetting::parse(text)? {
         PathSetting::Workspace(_) => Err(
             "lies in the workspace, which commands may change anyway; write an absolute path or \
              one with `~/`"
                 .to_owned(),
         ),
-        PathSetting::Machine(path) if path == Path::new("/") => {
+        PathSetting::Absolute(path) if path == Path::new("/") => {
             Err("is the whole machine; name a folder that holds only what commands make".to_owned())
         }
         PathSetting::Home(path) if path.as_os_str().is_empty() => {
             Err("is your whole home folder; name a folder that holds only what commands make"
                 .to_owned())
         }
-        PathSetting::Machine(_) | PathSetting::Home(_) => Ok(()),
+        PathSetting::Absolute(_) | PathSetting::Home(_) => Ok(()),
     }
 }
 
 fn check_masked(text: &str) -> Result<(), String> {
-    match PathSetting::of(text)? {
-        PathSetting::Machine(path) if path == Path::new("/") => {
+    match PathSetting::parse(text)? {
+        PathSetting::Absolute(path) if path == Path::new("/") => {
             Err("is the whole machine; no command could run; name what must not be read".to_owned())
         }
         PathSetting::Workspace(path) if path.as_os_str().is_empty() => {
@@ -150,7 +154,7 @@ fn check_masked(text: &str) -> Result<(), String> {
 /// A path as it stands in settings.
 enum PathSetting {
     /// `/x`.
-    Machine(PathBuf),
+    Absolute(PathBuf),
     /// `~/x`, without the `~`.
     Home(PathBuf),
     /// `x`.
@@ -158,10 +162,10 @@ enum PathSetting {
 }
 
 impl PathSetting {
-    fn of(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let (rest, from): (&str, fn(PathBuf) -> Self) = match text {
             "~" => ("", Self::Home),
-            _ if text.starts_with('/') => (text, Self::Machine),
+            _ if text.starts_with('/') => (text, Self::Absolute),
             _ => match text.strip_prefix("~/") {
                 Some(rest) => (rest, Self::Home),
                 None => (text, Self::Workspace),
@@ -182,9 +186,9 @@ impl PathSetting {
         Ok(from(path.components().filter(|part| part.as_os_str() != ".").collect()))
     }
 
-    fn path(self, home: Option<&Path>, root: &Path) -> Option<PathBuf> {
+    fn resolve(self, home: Option<&Path>, root: &Path) -> Option<PathBuf> {
         match self {
-            Self::Machine(path) => Some(path),
+            Self::Absolute(path) => Some(path),
             Self::Home(path) => Some(home?.join(path)),
             Self::Workspace(path) => Some(root.join(path)),
         }
@@ -193,15 +197,20 @@ impl PathSetting {
 
 impl WorkspaceSettings {
     /// What holds for the commands of a host in the workspace whose first folder is `root`.
-    pub(crate) fn commands(&self, config: &EnvironmentConfig, root: &Path) -> CommandSettings {
-        let mut commands = config.commands();
+    pub(crate) fn command_settings(
+        &self,
+        config: &EnvironmentConfig,
+        root: &Path,
+    ) -> CommandSettings {
+        let mut commands = config.command_settings();
         let (localhost, hosts) = self.listed_hosts();
         commands.network = CommandNetwork { localhost, hosts };
-        commands.environment_allowed = self.texts("sandbox.environment");
-        commands.writable = self.paths("sandbox.writable", config, root);
-        commands.masked.extend(self.paths("sandbox.masked", config, root));
-        commands.weaknesses = self.weaker();
-        commands.on_timeout = match self.texts("bash.on-timeout").first().map(String::as_str) {
+        commands.environment_allowed = self.text_values("sandbox.environment");
+        commands.writable = self.resolve_paths("sandbox.writable", config, root);
+        commands.masked.extend(self.resolve_paths("sandbox.masked", config, root));
+        commands.weaknesses = self.weaker_properties();
+        commands.on_timeout = match self.text_values("bash.on-timeout").first().map(String::as_str)
+        {
             Some("job") => TimeoutAction::Job,
             _ => TimeoutAction::Kill,
         };
@@ -210,7 +219,7 @@ impl WorkspaceSettings {
 
     /// Whether commands of a session may reach each other, and the hosts that are listed.
     fn listed_hosts(&self) -> (bool, Vec<HostPattern>) {
-        let hosts = self.texts("sandbox.network");
+        let hosts = self.text_values("sandbox.network");
         let (own, others): (Vec<String>, Vec<String>) =
             hosts.into_iter().partition(|host| host.trim() == LOCALHOST);
         // What is wrong with a text was found before.
@@ -222,34 +231,34 @@ impl WorkspaceSettings {
     pub(crate) fn command_hosts(&self) -> CommandHosts {
         let (localhost, listed) = self.listed_hosts();
         // Where the network may be the machine's, so may its loopback.
-        let is_enforced = !self.weaker().contains(&SandboxProperty::Network);
+        let is_enforced = !self.weaker_properties().contains(&SandboxProperty::Network);
         CommandHosts { listed, own_loopback: localhost && is_enforced }
     }
 
     /// Hosts that commands may reach, as they are written.
-    pub(crate) fn network(&self) -> Vec<String> {
-        self.texts("sandbox.network")
+    pub(crate) fn network_hosts(&self) -> Vec<String> {
+        self.text_values("sandbox.network")
     }
 
     /// What commands may do without.
-    pub(crate) fn weaker(&self) -> Vec<SandboxProperty> {
-        let words = self.texts("sandbox.weaker");
-        let meant = |property: &SandboxProperty| words.iter().any(|word| word == property.word());
+    pub(crate) fn weaker_properties(&self) -> Vec<SandboxProperty> {
+        let words = self.text_values("sandbox.weaker");
+        let meant = |property: &SandboxProperty| words.iter().any(|word| word == property.as_str());
         SandboxProperty::ALL.into_iter().filter(meant).collect()
     }
 
     /// Folders that no setting may open to commands, though they are named. What is wrong with the
     /// texts alone was found before.
-    pub(super) fn misplaced(
+    pub(super) fn find_forbidden_folders(
         &self,
         config: &EnvironmentConfig,
         root: &Path,
     ) -> Vec<SettingsProblem> {
         let mut problems = Vec::new();
-        for entry in self.active().filter(|entry| entry.key == "sandbox.writable") {
+        for entry in self.active_entries().filter(|entry| entry.key == "sandbox.writable") {
             let Some(written) = entry.value.as_str() else { continue };
-            if let Err(what) = self.opened(written, config, root) {
-                problems.push(entry.problem(what));
+            if let Err(what) = self.resolve_writable(written, config, root) {
+                problems.push(entry.to_problem(what));
             }
         }
         problems
@@ -257,24 +266,25 @@ impl WorkspaceSettings {
 
     /// A folder that is written to be opened to commands, links settled; the error says why it
     /// must stay closed.
-    pub(super) fn opened(
+    pub(super) fn resolve_writable(
         &self,
         written: &str,
         config: &EnvironmentConfig,
         root: &Path,
     ) -> Result<PathBuf, String> {
-        let path = PathSetting::of(written).ok().and_then(|path| path.path(config.home(), root));
+        let path =
+            PathSetting::parse(written).ok().and_then(|path| path.resolve(config.home(), root));
         let path = path.ok_or_else(|| {
             format!("`{written}`: where your home folder is is not known; set HOME")
         })?;
-        let state = config.state().ok().map(|state| state.path().to_owned());
+        let state = config.state_dir().ok().map(|state| state.path().to_owned());
         let own = config.settings_file().ok().and_then(|file| file.parent().map(Path::to_owned));
         let roots = [root.to_owned()];
         let places = ProtectedPaths::new(&roots, config.home(), own.as_deref(), state.as_deref());
         let real = canonical_folder(root, &path);
-        let why = [&path, &real]
-            .into_iter()
-            .find_map(|path| protected(path, &places).or_else(|| sensitive(path, &places)));
+        let why = [&path, &real].into_iter().find_map(|path| {
+            protected_reason(path, &places).or_else(|| sensitive_reason(path, &places))
+        });
         match why {
             Some(why) => Err(format!(
                 "`{written}` is never for commands to change: it is {why}; name a folder that holds only what they make"
@@ -283,22 +293,22 @@ impl WorkspaceSettings {
         }
     }
 
-    fn texts(&self, key: &str) -> Vec<String> {
-        let theirs = self.active().filter(|entry| entry.key == key);
+    fn text_values(&self, key: &str) -> Vec<String> {
+        let theirs = self.active_entries().filter(|entry| entry.key == key);
         theirs.filter_map(|entry| entry.value.as_str().map(str::to_owned)).collect()
     }
 
     /// The files and folders that a list names, links settled.
-    fn paths(&self, key: &str, config: &EnvironmentConfig, root: &Path) -> Vec<PathBuf> {
-        let texts = self.texts(key);
-        let written = texts.iter().filter_map(|text| PathSetting::of(text).ok());
-        let paths = written.filter_map(|path| path.path(config.home(), root));
+    fn resolve_paths(&self, key: &str, config: &EnvironmentConfig, root: &Path) -> Vec<PathBuf> {
+        let texts = self.text_values(key);
+        let written = texts.iter().filter_map(|text| PathSetting::parse(text).ok());
+        let paths = written.filter_map(|path| path.resolve(config.home(), root));
         paths.map(|path| canonical_folder(root, &path)).collect()
     }
 }
 
 impl super::SettingsEntry {
-    fn problem(&self, what: String) -> SettingsProblem {
+    fn to_problem(&self, what: String) -> SettingsProblem {
         let place = Some(SettingsLocation { line: self.line, column: 1 });
         SettingsProblem { file: self.file.clone(), place, what }
     }
@@ -314,7 +324,7 @@ mod tests {
 
     #[track_caller]
     fn check(list: &str, text: &str, expected: Option<&str>) {
-        let wrong = wrong_texts(&json!({"sandbox": {list: ["x.y", text]}}));
+        let wrong = find_wrong_texts(&json!({"sandbox": {list: ["x.y", text]}}));
         let seen = wrong.iter().find(|(pointer, _)| pointer.ends_with("/1"));
         let seen = seen.map(|(_, what)| what.split(';').next().unwrap());
         assert_eq!(seen, expected, "{list} {text}");
@@ -377,10 +387,10 @@ mod tests {
         check("masked", ".", Some("`.` is the whole workspace"));
     }
 
-    fn settings(text: &str) -> WorkspaceSettings {
+    fn load_settings(text: &str) -> WorkspaceSettings {
         let layer =
             SettingsLayer::parse(SettingsLayerKind::User, "f".to_owned(), text.as_bytes()).unwrap();
-        WorkspaceSettings::merge(&[layer], TrustState::supposed())
+        WorkspaceSettings::merge(&[layer], TrustState::assumed())
     }
 
     #[test]
@@ -389,7 +399,7 @@ mod tests {
         fn check(folder: &Path, writable: &str, is_fine: bool) {
             let config = EnvironmentConfig::for_test(folder);
             let text = json!({"sandbox": {"writable": [writable]}}).to_string();
-            let problems = settings(&text).misplaced(&config, &folder.join("w"));
+            let problems = load_settings(&text).find_forbidden_folders(&config, &folder.join("w"));
             assert_eq!(problems.is_empty(), is_fine, "{writable}: {problems:?}");
         }
         let temp = tempfile::tempdir().unwrap();
@@ -415,7 +425,7 @@ mod tests {
         std::fs::create_dir_all(folder.join("home/.ssh")).unwrap();
         std::os::unix::fs::symlink(folder.join("home/.ssh"), folder.join("home/cache")).unwrap();
         let text = r#"{"sandbox": {"writable": ["~/cache"]}}"#;
-        let problems = settings(text).misplaced(&config, &folder.join("w"));
+        let problems = load_settings(text).find_forbidden_folders(&config, &folder.join("w"));
         assert_eq!(problems.len(), 1, "{problems:?}");
     }
 
@@ -426,8 +436,8 @@ mod tests {
         let text = r#"{"sandbox": {"network": ["example.com", "a.org:22", "localhost"], "environment": ["A*"],
             "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"]},
             "bash": {"on-timeout": "job"}}"#;
-        let commands =
-            settings(text).commands(&EnvironmentConfig::for_test(&folder), &folder.join("w"));
+        let commands = load_settings(text)
+            .command_settings(&EnvironmentConfig::for_test(&folder), &folder.join("w"));
         let hosts = ["example.com", "a.org:22"].map(|host| HostPattern::parse(host).unwrap());
         assert_eq!(commands.network, CommandNetwork { hosts: hosts.into(), localhost: true });
         assert_eq!(commands.environment_allowed, ["A*"]);
@@ -435,7 +445,8 @@ mod tests {
         assert!(commands.masked.contains(&folder.join("w/notes")), "{:?}", commands.masked);
         assert_eq!(commands.weaknesses, [SandboxProperty::HostSockets]);
         assert_eq!(commands.on_timeout, TimeoutAction::Job);
-        let usual = settings("{}").commands(&EnvironmentConfig::for_test(&folder), &folder);
+        let usual =
+            load_settings("{}").command_settings(&EnvironmentConfig::for_test(&folder), &folder);
         assert_eq!(usual.network, CommandNetwork::default());
         assert_eq!(usual.on_timeout, TimeoutAction::Kill);
     }

@@ -7,31 +7,31 @@ use zero_core::host_limits::InvalidLimitError;
 use zero_policy::rule::{RuleError, RuleOwner};
 use zero_policy::{PolicyRule, RuleSource, Verdict};
 
-use super::document::join;
+use super::document::join_pointer;
 use super::settings_schema::{ExplainedRuleSetting, LimitSetting, RuleSetting};
 use crate::limit_range;
 
 /// Limits of the right form whose value means nothing.
-pub(super) fn wrong_limits(value: &Value) -> Vec<(String, String)> {
+pub(super) fn find_wrong_limits(value: &Value) -> Vec<(String, String)> {
     let in_object = |pointer: String, tool: &str| {
         let limits = value.pointer(&pointer).and_then(Value::as_object).into_iter().flatten();
         let wrong = limits.filter_map(|(name, limit)| {
-            Some((join(&pointer, name), wrong_limit(&format!("{tool}{name}"), limit)?))
+            Some((join_pointer(&pointer, name), find_wrong_limit(&format!("{tool}{name}"), limit)?))
         });
         wrong.collect::<Vec<_>>()
     };
     let of_tools = HostLimits::COMMAND_TOOLS
         .iter()
-        .flat_map(|tool| in_object(join("/limits", tool), &format!("{tool}.")));
+        .flat_map(|tool| in_object(join_pointer("/limits", tool), &format!("{tool}.")));
     in_object("/limits".to_owned(), "").into_iter().chain(of_tools).collect()
 }
 
 /// What is wrong with a limit that has the right form.
-fn wrong_limit(name: &str, limit: &Value) -> Option<String> {
+fn find_wrong_limit(name: &str, limit: &Value) -> Option<String> {
     let text = match (LimitSetting::deserialize(limit), limit) {
         // The schema has told them.
         (Ok(LimitSetting::Number(0)), _) => return None,
-        (Ok(value), _) => value.text(),
+        (Ok(value), _) => value.to_text(),
         // `4.0` and what no number of ours can hold.
         (Err(_), Value::Number(number)) => number.to_string(),
         (Err(_), _) => return None,
@@ -40,25 +40,25 @@ fn wrong_limit(name: &str, limit: &Value) -> Option<String> {
     match usual.set(name, &text) {
         // Also told by the schema.
         Err(InvalidLimitError::UnknownName { .. }) => None,
-        _ => limit_range::set(&mut HostLimits::default(), name, &text).err(),
+        _ => limit_range::set_limit(&mut HostLimits::default(), name, &text).err(),
     }
 }
 
 /// Rules of the right form that are none.
-pub(super) fn wrong_rules(value: &Value) -> Vec<(String, String)> {
+pub(super) fn find_wrong_rules(value: &Value) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     for verdict in Verdict::ALL {
         let list = format!("/permissions/{verdict}");
         let rules = value.pointer(&list).and_then(Value::as_array).into_iter().flatten();
         for (index, rule) in rules.enumerate() {
             let Ok(rule) = RuleSetting::deserialize(rule) else { continue };
-            let rule = rule.explained();
-            let pointer = join(&list, &index.to_string());
+            let rule = rule.into_explained();
+            let pointer = join_pointer(&list, &index.to_string());
             if let Err(what) = check_rule(&rule.rule, verdict) {
                 wrong.push((pointer, what));
-            } else if let Err((name, what)) = check_raised(&rule, verdict) {
-                let inside = join(&pointer, "limits");
-                wrong.push((name.map_or(inside.clone(), |name| join(&inside, name)), what));
+            } else if let Err((name, what)) = check_limit_changes(&rule, verdict) {
+                let inside = join_pointer(&pointer, "limits");
+                wrong.push((name.map_or(inside.clone(), |name| join_pointer(&inside, name)), what));
             }
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn wrong_rules(value: &Value) -> Vec<(String, String)> {
 }
 
 /// Whether a rule can raise what it raises.
-fn check_raised(
+fn check_limit_changes(
     rule: &ExplainedRuleSetting,
     verdict: Verdict,
 ) -> Result<(), (Option<&str>, String)> {
@@ -84,7 +84,7 @@ fn check_raised(
         let what = "only a rule for commands, such as `Bash(make:*)`, can raise their limits; remove `limits`";
         return Err((None, what.to_owned()));
     }
-    rule.raised().map(drop).map_err(|(name, what)| (Some(name), what))
+    rule.limit_changes().map(drop).map_err(|(name, what)| (Some(name), what))
 }
 
 /// Whether a text is a rule.

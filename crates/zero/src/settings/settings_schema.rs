@@ -15,7 +15,7 @@ use zero_runtime::schema::{self, InputSchema};
 use zero_wire::params::ParamsChecker;
 
 use super::acp::{self, AcpSettings};
-use super::document::{SettingsDocument, join};
+use super::document::{SettingsDocument, join_pointer};
 use super::gateway::{self, GatewaySettings};
 use super::hooks::{self, HooksSettings};
 use super::lsp_servers::{self, LspServerSetting};
@@ -129,12 +129,12 @@ pub(crate) struct ExplainedRuleSetting {
 
 impl ExplainedRuleSetting {
     /// The limits it raises; the error says which of them is none.
-    pub(crate) fn raised(&self) -> Result<CommandLimitChange, (&str, String)> {
+    pub(crate) fn limit_changes(&self) -> Result<CommandLimitChange, (&str, String)> {
         let mut change = CommandLimitChange::default();
         for (name, value) in &self.limits {
             // The schema has told an unknown one.
-            let Some(limit) = CommandLimit::named(name) else { continue };
-            let set = change.set(limit, &value.text());
+            let Some(limit) = CommandLimit::from_name(name) else { continue };
+            let set = change.set(limit, &value.to_text());
             set.map_err(|error| (name.as_str(), error.to_string()))?;
         }
         Ok(change)
@@ -143,7 +143,7 @@ impl ExplainedRuleSetting {
 
 impl RuleSetting {
     /// The rule with what explains it.
-    pub(crate) fn explained(self) -> ExplainedRuleSetting {
+    pub(crate) fn into_explained(self) -> ExplainedRuleSetting {
         match self {
             Self::Text(rule) => {
                 let (matches, not_match) = (Vec::new(), Vec::new());
@@ -170,7 +170,7 @@ pub(crate) enum LimitSetting {
 
 impl LimitSetting {
     /// As [`HostLimits::set`] takes it.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
@@ -180,7 +180,7 @@ impl LimitSetting {
 
 /// The JSON Schema 2020-12 of a settings file.
 pub(crate) fn schema() -> Value {
-    let mut schema = schema::of::<SettingsFile>();
+    let mut schema = schema::derive_input_schema::<SettingsFile>();
     if let Some(fields) = schema.as_object_mut() {
         let named = json!("https://json-schema.org/draft/2020-12/schema");
         fields.shift_insert(0, "$schema".to_owned(), named);
@@ -259,47 +259,52 @@ fn servers_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [{"type": "object"}, {"type": "array"}]})
 }
 
-static SETTINGS: LazyLock<InputSchema> =
-    LazyLock::new(|| InputSchema::new(schema::of::<SettingsFile>()));
-static EXPLAINED_RULE: LazyLock<InputSchema> =
-    LazyLock::new(|| InputSchema::new(schema::of::<ExplainedRuleSetting>()));
+static SETTINGS_SCHEMA: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::derive_input_schema::<SettingsFile>()));
+static EXPLAINED_RULE_SCHEMA: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::derive_input_schema::<ExplainedRuleSetting>()));
 
 /// Tells what is right from what may be wrong. What explains the latter takes many milliseconds to be
 /// made ready, and hardly anybody needs it.
-static AT_A_GLANCE: LazyLock<ParamsChecker> =
-    LazyLock::new(|| ParamsChecker::new(schema::of::<SettingsFile>()));
+static FAST_VALIDATOR: LazyLock<ParamsChecker> =
+    LazyLock::new(|| ParamsChecker::new(schema::derive_input_schema::<SettingsFile>()));
 
 /// Makes ready what checks files: it takes a while, and depends on nothing.
 pub(crate) fn prepare() {
-    LazyLock::force(&AT_A_GLANCE);
+    LazyLock::force(&FAST_VALIDATOR);
 }
 
 /// Checks what a file says; everything that is wrong with it is found at once.
 pub(crate) fn check(file: &str, document: &SettingsDocument) -> Result<(), Vec<SettingsProblem>> {
     let value = document.value();
     let mut found: Vec<(String, String)> = Vec::new();
-    for pointer in nulls(value) {
-        let what = format!("`{}` is null; remove it", dotted(&pointer));
+    for pointer in find_nulls(value) {
+        let what = format!("`{}` is null; remove it", dotted_key(&pointer));
         found.push((pointer, what));
     }
-    if !is_right_at_a_glance(value)
-        && let Err(violations) = SETTINGS.check(value.clone())
+    if !is_valid_fast(value)
+        && let Err(violations) = SETTINGS_SCHEMA.check(value.clone())
     {
-        let violations = violations.into_iter().flat_map(|violation| refined(violation, value));
-        found.extend(violations.map(|violation| (violation.pointer.clone(), told(&violation))));
+        let violations =
+            violations.into_iter().flat_map(|violation| refine_violation(violation, value));
+        found.extend(
+            violations.map(|violation| (violation.pointer.clone(), describe_violation(&violation))),
+        );
     }
-    let servers = mcp_servers::misshapen(value);
-    found.extend(servers.iter().map(|violation| (violation.pointer.clone(), told(violation))));
-    found.extend(mcp_servers::wrong_servers(value));
-    found.extend(lsp_servers::wrong_servers(value));
-    found.extend(hooks::wrong_hooks(value));
-    found.extend(tool_commands::wrong_lines(value));
-    found.extend(semantic_checks::wrong_limits(value));
-    found.extend(semantic_checks::wrong_rules(value));
-    found.extend(sandbox::wrong_texts(value));
-    found.extend(models::wrong_names(value));
-    found.extend(gateway::wrong_texts(value));
-    found.extend(web::wrong_engines(value));
+    let servers = mcp_servers::find_violations(value);
+    found.extend(
+        servers.iter().map(|violation| (violation.pointer.clone(), describe_violation(violation))),
+    );
+    found.extend(mcp_servers::find_wrong_servers(value));
+    found.extend(lsp_servers::find_wrong_servers(value));
+    found.extend(hooks::find_wrong_hooks(value));
+    found.extend(tool_commands::find_wrong_command_lines(value));
+    found.extend(semantic_checks::find_wrong_limits(value));
+    found.extend(semantic_checks::find_wrong_rules(value));
+    found.extend(sandbox::find_wrong_texts(value));
+    found.extend(models::find_wrong_names(value));
+    found.extend(gateway::find_wrong_texts(value));
+    found.extend(web::find_wrong_engines(value));
     if found.is_empty()
         && let Err(error) = SettingsFile::deserialize(value)
     {
@@ -310,7 +315,7 @@ pub(crate) fn check(file: &str, document: &SettingsDocument) -> Result<(), Vec<S
     }
     let problem = |(pointer, what): (String, String)| SettingsProblem {
         file: file.to_owned(),
-        place: Some(document.place(&pointer)),
+        place: Some(document.location(&pointer)),
         what,
     };
     let mut problems: Vec<SettingsProblem> = found.into_iter().map(problem).collect();
@@ -318,16 +323,16 @@ pub(crate) fn check(file: &str, document: &SettingsDocument) -> Result<(), Vec<S
     Err(problems)
 }
 
-fn is_right_at_a_glance(value: &Value) -> bool {
-    !schema::depth_exceeds(value, schema::DEPTH_MAX) && AT_A_GLANCE.check(value).is_ok()
+fn is_valid_fast(value: &Value) -> bool {
+    !schema::depth_exceeds(value, schema::DEPTH_MAX) && FAST_VALIDATOR.check(value).is_ok()
 }
 
 /// Places that hold null where it would be taken for absent. Somebody meant something by it.
-fn nulls(value: &Value) -> impl Iterator<Item = String> {
+fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
     let fields = |pointer: &str| {
         value.pointer(pointer).and_then(Value::as_object).into_iter().flatten().map({
             let pointer = pointer.to_owned();
-            move |(name, field)| (join(&pointer, name), field)
+            move |(name, field)| (join_pointer(&pointer, name), field)
         })
     };
     fields("")
@@ -352,13 +357,13 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
 }
 
 /// What exactly is wrong with a rule that explains itself; the rest is exact as it is.
-fn refined(found: SchemaViolation, value: &Value) -> Vec<SchemaViolation> {
+fn refine_violation(found: SchemaViolation, value: &Value) -> Vec<SchemaViolation> {
     let is_rule = found.pointer.starts_with("/permissions/");
     let Some(rule) = value.pointer(&found.pointer).filter(|rule| is_rule && rule.is_object())
     else {
         return vec![found];
     };
-    match EXPLAINED_RULE.check(rule.clone()) {
+    match EXPLAINED_RULE_SCHEMA.check(rule.clone()) {
         Ok(_) => vec![found],
         Err(inner) => inner
             .into_iter()
@@ -371,8 +376,8 @@ fn refined(found: SchemaViolation, value: &Value) -> Vec<SchemaViolation> {
 }
 
 /// A violation in words, with its fix.
-fn told(found: &SchemaViolation) -> String {
-    let key = dotted(&found.pointer);
+fn describe_violation(found: &SchemaViolation) -> String {
+    let key = dotted_key(&found.pointer);
     if found.found.starts_with("unknown field") {
         return match &found.nearest {
             Some(nearest) => format!("unknown key `{key}`; did you mean `{nearest}`?"),
@@ -388,7 +393,7 @@ fn told(found: &SchemaViolation) -> String {
 }
 
 /// A JSON pointer as keys are written on the command line.
-pub(crate) fn dotted(pointer: &str) -> String {
+pub(crate) fn dotted_key(pointer: &str) -> String {
     let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     steps.collect::<Vec<_>>().join(".")
 }
@@ -398,11 +403,11 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn problems(text: &str, expected: &[&str]) {
+    fn check_problems(text: &str, expected: &[&str]) {
         let document = SettingsDocument::parse("f", text.as_bytes()).unwrap();
         let value = document.value();
-        let is_right = SETTINGS.check(value.clone()).is_ok();
-        assert!(is_right || !is_right_at_a_glance(value), "{text}");
+        let is_right = SETTINGS_SCHEMA.check(value.clone()).is_ok();
+        assert!(is_right || !is_valid_fast(value), "{text}");
         let found = super::check("f", &document).err().unwrap_or_default();
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown, expected, "{text}");
@@ -410,29 +415,29 @@ mod tests {
 
     #[test]
     fn what_is_checked_at_a_glance_is_all_that_the_schema_says() {
-        assert!(ParamsChecker::knows(&schema::of::<SettingsFile>()));
+        assert!(ParamsChecker::supports(&schema::derive_input_schema::<SettingsFile>()));
     }
 
     #[test]
     fn what_can_be_written_is_accepted() {
-        problems("{}", &[]);
-        problems(
+        check_problems("{}", &[]);
+        check_problems(
             r#"{"$schema": "x", "permissions": {"allow": ["Read", "Bash(git status:*)"], "ask": [],
             "deny": [{"rule": "Bash(rm:*)", "match": ["rm -r x"], "not_match": ["ls"], "why": "no"}],
             "mode": "accept-edits"}, "limits": {"file-timeout": "5s", "session-calls": 4}}"#,
             &[],
         );
-        problems(
+        check_problems(
             r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "x"},
             "tools": {"toolDiscoveryCommand": "x"}, "hooks": {"PreToolUse": []}, "sandbox": {}}"#,
             &[],
         );
-        problems(r#"{"mcpServers": [{"id": "a", "command": "x", "env": []}]}"#, &[]);
+        check_problems(r#"{"mcpServers": [{"id": "a", "command": "x", "env": []}]}"#, &[]);
     }
 
     #[test]
     fn every_mistake_is_told_with_its_place_and_fix() {
-        problems(
+        check_problems(
             "{\n\"permisions\": {},\n\"permissions\": {\"alow\": [], \"mode\": \"yolo\", \"deny\": \"Bash\"},\n\"limits\": {\"file-timout\": \"5s\", \"result\": true}, \"zzz\": 1}",
             &[
                 "f:2:1: unknown key `permisions`; did you mean `permissions`?",
@@ -444,7 +449,7 @@ mod tests {
                 "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`, `web`, `network`",
             ],
         );
-        problems(
+        check_problems(
             "{\"permissions\": {\"deny\": [\n{\"rule\": \"Bash\", \"mtach\": []},\n{\"why\": \"x\"}, 3]}}",
             &[
                 "f:2:18: unknown key `permissions.deny.0.mtach`; did you mean `match`?",
@@ -452,21 +457,21 @@ mod tests {
                 "f:3:15: `permissions.deny.2` is 3; write a string or an object",
             ],
         );
-        problems(
+        check_problems(
             r#"{"permissions": {"deny": null}, "hooks": null}"#,
             &[
                 "f:1:18: `permissions.deny` is null; remove it",
                 "f:1:33: `hooks` is null; remove it",
             ],
         );
-        problems(
+        check_problems(
             r#"{"limits": {"file-timeout": "soon", "session-calls": 0, "queue-calls": 2}}"#,
             &[
                 "f:1:13: limit `file-timeout`: `soon` is not a time such as `250 ms`, `30 s` or `2 m`",
                 "f:1:37: `limits.session-calls` is 0; write a string or a whole number at least 1",
             ],
         );
-        problems(
+        check_problems(
             r#"{"limits": {"session-calls": 4.0, "host-calls": 18446744073709551615, "queue-calls": "1000001", "result": 99999999999999999999999}}"#,
             &[
                 "f:1:13: limit `session-calls`: `4.0` is not a whole number from 1 to 1000000",
@@ -475,7 +480,7 @@ mod tests {
                 "f:1:97: limit `result`: `1e+23` is not a size such as `500 KB` or `10 MB`",
             ],
         );
-        problems(
+        check_problems(
             r#"{"permissions": {"allow": ["", "Bash(x", "Bash)x("]}, "limits": {"result": "0"}}"#,
             &[
                 "f:1:28: rule ``: the rule is empty; write a tool such as `Read` or `Bash(git status)`",
@@ -484,7 +489,7 @@ mod tests {
                 "f:1:66: limit `result` must be more than zero",
             ],
         );
-        problems(
+        check_problems(
             r#"{"mcpServers": 3, "mcpServers2": {}, "tools": []}"#,
             &[
                 "f:1:2: `mcpServers` is 3; write an object or an array",
@@ -496,13 +501,13 @@ mod tests {
 
     #[test]
     fn limits_of_commands_stand_alone_under_a_tool_or_in_a_rule() {
-        problems(
+        check_problems(
             r#"{"limits": {"command-memory": "1GB", "command-cpu": 200, "Bash": {"command-cpu": "400%"}},
             "permissions": {"allow": [{"rule": "Bash(make:*)", "limits": {"command-memory": "4GB"}}],
             "ask": [{"rule": "Bash", "limits": {"command-processes": 1000}}]}}"#,
             &[],
         );
-        problems(
+        check_problems(
             r#"{"limits": {"command-cpu": "fast", "Bash": {"command-memory": "1KB", "result": "1kb", "command-cpu": null}, "Read": {}}}"#,
             &[
                 "f:1:13: limit `command-cpu`: `fast` is not a share of one processor such as `50%` or `400%`",
@@ -512,7 +517,7 @@ mod tests {
                 "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `Bash`",
             ],
         );
-        problems(
+        check_problems(
             "{\"permissions\": {\"deny\": [\n{\"rule\": \"Bash(rm:*)\", \"limits\": {\"command-cpu\": 1}}], \"allow\": [\n{\"rule\": \"Read\", \"limits\": {\"command-cpu\": 1}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-cpu\": 0.5}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-memory\": \"much\"}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"memory\": \"1GB\"}}]}}",
             &[
                 "f:2:24: a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`",
@@ -526,12 +531,12 @@ mod tests {
 
     #[test]
     fn what_commands_may_reach_and_touch_is_checked() {
-        problems(
+        check_problems(
             r#"{"sandbox": {"network": ["example.com", "example.com:8443", "localhost"], "environment": ["MY_*"], "writable": ["~/.cache/pip"],
             "masked": ["~/notes"], "weaker": ["host_sockets"]}, "bash": {"on-timeout": "job"}}"#,
             &[],
         );
-        problems(
+        check_problems(
             r#"{"sandbox": {"network": ["https://x.org"], "weaker": ["sockets"], "masks": []}, "bash": {"on-timeout": "wait"}}"#,
             &[
                 "f:1:26: `https://x.org` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path",

@@ -39,11 +39,11 @@ pub(crate) const COMMAND_LINES: [&str; 3] =
     ["mcp.mcpServerCommand", "tools.toolDiscoveryCommand", "tools.toolCallCommand"];
 
 /// Command lines that are none: by their JSON pointer.
-pub(super) fn wrong_lines(value: &Value) -> Vec<(String, String)> {
+pub(super) fn find_wrong_command_lines(value: &Value) -> Vec<(String, String)> {
     let pointers = COMMAND_LINES.map(|key| format!("/{}", key.replace('.', "/")));
     let wrong = pointers.into_iter().filter_map(|pointer| {
         let line = value.pointer(&pointer)?.as_str()?;
-        let what = command_line::words(line).err()?;
+        let what = command_line::split_words(line).err()?;
         let shown: String = line.chars().take(80).collect();
         Some((pointer, format!("`{shown}` {what}")))
     });
@@ -52,27 +52,31 @@ pub(super) fn wrong_lines(value: &Value) -> Vec<(String, String)> {
 
 impl WorkspaceSettings {
     /// Whether anybody else brings tools: servers, or a command.
-    pub(crate) fn brings_tools(&self) -> bool {
+    pub(crate) fn has_external_tools(&self) -> bool {
         let brings = |key: &str| key.starts_with("mcpServers.") || COMMAND_LINES.contains(&key);
-        self.active().any(|entry| brings(&entry.key))
+        self.active_entries().any(|entry| brings(&entry.key))
     }
 
     /// The commands that bring tools, where the settings name one that lists them.
     pub(crate) fn tool_commands(&self) -> Option<ToolCommands> {
         let words = |key: &str| {
-            let entry = self.active().find(|entry| entry.key == key)?;
-            Some((command_line::words(entry.value.as_str()?).ok()?, entry))
+            let entry = self.active_entries().find(|entry| entry.key == key)?;
+            Some((command_line::split_words(entry.value.as_str()?).ok()?, entry))
         };
         let (discovery, entry) = words("tools.toolDiscoveryCommand")?;
         let call = words("tools.toolCallCommand").map(|(words, _)| words);
         let is_of_project =
             matches!(entry.layer, SettingsLayerKind::Project | SettingsLayerKind::Local);
-        Some(ToolCommands { discovery, call, is_of_project, written_at: entry.place() })
+        Some(ToolCommands { discovery, call, is_of_project, written_at: entry.location() })
     }
 }
 
-/// Whether a program can be started from a folder: a path that leads to one, or a name of `PATH`.
-pub(crate) fn is_found(program: &str, folder: &Path, search_path: &[std::path::PathBuf]) -> bool {
+/// Whether a program can be started from a folder: a path that leads to one, or a name of `SYSTEM_PATH`.
+pub(crate) fn is_program_found(
+    program: &str,
+    folder: &Path,
+    search_path: &[std::path::PathBuf],
+) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let runs = |path: &Path| {
         std::fs::metadata(path)
@@ -87,14 +91,16 @@ pub(crate) fn is_found(program: &str, folder: &Path, search_path: &[std::path::P
 #[cfg(test)]
 mod tests {
     use super::super::WorkspaceSettings;
-    use super::super::tests::layers;
+    use super::super::tests::parse_layers;
     use super::*;
     use crate::trust::TrustState;
 
     #[track_caller]
     fn check(text: &str, standing: TrustState, expected: Option<(&[&str], Option<&[&str]>)>) {
-        let settings =
-            WorkspaceSettings::merge(&layers(&[(SettingsLayerKind::Project, text)]), standing);
+        let settings = WorkspaceSettings::merge(
+            &parse_layers(&[(SettingsLayerKind::Project, text)]),
+            standing,
+        );
         let found = settings.tool_commands();
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let expected = expected.map(|(discovery, call)| ToolCommands {
@@ -110,7 +116,7 @@ mod tests {
     fn commands_count_once_the_folder_is_trusted() {
         let both =
             r#"{"tools": {"toolDiscoveryCommand": "./t 'a b'", "toolCallCommand": "./t call"}}"#;
-        let trusted = || TrustState::supposed();
+        let trusted = || TrustState::assumed();
         check(both, trusted(), Some((&["./t", "a b"], Some(&["./t", "call"]))));
         check(both, TrustState::Never, None);
         let only = r#"{"tools": {"toolDiscoveryCommand": "t"}}"#;
@@ -125,7 +131,7 @@ mod tests {
         for (program, expected) in
             [("sh", true), ("/bin/sh", true), ("./sh", true), ("bin/sh", false), ("no-such", false)]
         {
-            assert_eq!(is_found(program, Path::new("/bin"), &path), expected, "{program}");
+            assert_eq!(is_program_found(program, Path::new("/bin"), &path), expected, "{program}");
         }
     }
 }

@@ -9,7 +9,7 @@ use url::Url;
 use zero_tools::web_search::{SearchEngine, SearchKeySource, SearchProvider};
 
 use super::WorkspaceSettings;
-use super::document::join;
+use super::document::join_pointer;
 use super::models::SecretSetting;
 use crate::environment::EnvironmentConfig;
 
@@ -39,21 +39,24 @@ struct SearchEngineSetting {
 }
 
 impl SearchEngineSetting {
-    fn engine(&self) -> Option<SearchEngine> {
-        SearchEngine::ALL.into_iter().find(|engine| engine.word() == self.engine)
+    fn to_engine(&self) -> Option<SearchEngine> {
+        SearchEngine::ALL.into_iter().find(|engine| engine.as_str() == self.engine)
     }
 }
 
 /// Search engines that cannot be used, by their JSON pointer.
-pub(super) fn wrong_engines(value: &Value) -> Vec<(String, String)> {
+pub(super) fn find_wrong_engines(value: &Value) -> Vec<(String, String)> {
     let engines = value.pointer("/web/search").and_then(Value::as_array).into_iter().flatten();
     let wrong = engines.enumerate().filter_map(|(index, setting)| {
         let setting = SearchEngineSetting::deserialize(setting).ok()?;
-        let pointer = join("/web/search", &index.to_string());
-        match (&setting.base_url, setting.engine()) {
-            (Some(url), _) if address(url).is_none() => {
+        let pointer = join_pointer("/web/search", &index.to_string());
+        match (&setting.base_url, setting.to_engine()) {
+            (Some(url), _) if parse_address(url).is_none() => {
                 let what = "is no address; write one such as `http://127.0.0.1:8888`";
-                Some((join(&pointer, "baseUrl"), format!("`web.search.{index}.baseUrl` {what}")))
+                Some((
+                    join_pointer(&pointer, "baseUrl"),
+                    format!("`web.search.{index}.baseUrl` {what}"),
+                ))
             }
             (None, Some(SearchEngine::Searxng)) => {
                 let what = "is missing; add where your SearXNG is, such as `http://127.0.0.1:8888`";
@@ -65,7 +68,7 @@ pub(super) fn wrong_engines(value: &Value) -> Vec<(String, String)> {
     wrong.collect()
 }
 
-fn address(written: &str) -> Option<Url> {
+fn parse_address(written: &str) -> Option<Url> {
     let url = Url::parse(written).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
@@ -73,18 +76,18 @@ fn address(written: &str) -> Option<Url> {
 impl WorkspaceSettings {
     /// The search engines, in the order they are asked.
     pub(crate) fn search_engines(&self, config: &EnvironmentConfig) -> Vec<SearchProvider> {
-        let named = self.named_engines();
+        let named = self.named_search_engines();
         if named.is_empty() {
-            return from_environment(config);
+            return engines_from_environment(config);
         }
         let provider = |setting: SearchEngineSetting| {
-            let engine = setting.engine()?;
+            let engine = setting.to_engine()?;
             let usual = || SecretSetting::Env(engine.variable().to_owned());
-            let secret = setting.api_key.or_else(|| engine.wants_key().then(usual));
+            let secret = setting.api_key.or_else(|| engine.needs_key().then(usual));
             Some(SearchProvider {
                 engine,
-                base_url: setting.base_url.as_deref().and_then(address),
-                key: secret.map(|secret| key_source(secret, config)),
+                base_url: setting.base_url.as_deref().and_then(parse_address),
+                key: secret.map(|secret| to_key_source(secret, config)),
             })
         };
         named.into_iter().filter_map(provider).collect()
@@ -92,34 +95,34 @@ impl WorkspaceSettings {
 
     /// Where the keys of those are found.
     pub(crate) fn search_keys(&self) -> impl Iterator<Item = SecretSetting> {
-        self.named_engines().into_iter().filter_map(|setting| setting.api_key)
+        self.named_search_engines().into_iter().filter_map(|setting| setting.api_key)
     }
 
-    fn named_engines(&self) -> Vec<SearchEngineSetting> {
-        let entry = self.active().find(|entry| entry.key == "web.search");
+    fn named_search_engines(&self) -> Vec<SearchEngineSetting> {
+        let entry = self.active_entries().find(|entry| entry.key == "web.search");
         // It was checked when the file was read.
         entry.and_then(|entry| serde_json::from_value(entry.value.clone()).ok()).unwrap_or_default()
     }
 }
 
 /// The engines that the environment names.
-fn from_environment(config: &EnvironmentConfig) -> Vec<SearchProvider> {
+fn engines_from_environment(config: &EnvironmentConfig) -> Vec<SearchProvider> {
     let provider = |engine: SearchEngine| {
         let value = config.variable(engine.variable()).filter(|value| !value.trim().is_empty())?;
-        if !engine.wants_key() {
+        if !engine.needs_key() {
             return Some(SearchProvider {
                 engine,
-                base_url: Some(address(value.trim())?),
+                base_url: Some(parse_address(value.trim())?),
                 key: None,
             });
         }
         let secret = SecretSetting::Env(engine.variable().to_owned());
-        Some(SearchProvider { engine, base_url: None, key: Some(key_source(secret, config)) })
+        Some(SearchProvider { engine, base_url: None, key: Some(to_key_source(secret, config)) })
     };
     SearchEngine::ALL.into_iter().filter_map(provider).collect()
 }
 
-fn key_source(secret: SecretSetting, config: &EnvironmentConfig) -> SearchKeySource {
+fn to_key_source(secret: SecretSetting, config: &EnvironmentConfig) -> SearchKeySource {
     let variable = match &secret {
         SecretSetting::Env(name) => config.variable(name).map(str::to_owned),
         SecretSetting::File(_) | SecretSetting::Keyring(_) => None,
@@ -129,32 +132,36 @@ fn key_source(secret: SecretSetting, config: &EnvironmentConfig) -> SearchKeySou
 }
 
 fn engine_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": SearchEngine::ALL.map(SearchEngine::word)})
+    json_schema!({"type": "string", "enum": SearchEngine::ALL.map(SearchEngine::as_str)})
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::SettingsLayerKind;
-    use super::super::tests::layers;
+    use super::super::tests::parse_layers;
     use super::*;
     use crate::settings::SettingsLayer;
     use crate::trust::TrustState;
 
-    const SEARCH: &str = r#"{"web": {"search": [
+    const SEARCH_SETTINGS: &str = r#"{"web": {"search": [
         {"engine": "searxng", "baseUrl": "http://127.0.0.1:8888"},
         {"engine": "brave", "apiKey": {"env": "MY_KEY"}},
         {"engine": "exa"}]}}"#;
 
     /// The engines, each with its key.
-    fn engines(kind: SettingsLayerKind, text: &str, config: &EnvironmentConfig) -> Vec<String> {
-        let trusted = TrustState::supposed();
-        let settings = WorkspaceSettings::merge(&layers(&[(kind, text)]), trusted);
+    fn load_engines(
+        kind: SettingsLayerKind,
+        text: &str,
+        config: &EnvironmentConfig,
+    ) -> Vec<String> {
+        let trusted = TrustState::assumed();
+        let settings = WorkspaceSettings::merge(&parse_layers(&[(kind, text)]), trusted);
         let shown = |provider: &SearchProvider| {
             let key = provider.key.as_ref().map(|key| key().unwrap_or_else(|why| why));
             let place = provider.base_url.as_ref().map(Url::to_string);
             format!(
                 "{} {} {}",
-                provider.engine.word(),
+                provider.engine.as_str(),
                 place.unwrap_or_default(),
                 key.unwrap_or_default()
             )
@@ -168,7 +175,7 @@ mod tests {
             .with_variable("MY_KEY", "one")
             .with_variable("TAVILY_API_KEY", "two");
         assert_eq!(
-            engines(SettingsLayerKind::User, SEARCH, &config),
+            load_engines(SettingsLayerKind::User, SEARCH_SETTINGS, &config),
             [
                 "searxng http://127.0.0.1:8888/ ",
                 "brave  one",
@@ -177,10 +184,12 @@ mod tests {
         );
         let config = config.with_variable("SEARXNG_URL", "https://search.example/sx");
         let expected = ["tavily  two", "searxng https://search.example/sx "];
-        assert_eq!(engines(SettingsLayerKind::User, "{}", &config), expected);
+        assert_eq!(load_engines(SettingsLayerKind::User, "{}", &config), expected);
         // Where queries go, and which keys with them, is never for a project to say.
-        assert_eq!(engines(SettingsLayerKind::Project, SEARCH, &config), expected);
-        assert!(engines(SettingsLayerKind::User, "{}", &EnvironmentConfig::default()).is_empty());
+        assert_eq!(load_engines(SettingsLayerKind::Project, SEARCH_SETTINGS, &config), expected);
+        assert!(
+            load_engines(SettingsLayerKind::User, "{}", &EnvironmentConfig::default()).is_empty()
+        );
     }
 
     #[test]

@@ -15,9 +15,9 @@ use crate::exit::UsageError;
 use crate::settings::gateway::TelemetrySettings;
 
 /// How long one request may take.
-const POST_TIME: Duration = Duration::from_secs(4);
+const POST_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time between two complaints.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// Most headers that can be set.
 const HEADERS_MAX: usize = 32;
 
@@ -35,7 +35,7 @@ impl OtlpCollector {
         setting: &TelemetrySettings,
         roots: &ExtraRootCertificates,
     ) -> Result<Self, UsageError> {
-        let (base, headers) = check(setting)
+        let (base, headers) = validate_setting(setting)
             .map_err(|why| UsageError(format!("`gateway.telemetry` cannot be used: {why}")))?;
         // The client brings no cryptography of its own. Whoever came first is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -51,7 +51,7 @@ impl OtlpCollector {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .http1_only()
-            .timeout(POST_TIME)
+            .timeout(POST_TIMEOUT)
             .pool_max_idle_per_host(1)
             .build()
             .map_err(unmade)?;
@@ -72,14 +72,16 @@ impl OtlpCollector {
         // Nobody needs what it says beyond that.
         match request.send().await {
             Ok(answer) if answer.status().is_success() => {}
-            Ok(answer) => self.complain(&format!("it answered {}", answer.status().as_u16())),
-            Err(error) if error.is_timeout() => self.complain("it took too long"),
-            Err(error) => self.complain(&innermost(&error)),
+            Ok(answer) => {
+                self.warn_unreachable(&format!("it answered {}", answer.status().as_u16()))
+            }
+            Err(error) if error.is_timeout() => self.warn_unreachable("it took too long"),
+            Err(error) => self.warn_unreachable(&innermost_message(&error)),
         }
     }
 
-    fn complain(&self, why: &str) {
-        if !self.may_complain(Instant::now()) {
+    fn warn_unreachable(&self, why: &str) {
+        if !self.is_warning_due(Instant::now()) {
             return;
         }
         let collector = self.base.origin().ascii_serialization();
@@ -89,10 +91,10 @@ impl OtlpCollector {
 
 impl OtlpCollector {
     /// Whether the last complaint is long ago; the next one counts from `now`.
-    fn may_complain(&self, now: Instant) -> bool {
+    fn is_warning_due(&self, now: Instant) -> bool {
         let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
-        let may =
-            complained.is_none_or(|before| now.saturating_duration_since(before) >= COMPLAIN_EVERY);
+        let may = complained
+            .is_none_or(|before| now.saturating_duration_since(before) >= WARNING_INTERVAL);
         if may {
             *complained = Some(now);
         }
@@ -107,7 +109,7 @@ impl fmt::Debug for OtlpCollector {
 }
 
 /// Why the HTTP client failed. Its own words name the address, and are not used.
-fn innermost(error: &reqwest::Error) -> String {
+fn innermost_message(error: &reqwest::Error) -> String {
     const DEPTH_MAX: usize = 16;
     let chain = std::iter::successors(error.source(), |error| (*error).source());
     let why = chain.take(DEPTH_MAX).last().map(ToString::to_string);
@@ -115,7 +117,7 @@ fn innermost(error: &reqwest::Error) -> String {
 }
 
 /// The address and the headers of a setting, or why they are not to be used. Values are never told.
-pub(crate) fn check(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), String> {
+pub(crate) fn validate_setting(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), String> {
     let like = "write one like `https://collector.example:4318`";
     let url = Url::parse(&setting.endpoint).map_err(|_| format!("it has no address; {like}"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -130,7 +132,7 @@ pub(crate) fn check(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), Str
     if setting.headers.len() > HEADERS_MAX {
         return Err(format!("it has more than {HEADERS_MAX} headers"));
     }
-    if url.scheme() == "http" && !setting.headers.is_empty() && !is_here(&url) {
+    if url.scheme() == "http" && !setting.headers.is_empty() && !is_loopback(&url) {
         return Err(
             "its headers would go to another machine in clear; use `https`, or leave them out"
                 .to_owned(),
@@ -150,7 +152,7 @@ pub(crate) fn check(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), Str
 }
 
 /// Whether it is on this machine.
-fn is_here(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => Ipv4Addr::is_loopback(&address),
         Some(Host::Ipv6(address)) => Ipv6Addr::to_canonical(&address).is_loopback(),
@@ -164,13 +166,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_setting(endpoint: &str, header: Option<(&str, &str)>, expected: &str) {
+    fn check_endpoint(endpoint: &str, header: Option<(&str, &str)>, expected: &str) {
         let header = header.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let setting = TelemetrySettings {
             endpoint: endpoint.to_owned(),
             headers: header.into_iter().collect(),
         };
-        let checked = check(&setting).map(|(url, _)| url.to_string());
+        let checked = validate_setting(&setting).map(|(url, _)| url.to_string());
         let said = checked.unwrap_or_else(|why| why);
         assert!(said.starts_with(expected), "{endpoint}: {said}");
         assert!(!said.contains("s3cret"), "{said}");
@@ -179,21 +181,21 @@ mod tests {
     #[test]
     fn telemetry_goes_where_it_may() {
         let key = Some(("x-key", "s3cret"));
-        check_setting("http://127.0.0.1:4318", None, "http://127.0.0.1:4318/");
-        check_setting("http://127.0.0.1:4318/otlp/", key, "http://127.0.0.1:4318/otlp/");
-        check_setting("http://localhost:4318", key, "http://localhost:4318/");
-        check_setting("http://[::1]:4318", key, "http://[::1]:4318/");
-        check_setting("https://c.example", key, "https://c.example/");
-        check_setting("http://c.example:4318", None, "http://c.example:4318/");
-        check_setting("http://c.example:4318", key, "its headers would go to another machine");
-        check_setting("http://10.0.0.1:4318", key, "its headers would go to another machine");
-        check_setting("http://localhost.example", key, "its headers would go to another");
-        check_setting("https://me:s3cret@c.example", None, "its address holds a name or password");
-        check_setting("https://c.example/?key=s3cret", None, "its address has something behind");
-        check_setting("grpc://c.example", None, "its address is not one of the web");
-        check_setting("c.example", None, "it has no address");
-        check_setting("https://c.example", Some(("a b", "s3cret")), "`a b` is no name");
-        check_setting("https://c.example", Some(("a", "s3cret\n")), "the value of header `a`");
+        check_endpoint("http://127.0.0.1:4318", None, "http://127.0.0.1:4318/");
+        check_endpoint("http://127.0.0.1:4318/otlp/", key, "http://127.0.0.1:4318/otlp/");
+        check_endpoint("http://localhost:4318", key, "http://localhost:4318/");
+        check_endpoint("http://[::1]:4318", key, "http://[::1]:4318/");
+        check_endpoint("https://c.example", key, "https://c.example/");
+        check_endpoint("http://c.example:4318", None, "http://c.example:4318/");
+        check_endpoint("http://c.example:4318", key, "its headers would go to another machine");
+        check_endpoint("http://10.0.0.1:4318", key, "its headers would go to another machine");
+        check_endpoint("http://localhost.example", key, "its headers would go to another");
+        check_endpoint("https://me:s3cret@c.example", None, "its address holds a name or password");
+        check_endpoint("https://c.example/?key=s3cret", None, "its address has something behind");
+        check_endpoint("grpc://c.example", None, "its address is not one of the web");
+        check_endpoint("c.example", None, "it has no address");
+        check_endpoint("https://c.example", Some(("a b", "s3cret")), "`a b` is no name");
+        check_endpoint("https://c.example", Some(("a", "s3cret\n")), "the value of header `a`");
     }
 
     #[test]
@@ -203,7 +205,7 @@ mod tests {
         let collector = OtlpCollector::new(&setting, &ExtraRootCertificates::default()).unwrap();
         let began = Instant::now();
         let may = [0, 1, 59, 60, 61, 119, 120]
-            .map(|second| collector.may_complain(began + Duration::from_secs(second)));
+            .map(|second| collector.is_warning_due(began + Duration::from_secs(second)));
         assert_eq!(may, [true, false, false, true, false, false, true]);
     }
 

@@ -15,18 +15,22 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 use zero_gateway::{MetricFamily, MetricHistogram, MetricKind, MetricPoint, MetricValue};
 
-use super::{SERVICE, resource};
+use super::{SERVICE_NAME, resource_attributes};
 
 /// The body of a request: the figures as of `now`, counted since `began`.
-pub(super) fn request(families: &[MetricFamily], began: SystemTime, now: SystemTime) -> Vec<u8> {
-    let times = MetricWindow { began: nanos(began), now: nanos(now) };
-    let scope = InstrumentationScope { name: SERVICE.to_owned(), ..Default::default() };
-    let attributes = resource().map(|(key, value)| attribute(key, value)).to_vec();
+pub(super) fn encode_request(
+    families: &[MetricFamily],
+    began: SystemTime,
+    now: SystemTime,
+) -> Vec<u8> {
+    let times = MetricWindow { began: to_nanos(began), now: to_nanos(now) };
+    let scope = InstrumentationScope { name: SERVICE_NAME.to_owned(), ..Default::default() };
+    let attributes = resource_attributes().map(|(key, value)| make_attribute(key, value)).to_vec();
     let resource_metrics = vec![ResourceMetrics {
         resource: Some(Resource { attributes, ..Default::default() }),
         scope_metrics: vec![ScopeMetrics {
             scope: Some(scope),
-            metrics: families.iter().map(|family| times.metric(family)).collect(),
+            metrics: families.iter().map(|family| times.to_metric(family)).collect(),
             ..Default::default()
         }],
         ..Default::default()
@@ -34,18 +38,18 @@ pub(super) fn request(families: &[MetricFamily], began: SystemTime, now: SystemT
     ExportMetricsServiceRequest { resource_metrics }.encode_to_vec()
 }
 
-fn nanos(time: SystemTime) -> u64 {
+fn to_nanos(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn attribute(key: &str, value: String) -> KeyValue {
+fn make_attribute(key: &str, value: String) -> KeyValue {
     let value = Some(AnyValue { value: Some(any_value::Value::StringValue(value)) });
     KeyValue { key: key.to_owned(), value, ..Default::default() }
 }
 
-fn attributes(point: &MetricPoint) -> Vec<KeyValue> {
-    point.labels.iter().map(|(key, value)| attribute(key, value.clone())).collect()
+fn point_attributes(point: &MetricPoint) -> Vec<KeyValue> {
+    point.labels.iter().map(|(key, value)| make_attribute(key, value.clone())).collect()
 }
 
 /// The time that figures are of.
@@ -55,9 +59,10 @@ struct MetricWindow {
 }
 
 impl MetricWindow {
-    fn metric(&self, family: &MetricFamily) -> Metric {
+    fn to_metric(&self, family: &MetricFamily) -> Metric {
         let aggregation_temporality = AggregationTemporality::Cumulative as i32;
-        let numbers = || family.points.iter().filter_map(|point| self.number(point)).collect();
+        let numbers =
+            || family.points.iter().filter_map(|point| self.to_number_point(point)).collect();
         let data = match family.kind {
             MetricKind::Gauge => metric::Data::Gauge(Gauge { data_points: numbers() }),
             MetricKind::Counter => metric::Data::Sum(Sum {
@@ -66,7 +71,11 @@ impl MetricWindow {
                 is_monotonic: true,
             }),
             MetricKind::Histogram => metric::Data::Histogram(Histogram {
-                data_points: family.points.iter().filter_map(|point| self.spread(point)).collect(),
+                data_points: family
+                    .points
+                    .iter()
+                    .filter_map(|point| self.to_histogram_point(point))
+                    .collect(),
                 aggregation_temporality,
             }),
         };
@@ -79,16 +88,16 @@ impl MetricWindow {
         }
     }
 
-    fn number(&self, point: &MetricPoint) -> Option<NumberDataPoint> {
+    fn to_number_point(&self, point: &MetricPoint) -> Option<NumberDataPoint> {
         let value = match &point.value {
             MetricValue::Count(count) => {
                 number_data_point::Value::AsInt(i64::try_from(*count).unwrap_or(i64::MAX))
             }
             MetricValue::Amount(amount) => number_data_point::Value::AsDouble(*amount),
-            MetricValue::Spread(_) => return None,
+            MetricValue::Histogram(_) => return None,
         };
         Some(NumberDataPoint {
-            attributes: attributes(point),
+            attributes: point_attributes(point),
             start_time_unix_nano: self.began,
             time_unix_nano: self.now,
             value: Some(value),
@@ -96,8 +105,8 @@ impl MetricWindow {
         })
     }
 
-    fn spread(&self, point: &MetricPoint) -> Option<HistogramDataPoint> {
-        let MetricValue::Spread(MetricHistogram { within, sum, count }) = &point.value else {
+    fn to_histogram_point(&self, point: &MetricPoint) -> Option<HistogramDataPoint> {
+        let MetricValue::Histogram(MetricHistogram { within, sum, count }) = &point.value else {
             return None;
         };
         // Each bucket holds what the one before does not.
@@ -109,7 +118,7 @@ impl MetricWindow {
             more
         });
         Some(HistogramDataPoint {
-            attributes: attributes(point),
+            attributes: point_attributes(point),
             start_time_unix_nano: self.began,
             time_unix_nano: self.now,
             count: *count,
@@ -125,10 +134,10 @@ impl MetricWindow {
 mod tests {
     use super::*;
 
-    fn data(kind: MetricKind, value: MetricValue) -> metric::Data {
+    fn convert_figure(kind: MetricKind, value: MetricValue) -> metric::Data {
         let points = vec![MetricPoint { labels: vec![("tool", "Read".to_owned())], value }];
         let family = MetricFamily { name: "x_seconds", help: "X.", kind, points };
-        let body = request(&[family], UNIX_EPOCH, UNIX_EPOCH);
+        let body = encode_request(&[family], UNIX_EPOCH, UNIX_EPOCH);
         let request = ExportMetricsServiceRequest::decode(&*body).unwrap();
         let metric = request.resource_metrics[0].scope_metrics[0].metrics[0].clone();
         assert_eq!((metric.name.as_str(), metric.unit.as_str()), ("x_seconds", "s"));
@@ -137,13 +146,16 @@ mod tests {
 
     #[test]
     fn figures_keep_their_kind() {
-        let metric::Data::Sum(sum) = data(MetricKind::Counter, MetricValue::Count(7)) else {
+        let metric::Data::Sum(sum) = convert_figure(MetricKind::Counter, MetricValue::Count(7))
+        else {
             panic!()
         };
         assert!(sum.is_monotonic);
         assert_eq!(sum.data_points[0].value, Some(number_data_point::Value::AsInt(7)));
-        assert_eq!(sum.data_points[0].attributes, [attribute("tool", "Read".to_owned())]);
-        let metric::Data::Gauge(gauge) = data(MetricKind::Gauge, MetricValue::Amount(1.5)) else {
+        assert_eq!(sum.data_points[0].attributes, [make_attribute("tool", "Read".to_owned())]);
+        let metric::Data::Gauge(gauge) =
+            convert_figure(MetricKind::Gauge, MetricValue::Amount(1.5))
+        else {
             panic!()
         };
         assert_eq!(gauge.data_points[0].value, Some(number_data_point::Value::AsDouble(1.5)));
@@ -153,7 +165,7 @@ mod tests {
     fn buckets_hold_what_the_smaller_ones_do_not() {
         let spread = MetricHistogram { within: vec![(0.1, 2), (1.0, 5)], sum: 12.5, count: 6 };
         let metric::Data::Histogram(histogram) =
-            data(MetricKind::Histogram, MetricValue::Spread(spread))
+            convert_figure(MetricKind::Histogram, MetricValue::Histogram(spread))
         else {
             panic!()
         };

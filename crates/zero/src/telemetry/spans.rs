@@ -23,12 +23,12 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::{Layer, Registry};
 
-use super::{OtlpCollector, SEND_EVERY, SERVICE, resource};
+use super::{OtlpCollector, SEND_INTERVAL, SERVICE_NAME, resource_attributes};
 
 /// Spans that are sent: where they are made, and their names.
-const SPANS: [(&str, &str); 2] = [("zero_session", "run"), ("zero_runtime", "tool_call")];
+const SENT_SPANS: [(&str, &str); 2] = [("zero_session", "run"), ("zero_runtime", "tool_call")];
 /// What is sent of them.
-const FIELDS: [&str; 12] = [
+const SENT_FIELDS: [&str; 12] = [
     "run_id",
     "session_id",
     "session_key",
@@ -43,16 +43,16 @@ const FIELDS: [&str; 12] = [
     "status",
 ];
 /// Spans that may wait; more are dropped.
-const WAITING_MAX: usize = 2048;
+const QUEUED_SPANS_MAX: usize = 2048;
 /// Spans of one request.
-const BATCH_MAX: usize = 512;
+const BATCH_SPANS_MAX: usize = 512;
 
 /// The part of the log that makes traces.
 pub(crate) type TraceLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// What collects spans and sends them.
-pub(super) fn provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvider, TraceLayer) {
-    let attributes = resource().map(|(key, value)| KeyValue::new(key, value));
+pub(super) fn make_provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvider, TraceLayer) {
+    let attributes = resource_attributes().map(|(key, value)| KeyValue::new(key, value));
     let resource = Resource::builder_empty().with_attributes(attributes).build();
     let exporter = OtlpSpanExporter {
         collector: Arc::clone(collector),
@@ -61,9 +61,9 @@ pub(super) fn provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvider, Tr
     };
     // Everything is said here, so that no variable of the environment has a say.
     let batches = BatchConfigBuilder::default()
-        .with_max_queue_size(WAITING_MAX)
-        .with_max_export_batch_size(BATCH_MAX)
-        .with_scheduled_delay(SEND_EVERY)
+        .with_max_queue_size(QUEUED_SPANS_MAX)
+        .with_max_export_batch_size(BATCH_SPANS_MAX)
+        .with_scheduled_delay(SEND_INTERVAL)
         .build();
     let provider = SdkTracerProvider::builder()
         .with_resource(resource)
@@ -79,14 +79,14 @@ pub(super) fn provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvider, Tr
         .with_target(false)
         .with_tracked_inactivity(false)
         .with_context_activation(false)
-        .with_tracer(provider.tracer(SERVICE))
+        .with_tracer(provider.tracer(SERVICE_NAME))
         .with_filter(FilterFn::new(is_sent).with_max_level_hint(LevelFilter::INFO));
     (provider, Box::new(layer))
 }
 
 fn is_sent(metadata: &Metadata<'_>) -> bool {
     let made_in = metadata.target().split("::").next().unwrap_or_default();
-    metadata.is_span() && SPANS.contains(&(made_in, metadata.name()))
+    metadata.is_span() && SENT_SPANS.contains(&(made_in, metadata.name()))
 }
 
 /// Sends spans, from a thread of their own.
@@ -100,7 +100,7 @@ struct OtlpSpanExporter {
 
 impl SpanExporter for OtlpSpanExporter {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
-        batch.iter_mut().for_each(keep_what_may_leave);
+        batch.iter_mut().for_each(strip_unlisted_fields);
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         let collector = Arc::clone(&self.collector);
@@ -110,8 +110,8 @@ impl SpanExporter for OtlpSpanExporter {
     }
 }
 
-fn keep_what_may_leave(span: &mut SpanData) {
-    span.attributes.retain(|attribute| FIELDS.contains(&attribute.key.as_str()));
+fn strip_unlisted_fields(span: &mut SpanData) {
+    span.attributes.retain(|attribute| SENT_FIELDS.contains(&attribute.key.as_str()));
     span.events = SpanEvents::default();
     let says = |key: &str, bad: &dyn Fn(&str) -> bool| {
         span.attributes.iter().any(|attribute| {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::{FAINT, TerminalStream, escape_line};
 
 /// How long something may take before a person wonders.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOW_DELAY: Duration = Duration::from_secs(1);
 /// Pause between two drawings.
-const REDRAW: Duration = Duration::from_millis(200);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Counts on a terminal, and is silent anywhere else. Clears its line when it ends.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl ElapsedCounter {
     }
 
     /// Something begins, or the next thing does.
-    pub(crate) fn begin(&self, what: &str) {
+    pub(crate) fn start(&self, what: &str) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock();
         shared.clear(&mut state);
@@ -62,7 +62,7 @@ impl ElapsedCounter {
             let shared = Arc::clone(shared);
             let thread = std::thread::Builder::new().name("counter".to_owned());
             // Without a thread there is no counter, which harms nobody.
-            state.attended = thread.spawn(move || shared.draw_until_ended()).is_ok();
+            state.attended = thread.spawn(move || shared.run_drawing_loop()).is_ok();
         }
     }
 
@@ -85,7 +85,7 @@ impl ElapsedCounter {
     }
 
     /// It is over.
-    pub(crate) fn end(&self) {
+    pub(crate) fn stop(&self) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock();
         state.running = None;
@@ -113,11 +113,11 @@ impl CounterShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn draw_until_ended(&self) {
+    fn run_drawing_loop(&self) {
         let mut state = self.lock();
         while let Some(running) = &state.running {
             let elapsed = running.since.elapsed();
-            if elapsed >= PATIENCE && state.pauses == 0 {
+            if elapsed >= SHOW_DELAY && state.pauses == 0 {
                 let mut line = format!("{} … {} s", running.what, elapsed.as_secs());
                 if let Some(columns) = self.stream.columns {
                     line = line.chars().take(columns.saturating_sub(1)).collect();
@@ -125,7 +125,7 @@ impl CounterShared {
                 let _ = self.stream.write(&format!("\r\x1b[K{}", self.stream.paint(FAINT, &line)));
                 state.drawn = true;
             }
-            let pause = PATIENCE.saturating_sub(elapsed).max(REDRAW);
+            let pause = SHOW_DELAY.saturating_sub(elapsed).max(REDRAW_INTERVAL);
             state =
                 self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -146,30 +146,30 @@ mod tests {
 
     #[test]
     fn it_is_silent_while_somebody_asks() {
-        let stream = Terminal::for_test().err.watched(80).without_colours();
+        let stream = Terminal::for_test().err.with_columns(80).without_colours();
         let counter = ElapsedCounter::new(&stream);
-        counter.begin("slow");
+        counter.start("slow");
         let pause = counter.pause();
-        std::thread::sleep(PATIENCE + 2 * REDRAW);
-        assert_eq!(stream.written(), "");
+        std::thread::sleep(SHOW_DELAY + 2 * REDRAW_INTERVAL);
+        assert_eq!(stream.written_text(), "");
         drop(pause);
-        wait_for_words(&stream);
-        assert!(stream.written().contains("slow … "), "it goes on");
-        counter.end();
+        wait_for_output(&stream);
+        assert!(stream.written_text().contains("slow … "), "it goes on");
+        counter.stop();
     }
 
     #[test]
     fn it_speaks_up_after_a_second_and_cleans_up_after_itself() {
-        let stream = Terminal::for_test().err.watched(80).without_colours();
+        let stream = Terminal::for_test().err.with_columns(80).without_colours();
         let counter = ElapsedCounter::new(&stream);
-        counter.begin("quick");
-        counter.end();
+        counter.start("quick");
+        counter.stop();
         let begun = Instant::now();
-        counter.begin("slow");
-        wait_for_words(&stream);
-        assert!(begun.elapsed() >= PATIENCE);
-        counter.end();
-        let drawn = stream.written();
+        counter.start("slow");
+        wait_for_output(&stream);
+        assert!(begun.elapsed() >= SHOW_DELAY);
+        counter.stop();
+        let drawn = stream.written_text();
         let (seconds, _) = drawn
             .strip_prefix("\r\x1b[Kslow … ")
             .and_then(|rest| rest.split_once(" s"))
@@ -178,9 +178,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn wait_for_words(stream: &TerminalStream) {
+    fn wait_for_output(stream: &TerminalStream) {
         let until = Instant::now() + Duration::from_secs(60);
-        while stream.written().is_empty() {
+        while stream.written_text().is_empty() {
             assert!(Instant::now() < until, "it says nothing");
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -5,7 +5,7 @@ use anstyle::Style;
 use super::{STRONG, TerminalStream, escape_line};
 
 /// Blanks between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// One field of a table. What it holds is made harmless and kept on one line.
 #[derive(Clone, Debug)]
@@ -40,25 +40,25 @@ impl TextTable {
     }
 
     /// Adds a row; it has as many fields as there are headings.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [TableCell; N]) {
+    pub(crate) fn add_row<const N: usize>(&mut self, cells: [TableCell; N]) {
         debug_assert_eq!(N, self.rows[0].len(), "a row fits its headings");
         self.rows.push(cells.into());
     }
 
     /// The table as text for a stream: on a terminal no line is wider than the window.
     pub(crate) fn render(&self, stream: &TerminalStream) -> String {
-        let widths = self.widths();
+        let widths = self.column_widths();
         let mut text = String::new();
         for row in &self.rows {
             let mut left = stream.columns.unwrap_or(usize::MAX);
             let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or(0);
             for (column, cell) in row.iter().enumerate().take(last + 1) {
-                let shown = cut(&cell.text, left);
+                let shown = truncate(&cell.text, left);
                 let used = shown.chars().count();
                 text.push_str(&stream.paint(cell.style, &shown));
                 left = left.saturating_sub(used);
                 if column < last {
-                    let pad = (widths[column] + GAP).saturating_sub(used).min(left);
+                    let pad = (widths[column] + COLUMN_GAP).saturating_sub(used).min(left);
                     text.extend(std::iter::repeat_n(' ', pad));
                     left -= pad;
                 }
@@ -68,7 +68,7 @@ impl TextTable {
         text
     }
 
-    fn widths(&self) -> Vec<usize> {
+    fn column_widths(&self) -> Vec<usize> {
         let mut widths = vec![0; self.rows[0].len()];
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -80,7 +80,7 @@ impl TextTable {
 }
 
 /// The text in at most `max` columns; what was cut is marked.
-pub(super) fn cut(text: &str, max: usize) -> String {
+pub(super) fn truncate(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();
     }
@@ -99,15 +99,15 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_cut_at_the_edge_of_the_window() {
         let mut table = TextTable::new(["NAME", "ABOUT"]);
-        table.row(["Read".into(), "reads a\nfile of any size".into()]);
-        table.row(["ReadMany".into(), "reads".into()]);
-        table.row(["x".into(), "".into()]);
+        table.add_row(["Read".into(), "reads a\nfile of any size".into()]);
+        table.add_row(["ReadMany".into(), "reads".into()]);
+        table.add_row(["x".into(), "".into()]);
         let stream = Terminal::for_test().out;
         assert_eq!(
             table.render(&stream),
             "NAME      ABOUT\nRead      reads a\\nfile of any size\nReadMany  reads\nx\n"
         );
-        let shown = table.render(&stream.watched(16));
+        let shown = table.render(&stream.with_columns(16));
         assert!(shown.contains("Read      reads…\n"), "{shown}");
         assert!(shown.starts_with("\x1b[1mNAME\x1b[0m"), "{shown}");
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// A moment to the second, in UTC.
-pub(crate) fn short_time(time: Timestamp) -> String {
+pub(crate) fn format_short_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 /// A duration in the unit that suits it.
-pub(crate) fn short_duration(time: Duration) -> String {
+pub(crate) fn format_short_duration(time: Duration) -> String {
     let micros = time.as_micros();
     match micros {
         0..1_000 => format!("{micros} µs"),
@@ -28,7 +28,7 @@ mod tests {
         for (micros, shown) in
             [(0, "0 µs"), (999, "999 µs"), (1_500, "1.5 ms"), (30_000_000, "30.0 s")]
         {
-            assert_eq!(short_duration(Duration::from_micros(micros)), shown);
+            assert_eq!(format_short_duration(Duration::from_micros(micros)), shown);
         }
     }
 }

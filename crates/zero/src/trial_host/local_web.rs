@@ -10,9 +10,9 @@ use tokio::task::{JoinHandle, JoinSet};
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How long a visitor may take.
-const VISIT_TIME_MAX: Duration = Duration::from_secs(30);
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Visitors at a time; more wait.
-const VISITORS_MAX: usize = 16;
+const CONNECTIONS_MAX: usize = 16;
 
 /// Something to be read at an address.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl LocalWebServer {
     pub(super) async fn start(pages: Vec<TrialPage>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?.to_string();
-        let serving = tokio::spawn(serve(listener, pages.into()));
+        let serving = tokio::spawn(serve_pages(listener, pages.into()));
         Ok(Self { address, serving })
     }
 
@@ -49,22 +49,22 @@ impl Drop for LocalWebServer {
     }
 }
 
-async fn serve(listener: TcpListener, pages: Arc<[TrialPage]>) {
+async fn serve_pages(listener: TcpListener, pages: Arc<[TrialPage]>) {
     let mut visitors = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        while visitors.len() >= VISITORS_MAX {
+        while visitors.len() >= CONNECTIONS_MAX {
             visitors.join_next().await;
         }
         let pages = Arc::clone(&pages);
         visitors.spawn(async move {
             // Who asks nothing, or not in time, gets nothing.
-            let _ = tokio::time::timeout(VISIT_TIME_MAX, answer(stream, &pages)).await;
+            let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer_request(stream, &pages)).await;
         });
         while visitors.try_join_next().is_some() {}
     }
 }
 
-async fn answer(mut stream: TcpStream, pages: &[TrialPage]) -> std::io::Result<()> {
+async fn answer_request(mut stream: TcpStream, pages: &[TrialPage]) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
         head.push(stream.read_u8().await?);

@@ -1,4 +1,4 @@
-//! `zero acp` as an editor meets it: the real program on a pipe, a model that follows a script, and
+//! `zero start_client` as an editor meets it: the real program on a pipe, a model that follows a script, and
 //! a client that speaks the wire itself.
 //!
 //! Tests with a number in their name are those of the protocol's own kit for testing agents, each
@@ -42,8 +42,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::acp_client::{AcpClient, PATIENCE};
-use crate::config::{USER, write};
+use self::acp_client::{AcpClient, TIMEOUT};
+use crate::config::{USER_FILE, write_file};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
@@ -57,71 +57,71 @@ pub(crate) struct AcpFixture {
 impl AcpFixture {
     /// With a project that holds `hello.txt`.
     fn new() -> Self {
-        Self::with(json!({}))
+        Self::with_settings(json!({}))
     }
 
     /// The same with more settings.
-    fn with(settings: Value) -> Self {
+    fn with_settings(settings: Value) -> Self {
         let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
-        write(&zero, USER, model.settings(settings));
-        write(&zero, "project/hello.txt", "hello\n");
+        write_file(&zero, USER_FILE, model.settings_json(settings));
+        write_file(&zero, "project/hello.txt", "hello\n");
         let project = zero.folder().join("project").canonicalize().unwrap();
         Self { zero, model, project }
     }
 
     /// Without any model: prompts are commands.
-    fn direct() -> Self {
+    fn without_model() -> Self {
         let desk = Self::new();
-        write(&desk.zero, USER, "{}");
+        write_file(&desk.zero, USER_FILE, "{}");
         desk
     }
 
     /// An agent that was shaken hands with, by a client that can nothing.
-    fn acp(&self) -> AcpClient {
-        self.acp_with(&[], json!({}))
+    fn start_client(&self) -> AcpClient {
+        self.start_client_with(&[], json!({}))
     }
 
-    fn acp_with(&self, args: &[&str], can: Value) -> AcpClient {
+    fn start_client_with(&self, args: &[&str], can: Value) -> AcpClient {
         AcpClient::start(&self.zero, args, can)
     }
 
     /// What opens a session in the project.
-    fn wanted(&self) -> Value {
+    fn session_params(&self) -> Value {
         json!({"cwd": self.project, "mcpServers": []})
     }
 
     /// The same with more fields.
-    fn wanted_with(&self, more: Value) -> Value {
-        merged(self.wanted(), more)
+    fn session_params_with(&self, more: Value) -> Value {
+        merge_json(self.session_params(), more)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    fn project_path(&self, name: &str) -> PathBuf {
         self.project.join(name)
     }
 
-    fn text(&self, name: &str) -> Option<String> {
-        std::fs::read_to_string(self.file(name)).ok()
+    fn read_project_file(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.project_path(name)).ok()
     }
 
-    fn write(&self, name: &str, text: &str) {
-        write(&self.zero, &format!("project/{name}"), text);
+    fn write_project_file(&self, name: &str, text: &str) {
+        write_file(&self.zero, &format!("project/{name}"), text);
     }
 }
 
 impl AcpClient {
     /// A new session in the project.
     #[track_caller]
-    fn open(&mut self, desk: &AcpFixture) -> String {
-        let made = self.ok("session/new", desk.wanted());
+    fn open_session(&mut self, desk: &AcpFixture) -> String {
+        let made = self.call_ok("session/new", desk.session_params());
         made["sessionId"].as_str().unwrap().to_owned()
     }
 
     /// The same where what stood in the way is gone; that is tried again only now and then.
     #[track_caller]
-    fn open_soon(&mut self, desk: &AcpFixture) -> String {
-        let by = Instant::now() + PATIENCE;
+    fn open_session_eventually(&mut self, desk: &AcpFixture) -> String {
+        let by = Instant::now() + TIMEOUT;
         loop {
-            match self.call("session/new", desk.wanted()) {
+            match self.call("session/new", desk.session_params()) {
                 Ok(made) => return made["sessionId"].as_str().unwrap().to_owned(),
                 Err(error) => assert!(Instant::now() < by, "{error}"),
             }
@@ -130,25 +130,25 @@ impl AcpClient {
     }
 
     /// Begins a turn.
-    fn begin(&mut self, session: &str, text: &str) -> Value {
-        self.request("session/prompt", said(session, text))
+    fn begin_prompt(&mut self, session: &str, text: &str) -> Value {
+        self.request("session/prompt", prompt_params(session, text))
     }
 
     /// A turn, to its end.
     fn prompt(&mut self, session: &str, text: &str) -> Result<Value, Value> {
-        self.call("session/prompt", said(session, text))
+        self.call("session/prompt", prompt_params(session, text))
     }
 
     /// A turn that ends with this stop reason.
     #[track_caller]
-    fn turn(&mut self, session: &str, text: &str, reason: &str) {
-        let id = self.begin(session, text);
-        self.ends(&id, reason);
+    fn run_turn(&mut self, session: &str, text: &str, reason: &str) {
+        let id = self.begin_prompt(session, text);
+        self.expect_end(&id, reason);
     }
 
     /// Waits for the end of a turn.
     #[track_caller]
-    fn ends(&mut self, prompt: &Value, reason: &str) {
+    fn expect_end(&mut self, prompt: &Value, reason: &str) {
         match self.wait(prompt) {
             Ok(end) => assert_eq!(end["stopReason"], reason, "{end}"),
             Err(error) => panic!("it ends with an error: {error}"),
@@ -156,28 +156,28 @@ impl AcpClient {
     }
 
     /// What the agent said in a session since a mark.
-    fn words(&self, from: usize, session: &str) -> String {
-        chunks(&self.updates(from, session), "agent_message_chunk")
+    fn message_text(&self, from: usize, session: &str) -> String {
+        chunk_text(&self.updates(from, session), "agent_message_chunk")
     }
 }
 
 /// A prompt of words.
-fn said(session: &str, text: &str) -> Value {
+fn prompt_params(session: &str, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 }
 
 /// A prompt that the model takes as a script.
-fn script(steps: &[&str]) -> String {
+fn make_script(steps: &[&str]) -> String {
     format!("script:\n{}", steps.join("\n"))
 }
 
 /// A step of a script that calls a tool.
-fn call(tool: &str, input: Value) -> String {
+fn call_step(tool: &str, input: Value) -> String {
     format!("call {tool} {input}")
 }
 
 /// The words of all chunks of a kind.
-fn chunks(updates: &[Value], kind: &str) -> String {
+fn chunk_text(updates: &[Value], kind: &str) -> String {
     let of_kind = updates.iter().filter(|update| update["sessionUpdate"] == kind);
     of_kind.filter_map(|update| update["content"]["text"].as_str()).collect()
 }
@@ -199,7 +199,7 @@ fn calls(updates: &[Value]) -> Vec<Value> {
             Some("tool_call_update") => {
                 let call = calls.iter_mut().find(|call| call["toolCallId"] == update["toolCallId"]);
                 let call = call.expect("a call that was announced");
-                *call = merged(call.take(), update.clone());
+                *call = merge_json(call.take(), update.clone());
             }
             _ => {}
         }
@@ -221,12 +221,12 @@ fn statuses(updates: &[Value], call: &Value) -> Vec<String> {
 }
 
 /// All texts in the content of a call.
-fn shown(call: &Value) -> String {
+fn call_text(call: &Value) -> String {
     let content = call["content"].as_array().into_iter().flatten();
     content.filter_map(|content| content["content"]["text"].as_str()).collect()
 }
 
-fn merged(mut one: Value, other: Value) -> Value {
+fn merge_json(mut one: Value, other: Value) -> Value {
     for (name, value) in other.as_object().unwrap() {
         one[name] = value.clone();
     }

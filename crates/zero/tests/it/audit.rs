@@ -13,7 +13,7 @@ use zero_sandbox::{StateDir, Workspace};
 use crate::test_program::TestProgram;
 
 /// A program that made three calls, all of the same day.
-fn three_calls() -> TestProgram {
+fn program_with_calls() -> TestProgram {
     let try_once = |_| {
         let zero = TestProgram::new();
         std::fs::write(zero.folder().join("a.txt"), "hello\n").unwrap();
@@ -21,26 +21,27 @@ fn three_calls() -> TestProgram {
         zero.run(&["tools", "call", "Write", r#"{"file_path": "a.txt", "content": "x"}"#]);
         zero.run(&["tools", "call", "NoSuchTool", "{}"]);
         // Once in a while, midnight passes in between.
-        (std::fs::read_to_string(day(&zero)).unwrap().lines().count() == 3).then_some(zero)
+        (std::fs::read_to_string(audit_day_file(&zero)).unwrap().lines().count() == 3)
+            .then_some(zero)
     };
     (0..2).find_map(try_once).unwrap()
 }
 
-fn day(zero: &TestProgram) -> PathBuf {
+fn audit_day_file(zero: &TestProgram) -> PathBuf {
     let folder = zero.folder().join("home/.local/state/zero/audit");
     let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap()
 }
 
-fn change(zero: &TestProgram, change: impl FnOnce(&str) -> String) {
-    let text = std::fs::read_to_string(day(zero)).unwrap();
-    std::fs::write(day(zero), change(&text)).unwrap();
+fn edit_audit_log(zero: &TestProgram, change: impl FnOnce(&str) -> String) {
+    let text = std::fs::read_to_string(audit_day_file(zero)).unwrap();
+    std::fs::write(audit_day_file(zero), change(&text)).unwrap();
 }
 
-/// What `verify` says, without what differs from run to run.
-fn verify(zero: &TestProgram, args: &[&str]) -> String {
+/// What `run_verify` says, without what differs from run to run.
+fn run_verify(zero: &TestProgram, args: &[&str]) -> String {
     let said = zero.run(&[&["audit", "verify"], args].concat());
-    let name = day(zero).file_name().unwrap().to_str().unwrap().to_owned();
+    let name = audit_day_file(zero).file_name().unwrap().to_str().unwrap().to_owned();
     let said = said.replace(&name, "[DAY].jsonl");
     let is_hash = |word: &str| word.len() == 64;
     let words = said.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| is_hash(word));
@@ -49,8 +50,8 @@ fn verify(zero: &TestProgram, args: &[&str]) -> String {
 
 #[test]
 fn verify_says_where_a_record_was_changed() {
-    let zero = three_calls();
-    insta::assert_snapshot!(verify(&zero, &[]), @"
+    let zero = program_with_calls();
+    insta::assert_snapshot!(run_verify(&zero, &[]), @"
     exit 0
     intact; 3 rows on 1 day, head 3:[HASH]
     ");
@@ -59,15 +60,15 @@ fn verify_says_where_a_record_was_changed() {
     let pin = format!("3:{}", report["head"]["hash"].as_str().unwrap());
     zero.stdout(&["audit", "verify", "--from-start", "--expect", &pin]);
 
-    change(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
-    insta::assert_snapshot!(verify(&zero, &["--expect", &pin]), @"
+    edit_audit_log(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
+    insta::assert_snapshot!(run_verify(&zero, &["--expect", &pin]), @"
     exit 1
     [DAY].jsonl:3: row 3 was changed: it does not have the hash it says
     [DAY].jsonl:3: row 3 is not the expected one
     not intact: 2 findings; 3 rows on 1 day, head 3:[HASH]
     ");
-    change(&zero, |text| text.lines().take(1).map(|line| format!("{line}\n")).collect());
-    insta::assert_snapshot!(verify(&zero, &[]), @"
+    edit_audit_log(&zero, |text| text.lines().take(1).map(|line| format!("{line}\n")).collect());
+    insta::assert_snapshot!(run_verify(&zero, &[]), @"
     exit 1
     [DAY].jsonl: rows 2 to 3 are missing at the end
     not intact: 1 finding; 1 row on 1 day, head 1:[HASH]
@@ -81,19 +82,19 @@ fn verify_says_where_a_record_was_changed() {
 
 #[test]
 fn verify_tells_what_is_unusual_from_what_is_wrong() {
-    let zero = three_calls();
-    change(&zero, |text| {
+    let zero = program_with_calls();
+    edit_audit_log(&zero, |text| {
         let rest: String = text.lines().skip(1).map(|line| format!("{line}\n")).collect();
         rest + "{\"time\":\"20"
     });
-    insta::assert_snapshot!(verify(&zero, &[]), @"
+    insta::assert_snapshot!(run_verify(&zero, &[]), @"
     exit 0
     intact; 2 rows on 1 day, head 3:[HASH]
     --- stderr
     note: the log starts at row 2; earlier rows are not here
     note: [DAY].jsonl:3: a line was cut off when its writer was stopped
     ");
-    insta::assert_snapshot!(verify(&zero, &["--from-start"]), @"
+    insta::assert_snapshot!(run_verify(&zero, &["--from-start"]), @"
     exit 1
     [DAY].jsonl:1: row 1 is missing before this line
     not intact: 1 finding; 2 rows on 1 day, head 3:[HASH]
@@ -122,7 +123,7 @@ fn verify_tells_what_is_unusual_from_what_is_wrong() {
 
 #[test]
 fn a_record_is_shown_in_full() {
-    let zero = three_calls();
+    let zero = program_with_calls();
     let shown = zero.stdout(&["audit", "show", "2"]);
     for part in [
         "call        call_",
@@ -145,14 +146,14 @@ fn a_record_is_shown_in_full() {
         serde_json::from_str(&zero.stdout(&["audit", "show", "2", "--json"])).unwrap();
     assert_eq!(record["record"]["call"], id.as_str());
     assert_eq!(record["chain"]["hash_is_right"], true);
-    change(&zero, |text| text.replace("\"tool\":\"Write\"", "\"tool\":\"Wrote\""));
+    edit_audit_log(&zero, |text| text.replace("\"tool\":\"Write\"", "\"tool\":\"Wrote\""));
     let shown = zero.stdout(&["audit", "show", "2"]);
     assert!(shown.contains("row 2; the record was changed"), "{shown}");
 }
 
 #[test]
 fn a_record_that_is_not_one_is_answered_with_advice() {
-    let zero = three_calls();
+    let zero = program_with_calls();
     insta::assert_snapshot!(zero.run(&["audit", "show", "4"]), @"
     exit 2
     --- stderr
@@ -177,18 +178,18 @@ fn a_record_that_is_not_one_is_answered_with_advice() {
 
 #[test]
 fn tail_prints_rows_byte_for_byte() {
-    let zero = three_calls();
-    let recorded = std::fs::read_to_string(day(&zero)).unwrap();
+    let zero = program_with_calls();
+    let recorded = std::fs::read_to_string(audit_day_file(&zero)).unwrap();
     assert_eq!(zero.stdout(&["audit", "tail", "--json"]), recorded);
 }
 
 /// Runs the check that `docs/audit.md` teaches.
-fn documented_check(zero: &TestProgram) -> String {
+fn run_documented_check(zero: &TestProgram) -> String {
     let page = include_str!("../../../../docs/audit.md");
     let begin = page.find("prev=$(").unwrap();
     let recipe = page[begin..].split("```").next().unwrap();
-    let mut shell = zero.other_program("sh");
-    shell.args(["-c", recipe]).current_dir(day(zero).parent().unwrap());
+    let mut shell = zero.external_command("sh");
+    shell.args(["-c", recipe]).current_dir(audit_day_file(zero).parent().unwrap());
     let output = shell.output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -196,13 +197,13 @@ fn documented_check(zero: &TestProgram) -> String {
 
 #[test]
 fn others_can_check_the_chain_as_documented() {
-    let zero = three_calls();
-    assert_eq!(documented_check(&zero), "");
-    change(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
-    assert!(documented_check(&zero).starts_with("changed: {\"time\""));
-    let zero = three_calls();
-    change(&zero, |text| text.lines().skip(1).map(|line| format!("{line}\n")).collect());
-    assert!(documented_check(&zero).starts_with("does not follow the row before: {\"time\""));
+    let zero = program_with_calls();
+    assert_eq!(run_documented_check(&zero), "");
+    edit_audit_log(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
+    assert!(run_documented_check(&zero).starts_with("changed: {\"time\""));
+    let zero = program_with_calls();
+    edit_audit_log(&zero, |text| text.lines().skip(1).map(|line| format!("{line}\n")).collect());
+    assert!(run_documented_check(&zero).starts_with("does not follow the row before: {\"time\""));
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn a_connection_is_shown_as_what_it_is_and_counts_as_no_call() {
             sent_bytes: 12,
             received_bytes: 34,
         }),
-        ..AuditRow::begin(Timestamp::now(), &new_call_id(), &workspace, "connection")
+        ..AuditRow::new(Timestamp::now(), &new_call_id(), &workspace, "connection")
     };
     AuditLog::new(&state).write(&row).unwrap();
     let shown = zero.stdout(&["audit", "show", "1"]);
@@ -228,5 +229,5 @@ fn a_connection_is_shown_as_what_it_is_and_counts_as_no_call() {
     }
     assert!(zero.stdout(&["audit", "tail"]).contains("a.test:443"));
     assert!(zero.stdout(&["stats"]).starts_with("no calls yet"));
-    assert!(verify(&zero, &[]).contains("intact; 1 row on 1 day"));
+    assert!(run_verify(&zero, &[]).contains("intact; 1 row on 1 day"));
 }

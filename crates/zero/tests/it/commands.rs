@@ -80,11 +80,11 @@ fn json_may_come_from_stdin() {
 }
 
 /// Writes `a.txt` with the input on stdin, on a terminal where somebody types `typed`.
-fn write_on_a_terminal(zero: &TestProgram, typed: &str) -> String {
+fn write_at_terminal(zero: &TestProgram, typed: &str) -> String {
     let input = r#"{"file_path": "a.txt", "content": "new"}"#;
     std::fs::write(zero.folder().join("input.json"), input).unwrap();
     let mut terminal = zero
-        .other_program("script")
+        .external_command("script")
         .args(["-qefc", "\"$ZERO\" tools call Write - < input.json", "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -98,7 +98,7 @@ fn write_on_a_terminal(zero: &TestProgram, typed: &str) -> String {
 fn a_person_is_asked_although_stdin_holds_the_input() {
     for (typed, left) in [("y\n", Some("new")), ("n\n", None)] {
         let zero = TestProgram::new();
-        let seen = write_on_a_terminal(&zero, typed);
+        let seen = write_at_terminal(&zero, typed);
         assert!(seen.contains("Allow?"), "{seen}");
         let written = std::fs::read_to_string(zero.folder().join("a.txt")).ok();
         assert_eq!(written.as_deref(), left, "{seen}");
@@ -302,8 +302,8 @@ fn completions_and_manual_pages_are_generated() {
     assert!(zero.stdout(&["--version"]).starts_with("zero 0."));
 }
 
-/// What `zero tools conformance` reports, with this `PATH`.
-fn conformance(zero: &TestProgram, path: &str, args: &[&str]) -> (i32, Value) {
+/// What `zero tools run_conformance` reports, with this `SYSTEM_PATH`.
+fn run_conformance(zero: &TestProgram, path: &str, args: &[&str]) -> (i32, Value) {
     let mut command = zero.command(&[&["tools", "conformance", "--json"], args].concat());
     let output = command.env("PATH", path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -312,7 +312,7 @@ fn conformance(zero: &TestProgram, path: &str, args: &[&str]) -> (i32, Value) {
 }
 
 /// Each check that did not pass, as `tool: check: result: detail`.
-fn not_passed(report: &Value) -> Vec<String> {
+fn failed_checks(report: &Value) -> Vec<String> {
     let checks = report["checks"].as_array().unwrap().iter();
     let others = checks.filter(|check| check["result"] != "pass");
     others
@@ -326,8 +326,12 @@ fn not_passed(report: &Value) -> Vec<String> {
 #[test]
 fn every_level_and_every_name_conforms_without_the_internet() {
     let zero = TestProgram::new();
-    let (code, report) = conformance(&zero, "/usr/bin:/bin", &["--dialects"]);
-    assert_eq!((code, not_passed(&report)), (0, Vec::new()), "`cargo xtask test` installs clangd");
+    let (code, report) = run_conformance(&zero, "/usr/bin:/bin", &["--dialects"]);
+    assert_eq!(
+        (code, failed_checks(&report)),
+        (0, Vec::new()),
+        "`cargo xtask test` installs clangd"
+    );
     assert_eq!((&report["ok"], &report["needs"]), (&true.into(), &serde_json::json!([])));
     let checks = report["checks"].as_array().unwrap();
     let tools = |with_level: bool| -> std::collections::BTreeSet<&str> {
@@ -374,10 +378,10 @@ fn conformance_says_what_a_machine_lacks() {
         std::os::unix::fs::symlink(found, programs.join(program)).unwrap();
     }
     let path = programs.to_str().unwrap();
-    let (code, report) = conformance(&zero, path, &["--level", "2"]);
+    let (code, report) = run_conformance(&zero, path, &["--level", "2"]);
     let needs = "needs a language server: install one that `zero doctor` lists";
     assert_eq!(
-        (code, not_passed(&report)),
+        (code, failed_checks(&report)),
         (0, vec![format!("LSP: a server answers: needs: {needs}")])
     );
     assert_eq!(report["needs"][0]["tool"], "LSP");
@@ -385,8 +389,8 @@ fn conformance_says_what_a_machine_lacks() {
     let broken = programs.join("clangd");
     std::fs::write(&broken, "#!/bin/sh\nexit 1\n").unwrap();
     std::fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let (code, report) = conformance(&zero, path, &["--level", "2"]);
-    let told = not_passed(&report).concat();
+    let (code, report) = run_conformance(&zero, path, &["--level", "2"]);
+    let told = failed_checks(&report).concat();
     assert!(code == 0 && told.contains(&format!("{needs}; `clangd`")), "{code} {told}");
     let mut command = zero.command(&["tools", "conformance", "--level", "2"]);
     let output = command.env("PATH", path).output().unwrap();

@@ -9,15 +9,15 @@ use serde_json::Value;
 use crate::test_program::TestProgram;
 
 /// Writes a settings file of the workspace, or of the person when it starts with `home/`.
-pub(crate) fn write(zero: &TestProgram, path: &str, text: impl AsRef<[u8]>) {
+pub(crate) fn write_file(zero: &TestProgram, path: &str, text: impl AsRef<[u8]>) {
     let path = zero.folder().join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
-pub(crate) const USER: &str = "home/.config/zero/settings.json";
-pub(crate) const PROJECT: &str = ".zero/settings.json";
-pub(crate) const LOCAL: &str = ".zero/settings.local.json";
+pub(crate) const USER_FILE: &str = "home/.config/zero/settings.json";
+pub(crate) const PROJECT_FILE: &str = ".zero/settings.json";
+pub(crate) const LOCAL_FILE: &str = ".zero/settings.local.json";
 
 #[test]
 fn a_key_comes_from_stdin_and_is_never_shown() {
@@ -36,7 +36,7 @@ fn a_key_comes_from_stdin_and_is_never_shown() {
         assert!(!seen.contains("sk secret"), "{seen}");
     }
     let model = r#"{"models": {"m": {"api": "chat", "model": "m", "baseUrl": "http://127.0.0.1:1/v1", "apiKey": {"keyring": "openai"}}}}"#;
-    write(&zero, USER, model);
+    write_file(&zero, USER_FILE, model);
     let seen = zero.run(&["run", "hi"]);
     assert!(seen.starts_with("exit 1") && seen.contains("the desktop's keyring"), "{seen}");
 }
@@ -44,7 +44,7 @@ fn a_key_comes_from_stdin_and_is_never_shown() {
 #[test]
 fn a_value_is_set_shown_and_taken_out_again() {
     let zero = TestProgram::new();
-    let file = zero.folder().join(USER);
+    let file = zero.folder().join(USER_FILE);
     insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "plan"]), @"
     exit 0
     set `permissions.mode` in ~/.config/zero/settings.json
@@ -135,7 +135,7 @@ fn a_value_is_set_shown_and_taken_out_again() {
 fn a_change_that_would_break_the_file_is_not_made() {
     let zero = TestProgram::new();
     let text = "{\r\n  // mine\r\n  \"permissions\": { \"mode\": \"ask\" },\r\n}\r\n";
-    write(&zero, USER, text);
+    write_file(&zero, USER_FILE, text);
     for args in [
         &["set", "permissions.mode", "yolo"][..],
         &["set", "permisions.mode", "ask"],
@@ -151,7 +151,11 @@ fn a_change_that_would_break_the_file_is_not_made() {
     ] {
         let seen = zero.run(&[&["config"], args].concat());
         assert!(seen.starts_with("exit 2\n--- stderr\nerror: "), "{args:?}: {seen}");
-        assert_eq!(std::fs::read_to_string(zero.folder().join(USER)).unwrap(), text, "{args:?}");
+        assert_eq!(
+            std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap(),
+            text,
+            "{args:?}"
+        );
     }
     insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "yolo"]), @r#"
     exit 2
@@ -166,15 +170,19 @@ fn a_change_that_would_break_the_file_is_not_made() {
     error: there is no setting `permissions.mod`; did you mean `permissions.mode`?
     ");
     zero.stdout(&["config", "set", "permissions.mode", "plan"]);
-    let new = std::fs::read_to_string(zero.folder().join(USER)).unwrap();
+    let new = std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap();
     assert_eq!(new, text.replace("\"ask\"", "\"plan\""), "nothing else has moved");
 }
 
 #[test]
 fn every_error_of_every_file_is_told_and_nothing_runs() {
     let zero = TestProgram::new();
-    write(&zero, USER, "{\n  \"permisions\": {},\n  \"limits\": {\"file-timeout\": \"soon\"}\n}");
-    write(&zero, PROJECT, "{\"permissions\": {\"deny\": [\"Bash\"],\n\"deny\": []}}");
+    write_file(
+        &zero,
+        USER_FILE,
+        "{\n  \"permisions\": {},\n  \"limits\": {\"file-timeout\": \"soon\"}\n}",
+    );
+    write_file(&zero, PROJECT_FILE, "{\"permissions\": {\"deny\": [\"Bash\"],\n\"deny\": []}}");
     let call = &["tools", "call", "LS", "{}"];
     insta::assert_snapshot!(zero.run(call), @"
     exit 2
@@ -194,7 +202,7 @@ fn every_error_of_every_file_is_told_and_nothing_runs() {
 #[test]
 fn a_key_cannot_pass_for_a_message() {
     let zero = TestProgram::new();
-    write(&zero, PROJECT, r#"{"x\nerror: all is well\u001b[2J": 1}"#);
+    write_file(&zero, PROJECT_FILE, r#"{"x\nerror: all is well\u001b[2J": 1}"#);
     let seen = zero.run(&["config", "list"]);
     assert!(seen.contains(r"unknown key `x\nerror: all is well\u{1b}[2J`"), "{seen}");
 }
@@ -211,9 +219,9 @@ fn hostile_files_are_refused() {
         (b"", "the file is empty"),
         (b"{\"hooks\": {}, \"\\u0068ooks\": {}}", "a second time"),
     ] {
-        for path in [USER, PROJECT, LOCAL] {
+        for path in [USER_FILE, PROJECT_FILE, LOCAL_FILE] {
             let zero = TestProgram::new();
-            write(&zero, path, text);
+            write_file(&zero, path, text);
             let seen = zero.run(&["tools", "call", "LS", "{}"]);
             assert!(seen.starts_with("exit 2") && seen.contains(expected), "{path}: {seen}");
         }
@@ -223,14 +231,14 @@ fn hostile_files_are_refused() {
 #[test]
 fn a_byte_order_mark_and_comments_are_fine() {
     let zero = TestProgram::new();
-    write(&zero, USER, "\u{FEFF}// hi\r\n{\"limits\": {\"file-timeout\": \"7s\",},}\r\n");
+    write_file(&zero, USER_FILE, "\u{FEFF}// hi\r\n{\"limits\": {\"file-timeout\": \"7s\",},}\r\n");
     assert_eq!(zero.stdout(&["config", "get", "limits.file-timeout"]), "7s\n");
 }
 
 #[test]
 fn a_checkout_cannot_point_its_settings_elsewhere() {
     let zero = TestProgram::new();
-    write(&zero, "outside/secret.json", "{\"permissions\": {\"mode\": \"plan\"}}");
+    write_file(&zero, "outside/secret.json", "{\"permissions\": {\"mode\": \"plan\"}}");
     std::fs::create_dir(zero.folder().join("work")).unwrap();
     std::fs::create_dir(zero.folder().join("work/.zero")).unwrap();
     let settings = zero.folder().join("work/.zero/settings.json");
@@ -247,7 +255,7 @@ fn a_checkout_cannot_point_its_settings_elsewhere() {
     ");
     assert!(set().starts_with("exit 2"), "{}", set());
     std::fs::remove_file(&settings).unwrap();
-    let made = zero.other_program("mkfifo").arg(&settings).status().unwrap();
+    let made = zero.external_command("mkfifo").arg(&settings).status().unwrap();
     assert!(made.success());
     insta::assert_snapshot!(list(), @"
     exit 2
@@ -272,11 +280,11 @@ fn a_checkout_cannot_point_its_settings_elsewhere() {
 #[test]
 fn dotfiles_may_be_links_and_stay_links() {
     let zero = TestProgram::new();
-    write(&zero, "home/dotfiles/zero.json", "{ /* mine */ }\n");
+    write_file(&zero, "home/dotfiles/zero.json", "{ /* mine */ }\n");
     std::fs::create_dir_all(zero.folder().join("home/.config/zero")).unwrap();
-    symlink("../../dotfiles/zero.json", zero.folder().join(USER)).unwrap();
+    symlink("../../dotfiles/zero.json", zero.folder().join(USER_FILE)).unwrap();
     zero.stdout(&["config", "set", "permissions.mode", "ask"]);
-    assert!(std::fs::symlink_metadata(zero.folder().join(USER)).unwrap().is_symlink());
+    assert!(std::fs::symlink_metadata(zero.folder().join(USER_FILE)).unwrap().is_symlink());
     let text = std::fs::read_to_string(zero.folder().join("home/dotfiles/zero.json")).unwrap();
     assert!(text.contains("/* mine */") && text.contains("\"mode\": \"ask\""), "{text}");
 }
@@ -285,7 +293,7 @@ fn dotfiles_may_be_links_and_stay_links() {
 fn limits_of_settings_hold_below_those_of_flags() {
     let zero = TestProgram::new();
     std::fs::write(zero.folder().join("a.txt"), "x".repeat(100)).unwrap();
-    write(&zero, USER, "{\"limits\": {\"file-size\": \"10b\"}}");
+    write_file(&zero, USER_FILE, "{\"limits\": {\"file-size\": \"10b\"}}");
     let write = &[
         "tools",
         "call",
@@ -307,9 +315,9 @@ fn limits_of_settings_hold_below_those_of_flags() {
 #[test]
 fn nothing_in_the_surroundings_moves_settings() {
     let zero = TestProgram::new();
-    write(&zero, USER, "{\"permissions\": {\"mode\": \"plan\"}}");
-    write(&zero, "other/zero/settings.json", "{\"permissions\": {\"mode\": \"auto\"}}");
-    write(&zero, ".env", "XDG_CONFIG_HOME=other\nHOME=other\n");
+    write_file(&zero, USER_FILE, "{\"permissions\": {\"mode\": \"plan\"}}");
+    write_file(&zero, "other/zero/settings.json", "{\"permissions\": {\"mode\": \"auto\"}}");
+    write_file(&zero, ".env", "XDG_CONFIG_HOME=other\nHOME=other\n");
     let get = &["config", "get", "permissions.mode"];
     let output = zero.command(get).env("XDG_CONFIG_HOME", "other").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "plan\n", "a relative folder is no folder");

@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::config::{PROJECT, USER, write};
+use crate::config::{PROJECT_FILE, USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 /// What it says of one thing, as `status message`, and the exit code.
-pub(crate) fn findings(zero: &TestProgram, check: &str, path: &str) -> (i32, Vec<String>) {
+pub(crate) fn run_doctor(zero: &TestProgram, check: &str, path: &str) -> (i32, Vec<String>) {
     let output = zero.command(&["doctor", "--json"]).env("PATH", path).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let code = output.status.code().unwrap();
@@ -27,19 +27,19 @@ pub(crate) fn findings(zero: &TestProgram, check: &str, path: &str) -> (i32, Vec
     (code, shown.collect())
 }
 
-pub(crate) const PATH: &str = "/usr/bin:/bin";
+pub(crate) const SYSTEM_PATH: &str = "/usr/bin:/bin";
 
 /// What says how this machine confines and what is installed, which differs from machine to machine.
-const OF_THE_MACHINE: [&str; 3] = ["sandbox", "limits", "lsp"];
+const MACHINE_CHECKS: [&str; 3] = ["sandbox", "limits", "lsp"];
 
 #[test]
 fn where_all_is_well_it_says_so() {
     let zero = TestProgram::new();
-    let output = zero.command(&["doctor"]).env("PATH", PATH).output().unwrap();
+    let output = zero.command(&["doctor"]).env("PATH", SYSTEM_PATH).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let folder = zero.folder().canonicalize().unwrap().display().to_string();
     let is_of_machine = |line: &&str| {
-        line.split_whitespace().nth(1).is_some_and(|check| OF_THE_MACHINE.contains(&check))
+        line.split_whitespace().nth(1).is_some_and(|check| MACHINE_CHECKS.contains(&check))
     };
     let (machine, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(is_of_machine);
     insta::assert_snapshot!(rest.join("\n").replace(&folder, "[FOLDER]"), @"
@@ -77,18 +77,18 @@ fn language_servers_are_listed_and_how_to_get_the_others() {
     let bin = tempfile::tempdir().unwrap();
     let bin = bin.path().canonicalize().unwrap();
     let path = bin.to_str().unwrap();
-    let (_, found) = findings(&zero, "lsp", path);
+    let (_, found) = run_doctor(&zero, "lsp", path);
     assert_eq!(found[0], "ok no language server is installed; LSP needs one");
     assert!(found[1].contains("rust-analyzer: `rustup component add rust-analyzer`"), "{found:?}");
     let program = bin.join("clangd-19");
     std::fs::write(&program, "").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         r#"{"lspServers": {"gopls": {"disabled": true}, "mine": {"command": "no-such", "extensions": {"x": "x"}}}}"#,
     );
-    let (_, found) = findings(&zero, "lsp", path);
+    let (_, found) = run_doctor(&zero, "lsp", path);
     assert!(found[0].starts_with("warning language server `mine` ("), "{found:?}");
     assert!(found[1].starts_with("ok language server `gopls` is turned off ("), "{found:?}");
     assert_eq!(found[2], format!("ok language servers: clangd ({})", program.display()));
@@ -96,11 +96,11 @@ fn language_servers_are_listed_and_how_to_get_the_others() {
     assert!(!found[4].contains("gopls") && found[4].contains("typescript"), "{found:?}");
     // What a project sets counts once its folder is trusted.
     let project = r#"{"lspServers": {"theirs": {"command": "no-such", "extensions": {"y": "y"}}}}"#;
-    write(&zero, PROJECT, project);
-    let (_, found) = findings(&zero, "lsp", path);
+    write_file(&zero, PROJECT_FILE, project);
+    let (_, found) = run_doctor(&zero, "lsp", path);
     assert!(!found.join("\n").contains("theirs"), "{found:?}");
     zero.stdout(&["trust", "--yes"]);
-    let found = findings(&zero, "lsp", path).1.join("\n");
+    let found = run_doctor(&zero, "lsp", path).1.join("\n");
     assert!(found.contains("theirs") && !found.contains("until you trust it"), "{found}");
 }
 
@@ -113,7 +113,8 @@ fn what_only_stands_in_for_a_language_server_is_told() {
     let says = |script: &str| {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        findings(&zero, "lsp", &format!("{}:{PATH}", program.parent().unwrap().display())).1
+        run_doctor(&zero, "lsp", &format!("{}:{SYSTEM_PATH}", program.parent().unwrap().display()))
+            .1
     };
     let shown = program.display();
     let told =
@@ -136,16 +137,16 @@ fn what_only_stands_in_for_a_language_server_is_told() {
 #[test]
 fn what_settings_say_of_commands_is_told() {
     let zero = TestProgram::new();
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         r#"{"sandbox": {"network": ["*"], "weaker": ["network"]}, "limits": {"Bash": {"command-memory": "2GB"}}}"#,
     );
-    let (_, found) = findings(&zero, "network", PATH);
+    let (_, found) = run_doctor(&zero, "network", SYSTEM_PATH);
     assert!(found[0].starts_with("warning commands may reach every host"), "{found:?}");
-    let (_, found) = findings(&zero, "limits", PATH);
+    let (_, found) = run_doctor(&zero, "limits", SYSTEM_PATH);
     assert!(found.iter().any(|line| line.contains("command-memory 2 GB")), "{found:?}");
-    let (_, found) = findings(&zero, "sandbox", PATH);
+    let (_, found) = run_doctor(&zero, "sandbox", SYSTEM_PATH);
     let unneeded = "warning `sandbox.weaker` has `network`, which holds here";
     assert!(found.iter().any(|line| line == unneeded), "{found:?}");
 }
@@ -153,40 +154,43 @@ fn what_settings_say_of_commands_is_told() {
 #[test]
 fn broken_settings_are_told_file_by_file_and_the_rest_is_looked_at() {
     let zero = TestProgram::new();
-    write(&zero, USER, "{\n\"permissions\": {\"deny\": [\"Bsh\"]}}");
-    write(&zero, PROJECT, "{");
-    let (code, found) = findings(&zero, "settings", PATH);
+    write_file(&zero, USER_FILE, "{\n\"permissions\": {\"deny\": [\"Bsh\"]}}");
+    write_file(&zero, PROJECT_FILE, "{");
+    let (code, found) = run_doctor(&zero, "settings", SYSTEM_PATH);
     assert_eq!(code, 1);
     insta::assert_snapshot!(found.join("\n"), @"
     error ~/.config/zero/settings.json:2:26: rule `Bsh`: there is no tool `Bsh`; did you mean `Bash`?
     error [FOLDER]/.zero/settings.json:1:1: unterminated object; close it with `}`
     ok [FOLDER]/.zero/settings.local.json: not there (local)
     ");
-    assert_eq!(findings(&zero, "audit", PATH).1.len(), 2);
+    assert_eq!(run_doctor(&zero, "audit", SYSTEM_PATH).1.len(), 2);
 }
 
 #[test]
 fn risky_rules_and_what_is_set_aside_are_listed_with_their_place() {
     let zero = TestProgram::new();
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         "{\"permissions\": {\"allow\": [\n\"Bash(python3:*)\",\n\"Read\"], \"mode\": \"auto\"}}",
     );
-    write(&zero, PROJECT, "{\"permissions\": {\n\"allow\": [\"Bash(npm ci)\"]}}");
+    write_file(&zero, PROJECT_FILE, "{\"permissions\": {\n\"allow\": [\"Bash(npm ci)\"]}}");
     assert_eq!(
-        findings(&zero, "rules", PATH),
+        run_doctor(&zero, "rules", SYSTEM_PATH),
         (0, vec!["warning ~/.config/zero/settings.json:2: allow rule `Bash(python3:*)`: `python3` runs whatever its arguments say, so it allows every command".to_owned()])
     );
-    insta::assert_snapshot!(findings(&zero, "trust", PATH).1.join("\n"), @"
+    insta::assert_snapshot!(run_doctor(&zero, "trust", SYSTEM_PATH).1.join("\n"), @"
     warning this folder is not trusted: its settings can only tighten
     warning [FOLDER]/.zero/settings.json:2: `permissions.allow Bash(npm ci)` does not count
     ");
-    insta::assert_snapshot!(findings(&zero, "mode", PATH).1.join("\n"), @"
+    insta::assert_snapshot!(run_doctor(&zero, "mode", SYSTEM_PATH).1.join("\n"), @"
     warning auto (~/.config/zero/settings.json:3): much runs without a question
     ");
     zero.stdout(&["trust", "--yes"]);
-    assert!(findings(&zero, "trust", PATH).1[0].starts_with("ok this folder is trusted since 2"));
+    assert!(
+        run_doctor(&zero, "trust", SYSTEM_PATH).1[0]
+            .starts_with("ok this folder is trusted since 2")
+    );
 }
 
 #[test]
@@ -196,7 +200,7 @@ fn folders_in_path_that_a_workspace_can_fill_are_named() {
     std::fs::create_dir(&bin).unwrap();
     let bin = bin.canonicalize().unwrap();
     let path = format!("{}:/usr/bin:bin:", bin.display());
-    let (code, found) = findings(&zero, "PATH", &path);
+    let (code, found) = run_doctor(&zero, "PATH", &path);
     assert_eq!(code, 1);
     insta::assert_snapshot!(found.join("\n"), @"
     error it has `bin`, which is another folder in each place: a file there can pass for any program
@@ -208,12 +212,12 @@ fn folders_in_path_that_a_workspace_can_fill_are_named() {
 #[test]
 fn what_git_would_run_of_a_repository_is_named() {
     let zero = TestProgram::new();
-    write(&zero, ".git/config", "[core]\n\tfsmonitor = ./watch\n");
-    write(&zero, ".git/hooks/pre-commit", "#!/bin/sh\n");
+    write_file(&zero, ".git/config", "[core]\n\tfsmonitor = ./watch\n");
+    write_file(&zero, ".git/hooks/pre-commit", "#!/bin/sh\n");
     let hook = zero.folder().join(".git/hooks/pre-commit");
     std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(
-        findings(&zero, "git", PATH),
+        run_doctor(&zero, "git", SYSTEM_PATH),
         (0, vec!["warning the repository brings what git would run, so git is asked about: core.fsmonitor, hooks/pre-commit".to_owned()])
     );
 }
@@ -221,42 +225,42 @@ fn what_git_would_run_of_a_repository_is_named() {
 #[test]
 fn state_that_others_can_see_or_that_was_changed_is_wrong() {
     let zero = TestProgram::new();
-    write(&zero, "a.txt", "x");
+    write_file(&zero, "a.txt", "x");
     zero.stdout(&["tools", "call", "Read", r#"{"file_path":"a.txt"}"#]);
     let state = zero.folder().join("home/.local/state/zero");
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let (code, found) = findings(&zero, "state", PATH);
+    let (code, found) = run_doctor(&zero, "state", SYSTEM_PATH);
     assert_eq!(code, 1);
     assert_eq!(found, ["error ~/.local/state/zero has mode 755: others can look into it"]);
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(findings(&zero, "state", PATH).0, 0);
+    assert_eq!(run_doctor(&zero, "state", SYSTEM_PATH).0, 0);
     let day = std::fs::read_dir(state.join("audit")).unwrap().map(|entry| entry.unwrap().path());
     let day = day.into_iter().find(|path| path.extension().is_some_and(|end| end == "jsonl"));
     let day = day.unwrap();
     let rows = std::fs::read_to_string(&day).unwrap().replace("a.txt", "b.txt");
     std::fs::write(&day, rows).unwrap();
-    let (code, found) = findings(&zero, "audit", PATH);
+    let (code, found) = run_doctor(&zero, "audit", SYSTEM_PATH);
     assert_eq!(code, 1);
     assert!(found[1].starts_with("error its newest day is not intact: 2"), "{found:?}");
 }
 
 /// Makes a file readable by everybody.
-fn publish(zero: &TestProgram, file: &str) {
+fn make_world_readable(zero: &TestProgram, file: &str) {
     let file = zero.folder().join(file);
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
 }
 
 #[test]
 fn sessions_that_others_can_read_or_nobody_can_are_wrong() {
-    const STORE: &str = "home/.local/state/zero/sessions.sqlite";
+    const STORE_FILE: &str = "home/.local/state/zero/sessions.sqlite";
     let zero = TestProgram::new();
     zero.stdout(&["run", "/help"]);
-    let (code, found) = findings(&zero, "sessions", PATH);
+    let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
     assert_eq!(code, 0);
     let well = "ok ~/.local/state/zero/sessions.sqlite can be opened; it has ";
     assert!(found.len() == 1 && found[0].starts_with(well), "{found:?}");
-    publish(&zero, STORE);
-    let (code, found) = findings(&zero, "sessions", PATH);
+    make_world_readable(&zero, STORE_FILE);
+    let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
     assert_eq!(code, 1);
     let open =
         "error ~/.local/state/zero/sessions.sqlite has mode 644: others can read what was said";
@@ -265,8 +269,8 @@ fn sessions_that_others_can_read_or_nobody_can_are_wrong() {
     for name in ["sessions.sqlite-wal", "sessions.sqlite-shm"] {
         let _ = std::fs::remove_file(state.join(name));
     }
-    write(&zero, STORE, "this is no database, however long somebody looks at it");
-    let (code, found) = findings(&zero, "sessions", PATH);
+    write_file(&zero, STORE_FILE, "this is no database, however long somebody looks at it");
+    let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
     assert_eq!(code, 1);
     let last = found.last().unwrap();
     assert!(last.starts_with("error ") && last.contains("sessions.sqlite"), "{found:?}");
@@ -275,23 +279,27 @@ fn sessions_that_others_can_read_or_nobody_can_are_wrong() {
 #[test]
 fn models_are_counted_and_missing_keys_named() {
     let zero = TestProgram::new();
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         r#"{"models": {
             "a": {"model": "m", "api": "chat", "apiKey": {"env": "NO_SUCH_KEY"}},
             "b": {"model": "m", "api": "chat", "apiKey": {"file": "~/key"}}
         }, "model": "b"}"#,
     );
-    write(&zero, "home/key", "k3y-that-is-secret");
-    let (code, found) = findings(&zero, "models", PATH);
+    write_file(&zero, "home/key", "k3y-that-is-secret");
+    let (code, found) = run_doctor(&zero, "models", SYSTEM_PATH);
     assert_eq!(code, 0);
     insta::assert_snapshot!(found.join("\n"), @"
     warning `a` has no key: the key is looked for in `NO_SUCH_KEY`, which is not set; set it
     ok 2 known; the usual one is `b`; keys missing: 1
     ");
-    write(&zero, USER, r#"{"model": "nix", "models": {"a": {"model": "m", "api": "chat"}}}"#);
-    let (code, found) = findings(&zero, "models", PATH);
+    write_file(
+        &zero,
+        USER_FILE,
+        r#"{"model": "nix", "models": {"a": {"model": "m", "api": "chat"}}}"#,
+    );
+    let (code, found) = run_doctor(&zero, "models", SYSTEM_PATH);
     assert_eq!(code, 1);
     assert!(found[0].starts_with("error the usual one cannot be used: there is no model `nix`"));
 }
@@ -299,33 +307,33 @@ fn models_are_counted_and_missing_keys_named() {
 #[test]
 fn what_settings_say_of_gateways_is_looked_at() {
     let zero = TestProgram::new();
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         r#"{"gateway": {"bind": "0.0.0.0", "remote": {"url": "ws://192.0.2.1:18789", "token": "t0ken-0123456789abcdef"}}}"#,
     );
-    publish(&zero, USER);
-    write(&zero, "home/.local/state/zero/gateway.token", "0123456789abcdef0123456789abcdef");
-    publish(&zero, "home/.local/state/zero/gateway.token");
+    make_world_readable(&zero, USER_FILE);
+    write_file(&zero, "home/.local/state/zero/gateway.token", "0123456789abcdef0123456789abcdef");
+    make_world_readable(&zero, "home/.local/state/zero/gateway.token");
     let state = zero.folder().join("home/.local/state/zero");
     std::fs::set_permissions(state, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let (code, found) = findings(&zero, "gateway", PATH);
+    let (code, found) = run_doctor(&zero, "gateway", SYSTEM_PATH);
     assert_eq!(code, 1);
     insta::assert_snapshot!(found.join("\n"), @"
     error `gateway.bind` is 0.0.0.0, and nobody needs a token or password
     error `gateway.bind` is 0.0.0.0, and there is no certificate
     error ~/.local/state/zero/gateway.token has mode 644: others can read the token
     ");
-    insta::assert_snapshot!(findings(&zero, "remote", PATH).1.join("\n"), @"
+    insta::assert_snapshot!(run_doctor(&zero, "remote", SYSTEM_PATH).1.join("\n"), @"
     error `gateway.remote.url` is another machine, in clear, which is refused
     error ~/.config/zero/settings.json has mode 644 and holds a token: others can read it
     ");
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         r#"{"gateway": {"tokens": {"ci": {"secret": {"file": "~/none"}, "scopes": ["read"]}}, "telemetry": {"endpoint": "nix"}}}"#,
     );
-    insta::assert_snapshot!(findings(&zero, "gateway", PATH).1.join("\n"), @"
+    insta::assert_snapshot!(run_doctor(&zero, "gateway", SYSTEM_PATH).1.join("\n"), @"
     error the token of `ci` is not found: the key is looked for in `~/none`, which is not there
     error `gateway.telemetry` cannot be used: it has no address; write one like `https://collector.example:4318`
     error ~/.local/state/zero/gateway.token has mode 644: others can read the token

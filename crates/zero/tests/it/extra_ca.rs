@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::GatewayProcess;
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
@@ -32,14 +32,14 @@ impl TestCertificates {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let signed = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
         Self {
-            authority: pem("CERTIFICATE", authority.der()),
+            authority: encode_pem("CERTIFICATE", authority.der()),
             certificate: signed.der().clone(),
             key,
         }
     }
 
     /// Serves TLS in front of a server on this machine that ends the connection after its answer.
-    fn in_front_of(&self, port: u16) -> u16 {
+    fn start_tls_proxy(&self, port: u16) -> u16 {
         let provider = rustls::crypto::ring::default_provider();
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
         let config = ServerConfig::builder_with_provider(Arc::new(provider))
@@ -54,18 +54,18 @@ impl TestCertificates {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // Who does not trust it goes away in the middle.
-                let _ = pass_on(stream, Arc::clone(&config), port);
+                let _ = forward_request(stream, Arc::clone(&config), port);
             }
         });
         front
     }
 }
 
-fn pass_on(stream: TcpStream, config: Arc<ServerConfig>, port: u16) -> std::io::Result<()> {
+fn forward_request(stream: TcpStream, config: Arc<ServerConfig>, port: u16) -> std::io::Result<()> {
     let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
     let mut client = StreamOwned::new(connection, stream);
     let (mut request, mut piece) = (Vec::new(), [0; 16 * 1024]);
-    while !is_whole(&request) {
+    while !is_complete_request(&request) {
         let count = client.read(&mut piece)?;
         if count == 0 {
             return Ok(());
@@ -82,7 +82,7 @@ fn pass_on(stream: TcpStream, config: Arc<ServerConfig>, port: u16) -> std::io::
 }
 
 /// Whether a request is there with its body.
-fn is_whole(request: &[u8]) -> bool {
+fn is_complete_request(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| {
@@ -92,7 +92,7 @@ fn is_whole(request: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-fn pem(what: &str, der: &[u8]) -> String {
+fn encode_pem(what: &str, der: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     let lines: Vec<&str> = (0..text.len())
         .step_by(64)
@@ -102,27 +102,27 @@ fn pem(what: &str, der: &[u8]) -> String {
 }
 
 /// Settings with more of them.
-fn settings(zero: &TestProgram, base: &Value, more: &Value) {
+fn write_settings(zero: &TestProgram, base: &Value, more: &Value) {
     let mut settings = base.clone();
     for (name, value) in more.as_object().unwrap() {
         settings[name] = value.clone();
     }
-    write(zero, USER, settings.to_string());
+    write_file(zero, USER_FILE, settings.to_string());
 }
 
 #[test]
 fn a_model_behind_an_authority_of_ones_own_is_reached() {
     let (zero, model, tls) = (TestProgram::new(), ModelServer::start(), TestCertificates::new());
-    write(&zero, "company.pem", &tls.authority);
-    let mut base: Value = serde_json::from_str(&model.settings(json!({}))).unwrap();
-    let front = tls.in_front_of(model.port());
+    write_file(&zero, "company.pem", &tls.authority);
+    let mut base: Value = serde_json::from_str(&model.settings_json(json!({}))).unwrap();
+    let front = tls.start_tls_proxy(model.port());
     base["models"]["scripted"]["baseUrl"] = json!(format!("https://127.0.0.1:{front}/v1"));
     let trusted = json!({"network": {"extraCa": zero.folder().join("company.pem")}});
-    settings(&zero, &base, &json!({}));
+    write_settings(&zero, &base, &json!({}));
     let seen = zero.run(&["run", "hello"]);
     assert!(seen.starts_with("exit 1\n") && seen.contains("certificate"), "{seen}");
     assert_eq!(model.requests().len(), 0);
-    settings(&zero, &base, &trusted);
+    write_settings(&zero, &base, &trusted);
     let seen = zero.run(&["run", "hello"]);
     assert!(seen.starts_with("exit 0\nHello"), "{seen}");
 }
@@ -130,7 +130,7 @@ fn a_model_behind_an_authority_of_ones_own_is_reached() {
 #[test]
 fn a_file_that_is_none_is_told() {
     let zero = TestProgram::new();
-    settings(&zero, &json!({}), &json!({"network": {"extraCa": "/nowhere/company.pem"}}));
+    write_settings(&zero, &json!({}), &json!({"network": {"extraCa": "/nowhere/company.pem"}}));
     let seen = zero.run(&["run", "/help"]);
     let what = "`network.extraCa` cannot be used: `/nowhere/company.pem` is not there";
     assert!(seen.starts_with("exit 2\n") && seen.contains(what), "{seen}");
@@ -139,9 +139,9 @@ fn a_file_that_is_none_is_told() {
 #[test]
 fn a_gateway_behind_an_authority_of_ones_own_is_reached() {
     let (zero, tls) = (TestProgram::new(), TestCertificates::new());
-    write(&zero, "company.pem", &tls.authority);
-    write(&zero, "gateway.pem", pem("CERTIFICATE", &tls.certificate));
-    write(&zero, "gateway.key", pem("PRIVATE KEY", &tls.key.serialize_der()));
+    write_file(&zero, "company.pem", &tls.authority);
+    write_file(&zero, "gateway.pem", encode_pem("CERTIFICATE", &tls.certificate));
+    write_file(&zero, "gateway.key", encode_pem("PRIVATE KEY", &tls.key.serialize_der()));
     let at = |name: &str| zero.folder().join(name).display().to_string();
     let gateway = GatewayProcess::start_with(
         &zero,
@@ -151,6 +151,6 @@ fn a_gateway_behind_an_authority_of_ones_own_is_reached() {
     let url = format!("wss://localhost:{port}");
     let list = || zero.run(&["sessions", "list", "--url", &url]);
     assert!(list().contains("network.extraCa"), "{}", list());
-    settings(&zero, &json!({}), &json!({"network": {"extraCa": at("company.pem")}}));
+    write_settings(&zero, &json!({}), &json!({"network": {"extraCa": at("company.pem")}}));
     assert!(list().starts_with("exit 0\n"), "{}", list());
 }

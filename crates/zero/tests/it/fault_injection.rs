@@ -18,23 +18,23 @@ use zero_wire::zero_sessions::{
     CAP_EVENTS, SESSION_EVENT, SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen,
 };
 
-use crate::config::{USER, write};
-use crate::gateway_process::{GatewayProcess, PATIENCE, connect, ended};
+use crate::config::{USER_FILE, write_file};
+use crate::gateway_process::{GatewayProcess, TIMEOUT, connect, wait_for_child};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
 /// How often somebody is killed.
-const KILLS: u64 = 200;
+const KILL_COUNT: u64 = 200;
 /// A turn takes about as long; somebody dies at some moment of it.
 const TURN_MS: u64 = 350;
 /// Makes the moments the same in every run.
 const SEED: u64 = 0x5eed;
 /// Set in the process that is a client until it is killed: its gateway, session and number.
-const BE_CLIENT: &str = "ZERO_TEST_CLIENT";
+const CLIENT_ORDER_VARIABLE: &str = "ZERO_TEST_CLIENT";
 /// What that process says when it is about to send its prompt.
-const READY: &str = "ready";
+const READY_LINE: &str = "ready";
 /// This test, for whoever runs it a second time as that process.
-const THIS: &str = "faults::whoever_is_killed_nothing_shown_is_lost_and_nothing_is_done_twice";
+const THIS_TEST: &str = "faults::whoever_is_killed_nothing_shown_is_lost_and_nothing_is_done_twice";
 
 /// Who is killed. Nobody here is two of them at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,12 @@ enum KillTarget {
 fn whoever_is_killed_nothing_shown_is_lost_and_nothing_is_done_twice() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        if let Ok(order) = std::env::var(BE_CLIENT) {
-            return be_client(&serde_json::from_str(&order).unwrap()).await;
+        if let Ok(order) = std::env::var(CLIENT_ORDER_VARIABLE) {
+            return run_as_client(&serde_json::from_str(&order).unwrap()).await;
         }
         let mut lab = FaultFixture::start().await;
         let mut random = fastrand::Rng::with_seed(SEED);
-        for number in 0..KILLS {
+        for number in 0..KILL_COUNT {
             let after = Duration::from_millis(random.u64(0..TURN_MS));
             let victims = [KillTarget::Gateway, KillTarget::Client, KillTarget::ToolHost];
             let victim = victims[usize::try_from(number % 3).unwrap()];
@@ -98,7 +98,7 @@ impl FaultFixture {
         let zero = TestProgram::outside_tmp();
         let model = ModelServer::start();
         let allow = json!({"permissions": {"allow": ["Bash(echo:*)", "Write(log.txt)"]}});
-        write(&zero, USER, model.settings(allow));
+        write_file(&zero, USER_FILE, model.settings_json(allow));
         let gateway = GatewayProcess::start(&zero);
         let (client, events) = connect(zero.folder(), &gateway.url, &[CAP_EVENTS]).await;
         Self { zero, _model: model, gateway, client, events, ends: KillCounts::default() }
@@ -106,49 +106,50 @@ impl FaultFixture {
 
     /// Tools run with the gateway, and it is killed.
     async fn kill_gateway(&mut self, number: u64, after: Duration, told: &str) {
-        let key = key(number);
+        let key = session_key(number);
         let cwd = self.zero.folder().canonicalize().unwrap();
-        self.ask::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
-        self.ask::<ChatSend>(prompt(number)).await;
+        self.request::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
+        self.request::<ChatSend>(prompt_params(number)).await;
         let mut shown = Vec::new();
-        let _ = tokio::time::timeout(after, hear(&mut self.events, &key, &mut shown)).await;
+        let _ =
+            tokio::time::timeout(after, receive_events(&mut self.events, &key, &mut shown)).await;
         self.gateway.kill();
-        let rest = hear(&mut self.events, &key, &mut shown);
-        tokio::time::timeout(PATIENCE, rest).await.expect("the end of a gateway is not heard");
+        let rest = receive_events(&mut self.events, &key, &mut shown);
+        tokio::time::timeout(TIMEOUT, rest).await.expect("the end of a gateway is not heard");
         self.gateway = GatewayProcess::start(&self.zero);
         let (folder, url) = (self.zero.folder(), &self.gateway.url);
         (self.client, self.events) = connect(folder, url, &[CAP_EVENTS]).await;
-        self.ask::<ChatSend>(prompt(number)).await;
-        self.check(number, &shown, told).await;
-        self.goes_on(number, told).await;
+        self.request::<ChatSend>(prompt_params(number)).await;
+        self.check_turn(number, &shown, told).await;
+        self.check_session_continues(number, told).await;
     }
 
     /// Tools run with the gateway, and the client is killed that wanted them to.
     async fn kill_client(&mut self, number: u64, after: Duration, told: &str) {
-        let key = key(number);
+        let key = session_key(number);
         let cwd = self.zero.folder().canonicalize().unwrap();
         let order = json!({"url": self.gateway.url, "cwd": cwd, "number": number});
         let this = std::env::current_exe().unwrap();
         let mut client = self
             .zero
-            .other_program(this.to_str().unwrap())
-            .args(["--exact", THIS, "--nocapture"])
-            .env(BE_CLIENT, order.to_string())
+            .external_command(this.to_str().unwrap())
+            .args(["--exact", THIS_TEST, "--nocapture"])
+            .env(CLIENT_ORDER_VARIABLE, order.to_string())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut output = BufReader::new(client.stdout.take().unwrap());
         let mut line = String::new();
-        while line.trim() != READY {
+        while line.trim() != READY_LINE {
             line.clear();
             assert!(output.read_line(&mut line).unwrap() > 0, "{told}: no client comes");
         }
         tokio::time::sleep(after).await;
-        kill(&mut client);
-        let shown = entries(output);
-        self.check(number, &shown, told).await;
-        let ledger = self.ledger(&key).await;
+        kill_child(&mut client);
+        let shown = parse_events(output);
+        self.check_turn(number, &shown, told).await;
+        let ledger = self.read_ledger(&key).await;
         let end = ledger.iter().find_map(|event| match &event.what {
             EventKind::RunEnded { end, .. } => Some(end),
             _ => None,
@@ -158,22 +159,22 @@ impl FaultFixture {
         let ends = |event: &Event| matches!(event.what, EventKind::RunEnded { .. });
         if end.is_some() {
             self.ends.left_alone += u32::from(!shown.iter().any(ends));
-            assert_eq!(self.lines_of(number), 1, "{told}: not done");
+            assert_eq!(self.line_count(number), 1, "{told}: not done");
         }
-        self.goes_on(number, told).await;
+        self.check_session_continues(number, told).await;
     }
 
     /// Tools run in another process than the client's, and it is killed.
     async fn kill_tool_host(&mut self, number: u64, after: Duration, told: &str) {
-        let key = key(number);
+        let key = session_key(number);
         let cwd = self.zero.folder().canonicalize().unwrap();
-        self.ask::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
+        self.request::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
         // The tool host is there before its tools are wanted: a run that never ends is in the way
         // until then, and its own prompt comes after that of this client.
         let first = format!("first-{number}");
         let hang = json!({"sessionKey": key, "message": "[hang]", "idempotencyKey": first});
-        self.ask::<ChatSend>(hang).await;
-        self.ask::<ChatSend>(prompt(number)).await;
+        self.request::<ChatSend>(hang).await;
+        self.request::<ChatSend>(prompt_params(number)).await;
         let mut host = self
             .zero
             .command(&["run", "--session", &key, "--url", &self.gateway.url, "hi"])
@@ -187,31 +188,35 @@ impl FaultFixture {
             let is_theirs = |event: &Event| matches!(&event.what, EventKind::Prompt { text, .. } if text == "hi");
             while !shown.iter().any(is_theirs) {
                 let frame = self.events.next().await.expect("the gateway is there");
-                shown.extend(entry(frame.event.as_str(), frame.payload, &key));
+                shown.extend(parse_event(frame.event.as_str(), frame.payload, &key));
             }
         };
-        tokio::time::timeout(PATIENCE, attached).await.expect("no tool host comes");
-        self.ask::<ChatAbort>(json!({"sessionKey": key, "runId": first})).await;
-        let _ = tokio::time::timeout(after, hear(&mut self.events, &key, &mut shown)).await;
-        kill(&mut host);
-        self.check(number, &shown, told).await;
+        tokio::time::timeout(TIMEOUT, attached).await.expect("no tool host comes");
+        self.request::<ChatAbort>(json!({"sessionKey": key, "runId": first})).await;
+        let _ =
+            tokio::time::timeout(after, receive_events(&mut self.events, &key, &mut shown)).await;
+        kill_child(&mut host);
+        self.check_turn(number, &shown, told).await;
         // Its tools are gone with it; whoever brings some goes on.
         let args = ["run", "--session", &key, "--url", &self.gateway.url, "hi"];
         let output = self.zero.command(&args).env("PATH", "/usr/bin:/bin").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.trim() == ANSWER, "{told}: stuck: {output:?}");
-        whole(&self.ledger(&key).await, told);
+        assert!(
+            output.status.success() && said.trim() == GREETING_ANSWER,
+            "{told}: stuck: {output:?}"
+        );
+        check_ledger_complete(&self.read_ledger(&key).await, told);
     }
 
     /// The next prompt gets its answer.
-    async fn goes_on(&self, number: u64, told: &str) {
-        let (key, run) = (key(number), format!("again-{number}"));
+    async fn check_session_continues(&self, number: u64, told: &str) {
+        let (key, run) = (session_key(number), format!("again-{number}"));
         let again = json!({"sessionKey": key, "message": "hi", "idempotencyKey": run});
-        self.ask::<ChatSend>(again).await;
-        let end = self.ask::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
+        self.request::<ChatSend>(again).await;
+        let end = self.request::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
         assert!(end.ended_at.is_some(), "{told}: the session is stuck: {end:?}");
-        let ledger = self.ledger(&key).await;
-        whole(&ledger, told);
+        let ledger = self.read_ledger(&key).await;
+        check_ledger_complete(&ledger, told);
         let of_run =
             ledger.iter().filter(|event| event.run.as_ref().is_some_and(|of| of.as_str() == run));
         let (mut said, mut completed) = (String::new(), false);
@@ -222,53 +227,53 @@ impl FaultFixture {
                 _ => {}
             }
         }
-        assert!(completed && said == ANSWER, "{told}: no answer: {ledger:#?}");
+        assert!(completed && said == GREETING_ANSWER, "{told}: no answer: {ledger:#?}");
     }
 
-    fn lines_of(&self, number: u64) -> usize {
+    fn line_count(&self, number: u64) -> usize {
         let log = std::fs::read_to_string(self.zero.folder().join("log.txt")).unwrap_or_default();
         let line = format!("line-{number}");
         log.lines().filter(|other| *other == line).count()
     }
 
     /// Whether all is as it should be after somebody died.
-    async fn check(&mut self, number: u64, shown: &[Event], told: &str) {
-        let key = &key(number);
-        let open = self.ask::<ZeroSessionsOpen>(json!({"sessionKey": key})).await;
+    async fn check_turn(&mut self, number: u64, shown: &[Event], told: &str) {
+        let key = &session_key(number);
+        let open = self.request::<ZeroSessionsOpen>(json!({"sessionKey": key})).await;
         for run in open.run_ids {
-            self.ask::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
+            self.request::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
         }
-        let ledger = self.ledger(key).await;
+        let ledger = self.read_ledger(key).await;
         for event in shown {
             assert!(ledger.contains(event), "{told}: shown and lost: {event:?} of {ledger:#?}");
         }
-        self.ends.count(&ledger);
+        self.ends.count_ledger(&ledger);
         // The same words with the same key are the same run, whoever sends them.
-        let is_ours = |event: &&Event| matches!(&event.what, EventKind::Prompt { text, .. } if *text == message(number));
+        let is_ours = |event: &&Event| matches!(&event.what, EventKind::Prompt { text, .. } if *text == prompt_message(number));
         if ledger.iter().any(|event| is_ours(&event)) {
-            self.ask::<ChatSend>(prompt(number)).await;
+            self.request::<ChatSend>(prompt_params(number)).await;
         }
-        let ledger = self.ledger(key).await;
-        whole(&ledger, told);
-        let times = self.lines_of(number);
+        let ledger = self.read_ledger(key).await;
+        check_ledger_complete(&ledger, told);
+        let times = self.line_count(number);
         assert!(times <= 1, "{told}: done {times} times");
         let ran = ledger.iter().any(|event| matches!(event.what, EventKind::ToolStarted { .. }));
         assert!(ran || times == 0, "{told}: done, and not in the ledger");
     }
 
-    async fn ledger(&self, key: &str) -> Vec<Event> {
-        self.ask::<ZeroSessionsEvents>(json!({"sessionKey": key})).await.events
+    async fn read_ledger(&self, key: &str) -> Vec<Event> {
+        self.request::<ZeroSessionsEvents>(json!({"sessionKey": key})).await.events
     }
 
-    async fn ask<M: GatewayMethod>(&self, params: Value) -> M::Result {
+    async fn request<M: GatewayMethod>(&self, params: Value) -> M::Result {
         let params = serde_json::from_value(params).unwrap();
-        let asked = tokio::time::timeout(PATIENCE, self.client.request::<M>(params)).await;
+        let asked = tokio::time::timeout(TIMEOUT, self.client.request::<M>(params)).await;
         asked.expect("no answer").unwrap_or_else(|error| panic!("{}: {error}", M::NAME))
     }
 }
 
 impl KillCounts {
-    fn count(&mut self, ledger: &[Event]) {
+    fn count_ledger(&mut self, ledger: &[Event]) {
         for event in ledger {
             match &event.what {
                 EventKind::RunEnded {
@@ -291,7 +296,7 @@ impl KillCounts {
 
 /// No gap, one end for each call, one end for each prompt, one run for each key.
 #[track_caller]
-fn whole(ledger: &[Event], told: &str) {
+fn check_ledger_complete(ledger: &[Event], told: &str) {
     for (event, seq) in ledger.iter().zip(1..) {
         assert_eq!(event.seq, seq, "{told}: a gap");
     }
@@ -325,58 +330,62 @@ fn whole(ledger: &[Event], told: &str) {
 }
 
 /// What the model says to whoever greets it.
-const ANSWER: &str = "Hello from the model.";
+const GREETING_ANSWER: &str = "Hello from the model.";
 
-fn key(number: u64) -> String {
+fn session_key(number: u64) -> String {
     format!("agent:main:kill-{number}")
 }
 
-fn message(number: u64) -> String {
+fn prompt_message(number: u64) -> String {
     format!("[append line-{number}]")
 }
 
-fn prompt(number: u64) -> Value {
-    json!({"sessionKey": key(number), "message": message(number),
+fn prompt_params(number: u64) -> Value {
+    json!({"sessionKey": session_key(number), "message": prompt_message(number),
         "idempotencyKey": format!("run-{number}")})
 }
 
 /// A client, and nothing else: says something and tells what it is shown, until it is killed.
-async fn be_client(order: &Value) {
+async fn run_as_client(order: &Value) {
     let number = order["number"].as_u64().unwrap();
     let (client, mut events) =
         connect(Path::new("."), order["url"].as_str().unwrap(), &[CAP_EVENTS]).await;
-    let open = json!({"sessionKey": key(number), "cwd": order["cwd"]});
+    let open = json!({"sessionKey": session_key(number), "cwd": order["cwd"]});
     client.request::<ZeroSessionsOpen>(serde_json::from_value(open).unwrap()).await.unwrap();
     // The line that says which test this is has no end.
-    println!("\n{READY}");
-    client.request::<ChatSend>(serde_json::from_value(prompt(number)).unwrap()).await.unwrap();
+    println!("\n{READY_LINE}");
+    client
+        .request::<ChatSend>(serde_json::from_value(prompt_params(number)).unwrap())
+        .await
+        .unwrap();
     while let Some(frame) = events.next().await {
-        if let Some(event) = entry(frame.event.as_str(), frame.payload, &key(number)) {
+        if let Some(event) = parse_event(frame.event.as_str(), frame.payload, &session_key(number))
+        {
             println!("{}", serde_json::to_string(&event).unwrap());
         }
     }
 }
 
-fn kill(child: &mut Child) {
+fn kill_child(child: &mut Child) {
     child.kill().unwrap();
-    ended(child);
+    wait_for_child(child);
 }
 
 /// What a client told that it was shown; what it could not tell to its end does not count.
-fn entries(output: impl Read) -> Vec<Event> {
+fn parse_events(output: impl Read) -> Vec<Event> {
     let told = std::io::read_to_string(output).unwrap();
     let whole = told.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     whole.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Hears a session until the gateway is gone.
-async fn hear(events: &mut GatewayEvents, key: &str, shown: &mut Vec<Event>) {
+async fn receive_events(events: &mut GatewayEvents, key: &str, shown: &mut Vec<Event>) {
     while let Some(frame) = events.next().await {
-        shown.extend(entry(frame.event.as_str(), frame.payload, key));
+        shown.extend(parse_event(frame.event.as_str(), frame.payload, key));
     }
 }
 
-fn entry(name: &str, payload: Option<Value>, key: &str) -> Option<Event> {
+fn parse_event(name: &str, payload: Option<Value>, key: &str) -> Option<Event> {
     let payload = payload.filter(|_| name == SESSION_EVENT)?;
     let said: SessionEvent = serde_json::from_value(payload).unwrap();
     (said.session_key == key).then_some(said.event)

@@ -8,14 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::config::{USER, write};
-use crate::gateway_process::{GatewayProcess, signal};
+use crate::config::{USER_FILE, write_file};
+use crate::gateway_process::{GatewayProcess, send_signal};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
 const TOKEN_FILE: &str = "home/.local/state/zero/gateway.token";
 
-fn get(gateway: &GatewayProcess, path: &str) -> String {
+fn http_get(gateway: &GatewayProcess, path: &str) -> String {
     let mut stream = TcpStream::connect(gateway.address()).unwrap();
     let host = gateway.address();
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
@@ -33,21 +33,21 @@ fn it_starts_answers_and_ends_when_asked() {
     let mode = std::fs::metadata(zero.folder().join(TOKEN_FILE)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     for (path, holds) in [("/healthz", "ok"), ("/readyz", "ready"), ("/metrics", "# TYPE zero_")] {
-        let answer = get(&gateway, path);
+        let answer = http_get(&gateway, path);
         assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(holds), "{path}: {answer}");
     }
     let port = gateway.address().rsplit_once(':').unwrap().1.to_owned();
     let seen = zero.run(&["gateway", "--port", &port]);
     assert!(seen.starts_with("exit 2") && seen.contains("take another port"), "{seen}");
     let wrong = "wrong-token-0123456789abcdef0123456789";
-    write(&zero, "wrong", wrong);
+    write_file(&zero, "wrong", wrong);
     let args = ["sessions", "list", "--url", &gateway.url, "--token-file", "wrong"];
     let seen = zero.run(&args);
     assert!(seen.starts_with("exit 1") && seen.contains("not a token of this gateway"), "{seen}");
     assert!(!seen.contains(wrong), "{seen}");
     assert_eq!(seen.matches("was started with").count(), 1, "advice is given once: {seen}");
-    signal(&zero, "TERM", gateway.id());
-    assert_eq!(gateway.ended().code(), Some(0));
+    send_signal(&zero, "TERM", gateway.id());
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn others_are_not_let_in_without_a_token_and_tls() {
     let zero = TestProgram::new();
     let seen = zero.run(&["gateway", "--bind", "0.0.0.0", "--port", "0"]);
     assert!(seen.starts_with("exit 2") && seen.contains("--token-file"), "{seen}");
-    write(&zero, "token", "token-0123456789abcdef0123456789abcdef");
+    write_file(&zero, "token", "token-0123456789abcdef0123456789abcdef");
     let seen = zero.run(&["gateway", "--bind", "0.0.0.0", "--port", "0", "--token-file", "token"]);
     assert!(seen.starts_with("exit 2") && seen.contains("TLS"), "{seen}");
     assert!(seen.contains("`--allow-plaintext`"), "{seen}");
@@ -68,7 +68,7 @@ fn others_are_not_let_in_without_a_token_and_tls() {
 #[test]
 fn settings_name_the_gateway_and_hide_its_token() {
     let (there, here, model) = (TestProgram::new(), TestProgram::new(), ModelServer::start());
-    write(&there, USER, model.settings(json!({})));
+    write_file(&there, USER_FILE, model.settings_json(json!({})));
     let gateway = GatewayProcess::start(&there);
     let token = std::fs::read_to_string(there.folder().join(TOKEN_FILE)).unwrap();
     here.stdout(&["config", "set", "gateway.remote.url", &gateway.url]);
@@ -85,18 +85,18 @@ fn tools_run_where_the_client_is_and_by_its_rules() {
     let (there, here, model) = (TestProgram::new(), TestProgram::new(), ModelServer::start());
     let allow = json!({"permissions": {"allow": ["Write(made.txt)"]}});
     let deny = json!({"permissions": {"deny": ["Write(made.txt)"]}});
-    write(&there, USER, model.settings(allow.clone()));
+    write_file(&there, USER_FILE, model.settings_json(allow.clone()));
     let gateway = GatewayProcess::start(&there);
     let token = std::fs::read_to_string(there.folder().join(TOKEN_FILE)).unwrap();
-    write(&here, "token", token);
+    write_file(&here, "token", token);
     let args = ["run", "--yes", "--url", &gateway.url, "--token-file", "token", "[write]"];
-    write(&here, USER, deny.to_string());
+    write_file(&here, USER_FILE, deny.to_string());
     let seen = here.run(&args);
     assert!(seen.starts_with("exit 3") && seen.contains("⊘ Write"), "{seen}");
     let made = |zero: &TestProgram| zero.folder().join("made.txt").exists();
     assert!(!made(&here) && !made(&there));
-    write(&here, USER, allow.to_string());
-    write(&there, USER, model.settings(deny));
+    write_file(&here, USER_FILE, allow.to_string());
+    write_file(&there, USER_FILE, model.settings_json(deny));
     let seen = here.run(&args);
     assert!(seen.starts_with("exit 0"), "{seen}");
     assert!(made(&here) && !made(&there), "the gateway never does it");
@@ -111,7 +111,7 @@ fn a_token_is_not_called_like_one_of_zeros_own() {
         ("this\u{200b}machine", "U+200B"),
     ] {
         let token = json!({"secret": {"env": "HOME"}, "scopes": ["read"]});
-        write(&zero, USER, json!({"gateway": {"tokens": {name: token}}}).to_string());
+        write_file(&zero, USER_FILE, json!({"gateway": {"tokens": {name: token}}}).to_string());
         let seen = zero.run(&["gateway", "--port", "0"]);
         assert!(seen.starts_with("exit 2") && seen.contains(why), "{seen}");
         assert!(zero.run(&["doctor"]).contains(why));
@@ -119,14 +119,14 @@ fn a_token_is_not_called_like_one_of_zeros_own() {
 }
 
 /// The soft and the hard limit for open files of a process.
-fn open_files_of(process: u32) -> (String, String) {
+fn open_files_limits(process: u32) -> (String, String) {
     let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let mut words = line.split_whitespace().skip(3).map(str::to_owned);
     (words.next().unwrap(), words.next().unwrap())
 }
 
-fn children_of(process: u32) -> Vec<u32> {
+fn child_processes(process: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let children = tasks.map(|task| task.unwrap().path().join("children"));
     let children = children.map(|file| std::fs::read_to_string(file).unwrap_or_default());
@@ -137,9 +137,9 @@ fn children_of(process: u32) -> Vec<u32> {
 #[test]
 fn it_takes_the_files_it_may_for_itself_and_says_when_there_are_no_more() {
     let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
-    write(&zero, USER, model.settings(json!({"permissions": {"allow": ["Bash"]}})));
-    let gateway = GatewayProcess::start_below(&zero, "ulimit -Sn 100; ulimit -Hn 160");
-    assert_eq!(open_files_of(gateway.id()), ("160".to_owned(), "160".to_owned()));
+    write_file(&zero, USER_FILE, model.settings_json(json!({"permissions": {"allow": ["Bash"]}})));
+    let gateway = GatewayProcess::start_below_limit(&zero, "ulimit -Sn 100; ulimit -Hn 160");
+    assert_eq!(open_files_limits(gateway.id()), ("160".to_owned(), "160".to_owned()));
     let room = gateway.ready["connectionsMax"].as_u64().unwrap();
     assert_eq!(room, 72);
     let upgrade = format!(
@@ -153,38 +153,38 @@ fn it_takes_the_files_it_may_for_itself_and_says_when_there_are_no_more() {
     for _ in 0..room {
         let mut stream = TcpStream::connect(gateway.address()).unwrap();
         stream.write_all(upgrade.as_bytes()).unwrap();
-        assert!(head(&mut stream).starts_with("HTTP/1.1 101"));
+        assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
         stream.write_all(&connect_frame(token.trim())).unwrap();
-        until(&mut stream, b"hello-ok");
+        read_until(&mut stream, b"hello-ok");
         clients.push(stream);
     }
     let mut one_too_many = TcpStream::connect(gateway.address()).unwrap();
     one_too_many.write_all(upgrade.as_bytes()).unwrap();
-    let answer = head(&mut one_too_many);
+    let answer = read_head(&mut one_too_many);
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
     // Others are heard all the same.
-    assert!(get(&gateway, "/readyz").starts_with("HTTP/1.1 200"));
+    assert!(http_get(&gateway, "/readyz").starts_with("HTTP/1.1 200"));
     // What it starts has the limit from before.
     let client = clients.last_mut().unwrap();
     let params = json!({"sessionKey": "main", "message": "/bash true", "idempotencyKey": "run-1"});
     client.write_all(&request_frame("chat.send", &params)).unwrap();
-    until(client, b"\"state\":\"final\"");
-    let children = children_of(gateway.id());
+    read_until(client, b"\"state\":\"final\"");
+    let children = child_processes(gateway.id());
     assert!(!children.is_empty());
     for child in children {
-        assert_eq!(open_files_of(child).0, "100");
+        assert_eq!(open_files_limits(child).0, "100");
     }
 }
 
 /// The head of an answer.
-fn head(stream: &mut TcpStream) -> String {
-    let head = until(stream, b"\r\n\r\n");
+fn read_head(stream: &mut TcpStream) -> String {
+    let head = read_until(stream, b"\r\n\r\n");
     String::from_utf8_lossy(&head).into_owned()
 }
 
 /// Reads until these bytes have come.
-fn until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
-    stream.set_read_timeout(Some(crate::gateway_process::PATIENCE)).unwrap();
+fn read_until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
+    stream.set_read_timeout(Some(crate::gateway_process::TIMEOUT)).unwrap();
     let mut read = Vec::new();
     let mut byte = [0];
     while !read.ends_with(wanted) {

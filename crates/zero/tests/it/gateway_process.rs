@@ -14,9 +14,9 @@ use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 use crate::test_program::TestProgram;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-const ARGS: [&str; 6] = ["gateway", "--port", "0", "--json", "--grace", "1s"];
+const GATEWAY_ARGS: [&str; 6] = ["gateway", "--port", "0", "--json", "--grace", "1s"];
 
 /// A gateway that runs. It is killed when it is dropped.
 pub(crate) struct GatewayProcess {
@@ -31,23 +31,25 @@ impl GatewayProcess {
     }
 
     pub(crate) fn start_with(zero: &TestProgram, more: &[&str]) -> Self {
-        let args = [&ARGS, more].concat();
-        Self::started(zero.command(&args))
+        let args = [&GATEWAY_ARGS, more].concat();
+        Self::from_command(zero.command(&args))
     }
 
     /// The same at a port where there was one before.
     pub(crate) fn start_at(zero: &TestProgram, port: &str) -> Self {
-        Self::started(zero.command(&ARGS.map(|arg| if arg == "0" { port } else { arg })))
+        Self::from_command(
+            zero.command(&GATEWAY_ARGS.map(|arg| if arg == "0" { port } else { arg })),
+        )
     }
 
     /// The same below a shell that first does something, such as lowering a limit.
-    pub(crate) fn start_below(zero: &TestProgram, first: &str) -> Self {
-        let mut shell = zero.other_program("/bin/sh");
-        shell.args(["-c", &format!("{first}; exec \"$ZERO\" {}", ARGS.join(" "))]);
-        Self::started(shell)
+    pub(crate) fn start_below_limit(zero: &TestProgram, first: &str) -> Self {
+        let mut shell = zero.external_command("/bin/sh");
+        shell.args(["-c", &format!("{first}; exec \"$ZERO\" {}", GATEWAY_ARGS.join(" "))]);
+        Self::from_command(shell)
     }
 
-    fn started(mut command: Command) -> Self {
+    fn from_command(mut command: Command) -> Self {
         let mut child = command
             .env("PATH", "/usr/bin:/bin")
             .stdout(Stdio::piped())
@@ -74,8 +76,8 @@ impl GatewayProcess {
         self.child.wait().unwrap();
     }
 
-    pub(crate) fn ended(&mut self) -> ExitStatus {
-        ended(&mut self.child)
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        wait_for_child(&mut self.child)
     }
 }
 
@@ -112,8 +114,8 @@ pub(crate) async fn connect(
 }
 
 /// Waits for a process, but not for ever.
-pub(crate) fn ended(child: &mut Child) -> ExitStatus {
-    let until = Instant::now() + PATIENCE;
+pub(crate) fn wait_for_child(child: &mut Child) -> ExitStatus {
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
@@ -124,8 +126,8 @@ pub(crate) fn ended(child: &mut Child) -> ExitStatus {
 }
 
 /// Sends a signal, such as `TERM`, to one process.
-pub(crate) fn signal(zero: &TestProgram, name: &str, process: u32) {
+pub(crate) fn send_signal(zero: &TestProgram, name: &str, process: u32) {
     let status =
-        zero.other_program("/bin/sh").args(["-c", &format!("kill -{name} {process}")]).status();
+        zero.external_command("/bin/sh").args(["-c", &format!("kill -{name} {process}")]).status();
     assert!(status.unwrap().success());
 }

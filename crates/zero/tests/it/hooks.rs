@@ -7,33 +7,33 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::config::{PROJECT, USER, write};
+use crate::config::{PROJECT_FILE, USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 const READ: [&str; 4] = ["tools", "call", "Read", r#"{"file_path": "a.txt"}"#];
 
-fn hook(name: &str) -> String {
+fn hook_setting(name: &str) -> String {
     format!(r#"{{"hooks": {{"PreToolUse": [{{"command": ".zero/hooks/{name}"}}]}}}}"#)
 }
 
 fn write_script(zero: &TestProgram, path: &str, text: &str) {
-    write(zero, path, text);
+    write_file(zero, path, text);
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(zero.folder().join(path), mode).unwrap();
 }
 
 /// A folder with a file, and a script that says no.
-fn project() -> TestProgram {
+fn make_project() -> TestProgram {
     let zero = TestProgram::outside_tmp();
-    write(&zero, "a.txt", "alpha\n");
+    write_file(&zero, "a.txt", "alpha\n");
     write_script(&zero, ".zero/hooks/no", "#!/bin/sh\necho not today >&2\nexit 2\n");
     zero
 }
 
 #[test]
 fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
-    let zero = project();
-    write(&zero, PROJECT, hook("no"));
+    let zero = make_project();
+    write_file(&zero, PROJECT_FILE, hook_setting("no"));
     let seen = zero.run(&READ);
     assert!(seen.starts_with("exit 0") && seen.contains("alpha"), "{seen}");
     assert!(seen.contains("1 setting of this folder is not active"), "{seen}");
@@ -57,10 +57,10 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
         "{seen}"
     );
     // Another word in it, and it is not the one that was trusted.
-    write(&zero, PROJECT, hook("no --really"));
+    write_file(&zero, PROJECT_FILE, hook_setting("no --really"));
     let seen = zero.run(&READ);
     assert!(seen.starts_with("exit 0") && seen.contains("changed since you trusted"), "{seen}");
-    write(&zero, PROJECT, hook("no"));
+    write_file(&zero, PROJECT_FILE, hook_setting("no"));
     assert!(zero.run(&READ).starts_with("exit 3"));
     // One whose script does something else fails: nobody gets rid of a hook by writing to a file.
     write_script(&zero, ".zero/hooks/no", "#!/bin/sh\nexit 0\n");
@@ -75,8 +75,12 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
 
 #[test]
 fn a_file_with_the_name_of_a_program_changes_nothing() {
-    let zero = project();
-    write(&zero, PROJECT, hook("no").replace(".zero/hooks/no", "sh .zero/hooks/no"));
+    let zero = make_project();
+    write_file(
+        &zero,
+        PROJECT_FILE,
+        hook_setting("no").replace(".zero/hooks/no", "sh .zero/hooks/no"),
+    );
     zero.stdout(&["trust", "--yes"]);
     write_script(&zero, "sh", "#!/bin/sh\nexit 0\n");
     let seen = zero.run(&READ);
@@ -85,15 +89,19 @@ fn a_file_with_the_name_of_a_program_changes_nothing() {
 
 #[test]
 fn a_script_that_nobody_looked_at_does_not_run() {
-    let zero = project();
-    write(&zero, "own.json", hook("no").replace(".zero/hooks/no", "sh .zero/hooks/no"));
+    let zero = make_project();
+    write_file(
+        &zero,
+        "own.json",
+        hook_setting("no").replace(".zero/hooks/no", "sh .zero/hooks/no"),
+    );
     let seen = zero.run(&[&READ[..], &["--settings", "own.json"]].concat());
     assert!(seen.starts_with("exit 3") && seen.contains("not today"), "it was: {seen}");
-    write(&zero, "other/check", "exit 0\n");
+    write_file(&zero, "other/check", "exit 0\n");
     let other = zero.folder().join("other/check");
-    let text = hook("no").replace(".zero/hooks/no", &format!("sh {}", other.display()));
-    write(&zero, "inner/own.json", text);
-    write(&zero, "inner/a.txt", "alpha\n");
+    let text = hook_setting("no").replace(".zero/hooks/no", &format!("sh {}", other.display()));
+    write_file(&zero, "inner/own.json", text);
+    write_file(&zero, "inner/a.txt", "alpha\n");
     let folders = ["--workspace", "inner", "--workspace", "other", "--settings", "inner/own.json"];
     let seen = zero.run(&[&READ[..], &folders].concat());
     assert!(seen.starts_with("exit 3") && seen.contains("was not looked at then"), "{seen}");
@@ -101,10 +109,14 @@ fn a_script_that_nobody_looked_at_does_not_run() {
 
 #[test]
 fn hooks_that_cannot_run_are_told() {
-    let zero = project();
+    let zero = make_project();
     let script = zero.folder().join("home/.config/zero/hooks/no");
     write_script(&zero, "home/.config/zero/hooks/no", "#!/bin/sh\nexit 0\n");
-    write(&zero, USER, json!({"hooks": {"PreToolUse": [{"command": script}]}}).to_string());
+    write_file(
+        &zero,
+        USER_FILE,
+        json!({"hooks": {"PreToolUse": [{"command": script}]}}).to_string(),
+    );
     let seen = zero.run(&["doctor"]);
     assert!(seen.contains("lies in zero's own folders, which are hidden from what runs"), "{seen}");
     assert!(zero.run(&READ).starts_with("exit 3"), "{seen}");
@@ -112,11 +124,11 @@ fn hooks_that_cannot_run_are_told() {
         "permissions": {"mode": "plan"},
         "hooks": {"PreToolUse": [{"command": "/bin/true", "access": "write"}]},
     });
-    write(&zero, USER, plan.to_string());
+    write_file(&zero, USER_FILE, plan.to_string());
     let seen = zero.run(&["doctor"]);
     assert!(seen.contains("may change things, which nothing does in plan mode"), "{seen}");
     let own = zero.folder().join("home/.config/zero");
-    write(&zero, USER, r#"{"hooks": {"PreToolUse": [{"command": "/bin/true"}]}}"#);
+    write_file(&zero, USER_FILE, r#"{"hooks": {"PreToolUse": [{"command": "/bin/true"}]}}"#);
     let seen = zero.command(&["doctor"]).current_dir(own).output().unwrap();
     let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
     assert!(seen.contains("this folder is zero's own"), "{seen}");
@@ -124,11 +136,11 @@ fn hooks_that_cannot_run_are_told() {
 
 #[test]
 fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
-    let zero = project();
+    let zero = make_project();
     let script = zero.folder().join(".zero/hooks/no");
     let no = script.to_str().unwrap();
-    let own = hook("no").replace(".zero/hooks/no", no);
-    write(&zero, USER, own.replace("}]", ", \"match\": [\"Bash\", \"LS\"]}]"));
+    let own = hook_setting("no").replace(".zero/hooks/no", no);
+    write_file(&zero, USER_FILE, own.replace("}]", ", \"match\": [\"Bash\", \"LS\"]}]"));
     assert!(zero.run(&READ).starts_with("exit 0"), "it is not for Read");
     let seen = zero.run(&["tools", "call", "LS", "{}"]);
     assert!(seen.starts_with("exit 3") && seen.contains("not today"), "{seen}");
@@ -156,7 +168,7 @@ fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
 
 #[test]
 fn a_hook_that_means_nothing_is_an_error_of_the_file() {
-    let zero = project();
+    let zero = make_project();
     let hooks = vec![json!({"command": "true"}); 17];
     let many = json!({"hooks": {"PreToolUse": hooks}}).to_string();
     for (text, part) in [
@@ -179,7 +191,7 @@ fn a_hook_that_means_nothing_is_an_error_of_the_file() {
         (r#"{"hooks": {"PreToolUse": [{"command": "a", "access": "all"}]}}"#, "access"),
         (&many, "16"),
     ] {
-        write(&zero, USER, text);
+        write_file(&zero, USER_FILE, text);
         let seen = zero.run(&READ);
         assert!(seen.starts_with("exit 2") && seen.contains(part), "{text}: {seen}");
         assert!(!seen.contains("alpha"), "{seen}");
@@ -187,7 +199,7 @@ fn a_hook_that_means_nothing_is_an_error_of_the_file() {
 }
 
 /// An example, which must stand in the document word for word.
-fn example(name: &str) -> String {
+fn read_example(name: &str) -> String {
     let repository: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(repository.join("examples/hooks").join(name)).unwrap();
     let document = std::fs::read_to_string(repository.join("docs/hooks.md")).unwrap();
@@ -198,9 +210,9 @@ fn example(name: &str) -> String {
 #[test]
 fn the_hooks_of_the_document_do_what_it_says() {
     let zero = TestProgram::outside_tmp();
-    write(&zero, PROJECT, example("settings.json"));
+    write_file(&zero, PROJECT_FILE, read_example("settings.json"));
     for name in ["no-push", "no-scripts", "format"] {
-        write_script(&zero, &format!(".zero/hooks/{name}"), &example(name));
+        write_script(&zero, &format!(".zero/hooks/{name}"), &read_example(name));
     }
     // Stands in for the one that would fetch packages.
     write_script(&zero, "bin/npm", "#!/bin/sh\necho npm got \"$@\"\n");
@@ -232,8 +244,8 @@ fn the_hooks_of_the_document_do_what_it_says() {
 
 #[test]
 fn a_relative_path_of_ones_own_runs_no_script_of_a_folder_that_nobody_trusts() {
-    let zero = project();
-    write(&zero, USER, hook("no"));
+    let zero = make_project();
+    write_file(&zero, USER_FILE, hook_setting("no"));
     let seen = zero.run(&READ);
     assert!(seen.starts_with("exit 3") && seen.contains("it failed: "), "{seen}");
     assert!(!seen.contains("not today"), "the script of the folder ran: {seen}");

@@ -19,7 +19,7 @@ struct HostileDisk<'a> {
 /// Writes 1 MB over `work/a.txt`, which holds `old`. Returns the answer, and what the workspace
 /// holds afterwards.
 #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
-fn write_on(disk: &HostileDisk<'_>) -> (Value, String) {
+fn write_on_disk(disk: &HostileDisk<'_>) -> (Value, String) {
     let program = TestProgram::new();
     let input = serde_json::json!({"file_path": "a.txt", "content": "new ".repeat(250_000)});
     std::fs::write(program.folder().join("input.json"), input.to_string()).unwrap();
@@ -50,8 +50,8 @@ fn write_on(disk: &HostileDisk<'_>) -> (Value, String) {
 }
 
 #[track_caller]
-fn check(disk: &HostileDisk<'_>, reason: &str, message: &str) {
-    let (answer, left) = write_on(disk);
+fn check_write_fails(disk: &HostileDisk<'_>, reason: &str, message: &str) {
+    let (answer, left) = write_on_disk(disk);
     assert_eq!(answer["ok"], false, "{answer}");
     assert_eq!(answer["error"]["details"]["reason"], reason, "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains(message), "{answer}");
@@ -61,7 +61,7 @@ fn check(disk: &HostileDisk<'_>, reason: &str, message: &str) {
 #[test]
 fn a_full_disk_keeps_the_original() {
     let disk = HostileDisk { before: "mount -t tmpfs -o size=300k none work", after: "" };
-    check(
+    check_write_fails(
         &disk,
         "disk_full",
         "could not write `a.txt`: no space left on device; nothing was changed",
@@ -76,7 +76,7 @@ fn without_room_for_a_trace_or_a_way_back_there_is_no_change() {
     ] {
         let before = format!("mkdir -p {folder}; mount -t tmpfs -o size=64k none {folder}");
         let after = format!("head -c 1000000 /dev/zero > {folder}/filler 2> /dev/null || true");
-        check(&HostileDisk { before: &before, after: &after }, "disk_full", message);
+        check_write_fails(&HostileDisk { before: &before, after: &after }, "disk_full", message);
     }
 }
 
@@ -84,7 +84,7 @@ fn without_room_for_a_trace_or_a_way_back_there_is_no_change() {
 fn a_read_only_folder_keeps_the_original() {
     let disk =
         HostileDisk { before: "mount --bind work work", after: "mount -o remount,ro,bind work" };
-    check(
+    check_write_fails(
         &disk,
         "read_only",
         "could not write `a.txt`: read-only file system; nothing was changed",

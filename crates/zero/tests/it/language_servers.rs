@@ -1,17 +1,18 @@
 //! Language servers start where a person trusts the project, and nowhere else.
 
-use crate::config::{PROJECT, write};
-use crate::doctor::PATH;
+use crate::config::{PROJECT_FILE, write_file};
+use crate::doctor::SYSTEM_PATH;
 use crate::test_program::TestProgram;
 
-const C: &str = "int add(int a, int b) { return a + b; }\nint main(void) { return add(1, 2); }\n";
-const DEFINITION: &str =
+const C_SOURCE: &str =
+    "int add(int a, int b) { return a + b; }\nint main(void) { return add(1, 2); }\n";
+const DEFINITION_INPUT: &str =
     r#"{"operation": "goToDefinition", "filePath": "a.c", "line": 2, "character": 25}"#;
 
 /// Everything that is seen of a call, and the services that the audit log has.
-fn ask(zero: &TestProgram) -> (String, usize) {
-    let call = ["tools", "call", "LSP", DEFINITION, "--limit", "search-timeout=10m"];
-    let seen = zero.seen(&zero.command(&call).env("PATH", PATH).output().unwrap());
+fn ask_definition(zero: &TestProgram) -> (String, usize) {
+    let call = ["tools", "call", "LSP", DEFINITION_INPUT, "--limit", "search-timeout=10m"];
+    let seen = zero.render_output(&zero.command(&call).env("PATH", SYSTEM_PATH).output().unwrap());
     let rows = zero.stdout(&["audit", "tail", "--json"]);
     let is_service = |row: &&str| row.contains("lsp-clangd");
     (seen, rows.lines().filter(is_service).count())
@@ -20,8 +21,8 @@ fn ask(zero: &TestProgram) -> (String, usize) {
 #[test]
 fn a_project_is_trusted_before_a_server_reads_it() {
     let zero = TestProgram::outside_tmp();
-    write(&zero, "a.c", C);
-    let (seen, started) = ask(&zero);
+    write_file(&zero, "a.c", C_SOURCE);
+    let (seen, started) = ask_definition(&zero);
     let folder = "[FOLDER]";
     assert!(seen.starts_with("exit 3"), "{seen}");
     let how = format!(
@@ -34,12 +35,12 @@ fn a_project_is_trusted_before_a_server_reads_it() {
     let seen = zero.run(&["tools", "call", "Edit", edit, "--yes"]);
     assert!(seen.starts_with("exit 0") && !seen.contains("trust"), "{seen}");
     zero.stdout(&["trust", "--yes"]);
-    let (seen, started) = ask(&zero);
+    let (seen, started) = ask_definition(&zero);
     assert!(seen.starts_with("exit 0") && seen.contains("a.c:1:5"), "{seen}");
     assert_eq!(started, 1);
     // What comes later was not seen when it was trusted.
-    write(&zero, PROJECT, r#"{"lspServers": {"clangd": {"command": "./evil"}}}"#);
-    let (seen, started) = ask(&zero);
+    write_file(&zero, PROJECT_FILE, r#"{"lspServers": {"clangd": {"command": "./evil"}}}"#);
+    let (seen, started) = ask_definition(&zero);
     assert!(seen.starts_with("exit 3") && seen.contains("changed since it was trusted"), "{seen}");
     assert_eq!(started, 1);
 }

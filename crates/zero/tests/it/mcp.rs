@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::config::{PROJECT, USER, write};
+use crate::config::{PROJECT_FILE, USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 #[test]
@@ -63,7 +63,7 @@ fn a_client_gets_a_file_or_an_entry_in_its_own() {
             let old = format!(
                 "// mine\n{{\n  \"{section}\": {{\n    \"git\": {{\"command\": \"g\"}}, // keep\n  }},\n}}\n"
             );
-            write(&zero, file, &old);
+            write_file(&zero, file, &old);
             zero.stdout(&write_args);
             let new = std::fs::read_to_string(zero.folder().join(file)).unwrap();
             assert!(
@@ -73,12 +73,12 @@ fn a_client_gets_a_file_or_an_entry_in_its_own() {
             assert!(new.contains("\"zero\""), "{new}");
 
             let other = format!("{{\"{section}\": {{\"zero\": {{\"url\": \"https://x.org\"}}}}}}");
-            write(&zero, file, &other);
+            write_file(&zero, file, &other);
             let seen = zero.run(&write_args);
             assert!(seen.starts_with("exit 2") && seen.contains("remove that entry"), "{seen}");
             assert_eq!(std::fs::read_to_string(zero.folder().join(file)).unwrap(), other);
 
-            write(&zero, file, "{ broken");
+            write_file(&zero, file, "{ broken");
             let seen = zero.run(&write_args);
             assert!(seen.starts_with("exit 2") && seen.contains("nothing was written"), "{seen}");
             assert_eq!(std::fs::read_to_string(zero.folder().join(file)).unwrap(), "{ broken");
@@ -115,7 +115,7 @@ fn what_is_installed_is_what_was_asked_for() {
 #[test]
 fn a_link_of_a_checkout_leads_nowhere_else() {
     let zero = TestProgram::new();
-    write(&zero, "home/secret.json", "{}");
+    write_file(&zero, "home/secret.json", "{}");
     std::os::unix::fs::symlink("home/secret.json", zero.folder().join(".mcp.json")).unwrap();
     let seen = zero.run(&["mcp", "install", "claude", "--project", "--write"]);
     assert!(seen.starts_with("exit 2") && seen.contains("is a link"), "{seen}");
@@ -125,16 +125,16 @@ fn a_link_of_a_checkout_leads_nowhere_else() {
 #[test]
 fn status_says_what_the_settings_say_without_starting_anything() {
     let zero = TestProgram::new();
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         r#"{"mcpServers": {
 "docs": {"url": "https://docs.example.com/mcp?key=s3cret"},
 "git": {"command": "sh", "args": ["-c", "touch started"]},
 "old": {"command": "sh", "disabled": true},
 "unset": {"command": "${NOT_SET_ANYWHERE}"}}}"#,
     );
-    write(&zero, PROJECT, r#"{"mcpServers": {"theirs": {"command": "x"}}}"#);
+    write_file(&zero, PROJECT_FILE, r#"{"mcpServers": {"theirs": {"command": "x"}}}"#);
     insta::assert_snapshot!(zero.run(&["mcp", "status", "--offline"]), @"
     exit 1
     SERVER  STATE       REACHED BY                    SOURCE
@@ -172,7 +172,7 @@ fn status_says_what_the_settings_say_without_starting_anything() {
 #[test]
 fn serving_by_http_is_for_this_machine_unless_somebody_says_so() {
     let zero = TestProgram::new();
-    write(&zero, "token", "short\n");
+    write_file(&zero, "token", "short\n");
     for (args, expected) in [
         (&["mcp", "--http", "0.0.0.0:0"][..], "can be reached from other machines"),
         (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "holds no token"),
@@ -199,7 +199,7 @@ fn refreshing_needs_a_command() {
 #[test]
 fn a_client_on_stdin_lists_and_calls_the_tools_and_ends_it() {
     let zero = TestProgram::new();
-    write(&zero, "hello.txt", "hi there\n");
+    write_file(&zero, "hello.txt", "hi there\n");
     let input = [
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
@@ -220,8 +220,8 @@ fn a_client_on_stdin_lists_and_calls_the_tools_and_ends_it() {
 #[test]
 fn a_server_that_does_not_work_is_told_and_stops_nothing_else() {
     let zero = TestProgram::new();
-    write(&zero, USER, r#"{"mcpServers": {"gone": {"command": "no-such-program"}}}"#);
-    write(&zero, "hello.txt", "hi there\n");
+    write_file(&zero, USER_FILE, r#"{"mcpServers": {"gone": {"command": "no-such-program"}}}"#);
+    write_file(&zero, "hello.txt", "hi there\n");
     let seen = zero.run(&["mcp", "status"]);
     assert!(
         seen.starts_with("exit 1") && seen.contains("gone") && seen.contains("failed"),

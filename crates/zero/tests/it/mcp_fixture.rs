@@ -10,45 +10,45 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 /// How long anything may take that has to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A workspace with the script of a server.
-pub(crate) fn workspace() -> TestProgram {
+pub(crate) fn make_workspace() -> TestProgram {
     let zero = TestProgram::new();
-    write(&zero, "server.py", include_str!("mcp_server.py"));
+    write_file(&zero, "server.py", include_str!("mcp_server.py"));
     zero
 }
 
 /// The settings of a server that behaves in some way.
-pub(crate) fn server(zero: &TestProgram, alias: &str, behaviour: &str) -> Value {
+pub(crate) fn server_setting(zero: &TestProgram, alias: &str, behaviour: &str) -> Value {
     let script = zero.folder().join("server.py");
     json!({"command": "/usr/bin/python3", "args": [script, alias, behaviour]})
 }
 
 /// A workspace with one server that works, `a`, and these permissions of the person.
-pub(crate) fn with_server(permissions: Value) -> TestProgram {
-    let zero = workspace();
-    let servers = json!({"a": server(&zero, "a", "")});
-    settings(&zero, json!({"mcpServers": servers, "permissions": permissions}));
+pub(crate) fn program_with_server(permissions: Value) -> TestProgram {
+    let zero = make_workspace();
+    let servers = json!({"a": server_setting(&zero, "a", "")});
+    write_settings(&zero, json!({"mcpServers": servers, "permissions": permissions}));
     zero
 }
 
 /// Writes the person's settings.
-pub(crate) fn settings(zero: &TestProgram, settings: Value) {
-    write(zero, USER, settings.to_string());
+pub(crate) fn write_settings(zero: &TestProgram, settings: Value) {
+    write_file(zero, USER_FILE, settings.to_string());
 }
 
 /// How often a server was started.
-pub(crate) fn starts(zero: &TestProgram, alias: &str) -> usize {
+pub(crate) fn start_count(zero: &TestProgram, alias: &str) -> usize {
     std::fs::read(zero.folder().join(format!("started-{alias}"))).map_or(0, |marks| marks.len())
 }
 
 /// How many processes of servers there are.
-pub(crate) fn processes(zero: &TestProgram) -> usize {
+pub(crate) fn process_count(zero: &TestProgram) -> usize {
     let script = zero.folder().join("server.py").display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.map(|entry| std::fs::read(entry.path().join("cmdline")));
@@ -57,9 +57,9 @@ pub(crate) fn processes(zero: &TestProgram) -> usize {
 
 #[track_caller]
 pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !is_so() {
-        assert!(Instant::now() < until, "{what} within {PATIENCE:?}");
+        assert!(Instant::now() < until, "{what} within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -77,11 +77,11 @@ pub(crate) struct McpTestClient {
 impl McpTestClient {
     /// Starts it, and shakes hands.
     pub(crate) fn start(zero: &TestProgram, args: &[&str], capabilities: Value) -> Self {
-        Self::start_in("2025-11-25", zero, args, capabilities)
+        Self::start_with_revision("2025-11-25", zero, args, capabilities)
     }
 
     /// The same as a client of this revision.
-    pub(crate) fn start_in(
+    pub(crate) fn start_with_revision(
         revision: &str,
         zero: &TestProgram,
         args: &[&str],
@@ -105,7 +105,7 @@ impl McpTestClient {
         });
         let stdin = child.stdin.take();
         let mut client = Self { child, stdin, heard, others: Vec::new(), last_id: 0 };
-        client.request("initialize", hello(revision, capabilities));
+        client.request("initialize", initialize_params(revision, capabilities));
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }
@@ -116,7 +116,7 @@ impl McpTestClient {
     }
 
     /// Asks, without waiting for the answer.
-    pub(crate) fn begin(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn send_request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -126,17 +126,23 @@ impl McpTestClient {
     /// Asks, and waits for the answer.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.begin(method, params);
-        self.wait(method, |message| message["id"] == id && message.get("method").is_none())
+        let id = self.send_request(method, params);
+        self.wait_for_message(method, |message| {
+            message["id"] == id && message.get("method").is_none()
+        })
     }
 
     /// The first message that is meant, said before or from now on.
     #[track_caller]
-    pub(crate) fn wait(&mut self, what: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for_message(
+        &mut self,
+        what: &str,
+        is_meant: impl Fn(&Value) -> bool,
+    ) -> Value {
         if let Some(place) = self.others.iter().position(&is_meant) {
             return self.others.remove(place);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let message = self.heard.recv_timeout(left);
@@ -150,7 +156,7 @@ impl McpTestClient {
     }
 
     /// The names of the tools that are listed.
-    pub(crate) fn tools(&mut self) -> Vec<String> {
+    pub(crate) fn list_tools(&mut self) -> Vec<String> {
         let answer = self.request("tools/list", json!({}));
         let tools = answer["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -159,9 +165,9 @@ impl McpTestClient {
     /// Waits until a tool is listed.
     #[track_caller]
     pub(crate) fn wait_for_tool(&mut self, name: &str) {
-        let until = Instant::now() + PATIENCE;
-        while !self.tools().iter().any(|tool| tool == name) {
-            assert!(Instant::now() < until, "{name} within {PATIENCE:?}");
+        let until = Instant::now() + TIMEOUT;
+        while !self.list_tools().iter().any(|tool| tool == name) {
+            assert!(Instant::now() < until, "{name} within {TIMEOUT:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -169,11 +175,11 @@ impl McpTestClient {
     /// What a call gives, as text.
     #[track_caller]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> String {
-        text(&self.request("tools/call", json!({"name": tool, "arguments": arguments})))
+        result_text(&self.request("tools/call", json!({"name": tool, "arguments": arguments})))
     }
 
     /// Ends its input, and gives how long it took to end.
-    pub(crate) fn end(mut self) -> Duration {
+    pub(crate) fn close(mut self) -> Duration {
         let begun = Instant::now();
         drop(self.stdin.take());
         assert!(self.child.wait().unwrap().success());
@@ -183,7 +189,7 @@ impl McpTestClient {
     /// Tells it to end by a signal, and gives how long it took to end.
     pub(crate) fn terminate(mut self, zero: &TestProgram) -> Duration {
         let begun = Instant::now();
-        interrupt(zero, "TERM", self.child.id());
+        send_signal(zero, "TERM", self.child.id());
         self.child.wait().unwrap();
         begun.elapsed()
     }
@@ -197,19 +203,19 @@ impl Drop for McpTestClient {
 }
 
 /// Sends a signal to a process.
-pub(crate) fn interrupt(zero: &TestProgram, signal: &str, pid: u32) {
-    let mut kill = zero.other_program("kill");
+pub(crate) fn send_signal(zero: &TestProgram, signal: &str, pid: u32) {
+    let mut kill = zero.external_command("kill");
     assert!(kill.args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
 
 /// The text of an answer to a call.
-pub(crate) fn text(answer: &Value) -> String {
+pub(crate) fn result_text(answer: &Value) -> String {
     let content = answer["result"]["content"].as_array();
     let content = content.unwrap_or_else(|| panic!("no result of a call: {answer}"));
     content.iter().map(|part| part["text"].as_str().unwrap_or_default()).collect()
 }
 
-fn hello(revision: &str, capabilities: Value) -> Value {
+fn initialize_params(revision: &str, capabilities: Value) -> Value {
     json!({
         "protocolVersion": revision, "capabilities": capabilities,
         "clientInfo": {"name": "test", "version": "1"},
@@ -244,8 +250,8 @@ impl McpHttpServer {
     }
 
     /// Opens a session, and gives its id.
-    pub(crate) fn session(&self) -> String {
-        let (head, _) = self.post(None, "initialize", hello("2025-11-25", json!({})));
+    pub(crate) fn open_session(&self) -> String {
+        let (head, _) = self.post(None, "initialize", initialize_params("2025-11-25", json!({})));
         let lines = head.lines().filter_map(|line| line.split_once(": "));
         let id = lines
             .filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"))
@@ -262,12 +268,13 @@ impl McpHttpServer {
         let event = events.rfind(|event| event.contains("\"result\""));
         let json = event.or_else(|| body.lines().find(|line| line.starts_with('{')));
         let json = json.unwrap_or_else(|| panic!("no answer: {head}\n{body}"));
-        text(&serde_json::from_str(json).unwrap())
+        result_text(&serde_json::from_str(json).unwrap())
     }
 
     /// The status of a request that is addressed to some host.
     pub(crate) fn status_for(&self, host: &str) -> String {
-        let (head, _) = self.post_to(host, None, "initialize", hello("2025-11-25", json!({})));
+        let (head, _) =
+            self.post_to(host, None, "initialize", initialize_params("2025-11-25", json!({})));
         head.split(' ').nth(1).unwrap().to_owned()
     }
 
@@ -296,7 +303,7 @@ impl McpHttpServer {
             session.unwrap_or_default()
         );
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all((head + &body).as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -95,10 +95,10 @@ fn where_nobody_is_nobody_is_asked() {
 }
 
 /// Edits the note `style` with `editor`, at a terminal; gives the exit code and what was shown.
-fn edit(zero: &TestProgram, editor: &str) -> (i32, String) {
+fn edit_note(zero: &TestProgram, editor: &str) -> (i32, String) {
     let mut command = zero.command(&["memory", "edit", "style"]);
     command.env("NO_COLOR", "1").env("PATH", "/usr/bin:/bin").env("EDITOR", editor);
-    TerminalProcess::start(command).end()
+    TerminalProcess::start(command).wait_for_exit()
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn an_editor_in_the_background_leaves_the_terminal_to_the_shell() {
         wait $!
         read -r _ _ _ _ _ _ _ foreground _ < /proc/$$/stat
         [ "$foreground" = $$ ] && echo "the shell has it""#;
-    let mut command = zero.other_program("setsid");
+    let mut command = zero.external_command("setsid");
     command.args(["--ctty", "sh", "-c", script]).env("EDITOR", "true").env("NO_COLOR", "1");
-    let (code, seen) = TerminalProcess::start(command).end();
+    let (code, seen) = TerminalProcess::start(command).wait_for_exit();
     assert!(code == 0 && seen.contains("nothing changed in `style`"), "{code} {seen}");
     assert!(seen.contains("the shell has it"), "{seen}");
 }
@@ -129,7 +129,7 @@ fn a_person_edits_a_note_and_where_it_comes_from_stays() {
     let copies = zero.folder().join("home/.local/state/zero/editing");
     let left = || std::fs::read_dir(&copies).unwrap().count();
 
-    let (code, seen) = edit(&zero, "sed -i s/Tabs/Spaces/");
+    let (code, seen) = edit_note(&zero, "sed -i s/Tabs/Spaces/");
     assert_eq!((code, seen.trim()), (0, "edited `style` (user)"));
     let edited = note();
     assert_eq!((&edited["text"], &edited["by"]), (&"Spaces.".into(), &"agent".into()));
@@ -140,7 +140,7 @@ fn a_person_edits_a_note_and_where_it_comes_from_stays() {
     // VISUAL comes first, and what is not changed is not touched.
     let mut command = zero.command(&["memory", "edit", "style"]);
     command.env("PATH", "/usr/bin:/bin").env("VISUAL", "true").env("EDITOR", "false");
-    let (code, seen) = TerminalProcess::start(command).end();
+    let (code, seen) = TerminalProcess::start(command).wait_for_exit();
     assert_eq!((code, seen.trim()), (0, "nothing changed in `style` (user)"));
     assert_eq!((note(), left()), (edited.clone(), 0));
 
@@ -161,11 +161,11 @@ fn a_person_edits_a_note_and_where_it_comes_from_stays() {
         ("truncate -s 9000", "a note has a text of 1 to 8192 bytes; nothing is changed, your", 4),
         ("printf '\\377' >", "a note is UTF-8 text; nothing is changed", 5),
     ] {
-        let (code, seen) = edit(&zero, editor);
+        let (code, seen) = edit_note(&zero, editor);
         assert!(code == 1 && seen.contains(expected), "{editor}: {code} {seen}");
         assert_eq!((note(), left()), (edited.clone(), kept), "{editor}");
     }
-    let (code, seen) = edit(&zero, &meanwhile);
+    let (code, seen) = edit_note(&zero, &meanwhile);
     assert!(code == 1 && seen.contains("was changed meanwhile"), "{seen}");
     assert_eq!(note()["text"], "Other.");
 }
@@ -179,12 +179,13 @@ fn a_note_is_edited_at_a_terminal_with_an_editor() {
     --- stderr
     error: an editor needs a terminal, and there is none here; `zero memory add --name style TEXT` takes the place of the note
     ");
-    let (code, seen) = TerminalProcess::start(zero.command(&["memory", "edit", "style"])).end();
+    let (code, seen) =
+        TerminalProcess::start(zero.command(&["memory", "edit", "style"])).wait_for_exit();
     let expected =
         "no editor is set; set VISUAL or EDITOR, as in `EDITOR=nano zero memory edit style`";
     assert!(code == 2 && seen.contains(expected), "{code} {seen}");
     let mut command = zero.command(&["memory", "edit", "stile"]);
     command.env("EDITOR", "true");
-    let (code, seen) = TerminalProcess::start(command).end();
+    let (code, seen) = TerminalProcess::start(command).wait_for_exit();
     assert!(code == 1 && seen.contains("did you mean `style`?"), "{code} {seen}");
 }

@@ -1,6 +1,6 @@
 //! A model on loopback that says what the prompt asks it to, in chat completions.
 //!
-//! A prompt can hold a whole script, see [`script`].
+//! A prompt can hold a whole script, see [`find_script`].
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The model. Its threads end with the test.
 pub(crate) struct ModelServer {
@@ -31,14 +31,14 @@ impl ModelServer {
             for stream in listener.incoming().flatten() {
                 let (heard, tell) = (Arc::clone(&heard), tell.clone());
                 // Whoever is cut off in the middle is what these tests are about.
-                std::thread::spawn(move || drop(serve(stream, &heard, &tell)));
+                std::thread::spawn(move || drop(serve_connection(stream, &heard, &tell)));
             }
         });
         Self { port, requests, hung_up }
     }
 
     /// Settings in which this is the model, with more of them.
-    pub(crate) fn settings(&self, more: Value) -> String {
+    pub(crate) fn settings_json(&self, more: Value) -> String {
         let base_url = format!("http://127.0.0.1:{}/v1", self.port);
         let scripted =
             json!({"api": "chat", "model": "scripted", "baseUrl": base_url, "images": true});
@@ -59,17 +59,17 @@ impl ModelServer {
     }
 
     /// Waits until somebody does not listen any more to an answer that never ends.
-    pub(crate) fn until_hung_up(&self) {
-        self.hung_up.recv_timeout(PATIENCE).expect("nobody hung up");
+    pub(crate) fn wait_for_disconnect(&self) {
+        self.hung_up.recv_timeout(TIMEOUT).expect("nobody hung up");
     }
 }
 
-fn serve(
+fn serve_connection(
     stream: TcpStream,
     heard: &Mutex<Vec<Value>>,
     hung_up: &SyncSender<()>,
 ) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut length = 0;
     loop {
@@ -87,16 +87,16 @@ fn serve(
     let request: Value = serde_json::from_slice(&body)?;
     heard.lock().unwrap().push(request.clone());
     let mut writer = stream;
-    let steps = script(&request);
+    let steps = find_script(&request);
     if let Some(refusal) = steps.iter().flatten().find_map(|step| step.strip_prefix("fail ")) {
-        return refuse(refusal, &mut writer);
+        return send_refusal(refusal, &mut writer);
     }
     writer.write_all(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
     )?;
     let never_ends = match steps {
-        Some(steps) => play(&request, &steps, &mut writer)?,
-        None => answer(&request, &mut writer)?,
+        Some(steps) => play_script(&request, &steps, &mut writer)?,
+        None => send_answer(&request, &mut writer)?,
     };
     if never_ends {
         // Nothing more is asked on this connection: a read ends when the other side is gone, however
@@ -109,13 +109,13 @@ fn serve(
     writer.write_all(b"data: [DONE]\n\n")
 }
 
-/// What a prompt with `script:` wants of this answer. Each of the following lines is a step:
-/// `say WORDS`, `think WORDS`, `call TOOL JSON`, `stop REASON`, `hang`, or `fail STATUS JSON`; a line
+/// What a prompt with `find_script:` wants of this answer. Each of the following lines is a step:
+/// `say PROXY_MESSAGES`, `think PROXY_MESSAGES`, `send_call COMMAND_TOOL JSON`, `stop REASON`, `hang`, or `fail STATUS JSON`; a line
 /// `turn` begins what is said after the tools have answered.
-fn script(request: &Value) -> Option<Vec<String>> {
+fn find_script(request: &Value) -> Option<Vec<String>> {
     let messages = request["messages"].as_array()?;
     let at = messages.iter().rposition(|message| message["role"] == "user")?;
-    let (text, _) = said(&messages[at]["content"]);
+    let (text, _) = message_text(&messages[at]["content"]);
     let (_, script) = text.split_once("script:\n")?;
     let round = messages.iter().skip(at).filter(|message| message["role"] == "assistant").count();
     let steps = script.split("\nturn\n").nth(round).unwrap_or("say Done.");
@@ -123,21 +123,21 @@ fn script(request: &Value) -> Option<Vec<String>> {
 }
 
 /// Plays the steps; says whether the answer never ends.
-fn play(request: &Value, steps: &[String], to: &mut TcpStream) -> std::io::Result<bool> {
+fn play_script(request: &Value, steps: &[String], to: &mut TcpStream) -> std::io::Result<bool> {
     let round = request["messages"].as_array().map_or(0, Vec::len);
     let (mut calls, mut reason) = (0, "stop");
     for step in steps {
         let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
         match verb {
-            "say" => words(rest, to)?,
-            "think" => piece(&json!({"reasoning_content": rest}), None, to)?,
+            "say" => send_text(rest, to)?,
+            "think" => send_chunk(&json!({"reasoning_content": rest}), None, to)?,
             "call" => {
                 let (name, input) = rest.split_once(' ').unwrap_or((rest, "{}"));
                 let function = json!({"name": name, "arguments": input});
                 let id = format!("call_{round}_{calls}");
                 let call =
                     json!({"index": calls, "id": id, "type": "function", "function": function});
-                piece(&json!({"tool_calls": [call]}), None, to)?;
+                send_chunk(&json!({"tool_calls": [call]}), None, to)?;
                 (calls, reason) = (calls + 1, "tool_calls");
             }
             "stop" => reason = rest,
@@ -145,11 +145,11 @@ fn play(request: &Value, steps: &[String], to: &mut TcpStream) -> std::io::Resul
             _ => panic!("a script cannot have `{step}`"),
         }
     }
-    end(reason, to)
+    send_end(reason, to)
 }
 
 /// Answers with a status and a text instead, and says that asking again is of no use.
-fn refuse(refusal: &str, to: &mut TcpStream) -> std::io::Result<()> {
+fn send_refusal(refusal: &str, to: &mut TcpStream) -> std::io::Result<()> {
     let (status, body) = refusal.split_once(' ').unwrap_or((refusal, "{}"));
     let length = body.len();
     let head = format!(
@@ -160,47 +160,47 @@ fn refuse(refusal: &str, to: &mut TcpStream) -> std::io::Result<()> {
 }
 
 /// Answers; says whether the answer never ends.
-fn answer(request: &Value, to: &mut TcpStream) -> std::io::Result<bool> {
+fn send_answer(request: &Value, to: &mut TcpStream) -> std::io::Result<bool> {
     let last = request["messages"].as_array().and_then(|messages| messages.last()).unwrap();
-    let (text, pictures) = said(&last["content"]);
+    let (text, pictures) = message_text(&last["content"]);
     if last["role"] == "tool" {
         let start: String = text.chars().take(60).collect();
-        words(&format!("The tool said: {start}"), to)?;
-        return end("stop", to);
+        send_text(&format!("The tool said: {start}"), to)?;
+        return send_end("stop", to);
     }
     if pictures > 0 {
-        words(&format!("I see {pictures} picture."), to)?;
-        return end("stop", to);
+        send_text(&format!("I see {pictures} picture."), to)?;
+        return send_end("stop", to);
     }
     let between = |open: &str| text.split_once(open)?.1.split_once(']').map(|(word, _)| word);
     if text.contains("[read]") {
-        words("I look first.", to)?;
-        call("Read", &json!({"file_path": "hello.txt"}), to)?;
-        end("tool_calls", to)
+        send_text("I look first.", to)?;
+        send_call("Read", &json!({"file_path": "hello.txt"}), to)?;
+        send_end("tool_calls", to)
     } else if text.contains("[write]") {
-        call("Write", &json!({"file_path": "made.txt", "content": "made\n"}), to)?;
-        end("tool_calls", to)
+        send_call("Write", &json!({"file_path": "made.txt", "content": "made\n"}), to)?;
+        send_end("tool_calls", to)
     } else if let Some(word) = between("[append ") {
-        words("I add a line now.", to)?;
-        call("Bash", &json!({"command": format!("echo {word} >> log.txt")}), to)?;
-        end("tool_calls", to)
+        send_text("I add a line now.", to)?;
+        send_call("Bash", &json!({"command": format!("echo {word} >> log.txt")}), to)?;
+        send_end("tool_calls", to)
     } else if text.contains("[hang]") {
-        words("one two three ", to)?;
+        send_text("one two three ", to)?;
         Ok(true)
     } else if text.contains("[steer]") {
-        words("\u{9b}2J \u{202e}txt.exe", to)?;
-        end("stop", to)
+        send_text("\u{9b}2J \u{202e}txt.exe", to)?;
+        send_end("stop", to)
     } else if text.contains("[long]") {
-        words("cut", to)?;
-        end("length", to)
+        send_text("cut", to)?;
+        send_end("length", to)
     } else {
-        words("Hello from the model.", to)?;
-        end("stop", to)
+        send_text("Hello from the model.", to)?;
+        send_end("stop", to)
     }
 }
 
 /// The words of a message and the number of its pictures.
-fn said(content: &Value) -> (String, usize) {
+fn message_text(content: &Value) -> (String, usize) {
     match content {
         Value::String(text) => (text.clone(), 0),
         parts => {
@@ -211,21 +211,21 @@ fn said(content: &Value) -> (String, usize) {
     }
 }
 
-fn words(text: &str, to: &mut TcpStream) -> std::io::Result<()> {
-    text.split_inclusive(' ').try_for_each(|word| piece(&json!({"content": word}), None, to))
+fn send_text(text: &str, to: &mut TcpStream) -> std::io::Result<()> {
+    text.split_inclusive(' ').try_for_each(|word| send_chunk(&json!({"content": word}), None, to))
 }
 
-fn call(name: &str, input: &Value, to: &mut TcpStream) -> std::io::Result<()> {
+fn send_call(name: &str, input: &Value, to: &mut TcpStream) -> std::io::Result<()> {
     let function = json!({"name": name, "arguments": input.to_string()});
     let call = json!({"index": 0, "id": "call_1", "type": "function", "function": function});
-    piece(&json!({"tool_calls": [call]}), None, to)
+    send_chunk(&json!({"tool_calls": [call]}), None, to)
 }
 
-fn end(reason: &str, to: &mut TcpStream) -> std::io::Result<bool> {
-    piece(&json!({}), Some(reason), to).map(|()| false)
+fn send_end(reason: &str, to: &mut TcpStream) -> std::io::Result<bool> {
+    send_chunk(&json!({}), Some(reason), to).map(|()| false)
 }
 
-fn piece(delta: &Value, end: Option<&str>, to: &mut TcpStream) -> std::io::Result<()> {
+fn send_chunk(delta: &Value, end: Option<&str>, to: &mut TcpStream) -> std::io::Result<()> {
     let mut piece = json!({"id": "c", "object": "chat.completion.chunk",
         "choices": [{"index": 0, "delta": delta, "finish_reason": end}]});
     if end.is_some() {

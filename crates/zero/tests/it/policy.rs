@@ -4,12 +4,12 @@
 
 use serde_json::{Value, json};
 
-use crate::config::{LOCAL, PROJECT, USER, write};
+use crate::config::{LOCAL_FILE, PROJECT_FILE, USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 /// The exit code of a run, and stdout as JSON.
 #[track_caller]
-fn json_of(zero: &TestProgram, args: &[&str]) -> (i32, Value) {
+fn run_json(zero: &TestProgram, args: &[&str]) -> (i32, Value) {
     let output = zero.command(args).output().unwrap();
     let value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{args:?}: {error}\n{}", String::from_utf8_lossy(&output.stderr))
@@ -18,14 +18,14 @@ fn json_of(zero: &TestProgram, args: &[&str]) -> (i32, Value) {
 }
 
 /// `exit decision` of a check, with the rule where one decided.
-fn verdict(zero: &TestProgram, tool: &str, input: Value, args: &[&str]) -> String {
+fn check_verdict(zero: &TestProgram, tool: &str, input: Value, args: &[&str]) -> String {
     let input = input.to_string();
-    let (code, answer) = json_of(zero, &[&["policy", "check", tool, &input], args].concat());
+    let (code, answer) = run_json(zero, &[&["policy", "check", tool, &input], args].concat());
     let rule = answer["matched_rule"].as_str().map(|rule| format!(" by {rule}"));
     format!("{code} {}{}", answer["decision"].as_str().unwrap(), rule.unwrap_or_default())
 }
 
-fn bash(command: &str) -> Value {
+fn bash_input(command: &str) -> Value {
     json!({ "command": command })
 }
 
@@ -40,7 +40,7 @@ const RULES: &str = r#"{
 #[test]
 fn a_check_ends_with_its_verdict_and_does_nothing() {
     let zero = TestProgram::new();
-    write(&zero, "rules.json", RULES);
+    write_file(&zero, "rules.json", RULES);
     let settings = ["--settings", "rules.json"];
     for (command, expected) in [
         ("ls", "0 allow"),
@@ -53,7 +53,11 @@ fn a_check_ends_with_its_verdict_and_does_nothing() {
         ("cat .env", "20 deny by Read(.env)"),
         ("echo hi > made", "10 ask"),
     ] {
-        assert_eq!(verdict(&zero, "Bash", bash(command), &settings), expected, "{command}");
+        assert_eq!(
+            check_verdict(&zero, "Bash", bash_input(command), &settings),
+            expected,
+            "{command}"
+        );
     }
     let mut left: Vec<_> =
         std::fs::read_dir(zero.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -64,10 +68,10 @@ fn a_check_ends_with_its_verdict_and_does_nothing() {
 #[test]
 fn an_answer_has_everything_a_script_needs() {
     let zero = TestProgram::new();
-    write(&zero, "rules.json", RULES);
-    let input = bash("git push").to_string();
+    write_file(&zero, "rules.json", RULES);
+    let input = bash_input("git push").to_string();
     let args = ["policy", "check", "Bash", &input, "--settings", "rules.json", "--json"];
-    let (code, answer) = json_of(&zero, &args);
+    let (code, answer) = run_json(&zero, &args);
     let file = zero.folder().canonicalize().unwrap().join("rules.json");
     let source = format!("{}:5", file.display());
     assert_eq!(code, 20);
@@ -90,7 +94,7 @@ fn an_answer_has_everything_a_script_needs() {
     assert_eq!(effect["decision"], "deny");
     assert_eq!(effect["rule"], "Bash(git push:*)");
     assert_eq!(effect["source"], source.as_str());
-    let (code, answer) = json_of(&zero, &["policy", "check", "Bash", r#"{"command":"npm ci"}"#]);
+    let (code, answer) = run_json(&zero, &["policy", "check", "Bash", r#"{"command":"npm ci"}"#]);
     assert_eq!((code, &answer["matched_rule"]), (10, &Value::Null));
     assert_eq!(answer["grants"], json!(["Bash(npm ci)"]));
 }
@@ -98,9 +102,9 @@ fn an_answer_has_everything_a_script_needs() {
 #[test]
 fn a_tool_has_a_name_in_every_dialect() {
     let zero = TestProgram::new();
-    write(&zero, "rules.json", RULES);
+    write_file(&zero, "rules.json", RULES);
     let check = |tool: &str, input: Value, more: &[&str]| {
-        verdict(&zero, tool, input, &[&["--settings", "rules.json"], more].concat())
+        check_verdict(&zero, tool, input, &[&["--settings", "rules.json"], more].concat())
     };
     for (tool, field, dialect) in [
         ("Read", "file_path", "canonical"),
@@ -114,7 +118,11 @@ fn a_tool_has_a_name_in_every_dialect() {
         assert_eq!(check(tool, input, &["--dialect", dialect]), expected, "{tool} of {dialect}");
     }
     for tool in ["run_command", "run_shell_command", "bash"] {
-        assert_eq!(check(tool, bash("git push"), &[]), "20 deny by Bash(git push:*)", "{tool}");
+        assert_eq!(
+            check(tool, bash_input("git push"), &[]),
+            "20 deny by Bash(git push:*)",
+            "{tool}"
+        );
     }
     for tool in ["github__create_issue", "mcp__github__create_issue"] {
         assert_eq!(check(tool, json!({}), &[]), "10 ask", "{tool}");
@@ -138,23 +146,35 @@ fn the_mode_decides_where_no_rule_does() {
     for (mode, expected) in
         [("ask", "10 ask"), ("accept-edits", "0 allow"), ("plan", "20 deny"), ("auto", "0 allow")]
     {
-        assert_eq!(verdict(&zero, "Edit", edit.clone(), &["--mode", mode]), expected, "{mode}");
-        write(&zero, "mode.json", format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#));
+        assert_eq!(
+            check_verdict(&zero, "Edit", edit.clone(), &["--mode", mode]),
+            expected,
+            "{mode}"
+        );
+        write_file(&zero, "mode.json", format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#));
         let settings = ["--settings", "mode.json"];
-        assert_eq!(verdict(&zero, "Edit", edit.clone(), &settings), expected, "{mode} in a file");
+        assert_eq!(
+            check_verdict(&zero, "Edit", edit.clone(), &settings),
+            expected,
+            "{mode} in a file"
+        );
     }
-    assert_eq!(verdict(&zero, "Edit", edit.clone(), &[]), "10 ask", "ask is the usual mode");
-    assert_eq!(verdict(&zero, "Edit", edit, &["--headless"]), "20 deny");
-    assert_eq!(verdict(&zero, "Bash", bash("ls"), &["--headless"]), "0 allow");
+    assert_eq!(check_verdict(&zero, "Edit", edit.clone(), &[]), "10 ask", "ask is the usual mode");
+    assert_eq!(check_verdict(&zero, "Edit", edit, &["--headless"]), "20 deny");
+    assert_eq!(check_verdict(&zero, "Bash", bash_input("ls"), &["--headless"]), "0 allow");
 }
 
 #[test]
 fn home_and_workspace_are_where_one_says() {
     let zero = TestProgram::new();
-    write(&zero, "rules.json", r#"{"permissions": {"deny": ["Read(~/.ssh/**)", "Read(/key)"]}}"#);
+    write_file(
+        &zero,
+        "rules.json",
+        r#"{"permissions": {"deny": ["Read(~/.ssh/**)", "Read(/key)"]}}"#,
+    );
     let check = |path: &str, args: &[&str]| {
         let args = [&["--settings", "rules.json"], args].concat();
-        verdict(&zero, "Read", json!({ "file_path": path }), &args)
+        check_verdict(&zero, "Read", json!({ "file_path": path }), &args)
     };
     assert_eq!(check("/srv/me/.ssh/id", &["--home", "/srv/me"]), "20 deny by Read(~/.ssh/**)");
     assert_eq!(check("~/.ssh/id", &["--home", "/srv/me"]), "20 deny by Read(~/.ssh/**)");
@@ -193,19 +213,19 @@ fn wrong_usage_ends_with_two() {
 #[test]
 fn a_broken_rule_is_told_with_its_place_and_fix() {
     let zero = TestProgram::new();
-    write(
+    write_file(
         &zero,
         "rules.json",
         "{\n  \"permissions\": {\n    \"deny\": [\"Read(.env)\", \"Bsh(x)\"]\n  }\n}",
     );
-    let input = bash("ls").to_string();
+    let input = bash_input("ls").to_string();
     insta::assert_snapshot!(zero.run(&["policy", "check", "Bash", &input, "--settings", "rules.json"]), @"
     exit 2
     --- stderr
     error: the settings have an error:
       [FOLDER]/rules.json:3:28: rule `Bsh(x)`: there is no tool `Bsh`; did you mean `Bash`?
     ");
-    write(&zero, "batch.jsonl", r#"{"tool": "Bash", "input": {"command": "ls"}}"#);
+    write_file(&zero, "batch.jsonl", r#"{"tool": "Bash", "input": {"command": "ls"}}"#);
     let batch =
         zero.run(&["policy", "check", "--batch", "batch.jsonl", "--settings", "rules.json"]);
     assert!(
@@ -220,8 +240,8 @@ fn examples_that_do_not_hold_make_the_settings_unusable() {
     let rule = r#"{"permissions": {"deny": [
         {"rule": "Bash(git push:*)", "match": ["git push origin", "git pull"], "not_match": ["git push -f"]}
     ]}}"#;
-    write(&zero, "rules.json", rule);
-    let input = bash("ls").to_string();
+    write_file(&zero, "rules.json", rule);
+    let input = bash_input("ls").to_string();
     insta::assert_snapshot!(zero.run(&["policy", "check", "Bash", &input, "--settings", "rules.json"]), @"
     exit 2
     --- stderr
@@ -235,15 +255,15 @@ fn examples_that_do_not_hold_make_the_settings_unusable() {
     ✗ [FOLDER]/rules.json:2: `Bash(git push:*)`: it matches `git push -f`, which it says it does not
     2 of 3 examples do not hold
     ");
-    write(&zero, USER, rule);
+    write_file(&zero, USER_FILE, rule);
     let seen = zero.run(&["tools", "call", "LS", "{}"]);
     assert!(seen.starts_with("exit 2\n--- stderr\n"), "no tool is called: {seen}");
 }
 
 /// The answers of a batch, one a line.
 #[track_caller]
-fn batch(zero: &TestProgram, requests: &[&str], args: &[&str]) -> Vec<Value> {
-    write(zero, "batch.jsonl", requests.join("\n"));
+fn run_batch(zero: &TestProgram, requests: &[&str], args: &[&str]) -> Vec<Value> {
+    write_file(zero, "batch.jsonl", requests.join("\n"));
     let answers = zero.stdout(&[&["policy", "check", "--batch", "batch.jsonl"], args].concat());
     answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -251,7 +271,7 @@ fn batch(zero: &TestProgram, requests: &[&str], args: &[&str]) -> Vec<Value> {
 #[test]
 fn a_batch_answers_every_request_and_survives_garbage() {
     let zero = TestProgram::new();
-    let answers = batch(
+    let answers = run_batch(
         &zero,
         &[
             r#"{"id": "a", "tool": "Bash", "input": {"command": "ls"}}"#,
@@ -303,8 +323,8 @@ fn a_batch_answers_every_request_and_survives_garbage() {
 #[test]
 fn flags_apply_to_a_batch_and_no_other_settings_do() {
     let zero = TestProgram::new();
-    write(&zero, USER, r#"{"permissions": {"deny": ["Bash(ls:*)"], "mode": "plan"}}"#);
-    write(
+    write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Bash(ls:*)"], "mode": "plan"}}"#);
+    write_file(
         &zero,
         "rules.json",
         r#"{"permissions": {"deny": ["Read(~/key)"], "mode": "accept-edits"}}"#,
@@ -316,7 +336,7 @@ fn flags_apply_to_a_batch_and_no_other_settings_do() {
         r#"{"tool": "Edit", "input": {"file_path": "a"}, "mode": "plan"}"#,
     ];
     let check = |args: &[&str]| {
-        let answers = batch(&zero, &requests, args);
+        let answers = run_batch(&zero, &requests, args);
         let words: Vec<&str> =
             answers.iter().map(|answer| answer["decision"].as_str().unwrap()).collect();
         words.join(" ")
@@ -358,8 +378,11 @@ fn a_batch_answers_whoever_waits_for_an_answer() {
 fn a_line_without_end_is_refused_and_the_next_is_judged() {
     let zero = TestProgram::new();
     let endless = format!("{{\"id\": 1, \"tool\": \"{}\"}}", "x".repeat(17 * 1024 * 1024));
-    let answers =
-        batch(&zero, &[&endless, r#"{"id": 2, "tool": "Bash", "input": {"command": "ls"}}"#], &[]);
+    let answers = run_batch(
+        &zero,
+        &[&endless, r#"{"id": 2, "tool": "Bash", "input": {"command": "ls"}}"#],
+        &[],
+    );
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0]["error"], "the request is longer than 16777216 bytes");
     assert_eq!((&answers[1]["id"], &answers[1]["decision"]), (&json!(2), &json!("allow")));
@@ -368,14 +391,14 @@ fn a_line_without_end_is_refused_and_the_next_is_judged() {
 #[test]
 fn layers_add_up_and_a_folder_counts_in_full_only_when_it_is_trusted() {
     let zero = TestProgram::new();
-    write(&zero, USER, r#"{"permissions": {"deny": ["Bash(git push:*)"]}}"#);
-    write(
+    write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Bash(git push:*)"]}}"#);
+    write_file(
         &zero,
-        PROJECT,
+        PROJECT_FILE,
         r#"{"permissions": {"allow": ["Bash(npm ci)"], "deny": ["Bash(npm publish:*)"]}}"#,
     );
-    write(&zero, LOCAL, r#"{"permissions": {"ask": ["Bash(git log:*)"]}}"#);
-    let check = |command: &str| verdict(&zero, "Bash", bash(command), &[]);
+    write_file(&zero, LOCAL_FILE, r#"{"permissions": {"ask": ["Bash(git log:*)"]}}"#);
+    let check = |command: &str| check_verdict(&zero, "Bash", bash_input(command), &[]);
     assert_eq!(check("git push"), "20 deny by Bash(git push:*)");
     assert_eq!(check("npm publish"), "20 deny by Bash(npm publish:*)");
     assert_eq!(check("git log"), "10 ask by Bash(git log:*)");
@@ -385,7 +408,11 @@ fn layers_add_up_and_a_folder_counts_in_full_only_when_it_is_trusted() {
     assert_eq!(check("npm ci"), "0 allow by Bash(npm ci)");
     assert_eq!(check("npm publish"), "20 deny by Bash(npm publish:*)");
 
-    write(&zero, PROJECT, r#"{"permissions": {"allow": ["Bash(npm ci)", "Bash(make)"]}}"#);
+    write_file(
+        &zero,
+        PROJECT_FILE,
+        r#"{"permissions": {"allow": ["Bash(npm ci)", "Bash(make)"]}}"#,
+    );
     assert_eq!(check("npm ci"), "10 ask", "what changed is not what was trusted");
     assert_eq!(check("make"), "10 ask");
     let output =
@@ -401,18 +428,18 @@ fn layers_add_up_and_a_folder_counts_in_full_only_when_it_is_trusted() {
 #[test]
 fn tools_obey_deny_rules() {
     let zero = TestProgram::new();
-    write(&zero, USER, r#"{"permissions": {"deny": ["Read(.env)", "Edit(locked/**)"]}}"#);
-    write(&zero, ".env", "TOKEN=hit\n");
-    write(&zero, "src/a.txt", "hit\n");
-    write(&zero, "locked/b.txt", "hit\n");
+    write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Read(.env)", "Edit(locked/**)"]}}"#);
+    write_file(&zero, ".env", "TOKEN=hit\n");
+    write_file(&zero, "src/a.txt", "hit\n");
+    write_file(&zero, "locked/b.txt", "hit\n");
     let (code, answer) =
-        json_of(&zero, &["tools", "call", "Read", r#"{"file_path":".env"}"#, "--json"]);
+        run_json(&zero, &["tools", "call", "Read", r#"{"file_path":".env"}"#, "--json"]);
     let error = &answer["error"];
     assert_eq!((code, &error["error_type"]), (3, &json!("permission_denied")));
     assert_eq!(error["details"]["matched_rule"], "Read(.env)");
     assert_eq!(error["details"]["rule_source"], "~/.config/zero/settings.json:1");
     let edit = r#"{"file_path":"locked/b.txt","old_string":"hit","new_string":"x"}"#;
-    let (code, answer) = json_of(&zero, &["tools", "call", "Edit", edit, "--json", "--yes"]);
+    let (code, answer) = run_json(&zero, &["tools", "call", "Edit", edit, "--json", "--yes"]);
     assert_eq!((code, &answer["error"]["details"]["matched_rule"]), (3, &json!("Edit(locked/**)")));
     assert_eq!(std::fs::read_to_string(zero.folder().join("locked/b.txt")).unwrap(), "hit\n");
     let grep = r#"{"pattern":"hit","output_mode":"files_with_matches","glob":"{.env,*.txt}"}"#;
@@ -429,12 +456,12 @@ fn commands_obey_deny_rules() {
     let zero = TestProgram::new();
     let rules =
         r#"{"permissions": {"deny": ["Bash(rm:*)", "Read(.env)"], "allow": ["Bash(echo:*)"]}}"#;
-    write(&zero, USER, rules);
-    write(&zero, "kept", "x");
-    write(&zero, ".env", "x");
+    write_file(&zero, USER_FILE, rules);
+    write_file(&zero, "kept", "x");
+    write_file(&zero, ".env", "x");
     let call = |command: &str| {
         let input = json!({"command": command}).to_string();
-        json_of(&zero, &["tools", "call", "Bash", &input, "--json", "--yes"])
+        run_json(&zero, &["tools", "call", "Bash", &input, "--json", "--yes"])
     };
     for (command, rule) in [
         ("rm kept", "Bash(rm:*)"),
@@ -456,7 +483,7 @@ fn commands_obey_deny_rules() {
 #[test]
 fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
     let zero = TestProgram::new();
-    write(&zero, USER, r#"{"permissions": {"allow": ["Bash", "Bash(python3:*)"]}}"#);
+    write_file(&zero, USER_FILE, r#"{"permissions": {"allow": ["Bash", "Bash(python3:*)"]}}"#);
     let output = zero.command(&["tools", "call", "LS", "{}"]).output().unwrap();
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
@@ -469,10 +496,14 @@ fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
 #[test]
 fn the_environment_of_a_workspace_moves_no_settings() {
     let zero = TestProgram::new();
-    write(&zero, USER, r#"{"permissions": {"deny": ["Bash(ls:*)"]}}"#);
-    write(&zero, ".env", "HOME=/nowhere\nXDG_CONFIG_HOME=.\nXDG_STATE_HOME=.\n");
-    write(&zero, "zero/settings.json", r#"{"permissions": {"allow": ["Bash"], "mode": "auto"}}"#);
-    assert_eq!(verdict(&zero, "Bash", bash("ls"), &[]), "20 deny by Bash(ls:*)");
+    write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Bash(ls:*)"]}}"#);
+    write_file(&zero, ".env", "HOME=/nowhere\nXDG_CONFIG_HOME=.\nXDG_STATE_HOME=.\n");
+    write_file(
+        &zero,
+        "zero/settings.json",
+        r#"{"permissions": {"allow": ["Bash"], "mode": "auto"}}"#,
+    );
+    assert_eq!(check_verdict(&zero, "Bash", bash_input("ls"), &[]), "20 deny by Bash(ls:*)");
     for (name, value) in [
         ("XDG_CONFIG_HOME", "."),
         ("XDG_STATE_HOME", "."),
@@ -488,7 +519,7 @@ fn the_environment_of_a_workspace_moves_no_settings() {
 #[test]
 fn a_command_is_drawn_as_a_tree() {
     let zero = TestProgram::new();
-    write(&zero, "rules.json", RULES);
+    write_file(&zero, "rules.json", RULES);
     let explain =
         |command: &str| zero.run(&["policy", "explain", command, "--settings", "rules.json"]);
     insta::assert_snapshot!(explain("npm test && git push | cat .env > out"), @"
@@ -518,7 +549,7 @@ fn a_command_is_drawn_as_a_tree() {
     ask: running `a `'` is not closed`: a `'` is not closed
     ");
     let args = ["policy", "explain", "(ls; git push)", "--settings", "rules.json", "--json"];
-    let (code, answer) = json_of(&zero, &args);
+    let (code, answer) = run_json(&zero, &args);
     assert_eq!((code, &answer["decision"]), (20, &json!("deny")));
     assert_eq!(answer["tree"][0]["decision"], "deny");
     assert!(answer["tree"][0]["children"].as_array().is_some_and(|children| !children.is_empty()));

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 /// A program that made calls of several kinds.
-fn with_calls() -> TestProgram {
+fn program_with_calls() -> TestProgram {
     let zero = TestProgram::new();
-    write(&zero, "a.txt", "hello\n");
-    write(&zero, ".env", "SECRET=1\n");
+    write_file(&zero, "a.txt", "hello\n");
+    write_file(&zero, ".env", "SECRET=1\n");
     let call = |tool: &str, input: Value, more: &[&str]| {
         let input = input.to_string();
         zero.run(&[&["tools", "call", tool, &input], more].concat());
@@ -26,15 +26,15 @@ fn with_calls() -> TestProgram {
     zero
 }
 
-fn simulate(zero: &TestProgram, args: &[&str]) -> Value {
+fn run_simulate(zero: &TestProgram, args: &[&str]) -> Value {
     let output = zero.stdout(&[&["policy", "simulate", "--json"], args].concat());
     serde_json::from_str(&output).unwrap()
 }
 
 #[test]
 fn what_would_change_is_told_and_what_would_save_questions() {
-    let zero = with_calls();
-    let same = simulate(&zero, &[]);
+    let zero = program_with_calls();
+    let same = run_simulate(&zero, &[]);
     assert_eq!(same["then"], same["now"], "{same}");
     assert_eq!(same["then"], json!({"allow": 2, "ask": 3, "deny": 0}), "{same}");
     assert_eq!(same["changes"], json!([]));
@@ -46,18 +46,18 @@ fn what_would_change_is_told_and_what_would_save_questions() {
             {"rules": ["Edit(/b.txt)"], "questions_saved": 1},
         ])
     );
-    write(
+    write_file(
         &zero,
         "tomorrow.json",
         r#"{"permissions": {"deny": ["Read(.env)"], "allow": ["Edit(a.txt)"]}}"#,
     );
-    let changed = simulate(&zero, &["--settings", "tomorrow.json"]);
+    let changed = run_simulate(&zero, &["--settings", "tomorrow.json"]);
     assert_eq!(changed["now"], json!({"allow": 3, "ask": 1, "deny": 1}));
     let change = &changed["changes"][0];
     assert_eq!(change["calls"], 2);
     assert_eq!((&change["then"], &change["now"]), (&json!("ask"), &json!("allow")));
     assert_eq!((&change["tool"], &change["title"]), (&json!("Write"), &json!("Write `a.txt`")));
-    let plan = simulate(&zero, &["--mode", "plan"]);
+    let plan = run_simulate(&zero, &["--mode", "plan"]);
     assert_eq!(plan["now"], json!({"allow": 2, "ask": 0, "deny": 3}));
     let text = zero.run(&["policy", "simulate", "--settings", "tomorrow.json"]);
     let text = text.split_once("calls since").unwrap().1.split_once("Z, ").unwrap().1;
@@ -84,17 +84,17 @@ fn what_would_change_is_told_and_what_would_save_questions() {
 
 #[test]
 fn the_settings_that_hold_where_a_call_was_made_count() {
-    let zero = with_calls();
-    write(&zero, USER, r#"{"permissions": {"mode": "accept-edits"}}"#);
-    assert_eq!(simulate(&zero, &[])["now"], json!({"allow": 5, "ask": 0, "deny": 0}));
-    let elsewhere = simulate(&zero, &["--workspace", "home"]);
+    let zero = program_with_calls();
+    write_file(&zero, USER_FILE, r#"{"permissions": {"mode": "accept-edits"}}"#);
+    assert_eq!(run_simulate(&zero, &[])["now"], json!({"allow": 5, "ask": 0, "deny": 0}));
+    let elsewhere = run_simulate(&zero, &["--workspace", "home"]);
     assert_eq!(elsewhere["calls"], 0);
-    assert_eq!(simulate(&zero, &["--workspace", "."])["calls"], 5);
-    write(&zero, USER, r#"{"permissions": {"mode": "yolo"}}"#);
+    assert_eq!(run_simulate(&zero, &["--workspace", "."])["calls"], 5);
+    write_file(&zero, USER_FILE, r#"{"permissions": {"mode": "yolo"}}"#);
     assert!(zero.run(&["policy", "simulate"]).starts_with("exit 2\n--- stderr\n"));
-    write(&zero, USER, "{}");
-    write(&zero, ".zero/settings.json", "{");
-    let broken = simulate(&zero, &[]);
+    write_file(&zero, USER_FILE, "{}");
+    write_file(&zero, ".zero/settings.json", "{");
+    let broken = run_simulate(&zero, &[]);
     assert_eq!(
         (&broken["calls"], &broken["cannot_be_replayed"]),
         (&json!(0), &json!({"settings": 8}))

@@ -11,7 +11,7 @@ use crate::test_program::TestProgram;
 
 /// How long anything may be left after zero is gone, on a machine with a lot to do. By itself it would
 /// stay for days.
-const GONE_MAX: Duration = Duration::from_secs(30);
+const CLEANUP_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Whether a process is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum ProcessState {
 }
 
 /// Processes that sleep for this many seconds, which no others do.
-pub(crate) fn sleepers(seconds: u32) -> Vec<ProcessState> {
+pub(crate) fn find_sleepers(seconds: u32) -> Vec<ProcessState> {
     let seconds = seconds.to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let sleeping = processes.filter(|entry| {
@@ -56,16 +56,21 @@ impl Drop for KillOnDrop {
 }
 
 /// A number of seconds that nobody else sleeps for, in this run of the tests or another.
-pub(crate) fn seconds(number: usize) -> u32 {
+pub(crate) fn unique_seconds(number: usize) -> u32 {
     std::process::id() * 100 + u32::try_from(number).unwrap()
 }
 
 /// Starts a command that has two sleepers, and waits until they are what they are to be.
-fn start(zero: &TestProgram, command: &str, seconds: u32, state: ProcessState) -> KillOnDrop {
+fn start_command(
+    zero: &TestProgram,
+    command: &str,
+    seconds: u32,
+    state: ProcessState,
+) -> KillOnDrop {
     let input = json!({"command": command.replace("SLEEP", &format!("sleep {seconds}"))});
     let mut child = zero.command(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
     let child = KillOnDrop(child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    wait_for(Duration::from_secs(60), command, || sleepers(seconds) == [state; 2]);
+    wait_for(Duration::from_secs(60), command, || find_sleepers(seconds) == [state; 2]);
     child
 }
 
@@ -84,9 +89,9 @@ fn nothing_survives_a_zero_that_is_killed() {
         ),
     ];
     for (number, (command, state)) in commands.into_iter().enumerate() {
-        let seconds = seconds(number);
-        drop(start(&zero, command, seconds, state));
-        wait_for(GONE_MAX, command, || sleepers(seconds).is_empty());
+        let seconds = unique_seconds(number);
+        drop(start_command(&zero, command, seconds, state));
+        wait_for(CLEANUP_TIME_MAX, command, || find_sleepers(seconds).is_empty());
     }
     // What their sessions kept is swept by the next call.
     let tmp = zero.folder().join("home/.local/state/zero/tmp");
@@ -105,11 +110,11 @@ fn a_pipe_that_is_held_open_holds_up_nobody() {
     for (number, command) in
         ["SLEEP & echo done", "(setsid SLEEP &); echo done"].into_iter().enumerate()
     {
-        let seconds = seconds(10 + number);
+        let seconds = unique_seconds(10 + number);
         let input = json!({"command": command.replace("SLEEP", &format!("sleep {seconds}"))});
         let begun = Instant::now();
         let said = zero.stdout(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
-        assert_eq!((said.as_str(), sleepers(seconds).len()), ("done\n", 0), "{command}");
+        assert_eq!((said.as_str(), find_sleepers(seconds).len()), ("done\n", 0), "{command}");
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
 }

@@ -8,20 +8,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zero_core::event::Event;
 
-use crate::config::{USER, write};
-use crate::gateway_process::{GatewayProcess, ended, signal};
+use crate::config::{USER_FILE, write_file};
+use crate::gateway_process::{GatewayProcess, send_signal, wait_for_child};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
-fn with_model() -> (TestProgram, ModelServer) {
+fn program_with_model() -> (TestProgram, ModelServer) {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
-    write(&zero, USER, model.settings(json!({})));
-    write(&zero, "hello.txt", "hello\n");
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    write_file(&zero, "hello.txt", "hello\n");
     (zero, model)
 }
 
 #[track_caller]
-fn check(zero: &TestProgram, args: &[&str], exit: &str, holds: &[&str]) {
+fn check_run(zero: &TestProgram, args: &[&str], exit: &str, holds: &[&str]) {
     let seen = zero.run(&[&["run"], args].concat());
     assert!(seen.starts_with(&format!("exit {exit}\n")), "{args:?}: {seen}");
     for text in holds {
@@ -32,21 +32,21 @@ fn check(zero: &TestProgram, args: &[&str], exit: &str, holds: &[&str]) {
 #[test]
 fn a_fresh_machine_needs_no_model() {
     let zero = TestProgram::new();
-    write(&zero, "hello.txt", "hello\n");
-    check(&zero, &["/read hello.txt"], "0", &["hello"]);
-    check(&zero, &["/help"], "0", &["/read"]);
-    check(&zero, &["what is this?"], "0", &["model"]);
+    write_file(&zero, "hello.txt", "hello\n");
+    check_run(&zero, &["/read hello.txt"], "0", &["hello"]);
+    check_run(&zero, &["/help"], "0", &["/read"]);
+    check_run(&zero, &["what is this?"], "0", &["model"]);
 }
 
 #[test]
 fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
-    let (zero, _model) = with_model();
+    let (zero, _model) = program_with_model();
     let seen = zero.run(&["run", "[read]"]);
     assert_eq!(
         seen,
         "exit 0\nI look first.\nThe tool said:      1\thello\n--- stderr\n● Read `hello.txt`\n"
     );
-    check(
+    check_run(
         &zero,
         &["--yes", "[write]"],
         "0",
@@ -56,20 +56,20 @@ fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
 
 #[test]
 fn how_it_ends_is_the_exit_code() {
-    let (zero, _model) = with_model();
-    check(&zero, &["[write]"], "3", &["⊘ Write `made.txt`", "run it with `--yes`"]);
+    let (zero, _model) = program_with_model();
+    check_run(&zero, &["[write]"], "3", &["⊘ Write `made.txt`", "run it with `--yes`"]);
     assert!(!zero.folder().join("made.txt").exists());
-    check(&zero, &["--yes", "[write]"], "0", &["Wrote 5 bytes"]);
-    check(&zero, &["[long]"], "4", &["cut", "ask it to go on"]);
-    check(&zero, &["--agent", "nope", "hi"], "2", &["there is no agent `nope`"]);
-    check(&zero, &["--model", "nope", "hi"], "2", &["there is no model `nope`"]);
-    check(&zero, &["--image", "nope.png", "hi"], "2", &["there is no file `nope.png`"]);
-    check(&zero, &["--image", "hello.txt", "hi"], "2", &["is no picture"]);
+    check_run(&zero, &["--yes", "[write]"], "0", &["Wrote 5 bytes"]);
+    check_run(&zero, &["[long]"], "4", &["cut", "ask it to go on"]);
+    check_run(&zero, &["--agent", "nope", "hi"], "2", &["there is no agent `nope`"]);
+    check_run(&zero, &["--model", "nope", "hi"], "2", &["there is no model `nope`"]);
+    check_run(&zero, &["--image", "nope.png", "hi"], "2", &["there is no file `nope.png`"]);
+    check_run(&zero, &["--image", "hello.txt", "hi"], "2", &["is no picture"]);
 }
 
 #[test]
 fn an_interrupt_reaches_the_model_and_the_ledger() {
-    let (zero, model) = with_model();
+    let (zero, model) = program_with_model();
     let mut run = zero
         .command(&["run", "--session", "s", "[hang]"])
         .stdout(Stdio::piped())
@@ -79,9 +79,9 @@ fn an_interrupt_reaches_the_model_and_the_ledger() {
     let mut said = [0; 3];
     run.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
     assert_eq!(&said, b"one");
-    signal(&zero, "INT", run.id());
-    assert_eq!(ended(&mut run).code(), Some(130));
-    model.until_hung_up();
+    send_signal(&zero, "INT", run.id());
+    assert_eq!(wait_for_child(&mut run).code(), Some(130));
+    model.wait_for_disconnect();
     let ledger = zero.stdout(&["sessions", "export", "s", "--format", "jsonl"]);
     let last: Value = serde_json::from_str(ledger.lines().last().unwrap()).unwrap();
     assert_eq!(last["end"], json!({"how": "aborted", "by": "rpc"}), "{ledger}");
@@ -89,14 +89,14 @@ fn an_interrupt_reaches_the_model_and_the_ledger() {
 
 #[test]
 fn an_interrupt_is_heard_however_early_it_comes() {
-    let (zero, _model) = with_model();
+    let (zero, _model) = program_with_model();
     for moment in 0..12 {
         let args = ["run", "[hang]"];
         let mut command = zero.command(&args);
         let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(moment * 5));
-        signal(&zero, "INT", run.id());
-        let ended = ended(&mut run);
+        send_signal(&zero, "INT", run.id());
+        let ended = wait_for_child(&mut run);
         // Before zero listens, the kernel ends it; shells say 130 for both.
         assert!(ended.code() == Some(130) || ended.signal() == Some(2), "{moment}: {ended}");
     }
@@ -104,7 +104,7 @@ fn an_interrupt_is_heard_however_early_it_comes() {
 
 #[test]
 fn where_to_go_on_is_told_to_whoever_needs_it() {
-    let (zero, model) = with_model();
+    let (zero, model) = program_with_model();
     let seen = zero.run(&["run", "[long] words"]);
     let (_, rest) = seen.split_once("note: to go on in this session: `zero ").unwrap();
     let (command, _) = rest.split_once(" PROMPT`").unwrap();
@@ -115,12 +115,12 @@ fn where_to_go_on_is_told_to_whoever_needs_it() {
     assert!(request.contains("[long] words") && request.contains("go on"), "{request}");
     let seen = zero.run(&["run", "--json", "hi"]);
     assert!(seen.contains("--session agent:main:run-"), "{seen}");
-    check(&zero, &["--session", " ", "hi"], "2", &["`--session` names none"]);
+    check_run(&zero, &["--session", " ", "hi"], "2", &["`--session` names none"]);
 }
 
 #[test]
 fn what_a_command_is_denied_is_told_once() {
-    let (zero, _model) = with_model();
+    let (zero, _model) = program_with_model();
     let write = r#"/Write {"file_path": "a", "content": "b"}"#;
     for (args, exit, why) in [
         (&["--agent", "direct", write][..], "3", "run it with `--yes`"),
@@ -156,14 +156,14 @@ fn a_way_in_without_a_gateway_is_a_mistake() {
 
 #[test]
 fn a_gateway_that_refuses_or_goes_away_says_what_to_do() {
-    let (zero, _model) = with_model();
+    let (zero, _model) = program_with_model();
     let mut gateway = GatewayProcess::start(&zero);
     let url = gateway.url.clone();
-    write(&zero, "wrong", "wrong-token-0123456789abcdef0123456789");
+    write_file(&zero, "wrong", "wrong-token-0123456789abcdef0123456789");
     let wrong = ["--url", &url, "--token-file", "wrong", "hi"];
-    check(&zero, &wrong, "1", &["not a token of this gateway", "give it with `--token-file`"]);
-    check(&zero, &["--url", "ws://10.0.0.1", "hi"], "1", &["`--allow-plaintext`"]);
-    check(&zero, &["--url", "nonsense", "hi"], "2", &["write it like `wss://"]);
+    check_run(&zero, &wrong, "1", &["not a token of this gateway", "give it with `--token-file`"]);
+    check_run(&zero, &["--url", "ws://10.0.0.1", "hi"], "1", &["`--allow-plaintext`"]);
+    check_run(&zero, &["--url", "nonsense", "hi"], "2", &["write it like `wss://"]);
     let mut run = zero
         .command(&["run", "--url", &url, "[hang]"])
         .stdout(Stdio::piped())
@@ -181,23 +181,23 @@ fn a_gateway_that_refuses_or_goes_away_says_what_to_do() {
     let show = told.split('`').nth(1).unwrap();
     assert!(show.starts_with("zero sessions show agent:main:run-"), "{told}");
     assert!(show.ends_with(&format!(" --url {url}")), "{told}");
-    check(&zero, &["--url", &url, "hi"], "1", &["start it with `zero gateway`"]);
+    check_run(&zero, &["--url", &url, "hi"], "1", &["start it with `zero gateway`"]);
 }
 
 #[test]
 fn the_model_is_told_what_commands_and_the_folder_say() {
-    let (zero, model) = with_model();
-    write(&zero, "AGENTS.md", "Always say moo.\n");
-    write(&zero, "home/.config/zero/commands/mine.md", "My own words");
+    let (zero, model) = program_with_model();
+    write_file(&zero, "AGENTS.md", "Always say moo.\n");
+    write_file(&zero, "home/.config/zero/commands/mine.md", "My own words");
     let review = "---\ndescription: fresh eyes\n---\nRead $1 and mind: $ARGUMENTS\n";
-    write(&zero, ".zero/commands/git/review.md", review);
+    write_file(&zero, ".zero/commands/git/review.md", review);
     for (prompt, told) in [
         ("/git:review abc def", "Read abc and mind: abc def"),
         ("/mine more", "My own words\n\nmore"),
         ("/init the tests", "write `AGENTS.md` in its root"),
         (" /mine", " /mine"),
     ] {
-        check(&zero, &[prompt], "0", &["Hello from the model."]);
+        check_run(&zero, &[prompt], "0", &["Hello from the model."]);
         let request = model.requests().pop().unwrap();
         let messages = request["messages"].as_array().unwrap();
         let [system, .., last] = &messages[..] else { panic!("{request}") };
@@ -205,13 +205,13 @@ fn the_model_is_told_what_commands_and_the_folder_say() {
         let content = last["content"].as_str().unwrap();
         assert!(content.contains(told), "{prompt}: {content}");
     }
-    check(&zero, &["/nope"], "0", &["there is no command `/nope`", "`/help` lists them"]);
+    check_run(&zero, &["/nope"], "0", &["there is no command `/nope`", "`/help` lists them"]);
     assert_eq!(model.requests().len(), 4, "what is no command is not sent");
 }
 
 #[test]
 fn programs_get_the_entries_of_the_ledger() {
-    let (zero, _model) = with_model();
+    let (zero, _model) = program_with_model();
     let lines = zero.stdout(&["run", "--json", "--session", "s", "[read]"]);
     let events: Vec<Event> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -225,22 +225,22 @@ fn programs_get_the_entries_of_the_ledger() {
 fn a_prompt_that_is_refused_leaves_no_session_that_nobody_named() {
     let zero = TestProgram::new();
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
-    write(&zero, "dot.png", png);
+    write_file(&zero, "dot.png", png);
     let refused = ["--image", "dot.png", "what is it?"];
-    check(&zero, &refused, "2", &["takes no pictures"]);
+    check_run(&zero, &refused, "2", &["takes no pictures"]);
     let sessions = || zero.run(&["sessions", "list"]);
     assert!(!sessions().contains("agent:"), "{}", sessions());
     // One that has a name may be another's.
-    check(&zero, &[&["--session", "new"], &refused[..]].concat(), "2", &["takes no pictures"]);
+    check_run(&zero, &[&["--session", "new"], &refused[..]].concat(), "2", &["takes no pictures"]);
     assert!(sessions().contains("agent:main:new"), "{}", sessions());
-    check(&zero, &["--session", "old", "/help"], "0", &[]);
-    check(&zero, &[&["--session", "old"], &refused[..]].concat(), "2", &["takes no pictures"]);
+    check_run(&zero, &["--session", "old", "/help"], "0", &[]);
+    check_run(&zero, &[&["--session", "old"], &refused[..]].concat(), "2", &["takes no pictures"]);
     assert!(sessions().contains("agent:main:old"), "{}", sessions());
 }
 
 #[test]
 fn a_session_goes_on_and_stdin_and_pictures_are_heard() {
-    let (zero, model) = with_model();
+    let (zero, model) = program_with_model();
     zero.stdout(&["run", "--session", "s", "first words"]);
     let seen = zero.run_with_input(&["run", "--session", "s", "-"], "words of stdin");
     assert!(seen.starts_with("exit 0\nHello"), "{seen}");
@@ -249,6 +249,6 @@ fn a_session_goes_on_and_stdin_and_pictures_are_heard() {
         assert!(request.contains(text), "{text}: {request}");
     }
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
-    write(&zero, "dot.png", png);
-    check(&zero, &["--image", "dot.png", "what is it?"], "0", &["I see 1 picture."]);
+    write_file(&zero, "dot.png", png);
+    check_run(&zero, &["--image", "dot.png", "what is it?"], "0", &["I see 1 picture."]);
 }

@@ -4,11 +4,11 @@
 
 use serde_json::{Value, json};
 
-use crate::config::{PROJECT, USER, write};
+use crate::config::{PROJECT_FILE, USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 /// Runs a command with these flags besides; gives the answer.
-fn bash(zero: &TestProgram, command: &str, flags: &[&str]) -> Value {
+fn run_bash(zero: &TestProgram, command: &str, flags: &[&str]) -> Value {
     let input = json!({ "command": command }).to_string();
     let args = [&["tools", "call", "Bash", &input, "--json"], flags].concat();
     let mut program = zero.command(&args);
@@ -19,49 +19,57 @@ fn bash(zero: &TestProgram, command: &str, flags: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn written(answer: &Value) -> &str {
+fn stdout_text(answer: &Value) -> &str {
     answer["result"]["structured"]["stdout"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
 /// The limit that ended a command.
 #[track_caller]
-fn limit(answer: &Value) -> &str {
+fn exceeded_limit(answer: &Value) -> &str {
     let details = &answer["error"]["details"];
     assert_eq!(details["reason"], "resource_exhausted", "{answer}");
     details["limit"].as_str().unwrap()
 }
 
-const HOG: &str = "held = bytearray(700_000_000)\nprint(len(held))\n";
-const RUN_HOG: &str = "python3 hog.py";
+const HOG_PROGRAM: &str = "held = bytearray(700_000_000)\nprint(len(held))\n";
+const RUN_HOG_COMMAND: &str = "python3 hog.py";
 
-fn with_hog(settings: &str) -> TestProgram {
+fn program_with_hog(settings: &str) -> TestProgram {
     let zero = TestProgram::new();
-    write(&zero, "hog.py", HOG);
-    write(&zero, USER, settings);
+    write_file(&zero, "hog.py", HOG_PROGRAM);
+    write_file(&zero, USER_FILE, settings);
     zero
 }
 
 #[test]
 fn a_command_gets_the_memory_that_its_rule_gives_it() {
-    let zero = with_hog(r#"{"permissions": {"allow": ["Bash(python3 hog.py)"]}}"#);
-    let answer = bash(&zero, RUN_HOG, &[]);
-    assert_eq!(limit(&answer), "command-memory");
+    let zero = program_with_hog(r#"{"permissions": {"allow": ["Bash(python3 hog.py)"]}}"#);
+    let answer = run_bash(&zero, RUN_HOG_COMMAND, &[]);
+    assert_eq!(exceeded_limit(&answer), "command-memory");
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("`zero config set limits.Bash.command-memory 1GB`"), "{message}");
     assert_eq!(answer["error"]["details"]["allowed"], 500_000_000);
 
     let rule = r#"{"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB"}}"#;
-    let zero = with_hog(&format!(r#"{{"permissions": {{"allow": [{rule}]}}}}"#));
-    assert_eq!(written(&bash(&zero, RUN_HOG, &[])), "700000000\n");
-    let other = bash(&zero, "python3 ./hog.py", &["--yes"]);
-    assert_eq!(limit(&other), "command-memory", "another command keeps to the usual limit");
+    let zero = program_with_hog(&format!(r#"{{"permissions": {{"allow": [{rule}]}}}}"#));
+    assert_eq!(stdout_text(&run_bash(&zero, RUN_HOG_COMMAND, &[])), "700000000\n");
+    let other = run_bash(&zero, "python3 ./hog.py", &["--yes"]);
+    assert_eq!(
+        exceeded_limit(&other),
+        "command-memory",
+        "another command keeps to the usual limit"
+    );
     let check = zero.run(&["policy", "check", "Bash", r#"{"command": "python3 hog.py"}"#]);
     assert!(check.contains(r#""limits":{"command-memory":"1 GB"}"#), "{check}");
-    let explain = zero.run(&["policy", "explain", RUN_HOG]);
+    let explain = zero.run(&["policy", "explain", RUN_HOG_COMMAND]);
     assert!(explain.contains("its limit command-memory is raised to 1 GB"), "{explain}");
 
-    let zero = with_hog(&format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
-    assert_eq!(written(&bash(&zero, RUN_HOG, &["--yes"])), "700000000\n", "a person said yes");
+    let zero = program_with_hog(&format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
+    assert_eq!(
+        stdout_text(&run_bash(&zero, RUN_HOG_COMMAND, &["--yes"])),
+        "700000000\n",
+        "a person said yes"
+    );
 }
 
 #[test]
@@ -69,52 +77,52 @@ fn all_rules_that_match_raise_and_the_larger_limit_counts() {
     let rules = r#"{"permissions": {"allow": ["Bash(python3:*)",
         {"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB", "command-cpu": "10%"}},
         {"rule": "Bash(python3 hog.py:*)", "limits": {"command-memory": "600MB", "command-cpu": "300%"}}]}}"#;
-    let zero = with_hog(rules);
+    let zero = program_with_hog(rules);
     let check = zero.run(&["policy", "check", "Bash", r#"{"command": "python3 hog.py"}"#]);
     assert!(
         check.contains(r#""limits":{"command-memory":"1 GB","command-cpu":"300%"}"#),
         "{check}"
     );
-    assert_eq!(written(&bash(&zero, RUN_HOG, &[])), "700000000\n");
+    assert_eq!(stdout_text(&run_bash(&zero, RUN_HOG_COMMAND, &[])), "700000000\n");
 }
 
 #[test]
 fn a_tool_and_a_flag_have_limits_too() {
     let allow = r#""permissions": {"allow": ["Bash(python3 hog.py)"]}"#;
-    let zero = with_hog(&format!(
+    let zero = program_with_hog(&format!(
         r#"{{{allow}, "limits": {{"command-memory": "100MB", "Bash": {{"command-memory": "1GB"}}}}}}"#
     ));
-    assert_eq!(written(&bash(&zero, RUN_HOG, &[])), "700000000\n");
+    assert_eq!(stdout_text(&run_bash(&zero, RUN_HOG_COMMAND, &[])), "700000000\n");
     for flag in ["command-memory=100mb", "Bash.command-memory=100mb"] {
-        let answer = bash(&zero, RUN_HOG, &["--limit", flag]);
+        let answer = run_bash(&zero, RUN_HOG_COMMAND, &["--limit", flag]);
         assert_eq!(answer["error"]["details"]["allowed"], 100_000_000, "{answer}");
     }
     zero.stdout(&["config", "set", "limits.Bash.command-memory", "200MB"]);
     assert_eq!(zero.stdout(&["config", "get", "limits.Bash.command-memory"]), "200MB\n");
-    assert_eq!(limit(&bash(&zero, RUN_HOG, &[])), "command-memory");
+    assert_eq!(exceeded_limit(&run_bash(&zero, RUN_HOG_COMMAND, &[])), "command-memory");
 }
 
 #[test]
 fn a_file_has_a_largest_size() {
     let zero = TestProgram::new();
     let command = "head -c 3000000 /dev/zero > big; exit $?";
-    let answer = bash(&zero, command, &["--yes", "--limit", "command-file=1mb"]);
-    assert_eq!(limit(&answer), "command-file");
+    let answer = run_bash(&zero, command, &["--yes", "--limit", "command-file=1mb"]);
+    assert_eq!(exceeded_limit(&answer), "command-file");
     assert_eq!(std::fs::metadata(zero.folder().join("big")).unwrap().len(), 1_000_000);
-    let answer = bash(&zero, command, &["--yes"]);
+    let answer = run_bash(&zero, command, &["--yes"]);
     assert_eq!(answer["result"]["structured"]["exit_code"], 0, "{answer}");
 }
 
 #[test]
 fn a_folder_that_is_not_trusted_raises_nothing() {
-    let zero = with_hog("{}");
+    let zero = program_with_hog("{}");
     let rule = r#"{"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB"}}"#;
-    write(&zero, PROJECT, format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
-    assert_eq!(limit(&bash(&zero, RUN_HOG, &["--yes"])), "command-memory");
+    write_file(&zero, PROJECT_FILE, format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
+    assert_eq!(exceeded_limit(&run_bash(&zero, RUN_HOG_COMMAND, &["--yes"])), "command-memory");
     let asked = zero.run(&["trust"]);
     assert!(asked.contains("Bash(python3 hog.py) with {\"limits\""), "{asked}");
     zero.stdout(&["trust", "--yes"]);
-    assert_eq!(written(&bash(&zero, RUN_HOG, &["--yes"])), "700000000\n");
+    assert_eq!(stdout_text(&run_bash(&zero, RUN_HOG_COMMAND, &["--yes"])), "700000000\n");
 }
 
 #[test]
@@ -122,12 +130,12 @@ fn commands_get_the_variables_and_folders_that_settings_name() {
     let zero = TestProgram::new();
     let home = zero.folder().join("home");
     std::fs::create_dir_all(home.join(".cache/pip")).unwrap();
-    write(&zero, "w/private/a.txt", "private");
-    write(&zero, "w/notes.txt", "a note");
-    write(&zero, "w/open.txt", "open");
+    write_file(&zero, "w/private/a.txt", "private");
+    write_file(&zero, "w/notes.txt", "a note");
+    write_file(&zero, "w/open.txt", "open");
     let seen = |command: &str| {
-        let answer = bash(&zero, command, &["--yes", "--workspace", "w"]);
-        written(&answer).to_owned()
+        let answer = run_bash(&zero, command, &["--yes", "--workspace", "w"]);
+        stdout_text(&answer).to_owned()
     };
     let env = "echo \"$MY_FLAG-$MY_TOKEN\"";
     let touch = "touch ~/.cache/pip/x 2>/dev/null && echo made; touch ~/y 2>/dev/null; true";
@@ -135,9 +143,9 @@ fn commands_get_the_variables_and_folders_that_settings_name() {
     assert_eq!(seen(env), "-\n");
     assert_eq!(seen(touch), "");
     assert_eq!(seen(read), "a noteprivateopen");
-    write(
+    write_file(
         &zero,
-        USER,
+        USER_FILE,
         r#"{"sandbox": {"environment": ["MY_*"], "writable": ["~/.cache/pip"], "masked": ["notes.txt", "./private"]}}"#,
     );
     assert_eq!(seen(env), "on-\n");
@@ -172,7 +180,7 @@ fn what_must_stay_closed_cannot_be_opened() {
       ~/.config/zero/settings.json:4:7: `sandbox.weaker.0` is "walls"; write one of "writes", "attributes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges"
     nothing was written
     "#);
-    write(&zero, USER, "{\"sandbox\": {\"writable\": [\n\"~/.local/state\"]}}");
+    write_file(&zero, USER_FILE, "{\"sandbox\": {\"writable\": [\n\"~/.local/state\"]}}");
     insta::assert_snapshot!(zero.run(&["tools", "call", "LS", "{}"]), @"
     exit 2
     --- stderr
@@ -204,9 +212,9 @@ fn a_folder_that_is_not_trusted_opens_no_host() {
     let rule = r#"{"permissions": {"allow": ["WebFetch(domain:example.com)"]}}"#;
     for opens in [rule, r#"{"sandbox": {"network": ["*"]}}"#] {
         let zero = TestProgram::new();
-        write(&zero, PROJECT, opens);
-        assert_eq!(written(&bash(&zero, told, &["--yes"])), "0\n", "{opens}");
+        write_file(&zero, PROJECT_FILE, opens);
+        assert_eq!(stdout_text(&run_bash(&zero, told, &["--yes"])), "0\n", "{opens}");
         zero.stdout(&["trust", "--yes"]);
-        assert_eq!(written(&bash(&zero, told, &["--yes"])), "1\n", "{opens}");
+        assert_eq!(stdout_text(&run_bash(&zero, told, &["--yes"])), "1\n", "{opens}");
     }
 }

@@ -17,7 +17,7 @@ use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 use zero_wire::tools::{ToolsAttach, ToolsAttachParams};
 use zero_wire::zero_sessions::{SessionInfo, SessionOpenParams, ZeroSessionsOpen};
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::GatewayProcess;
 use crate::test_program::TestProgram;
 
@@ -48,7 +48,7 @@ impl SecretsFixture {
             ("home/keys/alice", ALICE),
             ("home/keys/model", KEY),
         ] {
-            write(&zero, file, text);
+            write_file(&zero, file, text);
         }
         let mut settings = json!({
             "permissions": {"allow": ["Read(//**)", "Bash(*)", "Write", "Edit", "Grep", "Glob"]},
@@ -61,7 +61,7 @@ impl SecretsFixture {
         if !folders.is_null() {
             settings["gateway"]["folders"] = folders.clone();
         }
-        write(&zero, USER, settings.to_string());
+        write_file(&zero, USER_FILE, settings.to_string());
         symlink(base.join("keys/adm.tok"), base.join("proj/notes.txt")).unwrap();
         symlink("/", base.join("proj/all")).unwrap();
         symlink(&base, base.join("proj/up")).unwrap();
@@ -73,9 +73,14 @@ impl SecretsFixture {
         Self { zero, base, gateway, client, runtime }
     }
 
-    fn open(&self, key: &str, cwd: &Path, mode: &str) -> Result<SessionInfo, GatewayClientError> {
+    fn open_session(
+        &self,
+        key: &str,
+        cwd: &Path,
+        mode: &str,
+    ) -> Result<SessionInfo, GatewayClientError> {
         let wanted = SessionOpenParams {
-            session_key: Some(direct(key)),
+            session_key: Some(direct_key(key)),
             cwd: Some(cwd.display().to_string()),
             mode: Some(mode.to_owned()),
             ..SessionOpenParams::default()
@@ -84,10 +89,10 @@ impl SecretsFixture {
     }
 
     /// Says something to a session, and gives all that comes of it.
-    fn say(&self, client: &GatewayClient, key: &str, message: &str) -> String {
+    fn send_prompt(&self, client: &GatewayClient, key: &str, message: &str) -> String {
         let run_id = format!("run-{:x}", fastrand::u64(..));
         let send = ChatSendParams {
-            session_key: direct(key),
+            session_key: direct_key(key),
             message: message.to_owned(),
             idempotency_key: run_id.clone(),
             ..ChatSendParams::default()
@@ -99,14 +104,15 @@ impl SecretsFixture {
             let wait = AgentWaitParams { run_id, timeout_ms: Some(5_000) };
             let waited = client.request::<AgentWait>(wait).await.unwrap();
             // What waits for an answer would hold up what comes next.
-            let abort = ChatAbortParams { session_key: direct(key), ..ChatAbortParams::default() };
+            let abort =
+                ChatAbortParams { session_key: direct_key(key), ..ChatAbortParams::default() };
             client.request::<ChatAbort>(abort).await.unwrap();
             serde_json::to_string(&waited).unwrap()
         })
     }
 
     /// Every name that somebody may try, and every way to get at it.
-    fn attack(&self, key: &str, file: &str) {
+    fn check_unreachable(&self, key: &str, file: &str) {
         let call = |tool: &str, input: Value| format!("/{tool} {input}");
         let folder = Path::new(file).parent().unwrap().display().to_string();
         for message in [
@@ -129,7 +135,7 @@ impl SecretsFixture {
             format!("/bash ln {file} hard; cat hard"),
             format!("/bash mv {folder} moved; cat moved/*"),
         ] {
-            let seen = self.say(&self.client, key, &message);
+            let seen = self.send_prompt(&self.client, key, &message);
             for secret in [ADMIN, PASSWORD, ALICE, KEY, REMOTE] {
                 assert!(!seen.contains(secret), "{message}: {seen}");
             }
@@ -139,7 +145,7 @@ impl SecretsFixture {
 }
 
 /// A session without a model: what is said is done.
-fn direct(key: &str) -> String {
+fn direct_key(key: &str) -> String {
     format!("agent:direct:{key}")
 }
 
@@ -170,27 +176,28 @@ fn a_client_never_reads_what_the_gateway_knows() {
     let home = rig.base.join("home");
     let state = home.join(".local/state/zero");
     let at = |name: &str| rig.base.join(name).display().to_string();
-    rig.open("proj", &rig.base.join("proj"), "auto").unwrap();
+    rig.open_session("proj", &rig.base.join("proj"), "auto").unwrap();
     assert!(
-        rig.say(&rig.client, "proj", "/Read {\"file_path\": \"README.md\"}").contains("needle")
+        rig.send_prompt(&rig.client, "proj", "/Read {\"file_path\": \"README.md\"}")
+            .contains("needle")
     );
-    rig.open("base", &rig.base, "auto").unwrap();
-    rig.open("keys", &rig.base.join("keys"), "auto").unwrap();
+    rig.open_session("base", &rig.base, "auto").unwrap();
+    rig.open_session("keys", &rig.base.join("keys"), "auto").unwrap();
     for key in ["proj", "base", "keys"] {
-        rig.attack(key, &at("keys/adm.tok"));
+        rig.check_unreachable(key, &at("keys/adm.tok"));
     }
-    for file in ["keys/password", "home/keys/alice", "home/keys/model", USER] {
-        rig.attack("base", &at(file));
+    for file in ["keys/password", "home/keys/alice", "home/keys/model", USER_FILE] {
+        rig.check_unreachable("base", &at(file));
     }
-    rig.attack("proj", &at("proj/notes.txt"));
-    rig.attack("proj", &at("proj/up/keys/adm.tok"));
-    rig.open("root", Path::new("/"), "auto").unwrap();
-    rig.attack("root", &at("keys/adm.tok"));
-    rig.open("home", &home, "auto").unwrap();
+    rig.check_unreachable("proj", &at("proj/notes.txt"));
+    rig.check_unreachable("proj", &at("proj/up/keys/adm.tok"));
+    rig.open_session("root", Path::new("/"), "auto").unwrap();
+    rig.check_unreachable("root", &at("keys/adm.tok"));
+    rig.open_session("home", &home, "auto").unwrap();
     let store = format!("/Read {}", json!({"file_path": state.join("sessions.sqlite")}));
-    assert!(rig.say(&rig.client, "home", &store).contains("which nothing opens"));
+    assert!(rig.send_prompt(&rig.client, "home", &store).contains("which nothing opens"));
     let environment = "/Read {\"file_path\": \"/proc/self/environ\"}";
-    assert!(rig.say(&rig.client, "root", environment).contains("which nothing opens"));
+    assert!(rig.send_prompt(&rig.client, "root", environment).contains("which nothing opens"));
     let _ = (&rig.zero, &rig.gateway);
 }
 
@@ -200,7 +207,7 @@ fn a_client_works_in_the_folders_that_settings_name() {
     let proj = rig.base.join("proj");
     std::fs::create_dir(proj.join("sub")).unwrap();
     let is_refused = |cwd: &Path| {
-        let refused = rig.open("x", cwd, "ask").unwrap_err().to_string();
+        let refused = rig.open_session("x", cwd, "ask").unwrap_err().to_string();
         let names = refused.contains(&cwd.display().to_string());
         assert!(names && refused.contains("gateway.folders"), "{refused}");
     };
@@ -212,36 +219,36 @@ fn a_client_works_in_the_folders_that_settings_name() {
     is_refused(Path::new("/"));
     is_refused(Path::new("/etc"));
     for inside in ["proj", "proj/sub", "proj/sub/..", "proj/up/proj"] {
-        rig.open("x", &rig.base.join(inside), "ask").unwrap();
+        rig.open_session("x", &rig.base.join(inside), "ask").unwrap();
     }
     // What it was allowed to choose becomes another folder.
-    rig.open("x", &proj.join("sub"), "ask").unwrap();
+    rig.open_session("x", &proj.join("sub"), "ask").unwrap();
     std::fs::remove_dir(proj.join("sub")).unwrap();
     symlink(&rig.base, proj.join("sub")).unwrap();
-    let seen = rig.say(&rig.client, "x", "/read keys/password");
+    let seen = rig.send_prompt(&rig.client, "x", "/read keys/password");
     assert!(seen.contains("gateway.folders"), "{seen}");
     // Whoever may do everything may work anywhere, which lets nobody else in there.
     let admin = rig.runtime.block_on(connect(&rig.gateway.url, ADMIN));
     let there = SessionOpenParams {
-        session_key: Some(direct("x")),
+        session_key: Some(direct_key("x")),
         cwd: Some(rig.base.display().to_string()),
         ..SessionOpenParams::default()
     };
     rig.runtime.block_on(admin.request::<ZeroSessionsOpen>(there)).unwrap();
-    assert!(rig.say(&admin, "x", "/read proj/README.md").contains("needle"));
-    let seen = rig.say(&rig.client, "x", "/read proj/README.md");
+    assert!(rig.send_prompt(&admin, "x", "/read proj/README.md").contains("needle"));
+    let seen = rig.send_prompt(&rig.client, "x", "/read proj/README.md");
     assert!(seen.contains("gateway.folders"), "{seen}");
     // A client that hosts the tools has folders of its own; the gateway never works there instead.
     let attach = ToolsAttachParams {
-        session_key: direct("y"),
+        session_key: direct_key("y"),
         host: "laptop".to_owned(),
         ..ToolsAttachParams::default()
     };
-    rig.open("y", &proj, "ask").unwrap();
+    rig.open_session("y", &proj, "ask").unwrap();
     rig.runtime.block_on(rig.client.request::<ToolsAttach>(attach)).unwrap();
-    rig.open("y", &rig.base, "ask").unwrap();
+    rig.open_session("y", &rig.base, "ask").unwrap();
     let other = rig.runtime.block_on(connect(&rig.gateway.url, ALICE));
     rig.runtime.block_on(rig.client.close());
-    let seen = rig.say(&other, "y", "/read proj/README.md");
+    let seen = rig.send_prompt(&other, "y", "/read proj/README.md");
     assert!(!seen.contains("needle"), "{seen}");
 }

@@ -6,22 +6,22 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use crate::config::{PROJECT, USER, write};
+use crate::config::{PROJECT_FILE, USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 const DENY_SECRETS: &str = r#"{"permissions": {"deny": ["Read(secrets/**)", "Edit(secrets/**)"]}}"#;
 
-fn call(zero: &TestProgram, tool: &str, input: &Value) -> String {
+fn call_tool(zero: &TestProgram, tool: &str, input: &Value) -> String {
     zero.run(&["tools", "call", tool, &input.to_string()])
 }
 
 /// A workspace in `w` with a folder that may not be read, links into and out of it.
-fn with_secrets() -> TestProgram {
+fn program_with_secrets() -> TestProgram {
     let zero = TestProgram::new();
-    write(&zero, USER, DENY_SECRETS);
-    write(&zero, "secrets/key.txt", "17-23-42");
-    write(&zero, "secrets/deep/hidden_name.txt", "x");
-    write(&zero, "src/a.txt", "the vault combination is 17-23-42");
+    write_file(&zero, USER_FILE, DENY_SECRETS);
+    write_file(&zero, "secrets/key.txt", "17-23-42");
+    write_file(&zero, "secrets/deep/hidden_name.txt", "x");
+    write_file(&zero, "src/a.txt", "the vault combination is 17-23-42");
     let link = |to: &str, at: &str| symlink(to, zero.folder().join(at)).unwrap();
     link("../secrets/deep/hidden_name.txt", "src/innocent");
     link("../src/a.txt", "secrets/pub");
@@ -32,17 +32,17 @@ fn with_secrets() -> TestProgram {
 
 #[test]
 fn a_denial_says_what_was_written_and_not_where_it_leads() {
-    let zero = with_secrets();
-    let answer = call(&zero, "Read", &json!({"file_path": "src/innocent"}));
+    let zero = program_with_secrets();
+    let answer = call_tool(&zero, "Read", &json!({"file_path": "src/innocent"}));
     assert!(answer.starts_with("exit 3") && answer.contains("Read `src/innocent`"), "{answer}");
     assert!(!answer.contains("hidden_name"), "{answer}");
-    let answer = call(&zero, "Read", &json!({"file_path": "secrets/pub"}));
+    let answer = call_tool(&zero, "Read", &json!({"file_path": "secrets/pub"}));
     assert!(answer.starts_with("exit 3") && !answer.contains("a.txt"), "{answer}");
 }
 
 #[test]
 fn what_stands_at_a_denied_path_cannot_be_asked_for() {
-    let zero = with_secrets();
+    let zero = program_with_secrets();
     for (tool, field) in [
         ("Read", "file_path"),
         ("LS", "path"),
@@ -61,7 +61,7 @@ fn what_stands_at_a_denied_path_cannot_be_asked_for() {
                 "Write" => input["content"] = json!("x"),
                 _ => {}
             }
-            call(&zero, tool, &input).replace(path, "PATH")
+            call_tool(&zero, tool, &input).replace(path, "PATH")
         };
         for folder in ["secrets", "src/way"] {
             let missing = answer(&format!("{folder}/none/x"));
@@ -76,8 +76,8 @@ fn what_stands_at_a_denied_path_cannot_be_asked_for() {
 #[test]
 fn what_stands_outside_is_told_after_somebody_was_asked() {
     let zero = TestProgram::new();
-    write(&zero, "outside/present", "x");
-    write(&zero, "w/a", "x");
+    write_file(&zero, "outside/present", "x");
+    write_file(&zero, "w/a", "x");
     let outside = |tool: &str, name: &str, more: &[&str]| {
         let input = json!({"file_path": format!("../outside/{name}")}).to_string();
         let args = [&["tools", "call", tool, &input, "--workspace", "w"], more].concat();
@@ -96,7 +96,7 @@ fn what_stands_outside_is_told_after_somebody_was_asked() {
 
 #[test]
 fn a_failed_edit_does_not_put_the_file_into_the_log() {
-    let zero = with_secrets();
+    let zero = program_with_secrets();
     let input = json!({"file_path": "src/a.txt", "old_string": "the vault combination is 17-23-43", "new_string": "x"});
     let answer = zero.run(&["tools", "call", "Edit", &input.to_string(), "--yes"]);
     assert!(answer.contains("The closest place is"), "{answer}");
@@ -108,8 +108,8 @@ fn a_failed_edit_does_not_put_the_file_into_the_log() {
 #[test]
 fn without_a_home_nothing_goes_on_as_if_there_were_no_rules() {
     let zero = TestProgram::new();
-    write(&zero, ".env", "secret");
-    write(&zero, "rules.json", r#"{"permissions": {"deny": ["Read(.env)"]}}"#);
+    write_file(&zero, ".env", "secret");
+    write_file(&zero, "rules.json", r#"{"permissions": {"deny": ["Read(.env)"]}}"#);
     let env = r#"{"file_path": ".env"}"#;
     let run = |home: Option<&str>, args: &[&str]| {
         let mut command = zero.command(args);
@@ -150,7 +150,7 @@ fn settings_behind_a_link_that_leads_nowhere_are_missed() {
     let config = zero.folder().join("home/.config");
     std::fs::create_dir_all(&config).unwrap();
     symlink("unmounted", config.join("zero")).unwrap();
-    let answer = call(&zero, "LS", &json!({}));
+    let answer = call_tool(&zero, "LS", &json!({}));
     assert!(answer.starts_with("exit 2") && answer.contains("leads nowhere"), "{answer}");
 }
 
@@ -169,7 +169,7 @@ fn what_could_not_be_used_is_neither_written_nor_trusted() {
         assert!(answer.starts_with("exit 2") && answer.contains("from 1 to 1000000"), "{answer}");
     }
     assert!(zero.run(&["tools", "call", "LS", "{}"]).starts_with("exit 0"));
-    write(&zero, PROJECT, format!(r#"{{"permissions": {{"allow": [{broken}]}}}}"#));
+    write_file(&zero, PROJECT_FILE, format!(r#"{{"permissions": {{"allow": [{broken}]}}}}"#));
     let answer = zero.run(&["trust", "--yes"]);
     assert!(answer.starts_with("exit 2") && answer.contains("which it says it does"), "{answer}");
     assert!(zero.run(&["tools", "call", "LS", "{}"]).starts_with("exit 0"));
@@ -181,14 +181,14 @@ fn trust_is_taken_back_by_the_name_it_has_and_leaves_nothing_where_there_was_non
     let answer = zero.run(&["trust", "--revoke"]);
     assert!(answer.starts_with("exit 1"), "{answer}");
     assert!(!zero.folder().join("home/.local").exists(), "nothing was made");
-    write(&zero, "w/.zero/settings.json", r#"{"permissions": {"allow": ["Edit"]}}"#);
+    write_file(&zero, "w/.zero/settings.json", r#"{"permissions": {"allow": ["Edit"]}}"#);
     assert!(zero.run(&["trust", "w", "--json"]).starts_with("exit 3"));
     assert!(zero.run(&["trust", "w", "--json", "--yes"]).starts_with("exit 0"));
     std::fs::rename(zero.folder().join("w"), zero.folder().join("moved")).unwrap();
     symlink("moved", zero.folder().join("w")).unwrap();
     let answer = zero.run(&["trust", "--revoke", "w"]);
     assert_eq!(answer, "exit 0\n[FOLDER]/w is trusted no more\n");
-    write(&zero, "w/.zero/settings.json", r#"{"limits": {"session-calls": 1}}"#);
+    write_file(&zero, "w/.zero/settings.json", r#"{"limits": {"session-calls": 1}}"#);
     let answer = zero.run(&["trust", "w"]);
     assert!(
         answer.starts_with("exit 3") && answer.contains("nothing that needs trust"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zero_wire::chat::ChatSend;
 use zero_wire::client::GatewayClientError;
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::{GatewayProcess, connect};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
@@ -14,7 +14,7 @@ use crate::test_program::TestProgram;
 #[test]
 fn a_session_is_listed_shown_written_down_reset_and_removed() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
-    write(&zero, USER, model.settings(json!({})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let seen = zero.run(&["sessions", "list"]);
     assert!(seen.starts_with("exit 0\n--- stderr") && seen.contains("zero run"), "{seen}");
     zero.stdout(&["run", "--session", "bug-42", "hi"]);
@@ -58,7 +58,7 @@ fn a_session_is_listed_shown_written_down_reset_and_removed() {
 #[test]
 fn what_is_refused_leaves_no_session() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
-    write(&zero, USER, model.settings(json!({})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let refused = zero.run(&["run", "--session", "s", "--model", "nope", "hi"]);
     assert!(refused.starts_with("exit 2"), "{refused}");
     let gateway = GatewayProcess::start(&zero);
@@ -86,12 +86,12 @@ fn what_is_refused_leaves_no_session() {
 #[test]
 fn settings_say_how_much_an_owner_may_keep() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
-    write(&zero, USER, model.settings(json!({"gateway": {"maxSessions": 1}})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({"gateway": {"maxSessions": 1}})));
     zero.stdout(&["run", "--session", "one", "hi"]);
     zero.stdout(&["run", "--session", "one", "hi"]);
     let seen = zero.run(&["run", "--session", "two", "hi"]);
     assert!(seen.starts_with("exit 2") && seen.contains("`zero sessions delete`"), "{seen}");
-    write(&zero, USER, model.settings(json!({"gateway": {"maxSessionBytes": 100}})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({"gateway": {"maxSessionBytes": 100}})));
     let seen = zero.run(&["run", "--session", "one", "hi"]);
     let how = "`zero sessions delete agent:main:one`";
     assert!(seen.starts_with("exit 2") && seen.contains(how), "{seen}");

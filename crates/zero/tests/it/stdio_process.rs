@@ -13,7 +13,7 @@ use crate::test_program::TestProgram;
 /// Lines that wait to be heard; a program that says more waits.
 const LINES_MAX: usize = 4_096;
 /// How long anything may take here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running program. What it says is JSON, line by line, or the test fails.
 pub(crate) struct StdioProcess {
@@ -63,7 +63,7 @@ impl StdioProcess {
     }
 
     /// Asks, without waiting.
-    pub(crate) fn ask(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn send_request(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -74,13 +74,13 @@ impl StdioProcess {
     /// Asks, and waits for the whole answer.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.ask(method, params);
-        self.answer_to(id)
+        let id = self.send_request(method, params);
+        self.wait_for_answer(id)
     }
 
     /// Asks what must succeed.
     #[track_caller]
-    pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request_ok(&mut self, method: &str, params: Value) -> Value {
         let answer = self.request(method, params);
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
@@ -88,7 +88,7 @@ impl StdioProcess {
 
     /// Asks what must fail; its code and message.
     #[track_caller]
-    pub(crate) fn error(&mut self, method: &str, params: Value) -> (i64, String) {
+    pub(crate) fn request_error(&mut self, method: &str, params: Value) -> (i64, String) {
         let answer = self.request(method, params);
         let error = &answer["error"];
         assert!(error.is_object(), "{method}: {answer}");
@@ -96,23 +96,23 @@ impl StdioProcess {
     }
 
     #[track_caller]
-    pub(crate) fn answer_to(&mut self, id: u64) -> Value {
-        self.hear(|said| said["id"] == id && said.get("method").is_none())
+    pub(crate) fn wait_for_answer(&mut self, id: u64) -> Value {
+        self.wait_for_message(|said| said["id"] == id && said.get("method").is_none())
     }
 
     /// Waits for a request or notification of that name.
     #[track_caller]
-    pub(crate) fn called(&mut self, method: &str) -> Value {
-        self.hear(|said| said["method"] == method)
+    pub(crate) fn wait_for_call(&mut self, method: &str) -> Value {
+        self.wait_for_message(|said| said["method"] == method)
     }
 
     /// Waits for something that fits; what comes before is kept.
     #[track_caller]
-    pub(crate) fn hear(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for_message(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.unheard.iter().position(&fits) {
             return self.unheard.remove(at).unwrap();
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
@@ -134,7 +134,7 @@ impl StdioProcess {
     }
 
     /// What was said of a session so far, by kind.
-    pub(crate) fn updates(&mut self) -> Vec<Value> {
+    pub(crate) fn drain_updates(&mut self) -> Vec<Value> {
         let (updates, rest) = self
             .unheard
             .drain(..)
@@ -146,12 +146,12 @@ impl StdioProcess {
     /// Closes its stdin, and waits for its end.
     pub(crate) fn close(&mut self) -> ExitStatus {
         self.stdin = None;
-        self.end()
+        self.wait_for_exit()
     }
 
     /// Waits for its end.
-    pub(crate) fn end(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;

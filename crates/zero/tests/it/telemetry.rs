@@ -15,12 +15,12 @@ use prost::Message;
 use serde_json::{Value, json};
 use zero_wire::chat::{AgentWait, ChatSend};
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::connect;
 use crate::test_program::TestProgram;
 
 /// What a person says and what a tool is given and gives: none of it may leave.
-const PRIVATE: [&str; 3] = ["xyzzy-file", "plugh-content", "/read"];
+const PRIVATE_TEXTS: [&str; 3] = ["xyzzy-file", "plugh-content", "/read"];
 
 /// A request that arrived: its path, its head, its body.
 type CollectedRequest = (String, String, Vec<u8>);
@@ -47,35 +47,39 @@ impl FakeCollector {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let kept = Arc::clone(&kept);
-                std::thread::spawn(move || serve(stream, manner, &kept));
+                std::thread::spawn(move || serve_collector(stream, manner, &kept));
             }
         });
         Self { address, arrived }
     }
 
     /// The bodies that came to a path.
-    fn bodies(&self, path: &str) -> Vec<Vec<u8>> {
+    fn request_bodies(&self, path: &str) -> Vec<Vec<u8>> {
         let arrived = self.arrived.lock().unwrap();
         arrived.iter().filter(|(to, ..)| to == path).map(|(_, _, body)| body.clone()).collect()
     }
 
-    fn spans(&self) -> Vec<Span> {
-        let decoded = self.bodies("/v1/traces").into_iter();
+    fn received_spans(&self) -> Vec<Span> {
+        let decoded = self.request_bodies("/v1/traces").into_iter();
         let decoded = decoded.map(|body| ExportTraceServiceRequest::decode(&*body).unwrap());
         let of_resources = decoded.flat_map(|request| request.resource_spans);
         of_resources.flat_map(|of| of.scope_spans).flat_map(|of| of.spans).collect()
     }
 
     /// The figures that arrived last.
-    fn figures(&self) -> Vec<Metric> {
-        let body = self.bodies("/v1/metrics").pop().unwrap();
+    fn received_metrics(&self) -> Vec<Metric> {
+        let body = self.request_bodies("/v1/metrics").pop().unwrap();
         let request = ExportMetricsServiceRequest::decode(&*body).unwrap();
         let of_resources = request.resource_metrics.into_iter();
         of_resources.flat_map(|of| of.scope_metrics).flat_map(|of| of.metrics).collect()
     }
 }
 
-fn serve(stream: TcpStream, manner: CollectorBehavior, kept: &Mutex<Vec<CollectedRequest>>) {
+fn serve_collector(
+    stream: TcpStream,
+    manner: CollectorBehavior,
+    kept: &Mutex<Vec<CollectedRequest>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {
@@ -113,8 +117,8 @@ impl GatewayUnderTest {
         let telemetry = json!({
             "endpoint": format!("http://{}", collector.address), "headers": {"x-key": "s3cret"},
         });
-        write(&zero, USER, json!({"gateway": {"telemetry": telemetry}}).to_string());
-        write(&zero, "xyzzy-file.txt", "plugh-content");
+        write_file(&zero, USER_FILE, json!({"gateway": {"telemetry": telemetry}}).to_string());
+        write_file(&zero, "xyzzy-file.txt", "plugh-content");
         let mut command = zero.command(&["gateway", "--port", "0", "--json"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut line = String::new();
@@ -125,7 +129,7 @@ impl GatewayUnderTest {
     }
 
     /// Says something and waits until its run is over.
-    fn say(&self, message: &str) {
+    fn send_prompt(&self, message: &str) {
         let send = json!({"sessionKey": "main", "message": message, "idempotencyKey": "run-1"});
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -140,10 +144,10 @@ impl GatewayUnderTest {
     }
 
     /// Asks it to end; how long that took.
-    fn end(&mut self) -> Duration {
+    fn stop(&mut self) -> Duration {
         let began = Instant::now();
         let pid = self.child.id().to_string();
-        let killed = self.zero.other_program("kill").args(["-TERM", &pid]).status().unwrap();
+        let killed = self.zero.external_command("kill").args(["-TERM", &pid]).status().unwrap();
         assert!(killed.success());
         assert!(self.child.wait().unwrap().success());
         began.elapsed()
@@ -158,7 +162,7 @@ impl Drop for GatewayUnderTest {
     }
 }
 
-fn text(attributes: &[KeyValue], key: &str) -> String {
+fn attribute_text(attributes: &[KeyValue], key: &str) -> String {
     let attribute = attributes.iter().find(|attribute| attribute.key == key);
     match attribute.and_then(|attribute| attribute.value.clone()?.value) {
         Some(any_value::Value::StringValue(text)) => text,
@@ -167,15 +171,16 @@ fn text(attributes: &[KeyValue], key: &str) -> String {
 }
 
 /// The figure of a name, of the point with this label.
-fn count(figures: &[Metric], name: &str, label: Option<(&str, &str)>) -> Option<i64> {
+fn metric_count(figures: &[Metric], name: &str, label: Option<(&str, &str)>) -> Option<i64> {
     let metric = figures.iter().find(|metric| metric.name == name)?;
     let points = match metric.data.as_ref()? {
         metric::Data::Sum(sum) => &sum.data_points,
         metric::Data::Gauge(gauge) => &gauge.data_points,
         _ => return None,
     };
-    let fits =
-        |attributes: &[KeyValue]| label.is_none_or(|(key, value)| text(attributes, key) == value);
+    let fits = |attributes: &[KeyValue]| {
+        label.is_none_or(|(key, value)| attribute_text(attributes, key) == value)
+    };
     match points.iter().find(|point| fits(&point.attributes))?.value? {
         number_data_point::Value::AsInt(count) => Some(count),
         number_data_point::Value::AsDouble(_) => None,
@@ -186,11 +191,11 @@ fn count(figures: &[Metric], name: &str, label: Option<(&str, &str)>) -> Option<
 fn a_collector_hears_of_runs_and_calls_and_nothing_that_was_said() {
     let collector = FakeCollector::start(CollectorBehavior::Answers);
     let mut gateway = GatewayUnderTest::start(&collector);
-    gateway.say("/read xyzzy-file.txt");
+    gateway.send_prompt("/read xyzzy-file.txt");
     // Long before the next batch is due: it is sent at the end.
-    gateway.end();
+    gateway.stop();
 
-    let spans = collector.spans();
+    let spans = collector.received_spans();
     let named = |name: &str| {
         let mut found = spans.iter().filter(|span| span.name == name);
         let span = found.next().unwrap_or_else(|| panic!("no `{name}` in {spans:?}"));
@@ -211,15 +216,15 @@ fn a_collector_hears_of_runs_and_calls_and_nothing_that_was_said() {
         (call, "tool", "Read"),
         (call, "status", "ok"),
     ] {
-        assert_eq!(text(&span.attributes, key), expected);
+        assert_eq!(attribute_text(&span.attributes, key), expected);
     }
     assert!(spans.iter().all(|span| span.events.is_empty() && span.links.is_empty()));
 
-    let figures = collector.figures();
-    assert_eq!(count(&figures, "zero_runs_ended_total", None), Some(1));
-    assert_eq!(count(&figures, "zero_runs_running", None), Some(0));
+    let figures = collector.received_metrics();
+    assert_eq!(metric_count(&figures, "zero_runs_ended_total", None), Some(1));
+    assert_eq!(metric_count(&figures, "zero_runs_running", None), Some(0));
     let ok = Some(("status", "ok"));
-    assert_eq!(count(&figures, "zero_tool_executions_total", ok), Some(1));
+    assert_eq!(metric_count(&figures, "zero_tool_executions_total", ok), Some(1));
     let spread = figures.iter().find(|metric| metric.name == "zero_tool_duration_seconds");
     let Some(metric::Data::Histogram(spread)) = &spread.unwrap().data else { panic!() };
     assert_eq!((spread.data_points[0].count, spread.data_points[0].bucket_counts.len()), (1, 12));
@@ -229,7 +234,7 @@ fn a_collector_hears_of_runs_and_calls_and_nothing_that_was_said() {
         assert!(head.contains("\r\nx-key: s3cret\r\n"), "{head}");
         assert!(head.contains("\r\ncontent-type: application/x-protobuf\r\n"), "{head}");
         let said = String::from_utf8_lossy(body);
-        for private in PRIVATE {
+        for private in PRIVATE_TEXTS {
             assert!(!said.contains(private), "{path} tells `{private}`: {said}");
         }
     }
@@ -242,9 +247,9 @@ fn a_collector_that_says_nothing_holds_up_neither_runs_nor_the_end() {
     let mut ends = (0..5).map(|_| {
         let collector = FakeCollector::start(CollectorBehavior::Silent);
         let mut gateway = GatewayUnderTest::start(&collector);
-        gateway.say("/read xyzzy-file.txt");
-        let took = gateway.end();
-        assert!(!collector.bodies("/v1/metrics").is_empty(), "it was asked");
+        gateway.send_prompt("/read xyzzy-file.txt");
+        let took = gateway.stop();
+        assert!(!collector.request_bodies("/v1/metrics").is_empty(), "it was asked");
         took
     });
     assert!(ends.any(|took| took < Duration::from_secs(4)), "the end takes longer");
@@ -254,7 +259,7 @@ fn a_collector_that_says_nothing_holds_up_neither_runs_nor_the_end() {
 fn headers_do_not_go_to_another_machine_in_clear() {
     let zero = TestProgram::new();
     let settings = r#"{"gateway": {"telemetry": {"endpoint": "http://192.0.2.1:4318", "headers": {"x-key": "s3cret"}}}}"#;
-    write(&zero, USER, settings);
+    write_file(&zero, USER_FILE, settings);
     let said = zero.run(&["gateway", "--port", "0"]);
     assert!(said.starts_with("exit 2\n"), "{said}");
     assert!(said.contains("its headers would go to another machine in clear"), "{said}");

@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::model_server::ModelServer;
 use crate::terminal_process::TerminalProcess;
 use crate::test_program::TestProgram;
 
-fn with_model() -> (TestProgram, ModelServer) {
+fn program_with_model() -> (TestProgram, ModelServer) {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
-    write(&zero, USER, model.settings(json!({})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
     (zero, model)
 }
 
-fn start(zero: &TestProgram, args: &[&str]) -> TerminalProcess {
+fn start_on_terminal(zero: &TestProgram, args: &[&str]) -> TerminalProcess {
     let mut command = zero.command(args);
     command.env("NO_COLOR", "1");
     TerminalProcess::start(command)
@@ -27,11 +27,11 @@ fn a_permission_is_asked_and_the_answer_counts() {
         // Who goes away says no, and what comes next has a line of its own.
         ("\u{4}", 3, false, "[y/s/N/d] \r\n⊘ Write"),
     ] {
-        let (zero, _model) = with_model();
-        let mut terminal = start(&zero, &["run", "[write]"]);
-        terminal.until("Allow? [y/s/N/d] ");
-        terminal.types(keys);
-        let (code, seen) = terminal.end();
+        let (zero, _model) = program_with_model();
+        let mut terminal = start_on_terminal(&zero, &["run", "[write]"]);
+        terminal.wait_for_text("Allow? [y/s/N/d] ");
+        terminal.type_keys(keys);
+        let (code, seen) = terminal.wait_for_exit();
         assert_eq!((code, zero.folder().join("made.txt").exists()), (exit, is_made), "{seen}");
         assert!(seen.contains(line), "{keys:?}: {seen}");
         assert!(seen.contains("to go on in this session: `zero run --session agent:main:run-"));
@@ -40,15 +40,16 @@ fn a_permission_is_asked_and_the_answer_counts() {
 
 #[test]
 fn json_steers_no_terminal_and_says_the_same() {
-    let (zero, _model) = with_model();
-    let (code, seen) = start(&zero, &["run", "--session", "s", "--json", "[steer]"]).end();
+    let (zero, _model) = program_with_model();
+    let (code, seen) =
+        start_on_terminal(&zero, &["run", "--session", "s", "--json", "[steer]"]).wait_for_exit();
     assert_eq!(code, 0, "{seen}");
     for args in [
         &["sessions", "export", "s", "--format", "jsonl"][..],
         &["sessions", "show", "s", "--json"],
         &["sessions", "list", "--json"],
     ] {
-        let (_, seen) = start(&zero, args).end();
+        let (_, seen) = start_on_terminal(&zero, args).wait_for_exit();
         assert!(!seen.contains(['\u{9b}', '\u{202e}']), "{args:?}: {seen}");
         let shown: Vec<Value> = serde_json::Deserializer::from_str(&seen)
             .into_iter()
@@ -77,10 +78,10 @@ fn a_key_is_typed_unseen() {
         ("sk-secret\u{3}", 2, "no key was given; nothing changed"),
         ("\r", 2, "this is no key: it is empty"),
     ] {
-        let mut terminal = start(&zero, &["config", "set-key", "openai"]);
-        terminal.until("(nothing is shown): ");
-        terminal.types(keys);
-        let (code, seen) = terminal.end();
+        let mut terminal = start_on_terminal(&zero, &["config", "set-key", "openai"]);
+        terminal.wait_for_text("(nothing is shown): ");
+        terminal.type_keys(keys);
+        let (code, seen) = terminal.wait_for_exit();
         assert_eq!(code, exit, "{seen}");
         assert!(seen.contains(holds) && !seen.contains("sk-"), "{keys:?}: {seen}");
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::gateway_process::{PATIENCE, ended};
+use crate::gateway_process::{TIMEOUT, wait_for_child};
 
 /// A program with a terminal for its three streams.
 pub(crate) struct TerminalProcess {
@@ -45,26 +45,26 @@ impl TerminalProcess {
 
     /// Waits until something is on the screen.
     #[track_caller]
-    pub(crate) fn until(&mut self, text: &str) {
+    pub(crate) fn wait_for_text(&mut self, text: &str) {
         while !self.seen.contains(text) {
-            match self.screen.recv_timeout(PATIENCE) {
+            match self.screen.recv_timeout(TIMEOUT) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
                 Err(_) => panic!("no `{text}` in {:?}", self.seen),
             }
         }
     }
 
-    pub(crate) fn types(&mut self, keys: &str) {
+    pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits for the end; gives the exit code, and all that was on the screen.
-    pub(crate) fn end(mut self) -> (i32, String) {
-        let code = ended(&mut self.child).code().unwrap();
+    pub(crate) fn wait_for_exit(mut self) -> (i32, String) {
+        let code = wait_for_child(&mut self.child).code().unwrap();
         // Whoever works at the terminal after this sees what they type.
         let modes = tcgetattr(&self.keyboard).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG));
-        while let Ok(bytes) = self.screen.recv_timeout(PATIENCE) {
+        while let Ok(bytes) = self.screen.recv_timeout(TIMEOUT) {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }
         (code, self.seen)

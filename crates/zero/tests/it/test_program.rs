@@ -28,14 +28,14 @@ impl TestProgram {
 
     /// The program with these arguments, not started yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.other_program(env!("CARGO_BIN_EXE_zero"));
+        let mut command = self.external_command(env!("CARGO_BIN_EXE_zero"));
         command.env_remove("PATH").args(args);
         command
     }
 
-    /// Another program in the same surroundings, which finds this one as `$ZERO`.
+    /// Another program in the same surroundings, which finds this one as `$ZERO_OWNER`.
     #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
-    pub(crate) fn other_program(&self, name: &str) -> Command {
+    pub(crate) fn external_command(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command
             .current_dir(self.folder())
@@ -51,7 +51,7 @@ impl TestProgram {
 
     /// Runs it and gives back everything that can be seen, in one text: exit code, stdout, stderr.
     pub(crate) fn run(&self, args: &[&str]) -> String {
-        self.seen(&self.command(args).output().unwrap())
+        self.render_output(&self.command(args).output().unwrap())
     }
 
     /// The same with something on stdin.
@@ -64,19 +64,19 @@ impl TestProgram {
             .spawn()
             .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        self.seen(&child.wait_with_output().unwrap())
+        self.render_output(&child.wait_with_output().unwrap())
     }
 
     /// Stdout of a run that must succeed.
     #[track_caller]
     pub(crate) fn stdout(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
-        assert!(output.status.success(), "{}", self.seen(&output));
+        assert!(output.status.success(), "{}", self.render_output(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// The one place where what differs from run to run is taken out.
-    pub(crate) fn seen(&self, output: &Output) -> String {
+    pub(crate) fn render_output(&self, output: &Output) -> String {
         let code = output.status.code().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);

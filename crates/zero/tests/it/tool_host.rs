@@ -3,7 +3,7 @@
 use serde_json::json;
 use zero_wire::zero_sessions::ZeroSessionsOpen;
 
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::{GatewayProcess, connect};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
@@ -28,11 +28,11 @@ const CASES: [(&str, &str, bool); 10] = [
 #[expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 fn a_gateway_cannot_make_a_tool_host_ask_less() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
-    write(&zero, USER, model.settings(json!({})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let gateway = GatewayProcess::start(&zero);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for (own, wanted, is_made) in CASES {
-        write(&zero, USER, model.settings(json!({"permissions": {"mode": own}})));
+        write_file(&zero, USER_FILE, model.settings_json(json!({"permissions": {"mode": own}})));
         let key = format!("agent:main:{own}-{wanted}");
         // What the gateway wants is in the terms by which the tool host is greeted.
         runtime.block_on(async {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::config::{LOCAL, PROJECT, USER, write};
 use crate::program::Program;
 
-const TEXT: &str = r#"{
+const SETTINGS_TEXT: &str = r#"{
   "permissions": {
     "allow": ["Bash(npm test:*)"],
     "deny": ["Read(secrets/**)"],
@@ -26,7 +26,7 @@ const TEXT: &str = r#"{
 "#;
 
 /// A moment, taken out of what is shown.
-fn without_time(text: &str) -> String {
+fn strip_times(text: &str) -> String {
     let is_day = |word: &str| word.len() == 10 && word.starts_with("20") && word.contains('-');
     let is_time = |word: &str| word.trim_end_matches(':').ends_with('Z') && word.contains(':');
     let line = |line: &str| {

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 /// What the agent said.
 pub(super) enum AgentMessage<'a> {
     /// The answer to the request of this number, as it is written.
-    Answer { id: u64, line: &'a str },
+    Response { id: u64, line: &'a str },
     /// News of a session, as it is written.
-    News { line: &'a str },
+    Update { line: &'a str },
 }
 
 /// A conversation with an agent that was started for it.
@@ -28,7 +28,7 @@ pub(super) struct AcpBenchClient {
 
 impl AcpBenchClient {
     /// Starts an agent, and has it say what it can do.
-    pub(super) fn begin(mut command: Command) -> Result<Self> {
+    pub(super) fn start(mut command: Command) -> Result<Self> {
         let mut agent = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -40,52 +40,52 @@ impl AcpBenchClient {
         let mut begun = Self { agent, input, output, line: String::new(), asked: 0 };
         let client = json!({"name": "bench", "version": "1"});
         let hello = json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": client});
-        begun.ask("initialize", &hello)?;
+        begun.request("initialize", &hello)?;
         Ok(begun)
     }
 
     /// Opens a session; its id.
-    pub(super) fn open(&mut self, folder: &Path) -> Result<String> {
-        let answer = self.ask("session/new", &json!({"cwd": folder, "mcpServers": []}))?;
+    pub(super) fn open_session(&mut self, folder: &Path) -> Result<String> {
+        let answer = self.request("session/new", &json!({"cwd": folder, "mcpServers": []}))?;
         let answer: Value = serde_json::from_str(answer)?;
         let id = answer.pointer("/result/sessionId").and_then(Value::as_str);
         Ok(id.with_context(|| format!("no session was opened: {answer}"))?.to_owned())
     }
 
     /// Begins a turn; the number of its answer.
-    pub(super) fn prompt(&mut self, session: &str, text: &str) -> Result<u64> {
+    pub(super) fn send_prompt(&mut self, session: &str, text: &str) -> Result<u64> {
         let prompt = json!([{"type": "text", "text": text}]);
-        self.say("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+        self.send_request("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
     /// Takes a turn to its end.
-    pub(super) fn turn(&mut self, session: &str, text: &str) -> Result<()> {
-        let asked = self.prompt(session, text)?;
+    pub(super) fn run_turn(&mut self, session: &str, text: &str) -> Result<()> {
+        let asked = self.send_prompt(session, text)?;
         loop {
-            if let AgentMessage::Answer { id, line } = self.hear()? {
+            if let AgentMessage::Response { id, line } = self.read_message()? {
                 ensure!(id == asked, "an answer to nothing: {line:.500}");
-                return ended_well(line);
+                return check_turn_completed(line);
             }
         }
     }
 
     /// Asks, and gives the answer as it is written.
-    pub(super) fn ask(&mut self, method: &str, params: &Value) -> Result<&str> {
-        let asked = self.say(method, params)?;
-        while !matches!(self.hear()?, AgentMessage::Answer { id, .. } if id == asked) {}
+    pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
+        let asked = self.send_request(method, params)?;
+        while !matches!(self.read_message()?, AgentMessage::Response { id, .. } if id == asked) {}
         ensure!(!self.line.contains(r#""error":"#), "`{method}` was refused: {:.500}", self.line);
         Ok(&self.line)
     }
 
     /// What the agent says next. It has nothing to ask: no question is expected here.
-    pub(super) fn hear(&mut self) -> Result<AgentMessage<'_>> {
+    pub(super) fn read_message(&mut self) -> Result<AgentMessage<'_>> {
         self.line.clear();
         ensure!(self.output.read_line(&mut self.line)? > 0, "the agent has ended");
         let line = self.line.trim_end();
-        match kind_of(line)? {
-            AgentMessageKind::Answer(id) => Ok(AgentMessage::Answer { id, line }),
-            AgentMessageKind::News => Ok(AgentMessage::News { line }),
-            AgentMessageKind::Question => bail!("the agent asks, and nobody is there: {line:.500}"),
+        match classify_line(line)? {
+            AgentMessageKind::Response(id) => Ok(AgentMessage::Response { id, line }),
+            AgentMessageKind::Update => Ok(AgentMessage::Update { line }),
+            AgentMessageKind::Request => bail!("the agent asks, and nobody is there: {line:.500}"),
         }
     }
 
@@ -95,14 +95,14 @@ impl AcpBenchClient {
     }
 
     /// Ends the agent's input, and waits until it has ended.
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         drop(self.input.take());
         let status = self.agent.wait()?;
         ensure!(status.success(), "the agent ended with {status}");
         Ok(())
     }
 
-    fn say(&mut self, method: &str, params: &Value) -> Result<u64> {
+    fn send_request(&mut self, method: &str, params: &Value) -> Result<u64> {
         let input = self.input.as_mut().context("the conversation is over")?;
         self.asked += 1;
         let id = self.asked;
@@ -124,20 +124,20 @@ impl Drop for AcpBenchClient {
 }
 
 /// That a turn was taken to its end.
-pub(super) fn ended_well(answer: &str) -> Result<()> {
+pub(super) fn check_turn_completed(answer: &str) -> Result<()> {
     ensure!(answer.contains(r#""stopReason":"end_turn""#), "the turn did not end: {answer:.500}");
     Ok(())
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum AgentMessageKind {
-    Answer(u64),
-    News,
-    Question,
+    Response(u64),
+    Update,
+    Request,
 }
 
 /// What a line is. The rest of it is not looked at: it may be a megabyte.
-fn kind_of(line: &str) -> Result<AgentMessageKind> {
+fn classify_line(line: &str) -> Result<AgentMessageKind> {
     #[derive(Deserialize)]
     struct RpcLine<'a> {
         id: Option<Value>,
@@ -149,10 +149,10 @@ fn kind_of(line: &str) -> Result<AgentMessageKind> {
     match (read.id, read.method) {
         (Some(id), None) => {
             let id = id.as_u64().with_context(|| format!("an answer to nothing: {line:.500}"))?;
-            Ok(AgentMessageKind::Answer(id))
+            Ok(AgentMessageKind::Response(id))
         }
-        (Some(_), Some(_)) => Ok(AgentMessageKind::Question),
-        (None, _) => Ok(AgentMessageKind::News),
+        (Some(_), Some(_)) => Ok(AgentMessageKind::Request),
+        (None, _) => Ok(AgentMessageKind::Update),
     }
 }
 
@@ -162,29 +162,31 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: AgentMessageKind) {
-        assert_eq!(kind_of(line).unwrap(), expected);
+        assert_eq!(classify_line(line).unwrap(), expected);
     }
 
     #[test]
     fn lines_are_told_apart() {
         check(
             r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"method":"x"}}"#,
-            AgentMessageKind::Answer(7),
+            AgentMessageKind::Response(7),
         );
-        check(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603}}"#, AgentMessageKind::Answer(7));
-        check(r#"{"method":"session/update","params":{"id":1}}"#, AgentMessageKind::News);
+        check(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603}}"#, AgentMessageKind::Response(7));
+        check(r#"{"method":"session/update","params":{"id":1}}"#, AgentMessageKind::Update);
         check(
             r#"{"method":"session/request_permission","id":"a","params":{}}"#,
-            AgentMessageKind::Question,
+            AgentMessageKind::Request,
         );
-        assert!(kind_of(r#"{"id":"a","result":{}}"#).is_err());
-        assert!(kind_of("panicked at").is_err());
+        assert!(classify_line(r#"{"id":"a","result":{}}"#).is_err());
+        assert!(classify_line("panicked at").is_err());
     }
 
     #[test]
     fn only_a_turn_that_ended_is_one() {
-        assert!(ended_well(r#"{"id":1,"result":{"stopReason":"end_turn"}}"#).is_ok());
-        assert!(ended_well(r#"{"id":1,"result":{"stopReason":"cancelled"}}"#).is_err());
-        assert!(ended_well(r#"{"id":1,"error":{"code":-32603,"message":"no"}}"#).is_err());
+        assert!(check_turn_completed(r#"{"id":1,"result":{"stopReason":"end_turn"}}"#).is_ok());
+        assert!(check_turn_completed(r#"{"id":1,"result":{"stopReason":"cancelled"}}"#).is_err());
+        assert!(
+            check_turn_completed(r#"{"id":1,"error":{"code":-32603,"message":"no"}}"#).is_err()
+        );
     }
 }

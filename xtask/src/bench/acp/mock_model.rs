@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// What comes before a script in a prompt.
-const MARK: &str = "bench:";
+const SCRIPT_MARK: &str = "bench:";
 /// Stands for the number of a call.
-const NUMBER: &str = "{n}";
+const NUMBER_PLACEHOLDER: &str = "{n}";
 /// Largest request that is taken.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -37,8 +37,8 @@ pub(super) struct ModelScript {
 
 impl ModelScript {
     /// The prompt that asks for it.
-    pub(super) fn prompt(&self) -> Result<String> {
-        Ok(format!("{MARK}{}", serde_json::to_string(self)?))
+    pub(super) fn to_prompt(&self) -> Result<String> {
+        Ok(format!("{SCRIPT_MARK}{}", serde_json::to_string(self)?))
     }
 }
 
@@ -88,12 +88,12 @@ impl MockModel {
     }
 
     /// What it took itself since this was last asked.
-    pub(super) fn own_time(&self) -> Duration {
+    pub(super) fn take_own_time(&self) -> Duration {
         Duration::from_nanos(self.kept.own_ns.swap(0, Ordering::Relaxed))
     }
 
     /// What it was told since this was last asked.
-    pub(super) fn told(&self) -> ResultTally {
+    pub(super) fn take_tally(&self) -> ResultTally {
         std::mem::take(&mut *self.kept.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -103,15 +103,15 @@ impl MockModelState {
         stream.set_nodelay(true)?;
         let mut writer = stream.try_clone()?;
         let mut reader = BufReader::new(stream);
-        while let Some(body) = request_body(&mut reader)? {
+        while let Some(body) = read_request_body(&mut reader)? {
             let start = Instant::now();
             let request: CompletionRequest =
                 serde_json::from_slice(&body).context("the request is no JSON of a chat")?;
-            let (reply, told) = reply(&request.messages);
+            let (reply, told) = next_reply(&request.messages);
             if let Some(told) = told {
-                self.note(told);
+                self.record_result(told);
             }
-            let events = self.events(reply);
+            let events = self.encode_events(reply);
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length:";
             let answer = format!("{head} {}\r\n\r\n{events}", events.len());
             let own = start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
@@ -122,7 +122,7 @@ impl MockModelState {
         Ok(())
     }
 
-    fn note(&self, result: Result<(), String>) {
+    fn record_result(&self, result: Result<(), String>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(()) => told.right += 1,
@@ -133,9 +133,9 @@ impl MockModelState {
         }
     }
 
-    fn events(&self, reply: ScriptedReply) -> String {
+    fn encode_events(&self, reply: ScriptedReply) -> String {
         let (delta, reason) = match reply {
-            ScriptedReply::Words(words) => (json!({ "content": words }), "stop"),
+            ScriptedReply::Text(words) => (json!({ "content": words }), "stop"),
             ScriptedReply::Call { tool, input } => {
                 let id = format!("call_{}", self.calls.fetch_add(1, Ordering::Relaxed));
                 let function = json!({"name": tool, "arguments": input.to_string()});
@@ -152,7 +152,7 @@ impl MockModelState {
 }
 
 /// The body of the next request; nothing when the other side has hung up.
-fn request_body(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
+fn read_request_body(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
     let mut length = None;
     let mut line = String::new();
     loop {
@@ -203,20 +203,20 @@ impl CompletionMessage {
 
 #[derive(Debug, PartialEq)]
 enum ScriptedReply {
-    Words(&'static str),
+    Text(&'static str),
     Call { tool: String, input: Value },
 }
 
 /// What to say next, and whether what it was last told is right.
-fn reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(), String>>) {
+fn next_reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(), String>>) {
     let asked = messages.iter().rposition(|message| message.role == "user");
     let since = asked.and_then(|asked| messages.get(asked..)).unwrap_or_default();
-    let Some(script) = since.first().and_then(|asked| script_in(&asked.text())) else {
-        return (ScriptedReply::Words(HELLO), None);
+    let Some(script) = since.first().and_then(|asked| parse_script(&asked.text())) else {
+        return (ScriptedReply::Text(HELLO), None);
     };
     let results: Vec<_> = since.iter().filter(|message| message.role == "tool").collect();
     let told = results.last().map(|last| {
-        let expected = numbered(&script.expected, results.len() - 1);
+        let expected = fill_number(&script.expected, results.len() - 1);
         let text = last.text();
         if text.contains(&expected) {
             return Ok(());
@@ -225,27 +225,27 @@ fn reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(), St
         Err(format!("expected `{expected}`, was told `{text}`"))
     });
     let next = if results.len() < script.times {
-        let input = numbered_input(script.input, results.len());
+        let input = fill_number_in_input(script.input, results.len());
         ScriptedReply::Call { tool: script.tool, input }
     } else {
-        ScriptedReply::Words("Done.")
+        ScriptedReply::Text("Done.")
     };
     (next, told)
 }
 
-fn script_in(text: &str) -> Option<ModelScript> {
-    let (_, script) = text.split_once(MARK)?;
+fn parse_script(text: &str) -> Option<ModelScript> {
+    let (_, script) = text.split_once(SCRIPT_MARK)?;
     serde_json::Deserializer::from_str(script).into_iter().next()?.ok()
 }
 
-fn numbered(text: &str, number: usize) -> String {
-    text.replace(NUMBER, &format!("{number:03}"))
+fn fill_number(text: &str, number: usize) -> String {
+    text.replace(NUMBER_PLACEHOLDER, &format!("{number:03}"))
 }
 
-fn numbered_input(mut input: Value, number: usize) -> Value {
+fn fill_number_in_input(mut input: Value, number: usize) -> Value {
     for value in input.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
         if let Value::String(text) = value {
-            *text = numbered(text, number);
+            *text = fill_number(text, number);
         }
     }
     input
@@ -259,7 +259,7 @@ mod tests {
         CompletionMessage { role: role.to_owned(), content: Value::String(text.to_owned()) }
     }
 
-    fn echo() -> ModelScript {
+    fn echo_script() -> ModelScript {
         ModelScript {
             tool: "Bash".to_owned(),
             input: json!({"command": "echo {n}", "timeout": 1000}),
@@ -271,34 +271,37 @@ mod tests {
     #[track_caller]
     fn check(said: &[(&str, &str)], expected: (ScriptedReply, Option<Result<(), String>>)) {
         let mut messages = vec![message("system", "be good"), message("user", "before")];
-        messages.push(message("user", &format!("[here]\n{}\nthere", echo().prompt().unwrap())));
+        messages.push(message(
+            "user",
+            &format!("[here]\n{}\nthere", echo_script().to_prompt().unwrap()),
+        ));
         messages.extend(said.iter().map(|(role, text)| message(role, text)));
-        assert_eq!(reply(&messages), expected);
+        assert_eq!(next_reply(&messages), expected);
     }
 
-    fn call(number: &str) -> ScriptedReply {
+    fn call_reply(number: &str) -> ScriptedReply {
         let input = json!({"command": format!("echo {number}"), "timeout": 1000});
         ScriptedReply::Call { tool: "Bash".to_owned(), input }
     }
 
     #[test]
     fn a_script_is_followed_to_its_end() {
-        check(&[], (call("000"), None));
-        check(&[("assistant", ""), ("tool", "000\n")], (call("001"), Some(Ok(()))));
+        check(&[], (call_reply("000"), None));
+        check(&[("assistant", ""), ("tool", "000\n")], (call_reply("001"), Some(Ok(()))));
         let both = [("tool", "000\n"), ("assistant", ""), ("tool", "001\n")];
-        check(&both, (ScriptedReply::Words("Done."), Some(Ok(()))));
+        check(&both, (ScriptedReply::Text("Done."), Some(Ok(()))));
     }
 
     #[test]
     fn a_wrong_result_is_noticed() {
         let wrong = Err("expected `001`, was told `000`".to_owned());
-        check(&[("tool", "000"), ("tool", "000")], (ScriptedReply::Words("Done."), Some(wrong)));
+        check(&[("tool", "000"), ("tool", "000")], (ScriptedReply::Text("Done."), Some(wrong)));
     }
 
     #[test]
     fn without_a_script_it_says_hello() {
-        assert_eq!(reply(&[message("user", "hi")]), (ScriptedReply::Words(HELLO), None));
-        assert_eq!(reply(&[]), (ScriptedReply::Words(HELLO), None));
+        assert_eq!(next_reply(&[message("user", "hi")]), (ScriptedReply::Text(HELLO), None));
+        assert_eq!(next_reply(&[]), (ScriptedReply::Text(HELLO), None));
     }
 
     #[test]
@@ -311,10 +314,10 @@ mod tests {
     fn one_request_after_the_other_is_read() {
         let wire = "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET / HTTP/1.1\r\ncontent-length:1\r\n\r\n7";
         let mut wire = wire.as_bytes();
-        assert_eq!(request_body(&mut wire).unwrap().as_deref(), Some(&b"{}"[..]));
-        assert_eq!(request_body(&mut wire).unwrap().as_deref(), Some(&b"7"[..]));
-        assert_eq!(request_body(&mut wire).unwrap(), None);
-        assert!(request_body(&mut &b"POST / HTTP/1.1\r\n\r\n"[..]).is_err());
+        assert_eq!(read_request_body(&mut wire).unwrap().as_deref(), Some(&b"{}"[..]));
+        assert_eq!(read_request_body(&mut wire).unwrap().as_deref(), Some(&b"7"[..]));
+        assert_eq!(read_request_body(&mut wire).unwrap(), None);
+        assert!(read_request_body(&mut &b"POST / HTTP/1.1\r\n\r\n"[..]).is_err());
     }
 
     #[test]
@@ -325,10 +328,10 @@ mod tests {
         let request = format!("POST /v1 HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = BufReader::new(stream);
-        let events = request_body(&mut answer).unwrap().unwrap();
+        let events = read_request_body(&mut answer).unwrap().unwrap();
         let events = String::from_utf8(events).unwrap();
         assert!(events.contains(HELLO) && events.ends_with("data: [DONE]\n\n"), "{events}");
-        assert!(model.own_time() > Duration::ZERO);
-        assert_eq!(model.own_time(), Duration::ZERO);
+        assert!(model.take_own_time() > Duration::ZERO);
+        assert_eq!(model.take_own_time(), Duration::ZERO);
     }
 }

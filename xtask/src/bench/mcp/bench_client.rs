@@ -12,7 +12,7 @@ pub(super) enum BenchProtocolEra {
     /// It shakes hands first, as of 2025-11-25.
     Handshake,
     /// Each of its requests stands alone, as of 2026-07-28.
-    Alone,
+    Stateless,
 }
 
 /// A conversation with a server that was started for it.
@@ -27,7 +27,7 @@ pub(super) struct McpBenchClient {
 
 impl McpBenchClient {
     /// Starts a server and shakes hands, where that is done.
-    pub(super) fn begin(mut command: Command, era: BenchProtocolEra) -> Result<Self> {
+    pub(super) fn start(mut command: Command, era: BenchProtocolEra) -> Result<Self> {
         let mut server = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -38,15 +38,15 @@ impl McpBenchClient {
         let output = BufReader::new(output.context("the server has no output")?);
         let mut begun = Self { era, server, input, output, line: String::new(), asked: 0 };
         if era == BenchProtocolEra::Handshake {
-            begun.ask("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}))?;
-            begun.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+            begun.request("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}))?;
+            begun.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
         }
         Ok(begun)
     }
 
     /// Asks, and gives the answer as it is written.
-    pub(super) fn ask(&mut self, method: &str, mut params: Value) -> Result<&str> {
-        if self.era == BenchProtocolEra::Alone {
+    pub(super) fn request(&mut self, method: &str, mut params: Value) -> Result<&str> {
+        if self.era == BenchProtocolEra::Stateless {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientCapabilities": {},
@@ -54,7 +54,9 @@ impl McpBenchClient {
             });
         }
         self.asked += 1;
-        self.say(&json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}))?;
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}),
+        )?;
         loop {
             self.line.clear();
             let read = self.output.read_line(&mut self.line)?;
@@ -72,14 +74,14 @@ impl McpBenchClient {
     }
 
     /// Ends the server's input, and waits until it has ended.
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         drop(self.input.take());
         let status = self.server.wait()?;
         ensure!(status.success(), "the server ended with {status}");
         Ok(())
     }
 
-    fn say(&mut self, message: &Value) -> Result<()> {
+    fn send(&mut self, message: &Value) -> Result<()> {
         let input = self.input.as_mut().context("the conversation is over")?;
         input.write_all(format!("{message}\n").as_bytes())?;
         Ok(())

@@ -10,37 +10,38 @@ fn a_call_is_announced_once_and_then_only_what_is_new_is_told() {
         call: "c1".to_owned(),
         title: Some("Read `a.rs`".to_owned()),
         kind: Some(ToolKind::Read),
-        locations: vec![place("a.rs", Some(2))],
+        locations: vec![location("a.rs", Some(2))],
         progress: None,
     };
-    let places = [place("/w/a.rs", Some(2))];
+    let places = [location("/w/a.rs", Some(2))];
     // The ledger first.
-    let mut one = presenter(caps());
+    let mut one = presenter(plain_features());
     check(
-        one.live(started("c1", "Read", ToolKind::Read, input.clone())),
+        one.present_live(call_started("c1", "Read", ToolKind::Read, input.clone())),
         json!([{"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Read a.rs", "name": "Read",
                 "kind": "read", "rawInput": input}]),
     );
     check(
-        told(one.described("c1", "Read `a.rs`", ToolKind::Read, &places)),
+        updates_json(one.present_description("c1", "Read `a.rs`", ToolKind::Read, &places)),
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "title": "Read `a.rs`",
                 "locations": [{"path": "/w/a.rs", "line": 2}]}]),
     );
-    check(one.live(updated()), json!([]));
+    check(one.present_live(updated()), json!([]));
     // The tools first: what is known worse comes late and changes nothing.
-    let mut two = presenter(caps());
+    let mut two = presenter(plain_features());
     check(
-        told(two.described("c1", "Read `a.rs`", ToolKind::Read, &places)),
+        updates_json(two.present_description("c1", "Read `a.rs`", ToolKind::Read, &places)),
         json!([{"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Read `a.rs`", "kind": "read",
                 "locations": [{"path": "/w/a.rs", "line": 2}]}]),
     );
     check(
-        two.live(started("c1", "Read", ToolKind::Other, input.clone())),
+        two.present_live(call_started("c1", "Read", ToolKind::Other, input.clone())),
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "name": "Read", "rawInput": input}]),
     );
-    check(two.live(updated()), json!([]));
+    check(two.present_live(updated()), json!([]));
     // An end of which there was no beginning.
-    let updates = presenter(caps()).live(ended("c9", ToolCallStatus::Completed, "x"));
+    let updates =
+        presenter(plain_features()).present_live(call_ended("c9", ToolCallStatus::Completed, "x"));
     let kinds: Vec<_> = updates.iter().map(|update| &update["sessionUpdate"]).collect();
     assert_eq!(kinds, ["tool_call", "tool_call_update"]);
 }
@@ -49,14 +50,14 @@ fn a_call_is_announced_once_and_then_only_what_is_new_is_told() {
 fn titles_are_safe_and_say_what_it_is_about() {
     #[track_caller]
     fn check(name: &str, title: &str, kind: ToolKind, input: Value, expected: &str) {
-        assert_eq!(headline(name, title, kind, &input), expected);
+        assert_eq!(call_title(name, title, kind, &input), expected);
     }
     check("Bash", "Bash", ToolKind::Execute, json!({"command": "ls\n-la"}), "ls -la");
     check("Bash", "List", ToolKind::Execute, json!({"command": "ls"}), "List");
     check("Grep", "Grep", ToolKind::Search, json!({"pattern": "a\u{1b}b"}), "Grep a\\u{1b}b");
     check("x", "", ToolKind::Other, json!([1]), "x");
     check("x", "x", ToolKind::Other, json!({"command": "ls"}), "x");
-    let long = headline("x", &"y".repeat(5000), ToolKind::Other, &json!({}));
+    let long = call_title("x", &"y".repeat(5000), ToolKind::Other, &json!({}));
     assert_eq!(long.chars().count(), TITLE_CHARS_MAX + 1);
 }
 
@@ -64,9 +65,9 @@ fn titles_are_safe_and_say_what_it_is_about() {
 fn every_end_is_completed_or_failed_with_its_words() {
     #[track_caller]
     fn check(status: ToolCallStatus, text: &str, expected: &str, words: &str) {
-        let mut presenter = presenter(caps());
-        presenter.live(started("c1", "X", ToolKind::Other, json!({})));
-        let updates = presenter.live(ended("c1", status, text));
+        let mut presenter = presenter(plain_features());
+        presenter.present_live(call_started("c1", "X", ToolKind::Other, json!({})));
+        let updates = presenter.present_live(call_ended("c1", status, text));
         assert_eq!(updates.len(), 1);
         assert_eq!(updates[0]["status"], expected);
         assert_eq!(updates[0]["content"][0]["content"]["text"], words);
@@ -75,13 +76,19 @@ fn every_end_is_completed_or_failed_with_its_words() {
         assert_eq!(raw["isError"], expected == "failed");
         // It is told once, whatever comes after it.
         assert_eq!(
-            presenter.live(ended("c1", ToolCallStatus::Completed, "x")),
+            presenter.present_live(call_ended("c1", ToolCallStatus::Completed, "x")),
             Vec::<Value>::new()
         );
-        assert_eq!(told(presenter.begun("c1")), Vec::<Value>::new());
-        assert_eq!(told(presenter.printed("c1", "x", Instant::now())), Vec::<Value>::new());
-        assert_eq!(told(presenter.described("c1", "y", ToolKind::Read, &[])), Vec::<Value>::new());
-        assert_eq!(presenter.live(run_ended(RunOutcome::Completed)).len(), 1);
+        assert_eq!(updates_json(presenter.present_call_start("c1")), Vec::<Value>::new());
+        assert_eq!(
+            updates_json(presenter.present_output("c1", "x", Instant::now())),
+            Vec::<Value>::new()
+        );
+        assert_eq!(
+            updates_json(presenter.present_description("c1", "y", ToolKind::Read, &[])),
+            Vec::<Value>::new()
+        );
+        assert_eq!(presenter.present_live(run_ended(RunOutcome::Completed)).len(), 1);
     }
     check(ToolCallStatus::Completed, "done", "completed", "done");
     check(ToolCallStatus::Failed, "broken", "failed", "broken");
@@ -97,17 +104,17 @@ fn every_end_is_completed_or_failed_with_its_words() {
 
 #[test]
 fn a_change_stays_to_be_seen() {
-    let mut presenter = presenter(caps());
-    presenter.live(started(
+    let mut presenter = presenter(plain_features());
+    presenter.present_live(call_started(
         "c1",
         "Write",
         ToolKind::Edit,
         json!({"file_path": "a", "content": "b"}),
     ));
-    let updates = presenter.live(EventKind::ToolEnded {
+    let updates = presenter.present_live(EventKind::ToolEnded {
         call: "c1".to_owned(),
         status: ToolCallStatus::Completed,
-        content: words("Wrote a\n-a\n+b"),
+        content: text_content("Wrote a\n-a\n+b"),
         display: Some(CallDisplay::Diff {
             path: "a".to_owned(),
             unified: "-a\n+b".to_owned(),
@@ -115,7 +122,7 @@ fn a_change_stays_to_be_seen() {
             new_text: Some("b\n".to_owned()),
             partial: false,
         }),
-        locations: vec![place("a", Some(1))],
+        locations: vec![location("a", Some(1))],
     });
     assert_eq!(
         updates[0]["content"],
@@ -130,9 +137,9 @@ fn a_change_stays_to_be_seen() {
 fn results_are_shown_by_what_they_are() {
     #[track_caller]
     fn check(kind: ToolKind, display: Option<&str>, content: Vec<ResultContent>, expected: Value) {
-        let mut presenter = presenter(caps());
-        presenter.live(started("c1", "X", kind, json!({})));
-        let updates = presenter.live(EventKind::ToolEnded {
+        let mut presenter = presenter(plain_features());
+        presenter.present_live(call_started("c1", "X", kind, json!({})));
+        let updates = presenter.present_live(EventKind::ToolEnded {
             call: "c1".to_owned(),
             status: ToolCallStatus::Completed,
             content,
@@ -150,19 +157,24 @@ fn results_are_shown_by_what_they_are() {
             .collect();
         assert_eq!(Value::from(blocks), expected);
     }
-    check(ToolKind::Read, Some("Read `a`"), words("1 x"), json!(["Read `a`", "```\n1 x\n```"]));
+    check(
+        ToolKind::Read,
+        Some("Read `a`"),
+        text_content("1 x"),
+        json!(["Read `a`", "```\n1 x\n```"]),
+    );
     check(
         ToolKind::Search,
         Some("Found 1 file"),
-        words("a"),
+        text_content("a"),
         json!(["Found 1 file", "```\na\n```"]),
     );
-    check(ToolKind::Other, Some("**yes**"), words("yes"), json!(["**yes**"]));
-    check(ToolKind::Other, None, words("yes"), json!(["yes"]));
+    check(ToolKind::Other, Some("**yes**"), text_content("yes"), json!(["**yes**"]));
+    check(ToolKind::Other, None, text_content("yes"), json!(["yes"]));
     check(
         ToolKind::Execute,
         Some("\u{1b}[31mred\u{1b}[m\u{7}"),
-        words("red"),
+        text_content("red"),
         json!(["```console\nred\n```"]),
     );
     check(ToolKind::Execute, None, vec![], json!([]));
@@ -179,12 +191,12 @@ fn results_are_shown_by_what_they_are() {
 
 #[test]
 fn nothing_is_open_when_a_run_has_ended() {
-    let mut presenter = presenter(terminals());
-    presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "x"})));
-    presenter.live(started("c2", "Read", ToolKind::Read, json!({})));
-    presenter.live(ended("c2", ToolCallStatus::Completed, "x"));
-    presenter.described("c3", "Of another run", ToolKind::Read, &[]);
-    let updates = presenter.live(run_ended(RunOutcome::Aborted { by: "rpc".to_owned() }));
+    let mut presenter = presenter(terminal_features());
+    presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, json!({"command": "x"})));
+    presenter.present_live(call_started("c2", "Read", ToolKind::Read, json!({})));
+    presenter.present_live(call_ended("c2", ToolCallStatus::Completed, "x"));
+    presenter.present_description("c3", "Of another run", ToolKind::Read, &[]);
+    let updates = presenter.present_live(run_ended(RunOutcome::Aborted { by: "rpc".to_owned() }));
     assert_eq!(updates[0]["toolCallId"], "c1");
     assert_eq!(updates[0]["status"], "failed");
     assert_eq!(updates[0]["content"][0]["content"]["text"], "stopped with the run");
@@ -194,25 +206,30 @@ fn nothing_is_open_when_a_run_has_ended() {
         json!({"sessionUpdate": "session_info_update", "updatedAt": "1970-01-01T00:00:01Z"})
     );
     assert_eq!(updates.len(), 2);
-    presenter.asked(&request("", &[]));
-    let updates = presenter.live(run_ended(RunOutcome::Completed));
+    presenter.present_approval(&request("", &[]));
+    let updates = presenter.present_live(run_ended(RunOutcome::Completed));
     assert_eq!(
         (&updates[0]["toolCallId"], &updates[0]["status"]),
         (&json!("ask_1"), &json!("failed"))
     );
-    let left = told(presenter.abandon("the gateway is gone"));
+    let left = updates_json(presenter.abandon_all("the gateway is gone"));
     assert_eq!(left.len(), 1);
     assert_eq!(left[0]["toolCallId"], "c3");
-    assert_eq!(told(presenter.abandon("again")), Vec::<Value>::new());
+    assert_eq!(updates_json(presenter.abandon_all("again")), Vec::<Value>::new());
 }
 
 #[test]
 fn a_name_that_is_used_again_is_another_call() {
-    let mut presenter = presenter(caps());
+    let mut presenter = presenter(plain_features());
     let ids: Vec<Value> = (0..3)
         .flat_map(|_| {
-            let mut updates = presenter.live(started("call_0", "Read", ToolKind::Read, json!({})));
-            updates.extend(presenter.live(ended("call_0", ToolCallStatus::Completed, "x")));
+            let mut updates =
+                presenter.present_live(call_started("call_0", "Read", ToolKind::Read, json!({})));
+            updates.extend(presenter.present_live(call_ended(
+                "call_0",
+                ToolCallStatus::Completed,
+                "x",
+            )));
             updates.into_iter().map(|update| update["toolCallId"].clone())
         })
         .collect();
@@ -221,16 +238,16 @@ fn a_name_that_is_used_again_is_another_call() {
 
 #[test]
 fn a_call_that_the_ledger_does_not_know_ends_too() {
-    let mut presenter = presenter(caps());
-    presenter.described("t1", "Plan", ToolKind::Think, &[]);
-    let mut end = BackendResult::words(ToolCallStatus::Completed, "ok");
+    let mut presenter = presenter(plain_features());
+    presenter.present_description("t1", "Plan", ToolKind::Think, &[]);
+    let mut end = BackendResult::from_text(ToolCallStatus::Completed, "ok");
     let entry = |status: &str, priority: &str| PlanEntry {
         content: "a\nb".to_owned(),
         priority: priority.to_owned(),
         status: status.to_owned(),
     };
     end.plan = Some(vec![entry("in_progress", "high"), entry("completed", "low"), entry("?", "?")]);
-    let updates = told(presenter.ended("t1", &end));
+    let updates = updates_json(presenter.present_client_call_end("t1", &end));
     assert_eq!(updates[0]["status"], "completed");
     assert_eq!(
         updates[1],
@@ -251,10 +268,10 @@ fn progress_is_told_beside_the_call() {
         locations: vec![],
         progress: Some("3 of\n9".to_owned()),
     };
-    let mut one = presenter(caps());
-    one.live(started("c1", "X", ToolKind::Other, json!({})));
+    let mut one = presenter(plain_features());
+    one.present_live(call_started("c1", "X", ToolKind::Other, json!({})));
     check(
-        one.live(progress()),
+        one.present_live(progress()),
         json!([
             {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress"},
             {"sessionUpdate": "tool_call_update", "toolCallId": "c1",
@@ -262,65 +279,72 @@ fn progress_is_told_beside_the_call() {
              "_meta": {"zero/progress": {"message": "3 of 9"}}},
         ]),
     );
-    let mut two = presenter(caps());
-    two.replay(started("c1", "X", ToolKind::Other, json!({})));
-    check(two.replay(progress()), json!([]));
+    let mut two = presenter(plain_features());
+    two.present_replay(call_started("c1", "X", ToolKind::Other, json!({})));
+    check(two.present_replay(progress()), json!([]));
 }
 
 #[test]
 fn what_is_kept_in_mind_is_bounded() {
-    let mut presenter = presenter(caps());
+    let mut presenter = presenter(plain_features());
     for n in 0..CALLS_MAX + 10 {
-        let updates = presenter.live(started(&format!("c{n}"), "X", ToolKind::Other, json!({})));
+        let updates =
+            presenter.present_live(call_started(&format!("c{n}"), "X", ToolKind::Other, json!({})));
         // The oldest is not left open.
         assert_eq!(updates.len(), if n < CALLS_MAX { 1 } else { 2 });
     }
-    assert_eq!(presenter.calls.open().count(), CALLS_MAX);
+    assert_eq!(presenter.calls.open_calls().count(), CALLS_MAX);
 }
 
 #[test]
 fn of_calls_that_are_over_the_names_are_kept_in_mind_and_no_more_than_so_many() {
-    let mut presenter = presenter(caps());
+    let mut presenter = presenter(plain_features());
     for n in 0..CALLS_MAX + 10 {
         let call = format!("c{n}");
-        presenter.started(&call, "Read", &json!({}));
-        presenter.ended(&call, &BackendResult::words(ToolCallStatus::Completed, "done"));
-        assert_eq!(presenter.calls.open().count(), 0);
+        presenter.present_client_call(&call, "Read", &json!({}));
+        presenter.present_client_call_end(
+            &call,
+            &BackendResult::from_text(ToolCallStatus::Completed, "done"),
+        );
+        assert_eq!(presenter.calls.open_calls().count(), 0);
     }
-    assert!(!presenter.shows("c9") && presenter.shows("c10"));
+    assert!(!presenter.has_shown("c9") && presenter.has_shown("c10"));
     // What comes late is not told again, and the same name used again is another call.
-    assert!(presenter.printed("c10", "late", Instant::now()).is_empty());
-    let again = told(presenter.started("c10", "Read", &json!({})));
+    assert!(presenter.present_output("c10", "late", Instant::now()).is_empty());
+    let again = updates_json(presenter.present_client_call("c10", "Read", &json!({})));
     assert_eq!(again[0]["toolCallId"], "c10#2", "{again:?}");
 }
 
 #[test]
 fn a_run_that_says_nothing_more_leaves_the_calls_of_others_alone() {
-    let mut presenter = presenter(caps());
+    let mut presenter = presenter(plain_features());
     for (run, call) in [("r1", "c1"), ("r2", "c2")] {
-        presenter.entry(
-            &of_run(run, started(call, "Bash", ToolKind::Execute, json!({}))),
+        presenter.present_entry(
+            &run_event(run, call_started(call, "Bash", ToolKind::Execute, json!({}))),
             DeliveryMode::Live,
         );
     }
-    presenter.started("own", "Read", &json!({}));
-    assert_eq!(presenter.run_of("c1").map(RunId::as_str), Some("r1"));
-    assert_eq!(presenter.run_of("own"), None);
+    presenter.present_client_call("own", "Read", &json!({}));
+    assert_eq!(presenter.call_run("c1").map(RunId::as_str), Some("r1"));
+    assert_eq!(presenter.call_run("own"), None);
     let of_r1 = |_: &str, run: Option<&RunId>| run.is_some_and(|run| run.as_str() == "r1");
-    let updates = told(presenter.abandon_those("stopped", of_r1));
+    let updates = updates_json(presenter.abandon_matching("stopped", of_r1));
     assert_eq!(updates.len(), 1, "{updates:?}");
     assert_eq!(
         (&updates[0]["toolCallId"], &updates[0]["status"]),
         (&json!("c1"), &json!("failed"))
     );
-    assert_eq!(told(presenter.abandon("closed")).len(), 2);
+    assert_eq!(updates_json(presenter.abandon_all("closed")).len(), 2);
 }
 
 #[test]
 fn a_call_that_was_never_shown_ends_unseen() {
-    let mut presenter = presenter(caps());
-    let end = BackendResult::words(ToolCallStatus::Completed, "read");
-    assert_eq!(presenter.ended("picture_1", &end), Vec::new());
-    presenter.asked(&request("picture_1", &[]));
-    assert_eq!(told(presenter.ended("picture_1", &end))[0]["status"], "completed");
+    let mut presenter = presenter(plain_features());
+    let end = BackendResult::from_text(ToolCallStatus::Completed, "read");
+    assert_eq!(presenter.present_client_call_end("picture_1", &end), Vec::new());
+    presenter.present_approval(&request("picture_1", &[]));
+    assert_eq!(
+        updates_json(presenter.present_client_call_end("picture_1", &end))[0]["status"],
+        "completed"
+    );
 }

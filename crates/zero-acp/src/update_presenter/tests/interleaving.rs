@@ -6,17 +6,17 @@ use super::*;
 const ROUNDS: u64 = 3000;
 
 /// Everything that can be heard of a call, besides that it is over.
-fn hear(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Instant) -> Vec<Value> {
+fn apply_step(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Instant) -> Vec<Value> {
     let answer =
-        |presenter: &mut UpdatePresenter, answer: &str| presenter.answered("ask_1", answer);
+        |presenter: &mut UpdatePresenter, answer: &str| presenter.resolve_question("ask_1", answer);
     let updates = match which {
-        0 => presenter.entry(
-            &event(started(call, "Bash", ToolKind::Execute, json!({"command": "x"}))),
+        0 => presenter.present_entry(
+            &event(call_started(call, "Bash", ToolKind::Execute, json!({"command": "x"}))),
             DeliveryMode::Live,
         ),
-        1 => presenter.described(call, "Do x", ToolKind::Execute, &[place("a", None)]),
-        2 => presenter.begun(call),
-        3 => presenter.printed(call, "some \u{1b}[1mwords\n", now),
+        1 => presenter.present_description(call, "Do x", ToolKind::Execute, &[location("a", None)]),
+        2 => presenter.present_call_start(call),
+        3 => presenter.present_output(call, "some \u{1b}[1mwords\n", now),
         4 => {
             let updated = EventKind::ToolUpdated {
                 call: call.to_owned(),
@@ -25,21 +25,21 @@ fn hear(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Instant) ->
                 locations: vec![],
                 progress: Some("half".to_owned()),
             };
-            presenter.entry(&event(updated), DeliveryMode::Live)
+            presenter.present_entry(&event(updated), DeliveryMode::Live)
         }
         5 => {
-            let (updates, question) = presenter.asked(&request(call, &["x"]));
-            let question = told(vec![SessionUpdate::ToolCallUpdate(question)]);
-            let mut told = told(updates);
+            let (updates, question) = presenter.present_approval(&request(call, &["x"]));
+            let question = updates_json(vec![SessionUpdate::ToolCallUpdate(question)]);
+            let mut told = updates_json(updates);
             told.extend(question);
             return told;
         }
         6 => answer(presenter, "allow_once"),
         7 => answer(presenter, "reject_once"),
-        8 => presenter.overdue(now),
-        _ => presenter.entry(&event(text("words in between")), DeliveryMode::Live),
+        8 => presenter.present_held_output(now),
+        _ => presenter.present_entry(&event(text("words in between")), DeliveryMode::Live),
     };
-    told(updates)
+    updates_json(updates)
 }
 
 fn status_rank(status: &str) -> u8 {
@@ -53,7 +53,7 @@ fn status_rank(status: &str) -> u8 {
 
 /// Told of one call, in order.
 #[track_caller]
-fn check(story: &[(u8, Value)], context: impl Fn() -> String) {
+fn check_sequence(story: &[(u8, Value)], context: impl Fn() -> String) {
     let mut rank = None;
     let mut finals = 0;
     let mut is_asked = false;
@@ -95,7 +95,7 @@ fn check(story: &[(u8, Value)], context: impl Fn() -> String) {
 fn any_order_makes_sense() {
     for seed in 0..ROUNDS {
         let mut random = fastrand::Rng::with_seed(seed);
-        let caps = if random.bool() { terminals() } else { caps() };
+        let caps = if random.bool() { terminal_features() } else { plain_features() };
         let mut presenter = presenter(caps);
         let start = Instant::now();
         let mut steps: Vec<u8> = (0..random.usize(0..12)).map(|_| random.u8(0..10)).collect();
@@ -124,15 +124,19 @@ fn any_order_makes_sense() {
         for (number, step) in steps.iter().enumerate() {
             let now = start + Duration::from_millis(100 * number as u64);
             let heard = match step {
-                10 => presenter.live(ended("c1", status, "out\n(exit code 1)")),
-                11 => presenter.live(run_ended(RunOutcome::Completed)),
-                step => hear(&mut presenter, "c1", *step, now),
+                10 => presenter.present_live(call_ended("c1", status, "out\n(exit code 1)")),
+                11 => presenter.present_live(run_ended(RunOutcome::Completed)),
+                step => apply_step(&mut presenter, "c1", *step, now),
             };
             story.push((*step, Value::Null));
             story.extend(heard.into_iter().map(|update| (*step, update)));
         }
-        check(&story, || format!("seed {seed}: {steps:?}\n{story:#?}"));
-        assert_eq!(told(presenter.abandon("left over")), Vec::<Value>::new(), "seed {seed}");
+        check_sequence(&story, || format!("seed {seed}: {steps:?}\n{story:#?}"));
+        assert_eq!(
+            updates_json(presenter.abandon_all("left over")),
+            Vec::<Value>::new(),
+            "seed {seed}"
+        );
     }
 }
 
@@ -140,21 +144,21 @@ fn any_order_makes_sense() {
 fn calls_side_by_side_do_not_mix() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut presenter = presenter(terminals());
+        let mut presenter = presenter(terminal_features());
         let now = Instant::now();
         let calls = ["a", "b", "c"];
         let mut story: Vec<(u8, Value)> = Vec::new();
         for _ in 0..30 {
             let (call, step) = (calls[random.usize(0..3)], random.u8(0..5));
-            let heard = hear(&mut presenter, call, step, now);
+            let heard = apply_step(&mut presenter, call, step, now);
             assert!(heard.iter().all(|update| update["toolCallId"] == call));
             story.extend(heard.into_iter().map(|update| (step, update)));
         }
         for call in calls {
-            let heard = presenter.live(ended(call, ToolCallStatus::Completed, "x"));
+            let heard = presenter.present_live(call_ended(call, ToolCallStatus::Completed, "x"));
             story.extend(heard.into_iter().map(|update| (10, update)));
             let own = story.iter().filter(|(_, update)| update["toolCallId"] == call);
-            check(&own.cloned().collect::<Vec<_>>(), || format!("seed {seed} {call}"));
+            check_sequence(&own.cloned().collect::<Vec<_>>(), || format!("seed {seed} {call}"));
         }
     }
 }

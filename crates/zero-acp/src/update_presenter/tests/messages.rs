@@ -3,13 +3,13 @@
 use super::*;
 
 /// The ids of the messages that words belong to.
-fn messages(
+fn message_ids(
     presenter: &mut UpdatePresenter,
     events: &[Event],
     moment: DeliveryMode,
 ) -> Vec<String> {
-    let updates = events.iter().flat_map(|event| presenter.entry(event, moment));
-    told(updates.collect())
+    let updates = events.iter().flat_map(|event| presenter.present_entry(event, moment));
+    updates_json(updates.collect())
         .iter()
         .filter_map(|update| {
             let id = update.get("messageId")?.as_str()?;
@@ -25,14 +25,14 @@ fn a_message_keeps_its_id_until_something_else_comes() {
         event(EventKind::RunStarted { agent: "main".to_owned(), model: "m".to_owned() }),
         event(EventKind::Thought { text: "hm".to_owned() }),
         event(text("a")),
-        of_run("r2", EventKind::Prompt { text: "next".to_owned(), attachments: vec![] }),
+        run_event("r2", EventKind::Prompt { text: "next".to_owned(), attachments: vec![] }),
         event(text("b")),
         event(text("")),
-        event(started("c1", "Read", ToolKind::Read, json!({}))),
-        event(ended("c1", ToolCallStatus::Completed, "x")),
+        event(call_started("c1", "Read", ToolKind::Read, json!({}))),
+        event(call_ended("c1", ToolCallStatus::Completed, "x")),
         event(text("c")),
         event(run_ended(RunOutcome::Completed)),
-        of_run("r2", text("d")),
+        run_event("r2", text("d")),
     ];
     let live = [
         "agent_thought_chunk r1:1",
@@ -41,12 +41,12 @@ fn a_message_keeps_its_id_until_something_else_comes() {
         "agent_message_chunk r1:3",
         "agent_message_chunk r2:1",
     ];
-    assert_eq!(messages(&mut presenter(caps()), &events, DeliveryMode::Live), live);
+    assert_eq!(message_ids(&mut presenter(plain_features()), &events, DeliveryMode::Live), live);
     // The tools being quicker than the ledger changes nothing.
-    let mut quick = presenter(caps());
-    quick.described("c1", "Read a", ToolKind::Read, &[]);
-    assert_eq!(messages(&mut quick, &events, DeliveryMode::Live), live);
-    let again = messages(&mut presenter(caps()), &events, DeliveryMode::Replay);
+    let mut quick = presenter(plain_features());
+    quick.present_description("c1", "Read a", ToolKind::Read, &[]);
+    assert_eq!(message_ids(&mut quick, &events, DeliveryMode::Live), live);
+    let again = message_ids(&mut presenter(plain_features()), &events, DeliveryMode::Replay);
     assert_eq!(
         again.iter().filter(|id| id.starts_with("agent")).collect::<Vec<_>>(),
         live.iter().collect::<Vec<_>>()
@@ -66,10 +66,10 @@ fn a_prompt_is_told_only_again_and_without_the_folder() {
         text: "[Working directory: ~/w]\n\nhi".to_owned(),
         attachments: vec![picture("AAAA"), picture("")],
     };
-    check(presenter(caps()).live(prompt.clone()), json!([]));
+    check(presenter(plain_features()).present_live(prompt.clone()), json!([]));
     let chunk = |content: Value| json!({"sessionUpdate": "user_message_chunk", "messageId": "r1:prompt", "content": content});
     check(
-        presenter(caps()).replay(prompt),
+        presenter(plain_features()).present_replay(prompt),
         json!([
             chunk(json!({"type": "text", "text": "hi"})),
             chunk(json!({"type": "image", "data": "AAAA", "mimeType": "image/png"})),
@@ -88,35 +88,35 @@ fn only_who_takes_notices_and_compactions_gets_them() {
         json!([{"sessionUpdate": "agent_thought_chunk", "messageId": "r1:notice-7",
                 "content": {"type": "text", "text": format!("[zero] {text}\n")}}])
     };
-    let mut plain = presenter(caps());
+    let mut plain = presenter(plain_features());
     for topic in ["retry", "loop_guard", "compaction", "queued"] {
-        check(plain.live(notice(topic)), aside("so it is"));
+        check(plain.present_live(notice(topic)), aside("so it is"));
     }
-    check(plain.replay(notice("retry")), json!([]));
-    check(plain.replay(notice("loop_guard")), aside("so it is"));
+    check(plain.present_replay(notice("retry")), json!([]));
+    check(plain.present_replay(notice("loop_guard")), aside("so it is"));
     let summed_up = aside("the conversation was summed up: about 9 tokens before, 3 now");
-    check(plain.live(compacted()), summed_up.clone());
-    check(plain.replay(compacted()), summed_up);
+    check(plain.present_live(compacted()), summed_up.clone());
+    check(plain.present_replay(compacted()), summed_up);
     let mut able = presenter(ClientFeatures {
         takes_notices: true,
         takes_compaction: true,
         ..ClientFeatures::default()
     });
     let told = |severity: &str| json!([{"sessionUpdate": "notice", "severity": severity, "title": "so it is"}]);
-    check(able.live(notice("retry")), told("warning"));
-    check(able.live(notice("loop_guard")), told("warning"));
-    check(able.live(notice("queued")), told("info"));
-    check(able.replay(notice("loop_guard")), json!([]));
+    check(able.present_live(notice("retry")), told("warning"));
+    check(able.present_live(notice("loop_guard")), told("warning"));
+    check(able.present_live(notice("queued")), told("info"));
+    check(able.present_replay(notice("loop_guard")), json!([]));
     check(
-        able.live(compacted()),
+        able.present_live(compacted()),
         json!([{"sessionUpdate": "compaction_update", "compactionId": "compaction-7",
                 "status": "completed", "summary": [{"type": "text", "text": "sum"}]}]),
     );
     // Words of zero's own do not break a message.
-    let mut talking = presenter(caps());
-    let before = talking.live(text("a"))[0]["messageId"].clone();
-    talking.live(notice("retry"));
-    assert_eq!(talking.live(text("b"))[0]["messageId"], before);
+    let mut talking = presenter(plain_features());
+    let before = talking.present_live(text("a"))[0]["messageId"].clone();
+    talking.present_live(notice("retry"));
+    assert_eq!(talking.present_live(text("b"))[0]["messageId"], before);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn what_a_session_takes_and_is_called_is_told() {
         context_tokens: 5,
         context_window: window,
     };
-    let mut presenter = presenter(caps());
+    let mut presenter = presenter(plain_features());
     let info = SessionInfo {
         title: Some("A\ntitle".to_owned()),
         updated_ms: 2_000,
@@ -141,31 +141,32 @@ fn what_a_session_takes_and_is_called_is_told() {
         "cost": {"amount": cost, "currency": "USD"}})
     };
     check(
-        told(presenter.standing(&info)),
+        updates_json(presenter.present_session_info(&info)),
         json!([
             {"sessionUpdate": "session_info_update", "title": "A title", "updatedAt": "1970-01-01T00:00:02Z"},
             full(3, 1.0),
         ]),
     );
-    check(presenter.live(reported(Some(0.5), 10)), json!([full(5, 1.5)]));
-    presenter.live(EventKind::RunEnded { end: RunOutcome::Completed, usage: usage(Some(0.5)) });
-    check(presenter.live(reported(Some(0.25), 10)), json!([full(5, 1.75)]));
-    check(presenter.live(reported(None, 0)), json!([]));
-    check(presenter.replay(reported(None, 10)), json!([]));
+    check(presenter.present_live(reported(Some(0.5), 10)), json!([full(5, 1.5)]));
+    presenter
+        .present_live(EventKind::RunEnded { end: RunOutcome::Completed, usage: usage(Some(0.5)) });
+    check(presenter.present_live(reported(Some(0.25), 10)), json!([full(5, 1.75)]));
+    check(presenter.present_live(reported(None, 0)), json!([]));
+    check(presenter.present_replay(reported(None, 10)), json!([]));
     let changed = |field: &str, value: Option<&str>| EventKind::Changed {
         field: field.to_owned(),
         value: value.map(str::to_owned),
     };
     check(
-        presenter.live(changed("title", Some("x"))),
+        presenter.present_live(changed("title", Some("x"))),
         json!([{"sessionUpdate": "session_info_update", "title": "x"}]),
     );
     check(
-        presenter.live(changed("title", None)),
+        presenter.present_live(changed("title", None)),
         json!([{"sessionUpdate": "session_info_update", "title": null}]),
     );
     check(
-        presenter.live(changed("mode", Some("plan"))),
+        presenter.present_live(changed("mode", Some("plan"))),
         json!([{"sessionUpdate": "current_mode_update", "currentModeId": "plan"}]),
     );
     for silent in [
@@ -174,19 +175,22 @@ fn what_a_session_takes_and_is_called_is_told() {
         changed("model", Some("x")),
         changed("label", None),
     ] {
-        check(presenter.live(silent), json!([]));
+        check(presenter.present_live(silent), json!([]));
     }
-    check(presenter.replay(changed("title", Some("x"))), json!([]));
-    check(presenter.live(EventKind::Reset { transcript: 1 }), json!([]));
+    check(presenter.present_replay(changed("title", Some("x"))), json!([]));
+    check(presenter.present_live(EventKind::Reset { transcript: 1 }), json!([]));
 }
 
 #[test]
 fn what_zero_has_to_say_itself_is_a_notice_or_apart_from_the_answer() {
-    let mut plain = presenter(caps());
-    let (one, other) = (told(vec![plain.remark("a\nb")]), told(vec![plain.remark("c")]));
+    let mut plain = presenter(plain_features());
+    let (one, other) = (
+        updates_json(vec![plain.present_remark("a\nb")]),
+        updates_json(vec![plain.present_remark("c")]),
+    );
     assert_eq!(one[0]["sessionUpdate"], "agent_thought_chunk");
     assert_eq!(one[0]["content"]["text"], "[zero] a b\n");
     assert_ne!(one[0]["messageId"], other[0]["messageId"]);
-    let mut noticing = presenter(ClientFeatures { takes_notices: true, ..caps() });
-    assert_eq!(told(vec![noticing.remark("a")])[0]["sessionUpdate"], "notice");
+    let mut noticing = presenter(ClientFeatures { takes_notices: true, ..plain_features() });
+    assert_eq!(updates_json(vec![noticing.present_remark("a")])[0]["sessionUpdate"], "notice");
 }

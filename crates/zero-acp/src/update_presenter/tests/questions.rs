@@ -4,13 +4,13 @@ use super::*;
 
 #[test]
 fn a_question_repeats_the_call_and_nothing_is_in_progress_until_it_is_answered() {
-    let mut presenter = presenter(terminals());
+    let mut presenter = presenter(terminal_features());
     let input = json!({"command": "rm -rf x", "description": "Tidy up"});
-    presenter.live(started("c1", "Bash", ToolKind::Execute, input.clone()));
-    presenter.described("c1", "Tidy up", ToolKind::Execute, &[]);
-    let (first, question) = presenter.asked(&request("c1", &["rm -rf x"]));
+    presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, input.clone()));
+    presenter.present_description("c1", "Tidy up", ToolKind::Execute, &[]);
+    let (first, question) = presenter.present_approval(&request("c1", &["rm -rf x"]));
     check(
-        told(first),
+        updates_json(first),
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "title": "rm -rf x"}]),
     );
     let question = serde_json::to_value(question).unwrap();
@@ -28,21 +28,23 @@ fn a_question_repeats_the_call_and_nothing_is_in_progress_until_it_is_answered()
         locations: vec![],
         progress: Some("waiting".to_owned()),
     };
-    let updates = presenter.live(echo);
+    let updates = presenter.present_live(echo);
     assert!(
         updates
             .iter()
             .all(|it| it["status"].is_null() && it["title"].is_null() && it["content"].is_null())
     );
     assert!(
-        told(presenter.printed("c1", "x", Instant::now())).iter().all(|it| it["status"].is_null())
+        updates_json(presenter.present_output("c1", "x", Instant::now()))
+            .iter()
+            .all(|it| it["status"].is_null())
     );
     check(
-        told(presenter.begun("c1")),
+        updates_json(presenter.present_call_start("c1")),
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress",
                 "content": [{"type": "terminal", "terminalId": "c1"}]}]),
     );
-    check(told(presenter.answered("ask_1", "allow_once")), json!([]));
+    check(updates_json(presenter.resolve_question("ask_1", "allow_once")), json!([]));
 }
 
 #[test]
@@ -52,31 +54,35 @@ fn a_question_shows_the_input_that_would_run() {
         input: Some(Box::new(rewritten.clone())),
         ..request("c1", &["npm install --ignore-scripts"])
     };
-    let wrote = || started("c1", "Bash", ToolKind::Execute, json!({"command": "npm install"}));
-    let mut known = presenter(terminals());
-    known.live(wrote());
-    let (first, question) = known.asked(&asked);
+    let wrote = || call_started("c1", "Bash", ToolKind::Execute, json!({"command": "npm install"}));
+    let mut known = presenter(terminal_features());
+    known.present_live(wrote());
+    let (first, question) = known.present_approval(&asked);
     assert_eq!(question.fields.raw_input.as_ref(), Some(&rewritten));
-    assert_eq!(told(first)[0]["rawInput"], rewritten);
+    assert_eq!(updates_json(first)[0]["rawInput"], rewritten);
     // The ledger may be slower, and says what the model wrote.
-    let mut unknown = presenter(terminals());
-    unknown.asked(&asked);
-    assert!(unknown.live(wrote()).iter().all(|update| update["rawInput"].is_null()));
+    let mut unknown = presenter(terminal_features());
+    unknown.present_approval(&asked);
+    assert!(unknown.present_live(wrote()).iter().all(|update| update["rawInput"].is_null()));
 }
 
 #[test]
 fn a_question_can_be_the_first_that_is_heard_of_a_call() {
-    let mut presenter = presenter(terminals());
-    let (first, question) = presenter.asked(&request("c1", &["ls"]));
-    let first = told(first);
+    let mut presenter = presenter(terminal_features());
+    let (first, question) = presenter.present_approval(&request("c1", &["ls"]));
+    let first = updates_json(first);
     assert_eq!(first.len(), 1);
     assert_eq!(first[0]["sessionUpdate"], "tool_call");
     assert_eq!(first[0]["title"], "ls");
     assert_eq!(first[0]["rawInput"], json!({"command": "ls", "cwd": "/w"}));
     assert_eq!(question.fields.raw_input, Some(json!({"command": "ls", "cwd": "/w"})));
     // What the model wrote is better.
-    let updates =
-        presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls", "x": 1})));
+    let updates = presenter.present_live(call_started(
+        "c1",
+        "Bash",
+        ToolKind::Execute,
+        json!({"command": "ls", "x": 1}),
+    ));
     check(
         updates,
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "rawInput": {"command": "ls", "x": 1}}]),
@@ -91,14 +97,14 @@ fn answers_of_the_ledger_let_calls_go_on_and_settle_questions_of_their_own() {
         by: "person".to_owned(),
     };
     let status = |call: &str, answer: &str| {
-        let mut presenter = presenter(caps());
-        presenter.live(EventKind::ApprovalRequested(request(call, &[])));
-        let (first, question) = presenter.asked(&request(call, &[]));
-        assert_eq!(told(first)[0]["sessionUpdate"], "tool_call");
+        let mut presenter = presenter(plain_features());
+        presenter.present_live(EventKind::ApprovalRequested(request(call, &[])));
+        let (first, question) = presenter.present_approval(&request(call, &[]));
+        assert_eq!(updates_json(first)[0]["sessionUpdate"], "tool_call");
         let id = if call.is_empty() { "ask_1" } else { call };
         assert_eq!(&*question.tool_call_id.0, id);
-        let updates = presenter.live(resolved(answer));
-        assert_eq!(presenter.live(resolved(answer)), Vec::<Value>::new());
+        let updates = presenter.present_live(resolved(answer));
+        assert_eq!(presenter.present_live(resolved(answer)), Vec::<Value>::new());
         updates.first().map(|update| update["status"].clone())
     };
     assert_eq!(status("c1", "allow_once"), Some(json!("in_progress")));
@@ -114,32 +120,32 @@ fn a_choice_is_shown_as_a_call_and_ends_with_its_answer() {
     for (answer, status) in
         [("allow_once", "completed"), ("reject_once", "failed"), ("cancelled", "failed")]
     {
-        let mut presenter = presenter(caps());
-        let (first, question) = presenter.choice("q1", &long);
-        let (first, question) = (told(first), serde_json::to_value(question).unwrap());
+        let mut presenter = presenter(plain_features());
+        let (first, question) = presenter.present_choice("q1", &long);
+        let (first, question) = (updates_json(first), serde_json::to_value(question).unwrap());
         assert_eq!(first[0]["sessionUpdate"], "tool_call");
         assert_eq!(first[0]["toolCallId"], "question_q1");
         assert_eq!(question["toolCallId"], "question_q1");
         assert!(question["title"].as_str().unwrap().len() < 300, "{question}");
         assert_eq!(question["content"][0]["content"]["text"], long);
-        assert_eq!(presenter.answered("another", answer), Vec::new());
-        assert_eq!(told(presenter.answered("q1", answer))[0]["status"], status);
-        assert_eq!(presenter.answered("q1", answer), Vec::new());
-        assert_eq!(presenter.withdrawn(), Vec::new());
+        assert_eq!(presenter.resolve_question("another", answer), Vec::new());
+        assert_eq!(updates_json(presenter.resolve_question("q1", answer))[0]["status"], status);
+        assert_eq!(presenter.resolve_question("q1", answer), Vec::new());
+        assert_eq!(presenter.end_lone_questions(), Vec::new());
     }
 }
 
 #[test]
 fn what_is_asked_no_more_is_over_and_a_call_waits_for_its_own_end() {
-    let mut presenter = presenter(caps());
-    presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
-    presenter.asked(&request("c1", &["ls"]));
-    presenter.choice("q1", "which one?");
-    let updates = told(presenter.withdrawn());
+    let mut presenter = presenter(plain_features());
+    presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
+    presenter.present_approval(&request("c1", &["ls"]));
+    presenter.present_choice("q1", "which one?");
+    let updates = updates_json(presenter.end_lone_questions());
     assert_eq!(updates.len(), 1, "{updates:?}");
     assert_eq!(
         (&updates[0]["toolCallId"], &updates[0]["status"]),
         (&json!("question_q1"), &json!("failed"))
     );
-    assert_eq!(told(presenter.abandon("closed"))[0]["toolCallId"], "c1");
+    assert_eq!(updates_json(presenter.abandon_all("closed"))[0]["toolCallId"], "c1");
 }

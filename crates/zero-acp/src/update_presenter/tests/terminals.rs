@@ -4,18 +4,18 @@ use super::*;
 
 #[test]
 fn a_command_has_a_terminal_where_the_client_shows_one() {
-    let mut presenter = presenter(terminals());
+    let mut presenter = presenter(terminal_features());
     let now = Instant::now();
     let input = json!({"command": "make"});
     check(
-        presenter.live(started("c1", "Bash", ToolKind::Execute, input.clone())),
+        presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, input.clone())),
         json!([{"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "make", "name": "Bash",
                 "kind": "execute", "rawInput": input,
                 "content": [{"type": "terminal", "terminalId": "c1"}],
                 "_meta": {"terminal_info": {"terminal_id": "c1", "cwd": "/w"}}}]),
     );
     check(
-        told(presenter.begun("c1")),
+        updates_json(presenter.present_call_start("c1")),
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress"}]),
     );
     let output = |data: &str| {
@@ -23,12 +23,15 @@ fn a_command_has_a_terminal_where_the_client_shows_one() {
         "_meta": {"terminal_output": {"terminal_id": "c1", "data": data}}})
     };
     check(
-        told(presenter.printed("c1", "\u{1b}[1mone\n\u{1b}]0;", now)),
+        updates_json(presenter.present_output("c1", "\u{1b}[1mone\n\u{1b}]0;", now)),
         json!([output("\u{1b}[1mone\n")]),
     );
-    check(told(presenter.printed("c1", "title\u{7}two", now)), json!([output("two")]));
-    assert_eq!(presenter.due(), None);
-    let updates = presenter.live(ended(
+    check(
+        updates_json(presenter.present_output("c1", "title\u{7}two", now)),
+        json!([output("two")]),
+    );
+    assert_eq!(presenter.next_output_due(), None);
+    let updates = presenter.present_live(call_ended(
         "c1",
         ToolCallStatus::Completed,
         "one\ntwo\n(exit code 2)\n(now in `x`)",
@@ -45,12 +48,17 @@ fn a_command_has_a_terminal_where_the_client_shows_one() {
 
 #[test]
 fn a_terminal_is_filled_at_the_end_where_nothing_was_heard() {
-    let mut presenter = presenter(terminals());
-    presenter.replay(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
-    let updates = presenter.replay(EventKind::ToolEnded {
+    let mut presenter = presenter(terminal_features());
+    presenter.present_replay(call_started(
+        "c1",
+        "Bash",
+        ToolKind::Execute,
+        json!({"command": "ls"}),
+    ));
+    let updates = presenter.present_replay(EventKind::ToolEnded {
         call: "c1".to_owned(),
         status: ToolCallStatus::Completed,
-        content: words("a"),
+        content: text_content("a"),
         display: Some(CallDisplay::Markdown { text: "\u{1b}[34ma\u{1b}[m".to_owned() }),
         locations: vec![],
     });
@@ -63,9 +71,9 @@ fn a_terminal_is_filled_at_the_end_where_nothing_was_heard() {
 fn exits_are_told_as_far_as_they_are_known() {
     #[track_caller]
     fn check(status: ToolCallStatus, input: Value, text: &str, code: Value, signal: Value) {
-        let mut presenter = presenter(terminals());
-        presenter.live(started("c1", "Bash", ToolKind::Execute, input));
-        let updates = presenter.live(ended("c1", status, text));
+        let mut presenter = presenter(terminal_features());
+        presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, input));
+        let updates = presenter.present_live(call_ended("c1", status, text));
         let exit = &updates.last().unwrap()["_meta"]["terminal_exit"];
         assert_eq!((&exit["exit_code"], &exit["signal"]), (&code, &signal), "{text}");
     }
@@ -88,12 +96,18 @@ fn exits_are_told_as_far_as_they_are_known() {
 #[test]
 fn a_terminal_that_was_never_used_gives_way_to_the_words() {
     let content = |printed: bool| {
-        let mut presenter = presenter(terminals());
-        presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
+        let mut presenter = presenter(terminal_features());
+        presenter.present_live(call_started(
+            "c1",
+            "Bash",
+            ToolKind::Execute,
+            json!({"command": "ls"}),
+        ));
         if printed {
-            presenter.printed("c1", "x", Instant::now());
+            presenter.present_output("c1", "x", Instant::now());
         }
-        let updates = presenter.live(ended("c1", ToolCallStatus::Failed, "stopped after 2 s"));
+        let updates =
+            presenter.present_live(call_ended("c1", ToolCallStatus::Failed, "stopped after 2 s"));
         assert_eq!(updates.len(), 1);
         updates[0]["content"].clone()
     };
@@ -105,50 +119,68 @@ fn a_terminal_that_was_never_used_gives_way_to_the_words() {
 
 #[test]
 fn a_terminal_is_not_sent_everything_there_is() {
-    let mut presenter = presenter(terminals());
-    presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "yes"})));
+    let mut presenter = presenter(terminal_features());
+    presenter.present_live(call_started(
+        "c1",
+        "Bash",
+        ToolKind::Execute,
+        json!({"command": "yes"}),
+    ));
     let piece = "ä".repeat(1 << 19);
     let mut bytes = 0;
     for _ in 0..12 {
-        for update in told(presenter.printed("c1", &piece, Instant::now())) {
+        for update in updates_json(presenter.present_output("c1", &piece, Instant::now())) {
             let data = update["_meta"]["terminal_output"]["data"].as_str().unwrap_or_default();
             assert!(data.len() <= 256 * 1024);
             bytes += data.len();
         }
     }
     assert!((8 << 20..9 << 20).contains(&bytes), "{bytes}");
-    let updates =
-        presenter.live(ended("c1", ToolCallStatus::Completed, &format!("{piece}the end")));
+    let updates = presenter.present_live(call_ended(
+        "c1",
+        ToolCallStatus::Completed,
+        &format!("{piece}the end"),
+    ));
     let data = updates[0]["_meta"]["terminal_output"]["data"].as_str().unwrap();
     assert!(data.ends_with("the end") && data.len() <= 64 * 1024);
 }
 
 #[test]
 fn without_a_terminal_the_end_is_shown_now_and_then() {
-    let mut presenter = presenter(caps());
+    let mut presenter = presenter(plain_features());
     let start = Instant::now();
     let at = |millis| start + Duration::from_millis(millis);
-    presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "make"})));
+    presenter.present_live(call_started(
+        "c1",
+        "Bash",
+        ToolKind::Execute,
+        json!({"command": "make"}),
+    ));
     let shown = |updates: Vec<SessionUpdate>| -> Vec<String> {
         let text =
             |update: &Value| update["content"][0]["content"]["text"].as_str().map(str::to_owned);
-        told(updates).iter().filter_map(text).collect()
+        updates_json(updates).iter().filter_map(text).collect()
     };
-    assert_eq!(shown(presenter.printed("c1", "1\n", at(0))), ["```console\n1\n```"]);
-    assert_eq!(presenter.due(), None);
-    assert_eq!(shown(presenter.printed("c1", "2\n", at(100))), Vec::<String>::new());
-    assert_eq!(presenter.due(), Some(at(250)));
-    assert_eq!(shown(presenter.overdue(at(249))), Vec::<String>::new());
-    assert_eq!(shown(presenter.overdue(at(250))), ["```console\n1\n2\n```"]);
-    assert_eq!(presenter.due(), None);
-    let times: usize = (0..1000).map(|n| presenter.printed("c1", "ä", at(250 + n)).len()).sum();
+    assert_eq!(shown(presenter.present_output("c1", "1\n", at(0))), ["```console\n1\n```"]);
+    assert_eq!(presenter.next_output_due(), None);
+    assert_eq!(shown(presenter.present_output("c1", "2\n", at(100))), Vec::<String>::new());
+    assert_eq!(presenter.next_output_due(), Some(at(250)));
+    assert_eq!(shown(presenter.present_held_output(at(249))), Vec::<String>::new());
+    assert_eq!(shown(presenter.present_held_output(at(250))), ["```console\n1\n2\n```"]);
+    assert_eq!(presenter.next_output_due(), None);
+    let times: usize =
+        (0..1000).map(|n| presenter.present_output("c1", "ä", at(250 + n)).len()).sum();
     assert!(times <= 4, "{times}");
-    let last = shown(presenter.printed("c1", &"äö".repeat(100_000), at(5000)));
+    let last = shown(presenter.present_output("c1", &"äö".repeat(100_000), at(5000)));
     assert!(last[0].len() <= 64 * 1024 + 20 && last[0].ends_with("äö\n```"), "{}", last[0].len());
-    presenter.printed("c1", "x", at(5001));
-    let updates = presenter.live(ended("c1", ToolCallStatus::Completed, "all\n(exit code 1)"));
+    presenter.present_output("c1", "x", at(5001));
+    let updates =
+        presenter.present_live(call_ended("c1", ToolCallStatus::Completed, "all\n(exit code 1)"));
     assert_eq!(updates.len(), 1);
     assert_eq!(updates[0]["content"][0]["content"]["text"], "```console\nall\n(exit code 1)\n```");
     assert_eq!(updates[0]["rawOutput"]["exitCode"], 1);
-    assert_eq!((presenter.due(), presenter.overdue(at(9000)).len()), (None, 0));
+    assert_eq!(
+        (presenter.next_output_due(), presenter.present_held_output(at(9000)).len()),
+        (None, 0)
+    );
 }

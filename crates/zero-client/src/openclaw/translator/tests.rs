@@ -25,13 +25,13 @@ const FIXTURES: [(&str, &str); 6] = [
     ),
 ];
 
-fn telling() -> OpenClawTranslator {
+fn translator() -> OpenClawTranslator {
     OpenClawTranslator::new("main".to_owned(), "m".to_owned(), 0)
 }
 
 /// Entries for the events of a recorded talk.
 fn replay(recorded: &str) -> Vec<Event> {
-    let mut telling = telling();
+    let mut telling = translator();
     let mut told = Vec::new();
     for line in recorded.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
@@ -40,27 +40,27 @@ fn replay(recorded: &str) -> Vec<Event> {
         if frame["method"] == "chat.send" {
             let params = &frame["params"];
             let run = params["idempotencyKey"].as_str().unwrap();
-            telling.expect(run, params["message"].as_str().unwrap().to_owned(), Vec::new(), 1);
+            telling.expect_run(run, params["message"].as_str().unwrap().to_owned(), Vec::new(), 1);
         }
         told.extend(match frame["event"].as_str() {
-            Some("chat") => telling.chat(payload, 1),
-            Some("agent") => telling.agent(payload, 1),
-            Some("exec.approval.requested") => telling.asked(payload, 1),
-            Some("exec.approval.resolved") => telling.resolved(payload, 1),
+            Some("chat") => telling.handle_chat(payload, 1),
+            Some("agent") => telling.handle_agent(payload, 1),
+            Some("exec.approval.requested") => telling.handle_approval_request(payload, 1),
+            Some("exec.approval.resolved") => telling.handle_approval_resolved(payload, 1),
             _ => Vec::new(),
         });
     }
-    assert!(telling.active().is_empty(), "every run ended");
+    assert!(telling.active_runs().is_empty(), "every run ended");
     told
 }
 
-fn line(event: &Event) -> String {
+fn format_event(event: &Event) -> String {
     match &event.what {
         EventKind::Prompt { .. } => "prompt".to_owned(),
         EventKind::RunStarted { model, .. } => format!("started {model}"),
         EventKind::Text { text } => format!("text {text:?}"),
         EventKind::Thought { text } => format!("thought {text:?}"),
-        EventKind::ToolStarted { title, kind, .. } => format!("tool {title} ({})", kind.word()),
+        EventKind::ToolStarted { title, kind, .. } => format!("tool {title} ({})", kind.as_str()),
         EventKind::ToolUpdated { title, progress, .. } => format!("update {title:?} {progress:?}"),
         EventKind::ToolEnded { status, content, .. } => {
             format!("tool {status:?} {}", content.len())
@@ -76,12 +76,12 @@ fn line(event: &Event) -> String {
     }
 }
 
-fn lines(told: &[Event]) -> Vec<String> {
-    told.iter().map(line).collect()
+fn format_events(told: &[Event]) -> Vec<String> {
+    told.iter().map(format_event).collect()
 }
 
 /// All that each run said.
-fn texts(told: &[Event]) -> BTreeMap<String, String> {
+fn texts_by_run(told: &[Event]) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     for event in told {
         if let (Some(run), EventKind::Text { text }) = (&event.run, &event.what) {
@@ -102,14 +102,14 @@ fn recorded_talks_are_told_once_and_in_order() {
         for line in recorded.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             let payload = &line["frame"]["payload"];
-            if line["frame"]["event"] == "chat" && run_end::end(payload).is_some() {
-                let (_, text) = words_of(&payload["message"]);
+            if line["frame"]["event"] == "chat" && run_end::parse_run_end(payload).is_some() {
+                let (_, text) = message_texts(&payload["message"]);
                 if !text.is_empty() {
                     finals.insert(payload["runId"].as_str().unwrap().to_owned(), text);
                 }
             }
         }
-        assert_eq!(texts(&told), finals, "{name}: what was said is what is told");
+        assert_eq!(texts_by_run(&told), finals, "{name}: what was said is what is told");
         let count =
             |wanted: fn(&EventKind) -> bool| told.iter().filter(|e| wanted(&e.what)).count();
         let prompts = count(|what| matches!(what, EventKind::Prompt { .. }));
@@ -121,7 +121,7 @@ fn recorded_talks_are_told_once_and_in_order() {
 
 #[test]
 fn a_recorded_call_is_told_as_it_was() {
-    let told = lines(&replay(FIXTURES[1].1));
+    let told = format_events(&replay(FIXTURES[1].1));
     let expected = [
         "prompt",
         "started scripted",
@@ -143,7 +143,7 @@ fn a_recorded_call_is_told_as_it_was() {
 #[test]
 fn recorded_questions_are_asked_and_answered() {
     for (at, expected) in [(2, "answered allow_once"), (3, "answered reject_once")] {
-        let told = lines(&replay(FIXTURES[at].1));
+        let told = format_events(&replay(FIXTURES[at].1));
         let asked = told.iter().position(|line| line.starts_with("asked exec: ")).unwrap();
         let answered = told.iter().position(|line| line == expected);
         assert!(answered.is_some_and(|answered| answered > asked), "{told:#?}");
@@ -153,35 +153,35 @@ fn recorded_questions_are_asked_and_answered() {
 
 #[test]
 fn a_run_that_is_stopped_is_told_so() {
-    let told = lines(&replay(FIXTURES[4].1));
+    let told = format_events(&replay(FIXTURES[4].1));
     assert!(told.contains(&r#"ended Aborted { by: "rpc" }"#.to_owned()), "{told:#?}");
     assert_eq!(told.last().unwrap(), "ended Completed");
 }
 
-fn agent(stream: &str, data: Value) -> Value {
+fn agent_event(stream: &str, data: Value) -> Value {
     json!({"runId": "r", "sessionKey": "k", "seq": 1, "ts": 5, "stream": stream, "data": data})
 }
 
 #[test]
 fn words_before_a_call_that_come_only_beside_the_chat_are_told() {
-    let mut telling = telling();
+    let mut telling = translator();
     let mut told = Vec::new();
     let item = |phase: &str, text: &str| {
-        agent(
+        agent_event(
             "item",
             json!({"kind": "preamble", "phase": phase, "itemId": "i", "progressText": text}),
         )
     };
-    told.extend(telling.agent(&item("update", "I look"), 1));
-    told.extend(telling.agent(&item("end", "I look first."), 1));
+    told.extend(telling.handle_agent(&item("update", "I look"), 1));
+    told.extend(telling.handle_agent(&item("end", "I look first."), 1));
     let call = json!({"phase": "start", "name": "read", "toolCallId": "c", "args": {"path": "/a"}});
-    told.extend(telling.agent(&agent("tool", call), 1));
+    told.extend(telling.handle_agent(&agent_event("tool", call), 1));
     let message = json!({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Seen."}]});
     let chat = |state: &str| json!({"runId": "r", "state": state, "message": message, "stopReason": "length"});
-    told.extend(telling.chat(&chat("delta"), 1));
-    told.extend(telling.chat(&chat("final"), 1));
+    told.extend(telling.handle_chat(&chat("delta"), 1));
+    told.extend(telling.handle_chat(&chat("final"), 1));
     // Some gateways say it twice.
-    told.extend(telling.chat(&json!({"runId": "r", "state": "error"}), 1));
+    told.extend(telling.handle_chat(&json!({"runId": "r", "state": "error"}), 1));
     let expected = [
         "started m",
         r#"text "I look""#,
@@ -192,34 +192,37 @@ fn words_before_a_call_that_come_only_beside_the_chat_are_told() {
         "tool Interrupted 1",
         "ended MaxTokens",
     ];
-    assert_eq!(lines(&told), expected);
+    assert_eq!(format_events(&told), expected);
 }
 
 #[test]
 fn what_was_missed_is_told_after_a_loss() {
-    let mut telling = telling();
-    telling.expect("r", "hi".to_owned(), Vec::new(), 1);
+    let mut telling = translator();
+    telling.expect_run("r", "hi".to_owned(), Vec::new(), 1);
     let delta = json!({"runId": "r", "state": "delta", "message": {"content": "One "}});
-    let mut told = telling.chat(&delta, 1);
+    let mut told = telling.handle_chat(&delta, 1);
     let still = json!({"runId": "r", "status": "timeout"});
-    assert_eq!(telling.waited("r", &still, 1), (RunWaitOutcome::Open, Vec::new()));
+    assert_eq!(
+        telling.handle_wait_result("r", &still, 1),
+        (RunWaitOutcome::Unresolved, Vec::new())
+    );
     let over = json!({"runId": "r", "status": "ok",
         "terminalReply": {"disposition": "visible", "text": "One two"}});
-    let (settled, more) = telling.waited("r", &over, 1);
+    let (settled, more) = telling.handle_wait_result("r", &over, 1);
     told.extend(more);
-    assert_eq!(settled, RunWaitOutcome::Over);
+    assert_eq!(settled, RunWaitOutcome::Ended);
     let expected = ["prompt", "started m", r#"text "One ""#, r#"text "two""#, "ended Completed"];
-    assert_eq!(lines(&told), expected);
-    assert!(telling.waited("r", &over, 1).1.is_empty(), "once");
-    telling.expect("s", "hi".to_owned(), Vec::new(), 1);
+    assert_eq!(format_events(&told), expected);
+    assert!(telling.handle_wait_result("r", &over, 1).1.is_empty(), "once");
+    telling.expect_run("s", "hi".to_owned(), Vec::new(), 1);
     let failed = json!({"runId": "s", "status": "error", "error": "no key"});
-    let told = lines(&telling.waited("s", &failed, 1).1);
+    let told = format_events(&telling.handle_wait_result("s", &failed, 1).1);
     assert!(told.last().unwrap().contains("no key"), "{told:?}");
 }
 
 #[test]
 fn an_error_is_never_told_as_a_success() {
-    let status = |is_error, details| crate::openclaw::run::status(is_error, &details);
+    let status = |is_error, details| crate::openclaw::run::parse_status(is_error, &details);
     assert_eq!(status(true, json!({"status": "completed"})), ToolCallStatus::Failed);
     assert_eq!(status(true, json!({})), ToolCallStatus::Failed);
     assert_eq!(status(true, json!({"status": "denied"})), ToolCallStatus::Denied);
@@ -228,30 +231,30 @@ fn an_error_is_never_told_as_a_success() {
 
 #[test]
 fn no_is_always_an_answer_and_a_question_ends_with_its_run() {
-    let mut telling = telling();
+    let mut telling = translator();
     let asked = json!({"id": "q", "request": {"command": "rm x", "runId": "r", "cwd": null,
         "allowedDecisions": ["allow-once"]}, "expiresAtMs": 9});
-    let mut told = telling.asked(&asked, 1);
-    assert!(telling.asked(&asked, 1).is_empty(), "asked once");
-    told.extend(telling.chat(&json!({"runId": "r", "state": "aborted"}), 1));
+    let mut told = telling.handle_approval_request(&asked, 1);
+    assert!(telling.handle_approval_request(&asked, 1).is_empty(), "asked once");
+    told.extend(telling.handle_chat(&json!({"runId": "r", "state": "aborted"}), 1));
     let expected = [
         "started m",
         "asked exec: rm x allow_once,reject_once",
         "answered cancelled",
         r#"ended Aborted { by: "rpc" }"#,
     ];
-    assert_eq!(lines(&told), expected);
+    assert_eq!(format_events(&told), expected);
 }
 
 #[test]
 fn garbage_tells_nothing() {
-    let mut telling = telling();
+    let mut telling = translator();
     for payload in
         [Value::Null, json!(7), json!([]), json!({"runId": 7}), json!({"state": "final"})]
     {
-        assert!(telling.chat(&payload, 1).is_empty());
-        assert!(telling.agent(&payload, 1).is_empty());
-        assert!(telling.asked(&payload, 1).is_empty());
-        assert!(telling.resolved(&payload, 1).is_empty());
+        assert!(telling.handle_chat(&payload, 1).is_empty());
+        assert!(telling.handle_agent(&payload, 1).is_empty());
+        assert!(telling.handle_approval_request(&payload, 1).is_empty());
+        assert!(telling.handle_approval_resolved(&payload, 1).is_empty());
     }
 }

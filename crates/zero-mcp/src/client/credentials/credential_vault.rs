@@ -28,7 +28,7 @@ const FILE_LOCK: &str = "credentials.lock";
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How long the keyring may take; it may ask the person for its password meanwhile, and nobody knows
 /// whether anybody is there.
-const KEYRING_TIME: Duration = Duration::from_secs(3);
+const KEYRING_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often the lock is waited for, some seconds each time, while another process renews a login.
 const LOCK_TRIES: usize = 4;
 
@@ -67,13 +67,13 @@ impl DesktopKeyring {
             Ok(())
         });
         if FOUND.is_err() {
-            return Err(Self::failed(Error::NoDefaultStore));
+            return Err(Self::to_store_error(Error::NoDefaultStore));
         }
-        Entry::new(self.service, name).map_err(Self::failed)
+        Entry::new(self.service, name).map_err(Self::to_store_error)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
-    fn failed(error: Error) -> SecretStoreError {
+    fn to_store_error(error: Error) -> SecretStoreError {
         // Others show what they hold, which may be a part of the secret.
         SecretStoreError(match error {
             Error::NoDefaultStore => "is not there".to_owned(),
@@ -89,18 +89,18 @@ impl SecretStore for DesktopKeyring {
         match self.entry(name)?.get_password() {
             Ok(secret) => Ok(Some(secret)),
             Err(Error::NoEntry) => Ok(None),
-            Err(error) => Err(Self::failed(error)),
+            Err(error) => Err(Self::to_store_error(error)),
         }
     }
 
     fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
-        self.entry(name)?.set_password(secret).map_err(Self::failed)
+        self.entry(name)?.set_password(secret).map_err(Self::to_store_error)
     }
 
     fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
         match self.entry(name)?.delete_credential() {
             Ok(()) | Err(Error::NoEntry) => Ok(()),
-            Err(error) => Err(Self::failed(error)),
+            Err(error) => Err(Self::to_store_error(error)),
         }
     }
 }
@@ -122,7 +122,7 @@ impl CredentialVault {
     }
 
     /// Asks the keyring, off the threads that others wait on, and not for long.
-    async fn ask<T: Send + 'static>(
+    async fn query_keyring<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
     ) -> Result<T, SecretStoreError> {
@@ -132,7 +132,7 @@ impl CredentialVault {
         }
         let keyring = self.keyring.clone();
         let asked = detached_thread::run("zero-mcp-keyring", move || question(keyring.as_ref()));
-        match timeout(KEYRING_TIME, asked).await {
+        match timeout(KEYRING_TIMEOUT, asked).await {
             Ok(Some(answer)) => answer,
             Ok(None) => Err(SecretStoreError("would not answer".to_owned())),
             Err(_) => {
@@ -142,22 +142,23 @@ impl CredentialVault {
         }
     }
 
-    async fn list(&self) -> Result<LoginList, CredentialError> {
-        let file = self.file();
-        off_thread(move || file.read()).await
+    async fn load_list(&self) -> Result<LoginList, CredentialError> {
+        let file = self.list_file();
+        run_blocking(move || file.read()).await
     }
 
     /// Changes the list; nobody else does meanwhile. One that cannot be read is replaced.
-    async fn change(
+    async fn update_list(
         &self,
         damaged: DamagedFileAction,
         change: impl FnOnce(&mut LoginList) + Send + 'static,
     ) -> Result<(), CredentialError> {
-        let file = self.file();
-        off_thread(move || {
-            let _lock = config_file::lock(&file.folder, FILE_LOCK).map_err(|e| file.failed(&e))?;
+        let file = self.list_file();
+        run_blocking(move || {
+            let _lock =
+                config_file::lock(&file.folder, FILE_LOCK).map_err(|e| file.file_error(&e))?;
             let mut list = match file.read() {
-                Err(CredentialError::Damaged { .. }) => file.give_up(damaged)?,
+                Err(CredentialError::Damaged { .. }) => file.handle_damaged(damaged)?,
                 read => read?,
             };
             change(&mut list);
@@ -166,17 +167,17 @@ impl CredentialVault {
         .await
     }
 
-    fn file(&self) -> LoginListFile {
+    fn list_file(&self) -> LoginListFile {
         LoginListFile { folder: self.folder.clone() }
     }
 
     async fn load_record(&self, resource: &str) -> Result<Option<LoginRecord>, CredentialError> {
-        let Some(entry) = self.list().await?.take(resource) else { return Ok(None) };
+        let Some(entry) = self.load_list().await?.remove_entry(resource) else { return Ok(None) };
         let record = match (entry.kept, entry.record) {
             (LoginLocation::File, record) => record,
             (LoginLocation::Keyring, _) => {
                 let name = secret_name(&entry.issuer, resource);
-                let secret = self.ask(move |keyring| keyring.get(&name)).await;
+                let secret = self.query_keyring(move |keyring| keyring.get(&name)).await;
                 let secret = secret.map_err(|why| CredentialError::Keyring { why: why.0 })?;
                 // Whoever removed it from the keyring wanted it gone.
                 let Some(secret) = secret else { return Ok(None) };
@@ -191,7 +192,7 @@ impl CredentialVault {
             None => {
                 let place = match entry.kept {
                     LoginLocation::Keyring => "in the desktop's keyring".to_owned(),
-                    LoginLocation::File => self.file().path(),
+                    LoginLocation::File => self.list_file().path(),
                 };
                 Err(CredentialError::Damaged { place })
             }
@@ -202,12 +203,12 @@ impl CredentialVault {
         let place = || CredentialError::Damaged { place: "not kept yet".to_owned() };
         let secret = serde_json::to_string(&record).map_err(|_| place())?;
         let name = secret_name(&record.issuer, &record.resource);
-        let before = match self.list().await {
+        let before = match self.load_list().await {
             // Nobody knows what there was.
             Err(CredentialError::Damaged { .. }) => None,
-            list => list?.take(&record.resource),
+            list => list?.remove_entry(&record.resource),
         };
-        let kept = match self.ask(move |keyring| keyring.set(&name, &secret)).await {
+        let kept = match self.query_keyring(move |keyring| keyring.set(&name, &secret)).await {
             Ok(()) => LoginLocation::Keyring,
             Err(why) => {
                 tracing::debug!(%why, "no keyring, the login is kept in a file");
@@ -221,10 +222,10 @@ impl CredentialVault {
         };
         if let Some(old) = before.filter(is_moved) {
             let name = secret_name(&old.issuer, &resource);
-            let _ = self.ask(move |keyring| keyring.remove(&name)).await;
+            let _ = self.query_keyring(move |keyring| keyring.remove(&name)).await;
         }
-        self.change(DamagedFileAction::Aside, move |list| {
-            list.take(&resource);
+        self.update_list(DamagedFileAction::KeepAside, move |list| {
+            list.remove_entry(&resource);
             let record = (kept == LoginLocation::File).then_some(record);
             list.logins.push(LoginListEntry { resource, issuer, kept, record });
         })
@@ -233,36 +234,39 @@ impl CredentialVault {
     }
 
     async fn remove_record(&self, resource: &str) -> Result<bool, CredentialError> {
-        let file = self.file();
+        let file = self.list_file();
         // The login may be in there, too.
-        off_thread(move || file.remove_damaged()).await?;
-        let list = match self.list().await {
+        run_blocking(move || file.remove_damaged()).await?;
+        let list = match self.load_list().await {
             // The login may be in there, so nothing of it stays.
             Err(CredentialError::Damaged { .. }) => {
-                self.change(DamagedFileAction::Gone, |_| {}).await?;
+                self.update_list(DamagedFileAction::Discard, |_| {}).await?;
                 return Ok(true);
             }
             list => list,
         };
-        let Some(entry) = list?.take(resource) else { return Ok(false) };
+        let Some(entry) = list?.remove_entry(resource) else { return Ok(false) };
         if entry.kept == LoginLocation::Keyring {
             let name = secret_name(&entry.issuer, resource);
-            let removed = self.ask(move |keyring| keyring.remove(&name)).await;
+            let removed = self.query_keyring(move |keyring| keyring.remove(&name)).await;
             removed.map_err(|why| CredentialError::Keyring { why: why.0 })?;
         }
         let resource = resource.to_owned();
-        self.change(DamagedFileAction::Gone, move |list| drop(list.take(&resource))).await?;
+        self.update_list(DamagedFileAction::Discard, move |list| {
+            drop(list.remove_entry(&resource))
+        })
+        .await?;
         Ok(true)
     }
 
     async fn wait_for_lock(&self, resource: &str) -> Result<RenewalLock, CredentialError> {
         let name = format!("renewal-{:016x}.lock", fingerprint(resource));
         for _ in 0..LOCK_TRIES {
-            let (file, name) = (self.file(), name.clone());
-            let locked = off_thread(move || match config_file::lock(&file.folder, &name) {
+            let (file, name) = (self.list_file(), name.clone());
+            let locked = run_blocking(move || match config_file::lock(&file.folder, &name) {
                 Ok(lock) => Ok(Some(lock)),
                 Err(ConfigFileError::Locked) => Ok(None),
-                Err(error) => Err(file.failed(&error)),
+                Err(error) => Err(file.file_error(&error)),
             });
             if let Some(lock) = locked.await? {
                 return Ok(RenewalLock { _file: Some(lock) });
@@ -306,7 +310,7 @@ impl LoginListFile {
         self.folder.path().join(FILE).display().to_string()
     }
 
-    fn failed(&self, error: &ConfigFileError) -> CredentialError {
+    fn file_error(&self, error: &ConfigFileError) -> CredentialError {
         CredentialError::File { path: self.path(), why: error.to_string() }
     }
 
@@ -319,26 +323,26 @@ impl LoginListFile {
             Err(ConfigFileError::TooLarge { .. }) => {
                 return Err(CredentialError::Damaged { place: self.path() });
             }
-            bytes => bytes.map_err(|e| self.failed(&e))?,
+            bytes => bytes.map_err(|e| self.file_error(&e))?,
         };
         let Some(bytes) = bytes else { return Ok(LoginList::default()) };
         serde_json::from_slice(&bytes).map_err(|_| CredentialError::Damaged { place: self.path() })
     }
 
     /// Makes room for a new list where the old one cannot be read.
-    fn give_up(&self, damaged: DamagedFileAction) -> Result<LoginList, CredentialError> {
+    fn handle_damaged(&self, damaged: DamagedFileAction) -> Result<LoginList, CredentialError> {
         match damaged {
-            DamagedFileAction::Gone => {
+            DamagedFileAction::Discard => {
                 tracing::warn!(
                     path = self.path(),
                     "the list of logins is damaged; all are forgotten"
                 );
             }
-            DamagedFileAction::Aside => {
+            DamagedFileAction::KeepAside => {
                 // What is too large to be read is too large to be kept.
                 let bytes = self.config_file().read(FILE_BYTES_MAX).ok().flatten();
                 let aside = ConfigFile::Own(self.folder.path().join(DAMAGED_FILE));
-                aside.write(&bytes.unwrap_or_default()).map_err(|e| self.failed(&e))?;
+                aside.write(&bytes.unwrap_or_default()).map_err(|e| self.file_error(&e))?;
                 tracing::warn!(
                     path = self.path(),
                     "the list of logins is damaged and starts afresh; what it held is in `{DAMAGED_FILE}` beside it"
@@ -350,13 +354,13 @@ impl LoginListFile {
 
     /// Removes the list that was put aside, where there is one.
     fn remove_damaged(&self) -> Result<(), CredentialError> {
-        self.folder.remove(DAMAGED_FILE).map_err(|error| self.failed(&error.into()))
+        self.folder.remove(DAMAGED_FILE).map_err(|error| self.file_error(&error.into()))
     }
 
     fn write(&self, list: &LoginList) -> Result<(), CredentialError> {
         let damaged = |_| CredentialError::Damaged { place: self.path() };
         let bytes = serde_json::to_vec_pretty(list).map_err(damaged)?;
-        self.config_file().write(&bytes).map_err(|e| self.failed(&e))
+        self.config_file().write(&bytes).map_err(|e| self.file_error(&e))
     }
 }
 
@@ -364,9 +368,9 @@ impl LoginListFile {
 #[derive(Clone, Copy)]
 enum DamagedFileAction {
     /// It is kept beside the new one: a person may be able to mend it.
-    Aside,
+    KeepAside,
     /// Nothing of it stays.
-    Gone,
+    Discard,
 }
 
 /// Which logins there are.
@@ -387,7 +391,7 @@ struct LoginListEntry {
 }
 
 impl LoginList {
-    fn take(&mut self, resource: &str) -> Option<LoginListEntry> {
+    fn remove_entry(&mut self, resource: &str) -> Option<LoginListEntry> {
         let at = self.logins.iter().position(|entry| entry.resource == resource)?;
         Some(self.logins.remove(at))
     }
@@ -403,10 +407,10 @@ fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-async fn off_thread<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CredentialError> + Send + 'static,
 ) -> Result<T, CredentialError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(CredentialError::CalledOff))
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(CredentialError::Cancelled))
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl LoginRecord {
     }
 
     /// The name that a server's address has here: the same for two that differ in a fragment only.
-    pub(crate) fn resource_of(url: &Url) -> String {
+    pub(crate) fn resource_from_url(url: &Url) -> String {
         let mut url = url.clone();
         url.set_fragment(None);
         url.into()
@@ -80,7 +80,7 @@ impl LoginRecord {
     }
 
     /// Notes that the server wants these scopes, for the next login.
-    pub(crate) fn want(&mut self, scopes: &str) {
+    pub(crate) fn request_scopes(&mut self, scopes: &str) {
         for scope in scopes.split_whitespace() {
             let is_known = self.scopes_wanted.iter().any(|known| known == scope);
             if !is_known && self.scopes_wanted.len() < SCOPES_WANTED_MAX {
@@ -96,7 +96,7 @@ impl LoginRecord {
     }
 
     /// The client that the login was given to.
-    pub(crate) fn client(&self) -> OAuthClientConfig {
+    pub(crate) fn oauth_client(&self) -> OAuthClientConfig {
         let client = OAuthClientConfig::new(&self.stored.client_id, &self.redirect_uri);
         match &self.client_secret {
             Some(secret) => client.with_client_secret(secret),
@@ -147,7 +147,7 @@ pub(crate) mod tests {
     use serde_json::json;
 
     /// A login with this answer of the token endpoint, received at second 1000.
-    pub(crate) fn record(resource: &str, response: serde_json::Value) -> LoginRecord {
+    pub(crate) fn sample_record(resource: &str, response: serde_json::Value) -> LoginRecord {
         let stored = json!({
             "client_id": "client",
             "token_response": response,
@@ -172,7 +172,7 @@ pub(crate) mod tests {
         if let Some(expires_in) = expires_in {
             response["expires_in"] = expires_in.into();
         }
-        let token = record("r", response).token().unwrap();
+        let token = sample_record("r", response).token().unwrap();
         assert_eq!(token.is_fresh(now), fresh, "{expires_in:?} at {now}");
     }
 
@@ -191,7 +191,7 @@ pub(crate) mod tests {
     fn secrets_are_not_shown() {
         let response =
             json!({"access_token": "hush", "token_type": "bearer", "refresh_token": "hush2"});
-        let record = record("https://mcp.example/", response);
+        let record = sample_record("https://mcp.example/", response);
         let shown = format!("{record:?} {:?}", record.token());
         assert!(!shown.contains("hush"), "{shown}");
         assert_eq!(record.secret("refresh_token").as_deref(), Some("hush2"));

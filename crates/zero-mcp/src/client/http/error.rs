@@ -85,7 +85,7 @@ impl McpHttpError {
     }
 
     /// Whether it has nothing to do with what was said, so that saying it otherwise changes nothing.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_conclusive(&self) -> bool {
         match self {
             Self::Web(error) => match error {
                 WebError::Refused(_)
@@ -133,7 +133,7 @@ impl From<McpHttpError> for StreamableHttpError<McpHttpError> {
 }
 
 /// The [`McpHttpError`] that an error of the SDK was caused by.
-pub fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a McpHttpError> {
+pub fn find_http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a McpHttpError> {
     const DEPTH_MAX: usize = 16;
     let mut next = Some(error);
     for _ in 0..DEPTH_MAX {

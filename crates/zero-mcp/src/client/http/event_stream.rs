@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use sse_stream::{Error as SseError, Sse};
-use zero_runtime::web::{WebError, of_reqwest, shown_origin};
+use zero_runtime::web::{WebError, format_origin, from_reqwest_error};
 
 use super::error::McpHttpError;
 use super::message_reader::McpMessageReader;
@@ -21,13 +21,13 @@ const ID_BYTES_MAX: usize = 1024;
 const RETRY_RANGE: (u64, u64) = (100, 60_000);
 
 /// The events of an answer. `waiting` is the request that is answered on this stream.
-pub(super) fn events(
+pub(super) fn read_events(
     response: reqwest::Response,
     bytes_max: usize,
     waiting: Option<RequestId>,
     reading: Arc<McpMessageReader>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let origin = shown_origin(response.url());
+    let origin = format_origin(response.url());
     let start = EventStreamReader {
         bytes: response.bytes_stream().boxed(),
         lines: SseParser::new(bytes_max),
@@ -47,24 +47,26 @@ pub(super) fn events(
                     return None;
                 }
                 let failure = match reader.bytes.next().await {
-                    Some(Ok(chunk)) => match reader.take(&chunk, &reading) {
+                    Some(Ok(chunk)) => match reader.feed(&chunk, &reading) {
                         Ok(()) => continue,
                         Err(EventTooLongError) => {
                             WebError::TooLarge { what: "an event", bytes_max }.into()
                         }
                     },
                     // The SDK takes the stream up again where it broke off.
-                    None if reader.goes_on() => return None,
+                    None if reader.can_end_silently() => return None,
                     None => {
                         let why = "the stream ended before the answer came".to_owned();
                         WebError::Broken { origin: origin.clone(), why }.into()
                     }
-                    Some(Err(error)) => of_reqwest(&origin, &error, Duration::ZERO).into(),
+                    Some(Err(error)) => from_reqwest_error(&origin, &error, Duration::ZERO).into(),
                 };
                 reader.ended = true;
-                reading.refused(&failure);
+                reading.record_refusal(&failure);
                 match &waiting {
-                    Some(id) if !reader.goes_on() => reader.ready.extend(told(id, &failure)),
+                    Some(id) if !reader.can_end_silently() => {
+                        reader.ready.extend(error_event(id, &failure))
+                    }
                     _ => return Some((Err(SseError::Body(Box::new(failure))), reader)),
                 }
             }
@@ -74,7 +76,7 @@ pub(super) fn events(
 }
 
 /// An answer in the server's place that says why there is none.
-fn told(id: &RequestId, failure: &McpHttpError) -> Option<Sse> {
+fn error_event(id: &RequestId, failure: &McpHttpError) -> Option<Sse> {
     let error = ErrorData::internal_error(failure.to_string(), None);
     let message = ServerJsonRpcMessage::error(error, Some(id.clone()));
     let data = serde_json::to_string(&message).ok()?;
@@ -94,11 +96,11 @@ struct EventStreamReader {
 
 impl EventStreamReader {
     /// Takes more of the stream. What came whole before something too long still counts.
-    fn take(&mut self, chunk: &[u8], reading: &McpMessageReader) -> Result<(), EventTooLongError> {
+    fn feed(&mut self, chunk: &[u8], reading: &McpMessageReader) -> Result<(), EventTooLongError> {
         let mut whole = VecDeque::new();
         let fed = self.lines.feed(chunk, &mut whole);
         for event in whole {
-            self.read(event, reading);
+            self.push_event(event, reading);
         }
         // The same would come again.
         self.is_resumable &= fed.is_ok();
@@ -107,7 +109,7 @@ impl EventStreamReader {
 
     /// Reads the message of an event. What the event says of the stream stays, whatever becomes of
     /// the message.
-    fn read(&mut self, event: Sse, reading: &McpMessageReader) {
+    fn push_event(&mut self, event: Sse, reading: &McpMessageReader) {
         self.is_resumable |= event.id.is_some();
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
         let Sse { data: Some(data), event: kind, id, retry } = event else {
@@ -121,14 +123,14 @@ impl EventStreamReader {
         if id.is_some() || retry.is_some() {
             self.ready.push_back(Sse { data: None, event: None, id, retry });
         }
-        for message in reading.event(data) {
+        for message in reading.read_event(data) {
             self.is_awaited &= !message.is_answer;
             self.ready.push_back(Sse::default().data(message.text));
         }
     }
 
     /// Whether nobody has to be told that the stream ended.
-    fn goes_on(&self) -> bool {
+    fn can_end_silently(&self) -> bool {
         !self.is_awaited || self.is_resumable
     }
 }
@@ -248,7 +250,7 @@ impl SseParser {
 mod tests {
     use super::*;
 
-    /// The events of a stream however it is cut, one a line: `event|data|id|retry`.
+    /// The events of a stream however it is cut, one a line: `read_event|data|id|retry`.
     #[track_caller]
     fn check(stream: &str, expected: &[&str]) {
         for size in [1, 2, 3, 7, stream.len().max(1)] {

@@ -17,12 +17,12 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 use zero_runtime::web::{
-    self, BodyLimits, NetworkGuard, OutgoingRequest, RedirectPolicy, WebClient, shortened,
+    self, BodyLimits, NetworkGuard, OutgoingRequest, RedirectPolicy, WebClient, shorten_untrusted,
 };
 
 use super::McpHttpClientLimits;
 use super::error::McpHttpError;
-use super::event_stream::events;
+use super::event_stream::read_events;
 use super::message_reader::McpMessageReader;
 use super::token_provider::{ScopeCoverage, TokenProvider};
 use crate::client::credentials::LoginStore;
@@ -33,7 +33,7 @@ const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
-const BOTH: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
+const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
 
 /// Longest id of a session that is taken.
 const SESSION_ID_BYTES_MAX: usize = 1024;
@@ -43,7 +43,7 @@ const CHALLENGE_BYTES_MAX: usize = 8 * 1024;
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// Headers that the protocol or the connection decides on.
-const RESERVED: [&str; 12] = [
+const RESERVED_HEADERS: [&str; 12] = [
     "accept",
     "connection",
     "content-length",
@@ -85,8 +85,8 @@ impl McpHttpClient {
         credentials: Arc<dyn LoginStore>,
         troubles: ConnectionDiagnostics,
     ) -> Result<Self, McpHttpError> {
-        let headers = own_headers(&endpoint.headers)?;
-        let client = WebClient::new(guard.gate(&endpoint.url)?, limits.connect_time)?;
+        let headers = parse_headers(&endpoint.headers)?;
+        let client = WebClient::new(guard.gate_for_endpoint(&endpoint.url)?, limits.connect_time)?;
         let tokens = match headers.contains_key(AUTHORIZATION) {
             true => None,
             false => Some(TokenProvider::new(endpoint, guard, credentials)),
@@ -104,7 +104,7 @@ impl McpHttpClient {
 }
 
 /// The headers that settings give, checked.
-fn own_headers(headers: &[(String, String)]) -> Result<HeaderMap, McpHttpError> {
+fn parse_headers(headers: &[(String, String)]) -> Result<HeaderMap, McpHttpError> {
     let mut checked = HeaderMap::new();
     for (name, value) in headers {
         let wrong = |why| {
@@ -114,7 +114,8 @@ fn own_headers(headers: &[(String, String)]) -> Result<HeaderMap, McpHttpError> 
         let Ok(header) = HeaderName::try_from(name.as_str()) else {
             return wrong("is not the name of a header");
         };
-        if RESERVED.contains(&header.as_str()) || header.as_str().starts_with("mcp-param-") {
+        if RESERVED_HEADERS.contains(&header.as_str()) || header.as_str().starts_with("mcp-param-")
+        {
             return wrong("is set by the protocol; remove it");
         }
         let Ok(mut value) = HeaderValue::try_from(value.as_str()) else {
@@ -141,7 +142,7 @@ impl HttpClientState {
             };
         };
         let alias = || self.alias.clone();
-        let Some(token) = tokens.current().await? else {
+        let Some(token) = tokens.current_token().await? else {
             let response = self.client.send(outgoing).await?;
             return match response.status() {
                 StatusCode::UNAUTHORIZED => Err(McpHttpError::LoginNeeded { alias: alias() }),
@@ -151,7 +152,7 @@ impl HttpClientState {
         let response = self.client.send(with_token(&outgoing, token.secret())?).await?;
         let response = match response.status() {
             StatusCode::UNAUTHORIZED => {
-                let fresh = tokens.renewed(&token).await?;
+                let fresh = tokens.renew_refused(&token).await?;
                 let fresh = fresh.ok_or_else(|| McpHttpError::LoginEnded { alias: alias() })?;
                 self.client.send(with_token(&outgoing, fresh.secret())?).await?
             }
@@ -159,9 +160,9 @@ impl HttpClientState {
         };
         match response.status() {
             StatusCode::UNAUTHORIZED => Err(McpHttpError::LoginEnded { alias: alias() }),
-            StatusCode::FORBIDDEN => match wanted_scope(&response) {
+            StatusCode::FORBIDDEN => match read_wanted_scope(&response) {
                 None => Ok(response),
-                Some(scope) => Err(match tokens.want(&scope).await? {
+                Some(scope) => Err(match tokens.request_scope(&scope).await? {
                     ScopeCoverage::Yes => McpHttpError::ScopeUseless { scope },
                     ScopeCoverage::No => McpHttpError::ScopeNeeded { alias: alias(), scope },
                 }),
@@ -170,7 +171,7 @@ impl HttpClientState {
         }
     }
 
-    fn outgoing(
+    fn new_request(
         &self,
         method: Method,
         headers: HashMap<HeaderName, HeaderValue>,
@@ -191,7 +192,7 @@ impl HttpClientState {
     }
 
     /// The start of what a server says about its refusal.
-    async fn error_body(&self, response: reqwest::Response) -> Vec<u8> {
+    async fn read_error_body(&self, response: reqwest::Response) -> Vec<u8> {
         let limits = self.body_limits(ERROR_BYTES_MAX);
         web::read_start(response, limits).await.map(|(body, _)| body).unwrap_or_default()
     }
@@ -209,15 +210,15 @@ impl StreamableHttpClient for McpHttpClient {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, StreamableError> {
         let shared = &self.0;
-        let mut outgoing = shared.outgoing(Method::POST, headers);
-        outgoing.headers.insert(ACCEPT, BOTH);
+        let mut outgoing = shared.new_request(Method::POST, headers);
+        outgoing.headers.insert(ACCEPT, ACCEPT_BOTH);
         outgoing.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         attach_session(&mut outgoing, session_id.as_deref())?;
         outgoing.body = serde_json::to_vec(&message)?.into();
         if is_call(&message) {
             outgoing.head_time = shared.limits.call_head_time;
         }
-        shared.reading.sending(&message);
+        shared.reading.record_sent(&message);
         let response = shared.send(outgoing).await?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -227,36 +228,36 @@ impl StreamableHttpClient for McpHttpClient {
             return Err(StreamableError::SessionExpired);
         }
         if !status.is_success() {
-            return self.refused_post(&message, session_id.is_some(), response).await;
+            return self.handle_post_error(&message, session_id.is_some(), response).await;
         }
         let wants_reply = request_id(&message).is_some();
         if !wants_reply && response.content_length() == Some(0) {
             // Instead of 202.
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        let session_id = given_session(&response)?;
-        match kind(&response) {
+        let session_id = read_session_id(&response)?;
+        match content_kind(&response) {
             ContentKind::Events => {
                 let (id, reading) = (request_id(&message), shared.reading.clone());
-                let stream = events(response, shared.limits.message_bytes_max, id, reading);
+                let stream = read_events(response, shared.limits.message_bytes_max, id, reading);
                 Ok(StreamableHttpPostResponse::Sse(stream, session_id))
             }
             ContentKind::Json => {
                 let limits = shared.body_limits(shared.limits.message_bytes_max);
                 let body = web::read(response, limits).await.map_err(McpHttpError::from);
-                let reply = body.and_then(|body| shared.reading.answer(body));
+                let reply = body.and_then(|body| shared.reading.read_answer(body));
                 match reply {
                     Ok(reply) => Ok(StreamableHttpPostResponse::Json(reply, session_id)),
                     // Nobody waits for what comes back for a notification.
                     Err(_) if !wants_reply => Ok(StreamableHttpPostResponse::Accepted),
                     Err(error) => {
-                        shared.reading.refused(&error);
+                        shared.reading.record_refusal(&error);
                         Err(error.into())
                     }
                 }
             }
             ContentKind::Other(_) if !wants_reply => Ok(StreamableHttpPostResponse::Accepted),
-            ContentKind::Other(kind) => Err(other_kind(kind).into()),
+            ContentKind::Other(kind) => Err(content_kind_error(kind).into()),
         }
     }
 
@@ -267,7 +268,7 @@ impl StreamableHttpClient for McpHttpClient {
         _auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), StreamableError> {
-        let mut outgoing = self.0.outgoing(Method::DELETE, headers);
+        let mut outgoing = self.0.new_request(Method::DELETE, headers);
         attach_session(&mut outgoing, Some(&session_id))?;
         let response = self.0.send(outgoing).await?;
         match response.status() {
@@ -290,7 +291,7 @@ impl StreamableHttpClient for McpHttpClient {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableError> {
         let shared = &self.0;
-        let mut outgoing = shared.outgoing(Method::GET, headers);
+        let mut outgoing = shared.new_request(Method::GET, headers);
         outgoing.headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
         attach_session(&mut outgoing, session_id.as_deref())?;
         if let Some(id) = last_event_id.and_then(|id| HeaderValue::try_from(id).ok()) {
@@ -302,34 +303,34 @@ impl StreamableHttpClient for McpHttpClient {
             return Err(StreamableError::ServerDoesNotSupportSse);
         }
         if !status.is_success() {
-            let said = shortened(&shared.error_body(response).await);
+            let said = shorten_untrusted(&shared.read_error_body(response).await);
             return Err(McpHttpError::Status { status: status.as_u16(), said }.into());
         }
-        match kind(&response) {
+        match content_kind(&response) {
             ContentKind::Events => {
                 let reading = shared.reading.clone();
-                Ok(events(response, shared.limits.message_bytes_max, None, reading))
+                Ok(read_events(response, shared.limits.message_bytes_max, None, reading))
             }
-            ContentKind::Json => Err(other_kind(Some(JSON.to_owned())).into()),
-            ContentKind::Other(kind) => Err(other_kind(kind).into()),
+            ContentKind::Json => Err(content_kind_error(Some(JSON.to_owned())).into()),
+            ContentKind::Other(kind) => Err(content_kind_error(kind).into()),
         }
     }
 }
 
 impl McpHttpClient {
     /// What becomes of a message that was answered with an HTTP error.
-    async fn refused_post(
+    async fn handle_post_error(
         &self,
         message: &ClientJsonRpcMessage,
         in_session: bool,
         response: reqwest::Response,
     ) -> Result<StreamableHttpPostResponse, StreamableError> {
         let status = response.status();
-        let is_json = matches!(kind(&response), ContentKind::Json);
+        let is_json = matches!(content_kind(&response), ContentKind::Json);
         let retry_after = response.headers().get(RETRY_AFTER).cloned();
-        let session_id = given_session(&response)?;
-        let body = self.0.error_body(response).await;
-        let said = shortened(&body);
+        let session_id = read_session_id(&response)?;
+        let body = self.0.read_error_body(response).await;
+        let said = shorten_untrusted(&body);
         let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let error = match serde_json::from_slice(&body) {
             Ok(ServerJsonRpcMessage::Error(error)) if is_json && !is_refusal => Some(error.error),
@@ -358,7 +359,7 @@ impl McpHttpClient {
             let reply = ServerJsonRpcMessage::error(error, Some(id));
             return Ok(StreamableHttpPostResponse::Json(reply, session_id));
         }
-        let wait = retry_after.and_then(|after| shortened(after.as_bytes()));
+        let wait = retry_after.and_then(|after| shorten_untrusted(after.as_bytes()));
         let said = match (said, wait) {
             (said, Some(wait)) if status == StatusCode::TOO_MANY_REQUESTS => {
                 Some(format!("{} (try again after {wait})", said.unwrap_or_default()))
@@ -376,18 +377,18 @@ enum ContentKind {
     Other(Option<String>),
 }
 
-fn kind(response: &reqwest::Response) -> ContentKind {
+fn content_kind(response: &reqwest::Response) -> ContentKind {
     let Some(value) = response.headers().get(CONTENT_TYPE) else { return ContentKind::Other(None) };
     let text = String::from_utf8_lossy(value.as_bytes());
     let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match essence.as_str() {
         JSON => ContentKind::Json,
         EVENT_STREAM => ContentKind::Events,
-        _ => ContentKind::Other(shortened(essence.as_bytes())),
+        _ => ContentKind::Other(shorten_untrusted(essence.as_bytes())),
     }
 }
 
-fn other_kind(kind: Option<String>) -> McpHttpError {
+fn content_kind_error(kind: Option<String>) -> McpHttpError {
     let kind = kind.map_or(Cow::Borrowed("no content type"), |kind| format!("`{kind}`").into());
     McpHttpError::unusable(format!(
         "it has {kind} where `{JSON}` or `{EVENT_STREAM}` is expected; is `url` the address of an MCP server?"
@@ -417,7 +418,7 @@ fn attach_session(
 }
 
 /// The session that an answer opens.
-fn given_session(response: &reqwest::Response) -> Result<Option<String>, McpHttpError> {
+fn read_session_id(response: &reqwest::Response) -> Result<Option<String>, McpHttpError> {
     let Some(id) = response.headers().get(SESSION_ID) else { return Ok(None) };
     match id.to_str() {
         Ok(id) if id.len() <= SESSION_ID_BYTES_MAX => Ok(Some(id.to_owned())),
@@ -426,7 +427,7 @@ fn given_session(response: &reqwest::Response) -> Result<Option<String>, McpHttp
 }
 
 /// The scope that a refusal asks for.
-fn wanted_scope(response: &reqwest::Response) -> Option<String> {
+fn read_wanted_scope(response: &reqwest::Response) -> Option<String> {
     let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
     challenges
         .filter_map(|challenge| challenge.to_str().ok())

@@ -3,7 +3,7 @@
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
-use zero_runtime::web::shortened;
+use zero_runtime::web::shorten_untrusted;
 
 use super::error::McpHttpError;
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits, MessageIntake};
@@ -21,28 +21,31 @@ impl McpMessageReader {
     }
 
     /// Notes a message that is about to be sent; an answer is then read as one to it.
-    pub(super) fn sending(&self, message: &ClientJsonRpcMessage) {
-        self.intake.sending(message);
+    pub(super) fn record_sent(&self, message: &ClientJsonRpcMessage) {
+        self.intake.record_sent(message);
     }
 
     /// Notes that something was not taken.
-    pub(super) fn refused(&self, why: &McpHttpError) {
-        self.troubles.refused(&why.to_string());
+    pub(super) fn record_refusal(&self, why: &McpHttpError) {
+        self.troubles.record_refusal(&why.to_string());
     }
 
     /// The answer that is all of a body.
-    pub(super) fn answer(&self, mut body: Vec<u8>) -> Result<ServerJsonRpcMessage, McpHttpError> {
-        let taken = self.intake.take(&mut body);
+    pub(super) fn read_answer(
+        &self,
+        mut body: Vec<u8>,
+    ) -> Result<ServerJsonRpcMessage, McpHttpError> {
+        let taken = self.intake.receive(&mut body);
         taken.messages.into_iter().find(is_answer).ok_or_else(|| {
-            let start = shortened(&body).unwrap_or_else(|| "it is empty".to_owned());
+            let start = shorten_untrusted(&body).unwrap_or_else(|| "it is empty".to_owned());
             McpHttpError::unusable(format!("it is no answer to what was asked: {start}"))
         })
     }
 
     /// The messages of an event, as the SDK can read them.
-    pub(super) fn event(&self, data: String) -> Vec<EventMessage> {
+    pub(super) fn read_event(&self, data: String) -> Vec<EventMessage> {
         let mut data = data.into_bytes();
-        let taken = self.intake.take(&mut data);
+        let taken = self.intake.receive(&mut data);
         let message = |message: ServerJsonRpcMessage| {
             let text = serde_json::to_string(&message).ok()?;
             Some(EventMessage { text, is_answer: is_answer(&message) })

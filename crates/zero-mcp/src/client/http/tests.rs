@@ -15,14 +15,14 @@ use tokio::net::TcpStream;
 use url::Url;
 use zero_runtime::{ResolverConfig, RiskPolicy};
 
-use self::test_servers::{RawServer, RecordedRequest, result, status, usual};
+use self::test_servers::{RawServer, RecordedRequest, default_reply, result_reply, status_reply};
 use super::*;
 use crate::client::credentials::EmptyLoginStore;
 use crate::server_definition::LoginSettings;
 
 type TestClient = RunningService<RoleClient, ()>;
 
-fn guard() -> NetworkGuard {
+fn test_guard() -> NetworkGuard {
     NetworkGuard::new(Arc::new(RiskPolicy), ResolverConfig::default())
 }
 
@@ -32,22 +32,22 @@ fn endpoint(url: &Url, headers: &[(&str, &str)]) -> HttpEndpoint {
 }
 
 /// How long something may take whose time runs out after a second or two.
-const TOOK_MAX: Duration = Duration::from_secs(60);
+const ELAPSED_MAX: Duration = Duration::from_secs(60);
 /// How often is tried what a machine that stands still may keep from coming in time.
 const TRIES_MAX: u32 = 20;
 
-fn auto() -> ClientLifecycleMode {
+fn auto_lifecycle() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
     }
 }
 
-async fn connected(url: &Url, headers: &[(&str, &str)]) -> Result<TestClient, String> {
-    connected_within(McpHttpClientLimits::default(), url, headers).await
+async fn connect_client(url: &Url, headers: &[(&str, &str)]) -> Result<TestClient, String> {
+    connect_client_within(McpHttpClientLimits::default(), url, headers).await
 }
 
-async fn connected_within(
+async fn connect_client_within(
     limits: McpHttpClientLimits,
     url: &Url,
     headers: &[(&str, &str)],
@@ -58,22 +58,24 @@ async fn connected_within(
         limits,
         &alias,
         &endpoint,
-        &guard(),
+        &test_guard(),
         Arc::new(EmptyLoginStore),
         ConnectionDiagnostics::default(),
     )
     .map_err(|error| error.to_string())?;
-    ().serve_with_lifecycle(transport, auto()).await.map_err(|error| match http_error(&error) {
-        Some(error) => error.to_string(),
-        None => format!("not ours: {error}"),
-    })
+    ().serve_with_lifecycle(transport, auto_lifecycle()).await.map_err(
+        |error| match find_http_error(&error) {
+            Some(error) => error.to_string(),
+            None => format!("not ours: {error}"),
+        },
+    )
 }
 
-fn said(error: &ServiceError) -> String {
-    http_error(error).map_or_else(|| format!("not ours: {error}"), ToString::to_string)
+fn error_text(error: &ServiceError) -> String {
+    find_http_error(error).map_or_else(|| format!("not ours: {error}"), ToString::to_string)
 }
 
-async fn echoed(client: &TestClient) {
+async fn assert_echo(client: &TestClient) {
     let tools = client.list_all_tools().await.unwrap();
     assert_eq!(tools.len(), 1);
     let arguments = json!({"text": "hello"}).as_object().unwrap().clone();
@@ -85,66 +87,67 @@ async fn echoed(client: &TestClient) {
 
 #[tokio::test]
 async fn both_eras_are_spoken() {
-    let url = test_servers::echo(StreamableHttpServerConfig::default()).await;
-    let modern = connected(&url, &[]).await.unwrap();
-    echoed(&modern).await;
+    let url = test_servers::start_echo(StreamableHttpServerConfig::default()).await;
+    let modern = connect_client(&url, &[]).await.unwrap();
+    assert_echo(&modern).await;
     modern.cancel().await.unwrap();
 
     for is_stateful in [true, false] {
         let mut config = StreamableHttpServerConfig::default();
         config.legacy_session_mode = is_stateful;
         config.json_response = !is_stateful;
-        let url = test_servers::echo(config).await;
+        let url = test_servers::start_echo(config).await;
         let alias = ServerAlias::new("test").unwrap();
         let endpoint = endpoint(&url, &[]);
         let transport = connect(
             &alias,
             &endpoint,
-            &guard(),
+            &test_guard(),
             Arc::new(EmptyLoginStore),
             ConnectionDiagnostics::default(),
         )
         .unwrap();
         let mode = ClientLifecycleMode::Initialize;
         let legacy = ().serve_with_lifecycle(transport, mode).await.unwrap();
-        echoed(&legacy).await;
+        assert_echo(&legacy).await;
         legacy.cancel().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_server_of_the_older_kind_is_found_out_by_what_it_answers() {
-    let json = RawServer::mcp("nothing", |_, _| async {}).await;
-    connected(&json.url, &[]).await.unwrap().list_all_tools().await.unwrap();
+    let json = RawServer::start_mcp("nothing", |_, _| async {}).await;
+    connect_client(&json.url, &[]).await.unwrap().list_all_tools().await.unwrap();
     for answer in ["404 Not Found", "400 Bad Request", "422 Unprocessable Content"] {
-        let plain = RawServer::mcp("server/discover", move |_, mut stream: TcpStream| async move {
-            let _ = stream.write_all(&status(answer, "")).await;
-        })
-        .await;
-        let client = connected(&plain.url, &[]).await.unwrap();
+        let plain =
+            RawServer::start_mcp("server/discover", move |_, mut stream: TcpStream| async move {
+                let _ = stream.write_all(&status_reply(answer, "")).await;
+            })
+            .await;
+        let client = connect_client(&plain.url, &[]).await.unwrap();
         assert_eq!(client.list_all_tools().await.unwrap().len(), 1, "{answer}");
     }
 }
 
 /// What a call ends with when the server answers it like this, and how long that takes.
-async fn called<A, F>(answer: A) -> (String, Duration)
+async fn call_outcome<A, F>(answer: A) -> (String, Duration)
 where
     A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    called_within(McpHttpClientLimits::default(), answer).await
+    call_outcome_within(McpHttpClientLimits::default(), answer).await
 }
 
-async fn called_within<A, F>(limits: McpHttpClientLimits, answer: A) -> (String, Duration)
+async fn call_outcome_within<A, F>(limits: McpHttpClientLimits, answer: A) -> (String, Duration)
 where
     A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let server = RawServer::mcp("tools/call", answer).await;
-    let mut client = connected_within(limits, &server.url, &[]).await;
+    let server = RawServer::start_mcp("tools/call", answer).await;
+    let mut client = connect_client_within(limits, &server.url, &[]).await;
     for _ in 0..TRIES_MAX {
         if client.is_err() {
-            client = connected_within(limits, &server.url, &[]).await;
+            client = connect_client_within(limits, &server.url, &[]).await;
         }
     }
     let client = client.unwrap();
@@ -161,14 +164,14 @@ where
     assert_eq!(listed.unwrap().len(), 1);
     match reply {
         Ok(reply) => (serde_json::to_string(&reply).unwrap(), took),
-        Err(error) => (said(&error), took),
+        Err(error) => (error_text(&error), took),
     }
 }
 
 #[track_caller]
 fn check(row: &str, (said, took): (String, Duration), expected: &str) {
     assert!(said.contains(expected), "{row}: {said}");
-    assert!(took < TOOK_MAX, "{row}: took {took:?}");
+    assert!(took < ELAPSED_MAX, "{row}: took {took:?}");
 }
 
 const JSON_HEAD: &str =
@@ -180,10 +183,10 @@ const EVENTS_HEAD: &str =
 const TAKEN_MAX: usize = 32 << 20;
 
 /// What a call ends with when the answer begins like this and then goes on for 200 MB.
-async fn flooded(start: String) -> (String, Duration) {
+async fn flood_outcome(start: String) -> (String, Duration) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
-    let said = called(move |_, mut stream: TcpStream| {
+    let said = call_outcome(move |_, mut stream: TcpStream| {
         let (start, counted) = (start.clone(), counted.clone());
         async move {
             let _ = stream.write_all(start.as_bytes()).await;
@@ -218,7 +221,7 @@ async fn answers_without_end_are_cut_off() {
         ("headers", "HTTP/1.1 200 OK\r\nX: y\r\n".to_owned(), "broke"),
         ("an error", html.to_owned(), "HTTP 500: <h1>xxx"),
     ] {
-        check(row, flooded(start).await, expected);
+        check(row, flood_outcome(start).await, expected);
     }
 }
 
@@ -228,13 +231,13 @@ async fn answers_that_do_not_come_are_not_waited_for() {
     let usual = McpHttpClientLimits::default();
     let second = Duration::from_secs(1);
     let hasty = McpHttpClientLimits { call_head_time: second, ..usual };
-    let silent = called_within(hasty, |_, stream: TcpStream| async move {
-        tokio::time::sleep(10 * TOOK_MAX).await;
+    let silent = call_outcome_within(hasty, |_, stream: TcpStream| async move {
+        tokio::time::sleep(10 * ELAPSED_MAX).await;
         drop(stream);
     });
     check("no head", silent.await, "an answer did not come within 1 s");
     let hasty = McpHttpClientLimits { body_time: 2 * second, ..usual };
-    let drip = called_within(hasty, |_, mut stream: TcpStream| async move {
+    let drip = call_outcome_within(hasty, |_, mut stream: TcpStream| async move {
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n").as_bytes()).await;
         while stream.write_all(b" ").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -242,17 +245,17 @@ async fn answers_that_do_not_come_are_not_waited_for() {
     });
     check("a byte at a time", drip.await, "the whole of the server's answer did not come");
     let hasty = McpHttpClientLimits { idle_time: second, ..usual };
-    let stops = called_within(hasty, |_, mut stream: TcpStream| async move {
+    let stops = call_outcome_within(hasty, |_, mut stream: TcpStream| async move {
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n{{").as_bytes()).await;
-        tokio::time::sleep(10 * TOOK_MAX).await;
+        tokio::time::sleep(10 * ELAPSED_MAX).await;
     });
     check("half a body", stops.await, "the rest of the server's answer did not come");
-    let cut = called(|_, mut stream: TcpStream| async move {
+    let cut = call_outcome(|_, mut stream: TcpStream| async move {
         let head = format!("{JSON_HEAD}Content-Length: 100\r\n\r\n{{");
         let _ = stream.write_all(head.as_bytes()).await;
     });
     check("a body that is cut off", cut.await, "broke");
-    let stream = called(|_, mut stream: TcpStream| async move {
+    let stream = call_outcome(|_, mut stream: TcpStream| async move {
         let _ = stream.write_all(EVENTS_HEAD.as_bytes()).await;
     });
     check("a stream that ends without an answer", stream.await, "ended before the answer came");
@@ -260,7 +263,7 @@ async fn answers_that_do_not_come_are_not_waited_for() {
 
 #[tokio::test]
 async fn what_is_no_answer_is_said() {
-    let html = called(|_, mut stream: TcpStream| async move {
+    let html = call_outcome(|_, mut stream: TcpStream| async move {
         let _ = stream
             .write_all(
                 b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<p>",
@@ -268,33 +271,33 @@ async fn what_is_no_answer_is_said() {
             .await;
     });
     check("a page", html.await, "`text/html` where");
-    let error = called(|_, mut stream: TcpStream| async move {
+    let error = call_outcome(|_, mut stream: TcpStream| async move {
         let page = "HTTP/1.1 500 x\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n\
                     <h1>\x1b[31mBroken\r\n\u{202e}here</h1>";
         let _ = stream.write_all(page.as_bytes()).await;
     });
     check("a page with an error", error.await, "HTTP 500: <h1> [31mBroken here</h1>");
-    let gzip = called(|_, mut stream: TcpStream| async move {
+    let gzip = call_outcome(|_, mut stream: TcpStream| async move {
         let head = format!("{JSON_HEAD}Content-Encoding: gzip\r\n\r\n");
         let _ = stream.write_all(head.as_bytes()).await;
         let _ = stream.write_all(b"\x1f\x8b\x08\x00\x00\x00\x00\x00").await;
     });
     check("something compressed", gzip.await, "no answer to what was asked");
-    let deep = called(|request: RecordedRequest, mut stream: TcpStream| async move {
+    let deep = call_outcome(|request: RecordedRequest, mut stream: TcpStream| async move {
         let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         let id = &request.json()["id"];
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{nested}}}"#);
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n{body}").as_bytes()).await;
     });
     check("something deep", deep.await, "the answer was refused");
-    let rpc = called(|request: RecordedRequest, mut stream: TcpStream| async move {
+    let rpc = call_outcome(|request: RecordedRequest, mut stream: TcpStream| async move {
         let _ = request;
         let body = r#"{"jsonrpc":"2.0","id":"other","error":{"code":-1,"message":"mine"}}"#;
         let head = "HTTP/1.1 400 Bad\r\nContent-Type: application/json\r\nConnection: close\r\n";
         let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes()).await;
     });
     check("an error in the words of the protocol", rpc.await, "mine");
-    let event = called(|request: RecordedRequest, mut stream: TcpStream| async move {
+    let event = call_outcome(|request: RecordedRequest, mut stream: TcpStream| async move {
         let id = &request.json()["id"];
         let noise = "data: {\"level\":\"info\"}\n\n: ping\n\ndata: hello\n\n";
         let reply = json!({"jsonrpc": "2.0", "id": id, "result":
@@ -307,20 +310,21 @@ async fn what_is_no_answer_is_said() {
 
 #[tokio::test]
 async fn one_bad_tool_leaves_its_neighbours_alone() {
-    let server = RawServer::mcp(
+    let server = RawServer::start_mcp(
         "tools/list",
         |request: RecordedRequest, mut stream: TcpStream| async move {
             let tools = json!({"tools": [{"name": "bad"},
             {"name": "good", "inputSchema": {"type": "object"}}]});
-            let _ = stream.write_all(&result(&request, tools)).await;
+            let _ = stream.write_all(&result_reply(&request, tools)).await;
         },
     )
     .await;
     let (alias, endpoint) = (ServerAlias::new("test").unwrap(), endpoint(&server.url, &[]));
     let troubles = ConnectionDiagnostics::default();
     let credentials = Arc::new(EmptyLoginStore);
-    let transport = connect(&alias, &endpoint, &guard(), credentials, troubles.clone()).unwrap();
-    let client = ().serve_with_lifecycle(transport, auto()).await.unwrap();
+    let transport =
+        connect(&alias, &endpoint, &test_guard(), credentials, troubles.clone()).unwrap();
+    let client = ().serve_with_lifecycle(transport, auto_lifecycle()).await.unwrap();
     let tools = client.list_all_tools().await.unwrap();
     assert_eq!(tools.iter().map(|tool| tool.name.as_ref()).collect::<Vec<_>>(), ["good"]);
     assert_eq!(troubles.report().quarantined.len(), 1);
@@ -329,48 +333,48 @@ async fn one_bad_tool_leaves_its_neighbours_alone() {
 #[tokio::test]
 async fn secrets_stay_with_their_origin() {
     let other = RawServer::start(|request: RecordedRequest, mut stream: TcpStream| async move {
-        let _ = stream.write_all(&usual(&request)).await;
+        let _ = stream.write_all(&default_reply(&request)).await;
     })
     .await;
     for code in ["301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
         let to = other.url.clone();
         let server = RawServer::start(move |_, mut stream: TcpStream| {
-            let reply = status(code, &format!("Location: {to}\r\n"));
+            let reply = status_reply(code, &format!("Location: {to}\r\n"));
             async move {
                 let _ = stream.write_all(&reply).await;
             }
         })
         .await;
         let headers = [("Authorization", "Bearer hush"), ("X-Key", "hush")];
-        let error = connected(&server.url, &headers).await.unwrap_err();
+        let error = connect_client(&server.url, &headers).await.unwrap_err();
         assert!(error.contains("redirects to `http://127.0.0.1:"), "{code}: {error}");
-        assert_eq!(server.seen()[0].header("x-key").as_deref(), Some("hush"));
+        assert_eq!(server.requests()[0].header("x-key").as_deref(), Some("hush"));
         assert!(!error.contains("hush"));
     }
-    assert!(other.seen().is_empty());
+    assert!(other.requests().is_empty());
 
     let server = RawServer::start(|request: RecordedRequest, mut stream: TcpStream| async move {
         let reply = match request.path() {
-            "/mcp" => status("308 Permanent Redirect", "Location: /moved\r\n"),
-            _ => usual(&request),
+            "/mcp" => status_reply("308 Permanent Redirect", "Location: /moved\r\n"),
+            _ => default_reply(&request),
         };
         let _ = stream.write_all(&reply).await;
     })
     .await;
-    connected(&server.url, &[]).await.unwrap();
+    connect_client(&server.url, &[]).await.unwrap();
     let circle = RawServer::start(|_, mut stream: TcpStream| async move {
-        let _ = stream.write_all(&status("307 x", "Location: /mcp\r\n")).await;
+        let _ = stream.write_all(&status_reply("307 x", "Location: /mcp\r\n")).await;
     })
     .await;
-    let error = connected(&circle.url, &[]).await.unwrap_err();
+    let error = connect_client(&circle.url, &[]).await.unwrap_err();
     assert!(error.contains("in a circle"), "{error}");
-    assert_eq!(circle.seen().len(), 4);
+    assert_eq!(circle.requests().len(), 4);
 }
 
 #[tokio::test]
 async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
     let server = RawServer::start(|_, mut stream: TcpStream| async move {
-        let _ = stream.write_all(&status("401 Unauthorized", "")).await;
+        let _ = stream.write_all(&status_reply("401 Unauthorized", "")).await;
     })
     .await;
     for (headers, expected) in [
@@ -381,15 +385,15 @@ async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
         (&[("Mcp-Session-Id", "hush")][..], "is set by the protocol"),
         (&[("Host", "hush")][..], "is set by the protocol"),
     ] {
-        let error = connected(&server.url, headers).await.unwrap_err();
+        let error = connect_client(&server.url, headers).await.unwrap_err();
         assert!(error.contains(expected), "{headers:?}: {error}");
         assert!(!error.contains("hush"), "{error}");
     }
     let gone = Url::parse("http://127.0.0.1:1/mcp").unwrap();
-    let error = connected(&gone, &[]).await.unwrap_err();
+    let error = connect_client(&gone, &[]).await.unwrap_err();
     assert!(error.contains("http://127.0.0.1:1 could not be reached"), "{error}");
     let https = Url::parse("https://127.0.0.1:1/mcp?key=hush").unwrap();
-    let error = connected(&https, &[]).await.unwrap_err();
+    let error = connect_client(&https, &[]).await.unwrap_err();
     assert!(error.contains("could not be reached") && !error.contains("hush"), "{error}");
 }
 
@@ -403,27 +407,27 @@ async fn a_session_that_is_gone_is_opened_again() {
             let reply = match request.method().as_str() {
                 "initialize" => {
                     let next = sessions.fetch_add(1, Ordering::SeqCst) + 1;
-                    let reply = String::from_utf8(usual(&request)).unwrap();
+                    let reply = String::from_utf8(default_reply(&request)).unwrap();
                     let line = format!("HTTP/1.1 200 OK\r\nMcp-Session-Id: {next}\r\n");
                     reply.replacen("HTTP/1.1 200 OK\r\n", &line, 1).into_bytes()
                 }
                 // The first session is forgotten after the first list.
                 "tools/call" if request.header("mcp-session-id").as_deref() == Some("1") => {
-                    status("404 Not Found", "")
+                    status_reply("404 Not Found", "")
                 }
                 _ => {
                     let given = request.header("mcp-session-id");
                     assert!(given.is_none_or(|given| given == current));
-                    usual(&request)
+                    default_reply(&request)
                 }
             };
             let _ = stream.write_all(&reply).await;
         }
     })
     .await;
-    let client = connected(&server.url, &[]).await.unwrap();
+    let client = connect_client(&server.url, &[]).await.unwrap();
     client.list_all_tools().await.unwrap();
     client.call_tool(CallToolRequestParams::new("echo")).await.unwrap();
-    let calls = server.seen().into_iter().filter(|seen| seen.method() == "tools/call").count();
+    let calls = server.requests().into_iter().filter(|seen| seen.method() == "tools/call").count();
     assert_eq!(calls, 2);
 }

@@ -15,7 +15,7 @@ use crate::server_definition::HttpEndpoint;
 
 /// For how long a renewal that failed is not tried again: every request would ask for it, and each
 /// try asks the server and its issuer several times.
-const RENEWAL_REST: Duration = Duration::from_secs(30);
+const RENEWAL_RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// The login at one server.
 pub(super) struct TokenProvider {
@@ -50,7 +50,7 @@ impl TokenProvider {
     ) -> Self {
         let account = LoginAccount {
             endpoint: endpoint.clone(),
-            resource: LoginRecord::resource_of(&endpoint.url),
+            resource: LoginRecord::resource_from_url(&endpoint.url),
             guard: guard.clone(),
             credentials,
             failed: std::sync::Mutex::default(),
@@ -60,14 +60,14 @@ impl TokenProvider {
     }
 
     /// The token for the next request; nothing where nobody has logged in.
-    pub(super) async fn current(&self) -> Result<Option<BearerToken>, McpHttpError> {
+    pub(super) async fn current_token(&self) -> Result<Option<BearerToken>, McpHttpError> {
         let mut held = self.held.lock().await;
-        if let Some(token) = held.as_ref().filter(|token| token.is_fresh(now())) {
+        if let Some(token) = held.as_ref().filter(|token| token.is_fresh(unix_now())) {
             return Ok(Some(token.clone()));
         }
-        let token = self.account.login().await?.and_then(|record| record.token());
+        let token = self.account.load_login().await?.and_then(|record| record.token());
         *held = match token {
-            Some(token) if !token.is_fresh(now()) => match self.renew(&token).await {
+            Some(token) if !token.is_fresh(unix_now()) => match self.renew(&token).await {
                 Ok(renewed) => renewed,
                 // The old one may do still; whether it does is for the server to say.
                 Err(McpHttpError::Renewal { .. }) => return Ok(Some(token)),
@@ -79,7 +79,7 @@ impl TokenProvider {
     }
 
     /// The token to use after the server refused `refused`; nothing where that needs a login.
-    pub(super) async fn renewed(
+    pub(super) async fn renew_refused(
         &self,
         refused: &BearerToken,
     ) -> Result<Option<BearerToken>, McpHttpError> {
@@ -92,7 +92,7 @@ impl TokenProvider {
     }
 
     /// Notes a scope for the next login, unless the present one covers it.
-    pub(super) async fn want(&self, scope: &str) -> Result<ScopeCoverage, McpHttpError> {
+    pub(super) async fn request_scope(&self, scope: &str) -> Result<ScopeCoverage, McpHttpError> {
         let LoginAccount { credentials, resource, .. } = &*self.account;
         let _lock = credentials.lock(resource).await?;
         let Some(mut record) = credentials.load(resource).await? else {
@@ -101,7 +101,7 @@ impl TokenProvider {
         if !scope.trim().is_empty() && record.covers(scope) {
             return Ok(ScopeCoverage::Yes);
         }
-        record.want(scope);
+        record.request_scopes(scope);
         credentials.save(record).await?;
         Ok(ScopeCoverage::No)
     }
@@ -120,7 +120,7 @@ impl TokenProvider {
 impl LoginAccount {
     /// The login there is. One that cannot be read counts as none: perhaps none is wanted, and if
     /// one is, a new login is what helps.
-    async fn login(&self) -> Result<Option<LoginRecord>, McpHttpError> {
+    async fn load_login(&self) -> Result<Option<LoginRecord>, McpHttpError> {
         match self.credentials.load(&self.resource).await {
             Err(error @ CredentialError::Damaged { .. }) => {
                 if !self.has_told.swap(true, Ordering::Relaxed) {
@@ -142,14 +142,14 @@ impl LoginAccount {
             Some(token) if token.secret() != old.secret() => return Ok(Some(token)),
             Some(_) => {}
         }
-        if let Some(why) = self.has_just_failed() {
+        if let Some(why) = self.recent_failure() {
             return Err(McpHttpError::Renewal { why });
         }
         let renewed = renewal::renew(&self.endpoint.url, &self.guard, &record).await;
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
             renewed.as_ref().err().map(|why| (Instant::now(), why.clone()));
         match renewed {
-            Ok(RenewalOutcome::Yes(stored)) => {
+            Ok(RenewalOutcome::Renewed(stored)) => {
                 record.stored = *stored;
                 let token = record.token();
                 self.credentials.save(record).await?;
@@ -166,14 +166,14 @@ impl LoginAccount {
     }
 
     /// Why the last renewal failed, where that was a moment ago.
-    fn has_just_failed(&self) -> Option<String> {
+    fn recent_failure(&self) -> Option<String> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, why) = failed.as_ref()?;
-        (at.elapsed() < RENEWAL_REST).then(|| why.clone())
+        (at.elapsed() < RENEWAL_RETRY_PAUSE).then(|| why.clone())
     }
 }
 
 /// Seconds since 1970.
-fn now() -> u64 {
+fn unix_now() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
-use zero_runtime::web::shortened;
+use zero_runtime::web::shorten_untrusted;
 
 use super::LoginError;
 
@@ -64,7 +64,7 @@ impl CallbackListener {
                 Ok((stream, _)) = self.listener.accept(), if requests.len() < REQUESTS_MAX => {
                     let (base, state) = (self.redirect_uri(), state.to_owned());
                     requests.spawn(async move {
-                        timeout(REQUEST_TIME, serve(stream, &base, &state)).await.ok().flatten()
+                        timeout(REQUEST_TIME, serve_request(stream, &base, &state)).await.ok().flatten()
                     });
                 }
                 Some(served) = requests.join_next(), if !requests.is_empty() => {
@@ -95,11 +95,11 @@ impl AuthorizationResponse {
         };
         let given = single("state")?.ok_or(LoginError::Pasted("it carries no `state`"))?;
         if given != state {
-            return Err(LoginError::OtherState);
+            return Err(LoginError::StateMismatch);
         }
         if let Some(error) = single("error")? {
             let described = single("error_description")?.unwrap_or_default();
-            let said = shortened(format!("{error} {described}").as_bytes());
+            let said = shorten_untrusted(format!("{error} {described}").as_bytes());
             return Err(LoginError::Refused(said.unwrap_or_default()));
         }
         let code = single("code")?.ok_or(LoginError::Pasted("it carries no `code`"))?;
@@ -108,7 +108,7 @@ impl AuthorizationResponse {
 }
 
 /// Reads one request; the answer it brings, when it is the one that is waited for.
-async fn serve(
+async fn serve_request(
     mut stream: TcpStream,
     base: &str,
     state: &str,
@@ -142,7 +142,7 @@ async fn serve(
     let _ = stream.shutdown().await;
     match answer? {
         // Anybody on this machine can knock with a state that they made up.
-        Err(LoginError::OtherState | LoginError::Pasted(_)) => None,
+        Err(LoginError::StateMismatch | LoginError::Pasted(_)) => None,
         answer => Some(answer),
     }
 }

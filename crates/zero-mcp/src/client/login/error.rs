@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmcp::transport::auth::AuthError;
 
-use super::renewal::said;
+use super::renewal::describe_error;
 use crate::client::credentials::CredentialError;
 use crate::client::http::McpHttpError;
 
@@ -16,10 +16,10 @@ pub enum LoginError {
         "settings give this server an `Authorization` header, which is used instead of a login; \
          remove it to log in"
     )]
-    OwnHeader,
+    HeaderConfigured,
     /// The server answers without one.
     #[error("the server wants no login")]
-    NotWanted,
+    NotRequired,
     /// The server could not be asked.
     #[error(transparent)]
     Http(#[from] McpHttpError),
@@ -71,10 +71,10 @@ pub enum LoginError {
     Pasted(&'static str),
     /// What came back belongs to another login.
     #[error("what came back belongs to another login, and was refused; start again")]
-    OtherState,
+    StateMismatch,
     /// What came back is from somebody else.
     #[error("what came back is not from the issuer that was asked, and was refused")]
-    OtherIssuer,
+    IssuerMismatch,
     /// The person or the issuer said no.
     #[error("the login was refused: {0}")]
     Refused(String),
@@ -85,6 +85,6 @@ pub enum LoginError {
 
 impl LoginError {
     pub(super) fn refused(error: &AuthError) -> Self {
-        Self::Refused(said(error))
+        Self::Refused(describe_error(error))
     }
 }

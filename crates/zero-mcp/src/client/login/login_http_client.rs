@@ -20,14 +20,14 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// What drives a login at the server at `endpoint`.
-pub(super) async fn manager(
+pub(super) async fn new_manager(
     endpoint: &Url,
     guard: &NetworkGuard,
 ) -> Result<AuthorizationManager, String> {
     let web = LoginHttpClient::new(endpoint, guard).map_err(|error| error.to_string())?;
     AuthorizationManager::new_with_oauth_http_client(endpoint.as_str(), Arc::new(web))
         .await
-        .map_err(|error| super::renewal::said(&error))
+        .map_err(|error| super::renewal::describe_error(&error))
 }
 
 /// The HTTP client of a login.
@@ -36,13 +36,13 @@ pub(super) struct LoginHttpClient(WebClient);
 impl LoginHttpClient {
     pub(super) fn new(endpoint: &Url, guard: &NetworkGuard) -> Result<Self, McpHttpError> {
         Ok(Self(WebClient::new(
-            guard.gate(endpoint)?,
+            guard.gate_for_endpoint(endpoint)?,
             McpHttpClientLimits::default().connect_time,
         )?))
     }
 
     /// Sends a request, and reads the head of the answer.
-    pub(super) async fn head(
+    pub(super) async fn fetch_head(
         &self,
         request: http::Request<Vec<u8>>,
         redirects: RedirectPolicy,

@@ -30,7 +30,7 @@ pub enum LogoutOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevocationOutcome {
     /// It was.
-    Yes,
+    Revoked,
     /// Its issuer does not offer that; it ends by itself.
     NotOffered,
     /// Its issuer would not.
@@ -43,7 +43,7 @@ pub async fn logout(
     guard: &NetworkGuard,
     credentials: &dyn LoginStore,
 ) -> Result<LogoutOutcome, LoginError> {
-    let resource = LoginRecord::resource_of(&endpoint.url);
+    let resource = LoginRecord::resource_from_url(&endpoint.url);
     let _lock = credentials.lock(&resource).await?;
     // One that cannot be read is forgotten all the same.
     let record = credentials.load(&resource).await.ok().flatten();
@@ -66,8 +66,9 @@ async fn revoke(
     guard: &NetworkGuard,
     record: &LoginRecord,
 ) -> Result<RevocationOutcome, String> {
-    let manager = login_http_client::manager(&endpoint.url, guard).await?;
-    let found = manager.resolve_metadata().await.map_err(|error| renewal::said(&error))?;
+    let manager = login_http_client::new_manager(&endpoint.url, guard).await?;
+    let found =
+        manager.resolve_metadata().await.map_err(|error| renewal::describe_error(&error))?;
     // A token goes back to who issued it and to nobody else.
     if found.metadata.issuer != record.stored.issuer {
         return Ok(RevocationOutcome::NotOffered);
@@ -80,18 +81,20 @@ async fn revoke(
     let web = LoginHttpClient::new(&endpoint.url, guard).map_err(|error| error.to_string())?;
     for name in ["refresh_token", "access_token"] {
         let Some(token) = record.secret(name) else { continue };
-        let request =
-            request(&place, record, name, &token).ok_or("it names no address for that")?;
-        let head =
-            web.head(request, RedirectPolicy::Return).await.map_err(|error| error.to_string())?;
+        let request = revocation_request(&place, record, name, &token)
+            .ok_or("it names no address for that")?;
+        let head = web
+            .fetch_head(request, RedirectPolicy::Return)
+            .await
+            .map_err(|error| error.to_string())?;
         if !head.status.is_success() {
             return Err(format!("it answered HTTP {}", head.status.as_u16()));
         }
     }
-    Ok(RevocationOutcome::Yes)
+    Ok(RevocationOutcome::Revoked)
 }
 
-fn request(
+fn revocation_request(
     place: &Url,
     record: &LoginRecord,
     name: &str,

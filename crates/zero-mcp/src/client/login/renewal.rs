@@ -4,7 +4,7 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationManager, CredentialStore, InMemoryCredentialStore, StoredCredentials,
 };
 use url::Url;
-use zero_runtime::web::{NetworkGuard, shortened};
+use zero_runtime::web::{NetworkGuard, shorten_untrusted};
 
 use super::login_http_client;
 use crate::client::credentials::LoginRecord;
@@ -12,7 +12,7 @@ use crate::client::credentials::LoginRecord;
 /// What became of a renewal.
 pub(crate) enum RenewalOutcome {
     /// There are new tokens.
-    Yes(Box<StoredCredentials>),
+    Renewed(Box<StoredCredentials>),
     /// Its issuer will not, or the server has another issuer now. A new login is needed.
     Refused,
 }
@@ -26,24 +26,24 @@ pub(crate) async fn renew(
     if record.secret("refresh_token").is_none() {
         return Ok(RenewalOutcome::Refused);
     }
-    let mut manager = login_http_client::manager(endpoint, guard).await?;
-    let found = manager.resolve_metadata().await.map_err(|error| said(&error))?;
+    let mut manager = login_http_client::new_manager(endpoint, guard).await?;
+    let found = manager.resolve_metadata().await.map_err(|error| describe_error(&error))?;
     // A token goes back to who issued it and to nobody else, whatever the server says by now.
     if found.metadata.issuer != record.stored.issuer {
         return Ok(RenewalOutcome::Refused);
     }
     manager.set_metadata(found.metadata);
-    match exchange(&mut manager, record).await {
-        Ok(Some(stored)) => Ok(RenewalOutcome::Yes(Box::new(stored))),
+    match exchange_refresh_token(&mut manager, record).await {
+        Ok(Some(stored)) => Ok(RenewalOutcome::Renewed(Box::new(stored))),
         Ok(None) => Ok(RenewalOutcome::Refused),
         Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => {
             Ok(RenewalOutcome::Refused)
         }
-        Err(error) => Err(said(&error)),
+        Err(error) => Err(describe_error(&error)),
     }
 }
 
-async fn exchange(
+async fn exchange_refresh_token(
     manager: &mut AuthorizationManager,
     record: &LoginRecord,
 ) -> Result<Option<StoredCredentials>, AuthError> {
@@ -53,12 +53,12 @@ async fn exchange(
     if !manager.initialize_from_store().await? {
         return Ok(None);
     }
-    manager.configure_client(record.client())?;
+    manager.configure_client(record.oauth_client())?;
     manager.refresh_token().await?;
     store.load().await
 }
 
 /// What the SDK says of it; parts of that are a stranger's words.
-pub(super) fn said(error: &AuthError) -> String {
-    shortened(error.to_string().as_bytes()).unwrap_or_default()
+pub(super) fn describe_error(error: &AuthError) -> String {
+    shorten_untrusted(error.to_string().as_bytes()).unwrap_or_default()
 }

@@ -15,9 +15,9 @@ use zero_sandbox::{StateDir, Workspace};
 use super::*;
 use crate::client::credentials::{CredentialVault, SecretStore, SecretStoreError};
 use crate::client::http::tests::test_servers::{
-    RawServer, RecordedRequest, json_body, status, usual,
+    RawServer, RecordedRequest, default_reply, json_reply, status_reply,
 };
-use crate::client::http::{connect, http_error};
+use crate::client::http::{connect, find_http_error};
 use crate::client::{McpServerSet, McpServerSetConfig, McpServerStatus, RemoteServerAccess};
 use crate::server_definition::{LoginSettings, McpServerDefinition, ServerTransport};
 use crate::wire::ConnectionDiagnostics;
@@ -59,9 +59,9 @@ impl FakeIssuer {
         self.searched += usize::from(path == "/.well-known/oauth-protected-resource/mcp");
         let origin = &self.origin;
         match path.as_str() {
-            "/mcp" => self.mcp(request),
-            "/token" if self.is_ill => status("503 Service Unavailable", ""),
-            "/.well-known/oauth-protected-resource/mcp" => json_body(&json!({
+            "/mcp" => self.answer_mcp(request),
+            "/token" if self.is_ill => status_reply("503 Service Unavailable", ""),
+            "/.well-known/oauth-protected-resource/mcp" => json_reply(&json!({
                 "resource": format!("{origin}/mcp"),
                 "authorization_servers": [origin],
             })),
@@ -78,34 +78,34 @@ impl FakeIssuer {
                 if self.registers {
                     metadata["registration_endpoint"] = format!("{origin}/register").into();
                 }
-                json_body(&metadata)
+                json_reply(&metadata)
             }
             "/register" => {
                 self.registered += 1;
-                json_body(&json!({
+                json_reply(&json!({
                     "client_id": format!("client-{}", self.registered),
                     "redirect_uris": request.json()["redirect_uris"],
                 }))
             }
-            "/token" => self.token(request),
+            "/token" => self.answer_token(request),
             "/revoke" => {
-                self.revoked.extend(form(request).remove("token"));
-                status("200 OK", "")
+                self.revoked.extend(parse_form(request).remove("token"));
+                status_reply("200 OK", "")
             }
-            _ => status("404 Not Found", ""),
+            _ => status_reply("404 Not Found", ""),
         }
     }
 
-    fn mcp(&self, request: &RecordedRequest) -> Vec<u8> {
+    fn answer_mcp(&self, request: &RecordedRequest) -> Vec<u8> {
         let origin = &self.origin;
         let bearer = format!("Bearer {}", self.access);
         match (request.method().as_str(), self.handshake) {
-            ("initialize", HandshakePolicy::Open) => return usual(request),
-            ("initialize", HandshakePolicy::Unknown) => return status("400 Bad Request", ""),
+            ("initialize", HandshakePolicy::Open) => return default_reply(request),
+            ("initialize", HandshakePolicy::Unknown) => return status_reply("400 Bad Request", ""),
             _ => {}
         }
         if self.access.is_empty() || request.header("authorization") != Some(bearer) {
-            return status(
+            return status_reply(
                 "401 Unauthorized",
                 &format!(
                     "WWW-Authenticate: Bearer resource_metadata=\"{origin}/.well-known/\
@@ -114,18 +114,18 @@ impl FakeIssuer {
             );
         }
         match self.scope_needed {
-            Some(scope) if request.method() == "tools/call" => status(
+            Some(scope) if request.method() == "tools/call" => status_reply(
                 "403 Forbidden",
                 &format!(
                     "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"{scope}\"\r\n"
                 ),
             ),
-            _ => usual(request),
+            _ => default_reply(request),
         }
     }
 
-    fn token(&mut self, request: &RecordedRequest) -> Vec<u8> {
-        let form = form(request);
+    fn answer_token(&mut self, request: &RecordedRequest) -> Vec<u8> {
+        let form = parse_form(request);
         let given = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         assert_eq!(given("resource"), format!("{}/mcp", self.origin));
         let is_good = match given("grant_type") {
@@ -152,11 +152,11 @@ impl FakeIssuer {
         if let Some(expires_in) = self.expires_in {
             body["expires_in"] = expires_in.into();
         }
-        json_body(&body)
+        json_reply(&body)
     }
 }
 
-fn form(request: &RecordedRequest) -> HashMap<String, String> {
+fn parse_form(request: &RecordedRequest) -> HashMap<String, String> {
     url::form_urlencoded::parse(&request.body).into_owned().collect()
 }
 
@@ -197,7 +197,7 @@ struct FakeUser {
 
 impl FakeUser {
     /// The address the browser is sent back to.
-    fn back(&self, url: &str) -> String {
+    fn redirect_target(&self, url: &str) -> String {
         let url = Url::parse(url).unwrap();
         let asked: HashMap<String, String> = url.query_pairs().into_owned().collect();
         assert_eq!(asked["code_challenge_method"], "S256");
@@ -237,7 +237,7 @@ async fn visit(url: String) -> String {
 
 impl LoginUi for FakeUser {
     fn show_url(&self, url: &str) {
-        let back = self.back(url);
+        let back = self.redirect_target(url);
         self.shown.send_replace(Some(back.clone()));
         match self.browser {
             BrowserBehavior::Pasted => {}
@@ -258,7 +258,7 @@ impl LoginUi for FakeUser {
         }
     }
 
-    fn pasted(&self) -> BoxFuture<'_, Option<String>> {
+    fn read_pasted_url(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
             if !matches!(self.browser, BrowserBehavior::Pasted) {
                 return None;
@@ -329,11 +329,11 @@ impl LoginFixture {
         let mode = ClientLifecycleMode::Initialize;
         let client = match ().serve_with_lifecycle(transport, mode).await {
             Ok(client) => client,
-            Err(error) => return http_error(&error).unwrap().to_string(),
+            Err(error) => return find_http_error(&error).unwrap().to_string(),
         };
         match client.call_tool(CallToolRequestParams::new("echo")).await {
             Ok(_) => "done".to_owned(),
-            Err(error) => http_error(&error).unwrap().to_string(),
+            Err(error) => find_http_error(&error).unwrap().to_string(),
         }
     }
 
@@ -344,7 +344,7 @@ impl LoginFixture {
         let host = ToolHost::new(ToolHostConfig::new(workspace, state.clone()));
         let definition = McpServerDefinition {
             reach: ServerTransport::Http(self.endpoint.clone()),
-            ..crate::client::test_support::definition("test")
+            ..crate::client::test_support::fake_definition("test")
         };
         let credentials = Arc::new(self.vault.clone());
         let servers = McpServerSet::new(McpServerSetConfig {
@@ -361,12 +361,12 @@ impl LoginFixture {
         servers.reconnect("test").await.unwrap()
     }
 
-    fn given(&self) -> usize {
+    fn tokens_given(&self) -> usize {
         self.issuer.lock().unwrap().tokens_given
     }
 }
 
-fn registering() -> FakeIssuer {
+fn registering_issuer() -> FakeIssuer {
     FakeIssuer { registers: true, ..FakeIssuer::default() }
 }
 
@@ -375,15 +375,15 @@ async fn a_login_is_made_used_and_taken_back() {
     for browser in
         [BrowserBehavior::Honest, BrowserBehavior::Pasted, BrowserBehavior::AfterStrangers]
     {
-        let world = LoginFixture::new(registering()).await;
+        let world = LoginFixture::new(registering_issuer()).await;
         assert!(world.call().await.contains("zero mcp login test"));
         let made = world.log_in(browser).await.unwrap();
         assert_eq!(made.issuer, world.issuer.lock().unwrap().origin);
         assert_eq!((made.kept, made.scopes), (LoginLocation::File, vec!["read".to_owned()]));
         assert_eq!(world.call().await, "done");
-        assert_eq!(world.given(), 1);
+        assert_eq!(world.tokens_given(), 1);
         let logged_out = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
-        assert_eq!(logged_out, LogoutOutcome::Forgotten(RevocationOutcome::Yes));
+        assert_eq!(logged_out, LogoutOutcome::Forgotten(RevocationOutcome::Revoked));
         let revoked = world.issuer.lock().unwrap().revoked.clone();
         assert_eq!(revoked, ["hush-refresh-1", "hush-access-1"]);
         assert!(world.call().await.contains("zero mcp login test"));
@@ -395,7 +395,8 @@ async fn a_login_is_made_used_and_taken_back() {
 #[tokio::test]
 async fn one_that_shakes_hands_with_anybody_is_still_asked_what_login_it_wants() {
     let world =
-        LoginFixture::new(FakeIssuer { handshake: HandshakePolicy::Open, ..registering() }).await;
+        LoginFixture::new(FakeIssuer { handshake: HandshakePolicy::Open, ..registering_issuer() })
+            .await;
     assert_eq!(world.log_in(BrowserBehavior::Honest).await.unwrap().scopes, ["read"]);
 }
 
@@ -403,7 +404,7 @@ async fn one_that_shakes_hands_with_anybody_is_still_asked_what_login_it_wants()
 async fn that_a_login_is_wanted_is_told_whatever_becomes_of_the_older_question() {
     for handshake in [HandshakePolicy::WantsLogin, HandshakePolicy::Open, HandshakePolicy::Unknown]
     {
-        let world = LoginFixture::new(FakeIssuer { handshake, ..registering() }).await;
+        let world = LoginFixture::new(FakeIssuer { handshake, ..registering_issuer() }).await;
         let status = world.status().await;
         let error = status.last_error.unwrap().message;
         assert!(error.contains("run: zero mcp login test"), "{error}");
@@ -418,10 +419,10 @@ async fn what_belongs_to_another_login_or_issuer_is_refused() {
         (BrowserBehavior::NoIssuer, "not from the issuer"),
         (BrowserBehavior::Denied, "refused: access_denied"),
     ] {
-        let world = LoginFixture::new(registering()).await;
+        let world = LoginFixture::new(registering_issuer()).await;
         let error = world.log_in(browser).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
-        assert_eq!(world.given(), 0, "the code was redeemed: {error}");
+        assert_eq!(world.tokens_given(), 0, "the code was redeemed: {error}");
     }
 }
 
@@ -440,7 +441,7 @@ async fn without_a_client_it_is_said_what_to_set() {
 
 #[tokio::test]
 async fn a_registration_is_used_again_and_so_is_its_port() {
-    let world = LoginFixture::new(registering()).await;
+    let world = LoginFixture::new(registering_issuer()).await;
     for _ in 0..2 {
         world.log_in(BrowserBehavior::Honest).await.unwrap();
     }
@@ -450,18 +451,18 @@ async fn a_registration_is_used_again_and_so_is_its_port() {
 #[tokio::test]
 async fn a_login_is_renewed_once_however_many_need_it() {
     // It lives for so short a time that it is renewed before it is used.
-    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering() }).await;
+    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     world.issuer.lock().unwrap().expires_in = Some(3600);
     let calls = futures_util::future::join_all((0..4).map(|_| world.call())).await;
     assert_eq!(calls, vec!["done"; 4]);
-    assert_eq!(world.given(), 2);
+    assert_eq!(world.tokens_given(), 2);
 
     // The server refuses a token that should live on.
     world.issuer.lock().unwrap().access = "another".to_owned();
     assert_eq!(world.call().await, "done");
-    assert_eq!(world.given(), 3);
+    assert_eq!(world.tokens_given(), 3);
 
     // The issuer ends the login.
     world.issuer.lock().unwrap().access = "another".to_owned();
@@ -473,7 +474,7 @@ async fn a_login_is_renewed_once_however_many_need_it() {
 
 #[tokio::test]
 async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
-    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering() }).await;
+    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let searched = {
@@ -489,7 +490,7 @@ async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
 async fn a_damaged_list_of_logins_is_in_nobodys_way() {
-    let world = LoginFixture::new(registering()).await;
+    let world = LoginFixture::new(registering_issuer()).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     let damage = || std::fs::write(world.folder.path().join("mcp/credentials.json"), "{").unwrap();
     damage();
@@ -504,29 +505,29 @@ async fn a_damaged_list_of_logins_is_in_nobodys_way() {
 
     // A server that wants no login.
     damage();
-    let url = crate::client::http::tests::test_servers::echo(Default::default()).await;
+    let url = crate::client::http::tests::test_servers::start_echo(Default::default()).await;
     let world = LoginFixture { endpoint: HttpEndpoint { url, ..world.endpoint.clone() }, ..world };
     assert_eq!(world.call().await, "done");
 }
 
 #[tokio::test]
 async fn a_token_goes_back_to_its_issuer_only() {
-    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering() }).await;
+    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
-    let resource = LoginRecord::resource_of(&world.endpoint.url);
+    let resource = LoginRecord::resource_from_url(&world.endpoint.url);
     let mut record = world.vault.load(&resource).await.unwrap().unwrap();
     record.stored.issuer = Some("https://as.example".to_owned());
     world.vault.save(record).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     world.issuer.lock().unwrap().access.clear();
     assert!(world.call().await.contains("zero mcp login test"));
-    assert_eq!(world.given(), 1);
+    assert_eq!(world.tokens_given(), 1);
 }
 
 #[tokio::test]
 async fn a_scope_that_is_missing_is_asked_for_at_the_next_login_and_not_for_ever() {
     let world =
-        LoginFixture::new(FakeIssuer { scope_needed: Some("write"), ..registering() }).await;
+        LoginFixture::new(FakeIssuer { scope_needed: Some("write"), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     let said = world.call().await;
     assert!(said.contains("wants `write`; run: zero mcp login test"), "{said}");
@@ -539,12 +540,12 @@ async fn a_scope_that_is_missing_is_asked_for_at_the_next_login_and_not_for_ever
 #[tokio::test]
 async fn secrets_are_in_a_private_file_and_in_no_error() {
     use std::os::unix::fs::PermissionsExt;
-    let world = LoginFixture::new(registering()).await;
+    let world = LoginFixture::new(registering_issuer()).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     let file = world.folder.path().join("mcp/credentials.json");
     let mode = std::fs::metadata(file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let resource = LoginRecord::resource_of(&world.endpoint.url);
+    let resource = LoginRecord::resource_from_url(&world.endpoint.url);
     let record = world.vault.load(&resource).await.unwrap().unwrap();
     assert!(!format!("{record:?}").contains("hush"));
 }

@@ -16,14 +16,14 @@ zero_sandbox::dispatch_helper_before_main!();
 #[test]
 fn a_tail_is_the_end_of_what_was_written() {
     let tail = ServerStderrTail::default();
-    tail.add(&[b'a'; 3 * STDERR_KEPT]);
-    assert_eq!(tail.shown(&ServerSecrets::default()).len(), STDERR_KEPT);
+    tail.add(&[b'a'; 3 * STDERR_TAIL_BYTES]);
+    assert_eq!(tail.to_text(&ServerSecrets::default()).len(), STDERR_TAIL_BYTES);
     tail.add(b"the end\x1b[2J");
-    let shown = tail.shown(&ServerSecrets::default());
+    let shown = tail.to_text(&ServerSecrets::default());
     assert!(shown.ends_with("the end\\u{1b}[2J"), "{shown:?}");
     assert!(shown.starts_with('a'));
     tail.add("\u{202E}back".as_bytes());
-    let shown = tail.shown(&ServerSecrets::default());
+    let shown = tail.to_text(&ServerSecrets::default());
     assert!(shown.ends_with("\\u{202e}back"), "{shown:?}");
 }
 
@@ -32,7 +32,7 @@ fn what_a_server_was_refused_comes_with_the_setting_that_allows_it() {
     #[track_caller]
     fn check(notes: &[&str], stderr: &str, expected: &[&str]) {
         let notes = notes.iter().map(ToString::to_string).collect();
-        let said = refused(notes, stderr);
+        let said = explain_refusals(notes, stderr);
         assert_eq!(said.len(), expected.len(), "{said:?}");
         for (note, words) in said.iter().zip(expected) {
             assert!(note.contains(words), "{note:?} does not say {words:?}");
@@ -44,7 +44,7 @@ fn what_a_server_was_refused_comes_with_the_setting_that_allows_it() {
     check(&[], "mkdir: cannot create: Read-only file system", &["`writable` of this server"]);
     check(&["a gap"], "EACCES, ENOTFOUND", &["a gap", "`network`", "`writable`"]);
     let many = ["note"; 50];
-    assert_eq!(refused(many.map(str::to_owned).to_vec(), "").len(), NOTES_MAX);
+    assert_eq!(explain_refusals(many.map(str::to_owned).to_vec(), "").len(), NOTES_MAX);
 }
 
 /// Longer than anything here takes, on a machine with a lot to do.
@@ -98,7 +98,7 @@ async fn a_server_is_talked_to_and_ends_with_its_input() {
         let answer = ping(&mut started.lines).await.unwrap();
         assert_eq!(answer, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
         assert_eq!(started.process.exit(), None);
-        started.process.end().await;
+        started.process.shut_down().await;
         assert_eq!(started.process.stderr_tail(), "hello\n");
         exit = started.process.exit();
         if exit == Some(ServerExit { code: Some(3), signal: None }) {
@@ -112,7 +112,7 @@ async fn a_server_is_talked_to_and_ends_with_its_input() {
 async fn a_server_that_dies_leaves_its_last_words() {
     let mut started = start("bash", "echo 'no key: set KEY' >&2; exit 7").await.unwrap();
     assert_eq!(ping(&mut started.lines).await, None);
-    let failure = started.process.failure("it did not answer").await;
+    let failure = started.process.describe_failure("it did not answer").await;
     assert_eq!(failure.message, "it did not answer: it ended with exit code 7");
     assert_eq!((failure.exit_code, failure.stderr_tail.as_str()), (Some(7), "no key: set KEY\n"));
 }
@@ -129,7 +129,7 @@ async fn a_server_that_floods_its_error_output_is_not_held_up() {
         assert!(begin.elapsed() < PATIENCE, "{}", started.process.stderr_tail());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(started.process.stderr_tail().len() <= STDERR_KEPT);
+    assert!(started.process.stderr_tail().len() <= STDERR_TAIL_BYTES);
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn a_server_that_will_not_end_is_killed() {
     let script = "trap '' TERM; while :; do sleep 0.1; done";
     let started = start("bash", script).await.unwrap();
     let begin = Instant::now();
-    started.process.end().await;
+    started.process.shut_down().await;
     assert!(started.process.exit().is_some());
     assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
 }

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{HeaderValue, Method, Request, StatusCode};
 
-use super::{McpHttpReply, PATH, plain};
+use super::{McpHttpReply, PATH, plain_reply};
 
 /// What a page may do.
 const METHODS: &str = "GET, POST, DELETE";
@@ -29,8 +29,8 @@ pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
 }
 
 /// Says what a page may send.
-pub(super) fn preflight() -> McpHttpReply {
-    let mut reply = plain(StatusCode::NO_CONTENT, "");
+pub(super) fn preflight_reply() -> McpHttpReply {
+    let mut reply = plain_reply(StatusCode::NO_CONTENT, "");
     for (name, value) in [
         (ACCESS_CONTROL_ALLOW_METHODS, METHODS),
         (ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
@@ -42,7 +42,7 @@ pub(super) fn preflight() -> McpHttpReply {
 }
 
 /// Lets a page of this origin read a reply.
-pub(super) fn show_to(reply: &mut McpHttpReply, origin: HeaderValue) {
+pub(super) fn allow_origin(reply: &mut McpHttpReply, origin: HeaderValue) {
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));

@@ -10,7 +10,7 @@ use http::header::{AUTHORIZATION, CONNECTION, HOST, HeaderName, ORIGIN, WWW_AUTH
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
-use super::{McpHttpAccess, McpHttpReply, plain};
+use super::{McpHttpAccess, McpHttpReply, plain_reply};
 
 /// Names of this machine for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -41,23 +41,27 @@ impl RequestGuard {
         if !own.is_unspecified() {
             known.push(own.to_string());
         }
-        known.extend(hosts.iter().map(|host| bare(host)));
+        known.extend(hosts.iter().map(|host| normalize_host(host)));
         let origins = origins.iter().map(|origin| origin.to_ascii_lowercase()).collect();
         Self { access, hosts: known, origins }
     }
 
     /// Whether a request is addressed to us, and by a page that may, if by one.
-    pub(super) fn check_place(&self, target: &Uri, headers: &HeaderMap) -> Result<(), HttpRefusal> {
-        let host = only(headers, &HOST).map_err(|_| HttpRefusal::Host)?;
-        let Some(host) = host.filter(|host| self.is_ours(host)) else {
+    pub(super) fn check_address(
+        &self,
+        target: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), HttpRefusal> {
+        let host = single_header(headers, &HOST).map_err(|_| HttpRefusal::Host)?;
+        let Some(host) = host.filter(|host| self.is_own_host(host)) else {
             return Err(HttpRefusal::Host);
         };
         // A request can name its host twice: proxies believe the other one.
         if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
             return Err(HttpRefusal::Host);
         }
-        let origin = only(headers, &ORIGIN).map_err(|_| HttpRefusal::Origin)?;
-        if origin.is_some_and(|origin| !self.is_welcome(origin)) {
+        let origin = single_header(headers, &ORIGIN).map_err(|_| HttpRefusal::Origin)?;
+        if origin.is_some_and(|origin| !self.is_allowed_origin(origin)) {
             return Err(HttpRefusal::Origin);
         }
         Ok(())
@@ -66,26 +70,26 @@ impl RequestGuard {
     /// Whether a request comes from somebody who may use the server.
     pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), HttpRefusal> {
         let McpHttpAccess::Token(token) = &self.access else { return Ok(()) };
-        let shown = only(headers, &AUTHORIZATION).ok().flatten().and_then(bearer);
-        match shown.is_some_and(|shown| is_same(shown.as_bytes(), token.as_bytes())) {
+        let shown = single_header(headers, &AUTHORIZATION).ok().flatten().and_then(parse_bearer);
+        match shown.is_some_and(|shown| is_same_token(shown.as_bytes(), token.as_bytes())) {
             true => Ok(()),
             false => Err(HttpRefusal::Token),
         }
     }
 
     /// The origin of a request, where it is one that was named.
-    pub(super) fn named_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
-        let origin = only(headers, &ORIGIN).ok().flatten()?;
+    pub(super) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = single_header(headers, &ORIGIN).ok().flatten()?;
         let is_named = self.origins.contains(&origin.to_ascii_lowercase());
         headers.get(ORIGIN).filter(|_| is_named).cloned()
     }
 
-    fn is_ours(&self, host: &str) -> bool {
+    fn is_own_host(&self, host: &str) -> bool {
         let host = Authority::try_from(host).ok().filter(|host| !host.as_str().contains('@'));
-        host.is_some_and(|host| self.hosts.contains(&bare(host.host())))
+        host.is_some_and(|host| self.hosts.contains(&normalize_host(host.host())))
     }
 
-    fn is_welcome(&self, origin: &str) -> bool {
+    fn is_allowed_origin(&self, origin: &str) -> bool {
         let origin = origin.to_ascii_lowercase();
         if self.origins.contains(&origin) {
             return true;
@@ -93,7 +97,7 @@ impl RequestGuard {
         // An origin is a scheme and a host, and nothing behind it.
         let host = origin.strip_prefix("http://").and_then(|host| Authority::try_from(host).ok());
         host.filter(|host| !host.as_str().contains('@'))
-            .is_some_and(|host| LOOPBACK.contains(&bare(host.host()).as_str()))
+            .is_some_and(|host| LOOPBACK.contains(&normalize_host(host.host()).as_str()))
     }
 }
 
@@ -121,7 +125,7 @@ impl HttpRefusal {
                 "unauthorized: send the token of this server as `Authorization: Bearer TOKEN`",
             ),
         };
-        let mut reply = plain(status, message);
+        let mut reply = plain_reply(status, message);
         if self == Self::Token {
             let challenge = HeaderValue::from_static("Bearer realm=\"zero\"");
             reply.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -135,7 +139,7 @@ impl HttpRefusal {
 /// A header that comes twice, or is no text.
 struct AmbiguousHeaderError;
 
-fn only<'a>(
+fn single_header<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
 ) -> Result<Option<&'a str>, AmbiguousHeaderError> {
@@ -148,17 +152,17 @@ fn only<'a>(
 }
 
 /// A host without the brackets of an IPv6 address, and in lower case.
-fn bare(host: &str) -> String {
+fn normalize_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
 }
 
-fn bearer(value: &str) -> Option<&str> {
+fn parse_bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Compares in a time that does not depend on how much of it is right.
-fn is_same(shown: &[u8], token: &[u8]) -> bool {
+fn is_same_token(shown: &[u8], token: &[u8]) -> bool {
     let difference = (0..token.len()).fold(shown.len() ^ token.len(), |difference, at| {
         let (shown, token) = (shown.get(at).copied(), token.get(at).copied());
         difference | usize::from(shown.unwrap_or_default() ^ token.unwrap_or_default())
@@ -173,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    fn guard() -> RequestGuard {
+    fn test_guard() -> RequestGuard {
         let own = Ipv4Addr::new(127, 0, 0, 1).into();
         let origins = ["https://App.example:8443".to_owned()];
         RequestGuard::new(
@@ -190,8 +194,8 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        let checked = guard().check_place(&Uri::from_static("/mcp"), &map);
-        let checked = checked.and_then(|()| guard().check_token(&map));
+        let checked = test_guard().check_address(&Uri::from_static("/mcp"), &map);
+        let checked = checked.and_then(|()| test_guard().check_token(&map));
         assert_eq!(checked, expected, "{headers:?}");
     }
 
@@ -200,7 +204,7 @@ mod tests {
         #[track_caller]
         fn check(target: &'static str, expected: Result<(), HttpRefusal>) {
             let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:1"))]);
-            let checked = guard().check_place(&Uri::from_static(target), &headers);
+            let checked = test_guard().check_address(&Uri::from_static(target), &headers);
             assert_eq!(checked, expected, "{target}");
         }
         check("http://LOCALHOST:1/mcp", Ok(()));
@@ -213,7 +217,7 @@ mod tests {
     fn only_an_origin_that_was_named_is_one() {
         for (origin, named) in [("https://app.example:8443", true), ("http://localhost:1", false)] {
             let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]);
-            assert_eq!(guard().named_origin(&headers).is_some(), named, "{origin}");
+            assert_eq!(test_guard().allowed_origin(&headers).is_some(), named, "{origin}");
         }
     }
 
@@ -288,6 +292,6 @@ mod tests {
 
     #[test]
     fn no_token_is_not_an_empty_token() {
-        assert!(!is_same(b"", b""));
+        assert!(!is_same_token(b"", b""));
     }
 }

@@ -3,8 +3,8 @@
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Icon, MetaObject, ResultType};
 use serde_json::{Value, json};
 
-use super::{NodeBudget, fits, keep_if};
-use crate::wire::connection_diagnostics::sample;
+use super::{NodeBudget, check_size, remove_if_mistyped};
+use crate::wire::connection_diagnostics::sanitize_sample;
 use crate::wire::json_scan::{self, MalformedJsonError};
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 
@@ -13,13 +13,13 @@ use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 const BLOCKS_MAX: usize = 999;
 
 /// Reads the result of a call. There always is one if the JSON around its pieces is valid.
-pub(super) fn complete(
+pub(super) fn read_call_result(
     written: &[u8],
     limits: &McpMessageLimits,
     troubles: &ConnectionDiagnostics,
 ) -> Result<CallToolResult, String> {
-    if !is_crowded(written)
-        && fits(written, limits).is_ok()
+    if !has_too_many_blocks(written)
+        && check_size(written, limits).is_ok()
         && let Ok(result) = serde_json::from_slice(written)
     {
         return Ok(result);
@@ -33,10 +33,12 @@ pub(super) fn complete(
             b"resultType" if piece.value != b"null" => {
                 result.result_type = Some(ResultType::COMPLETE);
             }
-            b"content" => result.content.extend(content(piece.value, &mut budget, troubles)?),
+            b"content" => result.content.extend(read_content(piece.value, &mut budget, troubles)?),
             b"structuredContent" => match budget.read(piece.value) {
                 Ok(value) => result.structured_content = Some(value),
-                Err(why) => result.content.push(left_out("structured content", &why, troubles)),
+                Err(why) => {
+                    result.content.push(omitted_block("structured content", &why, troubles))
+                }
             },
             b"isError" => result.is_error = is_error(piece.value),
             b"_meta" => result.meta = budget.read(piece.value).ok(),
@@ -47,7 +49,7 @@ pub(super) fn complete(
 }
 
 /// Whether a result has more blocks than are read.
-fn is_crowded(written: &[u8]) -> bool {
+fn has_too_many_blocks(written: &[u8]) -> bool {
     json_scan::member(written, "content")
         .is_some_and(|content| json_scan::elements(content).nth(BLOCKS_MAX).is_some())
 }
@@ -61,7 +63,7 @@ fn is_error(written: &[u8]) -> Option<bool> {
     }
 }
 
-fn content(
+fn read_content(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
     troubles: &ConnectionDiagnostics,
@@ -73,23 +75,23 @@ fn content(
             for piece in json_scan::elements(written) {
                 let piece = piece.map_err(|MalformedJsonError| "its `content` is no valid list")?;
                 match blocks.len() < BLOCKS_MAX {
-                    true => blocks.push(block(piece.value, budget, troubles)),
+                    true => blocks.push(read_block(piece.value, budget, troubles)),
                     false => too_many += 1,
                 }
             }
             if too_many > 0 {
                 let why = format!("there were {too_many} more than the {BLOCKS_MAX} that are read");
-                blocks.push(left_out("part", &why, troubles));
+                blocks.push(omitted_block("part", &why, troubles));
             }
             Ok(blocks)
         }
         Some(b'n') => Ok(Vec::new()),
-        _ => Ok(vec![block(written, budget, troubles)]),
+        _ => Ok(vec![read_block(written, budget, troubles)]),
     }
 }
 
 /// Reads a block of content, or says in one what is missing.
-fn block(
+fn read_block(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
     troubles: &ConnectionDiagnostics,
@@ -98,19 +100,27 @@ fn block(
         Ok(Value::Object(block)) => block,
         Ok(Value::String(text)) => return ContentBlock::text(text),
         Ok(other) => {
-            return left_out("block", &format!("it is `{}`", sample(&other.to_string())), troubles);
+            return omitted_block(
+                "block",
+                &format!("it is `{}`", sanitize_sample(&other.to_string())),
+                troubles,
+            );
         }
-        Err(why) => return left_out("block", &why, troubles),
+        Err(why) => return omitted_block("block", &why, troubles),
     };
     let kind = match block.get("type") {
         Some(Value::String(kind)) => kind.clone(),
-        _ => return left_out("block", "it does not say what kind it is", troubles),
+        _ => return omitted_block("block", "it does not say what kind it is", troubles),
     };
     if !["text", "image", "audio", "resource", "resource_link"].contains(&kind.as_str()) {
-        return left_out("block", &format!("its kind `{}` is unknown", sample(&kind)), troubles);
+        return omitted_block(
+            "block",
+            &format!("its kind `{}` is unknown", sanitize_sample(&kind)),
+            troubles,
+        );
     }
-    keep_if::<Annotations>(&mut block, "annotations", "a block", troubles);
-    keep_if::<MetaObject>(&mut block, "_meta", "a block", troubles);
+    remove_if_mistyped::<Annotations>(&mut block, "annotations", "a block", troubles);
+    remove_if_mistyped::<MetaObject>(&mut block, "_meta", "a block", troubles);
     match kind.as_str() {
         "text" => {
             let text = block.entry("text").or_insert(json!(""));
@@ -120,16 +130,16 @@ fn block(
         }
         "resource" => {
             if let Some(Value::Object(resource)) = block.get_mut("resource") {
-                keep_if::<String>(resource, "mimeType", "a resource", troubles);
-                keep_if::<MetaObject>(resource, "_meta", "a resource", troubles);
+                remove_if_mistyped::<String>(resource, "mimeType", "a resource", troubles);
+                remove_if_mistyped::<MetaObject>(resource, "_meta", "a resource", troubles);
             }
         }
         "resource_link" => {
             for key in ["title", "description", "mimeType"] {
-                keep_if::<String>(&mut block, key, "a link", troubles);
+                remove_if_mistyped::<String>(&mut block, key, "a link", troubles);
             }
-            keep_if::<u64>(&mut block, "size", "a link", troubles);
-            keep_if::<Vec<Icon>>(&mut block, "icons", "a link", troubles);
+            remove_if_mistyped::<u64>(&mut block, "size", "a link", troubles);
+            remove_if_mistyped::<Vec<Icon>>(&mut block, "icons", "a link", troubles);
             if !block.get("name").is_some_and(Value::is_string)
                 && let Some(uri) = block.get("uri").cloned()
             {
@@ -138,13 +148,14 @@ fn block(
         }
         _ => {}
     }
-    serde_json::from_value(Value::Object(block))
-        .unwrap_or_else(|error| left_out(&format!("`{kind}` block"), &error.to_string(), troubles))
+    serde_json::from_value(Value::Object(block)).unwrap_or_else(|error| {
+        omitted_block(&format!("`{kind}` block"), &error.to_string(), troubles)
+    })
 }
 
 /// A block that stands where another one was left out.
-fn left_out(what: &str, why: &str, troubles: &ConnectionDiagnostics) -> ContentBlock {
-    let text = format!("a {what} of the server's answer was left out: {}", sample(why));
-    troubles.mended(&text);
+fn omitted_block(what: &str, why: &str, troubles: &ConnectionDiagnostics) -> ContentBlock {
+    let text = format!("a {what} of the server's answer was left out: {}", sanitize_sample(why));
+    troubles.record_repair(&text);
     ContentBlock::text(format!("[{text}]"))
 }

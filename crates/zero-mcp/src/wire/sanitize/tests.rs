@@ -35,7 +35,7 @@ const WORDS: [&str; 24] = [
     "icons",
 ];
 
-fn anything() -> impl Strategy<Value = Value> {
+fn arbitrary_value() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(&WORDS[..]);
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -62,8 +62,8 @@ fn check(method: &str, answer: &mut [u8]) -> Result<(), TestCaseError> {
     );
     let request: ClientRequest =
         serde_json::from_value(json!({"method": method, "params": {"name": "t"}})).unwrap();
-    intake.sending(&JsonRpcMessage::request(request, RequestId::Number(1)));
-    let taken = intake.take(answer);
+    intake.record_sent(&JsonRpcMessage::request(request, RequestId::Number(1)));
+    let taken = intake.receive(answer);
     prop_assert_eq!(taken.messages.len(), 1);
     match (&taken.messages[0], method) {
         (JsonRpcMessage::Error(error), _) => {
@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn whoever_waits_is_told(result in anything(), tools in anything(), content in anything()) {
+    fn whoever_waits_is_told(result in arbitrary_value(), tools in arbitrary_value(), content in arbitrary_value()) {
         for (method, result) in [
             ("tools/call", &result),
             ("tools/list", &result),
@@ -104,15 +104,15 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..64), result in anything()) {
+    fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..64), result in arbitrary_value()) {
         let intake = MessageIntake::<RoleClient>::new(McpMessageLimits::default(), ConnectionDiagnostics::default());
-        intake.take(&mut bytes.clone());
-        intake.take_head(&bytes);
-        intake.take_tail(&bytes);
+        intake.receive(&mut bytes.clone());
+        intake.receive_head(&bytes);
+        intake.receive_tail(&bytes);
         // The same in the middle of an answer that began well.
         let mut answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string().into_bytes();
         let at = answer.len() - bytes.len().min(answer.len() - 25);
         answer.splice(at.., bytes);
-        intake.take(&mut answer);
+        intake.receive(&mut answer);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rmcp::model::{Icon, JsonObject, ListToolsResult, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value};
 
-use super::{NodeBudget, keep_if};
+use super::{NodeBudget, remove_if_mistyped};
 use crate::wire::connection_diagnostics::is_invisible;
 use crate::wire::json_scan::{self, MalformedJsonError};
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
@@ -14,7 +14,7 @@ use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 const NAME_MAX: usize = 256;
 
 /// Reads a page of a list of tools. Those that are malformed are left out and noted.
-pub(super) fn list(
+pub(super) fn read_tool_list(
     written: &[u8],
     limits: &McpMessageLimits,
     troubles: &ConnectionDiagnostics,
@@ -28,11 +28,12 @@ pub(super) fn list(
         match piece.key {
             b"tools" => tools = Some(piece.value),
             b"nextCursor" if piece.value != b"null" => {
-                let cursor = json_scan::text(piece.value).ok_or("its `nextCursor` is no text")?;
+                let cursor =
+                    json_scan::parse_text(piece.value).ok_or("its `nextCursor` is no text")?;
                 list.next_cursor = Some(cursor);
             }
             b"_meta" => list.meta = budget.read(piece.value).ok(),
-            b"ttlMs" => list.ttl_ms = json_number(piece.value),
+            b"ttlMs" => list.ttl_ms = read_number(piece.value),
             b"cacheScope" => list.cache_scope = serde_json::from_slice(piece.value).ok(),
             _ => {}
         }
@@ -41,11 +42,11 @@ pub(super) fn list(
     let mut names = HashSet::new();
     for (index, piece) in json_scan::elements(tools).enumerate() {
         let piece = piece.map_err(|MalformedJsonError| "its `tools` are no valid list")?;
-        match tool(piece.value, &mut budget, troubles) {
+        match read_tool(piece.value, &mut budget, troubles) {
             Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
             Ok(tool) => troubles.quarantine(&tool.name, "another tool has the same name"),
             Err(reason) => {
-                let name = json_scan::member(piece.value, "name").and_then(json_scan::text);
+                let name = json_scan::member(piece.value, "name").and_then(json_scan::parse_text);
                 let name = name.filter(|name| !name.trim().is_empty());
                 let name = name.unwrap_or_else(|| format!("(number {})", index + 1));
                 troubles.quarantine(&name, &reason);
@@ -55,14 +56,14 @@ pub(super) fn list(
     Ok(list)
 }
 
-fn json_number(written: &[u8]) -> Option<u64> {
+fn read_number(written: &[u8]) -> Option<u64> {
     let number: f64 = serde_json::from_slice(written).ok()?;
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "it saturates")]
     Some(number.max(0.0) as u64)
 }
 
 /// Reads a tool, or says why it cannot be offered.
-fn tool(
+fn read_tool(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
     troubles: &ConnectionDiagnostics,
@@ -73,18 +74,18 @@ fn tool(
     let name = check_name(&tool)?;
     check_schema(&tool)?;
     let of = format!("the tool `{name}`");
-    keep_if::<String>(&mut tool, "title", &of, troubles);
-    keep_if::<String>(&mut tool, "description", &of, troubles);
-    keep_if::<JsonObject>(&mut tool, "outputSchema", &of, troubles);
-    keep_if::<Vec<Icon>>(&mut tool, "icons", &of, troubles);
-    keep_if::<MetaObject>(&mut tool, "_meta", &of, troubles);
+    remove_if_mistyped::<String>(&mut tool, "title", &of, troubles);
+    remove_if_mistyped::<String>(&mut tool, "description", &of, troubles);
+    remove_if_mistyped::<JsonObject>(&mut tool, "outputSchema", &of, troubles);
+    remove_if_mistyped::<Vec<Icon>>(&mut tool, "icons", &of, troubles);
+    remove_if_mistyped::<MetaObject>(&mut tool, "_meta", &of, troubles);
     if let Some(Value::Object(hints)) = tool.get_mut("annotations") {
-        keep_if::<String>(hints, "title", &of, troubles);
+        remove_if_mistyped::<String>(hints, "title", &of, troubles);
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
-            keep_if::<bool>(hints, hint, &of, troubles);
+            remove_if_mistyped::<bool>(hints, hint, &of, troubles);
         }
     }
-    keep_if::<ToolAnnotations>(&mut tool, "annotations", &of, troubles);
+    remove_if_mistyped::<ToolAnnotations>(&mut tool, "annotations", &of, troubles);
     serde_json::from_value(Value::Object(tool)).map_err(|error| format!("it is no tool: {error}"))
 }
 

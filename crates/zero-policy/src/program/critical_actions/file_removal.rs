@@ -1,18 +1,18 @@
 //! Programs whose work is to remove or overwrite files.
 
 use super::super::getopt::{GetoptSpec, OptionTerminator};
-use super::super::{CommandAnalysis, CommandClass, FileAccess, after};
+use super::super::{CommandAnalysis, CommandClass, FileAccess, strip_arg_prefix};
 use crate::shell::ShellArg;
 
 /// `None` when the program does something else.
-pub(in super::super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(in super::super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
-        "rm" => rm(args),
-        "rmdir" => rmdir(args),
-        "unlink" => CommandAnalysis::of(CommandClass::Files)
-            .touches_all(FileAccess::Delete, &operands(args)),
-        "shred" | "wipe" | "srm" => shred(args),
-        "dd" => dd(args)?,
+        "rm" => analyze_rm(args),
+        "rmdir" => analyze_rmdir(args),
+        "unlink" => CommandAnalysis::with_class(CommandClass::Files)
+            .with_touches(FileAccess::Delete, &parse_operands(args)),
+        "shred" | "wipe" | "srm" => analyze_shred(args),
+        "dd" => analyze_dd(args)?,
         _ => return None,
     })
 }
@@ -23,32 +23,33 @@ const RM: GetoptSpec = GetoptSpec {
            preserve-root:: help version",
 };
 
-fn rm(args: &[ShellArg]) -> CommandAnalysis {
-    let options = RM.read(args, OptionTerminator::Never);
+fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
+    let options = RM.parse(args, OptionTerminator::Never);
     // Not the reading's own doubt: `*.o` never is an option of rm, whatever the files are called.
     let ended = args.iter().position(|arg| arg.as_known() == Some("--")).unwrap_or(args.len());
     let open = args.iter().take(ended).any(may_hold_options)
-        || options.given.iter().any(|given| given.name.len() > 1 && ambiguous(&given.name));
+        || options.given.iter().any(|given| given.name.len() > 1 && is_ambiguous(&given.name));
     let recursive = options.has(&["r", "R", "recursive"]) || open;
     let files: Vec<ShellArg> = options.operands;
-    let study = files.iter().fold(CommandAnalysis::of(CommandClass::Files), |study, file| {
-        if recursive {
-            study.touches_beneath(FileAccess::Delete, file)
-        } else {
-            study.touches(FileAccess::Delete, file)
-        }
-    });
+    let study =
+        files.iter().fold(CommandAnalysis::with_class(CommandClass::Files), |study, file| {
+            if recursive {
+                study.with_recursive_touch(FileAccess::Delete, file)
+            } else {
+                study.with_touch(FileAccess::Delete, file)
+            }
+        });
     let forced = options.given.iter().any(|given| matches!(given.name.as_str(), "f" | "force"));
     match (recursive, forced) {
-        _ if open => study.critical("may remove files recursively"),
-        (true, _) => study.critical("removes files recursively"),
-        (false, true) => study.critical("removes files by force"),
+        _ if open => study.mark_critical("may remove files recursively"),
+        (true, _) => study.mark_critical("removes files recursively"),
+        (false, true) => study.mark_critical("removes files by force"),
         (false, false) => study,
     }
 }
 
 /// A long option that no single name fits; rm refuses it, but other versions know other names.
-fn ambiguous(name: &str) -> bool {
+fn is_ambiguous(name: &str) -> bool {
     !RM.long.split_whitespace().any(|known| known.trim_end_matches(':') == name)
 }
 
@@ -65,41 +66,44 @@ fn may_hold_options(arg: &ShellArg) -> bool {
     }
 }
 
-fn rmdir(args: &[ShellArg]) -> CommandAnalysis {
-    CommandAnalysis::of(CommandClass::Files).touches_all(FileAccess::Delete, &operands(args))
+fn analyze_rmdir(args: &[ShellArg]) -> CommandAnalysis {
+    CommandAnalysis::with_class(CommandClass::Files)
+        .with_touches(FileAccess::Delete, &parse_operands(args))
 }
 
-fn operands(args: &[ShellArg]) -> Vec<ShellArg> {
+fn parse_operands(args: &[ShellArg]) -> Vec<ShellArg> {
     GetoptSpec { short: "pvf", long: "ignore-fail-on-non-empty parents verbose help version" }
-        .read(args, OptionTerminator::Never)
+        .parse(args, OptionTerminator::Never)
         .operands
 }
 
-fn shred(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_shred(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "fn:s:uvxzrlmdeiq",
         long: "force iterations: random-source: size: remove:: verbose exact zero help version",
     };
-    let files = table.read(args, OptionTerminator::Never).operands;
+    let files = table.parse(args, OptionTerminator::Never).operands;
     files
         .iter()
-        .fold(CommandAnalysis::of(CommandClass::Files), |study, file| {
-            study.touches_beneath(FileAccess::Delete, file)
+        .fold(CommandAnalysis::with_class(CommandClass::Files), |study, file| {
+            study.with_recursive_touch(FileAccess::Delete, file)
         })
-        .critical("overwrites files so that nothing can bring them back")
+        .mark_critical("overwrites files so that nothing can bring them back")
 }
 
-fn dd(args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let mut study = CommandAnalysis::of(CommandClass::ReadOnly);
+fn analyze_dd(args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let mut study = CommandAnalysis::with_class(CommandClass::ReadOnly);
     for arg in args {
-        if let Some(file) = after(arg, "of=") {
+        if let Some(file) = strip_arg_prefix(arg, "of=") {
             study.nature = CommandClass::Files;
-            study = study.touches(FileAccess::Write, &file).critical("overwrites a file or a disk");
-        } else if let Some(file) = after(arg, "if=") {
-            study = study.touches(FileAccess::Read, &file);
-        } else if arg.as_known().is_none() && !arg.certain_start().contains('=') {
-            study.nature = CommandClass::Program;
-            study = study.critical("may overwrite a file or a disk");
+            study = study
+                .with_touch(FileAccess::Write, &file)
+                .mark_critical("overwrites a file or a disk");
+        } else if let Some(file) = strip_arg_prefix(arg, "if=") {
+            study = study.with_touch(FileAccess::Read, &file);
+        } else if arg.as_known().is_none() && !arg.known_prefix().contains('=') {
+            study.nature = CommandClass::Opaque;
+            study = study.mark_critical("may overwrite a file or a disk");
         }
     }
     Some(study)

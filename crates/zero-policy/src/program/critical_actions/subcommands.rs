@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::super::{npm, word};
+use super::super::{known_text, npm};
 use super::CriticalFinding;
 use crate::shell::ShellArg;
 
@@ -227,12 +227,12 @@ static BY_PROGRAM: LazyLock<HashMap<&str, Vec<&SubcommandRow>>> = LazyLock::new(
 /// How many options in one place are told apart. Nobody writes more, unless to hide something.
 const OPTIONS_MAX: usize = 32;
 
-pub(super) fn judge(name: &str, args: &[ShellArg]) -> CriticalFinding {
-    let in_full = if name == "npm" { npm::in_full(args) } else { Vec::new() };
+pub(super) fn assess(name: &str, args: &[ShellArg]) -> CriticalFinding {
+    let in_full = if name == "npm" { npm::expand_critical_command(args) } else { Vec::new() };
     let args = if name == "npm" { in_full.as_slice() } else { args };
     let mut judged = CriticalFinding::default();
     for row in BY_PROGRAM.get(name).into_iter().flatten() {
-        let found = row.judge(args);
+        let found = row.assess(args);
         if found.critical.is_some() {
             return found;
         }
@@ -242,18 +242,20 @@ pub(super) fn judge(name: &str, args: &[ShellArg]) -> CriticalFinding {
 }
 
 impl SubcommandRow {
-    fn judge(&self, args: &[ShellArg]) -> CriticalFinding {
-        let line = SplitCommandLine::read(args);
+    fn assess(&self, args: &[ShellArg]) -> CriticalFinding {
+        let line = SplitCommandLine::parse(args);
         let mut maybe = line.slack > OPTIONS_MAX;
         for act in self.acts.split(';') {
-            match line.does(act) {
-                Likelihood::Yes => return CriticalFinding::critical(self.why),
+            match line.matches_action(act) {
+                Likelihood::Yes => return CriticalFinding::certain(self.why),
                 Likelihood::Maybe => maybe = true,
                 Likelihood::No => {}
             }
         }
         if maybe {
-            return CriticalFinding::maybe("an argument that is not known may decide what it does");
+            return CriticalFinding::possible(
+                "an argument that is not known may decide what it does",
+            );
         }
         CriticalFinding::default()
     }
@@ -278,7 +280,7 @@ struct SplitCommandLine<'a> {
 }
 
 impl<'a> SplitCommandLine<'a> {
-    fn read(args: &'a [ShellArg]) -> Self {
+    fn parse(args: &'a [ShellArg]) -> Self {
         let mut line = Self {
             words: Vec::new(),
             options: Vec::new(),
@@ -287,7 +289,7 @@ impl<'a> SplitCommandLine<'a> {
             open: false,
         };
         for arg in args {
-            let start = arg.certain_start();
+            let start = arg.known_prefix();
             // `cargo +nightly publish` names a toolchain.
             if line.words.is_empty() && start.starts_with('+') {
                 continue;
@@ -311,20 +313,20 @@ impl<'a> SplitCommandLine<'a> {
         line
     }
 
-    fn does(&self, act: &str) -> Likelihood {
+    fn matches_action(&self, act: &str) -> Likelihood {
         let (options, words): (Vec<&str>, Vec<&str>) =
             act.split_whitespace().partition(|part| part.starts_with('-'));
         let by_words = (0..=self.slack.min(OPTIONS_MAX))
             .flat_map(|from| {
                 (0..=self.slack_after_first.min(OPTIONS_MAX)).map(move |gap| (from, gap))
             })
-            .map(|(from, gap)| self.words_match(&words, from, gap))
+            .map(|(from, gap)| self.match_words(&words, from, gap))
             .max()
             .unwrap_or(Likelihood::No);
         let by_options = options
             .iter()
             .map(|option| {
-                if option.split('|').any(|option| self.has(option)) {
+                if option.split('|').any(|option| self.has_option(option)) {
                     Likelihood::Yes
                 } else if self.open {
                     Likelihood::Maybe
@@ -338,7 +340,7 @@ impl<'a> SplitCommandLine<'a> {
     }
 
     /// Whether the words from one on are those wanted, with a gap behind the first.
-    fn words_match(&self, wanted: &[&str], from: usize, gap: usize) -> Likelihood {
+    fn match_words(&self, wanted: &[&str], from: usize, gap: usize) -> Likelihood {
         let mut likely = Likelihood::Yes;
         let mut before: Option<&ShellArg> = None;
         for (at, pattern) in wanted.iter().enumerate() {
@@ -353,10 +355,10 @@ impl<'a> SplitCommandLine<'a> {
                 continue;
             }
             if given.as_known().is_some() {
-                if !matches(word(Some(given)), pattern) {
+                if !matches_word(known_text(Some(given)), pattern) {
                     return Likelihood::No;
                 }
-            } else if pattern.starts_with('*') || pattern.starts_with(given.certain_start()) {
+            } else if pattern.starts_with('*') || pattern.starts_with(given.known_prefix()) {
                 likely = Likelihood::Maybe;
             } else {
                 return Likelihood::No;
@@ -365,9 +367,9 @@ impl<'a> SplitCommandLine<'a> {
         likely
     }
 
-    fn has(&self, option: &str) -> bool {
+    fn has_option(&self, option: &str) -> bool {
         self.options.iter().any(|given| {
-            let start = given.certain_start();
+            let start = given.known_prefix();
             let name = start.split('=').next().unwrap_or(start);
             match option.strip_prefix("--") {
                 Some(_) => name == option,
@@ -384,7 +386,7 @@ impl<'a> SplitCommandLine<'a> {
     }
 }
 
-fn matches(word: &str, pattern: &str) -> bool {
+fn matches_word(word: &str, pattern: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(middle), Some(_)) => word.contains(middle.trim_end_matches('*')),
         (Some(end), None) => word.ends_with(end),

@@ -9,9 +9,9 @@ use crate::shell::ShellArg;
 /// `*` is a pattern. `a/**` is everything beneath `a`; `not known` is a program without a study.
 #[track_caller]
 pub(super) fn check(line: &str, expected: &str) {
-    let words = words(line);
+    let words = split_words(line);
     let (program, args) = words.split_first().unwrap();
-    let shown = super::study(program.as_known().unwrap(), args).map(|study| {
+    let shown = super::analyze(program.as_known().unwrap(), args).map(|study| {
         let mut shown = Vec::new();
         for touch in &study.touches {
             let verb = match touch.access {
@@ -38,14 +38,14 @@ pub(super) fn check(line: &str, expected: &str) {
             CommandClass::ReadOnly => "looks",
             CommandClass::Files => "files",
             CommandClass::Wrapper => "wrapper",
-            CommandClass::Program => "program",
+            CommandClass::Opaque => "program",
         };
         if shown.is_empty() { nature.to_owned() } else { format!("{nature}: {}", shown.join(", ")) }
     });
     assert_eq!(shown.as_deref().unwrap_or("not known"), expected, "{line}");
 }
 
-fn words(line: &str) -> Vec<ShellArg> {
+fn split_words(line: &str) -> Vec<ShellArg> {
     let mut words = Vec::new();
     let mut word = String::new();
     let (mut started, mut quoted, mut special) = (false, false, None);

@@ -24,47 +24,47 @@ pub(super) struct CommandAnalysisBuilder {
 
 impl CommandAnalysisBuilder {
     /// A file that is read. `-` is standard input.
-    pub(super) fn read(&mut self, path: &ShellArg, depth: AccessDepth) {
+    pub(super) fn record_read(&mut self, path: &ShellArg, depth: AccessDepth) {
         if path.as_known() != Some("-") {
-            self.touch(FileAccess::Read, path.clone(), depth);
+            self.record_touch(FileAccess::Read, path.clone(), depth);
         }
     }
 
     /// A file with names of files, all of which are read; `-` is standard input. Which they are
     /// nobody can say.
-    pub(super) fn read_what_is_listed(&mut self, list: &ShellArg) {
-        self.read(list, AccessDepth::Itself);
+    pub(super) fn record_listed_reads(&mut self, list: &ShellArg) {
+        self.record_read(list, AccessDepth::Itself);
         let written = format!("what {list} names");
         let listed = ShellArg::Unknown { starts_with: String::new(), written };
-        self.touch(FileAccess::Read, listed, AccessDepth::Itself);
+        self.record_touch(FileAccess::Read, listed, AccessDepth::Itself);
     }
 
     /// Arguments that may become several, where all that is not said otherwise is a file: `$x` in
     /// `grep $x` may be a pattern and a file.
-    pub(super) fn read_what_splits(&mut self, args: &[ShellArg]) {
+    pub(super) fn record_split_reads(&mut self, args: &[ShellArg]) {
         args.iter()
             .filter(|arg| arg.may_split())
-            .for_each(|arg| self.read(arg, AccessDepth::Itself));
+            .for_each(|arg| self.record_read(arg, AccessDepth::Itself));
     }
 
     /// A file that is made or changed.
-    pub(super) fn write(&mut self, path: &ShellArg, depth: AccessDepth) {
-        self.touch(FileAccess::Write, path.clone(), depth);
+    pub(super) fn record_write(&mut self, path: &ShellArg, depth: AccessDepth) {
+        self.record_touch(FileAccess::Write, path.clone(), depth);
     }
 
     /// A file that is made or changed, where `-` is standard output.
-    pub(super) fn write_unless_output(&mut self, path: &ShellArg) {
+    pub(super) fn record_write_unless_stdout(&mut self, path: &ShellArg) {
         if path.as_known() != Some("-") {
-            self.write(path, AccessDepth::Itself);
+            self.record_write(path, AccessDepth::Itself);
         }
     }
 
     /// A file that is removed.
-    pub(super) fn delete(&mut self, path: &ShellArg, depth: AccessDepth) {
-        self.touch(FileAccess::Delete, path.clone(), depth);
+    pub(super) fn record_delete(&mut self, path: &ShellArg, depth: AccessDepth) {
+        self.record_touch(FileAccess::Delete, path.clone(), depth);
     }
 
-    fn touch(&mut self, access: FileAccess, path: ShellArg, depth: AccessDepth) {
+    fn record_touch(&mut self, access: FileAccess, path: ShellArg, depth: AccessDepth) {
         let touch = FileTouch { access, path, recursive: depth == AccessDepth::Beneath };
         if !self.study.touches.contains(&touch) {
             self.study.touches.push(touch);
@@ -72,19 +72,19 @@ impl CommandAnalysisBuilder {
     }
 
     /// A host that is talked to.
-    pub(super) fn host(&mut self, host: &ShellArg) {
+    pub(super) fn record_host(&mut self, host: &ShellArg) {
         if !self.study.hosts.contains(host) {
             self.study.hosts.push(host.clone());
         }
     }
 
     /// A text that a shell runs.
-    pub(super) fn script(&mut self, text: &ShellArg) {
+    pub(super) fn record_script(&mut self, text: &ShellArg) {
         self.study.runs.push(NestedExecution::Script { text: text.clone(), folder: None });
     }
 
     /// A program that is run, with arguments nobody can say.
-    pub(super) fn command(&mut self, program: &ShellArg) {
+    pub(super) fn record_command(&mut self, program: &ShellArg) {
         self.study.runs.push(NestedExecution::Command {
             argv: vec![program.clone()],
             variables: Vec::new(),
@@ -94,7 +94,7 @@ impl CommandAnalysisBuilder {
     }
 
     /// Something is run, but nobody can say what.
-    pub(super) fn runs_unknown(&mut self, why: &'static str) {
+    pub(super) fn record_unknown_run(&mut self, why: &'static str) {
         let run = NestedExecution::Unknown(why);
         if !self.study.runs.contains(&run) {
             self.study.runs.push(run);
@@ -102,17 +102,17 @@ impl CommandAnalysisBuilder {
     }
 
     /// A reason why no rule may cover it by its name alone. The first one is kept.
-    pub(super) fn caution(&mut self, why: &str) {
+    pub(super) fn record_caution(&mut self, why: &str) {
         self.study.caution.get_or_insert_with(|| why.to_owned());
     }
 
     /// A reason why it is critical.
-    pub(super) fn critical(&mut self, why: &'static str) {
+    pub(super) fn record_critical(&mut self, why: &'static str) {
         self.study.critical = Some(why);
     }
 
     /// Adds what was found out elsewhere, except the nature.
-    pub(super) fn absorb(&mut self, other: CommandAnalysis) {
+    pub(super) fn merge(&mut self, other: CommandAnalysis) {
         for touch in other.touches {
             if !self.study.touches.contains(&touch) {
                 self.study.touches.push(touch);
@@ -121,22 +121,22 @@ impl CommandAnalysisBuilder {
         self.study.hosts.extend(other.hosts);
         self.study.runs.extend(other.runs);
         if let Some(why) = other.caution {
-            self.caution(&why);
+            self.record_caution(&why);
         }
     }
 
     /// It does what was noted and nothing else: it looks, or it changes files.
-    pub(super) fn all_said(self) -> CommandAnalysis {
+    pub(super) fn build_complete(self) -> CommandAnalysis {
         let looks = self.study.touches.iter().all(|touch| touch.access == FileAccess::Read);
-        self.of(if looks { CommandClass::ReadOnly } else { CommandClass::Files })
+        self.build_with_class(if looks { CommandClass::ReadOnly } else { CommandClass::Files })
     }
 
     /// It may do more than was noted.
-    pub(super) fn not_all_said(self) -> CommandAnalysis {
-        self.of(CommandClass::Program)
+    pub(super) fn build_incomplete(self) -> CommandAnalysis {
+        self.build_with_class(CommandClass::Opaque)
     }
 
-    fn of(mut self, nature: CommandClass) -> CommandAnalysis {
+    fn build_with_class(mut self, nature: CommandClass) -> CommandAnalysis {
         self.study.nature = nature;
         self.study
     }
@@ -154,7 +154,7 @@ pub(super) fn may_hide_option(args: &[ShellArg], options: &ParsedArguments) -> b
 }
 
 /// The file `name` in `folder`, both as far as they are known.
-pub(super) fn joined(folder: &ShellArg, name: &str) -> Option<ShellArg> {
+pub(super) fn join_path(folder: &ShellArg, name: &str) -> Option<ShellArg> {
     let put = |folder: &str| match folder {
         "" => name.to_owned(),
         folder if folder.ends_with('/') => format!("{folder}{name}"),
@@ -167,13 +167,13 @@ pub(super) fn joined(folder: &ShellArg, name: &str) -> Option<ShellArg> {
 }
 
 /// The last part of a known path; `None` when it has none of its own, as `.`, `a/..` and `/`.
-pub(super) fn last_part(path: &ShellArg) -> Option<&str> {
+pub(super) fn last_component(path: &ShellArg) -> Option<&str> {
     let path = path.as_known()?.trim_end_matches('/');
     let name = path.rsplit('/').next()?;
     (!matches!(name, "" | "." | "..")).then_some(name)
 }
 
 /// A path that starts so and goes on in a way nobody can say.
-pub(super) fn starting_with(start: &str) -> ShellArg {
+pub(super) fn path_starting_with(start: &str) -> ShellArg {
     ShellArg::Unknown { starts_with: start.to_owned(), written: format!("{start}…") }
 }

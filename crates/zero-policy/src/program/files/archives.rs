@@ -8,25 +8,25 @@ use crate::program::options::{OptionGrammar, ParsedArguments};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, last_part, may_hide_option,
-    starting_with,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
+    path_starting_with,
 };
 
 /// Studies an archiver.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
-        "tar" | "gtar" | "bsdtar" => Some(tar::study(args)),
-        "zip" => Some(zip(args)),
-        "unzip" => Some(unzip(args)),
-        "7z" | "7za" | "7zz" | "7zr" => Some(seven_zip(args)),
-        "cpio" => Some(cpio(args)),
-        "ar" => Some(ar(args)),
-        "pax" => Some(pax(args)),
-        _ => compressors::study(name, args),
+        "tar" | "gtar" | "bsdtar" => Some(tar::analyze(args)),
+        "zip" => Some(analyze_zip(args)),
+        "unzip" => Some(analyze_unzip(args)),
+        "7z" | "7za" | "7zz" | "7zr" => Some(analyze_seven_zip(args)),
+        "cpio" => Some(analyze_cpio(args)),
+        "ar" => Some(analyze_ar(args)),
+        "pax" => Some(analyze_pax(args)),
+        _ => compressors::analyze(name, args),
     }
 }
 
-fn zip(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = Vec::new();
     let (mut deep, mut moves) = (false, false);
@@ -34,7 +34,7 @@ fn zip(args: &[ShellArg]) -> CommandAnalysis {
     while let Some(arg) = rest.next() {
         let Some(text) = arg.as_known() else {
             if arg.may_be_option() {
-                notes.caution(MAY_BE_OPTION);
+                notes.record_caution(MAY_BE_OPTION);
             }
             operands.push(arg);
             continue;
@@ -47,9 +47,9 @@ fn zip(args: &[ShellArg]) -> CommandAnalysis {
             let is = |full: &str| name.len() > 1 && full.starts_with(name);
             let mut value = || value.map(ShellArg::known).or_else(|| rest.next().cloned());
             if is("unzip-command") {
-                value().iter().for_each(|command| notes.script(command));
+                value().iter().for_each(|command| notes.record_script(command));
             } else if is("output-file") || is("logfile-path") {
-                value().iter().for_each(|file| notes.write_unless_output(file));
+                value().iter().for_each(|file| notes.record_write_unless_stdout(file));
             }
             deep |= is("recurse-paths") || is("recurse-patterns");
             moves |= is("move");
@@ -58,12 +58,12 @@ fn zip(args: &[ShellArg]) -> CommandAnalysis {
             if let Some((_, command)) = cluster.split_once("TT") {
                 let command = Some(ShellArg::known(command)).filter(|_| !command.is_empty());
                 let command = command.or_else(|| rest.next().cloned());
-                command.iter().for_each(|command| notes.script(command));
+                command.iter().for_each(|command| notes.record_script(command));
             } else if cluster.ends_with("lf") || cluster.ends_with('O') {
-                rest.next().into_iter().for_each(|file| notes.write_unless_output(file));
+                rest.next().into_iter().for_each(|file| notes.record_write_unless_stdout(file));
             }
             if cluster.contains('@') {
-                notes.read_what_is_listed(&ShellArg::known("-"));
+                notes.record_listed_reads(&ShellArg::known("-"));
             }
             deep |= cluster.contains(['r', 'R']);
             moves |= cluster.contains('m');
@@ -74,21 +74,21 @@ fn zip(args: &[ShellArg]) -> CommandAnalysis {
     let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
     let mut operands = operands.into_iter();
     if let Some(archive) = operands.next() {
-        notes.write_unless_output(archive);
+        notes.record_write_unless_stdout(archive);
         if let Some(path) = archive.as_known().filter(|path| *path != "-") {
-            notes.write(&ShellArg::known(format!("{path}.zip")), AccessDepth::Itself);
+            notes.record_write(&ShellArg::known(format!("{path}.zip")), AccessDepth::Itself);
         }
     }
     for file in operands {
-        notes.read(file, depth);
+        notes.record_read(file, depth);
         if moves {
-            notes.delete(file, depth);
+            notes.record_delete(file, depth);
         }
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
-fn unzip(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_unzip(args: &[ShellArg]) -> CommandAnalysis {
     const UNZIP: OptionGrammar = OptionGrammar {
         short_values: "dPOI",
         long_values: &[],
@@ -102,48 +102,48 @@ fn unzip(args: &[ShellArg]) -> CommandAnalysis {
         .operands
         .first()
         .into_iter()
-        .for_each(|archive| notes.read(archive, AccessDepth::Itself));
+        .for_each(|archive| notes.record_read(archive, AccessDepth::Itself));
     if options.has(&[":"]) {
-        notes.caution("files may land outside the folder");
+        notes.record_caution("files may land outside the folder");
     }
     if !options.has(&["l", "v", "z", "Z", "t", "p", "c"]) {
         let here = ShellArg::known(".");
         let folder = options.values(&["d"]).last().unwrap_or(&here);
-        notes.write(folder, AccessDepth::Beneath);
+        notes.record_write(folder, AccessDepth::Beneath);
         let flat = options.has(&["j"]);
-        note_members(folder, options.operands.iter().skip(1), flat, &mut notes);
+        record_members(folder, options.operands.iter().skip(1), flat, &mut notes);
     }
     if may_hide_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
 /// Members that are named are written under their names; `flat` is without their folders.
-fn note_members<'a>(
+fn record_members<'a>(
     folder: &ShellArg,
     members: impl Iterator<Item = &'a ShellArg>,
     flat: bool,
     notes: &mut CommandAnalysisBuilder,
 ) {
     for member in members {
-        let name = if flat { last_part(member) } else { member.as_known() };
-        if let Some(file) = name.and_then(|name| joined(folder, name)) {
-            notes.write(&file, AccessDepth::Beneath);
+        let name = if flat { last_component(member) } else { member.as_known() };
+        if let Some(file) = name.and_then(|name| join_path(folder, name)) {
+            notes.record_write(&file, AccessDepth::Beneath);
         }
     }
 }
 
-fn seven_zip(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut folder = ShellArg::known(".");
     let (mut operands, mut deletes) = (Vec::new(), false);
     for arg in args {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         if let Some(value) = start.strip_prefix("-o") {
             folder = match arg {
                 ShellArg::Known(_) => ShellArg::known(value),
-                _ => starting_with(value),
+                _ => path_starting_with(value),
             };
         } else if start.starts_with('-') {
             deletes |= start.starts_with("-sdel");
@@ -151,7 +151,7 @@ fn seven_zip(args: &[ShellArg]) -> CommandAnalysis {
             operands.push(arg);
         }
         if arg.as_known().is_none() {
-            notes.caution(MAY_BE_OPTION);
+            notes.record_caution(MAY_BE_OPTION);
         }
     }
     let mut operands = operands.into_iter();
@@ -159,36 +159,36 @@ fn seven_zip(args: &[ShellArg]) -> CommandAnalysis {
     let archive = operands.next();
     match mode {
         "l" | "t" | "i" | "h" => {
-            archive.into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
+            archive.into_iter().for_each(|file| notes.record_read(file, AccessDepth::Itself));
         }
         "x" | "e" => {
-            archive.into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
-            notes.write(&folder, AccessDepth::Beneath);
-            note_members(&folder, operands, mode == "e", &mut notes);
+            archive.into_iter().for_each(|file| notes.record_read(file, AccessDepth::Itself));
+            notes.record_write(&folder, AccessDepth::Beneath);
+            record_members(&folder, operands, mode == "e", &mut notes);
         }
         "a" | "u" | "d" | "rn" => {
-            archive.into_iter().for_each(|file| notes.write(file, AccessDepth::Itself));
+            archive.into_iter().for_each(|file| notes.record_write(file, AccessDepth::Itself));
             for file in operands {
                 let list = file.as_known().and_then(|file| file.strip_prefix('@'));
                 match list {
-                    Some(list) => notes.read(&ShellArg::known(list), AccessDepth::Itself),
-                    None => notes.read(file, AccessDepth::Beneath),
+                    Some(list) => notes.record_read(&ShellArg::known(list), AccessDepth::Itself),
+                    None => notes.record_read(file, AccessDepth::Beneath),
                 }
                 if list.is_some() {
-                    notes.caution("the files are named in a file");
+                    notes.record_caution("the files are named in a file");
                 }
                 if deletes {
-                    notes.delete(file, AccessDepth::Beneath);
+                    notes.record_delete(file, AccessDepth::Beneath);
                 }
             }
         }
-        _ => return notes.not_all_said(),
+        _ => return notes.build_incomplete(),
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
-/// `cpio` takes the names of its files from its input.
-fn cpio(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_cpio` takes the names of its files from its input.
+fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
     const CPIO: OptionGrammar = OptionGrammar {
         short_values: "CDEFHIMOR",
         long_values: &[
@@ -208,36 +208,36 @@ fn cpio(args: &[ShellArg]) -> CommandAnalysis {
     };
     let options = ParsedArguments::parse(args, &CPIO);
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["rsh-command"]).for_each(|command| notes.script(command));
+    options.values(&["rsh-command"]).for_each(|command| notes.record_script(command));
     for file in options.values(&["I", "E", "pattern-file"]) {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
     }
-    options.values(&["O"]).for_each(|file| notes.write(file, AccessDepth::Itself));
+    options.values(&["O"]).for_each(|file| notes.record_write(file, AccessDepth::Itself));
     let creates = options.has(&["o", "create", "p", "pass-through"]);
     for file in options.values(&["F", "file"]) {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
         if creates {
-            notes.write(file, AccessDepth::Itself);
+            notes.record_write(file, AccessDepth::Itself);
         }
     }
     if !creates && options.has(&["i", "extract"]) && !options.has(&["t", "list"]) {
         let here = ShellArg::known(".");
         let folder = options.values(&["D", "directory"]).last().unwrap_or(&here);
-        notes.write(folder, AccessDepth::Beneath);
-        note_members(folder, options.operands.iter(), false, &mut notes);
+        notes.record_write(folder, AccessDepth::Beneath);
+        record_members(folder, options.operands.iter(), false, &mut notes);
     }
     if creates {
-        notes.read_what_is_listed(&ShellArg::known("-"));
+        notes.record_listed_reads(&ShellArg::known("-"));
     }
     // It copies the files that its input names to this folder.
     if options.has(&["p", "pass-through"]) {
-        options.operands.iter().for_each(|folder| notes.write(folder, AccessDepth::Beneath));
+        options.operands.iter().for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-/// `pax -r` unpacks, `pax -w` packs, both together copy, and neither lists.
-fn pax(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_pax -r` unpacks, `analyze_pax -w` packs, both together copy, and neither lists.
+fn analyze_pax(args: &[ShellArg]) -> CommandAnalysis {
     const PAX: OptionGrammar = OptionGrammar {
         short_values: "bBEfgGopsTUx",
         long_values: &[],
@@ -250,64 +250,64 @@ fn pax(args: &[ShellArg]) -> CommandAnalysis {
     let (unpacks, packs) = (options.has(&["r"]), options.has(&["w"]));
     for archive in options.values(&["f"]) {
         match packs {
-            true => notes.write(archive, AccessDepth::Itself),
-            false => notes.read(archive, AccessDepth::Itself),
+            true => notes.record_write(archive, AccessDepth::Itself),
+            false => notes.record_read(archive, AccessDepth::Itself),
         }
     }
     let here = ShellArg::known(".");
     match (unpacks, packs) {
         (true, false) => {
-            notes.write(&here, AccessDepth::Beneath);
-            note_members(&here, options.operands.iter(), false, &mut notes);
+            notes.record_write(&here, AccessDepth::Beneath);
+            record_members(&here, options.operands.iter(), false, &mut notes);
         }
         (copies, true) => {
             let (target, files) = match options.operands.split_last() {
                 Some((target, files)) if copies => (Some(target), files),
                 _ => (None, options.operands.as_slice()),
             };
-            files.iter().for_each(|file| notes.read(file, AccessDepth::Beneath));
-            target.into_iter().for_each(|folder| notes.write(folder, AccessDepth::Beneath));
+            files.iter().for_each(|file| notes.record_read(file, AccessDepth::Beneath));
+            target.into_iter().for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
             if files.is_empty() {
-                notes.read_what_is_listed(&ShellArg::known("-"));
+                notes.record_listed_reads(&ShellArg::known("-"));
             }
         }
         (false, false) => {}
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn ar(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_ar(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
-    let plugin = |arg: &ShellArg| arg.certain_start().starts_with("--p");
+    let plugin = |arg: &ShellArg| arg.known_prefix().starts_with("--p");
     if args.iter().any(plugin) {
-        notes.runs_unknown("a plugin is code that is loaded");
+        notes.record_unknown_run("a plugin is code that is loaded");
     }
     let known = |arg: &ShellArg| arg.as_known().map(|text| text.trim_start_matches('-').to_owned());
     let mode = args.first().and_then(known).unwrap_or_default();
     let Some(files) = args.get(1..).filter(|files| !files.is_empty()) else {
-        return notes.not_all_said();
+        return notes.build_incomplete();
     };
     match mode.chars().next() {
         Some('t' | 'p') => {
-            files.iter().take(1).for_each(|file| notes.read(file, AccessDepth::Itself))
+            files.iter().take(1).for_each(|file| notes.record_read(file, AccessDepth::Itself))
         }
         Some('x') => {
-            files.iter().take(1).for_each(|file| notes.read(file, AccessDepth::Itself));
+            files.iter().take(1).for_each(|file| notes.record_read(file, AccessDepth::Itself));
             let here = ShellArg::known(".");
-            notes.write(&here, AccessDepth::Beneath);
-            note_members(&here, files.iter().skip(1), true, &mut notes);
-            note_members(&here, files.iter().skip(1), false, &mut notes);
+            notes.record_write(&here, AccessDepth::Beneath);
+            record_members(&here, files.iter().skip(1), true, &mut notes);
+            record_members(&here, files.iter().skip(1), false, &mut notes);
         }
         // Some forms take the name of a member before the archive, so any of them may be it.
         _ => {
             for file in files {
-                notes.read(file, AccessDepth::Itself);
-                notes.write(file, AccessDepth::Itself);
+                notes.record_read(file, AccessDepth::Itself);
+                notes.record_write(file, AccessDepth::Itself);
             }
-            return notes.not_all_said();
+            return notes.build_incomplete();
         }
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::analysis_builder::{
 };
 
 /// Studies `awk` and its relatives.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     const AWK: OptionGrammar = OptionGrammar {
         short_values: "FvfileEW",
         long_values: &["field-separator", "assign", "file", "include", "load", "source", "exec"],
@@ -39,47 +39,47 @@ pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let mut has_program = false;
     for text in options.values(&["e", "source"]) {
         has_program = true;
-        read_program(text, &mut notes);
+        record_program(text, &mut notes);
     }
     for file in options.values(&["f", "file", "E", "exec"]) {
         has_program = true;
-        notes.read(file, AccessDepth::Itself);
-        notes.caution("the program comes from a file");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_caution("the program comes from a file");
     }
     if options.has(&["i", "include", "l", "load", "W"]) {
-        notes.runs_unknown("code is loaded from elsewhere");
+        notes.record_unknown_run("code is loaded from elsewhere");
     }
     let mut operands = options.operands.iter();
     if !has_program && let Some(program) = operands.next() {
-        read_program(program, &mut notes);
+        record_program(program, &mut notes);
     }
     operands.filter(|operand| !is_assignment(operand)).for_each(|file| {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
     });
-    if hides_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+    if may_hide_option_early(args, &options) {
+        notes.record_caution(MAY_BE_OPTION);
     }
     // These write a file whose name they have or make up.
     let writes = ["o", "pretty-print", "p", "profile", "d", "dump-variables", "D", "debug"];
-    Some(if options.has(&writes) { notes.not_all_said() } else { notes.all_said() })
+    Some(if options.has(&writes) { notes.build_incomplete() } else { notes.build_complete() })
 }
 
-fn read_program(program: &ShellArg, notes: &mut CommandAnalysisBuilder) {
+fn record_program(program: &ShellArg, notes: &mut CommandAnalysisBuilder) {
     match program.as_known() {
-        Some(text) => program_text::note(text, notes),
-        None => notes.caution("the program is not known"),
+        Some(text) => program_text::record_effects(text, notes),
+        None => notes.record_caution("the program is not known"),
     }
 }
 
 /// Options end at the first operand, so only what stands before it can turn out to be one.
-fn hides_option(args: &[ShellArg], options: &ParsedArguments) -> bool {
+fn may_hide_option_early(args: &[ShellArg], options: &ParsedArguments) -> bool {
     let before = args.len().saturating_sub(options.operands.len());
     may_hide_option(args.get(..before).unwrap_or_default(), options)
 }
 
 /// `name=value` sets a variable.
 fn is_assignment(operand: &ShellArg) -> bool {
-    operand.certain_start().split_once('=').is_some_and(|(name, _)| {
+    operand.known_prefix().split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })

@@ -8,10 +8,10 @@ use super::analysis_builder::CommandAnalysisBuilder;
 use super::toolchain::asks_version;
 
 /// Studies a tool in one of its forms that only look; `None` for every other form.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let looks = VERSIONED.contains(&name) && asks_version(args)
-        || FORMS.iter().any(|form| form.names.contains(&name) && form.covers(args));
-    looks.then(|| CommandAnalysisBuilder::default().all_said())
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let looks = VERSION_TOOLS.contains(&name) && asks_version(args)
+        || FORMS.iter().any(|form| form.names.contains(&name) && form.matches_args(args));
+    looks.then(|| CommandAnalysisBuilder::default().build_complete())
 }
 
 /// Tools that say their version, or how they are used, and do nothing else then.
@@ -20,7 +20,7 @@ pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
 /// `rust-toolchain.toml` names the folder in which `cargo` and `rustc` are, a `global.json` that of
 /// `dotnet`, `yarn` and `pnpm` have such a setting too, `pytest` loads `conftest.py`, `hg` the
 /// extensions in `.hg/hgrc`.
-const VERSIONED: &[&str] = &[
+const VERSION_TOOLS: &[&str] = &[
     "rustup",
     "npm",
     "npx",
@@ -82,7 +82,7 @@ enum AllowedOperands {
     Any,
 }
 
-const fn form(
+const fn read_only_form(
     names: &'static [&'static str],
     words: &'static [&'static str],
     options: &'static [&'static str],
@@ -143,31 +143,46 @@ const SYSTEMCTL: &[&str] = &[
 const PIP: &[&str] = &["pip", "pip3"];
 
 static FORMS: &[ReadOnlyForm] = &[
-    form(
+    read_only_form(
         &["npm"],
         &["ls"],
         &["-g", "--global", "--depth=", "--all", "-a", "--json"],
         AllowedOperands::Any,
     ),
-    form(
+    read_only_form(
         &["npm"],
         &["list"],
         &["-g", "--global", "--depth=", "--all", "-a", "--json"],
         AllowedOperands::Any,
     ),
-    form(&["npm"], &["root"], &["-g"], AllowedOperands::None),
-    form(PIP, &["list"], &["--format=", "--user", "--local", "-l"], AllowedOperands::None),
-    form(PIP, &["show"], &["-f", "--files", "-v", "--verbose"], AllowedOperands::Any),
-    form(PIP, &["freeze"], &["--all", "--local", "-l", "--user"], AllowedOperands::None),
-    form(&["npm"], &["-v"], &[], AllowedOperands::None),
-    form(&["docker", "make", "cmake", "tsc"], &["-v"], &[], AllowedOperands::None),
-    form(&["rustup"], &["toolchain", "list"], &["-v", "--verbose"], AllowedOperands::None),
-    form(&["rustup"], &["target", "list"], &["--installed"], AllowedOperands::None),
-    form(&["rustup"], &["component", "list"], &["--installed"], AllowedOperands::None),
-    form(&["go"], &["version"], &[], AllowedOperands::None),
-    form(&["go"], &["env"], &["-json"], AllowedOperands::Any),
-    form(&["java", "javac", "scala", "kotlinc"], &["-version"], &[], AllowedOperands::None),
-    form(
+    read_only_form(&["npm"], &["root"], &["-g"], AllowedOperands::None),
+    read_only_form(
+        PIP,
+        &["list"],
+        &["--format=", "--user", "--local", "-l"],
+        AllowedOperands::None,
+    ),
+    read_only_form(PIP, &["show"], &["-f", "--files", "-v", "--verbose"], AllowedOperands::Any),
+    read_only_form(PIP, &["freeze"], &["--all", "--local", "-l", "--user"], AllowedOperands::None),
+    read_only_form(&["npm"], &["-v"], &[], AllowedOperands::None),
+    read_only_form(&["docker", "make", "cmake", "tsc"], &["-v"], &[], AllowedOperands::None),
+    read_only_form(
+        &["rustup"],
+        &["toolchain", "list"],
+        &["-v", "--verbose"],
+        AllowedOperands::None,
+    ),
+    read_only_form(&["rustup"], &["target", "list"], &["--installed"], AllowedOperands::None),
+    read_only_form(&["rustup"], &["component", "list"], &["--installed"], AllowedOperands::None),
+    read_only_form(&["go"], &["version"], &[], AllowedOperands::None),
+    read_only_form(&["go"], &["env"], &["-json"], AllowedOperands::Any),
+    read_only_form(
+        &["java", "javac", "scala", "kotlinc"],
+        &["-version"],
+        &[],
+        AllowedOperands::None,
+    ),
+    read_only_form(
         DOCKER,
         &["ps"],
         &[
@@ -187,29 +202,29 @@ static FORMS: &[ReadOnlyForm] = &[
         ],
         AllowedOperands::Any,
     ),
-    form(
+    read_only_form(
         DOCKER,
         &["images"],
         &["-a", "--all", "-q", "--quiet", "--format", "--format=", "--no-trunc"],
         AllowedOperands::Any,
     ),
-    form(DOCKER, &["image", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    form(DOCKER, &["container", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    form(DOCKER, &["network", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    form(DOCKER, &["volume", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    form(
+    read_only_form(DOCKER, &["image", "ls"], DOCKER_LISTS, AllowedOperands::Any),
+    read_only_form(DOCKER, &["container", "ls"], DOCKER_LISTS, AllowedOperands::Any),
+    read_only_form(DOCKER, &["network", "ls"], DOCKER_LISTS, AllowedOperands::Any),
+    read_only_form(DOCKER, &["volume", "ls"], DOCKER_LISTS, AllowedOperands::Any),
+    read_only_form(
         DOCKER,
         &["stats"],
         &["-a", "--all", "--no-stream", "--no-trunc", "--format", "--format="],
         AllowedOperands::Any,
     ),
-    form(DOCKER, &["system", "df"], &["-v", "--verbose"], AllowedOperands::None),
-    form(DOCKER, &["top"], &[], AllowedOperands::Any),
-    form(DOCKER, &["port"], &[], AllowedOperands::Any),
-    form(DOCKER, &["history"], &["--no-trunc", "-q", "--quiet"], AllowedOperands::Any),
-    form(DOCKER, &["version"], &["--format", "--format="], AllowedOperands::Any),
-    form(DOCKER, &["info"], &["--format", "--format="], AllowedOperands::Any),
-    form(
+    read_only_form(DOCKER, &["system", "df"], &["-v", "--verbose"], AllowedOperands::None),
+    read_only_form(DOCKER, &["top"], &[], AllowedOperands::Any),
+    read_only_form(DOCKER, &["port"], &[], AllowedOperands::Any),
+    read_only_form(DOCKER, &["history"], &["--no-trunc", "-q", "--quiet"], AllowedOperands::Any),
+    read_only_form(DOCKER, &["version"], &["--format", "--format="], AllowedOperands::Any),
+    read_only_form(DOCKER, &["info"], &["--format", "--format="], AllowedOperands::Any),
+    read_only_form(
         DOCKER,
         &["logs"],
         &[
@@ -227,15 +242,15 @@ static FORMS: &[ReadOnlyForm] = &[
         ],
         AllowedOperands::Any,
     ),
-    form(
+    read_only_form(
         DOCKER,
         &["inspect"],
         &["-f", "--format", "--format=", "-s", "--size", "--type="],
         AllowedOperands::Any,
     ),
-    form(&["kubectl"], &["get"], KUBECTL, AllowedOperands::Any),
-    form(&["kubectl"], &["describe"], KUBECTL, AllowedOperands::Any),
-    form(
+    read_only_form(&["kubectl"], &["get"], KUBECTL, AllowedOperands::Any),
+    read_only_form(&["kubectl"], &["describe"], KUBECTL, AllowedOperands::Any),
+    read_only_form(
         &["kubectl"],
         &["logs"],
         &[
@@ -255,23 +270,28 @@ static FORMS: &[ReadOnlyForm] = &[
         ],
         AllowedOperands::Any,
     ),
-    form(
+    read_only_form(
         &["kubectl"],
         &["version"],
         &["--client", "--short", "-o", "--output="],
         AllowedOperands::Any,
     ),
-    form(&["kubectl"], &["config", "view"], &["--minify", "-o", "--output="], AllowedOperands::Any),
-    form(&["kubectl"], &["config", "current-context"], &[], AllowedOperands::None),
-    form(&["kubectl"], &["config", "get-contexts"], &[], AllowedOperands::Any),
-    form(&["systemctl"], &["status"], SYSTEMCTL, AllowedOperands::Any),
-    form(&["systemctl"], &["list-units"], SYSTEMCTL, AllowedOperands::Any),
-    form(&["systemctl"], &["list-unit-files"], SYSTEMCTL, AllowedOperands::Any),
-    form(&["systemctl"], &["list-timers"], SYSTEMCTL, AllowedOperands::Any),
-    form(&["systemctl"], &["is-active"], SYSTEMCTL, AllowedOperands::Any),
-    form(&["systemctl"], &["is-enabled"], SYSTEMCTL, AllowedOperands::Any),
-    form(&["systemctl"], &["is-failed"], SYSTEMCTL, AllowedOperands::Any),
-    form(
+    read_only_form(
+        &["kubectl"],
+        &["config", "view"],
+        &["--minify", "-o", "--output="],
+        AllowedOperands::Any,
+    ),
+    read_only_form(&["kubectl"], &["config", "current-context"], &[], AllowedOperands::None),
+    read_only_form(&["kubectl"], &["config", "get-contexts"], &[], AllowedOperands::Any),
+    read_only_form(&["systemctl"], &["status"], SYSTEMCTL, AllowedOperands::Any),
+    read_only_form(&["systemctl"], &["list-units"], SYSTEMCTL, AllowedOperands::Any),
+    read_only_form(&["systemctl"], &["list-unit-files"], SYSTEMCTL, AllowedOperands::Any),
+    read_only_form(&["systemctl"], &["list-timers"], SYSTEMCTL, AllowedOperands::Any),
+    read_only_form(&["systemctl"], &["is-active"], SYSTEMCTL, AllowedOperands::Any),
+    read_only_form(&["systemctl"], &["is-enabled"], SYSTEMCTL, AllowedOperands::Any),
+    read_only_form(&["systemctl"], &["is-failed"], SYSTEMCTL, AllowedOperands::Any),
+    read_only_form(
         &["journalctl"],
         &[],
         &[
@@ -319,38 +339,43 @@ static FORMS: &[ReadOnlyForm] = &[
         ],
         AllowedOperands::Any,
     ),
-    form(&["ip"], &["addr"], &[], AllowedOperands::None),
-    form(&["ip"], &["a"], &[], AllowedOperands::None),
-    form(&["ip"], &["route"], &[], AllowedOperands::None),
-    form(&["ifconfig"], &[], &["-a"], AllowedOperands::None),
-    form(&["brew"], &["list"], &["--versions", "--formula", "--cask", "-1"], AllowedOperands::Any),
-    form(&["apt"], &["list"], &["--installed", "--upgradable"], AllowedOperands::Any),
-    form(&["apt"], &["show"], &["-a"], AllowedOperands::Any),
-    form(&["apt"], &["policy"], &[], AllowedOperands::Any),
-    form(&["apt-cache"], &["show"], &[], AllowedOperands::Any),
-    form(&["apt-cache"], &["policy"], &[], AllowedOperands::Any),
-    form(&["apt-cache"], &["search"], &["-n", "--names-only"], AllowedOperands::Any),
-    form(&["dpkg"], &["-l"], &[], AllowedOperands::Any),
-    form(&["dpkg"], &["-L"], &[], AllowedOperands::Any),
-    form(&["dpkg"], &["-s"], &[], AllowedOperands::Any),
-    form(&["dpkg"], &["-S"], &[], AllowedOperands::Any),
-    form(&["rpm"], &["-qa"], &["--last"], AllowedOperands::Any),
-    form(&["rpm"], &["-q"], &[], AllowedOperands::Any),
-    form(&["rpm"], &["-qi"], &[], AllowedOperands::Any),
-    form(&["rpm"], &["-ql"], &[], AllowedOperands::Any),
-    form(&["tmux"], &["ls"], &[], AllowedOperands::None),
-    form(&["tmux"], &["list-sessions"], &[], AllowedOperands::None),
+    read_only_form(&["ip"], &["addr"], &[], AllowedOperands::None),
+    read_only_form(&["ip"], &["a"], &[], AllowedOperands::None),
+    read_only_form(&["ip"], &["route"], &[], AllowedOperands::None),
+    read_only_form(&["ifconfig"], &[], &["-a"], AllowedOperands::None),
+    read_only_form(
+        &["brew"],
+        &["list"],
+        &["--versions", "--formula", "--cask", "-1"],
+        AllowedOperands::Any,
+    ),
+    read_only_form(&["apt"], &["list"], &["--installed", "--upgradable"], AllowedOperands::Any),
+    read_only_form(&["apt"], &["show"], &["-a"], AllowedOperands::Any),
+    read_only_form(&["apt"], &["policy"], &[], AllowedOperands::Any),
+    read_only_form(&["apt-cache"], &["show"], &[], AllowedOperands::Any),
+    read_only_form(&["apt-cache"], &["policy"], &[], AllowedOperands::Any),
+    read_only_form(&["apt-cache"], &["search"], &["-n", "--names-only"], AllowedOperands::Any),
+    read_only_form(&["dpkg"], &["-l"], &[], AllowedOperands::Any),
+    read_only_form(&["dpkg"], &["-L"], &[], AllowedOperands::Any),
+    read_only_form(&["dpkg"], &["-s"], &[], AllowedOperands::Any),
+    read_only_form(&["dpkg"], &["-S"], &[], AllowedOperands::Any),
+    read_only_form(&["rpm"], &["-qa"], &["--last"], AllowedOperands::Any),
+    read_only_form(&["rpm"], &["-q"], &[], AllowedOperands::Any),
+    read_only_form(&["rpm"], &["-qi"], &[], AllowedOperands::Any),
+    read_only_form(&["rpm"], &["-ql"], &[], AllowedOperands::Any),
+    read_only_form(&["tmux"], &["ls"], &[], AllowedOperands::None),
+    read_only_form(&["tmux"], &["list-sessions"], &[], AllowedOperands::None),
 ];
 
 impl ReadOnlyForm {
-    fn covers(&self, args: &[ShellArg]) -> bool {
+    fn matches_args(&self, args: &[ShellArg]) -> bool {
         let words = args.iter().take(self.words.len()).map(ShellArg::as_known);
         if args.len() < self.words.len() || !words.eq(self.words.iter().map(|word| Some(*word))) {
             return false;
         }
         // What is not known may be an option that does more.
         args.iter().skip(self.words.len()).all(|arg| match arg {
-            ShellArg::Known(text) if text.starts_with('-') => self.may_have(text),
+            ShellArg::Known(text) if text.starts_with('-') => self.allows_option(text),
             ShellArg::Known(_) => self.operands == AllowedOperands::Any,
             arg => {
                 self.operands == AllowedOperands::Any && !arg.may_be_option() && !arg.may_split()
@@ -358,7 +383,7 @@ impl ReadOnlyForm {
         })
     }
 
-    fn may_have(&self, option: &str) -> bool {
+    fn allows_option(&self, option: &str) -> bool {
         let with_value = option.split_once('=').map(|(name, _)| name);
         self.options.iter().any(|known| match (known.strip_suffix('='), with_value) {
             (Some(known), Some(name)) => known == name,

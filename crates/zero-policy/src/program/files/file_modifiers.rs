@@ -4,40 +4,40 @@
 //! noted: the destination itself, and the file of the source's name inside it.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, last_part, may_hide_option,
-    starting_with,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
+    path_starting_with,
 };
-use super::program_table::{OperandRole, OptionEffect, ProgramRow, READER};
+use super::program_table::{OperandRole, OptionEffect, ProgramRow, READER_ROW};
 
 /// Studies a program that changes files.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
-        "cp" | "gcp" => Some(copy(args)),
-        "mv" | "gmv" => Some(rename(args)),
-        "ln" => Some(link(args)),
-        "install" | "ginstall" => Some(install(args)),
-        "chmod" | "chown" | "chgrp" => Some(permissions(name, args)),
-        "dd" => Some(dd(args)),
-        "mktemp" => Some(mktemp(args)),
-        "patch" => Some(patch(args)),
-        "split" => Some(split(args)),
-        "csplit" => Some(csplit(args)),
-        _ => ProgramRow::find(ROWS, name).map(|row| row.study(args)),
+        "cp" | "gcp" => Some(analyze_copy(args)),
+        "mv" | "gmv" => Some(analyze_move(args)),
+        "ln" => Some(analyze_link(args)),
+        "install" | "ginstall" => Some(analyze_install(args)),
+        "chmod" | "chown" | "chgrp" => Some(analyze_permissions(name, args)),
+        "dd" => Some(analyze_dd(args)),
+        "mktemp" => Some(analyze_mktemp(args)),
+        "patch" => Some(analyze_patch(args)),
+        "split" => Some(analyze_split(args)),
+        "csplit" => Some(analyze_csplit(args)),
+        _ => ProgramRow::find(ROWS, name).map(|row| row.analyze(args)),
     }
 }
 
 static ROWS: &[ProgramRow] = &[
-    ProgramRow { names: &["tee", "sponge", "ptee"], operands: OperandRole::Write, ..READER },
+    ProgramRow { names: &["tee", "sponge", "ptee"], operands: OperandRole::Write, ..READER_ROW },
     ProgramRow {
         names: &["mkdir", "mkfifo"],
         short_values: "m",
         long_values: &["mode"],
         operands: OperandRole::Write,
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["touch"],
@@ -45,7 +45,7 @@ static ROWS: &[ProgramRow] = &[
         long_values: &["date", "reference", "time"],
         operands: OperandRole::Write,
         options: &[("r reference", OptionEffect::Reads)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["truncate"],
@@ -53,12 +53,12 @@ static ROWS: &[ProgramRow] = &[
         long_values: &["size", "reference"],
         operands: OperandRole::Write,
         options: &[("r reference", OptionEffect::Reads)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["dos2unix", "unix2dos", "mac2unix", "unix2mac"],
         operands: OperandRole::Write,
-        ..READER
+        ..READER_ROW
     },
 ];
 
@@ -80,8 +80,8 @@ enum DestinationKind {
 }
 
 impl CopyDestination {
-    /// Sources and destination as `cp`, `mv`, `ln` and `install` take them.
-    fn of(options: &ParsedArguments) -> Option<Self> {
+    /// Sources and destination as `cp`, `mv`, `ln` and `analyze_install` take them.
+    fn from_options(options: &ParsedArguments) -> Option<Self> {
         let mut sources = options.operands.clone();
         if let Some(folder) = options.values(&["t", "target-directory"]).last() {
             return Some(Self { sources, path: folder.clone(), kind: DestinationKind::Folder });
@@ -99,7 +99,7 @@ impl CopyDestination {
     }
 
     /// Notes everything that may be written, `depth` deep.
-    fn note(
+    fn record_writes(
         &self,
         options: &ParsedArguments,
         depth: AccessDepth,
@@ -110,22 +110,22 @@ impl CopyDestination {
         // `src/` can only be a folder that is there already, and what changes lies in it.
         let is_file = !self.path.as_known().is_some_and(|path| path.ends_with('/'));
         if is_file || self.kind == DestinationKind::File || depth == AccessDepth::Beneath {
-            notes.write(&self.path, itself);
+            notes.record_write(&self.path, itself);
             written.push(self.path.clone());
         }
         let whole_path = options.has(&["parents"]);
         for source in self.sources.iter().filter(|_| self.kind != DestinationKind::File) {
             let name = match source.as_known() {
                 Some(path) if whole_path => Some(path.trim_start_matches('/')),
-                _ => last_part(source),
+                _ => last_component(source),
             };
-            match name.and_then(|name| joined(&self.path, name)) {
+            match name.and_then(|name| join_path(&self.path, name)) {
                 Some(inside) => {
-                    notes.write(&inside, depth);
+                    notes.record_write(&inside, depth);
                     written.push(inside);
                 }
                 // No name to go by: it may be any file of the folder.
-                None => notes.write(&self.path, AccessDepth::Beneath),
+                None => notes.record_write(&self.path, AccessDepth::Beneath),
             }
         }
         // What was there before is kept under another name.
@@ -133,12 +133,15 @@ impl CopyDestination {
             for path in &written {
                 match (path.as_known(), suffix.as_known()) {
                     (Some(path), Some(suffix)) => {
-                        notes.write(
+                        notes.record_write(
                             &ShellArg::known(format!("{path}{suffix}")),
                             AccessDepth::Itself,
                         );
                     }
-                    _ => notes.write(&starting_with(path.certain_start()), AccessDepth::Itself),
+                    _ => notes.record_write(
+                        &path_starting_with(path.known_prefix()),
+                        AccessDepth::Itself,
+                    ),
                 }
             }
         }
@@ -166,40 +169,40 @@ const COPY: OptionGrammar = OptionGrammar {
     single_dash_long: false,
 };
 
-fn copy(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(args, &COPY);
     let mut notes = CommandAnalysisBuilder::default();
     let deep = options.has(&["r", "R", "a", "recursive", "archive"]);
     let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
-    if let Some(destination) = CopyDestination::of(&options) {
+    if let Some(destination) = CopyDestination::from_options(&options) {
         for source in &destination.sources {
-            notes.read(source, depth);
+            notes.record_read(source, depth);
             if options.has(&["l", "link", "s", "symbolic-link"]) {
-                notes.write(source, depth);
+                notes.record_write(source, depth);
             }
         }
-        destination.note(&options, depth, &mut notes);
+        destination.record_writes(&options, depth, &mut notes);
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
 /// What is moved may be a folder, and then everything beneath it moves too.
-fn rename(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_move(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(args, &COPY);
     let mut notes = CommandAnalysisBuilder::default();
-    if let Some(destination) = CopyDestination::of(&options) {
+    if let Some(destination) = CopyDestination::from_options(&options) {
         for source in &destination.sources {
-            notes.read(source, AccessDepth::Beneath);
-            notes.delete(source, AccessDepth::Beneath);
+            notes.record_read(source, AccessDepth::Beneath);
+            notes.record_delete(source, AccessDepth::Beneath);
         }
-        destination.note(&options, AccessDepth::Beneath, &mut notes);
+        destination.record_writes(&options, AccessDepth::Beneath, &mut notes);
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
 /// A link is another name for its target: whoever makes it can read and change the target under
 /// that name. A symbolic link counts from the folder it lies in.
-fn link(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_link(args: &[ShellArg]) -> CommandAnalysis {
     const LINK: OptionGrammar = OptionGrammar {
         short_values: "tS",
         long_values: &["target-directory", "suffix"],
@@ -213,27 +216,29 @@ fn link(args: &[ShellArg]) -> CommandAnalysis {
         options.operands.push(ShellArg::known("."));
     }
     let mut notes = CommandAnalysisBuilder::default();
-    let Some(destination) = CopyDestination::of(&options) else { return notes.all_said() };
+    let Some(destination) = CopyDestination::from_options(&options) else {
+        return notes.build_complete();
+    };
     let counts_from_link = options.has(&["s", "symbolic"]) && !options.has(&["r", "relative"]);
     for target in &destination.sources {
         let mut meant = vec![target.clone()];
         if counts_from_link && let Some(target) = target.as_known().filter(|t| !t.starts_with('/'))
         {
-            meant.extend(joined(&destination.path, target));
+            meant.extend(join_path(&destination.path, target));
             let parent = destination.path.as_known().and_then(|path| path.rsplit_once('/'));
             meant.extend(parent.map(|(parent, _)| ShellArg::known(format!("{parent}/{target}"))));
         }
         for target in &meant {
-            notes.read(target, AccessDepth::Beneath);
-            notes.write(target, AccessDepth::Beneath);
+            notes.record_read(target, AccessDepth::Beneath);
+            notes.record_write(target, AccessDepth::Beneath);
         }
     }
     // Where a folder was, or will be looked for, everything in it is then what the link leads to.
-    destination.note(&options, AccessDepth::Beneath, &mut notes);
-    notes.all_said()
+    destination.record_writes(&options, AccessDepth::Beneath, &mut notes);
+    notes.build_complete()
 }
 
-fn install(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_install(args: &[ShellArg]) -> CommandAnalysis {
     const INSTALL: OptionGrammar = OptionGrammar {
         short_values: "tSmogBf",
         long_values: &["target-directory", "suffix", "mode", "owner", "group", "strip-program"],
@@ -243,22 +248,22 @@ fn install(args: &[ShellArg]) -> CommandAnalysis {
     };
     let options = ParsedArguments::parse(args, &INSTALL);
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["strip-program"]).for_each(|program| notes.command(program));
+    options.values(&["strip-program"]).for_each(|program| notes.record_command(program));
     if options.has(&["d", "directory"]) {
-        options.operands.iter().for_each(|folder| notes.write(folder, AccessDepth::Itself));
-    } else if let Some(destination) = CopyDestination::of(&options) {
+        options.operands.iter().for_each(|folder| notes.record_write(folder, AccessDepth::Itself));
+    } else if let Some(destination) = CopyDestination::from_options(&options) {
         for source in &destination.sources {
-            notes.read(source, AccessDepth::Itself);
+            notes.record_read(source, AccessDepth::Itself);
         }
-        destination.note(&options, AccessDepth::Itself, &mut notes);
+        destination.record_writes(&options, AccessDepth::Itself, &mut notes);
     }
     if may_hide_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
-fn permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     const PERMISSIONS: OptionGrammar = OptionGrammar {
         short_values: "",
         long_values: &["reference", "from"],
@@ -270,7 +275,7 @@ fn permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let deep = options.has(&["R", "recursive"]);
     let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
-    options.values(&["reference"]).for_each(|file| notes.read(file, AccessDepth::Itself));
+    options.values(&["reference"]).for_each(|file| notes.record_read(file, AccessDepth::Itself));
     // `chmod -x file`: the mode looks like an option.
     let mode_as_option = name == "chmod"
         && options.has(&[
@@ -279,36 +284,38 @@ fn permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         ]);
     let skip = usize::from(!mode_as_option && !options.has(&["reference"]));
     for file in options.operands.iter().skip(skip) {
-        notes.write(file, depth);
+        notes.record_write(file, depth);
     }
     if deep {
-        notes.critical("changes permissions recursively");
+        notes.record_critical("changes permissions recursively");
     }
     if may_hide_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    if name == "chmod" { notes.all_said() } else { notes.not_all_said() }
+    if name == "chmod" { notes.build_complete() } else { notes.build_incomplete() }
 }
 
-fn dd(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_dd(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for arg in args {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         if start.starts_with("if=") {
-            notes.read(&without_start(arg, "if=".len()), AccessDepth::Itself);
+            notes.record_read(&strip_start(arg, "if=".len()), AccessDepth::Itself);
         } else if start.starts_with("of=") {
-            notes.write(&without_start(arg, "of=".len()), AccessDepth::Itself);
-            notes.critical("writes with dd");
+            notes.record_write(&strip_start(arg, "of=".len()), AccessDepth::Itself);
+            notes.record_critical("writes with dd");
         } else if !start.contains('=') && arg.as_known().is_none() {
-            notes.caution("an argument that is not known yet may name the file that is written");
+            notes.record_caution(
+                "an argument that is not known yet may name the file that is written",
+            );
         }
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
 /// Makes a new file and never changes one. Without a template, or with `-t`, that is in the folder
 /// for such, which is another one than the workspace.
-fn mktemp(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_mktemp(args: &[ShellArg]) -> CommandAnalysis {
     const MKTEMP: OptionGrammar = OptionGrammar {
         short_values: "p",
         long_values: &["suffix"],
@@ -319,23 +326,23 @@ fn mktemp(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(args, &MKTEMP);
     let mut notes = CommandAnalysisBuilder::default();
     if options.has(&["u", "dry-run"]) && !may_hide_option(args, &options) {
-        return notes.all_said();
+        return notes.build_complete();
     }
     let folder = options.values(&["p", "tmpdir"]).last();
     let apart = options.has(&["t", "tmpdir"]) && folder.is_none() || options.operands.is_empty();
     match folder {
-        Some(folder) => notes.write(folder, AccessDepth::Itself),
-        None if apart => notes.write(&ShellArg::known("/tmp"), AccessDepth::Itself),
+        Some(folder) => notes.record_write(folder, AccessDepth::Itself),
+        None if apart => notes.record_write(&ShellArg::known("/tmp"), AccessDepth::Itself),
         None => {}
     }
     for template in options.operands.iter().filter(|_| folder.is_some() || !apart) {
-        notes.write(template, AccessDepth::Itself);
+        notes.record_write(template, AccessDepth::Itself);
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
 /// What a patch changes stands in the patch.
-fn patch(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_patch(args: &[ShellArg]) -> CommandAnalysis {
     const PATCH: OptionGrammar = OptionGrammar {
         short_values: "pidorBDFgVYzx",
         long_values: &[
@@ -359,26 +366,26 @@ fn patch(args: &[ShellArg]) -> CommandAnalysis {
     };
     let options = ParsedArguments::parse(args, &PATCH);
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["i", "input"]).for_each(|file| notes.read(file, AccessDepth::Itself));
+    options.values(&["i", "input"]).for_each(|file| notes.record_read(file, AccessDepth::Itself));
     for file in options.values(&["o", "output", "r", "reject-file"]) {
-        notes.write_unless_output(file);
+        notes.record_write_unless_stdout(file);
     }
     let here = ShellArg::known(".");
     let folder = options.values(&["d", "directory"]).last();
     let mut operands = options.operands.iter();
     let named = operands.next();
     if !options.has(&["dry-run"]) && (named.is_none() || folder.is_some()) {
-        notes.write(folder.unwrap_or(&here), AccessDepth::Beneath);
+        notes.record_write(folder.unwrap_or(&here), AccessDepth::Beneath);
     }
-    named.into_iter().for_each(|file| notes.write(file, AccessDepth::Itself));
-    operands.for_each(|file| notes.read(file, AccessDepth::Itself));
+    named.into_iter().for_each(|file| notes.record_write(file, AccessDepth::Itself));
+    operands.for_each(|file| notes.record_read(file, AccessDepth::Itself));
     if options.has(&["e", "ed"]) {
-        notes.runs_unknown("an ed script can run commands");
+        notes.record_unknown_run("an ed script can run commands");
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn split(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_split(args: &[ShellArg]) -> CommandAnalysis {
     const SPLIT: OptionGrammar = OptionGrammar {
         short_values: "abClnt",
         long_values: &[
@@ -397,22 +404,26 @@ fn split(args: &[ShellArg]) -> CommandAnalysis {
     };
     let options = ParsedArguments::parse(args, &SPLIT);
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["filter"]).for_each(|filter| notes.script(filter));
-    options.operands.first().into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
+    options.values(&["filter"]).for_each(|filter| notes.record_script(filter));
+    options
+        .operands
+        .first()
+        .into_iter()
+        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
     let prefixes = options.operands.get(1..).unwrap_or_default();
     prefixes.iter().for_each(|prefix| {
-        notes.write(&starting_with(prefix.certain_start()), AccessDepth::Itself);
+        notes.record_write(&path_starting_with(prefix.known_prefix()), AccessDepth::Itself);
     });
     if prefixes.is_empty() {
-        notes.write(&starting_with("x"), AccessDepth::Itself);
+        notes.record_write(&path_starting_with("x"), AccessDepth::Itself);
     }
     if may_hide_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
-fn csplit(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_csplit(args: &[ShellArg]) -> CommandAnalysis {
     const CSPLIT: OptionGrammar = OptionGrammar {
         short_values: "bfn",
         long_values: &["suffix-format", "prefix", "digits"],
@@ -422,10 +433,14 @@ fn csplit(args: &[ShellArg]) -> CommandAnalysis {
     };
     let options = ParsedArguments::parse(args, &CSPLIT);
     let mut notes = CommandAnalysisBuilder::default();
-    options.operands.first().into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
-    let prefix = options.values(&["f", "prefix"]).last().map_or("xx", ShellArg::certain_start);
-    notes.write(&starting_with(prefix), AccessDepth::Itself);
-    notes.all_said()
+    options
+        .operands
+        .first()
+        .into_iter()
+        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    let prefix = options.values(&["f", "prefix"]).last().map_or("xx", ShellArg::known_prefix);
+    notes.record_write(&path_starting_with(prefix), AccessDepth::Itself);
+    notes.build_complete()
 }
 
 #[cfg(test)]

@@ -7,29 +7,31 @@ mod url_globs;
 mod wget;
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
 /// Studies a program that talks to other machines.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
-        "curl" => Some(curl::study(args)),
-        "wget" | "wget2" => Some(wget::study(args)),
-        "aria2c" => Some(aria2(args)),
-        "http" | "https" | "xh" | "xhs" => Some(httpie(args)),
-        "gh" => Some(gh(args)),
-        "nc" | "ncat" | "netcat" | "nc.openbsd" | "nc.traditional" => Some(netcat(args)),
-        "socat" => Some(socat(args)),
-        "scp" | "sftp" => Some(remote_copy(args)),
+        "curl" => Some(curl::analyze(args)),
+        "wget" | "wget2" => Some(wget::analyze(args)),
+        "aria2c" => Some(analyze_aria2(args)),
+        "http" | "https" | "xh" | "xhs" => Some(analyze_httpie(args)),
+        "gh" => Some(analyze_gh(args)),
+        "nc" | "ncat" | "netcat" | "nc.openbsd" | "nc.traditional" => Some(analyze_netcat(args)),
+        "socat" => Some(analyze_socat(args)),
+        "scp" | "sftp" => Some(analyze_remote_copy(args)),
         "ping" | "ping6" | "dig" | "nslookup" | "host" | "whois" | "traceroute" | "tracepath"
-        | "mtr" | "telnet" | "ftp" | "getent" | "drill" | "kdig" => Some(named_hosts(args)),
+        | "mtr" | "telnet" | "ftp" | "getent" | "drill" | "kdig" => {
+            Some(analyze_host_operands(args))
+        }
         _ => None,
     }
 }
 
-const fn grammar(
+const fn grammar_with_values(
     short_values: &'static str,
     long_values: &'static [&'static str],
 ) -> OptionGrammar {
@@ -43,24 +45,24 @@ const fn grammar(
 }
 
 /// Any operand may be a host: even a name that is only looked up reaches whoever answers for it.
-fn named_hosts(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_host_operands(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for arg in args {
         // `dig @server name`.
-        let server = arg.certain_start().starts_with('@');
+        let server = arg.known_prefix().starts_with('@');
         if server {
-            notes.host(&without_start(arg, "@".len()));
-        } else if !arg.certain_start().starts_with(['-', '+']) {
-            notes.host(arg);
+            notes.record_host(&strip_start(arg, "@".len()));
+        } else if !arg.known_prefix().starts_with(['-', '+']) {
+            notes.record_host(arg);
         }
     }
-    for file in ParsedArguments::parse(args, &grammar("f", &[])).values(&["f"]) {
-        notes.read(file, AccessDepth::Itself);
+    for file in ParsedArguments::parse(args, &grammar_with_values("f", &[])).values(&["f"]) {
+        notes.record_read(file, AccessDepth::Itself);
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn aria2(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_aria2(args: &[ShellArg]) -> CommandAnalysis {
     const ARIA2: OptionGrammar = OptionGrammar {
         short_values: "dionjsxkl",
         long_values: &["dir", "out", "input-file", "log", "conf-path", "save-session"],
@@ -82,37 +84,44 @@ fn aria2(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for given in &options.given {
         if let Some(value) = given.value.as_ref().filter(|_| given.name.starts_with("on-")) {
-            notes.command(value);
+            notes.record_command(value);
         }
     }
     for file in options.values(&["i", "input-file", "load-cookies"]) {
-        notes.read(file, AccessDepth::Itself);
-        notes.caution("a file gives it addresses and options");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_caution("a file gives it addresses and options");
     }
     for file in options.values(&["conf-path"]) {
-        notes.read(file, AccessDepth::Itself);
-        notes.caution("a file gives it options");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_caution("a file gives it options");
     }
     for file in options.values(&["o", "out", "l", "log", "save-session", "save-cookies"]) {
-        notes.write_unless_output(file);
+        notes.record_write_unless_stdout(file);
     }
-    options.values(&["d", "dir"]).for_each(|folder| notes.write(folder, AccessDepth::Beneath));
-    options.values(&["all-proxy"]).for_each(|proxy| notes.host(proxy));
-    options.operands.iter().for_each(|address| url::note(address, &mut notes));
-    notes.not_all_said()
+    options
+        .values(&["d", "dir"])
+        .for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
+    options.values(&["all-proxy"]).for_each(|proxy| notes.record_host(proxy));
+    options.operands.iter().for_each(|address| url::record_address(address, &mut notes));
+    notes.build_incomplete()
 }
 
-fn httpie(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_httpie(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(
         args,
-        &grammar("oaApsP", &["output", "auth", "auth-type", "proxy", "cert", "cert-key", "verify"]),
+        &grammar_with_values(
+            "oaApsP",
+            &["output", "auth", "auth-type", "proxy", "cert", "cert-key", "verify"],
+        ),
     );
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["o", "output"]).for_each(|file| notes.write_unless_output(file));
-    options.values(&["cert", "cert-key"]).for_each(|file| notes.read(file, AccessDepth::Itself));
+    options.values(&["o", "output"]).for_each(|file| notes.record_write_unless_stdout(file));
+    options
+        .values(&["cert", "cert-key"])
+        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
     for proxy in options.values(&["proxy"]) {
-        notes.host(proxy);
-        notes.caution("it goes through another host");
+        notes.record_host(proxy);
+        notes.record_caution("it goes through another host");
     }
     let is_method = |arg: &&ShellArg| {
         arg.as_known().is_some_and(|text| {
@@ -121,63 +130,66 @@ fn httpie(args: &[ShellArg]) -> CommandAnalysis {
     };
     let mut operands = options.operands.iter().peekable();
     operands.next_if(is_method);
-    operands.next().into_iter().for_each(|address| url::note(address, &mut notes));
+    operands.next().into_iter().for_each(|address| url::record_address(address, &mut notes));
     // `field@file`, `field=@file`, `field:=@file`.
     for item in operands {
-        if let Some(at) = item.certain_start().find('@') {
-            notes.read(&without_start(item, at + 1), AccessDepth::Itself);
+        if let Some(at) = item.known_prefix().find('@') {
+            notes.record_read(&strip_start(item, at + 1), AccessDepth::Itself);
         }
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn gh(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_gh(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(
         args,
-        &grammar("FRf", &["hostname", "field", "raw-field", "input", "repo"]),
+        &grammar_with_values("FRf", &["hostname", "field", "raw-field", "input", "repo"]),
     );
     let mut notes = CommandAnalysisBuilder::default();
-    notes.host(&ShellArg::known("github.com"));
-    options.values(&["hostname"]).for_each(|host| notes.host(host));
-    options.values(&["input"]).for_each(|file| notes.read(file, AccessDepth::Itself));
+    notes.record_host(&ShellArg::known("github.com"));
+    options.values(&["hostname"]).for_each(|host| notes.record_host(host));
+    options.values(&["input"]).for_each(|file| notes.record_read(file, AccessDepth::Itself));
     for field in options.values(&["F", "field"]) {
-        if let Some(at) = field.certain_start().find("=@") {
-            notes.read(&without_start(field, at + "=@".len()), AccessDepth::Itself);
+        if let Some(at) = field.known_prefix().find("=@") {
+            notes.record_read(&strip_start(field, at + "=@".len()), AccessDepth::Itself);
         } else {
-            // `-F file` of `gh issue create` and its kind.
-            notes.read(field, AccessDepth::Itself);
+            // `-F file` of `analyze_gh issue create` and its kind.
+            notes.record_read(field, AccessDepth::Itself);
         }
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn netcat(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_netcat(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(
         args,
-        &grammar("ecwpsXxiqTo", &["exec", "sh-exec", "lua-exec", "output", "proxy", "source"]),
+        &grammar_with_values(
+            "ecwpsXxiqTo",
+            &["exec", "sh-exec", "lua-exec", "output", "proxy", "source"],
+        ),
     );
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["e", "c", "exec", "sh-exec"]).for_each(|command| notes.script(command));
+    options.values(&["e", "c", "exec", "sh-exec"]).for_each(|command| notes.record_script(command));
     for file in options.values(&["lua-exec"]) {
-        notes.read(file, AccessDepth::Itself);
-        notes.runs_unknown("a Lua file is run");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_unknown_run("a Lua file is run");
     }
-    options.values(&["o", "output"]).for_each(|file| notes.write(file, AccessDepth::Itself));
-    options.values(&["x", "proxy"]).for_each(|host| notes.host(host));
+    options.values(&["o", "output"]).for_each(|file| notes.record_write(file, AccessDepth::Itself));
+    options.values(&["x", "proxy"]).for_each(|host| notes.record_host(host));
     let is_port = |arg: &&ShellArg| {
         arg.as_known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    options.operands.iter().filter(|arg| !is_port(arg)).for_each(|host| notes.host(host));
-    notes.not_all_said()
+    options.operands.iter().filter(|arg| !is_port(arg)).for_each(|host| notes.record_host(host));
+    notes.build_incomplete()
 }
 
-/// `socat` joins two addresses, each with its kind before the first colon.
-fn socat(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &grammar("bdlTtSsx", &[]));
+/// `analyze_socat` joins two addresses, each with its kind before the first colon.
+fn analyze_socat(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &grammar_with_values("bdlTtSsx", &[]));
     let mut notes = CommandAnalysisBuilder::default();
     for address in &options.operands {
         let Some(text) = address.as_known() else {
-            notes.runs_unknown("an address may be a command");
+            notes.record_unknown_run("an address may be a command");
             continue;
         };
         for half in text.split("!!") {
@@ -185,57 +197,57 @@ fn socat(args: &[ShellArg]) -> CommandAnalysis {
             let value = rest.split(',').next().unwrap_or_default();
             let kind = kind.to_ascii_lowercase();
             match kind.as_str() {
-                "exec" | "system" | "shell" => notes.script(&ShellArg::known(rest)),
+                "exec" | "system" | "shell" => notes.record_script(&ShellArg::known(rest)),
                 "open" | "create" | "creat" | "file" | "gopen" | "pipe" => {
-                    notes.read(&ShellArg::known(value), AccessDepth::Itself);
-                    notes.write(&ShellArg::known(value), AccessDepth::Itself);
+                    notes.record_read(&ShellArg::known(value), AccessDepth::Itself);
+                    notes.record_write(&ShellArg::known(value), AccessDepth::Itself);
                 }
                 "-" | "stdio" | "stdin" | "stdout" | "stderr" | "" => {}
                 _ if kind.contains("listen") || kind.contains("recv") => {}
                 _ if kind.starts_with("unix") || kind.starts_with('/') || rest.is_empty() => {
-                    notes.write(
+                    notes.record_write(
                         &ShellArg::known(if rest.is_empty() { half } else { value }),
                         AccessDepth::Itself,
                     );
                 }
-                _ => notes.host(&ShellArg::known(value)),
+                _ => notes.record_host(&ShellArg::known(value)),
             }
         }
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn remote_copy(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &grammar("cDFiJlobBPRsSX", &[]));
+fn analyze_remote_copy(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &grammar_with_values("cDFiJlobBPRsSX", &[]));
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["S", "D"]).for_each(|program| notes.command(program));
+    options.values(&["S", "D"]).for_each(|program| notes.record_command(program));
     for file in options.values(&["i", "F", "b"]) {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
     }
     if options.has(&["F", "b"]) {
-        notes.caution("a file gives it options");
+        notes.record_caution("a file gives it options");
     }
     for setting in options.values(&["o"]) {
         let text = setting.to_string().to_ascii_lowercase();
         if setting.as_known().is_none()
             || ["command", "include", "provider"].iter().any(|word| text.contains(word))
         {
-            notes.runs_unknown("a setting can name a command");
+            notes.record_unknown_run("a setting can name a command");
         }
     }
-    options.values(&["J"]).for_each(|host| notes.host(host));
+    options.values(&["J"]).for_each(|host| notes.record_host(host));
     let last = options.operands.len().saturating_sub(1);
     for (at, operand) in options.operands.iter().enumerate() {
-        let before_slash = operand.certain_start().split('/').next().unwrap_or_default();
+        let before_slash = operand.known_prefix().split('/').next().unwrap_or_default();
         if before_slash.contains([':', '@']) {
-            notes.host(operand);
+            notes.record_host(operand);
         } else if at == last {
-            notes.write(operand, AccessDepth::Beneath);
+            notes.record_write(operand, AccessDepth::Beneath);
         } else {
-            notes.read(operand, AccessDepth::Beneath);
+            notes.record_read(operand, AccessDepth::Beneath);
         }
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ pub(super) enum OptionEffect {
 }
 
 /// The row that others start from: reads its operands, and no option does anything.
-pub(super) const READER: ProgramRow = ProgramRow {
+pub(super) const READER_ROW: ProgramRow = ProgramRow {
     names: &[],
     short_values: "",
     long_values: &[],
@@ -104,8 +104,8 @@ impl ProgramRow {
     }
 
     /// What a command line of one of these programs does.
-    pub(super) fn study(&self, args: &[ShellArg]) -> CommandAnalysis {
-        let options = self.parse(args);
+    pub(super) fn analyze(&self, args: &[ShellArg]) -> CommandAnalysis {
+        let options = self.parse_arguments(args);
         let given = |names: &str| names.split_whitespace().any(|name| options.has(&[name]));
         let mut notes = CommandAnalysisBuilder::default();
         let mut operands = self.operands;
@@ -115,8 +115,8 @@ impl ProgramRow {
                 continue;
             }
             match does {
-                OptionEffect::Runs(why) => notes.runs_unknown(why),
-                OptionEffect::Caution(why) => notes.caution(why),
+                OptionEffect::Runs(why) => notes.record_unknown_run(why),
+                OptionEffect::Caution(why) => notes.record_caution(why),
                 OptionEffect::More => all_said = false,
                 OptionEffect::WritesOperands => operands = OperandRole::Write,
                 OptionEffect::NoFiles => operands = OperandRole::Nothing,
@@ -129,11 +129,11 @@ impl ProgramRow {
             let names: Vec<&str> = names.split_whitespace().collect();
             for value in options.values(&names) {
                 match does {
-                    OptionEffect::Reads => notes.read(value, AccessDepth::Itself),
-                    OptionEffect::Lists => notes.read_what_is_listed(value),
-                    OptionEffect::Writes => notes.write_unless_output(value),
-                    OptionEffect::Command => notes.command(value),
-                    OptionEffect::Script => notes.script(value),
+                    OptionEffect::Reads => notes.record_read(value, AccessDepth::Itself),
+                    OptionEffect::Lists => notes.record_listed_reads(value),
+                    OptionEffect::Writes => notes.record_write_unless_stdout(value),
+                    OptionEffect::Command => notes.record_command(value),
+                    OptionEffect::Script => notes.record_script(value),
                     _ => {}
                 }
             }
@@ -145,19 +145,19 @@ impl ProgramRow {
         };
         let skip = if given(self.skip_unless) { 0 } else { self.skip };
         let files = options.operands.get(skip..).unwrap_or_default();
-        all_said &= self.note_operands(operands, files, depth, &mut notes);
+        all_said &= self.record_operands(operands, files, depth, &mut notes);
         if !matches!(operands, OperandRole::Nothing | OperandRole::Refused) {
             let named = |arg: &&ShellArg| !files.contains(arg);
             let others: Vec<ShellArg> = args.iter().filter(named).cloned().collect();
-            notes.read_what_splits(&others);
+            notes.record_split_reads(&others);
         }
         if self.is_dangerous() && may_hide_option(args, &options) {
-            notes.caution(MAY_BE_OPTION);
+            notes.record_caution(MAY_BE_OPTION);
         }
-        if all_said { notes.all_said() } else { notes.not_all_said() }
+        if all_said { notes.build_complete() } else { notes.build_incomplete() }
     }
 
-    fn parse(&self, args: &[ShellArg]) -> ParsedArguments {
+    fn parse_arguments(&self, args: &[ShellArg]) -> ParsedArguments {
         let grammar = OptionGrammar {
             short_values: self.short_values,
             long_values: self.long_values,
@@ -169,7 +169,7 @@ impl ProgramRow {
     }
 
     /// Notes what is done to the operands. `false` when that makes it do more than is said.
-    fn note_operands(
+    fn record_operands(
         &self,
         operands: OperandRole,
         files: &[ShellArg],
@@ -179,12 +179,12 @@ impl ProgramRow {
         match operands {
             OperandRole::Nothing => {}
             OperandRole::Refused => return files.is_empty(),
-            OperandRole::Write => files.iter().for_each(|file| notes.write(file, depth)),
-            OperandRole::Read => files.iter().for_each(|file| notes.read(file, depth)),
+            OperandRole::Write => files.iter().for_each(|file| notes.record_write(file, depth)),
+            OperandRole::Read => files.iter().for_each(|file| notes.record_read(file, depth)),
             OperandRole::ReadThenWrite => {
                 let mut files = files.iter();
-                files.by_ref().take(1).for_each(|file| notes.read(file, depth));
-                files.for_each(|file| notes.write_unless_output(file));
+                files.by_ref().take(1).for_each(|file| notes.record_read(file, depth));
+                files.for_each(|file| notes.record_write_unless_stdout(file));
             }
         }
         let here = match self.here {
@@ -193,7 +193,7 @@ impl ProgramRow {
             CurrentFolderUse::Always => true,
         };
         if here && files.is_empty() && operands == OperandRole::Read {
-            notes.read(&ShellArg::known("."), depth);
+            notes.record_read(&ShellArg::known("."), depth);
         }
         true
     }

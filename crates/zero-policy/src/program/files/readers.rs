@@ -1,38 +1,38 @@
 //! Programs that look: at files, at text, at the machine.
 //!
 //! Many of them can do more with the right option, and those are what this file is about:
-//! `sort -o`, `rg --pre`, `man -P`, the second operand of `uniq`.
+//! `sort -o`, `rg --pre`, `analyze_man -P`, the second operand of `uniq`.
 
 mod reader_table;
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, last_part, may_hide_option,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
 };
-use super::program_table::{OptionEffect, ProgramRow, READER};
+use super::program_table::{OptionEffect, ProgramRow, READER_ROW};
 use reader_table::ROWS;
 
 /// Studies a program that looks.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
-        "less" | "zless" => Some(pager(&LESS, args)),
-        "more" | "most" | "pg" | "zmore" => Some(pager(&READER, args)),
-        "tree" => Some(tree(args)),
-        "xmllint" => Some(xmllint(ProgramRow::find(ROWS, name)?.study(args), args)),
+        "less" | "zless" => Some(analyze_pager(&LESS, args)),
+        "more" | "most" | "pg" | "zmore" => Some(analyze_pager(&READER_ROW, args)),
+        "tree" => Some(analyze_tree(args)),
+        "xmllint" => Some(analyze_xmllint(ProgramRow::find(ROWS, name)?.analyze(args), args)),
         "strings" | "nm" | "objdump" | "readelf" | "size" | "addr2line" | "c++filt" => {
-            Some(binutils(ProgramRow::find(ROWS, name)?.study(args), args))
+            Some(add_option_files(ProgramRow::find(ROWS, name)?.analyze(args), args))
         }
-        "bat" | "batcat" => Some(bat(args)),
-        "date" => Some(date(args)),
-        "diff" => Some(diff(args)),
-        "jq" => Some(jq(args)),
-        "yq" => Some(yq(args)),
-        "man" => Some(man(args)),
-        "xxd" => Some(xxd(args)),
-        _ => ProgramRow::find(ROWS, name).map(|row| row.study(args)),
+        "bat" | "batcat" => Some(analyze_bat(args)),
+        "date" => Some(analyze_date(args)),
+        "diff" => Some(analyze_diff(args)),
+        "jq" => Some(analyze_jq(args)),
+        "yq" => Some(analyze_yq(args)),
+        "man" => Some(analyze_man(args)),
+        "xxd" => Some(analyze_xxd(args)),
+        _ => ProgramRow::find(ROWS, name).map(|row| row.analyze(args)),
     }
 }
 
@@ -63,12 +63,12 @@ static LESS: ProgramRow = ProgramRow {
         ),
         ("cmd", OptionEffect::Runs("the pager is given commands")),
     ],
-    ..READER
+    ..READER_ROW
 };
 
 /// `less` and its kind: `+` gives them commands, and they can keep a log.
-fn pager(row: &ProgramRow, args: &[ShellArg]) -> CommandAnalysis {
-    let is_command = |arg: &&ShellArg| arg.certain_start().starts_with('+');
+fn analyze_pager(row: &ProgramRow, args: &[ShellArg]) -> CommandAnalysis {
+    let is_command = |arg: &&ShellArg| arg.known_prefix().starts_with('+');
     let harmless = |arg: &ShellArg| {
         let known = arg.as_known().map(|text| text.trim_start_matches('+'));
         known.is_some_and(|text| {
@@ -77,15 +77,15 @@ fn pager(row: &ProgramRow, args: &[ShellArg]) -> CommandAnalysis {
     };
     let files: Vec<ShellArg> = args.iter().filter(|arg| !is_command(arg)).cloned().collect();
     let mut notes = CommandAnalysisBuilder::default();
-    notes.absorb(row.study(&files));
+    notes.merge(row.analyze(&files));
     if !args.iter().filter(is_command).all(harmless) {
-        notes.runs_unknown("the pager is given commands");
+        notes.record_unknown_run("the pager is given commands");
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
-/// `tree` takes the values of a cluster from the arguments after it: `-oa out` writes `out`.
-fn tree(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_tree` takes the values of a cluster from the arguments after it: `-oa out` writes `out`.
+fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut folders = Vec::new();
     let mut all_said = true;
@@ -105,10 +105,10 @@ fn tree(args: &[ShellArg]) -> CommandAnalysis {
                             let attached = cluster.split_once('o').map_or("", |(_, rest)| rest);
                             let attached = Some(attached).filter(|file| !file.is_empty());
                             attached.map(ShellArg::known).iter().for_each(|file| {
-                                notes.write(file, AccessDepth::Itself);
+                                notes.record_write(file, AccessDepth::Itself);
                             });
                             rest.next().into_iter().for_each(|file| {
-                                notes.write(file, AccessDepth::Itself);
+                                notes.record_write(file, AccessDepth::Itself);
                             });
                         }
                         'L' | 'P' | 'I' | 'H' | 'T' => drop(rest.next()),
@@ -121,41 +121,41 @@ fn tree(args: &[ShellArg]) -> CommandAnalysis {
             None => folders.push(arg),
         }
         if arg.as_known().is_none() && arg.may_be_option() {
-            notes.caution(MAY_BE_OPTION);
+            notes.record_caution(MAY_BE_OPTION);
         }
     }
-    folders.iter().for_each(|folder| notes.read(folder, AccessDepth::Beneath));
+    folders.iter().for_each(|folder| notes.record_read(folder, AccessDepth::Beneath));
     if folders.is_empty() {
-        notes.read(&ShellArg::known("."), AccessDepth::Beneath);
+        notes.record_read(&ShellArg::known("."), AccessDepth::Beneath);
     }
-    notes.read_what_splits(args);
-    if all_said { notes.all_said() } else { notes.not_all_said() }
+    notes.record_split_reads(args);
+    if all_said { notes.build_complete() } else { notes.build_incomplete() }
 }
 
-/// `xmllint` fetches a document that is named by an address.
-fn xmllint(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_xmllint` fetches a document that is named by an address.
+fn analyze_xmllint(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
-    let addresses = args.iter().filter(|arg| arg.certain_start().contains("://"));
-    addresses.for_each(|address| notes.host(address));
-    if args.iter().all(|arg| !arg.certain_start().contains("://")) {
+    let addresses = args.iter().filter(|arg| arg.known_prefix().contains("://"));
+    addresses.for_each(|address| notes.record_host(address));
+    if args.iter().all(|arg| !arg.known_prefix().contains("://")) {
         return study;
     }
-    notes.absorb(study);
-    notes.not_all_said()
+    notes.merge(study);
+    notes.build_incomplete()
 }
 
 /// `@file` stands for the options in that file.
-fn binutils(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
-    for arg in args.iter().filter(|arg| arg.certain_start().starts_with('@')) {
-        notes.read(&without_start(arg, "@".len()), AccessDepth::Itself);
-        notes.caution("a file gives it options");
+    for arg in args.iter().filter(|arg| arg.known_prefix().starts_with('@')) {
+        notes.record_read(&strip_start(arg, "@".len()), AccessDepth::Itself);
+        notes.record_caution("a file gives it options");
     }
-    notes.absorb(study);
-    notes.all_said()
+    notes.merge(study);
+    notes.build_complete()
 }
 
-fn bat(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
     static BAT: ProgramRow = ProgramRow {
         short_values: "lrmH",
         long_values: &[
@@ -177,19 +177,19 @@ fn bat(args: &[ShellArg]) -> CommandAnalysis {
             "ignored-suffix",
         ],
         options: &[("pager", OptionEffect::Script)],
-        ..READER
+        ..READER_ROW
     };
     let mut notes = CommandAnalysisBuilder::default();
-    notes.absorb(BAT.study(args));
-    // `bat cache` builds themes and syntaxes into a folder of its own.
+    notes.merge(BAT.analyze(args));
+    // `analyze_bat cache` builds themes and syntaxes into a folder of its own.
     if args.first().and_then(ShellArg::as_known) == Some("cache") {
-        return notes.not_all_said();
+        return notes.build_incomplete();
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
 /// Shows the time; with a time for an operand, or with `-s`, it sets it.
-fn date(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_date(args: &[ShellArg]) -> CommandAnalysis {
     const DATE: OptionGrammar = OptionGrammar {
         short_values: "dfrsvz",
         long_values: &["date", "file", "reference", "set"],
@@ -198,20 +198,20 @@ fn date(args: &[ShellArg]) -> CommandAnalysis {
         single_dash_long: false,
     };
     // The format of `-I` is attached to it, and is no cluster of options.
-    let is_format = |arg: &&ShellArg| arg.certain_start().starts_with("-I");
+    let is_format = |arg: &&ShellArg| arg.known_prefix().starts_with("-I");
     let args: Vec<ShellArg> = args.iter().filter(|arg| !is_format(arg)).cloned().collect();
     let options = ParsedArguments::parse(&args, &DATE);
     let mut notes = CommandAnalysisBuilder::default();
     for file in options.values(&["f", "file", "r", "reference"]) {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
     }
     let sets = options.has(&["s", "set"])
-        || options.operands.iter().any(|operand| !operand.certain_start().starts_with('+'));
-    if sets && !options.has(&["j"]) { notes.not_all_said() } else { notes.all_said() }
+        || options.operands.iter().any(|operand| !operand.known_prefix().starts_with('+'));
+    if sets && !options.has(&["j"]) { notes.build_incomplete() } else { notes.build_complete() }
 }
 
 /// Compares files; when one is a folder, with the file of the same name in it.
-fn diff(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_diff(args: &[ShellArg]) -> CommandAnalysis {
     const DIFF: OptionGrammar = OptionGrammar {
         short_values: "CUFILSWxXD",
         long_values: &[
@@ -242,25 +242,25 @@ fn diff(args: &[ShellArg]) -> CommandAnalysis {
         if options.has(&["r", "recursive"]) { AccessDepth::Beneath } else { AccessDepth::Itself };
     let mut notes = CommandAnalysisBuilder::default();
     for file in options.values(&["X", "exclude-from"]) {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
     }
     let named: Vec<&ShellArg> =
         options.values(&["from-file", "to-file"]).chain(&options.operands).collect();
     for file in &named {
-        notes.read(file, depth);
+        notes.record_read(file, depth);
     }
-    notes.read_what_splits(args);
+    notes.record_split_reads(args);
     for folder in &named {
         let others = named.iter().filter(|other| *other != folder);
-        for inside in others.filter_map(|other| joined(folder, last_part(other)?)) {
-            notes.read(&inside, depth);
+        for inside in others.filter_map(|other| join_path(folder, last_component(other)?)) {
+            notes.record_read(&inside, depth);
         }
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
-/// `jq` takes two values after some of its options, and files only after its filter.
-fn jq(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_jq` takes two values after some of its options, and files only after its filter.
+fn analyze_jq(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = Vec::new();
     let (mut from_file, mut no_files, mut options_end) = (false, false, false);
@@ -276,20 +276,20 @@ fn jq(args: &[ShellArg]) -> CommandAnalysis {
             "--arg" | "--argjson" => drop((rest.next(), rest.next())),
             "--rawfile" | "--slurpfile" | "--argfile" => {
                 if let (_, Some(file)) = (rest.next(), rest.next()) {
-                    notes.read(file, AccessDepth::Itself);
+                    notes.record_read(file, AccessDepth::Itself);
                 }
             }
             "--indent" => drop(rest.next()),
             "--args" | "--jsonargs" => no_files = true,
             "--library-path" | "-L" => {
                 if let Some(folder) = rest.next() {
-                    notes.read(folder, AccessDepth::Beneath);
+                    notes.record_read(folder, AccessDepth::Beneath);
                 }
             }
             "--from-file" => from_file = true,
             _ if text.starts_with("-L") => {
                 let folder = text.trim_start_matches("-L").trim_start_matches('=');
-                notes.read(&ShellArg::known(folder), AccessDepth::Beneath);
+                notes.record_read(&ShellArg::known(folder), AccessDepth::Beneath);
             }
             _ if !text.starts_with("--") && text.contains('f') => from_file = true,
             _ => {}
@@ -299,18 +299,18 @@ fn jq(args: &[ShellArg]) -> CommandAnalysis {
     if let Some(text) = filter.and_then(ShellArg::as_known)
         && ["import", "include"].iter().any(|word| text.contains(word))
     {
-        notes.caution("the filter reads other files");
+        notes.record_caution("the filter reads other files");
     }
     let files = operands.iter().skip(usize::from(!from_file));
     for (file, _) in files.filter(|(_, no_file)| !no_file) {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
     }
-    notes.read_what_splits(args);
-    notes.all_said()
+    notes.record_split_reads(args);
+    notes.build_complete()
 }
 
-/// `yq` takes its first operand for a file when there is one of that name, so all of them count.
-fn yq(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_yq` takes its first operand for a file when there is one of that name, so all of them count.
+fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
     static YQ: ProgramRow = ProgramRow {
         short_values: "poI",
         long_values: &[
@@ -328,17 +328,17 @@ fn yq(args: &[ShellArg]) -> CommandAnalysis {
             ("i inplace in-place", OptionEffect::WritesOperands),
             ("s split-exp split-exp-file f", OptionEffect::More),
         ],
-        ..READER
+        ..READER_ROW
     };
-    let study = YQ.study(args);
+    let study = YQ.analyze(args);
     let reaches_out = |text: &str| ["system", "load"].iter().any(|word| text.contains(word));
     if args.iter().any(|arg| reaches_out(&arg.to_string())) {
-        return CommandAnalysis { nature: crate::program::CommandClass::Program, ..study };
+        return CommandAnalysis { nature: crate::program::CommandClass::Opaque, ..study };
     }
     study
 }
 
-fn man(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_man(args: &[ShellArg]) -> CommandAnalysis {
     const MAN: OptionGrammar = OptionGrammar {
         short_values: "CPMmSseLRErp",
         long_values: &[
@@ -360,31 +360,31 @@ fn man(args: &[ShellArg]) -> CommandAnalysis {
     };
     let options = ParsedArguments::parse(args, &MAN);
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["P", "pager"]).for_each(|pager| notes.script(pager));
+    options.values(&["P", "pager"]).for_each(|pager| notes.record_script(pager));
     if options.has(&["H", "html", "X", "gxditview"]) {
-        notes.runs_unknown("the page is shown with another program");
+        notes.record_unknown_run("the page is shown with another program");
     }
     for file in options.values(&["C", "config-file"]) {
-        notes.read(file, AccessDepth::Itself);
-        notes.caution("a configuration file can name programs");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_caution("a configuration file can name programs");
     }
     if options.has(&["r", "prompt", "M", "manpath", "p", "preprocessor"]) {
-        notes.caution("an option reaches the programs that show the page");
+        notes.record_caution("an option reaches the programs that show the page");
     }
     let local = options.has(&["l", "local-file"]);
     for operand in &options.operands {
         if local || operand.to_string().contains('/') {
-            notes.read(operand, AccessDepth::Itself);
+            notes.record_read(operand, AccessDepth::Itself);
         }
     }
     if may_hide_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    notes.all_said()
+    notes.build_complete()
 }
 
-/// `xxd` knows no clusters: `-ps` is one option, and `-s` another that takes a value.
-fn xxd(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_xxd` knows no clusters: `-ps` is one option, and `-s` another that takes a value.
+fn analyze_xxd(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut files = Vec::new();
     let mut rest = args.iter();
@@ -395,16 +395,16 @@ fn xxd(args: &[ShellArg]) -> CommandAnalysis {
             Some(option) if option.starts_with('-') && option != "-" => {}
             Some(_) => files.push(arg),
             None => {
-                notes.caution(MAY_BE_OPTION);
+                notes.record_caution(MAY_BE_OPTION);
                 files.push(arg);
             }
         }
     }
     let mut files = files.into_iter();
-    files.by_ref().take(1).for_each(|file| notes.read(file, AccessDepth::Itself));
-    files.for_each(|file| notes.write_unless_output(file));
-    notes.read_what_splits(args);
-    notes.all_said()
+    files.by_ref().take(1).for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    files.for_each(|file| notes.record_write_unless_stdout(file));
+    notes.record_split_reads(args);
+    notes.build_complete()
 }
 
 #[cfg(test)]

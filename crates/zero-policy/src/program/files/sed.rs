@@ -5,21 +5,23 @@ mod script;
 use crate::program::CommandAnalysis;
 use crate::shell::ShellArg;
 
-use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, starting_with};
+use super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, path_starting_with,
+};
 
 /// Studies `sed`.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if !matches!(name, "sed" | "gsed" | "ssed") {
         return None;
     }
     let line = SedCommandLine::parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     if line.uncertain {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
     for file in &line.script_files {
-        notes.read(file, AccessDepth::Itself);
-        notes.caution("the script comes from a file");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_caution("the script comes from a file");
     }
     let mut scripts = line.scripts;
     let mut files = line.operands.as_slice();
@@ -36,40 +38,40 @@ pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
             files = rest;
         }
     }
-    read_scripts(&scripts, &mut notes);
+    record_scripts(&scripts, &mut notes);
     for file in files {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
         match &line.in_place {
             None => {}
             Some(BackupSuffix::None | BackupSuffix::PerhapsNext) => {
-                notes.write(file, AccessDepth::Itself)
+                notes.record_write(file, AccessDepth::Itself)
             }
             Some(BackupSuffix::Known(suffix)) => {
-                notes.write(file, AccessDepth::Itself);
-                notes.write(&backup(file, suffix), AccessDepth::Itself);
+                notes.record_write(file, AccessDepth::Itself);
+                notes.record_write(&backup_path(file, suffix), AccessDepth::Itself);
             }
         }
     }
     if line.in_place == Some(BackupSuffix::PerhapsNext)
         && let [ShellArg::Known(perhaps_script), _, ..] = files
     {
-        script::note_effects(perhaps_script, &mut notes);
+        script::record_script_effects(perhaps_script, &mut notes);
     }
-    Some(notes.all_said())
+    Some(notes.build_complete())
 }
 
 /// Several scripts are one, a line each.
-fn read_scripts(scripts: &[ShellArg], notes: &mut CommandAnalysisBuilder) {
+fn record_scripts(scripts: &[ShellArg], notes: &mut CommandAnalysisBuilder) {
     let known: Option<Vec<&str>> = scripts.iter().map(ShellArg::as_known).collect();
     match known {
-        Some(lines) => script::note(&lines.join("\n"), notes),
-        None => notes.caution("the script is not known"),
+        Some(lines) => script::record_script(&lines.join("\n"), notes),
+        None => notes.record_caution("the script is not known"),
     }
 }
 
 /// Where a file is kept before it is changed: `*` in the suffix stands for its name.
-fn backup(file: &ShellArg, suffix: &str) -> ShellArg {
-    let Some(path) = file.as_known() else { return starting_with(file.certain_start()) };
+fn backup_path(file: &ShellArg, suffix: &str) -> ShellArg {
+    let Some(path) = file.as_known() else { return path_starting_with(file.known_prefix()) };
     if !suffix.contains('*') {
         return ShellArg::known(format!("{path}{suffix}"));
     }
@@ -115,9 +117,9 @@ impl SedCommandLine {
                 line.operands.extend(rest.cloned());
                 break;
             } else if let Some(long) = text.strip_prefix("--") {
-                line.long(long, &mut rest);
+                line.parse_long(long, &mut rest);
             } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
-                line.cluster(cluster, &mut rest);
+                line.parse_cluster(cluster, &mut rest);
             } else {
                 line.operands.push(arg.clone());
             }
@@ -125,7 +127,7 @@ impl SedCommandLine {
         line
     }
 
-    fn long<'a>(&mut self, long: &str, rest: &mut impl Iterator<Item = &'a ShellArg>) {
+    fn parse_long<'a>(&mut self, long: &str, rest: &mut impl Iterator<Item = &'a ShellArg>) {
         let (name, value) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (long, None),
@@ -144,7 +146,7 @@ impl SedCommandLine {
         }
     }
 
-    fn cluster<'a>(&mut self, cluster: &str, rest: &mut impl Iterator<Item = &'a ShellArg>) {
+    fn parse_cluster<'a>(&mut self, cluster: &str, rest: &mut impl Iterator<Item = &'a ShellArg>) {
         for (at, letter) in cluster.char_indices() {
             let attached = &cluster[at + letter.len_utf8()..];
             let mut value = || match attached {

@@ -10,19 +10,19 @@ use crate::shell::ShellArg;
 use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
 /// Studies an interpreter, a compiler or an editor.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let kind = kind(name)?;
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let kind = classify_program(name)?;
     // A file of the project may say which `rustc` it is that answers.
     if asks_version(args) && kind != ToolchainKind::Editor && name != "rustc" {
-        return Some(CommandAnalysisBuilder::default().all_said());
+        return Some(CommandAnalysisBuilder::default().build_complete());
     }
     Some(match kind {
-        ToolchainKind::Interpreter => interpreter(args),
-        ToolchainKind::Perl => perl(args),
-        ToolchainKind::Compiler => compiler(args),
-        ToolchainKind::Editor => editor(args),
-        ToolchainKind::OpenSsl => openssl(args),
-        ToolchainKind::Strip => strip(args),
+        ToolchainKind::Interpreter => analyze_interpreter(args),
+        ToolchainKind::Perl => analyze_perl(args),
+        ToolchainKind::Compiler => analyze_compiler(args),
+        ToolchainKind::Editor => analyze_editor(args),
+        ToolchainKind::OpenSsl => analyze_openssl(args),
+        ToolchainKind::Strip => analyze_strip(args),
     })
 }
 
@@ -41,7 +41,7 @@ enum ToolchainKind {
     Strip,
 }
 
-fn kind(name: &str) -> Option<ToolchainKind> {
+fn classify_program(name: &str) -> Option<ToolchainKind> {
     // `python3.12`, `gcc-13`, `clang++-17`.
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     Some(match stem {
@@ -60,7 +60,7 @@ fn kind(name: &str) -> Option<ToolchainKind> {
 }
 
 /// The first operand is the script; a text after `-c` or `-e` is none.
-fn interpreter(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
     const INTERPRETER: OptionGrammar = OptionGrammar {
         short_values: "cemWXrpI",
         long_values: &["eval", "print", "require", "import", "loader", "check"],
@@ -71,7 +71,7 @@ fn interpreter(args: &[ShellArg]) -> CommandAnalysis {
     if let [ShellArg::Known(only)] = args
         && only == "-v"
     {
-        return CommandAnalysisBuilder::default().all_said();
+        return CommandAnalysisBuilder::default().build_complete();
     }
     let options = ParsedArguments::parse(args, &INTERPRETER);
     let mut notes = CommandAnalysisBuilder::default();
@@ -80,13 +80,13 @@ fn interpreter(args: &[ShellArg]) -> CommandAnalysis {
             .operands
             .first()
             .into_iter()
-            .for_each(|script| notes.read(script, AccessDepth::Itself));
+            .for_each(|script| notes.record_read(script, AccessDepth::Itself));
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-/// `perl -pi -e …` and `ruby -i` change the files after the script in place.
-fn perl(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_perl -pi -e …` and `ruby -i` change the files after the script in place.
+fn analyze_perl(args: &[ShellArg]) -> CommandAnalysis {
     const PERL: OptionGrammar = OptionGrammar {
         short_values: "eEIMmr",
         long_values: &[],
@@ -97,29 +97,32 @@ fn perl(args: &[ShellArg]) -> CommandAnalysis {
     if let [ShellArg::Known(only)] = args
         && only == "-v"
     {
-        return CommandAnalysisBuilder::default().all_said();
+        return CommandAnalysisBuilder::default().build_complete();
     }
     let options = ParsedArguments::parse(args, &PERL);
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = options.operands.iter();
     // `-i.bak` and `-pie` are one option with a suffix, so a letter before `e` may hide it.
     let in_place = args.iter().any(|arg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         start.starts_with('-') && !start.starts_with("--") && start.contains('i')
     });
     if !options.has(&["e", "E"]) {
-        operands.next().into_iter().for_each(|script| notes.read(script, AccessDepth::Itself));
+        operands
+            .next()
+            .into_iter()
+            .for_each(|script| notes.record_read(script, AccessDepth::Itself));
     }
     for file in operands {
-        notes.read(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
         if in_place && options.has(&["i"]) {
-            notes.write(file, AccessDepth::Itself);
+            notes.record_write(file, AccessDepth::Itself);
         }
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn compiler(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_compiler(args: &[ShellArg]) -> CommandAnalysis {
     const COMPILER: OptionGrammar = OptionGrammar {
         short_values: "oILDUl",
         long_values: &["output", "out-dir", "print"],
@@ -130,63 +133,65 @@ fn compiler(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(args, &COMPILER);
     let mut notes = CommandAnalysisBuilder::default();
     for operand in &options.operands {
-        match operand.certain_start().strip_prefix('@') {
+        match operand.known_prefix().strip_prefix('@') {
             Some(file) if operand.as_known().is_some() => {
-                notes.read(&ShellArg::known(file), AccessDepth::Itself);
-                notes.caution("a file gives it options");
+                notes.record_read(&ShellArg::known(file), AccessDepth::Itself);
+                notes.record_caution("a file gives it options");
             }
-            _ => notes.read(operand, AccessDepth::Itself),
+            _ => notes.record_read(operand, AccessDepth::Itself),
         }
     }
     for file in options.values(&["o", "output"]) {
-        notes.write_unless_output(file);
+        notes.record_write_unless_stdout(file);
     }
-    options.values(&["out-dir"]).for_each(|folder| notes.write(folder, AccessDepth::Beneath));
-    notes.not_all_said()
+    options
+        .values(&["out-dir"])
+        .for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
+    notes.build_incomplete()
 }
 
-fn editor(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_editor(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
-    for file in args.iter().filter(|arg| !arg.certain_start().starts_with(['-', '+'])) {
-        notes.read(file, AccessDepth::Itself);
-        notes.write(file, AccessDepth::Itself);
+    for file in args.iter().filter(|arg| !arg.known_prefix().starts_with(['-', '+'])) {
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_write(file, AccessDepth::Itself);
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn openssl(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_openssl(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for pair in args.windows(2) {
         let [option, value] = pair else { continue };
         match option.as_known() {
             Some("-in" | "-inkey" | "-key" | "-cert" | "-CAfile" | "-config") => {
-                notes.read(value, AccessDepth::Itself);
+                notes.record_read(value, AccessDepth::Itself);
             }
             Some("-out" | "-keyout" | "-writerand" | "-sess_out" | "-keylogfile") => {
-                notes.write(value, AccessDepth::Itself);
+                notes.record_write(value, AccessDepth::Itself);
             }
-            Some("-connect" | "-host" | "-proxy") => notes.host(value),
+            Some("-connect" | "-host" | "-proxy") => notes.record_host(value),
             _ => {}
         }
     }
     if let [ShellArg::Known(only)] = args
         && only == "version"
     {
-        return notes.all_said();
+        return notes.build_complete();
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn strip(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_strip(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let grammar = OptionGrammar { short_values: "oFIONKRj", ..OptionGrammar::default() };
     let options = ParsedArguments::parse(args, &grammar);
-    options.values(&["o"]).for_each(|file| notes.write(file, AccessDepth::Itself));
+    options.values(&["o"]).for_each(|file| notes.record_write(file, AccessDepth::Itself));
     for file in &options.operands {
-        notes.read(file, AccessDepth::Itself);
-        notes.write(file, AccessDepth::Itself);
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_write(file, AccessDepth::Itself);
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
 #[cfg(test)]

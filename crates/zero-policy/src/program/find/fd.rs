@@ -1,21 +1,21 @@
 //! `fd` looks, unless told to run something on what it finds.
 
-use super::super::wrappers::filled;
-use super::super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, from};
+use super::super::wrappers::fill_placeholder;
+use super::super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from};
 use crate::shell::ShellArg;
 
-pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let mut study = CommandAnalysis::read_only();
     let mut points: Vec<ShellArg> = Vec::new();
     let mut operands = 0;
     let mut at = 0;
     while let Some(arg) = args.get(at) {
         at += 1;
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         let Some(text) = arg.as_known() else {
             if arg.may_be_option() || arg.may_split() {
-                study = study.caution("an argument may be `--exec`");
-                study.nature = CommandClass::Program;
+                study = study.with_caution("an argument may be `--exec`");
+                study.nature = CommandClass::Opaque;
             }
             operands += 1;
             if operands > 1 {
@@ -23,17 +23,17 @@ pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
             }
             continue;
         };
-        match fd_option(text) {
+        match parse_fd_option(text) {
             FdOption::Exec { attached } => {
                 let argv = match attached {
                     Some(program) => {
                         let mut argv = vec![ShellArg::known(program)];
-                        argv.extend_from_slice(from(args, at));
+                        argv.extend_from_slice(args_from(args, at));
                         argv
                     }
-                    None => from(args, at).to_vec(),
+                    None => args_from(args, at).to_vec(),
                 };
-                return fd_runs(study, &argv, points);
+                return add_fd_run(study, &argv, points);
             }
             FdOption::Folder { attached } => {
                 let folder = attached.map(ShellArg::known).or_else(|| {
@@ -44,15 +44,15 @@ pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
             }
             FdOption::Value => {
                 if args.get(at).is_some_and(ShellArg::may_split) {
-                    study = study.caution("an argument may be `--exec`");
-                    study.nature = CommandClass::Program;
+                    study = study.with_caution("an argument may be `--exec`");
+                    study.nature = CommandClass::Opaque;
                 }
                 at += 1;
             }
             FdOption::Flag => {}
             FdOption::Unknown => {
-                study = study.caution("an option is not known");
-                study.nature = CommandClass::Program;
+                study = study.with_caution("an option is not known");
+                study.nature = CommandClass::Opaque;
             }
             FdOption::None => {
                 operands += 1;
@@ -62,7 +62,7 @@ pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
             }
         }
     }
-    fd_reads(study, points)
+    add_fd_reads(study, points)
 }
 
 enum FdOption<'a> {
@@ -74,7 +74,7 @@ enum FdOption<'a> {
     None,
 }
 
-fn fd_option(text: &str) -> FdOption<'_> {
+fn parse_fd_option(text: &str) -> FdOption<'_> {
     const VALUES: &[&str] = &[
         "and",
         "max-depth",
@@ -172,23 +172,28 @@ fn fd_option(text: &str) -> FdOption<'_> {
     FdOption::Flag
 }
 
-fn fd_reads(mut study: CommandAnalysis, points: Vec<ShellArg>) -> CommandAnalysis {
+fn add_fd_reads(mut study: CommandAnalysis, points: Vec<ShellArg>) -> CommandAnalysis {
     let points = if points.is_empty() { vec![ShellArg::known(".")] } else { points };
     for point in &points {
-        study = study.touches_beneath(FileAccess::Read, point);
+        study = study.with_recursive_touch(FileAccess::Read, point);
     }
     study
 }
 
 /// `-x command ;`: everything up to `;`, with the path added when no mark stands for it.
-fn fd_runs(study: CommandAnalysis, words: &[ShellArg], points: Vec<ShellArg>) -> CommandAnalysis {
-    let mut study = fd_reads(study, points);
+fn add_fd_run(
+    study: CommandAnalysis,
+    words: &[ShellArg],
+    points: Vec<ShellArg>,
+) -> CommandAnalysis {
+    let mut study = add_fd_reads(study, points);
     if study.nature == CommandClass::ReadOnly {
         study.nature = CommandClass::Wrapper;
     }
     for command in words.split(|arg| matches!(arg.as_known(), Some(";" | "\\;"))).take(1) {
-        let argv: Vec<ShellArg> = command.iter().map(|arg| filled(arg, "{", "")).collect();
-        study = study.runs(NestedExecution::Command {
+        let argv: Vec<ShellArg> =
+            command.iter().map(|arg| fill_placeholder(arg, "{", "")).collect();
+        study = study.with_run(NestedExecution::Command {
             argv,
             variables: Vec::new(),
             folder: None,
@@ -197,7 +202,7 @@ fn fd_runs(study: CommandAnalysis, words: &[ShellArg], points: Vec<ShellArg>) ->
     }
     // What follows `;` may hold another `-x`.
     let more = words.iter().position(|arg| matches!(arg.as_known(), Some(";" | "\\;")));
-    study.guess_if(more.is_some_and(|at| at + 1 < words.len()))
+    study.mark_guess_if(more.is_some_and(|at| at + 1 < words.len()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Many can, and each version brings more, so the list is of those that cannot.
 
-use super::super::{after, assignment};
+use super::super::{parse_assignment, strip_arg_prefix};
 use crate::shell::ShellArg;
 
 /// What setting something leads to.
@@ -140,8 +140,8 @@ const COMMANDS: &[&str] = &[
 
 impl GitConfigEffect {
     /// What `key=value` leads to.
-    pub(super) fn of(assigned: &ShellArg) -> Self {
-        match assignment(assigned) {
+    pub(super) fn from_assignment(assigned: &ShellArg) -> Self {
+        match parse_assignment(assigned) {
             Some((key, value)) => Self::new(&ShellArg::Known(key), Some(&value)),
             // Without a value it is `true`.
             None => Self::new(assigned, None),
@@ -185,7 +185,7 @@ impl GitConfigEffect {
         if section == "alias" {
             // Without `!` an alias stands for a git command.
             return Self::Runs(value.and_then(|value| {
-                after(value, "!").or_else(|| {
+                strip_arg_prefix(value, "!").or_else(|| {
                     let mut text = String::from("git ");
                     text.push_str(value.as_known()?);
                     Some(ShellArg::Known(text))
@@ -196,7 +196,7 @@ impl GitConfigEffect {
         Self::Runs(
             value
                 .filter(|_| is_command)
-                .map(|value| after(value, "!").unwrap_or_else(|| value.clone())),
+                .map(|value| strip_arg_prefix(value, "!").unwrap_or_else(|| value.clone())),
         )
     }
 }

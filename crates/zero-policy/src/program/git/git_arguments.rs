@@ -3,7 +3,7 @@
 //! git takes any abbreviation of an option that is the only one to fit. The tables here do not hold
 //! every option, so an abbreviation counts for every name it could stand for.
 
-use super::super::{after, from};
+use super::super::{args_from, strip_arg_prefix};
 use crate::shell::ShellArg;
 
 /// The arguments after a git command, taken apart.
@@ -27,20 +27,20 @@ struct GitOption {
 }
 
 /// Options whose name is the beginning of another's.
-const COMPLETE: &[&str] = &["--text", "--no-index", "--all"];
+const PREFIX_OPTIONS: &[&str] = &["--text", "--no-index", "--all"];
 
 impl GitArguments {
     /// Reads arguments; `short` are letters that take a value, `long` names that do.
-    pub(super) fn read(args: &[ShellArg], short: &str, long: &[&str]) -> Self {
+    pub(super) fn parse(args: &[ShellArg], short: &str, long: &[&str]) -> Self {
         let mut line = Self::default();
         let mut at = 0;
         while let Some(arg) = args.get(at) {
             at += 1;
-            let start = arg.certain_start();
+            let start = arg.known_prefix();
             let known = arg.as_known().is_some();
             if known && start == "--" {
                 line.dashes = true;
-                line.paths = from(args, at).to_vec();
+                line.paths = args_from(args, at).to_vec();
                 break;
             }
             // `--since="$x"` is that option, whatever the value is.
@@ -48,14 +48,14 @@ impl GitArguments {
             line.open |= arg.may_split() || !known && arg.may_be_option() && !is_valued;
             if start.starts_with("--") {
                 let name = start.split_once('=').map_or(start, |(name, _)| name);
-                let mut value = after(arg, &format!("{name}="));
-                if value.is_none() && known && long.iter().any(|long| fits(name, long)) {
-                    value = line.value(args.get(at));
+                let mut value = strip_arg_prefix(arg, &format!("{name}="));
+                if value.is_none() && known && long.iter().any(|long| may_abbreviate(name, long)) {
+                    value = line.take_value(args.get(at));
                     at += usize::from(value.is_some());
                 }
                 line.given.push(GitOption { name: name.to_owned(), value });
             } else if let Some(letters) = start.strip_prefix('-').filter(|rest| !rest.is_empty()) {
-                at += line.cluster(arg, letters, short, args.get(at));
+                at += line.parse_cluster(arg, letters, short, args.get(at));
             } else {
                 line.operands.push(arg.clone());
             }
@@ -64,7 +64,7 @@ impl GitArguments {
     }
 
     /// Reads a cluster of letters; gives how many arguments more it took.
-    fn cluster(
+    fn parse_cluster(
         &mut self,
         arg: &ShellArg,
         letters: &str,
@@ -76,9 +76,9 @@ impl GitArguments {
             let name = letter.to_string();
             if short.contains(letter) {
                 let before = letters.get(..end).unwrap_or(letters);
-                let attached =
-                    after(arg, &format!("-{before}")).filter(|rest| *rest != ShellArg::known(""));
-                let apart = if attached.is_none() { self.value(next) } else { None };
+                let attached = strip_arg_prefix(arg, &format!("-{before}"))
+                    .filter(|rest| *rest != ShellArg::known(""));
+                let apart = if attached.is_none() { self.take_value(next) } else { None };
                 let taken = usize::from(apart.is_some());
                 self.given.push(GitOption { name, value: attached.or(apart) });
                 return taken;
@@ -90,8 +90,8 @@ impl GitArguments {
 
     /// The next word as a value. One that looks like an option is left to be read as such: should
     /// it be a value after all, it was only judged too strictly.
-    fn value(&mut self, next: Option<&ShellArg>) -> Option<ShellArg> {
-        let next = next.filter(|next| !next.certain_start().starts_with('-'))?;
+    fn take_value(&mut self, next: Option<&ShellArg>) -> Option<ShellArg> {
+        let next = next.filter(|next| !next.known_prefix().starts_with('-'))?;
         self.open |=
             next.may_split() || matches!(next, ShellArg::Pattern(_)) && next.may_be_option();
         Some(next.clone())
@@ -99,22 +99,22 @@ impl GitArguments {
 
     /// Whether one of these options was given, or something that may stand for it.
     pub(super) fn has(&self, letters: &str, names: &[&str]) -> bool {
-        self.matching(letters, names).next().is_some()
+        self.matching_options(letters, names).next().is_some()
     }
 
     /// The values of these options.
     pub(super) fn values(&self, letters: &str, names: &[&str]) -> Vec<ShellArg> {
-        self.matching(letters, names).filter_map(|given| given.value.clone()).collect()
+        self.matching_options(letters, names).filter_map(|given| given.value.clone()).collect()
     }
 
-    fn matching<'a>(
+    fn matching_options<'a>(
         &'a self,
         letters: &'a str,
         names: &'a [&str],
     ) -> impl Iterator<Item = &'a GitOption> {
         self.given.iter().filter(move |given| {
             if given.name.starts_with("--") {
-                names.iter().any(|name| fits(&given.name, name))
+                names.iter().any(|name| may_abbreviate(&given.name, name))
             } else {
                 letters.contains(given.name.as_str())
             }
@@ -122,7 +122,7 @@ impl GitArguments {
     }
 
     /// Whether every option is one of these.
-    pub(super) fn only(&self, letters: &str, names: &[&str]) -> bool {
+    pub(super) fn has_only(&self, letters: &str, names: &[&str]) -> bool {
         self.given.iter().all(|given| match given.name.strip_prefix("--") {
             Some(name) => names.contains(&name),
             None => letters.contains(given.name.as_str()),
@@ -130,17 +130,19 @@ impl GitArguments {
     }
 
     /// All words that are no options.
-    pub(super) fn words(&self) -> Vec<ShellArg> {
+    pub(super) fn all_operands(&self) -> Vec<ShellArg> {
         self.operands.iter().chain(&self.paths).cloned().collect()
     }
 }
 
 /// Whether a written option (with dashes) may stand for a name (without).
-fn fits(written: &str, name: &str) -> bool {
+fn may_abbreviate(written: &str, name: &str) -> bool {
     written.strip_prefix("--").is_some_and(|written| {
         name == written
             || (!written.is_empty()
                 && name.starts_with(written)
-                && !COMPLETE.iter().any(|complete| complete.strip_prefix("--") == Some(written)))
+                && !PREFIX_OPTIONS
+                    .iter()
+                    .any(|complete| complete.strip_prefix("--") == Some(written)))
     })
 }

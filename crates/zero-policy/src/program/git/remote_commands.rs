@@ -1,61 +1,67 @@
 //! Commands of git that talk to another repository, on this machine or elsewhere.
 
-use super::super::{CommandAnalysis, FileAccess, NestedExecution, after, from, word};
+use super::super::{
+    CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, strip_arg_prefix,
+};
 use super::config_effect::GitConfigEffect;
 use super::git_arguments::GitArguments;
-use super::write_commands::{critical_if, open_words, scripts, written};
+use super::write_commands::{
+    add_scripts, add_written_folders, caution_unknown_words, mark_critical_if,
+};
 use crate::shell::ShellArg;
 
 /// Whether a word is an address and not the name of a remote.
 pub(super) fn is_address(arg: &ShellArg) -> bool {
-    let start = arg.certain_start();
+    let start = arg.known_prefix();
     let head = start.split('/').next().unwrap_or_default();
     head.contains(':') || head.contains('@')
 }
 
 /// Adds an address: a host, a folder of this machine, or (`ext::`) a command.
-pub(super) fn reaches(study: CommandAnalysis, address: &ShellArg) -> CommandAnalysis {
-    if let Some(text) = after(address, "ext::") {
-        return study.runs(NestedExecution::script(&text)).caution("`ext::` runs a command");
+pub(super) fn add_address(study: CommandAnalysis, address: &ShellArg) -> CommandAnalysis {
+    if let Some(text) = strip_arg_prefix(address, "ext::") {
+        return study
+            .with_run(NestedExecution::from_script(&text))
+            .with_caution("`ext::` runs a command");
     }
-    let start = address.certain_start();
-    if let Some(path) = after(address, "file://") {
-        return study.touches_beneath(FileAccess::Read, &path);
+    let start = address.known_prefix();
+    if let Some(path) = strip_arg_prefix(address, "file://") {
+        return study.with_recursive_touch(FileAccess::Read, &path);
     }
     if start.contains("::") && !start.contains("://") {
-        return study.reaches(address).caution("its address names a helper to run");
+        return study.with_host(address).with_caution("its address names a helper to run");
     }
     if is_address(address) {
-        return study.reaches(address);
+        return study.with_host(address);
     }
     if start.starts_with(['/', '.', '~']) {
-        return study.touches_beneath(FileAccess::Read, address);
+        return study.with_recursive_touch(FileAccess::Read, address);
     }
     study
 }
 
 /// Programs that are named for the other end, which for an address on this machine run here.
-pub(super) fn transport(
+pub(super) fn add_transport_programs(
     study: CommandAnalysis,
     line: &GitArguments,
     names: &[&str],
 ) -> CommandAnalysis {
     let texts = line.values("", names);
-    let study = scripts(study, &texts);
-    study.caution_if(line.has("", names), "an option names the program at the other end")
+    let study = add_scripts(study, &texts);
+    study.with_caution_if(line.has("", names), "an option names the program at the other end")
 }
 
-pub(super) fn templates(mut study: CommandAnalysis, line: &GitArguments) -> CommandAnalysis {
+pub(super) fn add_templates(mut study: CommandAnalysis, line: &GitArguments) -> CommandAnalysis {
     for template in line.values("", &["template"]) {
         study = study
-            .touches_beneath(FileAccess::Read, &template)
-            .caution("a template may bring hooks that run later");
+            .with_recursive_touch(FileAccess::Read, &template)
+            .with_caution("a template may bring hooks that run later");
     }
     study
 }
 
-pub(super) fn clone(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::read(
+pub(super) fn analyze_clone(args: &[ShellArg]) -> CommandAnalysis {
+    let line = GitArguments::parse(
         args,
         "obucj",
         &[
@@ -78,53 +84,53 @@ pub(super) fn clone(args: &[ShellArg]) -> CommandAnalysis {
             "ref-format",
         ],
     );
-    let mut study = templates(CommandAnalysis::program(), &line);
-    study = transport(study, &line, &["upload-pack"]);
-    study = scripts(study, &line.values("u", &[]))
-        .caution_if(line.has("u", &[]), "an option names the program at the other end");
+    let mut study = add_templates(CommandAnalysis::opaque(), &line);
+    study = add_transport_programs(study, &line, &["upload-pack"]);
+    study = add_scripts(study, &line.values("u", &[]))
+        .with_caution_if(line.has("u", &[]), "an option names the program at the other end");
     for setting in line.values("c", &["config"]) {
-        if let GitConfigEffect::Runs(text) = GitConfigEffect::of(&setting) {
-            study.runs.extend(text.map(|text| NestedExecution::script(&text)));
-            study = study.caution("it sets something that may run a command");
+        if let GitConfigEffect::Runs(text) = GitConfigEffect::from_assignment(&setting) {
+            study.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
+            study = study.with_caution("it sets something that may run a command");
         }
     }
-    let words = line.words();
+    let words = line.all_operands();
     for address in words.iter().take(1) {
         study = if is_address(address) {
-            reaches(study, address)
+            add_address(study, address)
         } else {
-            study.touches_beneath(FileAccess::Read, address)
+            study.with_recursive_touch(FileAccess::Read, address)
         };
     }
     for uri in line.values("", &["bundle-uri"]) {
-        study = reaches(study, &uri);
+        study = add_address(study, &uri);
     }
-    match from(&words, 1) {
+    match args_from(&words, 1) {
         [] => {
-            let folder = words.first().map(cloned_folder);
-            study = written(study, folder.as_slice());
+            let folder = words.first().map(default_clone_folder);
+            study = add_written_folders(study, folder.as_slice());
         }
-        folders => study = written(study, folders),
+        folders => study = add_written_folders(study, folders),
     }
-    study = written(study, &line.values("", &["separate-git-dir"]));
-    study.caution_if(line.open, "an argument may be an option that runs something")
+    study = add_written_folders(study, &line.values("", &["separate-git-dir"]));
+    study.with_caution_if(line.open, "an argument may be an option that runs something")
 }
 
 /// The folder git makes for a repository when none is named.
-fn cloned_folder(address: &ShellArg) -> ShellArg {
+fn default_clone_folder(address: &ShellArg) -> ShellArg {
     let Some(address) = address.as_known() else { return address.clone() };
     let path = address.trim_end_matches('/').trim_end_matches(".git").trim_end_matches('/');
     let name = path.rsplit(['/', ':']).next().unwrap_or(path);
     ShellArg::known(if name.is_empty() { "." } else { name })
 }
 
-pub(super) fn talks(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn analyze_transfer(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let letters = match name {
         "push" => "o",
         "pull" => "osXj",
         _ => "oj",
     };
-    let line = GitArguments::read(
+    let line = GitArguments::parse(
         args,
         letters,
         &[
@@ -147,73 +153,88 @@ pub(super) fn talks(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             "sort",
         ],
     );
-    let mut study =
-        transport(CommandAnalysis::program(), &line, &["upload-pack", "receive-pack", "exec"]);
-    let words = line.words();
+    let mut study = add_transport_programs(
+        CommandAnalysis::opaque(),
+        &line,
+        &["upload-pack", "receive-pack", "exec"],
+    );
+    let words = line.all_operands();
     for address in words.iter().take(1).chain(&line.values("", &["repo"])) {
-        study = reaches(study, address);
+        study = add_address(study, address);
     }
     if name == "push" {
         let forced = line.has(
             "fd",
             &["force", "force-with-lease", "force-if-includes", "mirror", "delete", "prune"],
         );
-        let refs = words.iter().any(|word| word.certain_start().starts_with([':', '+']));
+        let refs = words.iter().any(|word| word.known_prefix().starts_with([':', '+']));
         if forced || refs {
-            study = study.critical("overwrites or removes what others may have pushed");
+            study = study.mark_critical("overwrites or removes what others may have pushed");
         }
-        study = open_words(study, &words);
+        study = caution_unknown_words(study, &words);
     }
-    study.caution_if(line.open, "an argument may be an option that overwrites or runs something")
+    study.with_caution_if(
+        line.open,
+        "an argument may be an option that overwrites or runs something",
+    )
 }
 
-pub(super) fn remote(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::read(from(args, 1), "tm", &[]);
-    match word(args.first()) {
-        "add" | "set-url" => line.words().iter().skip(1).fold(CommandAnalysis::program(), reaches),
-        _ => open_words(CommandAnalysis::program(), args),
+pub(super) fn analyze_remote(args: &[ShellArg]) -> CommandAnalysis {
+    let line = GitArguments::parse(args_from(args, 1), "tm", &[]);
+    match known_text(args.first()) {
+        "add" | "set-url" => {
+            line.all_operands().iter().skip(1).fold(CommandAnalysis::opaque(), add_address)
+        }
+        _ => caution_unknown_words(CommandAnalysis::opaque(), args),
     }
 }
 
-pub(super) fn submodule(args: &[ShellArg]) -> CommandAnalysis {
-    let at = args.iter().position(|arg| !word(Some(arg)).starts_with('-')).unwrap_or(args.len());
-    let rest = from(args, at + 1);
+pub(super) fn analyze_submodule(args: &[ShellArg]) -> CommandAnalysis {
+    let at =
+        args.iter().position(|arg| !known_text(Some(arg)).starts_with('-')).unwrap_or(args.len());
+    let rest = args_from(args, at + 1);
     match args.get(at).map(ShellArg::as_known) {
         Some(Some("foreach")) => {
-            let flags = rest.iter().take_while(|arg| word(Some(arg)).starts_with('-')).count();
-            CommandAnalysis::program().runs(NestedExecution::script_of(from(rest, flags)))
+            let flags =
+                rest.iter().take_while(|arg| known_text(Some(arg)).starts_with('-')).count();
+            CommandAnalysis::opaque()
+                .with_run(NestedExecution::from_script_words(args_from(rest, flags)))
         }
         Some(Some("add")) => {
-            let line = GitArguments::read(
+            let line = GitArguments::parse(
                 rest,
                 "b",
                 &["branch", "name", "reference", "depth", "ref-format"],
             );
-            let words = line.words();
-            let study = words.iter().take(1).fold(CommandAnalysis::program(), reaches);
-            written(study, from(&words, 1))
+            let words = line.all_operands();
+            let study = words.iter().take(1).fold(CommandAnalysis::opaque(), add_address);
+            add_written_folders(study, args_from(&words, 1))
         }
         Some(Some("deinit")) => {
-            let line = GitArguments::read(rest, "", &[]);
-            critical_if(line.has("f", &["force"]), &line, "removes a submodule with its changes")
+            let line = GitArguments::parse(rest, "", &[]);
+            mark_critical_if(
+                line.has("f", &["force"]),
+                &line,
+                "removes a submodule with its changes",
+            )
         }
-        _ => open_words(CommandAnalysis::program(), args),
+        _ => caution_unknown_words(CommandAnalysis::opaque(), args),
     }
 }
 
 /// Adds that a command pushes, under the name that rules know it by.
-pub(super) fn pushes(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn add_push(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut argv = vec![ShellArg::known("git"), ShellArg::known("push")];
     argv.extend_from_slice(args);
-    study.runs_argv(&argv)
+    study.with_command(&argv)
 }
 
-/// `git svn` asks a program for the names of authors.
-pub(super) fn svn(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::read(args, "A", &["authors-prog", "authors-file"]);
-    let study = scripts(CommandAnalysis::program(), &line.values("", &["authors-prog"]));
+/// `git analyze_svn` asks a program for the names of authors.
+pub(super) fn analyze_svn(args: &[ShellArg]) -> CommandAnalysis {
+    let line = GitArguments::parse(args, "A", &["authors-prog", "authors-file"]);
+    let study = add_scripts(CommandAnalysis::opaque(), &line.values("", &["authors-prog"]));
     study
-        .caution_if(line.has("", &["authors-prog"]), "an option names a program to run")
-        .caution_if(line.open, "an argument may be an option that runs something")
-        .touches_all(FileAccess::Read, &line.values("A", &["authors-file"]))
+        .with_caution_if(line.has("", &["authors-prog"]), "an option names a program to run")
+        .with_caution_if(line.open, "an argument may be an option that runs something")
+        .with_touches(FileAccess::Read, &line.values("A", &["authors-file"]))
 }

@@ -43,8 +43,8 @@ fn commands_that_only_look_need_no_rule() {
     ] {
         let written = line.split_once(" -- ").map_or(line, |(line, _)| line);
         let argv: Vec<_> =
-            written.split_whitespace().map(super::super::analysis_text::argument).collect();
-        let study = super::super::study(&argv);
+            written.split_whitespace().map(super::super::analysis_text::parse_argument).collect();
+        let study = super::super::analyze(&argv);
         assert_eq!(study.nature, super::super::CommandClass::ReadOnly, "{line}");
         assert!(study.caution.is_none() && study.runs.is_empty(), "{line}");
     }

@@ -5,7 +5,7 @@ use super::{OperandKind, OverrideRow};
 
 const ROW: OverrideRow = OverrideRow {
     names: &[],
-    grammar: grammar("", &[]),
+    grammar: grammar_with_values("", &[]),
     code: "",
     folder: "",
     path: "",
@@ -13,7 +13,7 @@ const ROW: OverrideRow = OverrideRow {
     operands: OperandKind::Words,
 };
 
-const fn grammar(
+const fn grammar_with_values(
     short_values: &'static str,
     long_values: &'static [&'static str],
 ) -> OptionGrammar {
@@ -29,7 +29,7 @@ const fn grammar(
 pub(super) static ROWS: &[OverrideRow] = &[
     OverrideRow {
         names: &["npm"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "Cw",
             &[
                 "script-shell",
@@ -56,7 +56,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["pnpm", "yarn", "bun"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "Cc",
             &[
                 "dir",
@@ -76,7 +76,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["cargo"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "CZpFj",
             &[
                 "config",
@@ -98,7 +98,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
         names: &["go"],
         grammar: OptionGrammar {
             single_dash_long: true,
-            ..grammar(
+            ..grammar_with_values(
                 "Co",
                 &[
                     "exec", "toolexec", "overlay", "vettool", "modfile", "pkgdir", "ldflags",
@@ -114,7 +114,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["make", "gmake"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "CfIEoWjl",
             &["directory", "file", "makefile", "include-dir", "eval", "old-file", "what-if"],
         ),
@@ -126,14 +126,14 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["ninja", "samu"],
-        grammar: grammar("Cfjkl", &[]),
+        grammar: grammar_with_values("Cfjkl", &[]),
         folder: "C",
         path: "f",
         ..ROW
     },
     OverrideRow {
         names: &["just"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "fdc",
             &["justfile", "working-directory", "shell", "command", "shell-arg"],
         ),
@@ -144,7 +144,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["pytest", "py.test"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "pcokmnrW",
             &[
                 "override-ini",
@@ -167,7 +167,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["tsc"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "pb",
             &["project", "build", "outdir", "outDir", "rootDir", "module", "target"],
         ),
@@ -176,7 +176,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["gradle", "gradlew"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "IbcpgxDP",
             &[
                 "init-script",
@@ -198,7 +198,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
         names: &["mvn", "mvnw"],
         grammar: OptionGrammar {
             single_dash_long: true,
-            ..grammar(
+            ..grammar_with_values(
                 "fstDPTl",
                 &[
                     "file",
@@ -218,7 +218,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["cmake"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "PCDSBGTA",
             &["preset", "toolchain", "build", "install-prefix", "target", "config"],
         ),
@@ -233,14 +233,14 @@ pub(super) static ROWS: &[OverrideRow] = &[
         names: &["docker", "podman", "nerdctl"],
         grammar: OptionGrammar {
             stops_at_operand: true,
-            ..grammar("Hc", &["host", "context", "config", "connection", "url"])
+            ..grammar_with_values("Hc", &["host", "context", "config", "connection", "url"])
         },
         code: "H host c context config connection url",
         ..ROW
     },
     OverrideRow {
         names: &["kubectl", "oc", "k"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "snlof",
             &["kubeconfig", "server", "namespace", "output", "selector", "token"],
         ),
@@ -249,7 +249,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["jest", "vitest", "mocha", "eslint", "prettier", "webpack", "rollup", "vite"],
-        grammar: grammar(
+        grammar: grammar_with_values(
             "cr",
             &[
                 "config",
@@ -271,7 +271,10 @@ pub(super) static ROWS: &[OverrideRow] = &[
     },
     OverrideRow {
         names: &["rake", "tox", "nox", "ant", "invoke"],
-        grammar: grammar("fcRIeE", &["rakefile", "conf", "noxfile", "execute", "libdir"]),
+        grammar: grammar_with_values(
+            "fcRIeE",
+            &["rakefile", "conf", "noxfile", "execute", "libdir"],
+        ),
         code: "e E execute",
         path: "f c R I rakefile conf noxfile libdir",
         ..ROW

@@ -1,17 +1,17 @@
 //! Programs that run a command many times, with arguments that come from elsewhere.
 
 use super::super::getopt::{GetoptSpec, OptionTerminator};
-use super::super::{CommandAnalysis, FileAccess, NestedExecution, unknown};
+use super::super::{CommandAnalysis, FileAccess, NestedExecution, unknown_arg};
 use crate::shell::ShellArg;
 
-pub(super) fn xargs(args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn analyze_xargs(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "0a:d:E:e::I:i::J:L:l::n:oP:prR:s:S:tx",
         long: "null arg-file: delimiter: eof:: replace:: max-lines:: max-args: max-procs: \
                interactive no-run-if-empty max-chars: open-tty process-slot-var: show-limits \
                verbose exit help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let replaced = options
         .given
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn xargs(args: &[ShellArg]) -> CommandAnalysis {
         argv.push(ShellArg::known("echo"));
     }
     match replaced.as_ref().map(ShellArg::as_known) {
-        Some(Some(mark)) => argv = argv.iter().map(|arg| filled(arg, mark, "")).collect(),
+        Some(Some(mark)) => argv = argv.iter().map(|arg| fill_placeholder(arg, mark, "")).collect(),
         Some(None) => guess = true,
         None => {}
     }
@@ -34,24 +34,27 @@ pub(super) fn xargs(args: &[ShellArg]) -> CommandAnalysis {
         folder: None,
         more_arguments: replaced.is_none() || guess,
     };
-    CommandAnalysis::wrapper().runs(run).touches_all(FileAccess::Read, &files).guess_if(guess)
+    CommandAnalysis::wrapper()
+        .with_run(run)
+        .with_touches(FileAccess::Read, &files)
+        .mark_guess_if(guess)
 }
 
 /// An argument in which a mark stands for a text that is not known, but starts with `start`.
-pub(in super::super) fn filled(arg: &ShellArg, mark: &str, start: &str) -> ShellArg {
+pub(in super::super) fn fill_placeholder(arg: &ShellArg, mark: &str, start: &str) -> ShellArg {
     let text = arg.to_string();
     if mark.is_empty() {
-        return unknown("", text);
+        return unknown_arg("", text);
     }
-    match arg.certain_start().split_once(mark) {
-        Some((before, _)) => unknown(format!("{before}{start}"), text),
-        None if text.contains(mark) => unknown("", text),
+    match arg.known_prefix().split_once(mark) {
+        Some((before, _)) => unknown_arg(format!("{before}{start}"), text),
+        None if text.contains(mark) => unknown_arg("", text),
         None => arg.clone(),
     }
 }
 
 /// GNU parallel builds a text for a shell from its words and its input.
-pub(super) fn parallel(args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "0kmXqtuva:j:P:n:N:L:l::I:i::d:C:S:s:xr",
         long: "null keep-order xargs quote verbose ungroup group line-buffer lb arg-file: jobs: \
@@ -59,7 +62,7 @@ pub(super) fn parallel(args: &[ShellArg]) -> CommandAnalysis {
                halt: dry-run bar progress eta joblog: results: tag no-run-if-empty timeout: \
                retries: nice: pipe shuf silent help version citation id: semaphorename: fg bg wait",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let is_source =
         |arg: &ShellArg| matches!(arg.as_known(), Some(":::" | "::::" | ":::+" | "::::+"));
     let end = options.operands.iter().position(is_source).unwrap_or(options.operands.len());
@@ -67,18 +70,18 @@ pub(super) fn parallel(args: &[ShellArg]) -> CommandAnalysis {
     let logs: Vec<ShellArg> = options.values(&["joblog", "results"]).cloned().collect();
     let inputs: Vec<ShellArg> = options.values(&["a", "arg-file"]).cloned().collect();
     let study = CommandAnalysis::wrapper()
-        .touches_all(FileAccess::Write, &logs)
-        .touches_all(FileAccess::Read, &inputs)
-        .guess_if(options.uncertain);
+        .with_touches(FileAccess::Write, &logs)
+        .with_touches(FileAccess::Read, &inputs)
+        .mark_guess_if(options.uncertain);
     if command.is_empty() {
         // What it is given are whole commands.
         return match sources {
             [mark, texts @ ..] if mark.as_known() == Some(":::") => texts
                 .iter()
                 .filter(|text| !is_source(text))
-                .fold(study, |study, text| study.runs(NestedExecution::script(text))),
-            [] => study.runs(NestedExecution::ScriptFromInput),
-            _ => study.runs(NestedExecution::Unknown("its commands come from a file")),
+                .fold(study, |study, text| study.with_run(NestedExecution::from_script(text))),
+            [] => study.with_run(NestedExecution::ScriptFromInput),
+            _ => study.with_run(NestedExecution::Unknown("its commands come from a file")),
         };
     }
     let reaches_out = options.has(&["S"]);
@@ -91,12 +94,12 @@ pub(super) fn parallel(args: &[ShellArg]) -> CommandAnalysis {
     });
     if !plain || reaches_out || options.has(&["I", "i"]) {
         // The text is followed as it stands; what is put in or added may make it another.
-        return study.runs(NestedExecution::script_of(command)).runs(NestedExecution::Unknown(
-            "what is added to its text is only known when it runs",
-        ));
+        return study.with_run(NestedExecution::from_script_words(command)).with_run(
+            NestedExecution::Unknown("what is added to its text is only known when it runs"),
+        );
     }
-    let argv: Vec<ShellArg> = command.iter().map(|arg| filled(arg, "{", "")).collect();
-    study.runs(NestedExecution::Command {
+    let argv: Vec<ShellArg> = command.iter().map(|arg| fill_placeholder(arg, "{", "")).collect();
+    study.with_run(NestedExecution::Command {
         argv,
         variables: Vec::new(),
         folder: None,

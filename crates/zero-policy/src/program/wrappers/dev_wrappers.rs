@@ -1,35 +1,37 @@
 //! Tools of developers that run texts or commands: side by side, again and again, or at a change.
 
 use super::super::getopt::{GetoptSpec, OptionTerminator};
-use super::super::{CommandAnalysis, FileAccess, NestedExecution, assignment, from, word};
+use super::super::{
+    CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
+};
 use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
-        "cross-env" => cross_env(args),
-        "cross-env-shell" => cross_env_shell(args),
-        "concurrently" | "conc" => concurrently(args),
-        "nodemon" => nodemon(args),
-        "hyperfine" => hyperfine(args),
-        "cargo-watch" => cargo_watch(args),
-        "cargo" if word(args.first()) == "watch" => cargo_watch(from(args, 1)),
-        "onchange" | "reflex" => behind_dashes(args),
-        "cmake" if word(args.first()) == "-E" => cmake(from(args, 1)),
-        "corepack" => corepack(args),
-        "mpirun" | "mpiexec" => mpirun(args),
+        "cross-env" => analyze_cross_env(args),
+        "cross-env-shell" => analyze_cross_env_shell(args),
+        "concurrently" | "conc" => analyze_concurrently(args),
+        "nodemon" => analyze_nodemon(args),
+        "hyperfine" => analyze_hyperfine(args),
+        "cargo-watch" => analyze_cargo_watch(args),
+        "cargo" if known_text(args.first()) == "watch" => analyze_cargo_watch(args_from(args, 1)),
+        "onchange" | "reflex" => analyze_after_dashes(args),
+        "cmake" if known_text(args.first()) == "-E" => analyze_cmake(args_from(args, 1)),
+        "corepack" => analyze_corepack(args),
+        "mpirun" | "mpiexec" => analyze_mpirun(args),
         _ => return None,
     })
 }
 
 /// Variables before a command, and the rest.
-fn with_variables(words: &[ShellArg]) -> (Vec<(String, ShellArg)>, &[ShellArg]) {
-    let variables: Vec<(String, ShellArg)> = words.iter().map_while(assignment).collect();
-    let rest = from(words, variables.len());
+fn split_variables(words: &[ShellArg]) -> (Vec<(String, ShellArg)>, &[ShellArg]) {
+    let variables: Vec<(String, ShellArg)> = words.iter().map_while(parse_assignment).collect();
+    let rest = args_from(words, variables.len());
     (variables, rest)
 }
 
-fn cross_env(args: &[ShellArg]) -> CommandAnalysis {
-    let (variables, argv) = with_variables(args);
+fn analyze_cross_env(args: &[ShellArg]) -> CommandAnalysis {
+    let (variables, argv) = split_variables(args);
     let open = argv.first().is_some_and(ShellArg::may_be_option);
     let run = NestedExecution::Command {
         argv: argv.to_vec(),
@@ -38,15 +40,15 @@ fn cross_env(args: &[ShellArg]) -> CommandAnalysis {
         more_arguments: false,
     };
     if argv.is_empty() {
-        return CommandAnalysis::program();
+        return CommandAnalysis::opaque();
     }
-    CommandAnalysis::program().runs(run).guess_if(open)
+    CommandAnalysis::opaque().with_run(run).mark_guess_if(open)
 }
 
-fn cross_env_shell(args: &[ShellArg]) -> CommandAnalysis {
-    let (variables, words) = with_variables(args);
+fn analyze_cross_env_shell(args: &[ShellArg]) -> CommandAnalysis {
+    let (variables, words) = split_variables(args);
     if words.is_empty() {
-        return CommandAnalysis::program();
+        return CommandAnalysis::opaque();
     }
     // The variables are judged with a command; the text has none.
     let marked = NestedExecution::Command {
@@ -55,10 +57,10 @@ fn cross_env_shell(args: &[ShellArg]) -> CommandAnalysis {
         folder: None,
         more_arguments: false,
     };
-    CommandAnalysis::program().runs(marked).runs(NestedExecution::script_of(words))
+    CommandAnalysis::opaque().with_run(marked).with_run(NestedExecution::from_script_words(words))
 }
 
-fn concurrently(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_concurrently(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "n:c:p:l:t:m:s:i:rgkhvP",
         long: "names: name-separator: prefix: prefix-colors: prefix-length: timestamp-format: \
@@ -67,35 +69,40 @@ fn concurrently(args: &[ShellArg]) -> CommandAnalysis {
                restart-after: timings passthrough-arguments teardown: pad-prefix cwd: shell: help \
                version",
     };
-    let options = table.read(args, OptionTerminator::Never);
+    let options = table.parse(args, OptionTerminator::Never);
     let texts = options.operands.iter().chain(options.values(&["teardown"]));
     texts
-        .fold(CommandAnalysis::program(), |study, text| study.runs(NestedExecution::script(text)))
-        .caution_if(options.has(&["shell", "cwd"]), "it runs them in a way of its own")
-        .guess_if(options.uncertain)
+        .fold(CommandAnalysis::opaque(), |study, text| {
+            study.with_run(NestedExecution::from_script(text))
+        })
+        .with_caution_if(options.has(&["shell", "cwd"]), "it runs them in a way of its own")
+        .mark_guess_if(options.uncertain)
 }
 
-fn nodemon(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_nodemon(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "x:e:w:i:d:I:qVLCrhvs:",
         long: "exec: ext: watch: ignore: delay: verbose quiet legacy-watch on-change-only \
                no-stdin config: cwd: signal: spawn exitcrash polling-interval: inspect:: \
                inspect-brk:: require: import: help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     options
         .values(&["x", "exec"])
-        .fold(CommandAnalysis::program(), |study, text| {
+        .fold(CommandAnalysis::opaque(), |study, text| {
             // The script and its arguments follow the text.
             let mut words = vec![text.clone()];
             words.extend(options.operands.iter().cloned());
-            study.runs(NestedExecution::script_of(&words))
+            study.with_run(NestedExecution::from_script_words(&words))
         })
-        .caution_if(options.has(&["config", "cwd", "require", "import"]), "it loads what is named")
-        .guess_if(options.uncertain)
+        .with_caution_if(
+            options.has(&["config", "cwd", "require", "import"]),
+            "it loads what is named",
+        )
+        .mark_guess_if(options.uncertain)
 }
 
-fn hyperfine(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "w:m:M:r:s:p:c:P:D:L:S:Niu:n:C:hV",
         long: "warmup: min-runs: max-runs: runs: setup: reference: prepare: conclude: cleanup: \
@@ -104,7 +111,7 @@ fn hyperfine(args: &[ShellArg]) -> CommandAnalysis {
                export-markdown: export-orgmode: show-output output: input: command-name: help \
                version",
     };
-    let options = table.read(args, OptionTerminator::Never);
+    let options = table.parse(args, OptionTerminator::Never);
     let texts = ["s", "setup", "reference", "p", "prepare", "c", "cleanup", "C", "conclude"];
     let written: Vec<ShellArg> = options
         .given
@@ -114,133 +121,137 @@ fn hyperfine(args: &[ShellArg]) -> CommandAnalysis {
         .filter(|file| !matches!(file.as_known(), Some("null" | "pipe" | "inherit" | "-")))
         .collect();
     let read: Vec<ShellArg> = options.values(&["input"]).cloned().collect();
-    let shell = options.values(&["S", "shell"]).fold(CommandAnalysis::program(), |study, shell| {
+    let shell = options.values(&["S", "shell"]).fold(CommandAnalysis::opaque(), |study, shell| {
         let plain = matches!(shell.as_known(), Some("none" | "default" | "bash" | "sh" | "dash"));
-        study.caution_if(!plain, "it runs them with a shell of its own choice")
+        study.with_caution_if(!plain, "it runs them with a shell of its own choice")
     });
-    // `-P name from to` takes three words, and the last two of them look like commands.
+    // `-P name args_from to` takes three words, and the last two of them look like commands.
     let scans = options.has(&["P", "parameter-scan"]);
     let texts = options.operands.iter().chain(options.values(&texts)).cloned().collect::<Vec<_>>();
     texts
         .iter()
         .skip(if scans { 2 } else { 0 })
-        .fold(shell, |study, text| study.runs(NestedExecution::script(text)))
-        .touches_all(FileAccess::Write, &written)
-        .touches_all(FileAccess::Read, &read)
-        .guess_if(options.uncertain)
+        .fold(shell, |study, text| study.with_run(NestedExecution::from_script(text)))
+        .with_touches(FileAccess::Write, &written)
+        .with_touches(FileAccess::Read, &read)
+        .mark_guess_if(options.uncertain)
 }
 
 /// `cargo watch -s text`, `-x 'cargo command'`, `-- command`.
-fn cargo_watch(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_cargo_watch(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "x:s:w:i:d:C:B:E:L:cqNh",
         long: "exec: shell: use-shell: watch: ignore: delay: workdir: env-file: env: features: \
                clear quiet no-gitignore no-ignore ignore-nothing postpone poll notify \
                no-vcs-ignores no-restart why debug no-dot-ignores skip-local-deps help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
-    let mut study = CommandAnalysis::program();
+    let options = table.parse(args, OptionTerminator::AtOperand);
+    let mut study = CommandAnalysis::opaque();
     for text in options.values(&["s", "shell"]) {
-        study = study.runs(NestedExecution::script(text));
+        study = study.with_run(NestedExecution::from_script(text));
     }
     for text in options.values(&["x", "exec"]) {
-        study = study.runs(NestedExecution::script_of(&[ShellArg::known("cargo"), text.clone()]));
+        study = study.with_run(NestedExecution::from_script_words(&[
+            ShellArg::known("cargo"),
+            text.clone(),
+        ]));
     }
     study
-        .runs_argv(&options.operands)
-        .caution_if(
+        .with_command(&options.operands)
+        .with_caution_if(
             options.has(&["use-shell", "C", "workdir", "E", "env"]),
             "it runs them in a way of its own",
         )
-        .guess_if(options.uncertain)
+        .mark_guess_if(options.uncertain)
 }
 
-fn behind_dashes(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_after_dashes(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| arg.as_known() == Some("--"));
     let open = args.iter().any(|arg| arg.as_known().is_none());
     match at {
-        Some(at) => CommandAnalysis::program().runs_argv(from(args, at + 1)),
+        Some(at) => CommandAnalysis::opaque().with_command(args_from(args, at + 1)),
         // Where the command begins is not marked.
-        None => CommandAnalysis::program().guess_if(open || !args.is_empty()),
+        None => CommandAnalysis::opaque().mark_guess_if(open || !args.is_empty()),
     }
 }
 
-/// `cmake -E` is a box of small programs, some of which run another.
-fn cmake(args: &[ShellArg]) -> CommandAnalysis {
-    let rest = from(args, 1);
-    match word(args.first()) {
+/// `analyze_cmake -E` is a box of small programs, some of which run another.
+fn analyze_cmake(args: &[ShellArg]) -> CommandAnalysis {
+    let rest = args_from(args, 1);
+    match known_text(args.first()) {
         "env" => {
-            let options = rest.iter().take_while(|arg| word(Some(arg)).starts_with("--")).count();
-            let (variables, argv) = with_variables(from(rest, options));
+            let options =
+                rest.iter().take_while(|arg| known_text(Some(arg)).starts_with("--")).count();
+            let (variables, argv) = split_variables(args_from(rest, options));
             let argv = argv.to_vec();
             if argv.is_empty() {
-                return CommandAnalysis::program();
+                return CommandAnalysis::opaque();
             }
-            CommandAnalysis::program().runs(NestedExecution::Command {
+            CommandAnalysis::opaque().with_run(NestedExecution::Command {
                 argv,
                 variables,
                 folder: None,
                 more_arguments: false,
             })
         }
-        "time" => CommandAnalysis::program().runs_argv(rest),
+        "time" => CommandAnalysis::opaque().with_command(rest),
         "chdir" => match rest.split_first() {
             Some((folder, argv)) if !argv.is_empty() => {
-                CommandAnalysis::program().runs(NestedExecution::Command {
+                CommandAnalysis::opaque().with_run(NestedExecution::Command {
                     argv: argv.to_vec(),
                     variables: Vec::new(),
                     folder: Some(folder.clone()),
                     more_arguments: false,
                 })
             }
-            _ => CommandAnalysis::program(),
+            _ => CommandAnalysis::opaque(),
         },
         // They take what the programs of these names take.
-        "cat" | "rm" | "tar" | "touch" => CommandAnalysis::program().runs_argv(args),
+        "cat" | "rm" | "tar" | "touch" => CommandAnalysis::opaque().with_command(args),
         "remove_directory" | "remove" => {
             let mut argv = vec![ShellArg::known("rm"), ShellArg::known("-r")];
             argv.extend_from_slice(rest);
-            CommandAnalysis::program().runs_argv(&argv)
+            CommandAnalysis::opaque().with_command(&argv)
         }
         "copy" | "copy_directory" | "copy_if_different" | "copy_directory_if_different" => {
             let mut argv = vec![ShellArg::known("cp"), ShellArg::known("-r")];
             argv.extend_from_slice(rest);
-            CommandAnalysis::program().runs_argv(&argv)
+            CommandAnalysis::opaque().with_command(&argv)
         }
         "rename" => {
             let mut argv = vec![ShellArg::known("mv")];
             argv.extend_from_slice(rest);
-            CommandAnalysis::program().runs_argv(&argv)
+            CommandAnalysis::opaque().with_command(&argv)
         }
         "create_symlink" | "create_hardlink" => {
             let mut argv = vec![ShellArg::known("ln"), ShellArg::known("-s")];
             argv.extend_from_slice(rest);
-            CommandAnalysis::program().runs_argv(&argv)
+            CommandAnalysis::opaque().with_command(&argv)
         }
-        _ => CommandAnalysis::program(),
+        _ => CommandAnalysis::opaque(),
     }
 }
 
-/// `corepack npm@9 publish` runs that package manager.
-fn corepack(args: &[ShellArg]) -> CommandAnalysis {
-    let Some((first, rest)) = args.split_first() else { return CommandAnalysis::program() };
-    let name = word(Some(first)).split('@').next().unwrap_or_default();
+/// `analyze_corepack npm@9 publish` runs that package manager.
+fn analyze_corepack(args: &[ShellArg]) -> CommandAnalysis {
+    let Some((first, rest)) = args.split_first() else { return CommandAnalysis::opaque() };
+    let name = known_text(Some(first)).split('@').next().unwrap_or_default();
     match name {
         "npm" | "npx" | "pnpm" | "pnpx" | "yarn" | "yarnpkg" => {
             let mut argv = vec![ShellArg::known(name)];
             argv.extend_from_slice(rest);
-            CommandAnalysis::program().runs_argv(&argv)
+            CommandAnalysis::opaque().with_command(&argv)
         }
-        _ => CommandAnalysis::program().guess_if(first.as_known().is_none()),
+        _ => CommandAnalysis::opaque().mark_guess_if(first.as_known().is_none()),
     }
 }
 
 /// Its options have one dash and a whole word: `-np 4`.
-fn mpirun(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_mpirun(args: &[ShellArg]) -> CommandAnalysis {
     let mut at = 0;
     let mut guess = false;
     while let Some(arg) = args.get(at).filter(|arg| arg.may_be_option()) {
-        at += match word(Some(arg)).trim_start_matches('-') {
+        at += match known_text(Some(arg)).trim_start_matches('-') {
             "np" | "n" | "c" | "H" | "host" | "hostfile" | "machinefile" | "x" | "bind-to"
             | "map-by" | "wdir" => 2,
             "oversubscribe" | "allow-run-as-root" | "q" | "v" => 1,
@@ -250,5 +261,5 @@ fn mpirun(args: &[ShellArg]) -> CommandAnalysis {
             }
         };
     }
-    CommandAnalysis::program().runs_argv(from(args, at)).guess_if(guess)
+    CommandAnalysis::opaque().with_command(args_from(args, at)).mark_guess_if(guess)
 }

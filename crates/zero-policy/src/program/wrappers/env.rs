@@ -1,7 +1,7 @@
 //! `env`: variables, a folder, and `-S`, which holds a command line of its own.
 
 use super::super::getopt::{GetoptSpec, OptionTerminator};
-use super::super::{CommandAnalysis, NestedExecution, assignment, unknown};
+use super::super::{CommandAnalysis, NestedExecution, parse_assignment, unknown_arg};
 use crate::shell::ShellArg;
 
 const TABLE: GetoptSpec = GetoptSpec {
@@ -13,38 +13,42 @@ const TABLE: GetoptSpec = GetoptSpec {
 /// How often `-S` may hold another `-S`.
 const SPLITS_MAX: usize = 8;
 
-pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let mut args = args.to_vec();
     let mut folder = None;
     let mut guess = false;
     for _ in 0..SPLITS_MAX {
-        let options = TABLE.read(&args, OptionTerminator::AtOperand);
+        let options = TABLE.parse(&args, OptionTerminator::AtOperand);
         guess |= options.uncertain || options.has(&["P"]);
         folder = options.values(&["C", "chdir"]).last().cloned().or(folder);
         let Some(text) = options.values(&["S", "split-string"]).last() else {
-            return inner(options.operands, folder, guess);
+            return analyze_inner_command(options.operands, folder, guess);
         };
         // The words of the text take its place, and options may be among them.
-        let Some(mut words) = text.as_known().and_then(split) else {
+        let Some(mut words) = text.as_known().and_then(split_string) else {
             return CommandAnalysis::wrapper()
-                .runs(NestedExecution::Unknown("`-S` holds a text that is not known"));
+                .with_run(NestedExecution::Unknown("`-S` holds a text that is not known"));
         };
         words.extend(options.operands);
         args = words;
     }
     CommandAnalysis::wrapper()
-        .runs(NestedExecution::Unknown("`-S` within `-S`, too deep to follow"))
+        .with_run(NestedExecution::Unknown("`-S` within `-S`, too deep to follow"))
 }
 
-fn inner(operands: Vec<ShellArg>, folder: Option<ShellArg>, mut guess: bool) -> CommandAnalysis {
+fn analyze_inner_command(
+    operands: Vec<ShellArg>,
+    folder: Option<ShellArg>,
+    mut guess: bool,
+) -> CommandAnalysis {
     let mut variables = Vec::new();
     let mut words = operands.into_iter().peekable();
     // A lone `-` means `-i`.
     while words.next_if(|word| word.as_known() == Some("-")).is_some() {}
     while let Some(word) = words.peek() {
-        match assignment(word) {
+        match parse_assignment(word) {
             Some(variable) => {
-                // `env A=$x ls`: what follows the first word of `$x` would be the command.
+                // `env ALLOW_A=$x ls`: what follows the first word of `$x` would be the command.
                 guess |= word.may_split();
                 variables.push(variable);
             }
@@ -55,15 +59,15 @@ fn inner(operands: Vec<ShellArg>, folder: Option<ShellArg>, mut guess: bool) -> 
     let argv: Vec<ShellArg> = words.collect();
     guess |= argv.first().is_some_and(|program| program.as_known().is_none());
     if argv.is_empty() {
-        return CommandAnalysis::read_only().guess_if(guess);
+        return CommandAnalysis::read_only().mark_guess_if(guess);
     }
     CommandAnalysis::wrapper()
-        .runs(NestedExecution::Command { argv, variables, folder, more_arguments: false })
-        .guess_if(guess)
+        .with_run(NestedExecution::Command { argv, variables, folder, more_arguments: false })
+        .mark_guess_if(guess)
 }
 
 /// Splits a text as `env -S` does; `None` when it would refuse to.
-fn split(text: &str) -> Option<Vec<ShellArg>> {
+fn split_string(text: &str) -> Option<Vec<ShellArg>> {
     let mut words = Vec::new();
     let mut word = SplitStringWord::default();
     let mut quote = None;
@@ -92,7 +96,7 @@ fn split(text: &str) -> Option<Vec<ShellArg>> {
                 ('v', _) => word.push('\u{b}'),
                 _ => return None,
             },
-            ('$', None | Some('"')) => word.unknown(),
+            ('$', None | Some('"')) => word.mark_unknown(),
             ('#', None) if !word.begun => break,
             (space, None) if space.is_ascii_whitespace() || space == '\u{b}' => {
                 word.finish(&mut words);
@@ -118,7 +122,7 @@ impl SplitStringWord {
         self.begun = true;
     }
 
-    fn unknown(&mut self) {
+    fn mark_unknown(&mut self) {
         self.certain.get_or_insert(self.text.len());
         self.push('$');
     }
@@ -126,7 +130,9 @@ impl SplitStringWord {
     fn finish(&mut self, words: &mut Vec<ShellArg>) {
         let Self { text, begun, certain } = std::mem::take(self);
         match certain {
-            Some(end) => words.push(unknown(text.get(..end).unwrap_or_default(), text.as_str())),
+            Some(end) => {
+                words.push(unknown_arg(text.get(..end).unwrap_or_default(), text.as_str()))
+            }
             None if begun => words.push(ShellArg::Known(text)),
             None => {}
         }
@@ -135,7 +141,7 @@ impl SplitStringWord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::analysis_text::{check, text};
+    use super::super::super::analysis_text::{check, render_analysis};
     use super::*;
 
     #[test]
@@ -164,20 +170,20 @@ mod tests {
     }
 
     #[track_caller]
-    fn splits(given: &str, expected: &str) {
+    fn check_split(given: &str, expected: &str) {
         let argv = [ShellArg::known("-S"), ShellArg::known(given)];
-        assert_eq!(text(&study(&argv)), expected, "{given}");
+        assert_eq!(render_analysis(&analyze(&argv)), expected, "{given}");
     }
 
     #[test]
     fn quotes_and_escapes_are_envs_own() {
-        splits("rm 'a b' \"c d\"", "wrapper runs[rm a b c d]");
-        splits(r"rm\_-rf\_x", "wrapper runs[rm -rf x]");
-        splits(r"rm x \c ignored", "wrapper runs[rm x]");
-        splits("rm x # comment", "wrapper runs[rm x]");
-        splits("rm ${HOME}/x", "wrapper runs[rm ${HOME}/x]");
-        splits("r'm' x", "wrapper runs[rm x]");
-        splits("rm 'x", "wrapper unknown");
-        splits(r"rm \q", "wrapper unknown");
+        check_split("rm 'a b' \"c d\"", "wrapper runs[rm a b c d]");
+        check_split(r"rm\_-rf\_x", "wrapper runs[rm -rf x]");
+        check_split(r"rm x \c ignored", "wrapper runs[rm x]");
+        check_split("rm x # comment", "wrapper runs[rm x]");
+        check_split("rm ${HOME}/x", "wrapper runs[rm ${HOME}/x]");
+        check_split("r'm' x", "wrapper runs[rm x]");
+        check_split("rm 'x", "wrapper unknown");
+        check_split(r"rm \q", "wrapper unknown");
     }
 }

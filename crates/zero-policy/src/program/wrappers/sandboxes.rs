@@ -3,21 +3,21 @@
 //! Such a room hides nothing: what is mounted into it is this machine's.
 
 use super::super::getopt::{GetoptSpec, OptionTerminator};
-use super::super::{CommandAnalysis, FileAccess, NestedExecution, from, word};
+use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
 use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
-        "bwrap" => bubblewrap(args),
-        "proot" => proot(args),
-        "firejail" => firejail(args),
-        "capsh" => capsh(args),
-        "runcon" => runcon(args),
-        "ip" => ip(args)?,
-        "dtach" | "abduco" => detached(name, args),
-        "start-stop-daemon" => daemon(args),
-        "coreutils" => coreutils(args),
-        name if is_loader(name) => loader(args),
+        "bwrap" => analyze_bubblewrap(args),
+        "proot" => analyze_proot(args),
+        "firejail" => analyze_firejail(args),
+        "capsh" => analyze_capsh(args),
+        "runcon" => analyze_runcon(args),
+        "ip" => analyze_ip(args)?,
+        "dtach" | "abduco" => analyze_detached(name, args),
+        "start-stop-daemon" => analyze_daemon(args),
+        "coreutils" => analyze_coreutils(args),
+        name if is_loader(name) => analyze_loader(args),
         _ => return None,
     })
 }
@@ -28,19 +28,19 @@ fn is_loader(name: &str) -> bool {
     name.starts_with("ld") && is_library
 }
 
-/// `ld.so [options] program arguments`.
-fn loader(args: &[ShellArg]) -> CommandAnalysis {
+/// `ld.so [options] opaque arguments`.
+fn analyze_loader(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "",
         long: "list verify inhibit-cache library-path: glibc-hwcaps-prepend: glibc-hwcaps-mask: \
                inhibit-rpath: audit: preload: argv0: list-tunables list-diagnostics help version",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let loads = ["library-path", "audit", "preload", "glibc-hwcaps-prepend"];
-    CommandAnalysis::program()
-        .runs_argv(&options.operands)
-        .caution_if(options.has(&loads), "it loads code that is named beside the program")
-        .guess_if(options.uncertain)
+    CommandAnalysis::opaque()
+        .with_command(&options.operands)
+        .with_caution_if(options.has(&loads), "it loads code that is named beside the program")
+        .mark_guess_if(options.uncertain)
 }
 
 /// The options of bubblewrap, by the number of words each takes.
@@ -57,7 +57,7 @@ const BWRAP: [&str; 4] = [
     "overlay",
 ];
 
-fn bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
     let mut at = 0;
     let mut guess = false;
     while let Some(arg) = args.get(at).filter(|arg| arg.may_be_option()) {
@@ -74,94 +74,96 @@ fn bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
         guess |= takes.is_none() || name == "args";
         at += takes.unwrap_or_default();
     }
-    CommandAnalysis::program().runs_argv(from(args, at)).guess_if(guess)
+    CommandAnalysis::opaque().with_command(args_from(args, at)).mark_guess_if(guess)
 }
 
-fn proot(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_proot(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "r:b:m:q:w:v:0i:R:S:k:VhlLp:n",
         long: "rootfs: bind: mount: qemu: cwd: pwd: verbose: version help about root-id \
                change-id: kill-on-exit kernel-release: link2symlink",
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
-    CommandAnalysis::program()
-        .runs_argv(&options.operands)
-        .caution("it runs with another root folder, where names mean other programs")
-        .guess_if(options.uncertain)
+    let options = table.parse(args, OptionTerminator::AtOperand);
+    CommandAnalysis::opaque()
+        .with_command(&options.operands)
+        .with_caution("it runs with another root folder, where names mean other programs")
+        .mark_guess_if(options.uncertain)
 }
 
 /// Every option of firejail has its value attached.
-fn firejail(args: &[ShellArg]) -> CommandAnalysis {
-    let options = args.iter().take_while(|arg| word(Some(arg)).starts_with('-')).count();
+fn analyze_firejail(args: &[ShellArg]) -> CommandAnalysis {
+    let options = args.iter().take_while(|arg| known_text(Some(arg)).starts_with('-')).count();
     let ended = args.iter().take(options).position(|arg| arg.as_known() == Some("--"));
     let at = ended.map_or(options, |at| at + 1);
     let acts = args.iter().take(at).any(|arg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         ["--join", "--put", "--shutdown"].iter().any(|act| start.starts_with(act))
     });
-    let open = from(args, at).first().is_some_and(ShellArg::may_be_option);
-    CommandAnalysis::program()
-        .runs_argv(from(args, at))
-        .caution_if(acts, "it acts on a program in a room of its own")
-        .guess_if(open)
+    let open = args_from(args, at).first().is_some_and(ShellArg::may_be_option);
+    CommandAnalysis::opaque()
+        .with_command(args_from(args, at))
+        .with_caution_if(acts, "it acts on a program in a room of its own")
+        .mark_guess_if(open)
 }
 
-/// `capsh … -- arguments of bash`.
-fn capsh(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_capsh … -- arguments of bash`.
+fn analyze_capsh(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| matches!(arg.as_known(), Some("--" | "==" | "+")));
-    let shell = args.iter().find_map(|arg| super::super::after(arg, "--shell="));
+    let shell = args.iter().find_map(|arg| super::super::strip_arg_prefix(arg, "--shell="));
     let Some(at) = at else {
         let open = args.iter().any(|arg| arg.as_known().is_none());
-        return CommandAnalysis::program().guess_if(open);
+        return CommandAnalysis::opaque().mark_guess_if(open);
     };
     let mut argv = vec![shell.unwrap_or_else(|| ShellArg::known("bash"))];
-    argv.extend_from_slice(from(args, at + 1));
-    CommandAnalysis::program().runs_argv(&argv)
+    argv.extend_from_slice(args_from(args, at + 1));
+    CommandAnalysis::opaque().with_command(&argv)
 }
 
-/// `runcon context command`, or `runcon -t type command`.
-fn runcon(args: &[ShellArg]) -> CommandAnalysis {
+/// `analyze_runcon context command`, or `analyze_runcon -t type command`.
+fn analyze_runcon(args: &[ShellArg]) -> CommandAnalysis {
     let table =
         GetoptSpec { short: "ct:u:r:l:", long: "compute type: user: role: range: help version" };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let skips = usize::from(options.given.is_empty());
-    CommandAnalysis::program().runs_argv(from(&options.operands, skips)).guess_if(options.uncertain)
+    CommandAnalysis::opaque()
+        .with_command(args_from(&options.operands, skips))
+        .mark_guess_if(options.uncertain)
 }
 
-/// `ip netns exec NAME command`, `ip vrf exec NAME command`.
-fn ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
+/// `analyze_ip netns exec NAME command`, `analyze_ip vrf exec NAME command`.
+fn analyze_ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let at = args.iter().position(|arg| match arg.as_known() {
         // Objects may be abbreviated, and options may stand before them.
         Some(text) => text.len() > 1 && ("netns".starts_with(text) || "vrf".starts_with(text)),
         None => false,
     })?;
-    let verb = word(args.get(at + 1));
+    let verb = known_text(args.get(at + 1));
     if verb.is_empty() || !"exec".starts_with(verb) {
         return None;
     }
-    // `ip -all netns exec command` names no room.
-    let all = args.iter().take(at).any(|arg| word(Some(arg)).starts_with("-a"));
+    // `analyze_ip -all netns exec command` names no room.
+    let all = args.iter().take(at).any(|arg| known_text(Some(arg)).starts_with("-a"));
     let skips = if all { 2 } else { 3 };
-    Some(CommandAnalysis::program().runs_argv(from(args, at + skips)))
+    Some(CommandAnalysis::opaque().with_command(args_from(args, at + skips)))
 }
 
 /// `dtach -n socket [options] command`, `abduco -c name command`.
-fn detached(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_detached(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table = match name {
         "dtach" => GetoptSpec { short: "a:A:c:n:N:p:e:Er:z", long: "" },
         _ => GetoptSpec { short: "aAcnlfrpqve:", long: "" },
     };
-    let options = table.read(args, OptionTerminator::AtOperand);
+    let options = table.parse(args, OptionTerminator::AtOperand);
     let skips = usize::from(name == "abduco");
     let sockets: Vec<ShellArg> = options.values(&["a", "A", "c", "n", "N", "p"]).cloned().collect();
-    CommandAnalysis::program()
-        .runs_argv(from(&options.operands, skips))
-        .touches_all(FileAccess::Write, &sockets)
-        .caution_if(options.has(&["a", "p"]), "it can type commands in another terminal")
-        .guess_if(options.uncertain)
+    CommandAnalysis::opaque()
+        .with_command(args_from(&options.operands, skips))
+        .with_touches(FileAccess::Write, &sockets)
+        .with_caution_if(options.has(&["a", "p"]), "it can type commands in another terminal")
+        .mark_guess_if(options.uncertain)
 }
 
-fn daemon(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_daemon(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "SKTHVx:a:p:n:u:c:g:r:d:N:P:I:k:s:R:tvqobmCw:e:O:L:y",
         long: "start stop status help version exec: startas: pidfile: name: user: chuid: group: \
@@ -169,38 +171,38 @@ fn daemon(args: &[ShellArg]) -> CommandAnalysis {
                quiet oknodo background make-pidfile remove-pidfile no-close notify-await \
                notify-timeout: output: pid: ppid:",
     };
-    let options = table.read(args, OptionTerminator::Never);
+    let options = table.parse(args, OptionTerminator::Never);
     let study = options.values(&["x", "exec", "a", "startas"]).fold(
-        CommandAnalysis::program(),
+        CommandAnalysis::opaque(),
         |study, program| {
             let mut argv = vec![program.clone()];
             argv.extend(options.operands.iter().cloned());
-            study.runs_argv(&argv)
+            study.with_command(&argv)
         },
     );
     let written: Vec<ShellArg> =
         options.values(&["p", "pidfile", "O", "output"]).cloned().collect();
     study
-        .touches_all(FileAccess::Write, &written)
-        .caution_if(options.has(&["K", "stop"]), "it ends processes")
-        .guess_if(options.uncertain)
+        .with_touches(FileAccess::Write, &written)
+        .with_caution_if(options.has(&["K", "stop"]), "it ends processes")
+        .mark_guess_if(options.uncertain)
 }
 
-/// One file with all of them: `coreutils --coreutils-prog=rm x`.
-fn coreutils(args: &[ShellArg]) -> CommandAnalysis {
+/// One file with all of them: `analyze_coreutils --analyze_coreutils-prog=rm x`.
+fn analyze_coreutils(args: &[ShellArg]) -> CommandAnalysis {
     let Some((first, rest)) = args.split_first() else { return CommandAnalysis::read_only() };
     let named = ["--coreutils-prog=", "--coreutils-prog-shebang="]
         .iter()
-        .find_map(|option| super::super::after(first, option));
+        .find_map(|option| super::super::strip_arg_prefix(first, option));
     match named {
         Some(program) => {
             let mut argv = vec![program];
             argv.extend_from_slice(rest);
-            CommandAnalysis::wrapper().runs_argv(&argv)
+            CommandAnalysis::wrapper().with_command(&argv)
         }
-        None if word(Some(first)).starts_with("--") => CommandAnalysis::read_only(),
+        None if known_text(Some(first)).starts_with("--") => CommandAnalysis::read_only(),
         None if first.may_be_option() => CommandAnalysis::wrapper()
-            .runs(NestedExecution::Unknown("which of them it is shows only when it runs")),
-        None => CommandAnalysis::wrapper().runs_argv(args),
+            .with_run(NestedExecution::Unknown("which of them it is shows only when it runs")),
+        None => CommandAnalysis::wrapper().with_command(args),
     }
 }

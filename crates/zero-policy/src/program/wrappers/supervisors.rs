@@ -6,7 +6,7 @@ use super::super::getopt::GetoptSpec;
 use super::{ROW, WrapperRow};
 
 /// A row that says more than its name: it changes what the command may do, so a rule must know it.
-const PROGRAM: WrapperRow = WrapperRow { nature: CommandClass::Program, ..ROW };
+const PROGRAM: WrapperRow = WrapperRow { nature: CommandClass::Opaque, ..ROW };
 
 const NONE: GetoptSpec = GetoptSpec { short: "", long: "" };
 

@@ -84,19 +84,19 @@ pub(super) const ROWS: &[WrapperRow] = &[
     WrapperRow {
         name: "rlwrap",
         table: GetoptSpec { short: "acinrRsuwA", long: "help version" },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         ..ROW
     },
-    WrapperRow { name: "ccache", nature: CommandClass::Program, ..ROW },
-    WrapperRow { name: "sccache", nature: CommandClass::Program, ..ROW },
-    WrapperRow { name: "distcc", nature: CommandClass::Program, ..ROW },
+    WrapperRow { name: "ccache", nature: CommandClass::Opaque, ..ROW },
+    WrapperRow { name: "sccache", nature: CommandClass::Opaque, ..ROW },
+    WrapperRow { name: "distcc", nature: CommandClass::Opaque, ..ROW },
     WrapperRow {
         name: "ltrace",
         table: GetoptSpec {
             short: "a:A:bcCD:e:F:fhiLl:n:o:p:rs:StTu:w:Vx:",
             long: "align: config: demangle output: indent: help version library:",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         writes: &["o", "output"],
         acts_on: &["p"],
         ..ROW
@@ -110,7 +110,7 @@ pub(super) const ROWS: &[WrapperRow] = &[
                    quiet verbose callgrind-out-file:: massif-out-file:: gen-suppressions:: \
                    track-fds:: help version",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         writes: &["log-file", "xml-file", "callgrind-out-file", "massif-out-file"],
         ..ROW
     },
@@ -123,7 +123,7 @@ pub(super) const ROWS: &[WrapperRow] = &[
                    mount-proc:: propagation: setgroups: keep-caps root: wd: setuid: setgid: \
                    kill-child:: monotonic: boottime: help version",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         caution: "it leaves the confinement it runs in",
         ..ROW
     },
@@ -135,7 +135,7 @@ pub(super) const ROWS: &[WrapperRow] = &[
                    setgid: preserve-credentials root:: wd:: wdns: env no-fork follow-context \
                    join-cgroup help version",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         caution: "it enters the confinement of another process",
         ..ROW
     },
@@ -143,7 +143,7 @@ pub(super) const ROWS: &[WrapperRow] = &[
         name: "chroot",
         table: GetoptSpec { short: "", long: "groups: userspec: skip-chdir help version" },
         skips: 1,
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         caution: "it runs with another root folder, where names mean other programs",
         ..ROW
     },
@@ -158,14 +158,14 @@ pub(super) const ROWS: &[WrapperRow] = &[
                    path-property: socket-property: no-block wait collect no-ask-password \
                    expand-environment: host: machine: help version",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         caution: "the service manager runs it, outside of any confinement",
         ..ROW
     },
     WrapperRow {
         name: "sandbox-exec",
         table: GetoptSpec { short: "f:n:p:D:", long: "" },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         ..ROW
     },
     WrapperRow {
@@ -176,7 +176,7 @@ pub(super) const ROWS: &[WrapperRow] = &[
                    keep-groups list-caps no-new-privs rgid: ruid: egid: euid: regid: reuid: \
                    securebits: pdeathsig: selinux-label: apparmor-profile: reset-env help version",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         ..ROW
     },
     WrapperRow {
@@ -185,7 +185,7 @@ pub(super) const ROWS: &[WrapperRow] = &[
             short: "l:s:i:uf:b:hv",
             long: "lib: faked: unknown-is-real help version",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         writes: &["s"],
         ..ROW
     },
@@ -196,26 +196,26 @@ pub(super) const ROWS: &[WrapperRow] = &[
             long: "auto-servernum error-file: auth-file: server-num: listen-tcp xauth-protocol: \
                    server-args: wait: help",
         },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         writes: &["e", "error-file"],
         ..ROW
     },
     WrapperRow {
         name: "proxychains",
         table: GetoptSpec { short: "qf:", long: "" },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         ..ROW
     },
     WrapperRow {
         name: "proxychains4",
         table: GetoptSpec { short: "qf:", long: "" },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         ..ROW
     },
     WrapperRow {
         name: "dbus-run-session",
         table: GetoptSpec { short: "", long: "config-file: dbus-daemon: help version" },
-        nature: CommandClass::Program,
+        nature: CommandClass::Opaque,
         ..ROW
     },
 ];

@@ -15,8 +15,8 @@ const INNER_SPACE: char = '\u{1}';
 /// Whether a space inside a word may be taken for one between words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpaceHandling {
-    OfWordsDiffer,
-    AreAlike,
+    Distinct,
+    Alike,
 }
 
 #[derive(Debug, Default)]
@@ -43,28 +43,30 @@ impl GlobIndex {
         let mut texts = vec![String::new()];
         for (at, word) in words.iter().enumerate() {
             if at > 0 {
-                push(&mut texts, " ");
+                push_literal(&mut texts, " ");
             }
             match word.literal() {
-                Some(program) if at == 0 && spaces == SpaceHandling::AreAlike => {
-                    push(&mut texts, &loose_name(&program));
+                Some(program) if at == 0 && spaces == SpaceHandling::Alike => {
+                    push_literal(&mut texts, &loose_name(&program));
                 }
                 _ => word.pieces.iter().for_each(|piece| match piece {
-                    PatternWordPart::Text(text) => push(&mut texts, &spaced(text, spaces)),
+                    PatternWordPart::Text(text) => {
+                        push_literal(&mut texts, &encode_spaces(text, spaces))
+                    }
                     PatternWordPart::Star => texts.push(String::new()),
                 }),
             }
         }
         if more {
             let mut open = texts.clone();
-            push(&mut open, " ");
+            push_literal(&mut open, " ");
             open.push(String::new());
             self.globs.push(CommandGlob { texts: open, place });
         }
         self.globs.push(CommandGlob { texts, place });
     }
 
-    pub(super) fn finish(&mut self) {
+    pub(super) fn build(&mut self) {
         let longest = |glob: &CommandGlob| glob.texts.iter().max_by_key(|text| text.len()).cloned();
         let needed = self.globs.iter().map(|glob| longest(glob).unwrap_or_default());
         self.literals = LiteralIndex::new(needed);
@@ -80,19 +82,19 @@ impl GlobIndex {
             return None;
         }
         let rest: Vec<String> =
-            arguments.iter().map(|word| shown(word, SpaceHandling::OfWordsDiffer)).collect();
+            arguments.iter().map(|word| render_word(word, SpaceHandling::Distinct)).collect();
         let find = |program: &str| {
-            let text = joined(program, &rest);
+            let text = join_words(program, &rest);
             self.candidates(&text)
                 .filter(|glob| {
-                    let reach = glob.reach(&text).and_then(|reach| text.get(..reach));
+                    let reach = glob.match_length(&text).and_then(|reach| text.get(..reach));
                     reach.is_some_and(|text| !text.contains(UNKNOWN))
                 })
                 .map(|glob| glob.place)
                 .min()
         };
         strict_names(program?)
-            .filter_map(|name| find(&spaced(name, SpaceHandling::OfWordsDiffer)))
+            .filter_map(|name| find(&encode_spaces(name, SpaceHandling::Distinct)))
             .min()
     }
 
@@ -109,17 +111,17 @@ impl GlobIndex {
         let written = program.unwrap_or(&unknown);
         let name = loose_name(written);
         let rest: Vec<String> =
-            arguments.iter().map(|word| shown(word, SpaceHandling::AreAlike)).collect();
+            arguments.iter().map(|word| render_word(word, SpaceHandling::Alike)).collect();
         let readings = [
-            joined(written, &rest),
-            joined(&name, &rest),
-            joined(&name, &options_last(&rest, OptionValueHandling::StayWithOptions)),
-            joined(&name, &options_last(&rest, OptionValueHandling::AreOperands)),
+            join_words(written, &rest),
+            join_words(&name, &rest),
+            join_words(&name, &move_options_last(&rest, OptionValueHandling::StayWithOptions)),
+            join_words(&name, &move_options_last(&rest, OptionValueHandling::AreOperands)),
         ];
         let distinct: BTreeSet<&String> = readings.iter().collect();
         distinct
             .into_iter()
-            .flat_map(|text| self.candidates(text).filter(|glob| glob.reach(text).is_some()))
+            .flat_map(|text| self.candidates(text).filter(|glob| glob.match_length(text).is_some()))
             .map(|glob| glob.place)
             .min()
     }
@@ -132,7 +134,7 @@ impl GlobIndex {
 impl CommandGlob {
     /// How far into the text the literal parts reach, when the text matches; a `*` at the end
     /// covers what comes after.
-    fn reach(&self, text: &str) -> Option<usize> {
+    fn match_length(&self, text: &str) -> Option<usize> {
         let (first, rest) = self.texts.split_first()?;
         let mut left = text.strip_prefix(first.as_str())?;
         let Some((last, middle)) = rest.split_last() else {
@@ -148,7 +150,7 @@ impl CommandGlob {
     }
 }
 
-fn push(texts: &mut [String], text: &str) {
+fn push_literal(texts: &mut [String], text: &str) {
     if let Some(last) = texts.last_mut() {
         last.push_str(text);
     }
@@ -161,7 +163,7 @@ enum OptionValueHandling {
     AreOperands,
 }
 
-fn options_last(words: &[String], values: OptionValueHandling) -> Vec<String> {
+fn move_options_last(words: &[String], values: OptionValueHandling) -> Vec<String> {
     let (mut operands, mut options) = (Vec::new(), Vec::new());
     let mut after_option = false;
     for word in words {
@@ -174,7 +176,7 @@ fn options_last(words: &[String], values: OptionValueHandling) -> Vec<String> {
     operands
 }
 
-fn joined(program: &str, rest: &[String]) -> String {
+fn join_words(program: &str, rest: &[String]) -> String {
     let mut text = program.to_owned();
     for word in rest {
         text.push(' ');
@@ -184,17 +186,17 @@ fn joined(program: &str, rest: &[String]) -> String {
 }
 
 /// An argument as globs see it.
-fn shown(word: &ShellArg, spaces: SpaceHandling) -> String {
-    let mut text = spaced(word.certain_start(), spaces);
+fn render_word(word: &ShellArg, spaces: SpaceHandling) -> String {
+    let mut text = encode_spaces(word.known_prefix(), spaces);
     if word.as_known().is_none() {
         text.push(UNKNOWN);
     }
     text
 }
 
-fn spaced(text: &str, spaces: SpaceHandling) -> String {
+fn encode_spaces(text: &str, spaces: SpaceHandling) -> String {
     match spaces {
-        SpaceHandling::OfWordsDiffer => text.replace(char::is_whitespace, &INNER_SPACE.to_string()),
-        SpaceHandling::AreAlike => text.replace(char::is_whitespace, " "),
+        SpaceHandling::Distinct => text.replace(char::is_whitespace, &INNER_SPACE.to_string()),
+        SpaceHandling::Alike => text.replace(char::is_whitespace, " "),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use super::loose_name;
-use crate::rule_set::first;
+use crate::rule_set::earlier_rule;
 use crate::rule_set::loose_command_line::{
     LooseCommandLine, LooseOperand, LooseOptions, OperandSkip,
 };
@@ -50,13 +50,13 @@ impl Default for LooseIndex {
 
 impl LooseIndex {
     pub(super) fn add_exact(&mut self, words: &[String], place: usize) {
-        if let Some((node, given)) = self.node_of(words) {
+        if let Some((node, given)) = self.insert_node(words) {
             node.exact.add(given, place);
         }
     }
 
     pub(super) fn add_prefix(&mut self, words: &[String], place: usize) {
-        match self.node_of(words) {
+        match self.insert_node(words) {
             Some((node, given)) if given.is_empty() => {
                 node.plain.get_or_insert(place);
             }
@@ -65,13 +65,13 @@ impl LooseIndex {
         }
     }
 
-    fn node_of(&mut self, words: &[String]) -> Option<(&mut LooseNode, LooseOptions)> {
+    fn insert_node(&mut self, words: &[String]) -> Option<(&mut LooseNode, LooseOptions)> {
         // What is forbidden with a variable set is forbidden; variables are not among the words.
         let command = words.iter().position(|word| !is_assignment(word))?;
         let (program, arguments) = words.get(command..)?.split_first()?;
         let program = loose_name(program);
         let arguments: Vec<ShellArg> = arguments.iter().map(ShellArg::known).collect();
-        let line = LooseCommandLine::read(&program, &arguments);
+        let line = LooseCommandLine::parse(&program, &arguments);
         let operands =
             line.operands.into_iter().filter(|operand| operand.skip != OperandSkip::NoWord);
         let mut at = 0;
@@ -82,13 +82,13 @@ impl LooseIndex {
                 self.nodes.push(LooseNode::default());
             }
         }
-        Some((self.nodes.get_mut(at)?, line.given.into_rule()))
+        Some((self.nodes.get_mut(at)?, line.given.into_rule_options()))
     }
 
     pub(super) fn find(&self, program: &str, arguments: &[ShellArg]) -> Option<usize> {
         let program = loose_name(program);
         let start = *self.nodes.first()?.words.get(&program)?;
-        let line = LooseCommandLine::read(&program, arguments);
+        let line = LooseCommandLine::parse(&program, arguments);
         let mut found = None;
         let mut visited = BTreeSet::new();
         let mut active: BTreeSet<TreePosition> = BTreeSet::from([(start, WordUse::AllWords)]);
@@ -102,7 +102,7 @@ impl LooseIndex {
         }
         for (at, _) in active.iter().filter(|(_, needed)| *needed == WordUse::AllWords) {
             let Some(node) = self.nodes.get(*at) else { continue };
-            found = first(found, node.exact.find(&line.given, LooseOptions::is_just));
+            found = earlier_rule(found, node.exact.find(&line.given, LooseOptions::has_exactly));
         }
         found
     }
@@ -141,8 +141,8 @@ impl LooseIndex {
     ) {
         for (at, _) in active {
             let Some(node) = self.nodes.get(*at).filter(|_| visited.insert(*at)) else { continue };
-            let with_options = node.prefixes.find(given, LooseOptions::includes);
-            *found = first(*found, first(node.plain, with_options));
+            let with_options = node.prefixes.find(given, LooseOptions::contains_all);
+            *found = earlier_rule(*found, earlier_rule(node.plain, with_options));
         }
     }
 }
@@ -162,7 +162,7 @@ impl OptionIndex {
         given: &LooseOptions,
         fits: fn(&LooseOptions, &LooseOptions) -> bool,
     ) -> Option<usize> {
-        let mut found = first_fitting(&self.without_long, given, fits);
+        let mut found = find_first_match(&self.without_long, given, fits);
         if self.by_long.is_empty() {
             return found;
         }
@@ -174,14 +174,14 @@ impl OptionIndex {
             let ends = name.char_indices().map(|(end, _)| end);
             let shorter = ends.filter_map(|end| self.by_long.get_key_value(name.get(..end)?));
             for (_, rules) in longer.chain(shorter) {
-                found = first(found, first_fitting(rules, given, fits));
+                found = earlier_rule(found, find_first_match(rules, given, fits));
             }
         }
         found
     }
 }
 
-fn first_fitting(
+fn find_first_match(
     rules: &[(LooseOptions, usize)],
     given: &LooseOptions,
     fits: fn(&LooseOptions, &LooseOptions) -> bool,

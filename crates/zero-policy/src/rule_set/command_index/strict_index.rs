@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::strict_names;
-use crate::rule_set::first;
+use crate::rule_set::earlier_rule;
 use crate::shell::ShellArg;
 
 /// Ends each word of a key. No argument of a program can contain it.
@@ -20,12 +20,12 @@ pub(super) struct StrictIndex {
 impl StrictIndex {
     pub(super) fn add_exact(&mut self, words: &[String], place: usize) {
         self.longest = self.longest.max(words.len());
-        self.exact.entry(key(words)).or_insert(place);
+        self.exact.entry(encode_key(words)).or_insert(place);
     }
 
     pub(super) fn add_prefix(&mut self, words: &[String], place: usize) {
         self.longest = self.longest.max(words.len());
-        self.prefixes.entry(key(words)).or_insert(place);
+        self.prefixes.entry(encode_key(words)).or_insert(place);
     }
 
     pub(super) fn find(&self, program: Option<&str>, arguments: &[ShellArg]) -> Option<usize> {
@@ -36,7 +36,7 @@ impl StrictIndex {
     }
 
     fn find_named(&self, program: &str, arguments: &[ShellArg]) -> Option<usize> {
-        let mut key = key(&[program.to_owned()]);
+        let mut key = encode_key(&[program.to_owned()]);
         let mut found = self.prefixes.get(&key).copied();
         for argument in arguments.iter().take(self.longest) {
             // What is not known is beyond what a rule's words can cover.
@@ -44,15 +44,15 @@ impl StrictIndex {
             let Some(word) = word else { return found };
             key.push_str(word);
             key.push(END);
-            found = first(found, self.prefixes.get(&key).copied());
+            found = earlier_rule(found, self.prefixes.get(&key).copied());
         }
         if arguments.len() < self.longest {
-            found = first(found, self.exact.get(&key).copied());
+            found = earlier_rule(found, self.exact.get(&key).copied());
         }
         found
     }
 }
 
-fn key(words: &[String]) -> String {
+fn encode_key(words: &[String]) -> String {
     words.iter().flat_map(|word| [word.as_str(), "\0"]).collect()
 }

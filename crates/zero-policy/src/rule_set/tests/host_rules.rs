@@ -6,8 +6,8 @@ use super::*;
 fn check(text: &str, tool: &str, host: &str, expected: bool) {
     let parsed = HostName::parse(host).unwrap_or_else(|error| panic!("{host}: {error}"));
     for verdict in Verdict::ALL {
-        let rules = rules(verdict, &[text]);
-        let found = rules.host(verdict, tool, &parsed);
+        let rules = build_rules(verdict, &[text]);
+        let found = rules.find_host_rule(verdict, tool, &parsed);
         assert_eq!(found.is_some(), expected, "{verdict} {text} on {tool} {host}");
     }
 }

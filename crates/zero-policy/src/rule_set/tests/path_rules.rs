@@ -2,12 +2,12 @@
 
 use super::*;
 
-const BOTH: [Verdict; 2] = [Verdict::Ask, Verdict::Deny];
+const BOTH_VERDICTS: [Verdict; 2] = [Verdict::Ask, Verdict::Deny];
 
 #[track_caller]
 fn check_as(verdict: Verdict, pattern: &str, path: &str, expected: bool) {
-    let rules = rules(verdict, &[&format!("Read({pattern})")]);
-    let found = rules.path(verdict, "Bash", FileAccess::Read, &views(path));
+    let rules = build_rules(verdict, &[&format!("Read({pattern})")]);
+    let found = rules.find_path_rule(verdict, "Bash", FileAccess::Read, &build_views(path));
     assert_eq!(found.is_some(), expected, "{verdict} {pattern} on {path}");
 }
 
@@ -21,7 +21,7 @@ fn check(pattern: &str, path: &str, expected: bool) {
 #[track_caller]
 fn check_outside(pattern: &str, path: &str) {
     check_as(Verdict::Allow, pattern, path, false);
-    BOTH.into_iter().for_each(|verdict| check_as(verdict, pattern, path, true));
+    BOTH_VERDICTS.into_iter().for_each(|verdict| check_as(verdict, pattern, path, true));
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn what_forbids_at_any_depth_forbids_anywhere() {
 
 #[track_caller]
 fn check_cover(rule: &str, verdict: Verdict, tool: &str, access: FileAccess, expected: bool) {
-    let rules = rules(verdict, &[rule]);
-    let found = rules.path(verdict, tool, access, &views("/w/src/x"));
+    let rules = build_rules(verdict, &[rule]);
+    let found = rules.find_path_rule(verdict, tool, access, &build_views("/w/src/x"));
     assert_eq!(found.is_some(), expected, "{verdict} {rule} on {access:?} of {tool}");
 }
 
@@ -137,8 +137,9 @@ fn a_rule_covers_effects_whatever_the_tool() {
 
 #[test]
 fn to_allow_what_is_in_a_folder_is_not_to_allow_its_end() {
-    let rules = rules(Verdict::Allow, &["Delete(src/**)"]);
-    let find = |path| rules.path(Verdict::Allow, "Bash", FileAccess::Delete, &views(path));
+    let rules = build_rules(Verdict::Allow, &["Delete(src/**)"]);
+    let find =
+        |path| rules.find_path_rule(Verdict::Allow, "Bash", FileAccess::Delete, &build_views(path));
     assert!(find("/w/src").is_none());
     assert!(find("/w/src/a").is_some());
     assert!(find("/w/src/../a").is_none());
@@ -153,22 +154,27 @@ fn a_link_is_judged_by_both_of_its_ends() {
     {
         let text = format!("Read({pattern})");
         for verdict in Verdict::ALL {
-            let rules = rules(verdict, &[&text]);
+            let rules = build_rules(verdict, &[&text]);
             let expected = if verdict == Verdict::Allow { allows } else { forbids };
-            let found = rules.path(verdict, "Read", FileAccess::Read, &link);
+            let found = rules.find_path_rule(verdict, "Read", FileAccess::Read, &link);
             assert_eq!(found.is_some(), expected, "{verdict} {pattern}");
         }
     }
-    let both = rules(Verdict::Allow, &["Read(src/**)", "Read(secret/**)"]);
-    assert!(both.path(Verdict::Allow, "Read", FileAccess::Read, &link).is_some());
+    let both = build_rules(Verdict::Allow, &["Read(src/**)", "Read(secret/**)"]);
+    assert!(both.find_path_rule(Verdict::Allow, "Read", FileAccess::Read, &link).is_some());
 }
 
 #[test]
 fn without_a_home_a_rule_about_it_forbids_everywhere_and_allows_nowhere() {
     for (verdict, expected) in [(Verdict::Deny, true), (Verdict::Allow, false)] {
         let places = PatternRoots { roots: vec!["/w".into()], home: None };
-        let rules = RuleSet::new(vec![rule("Read(~/.ssh)", verdict)], places);
-        let found = rules.path(verdict, "Read", FileAccess::Read, &views("/home/me/.ssh/id"));
+        let rules = RuleSet::new(vec![parse_rule("Read(~/.ssh)", verdict)], places);
+        let found = rules.find_path_rule(
+            verdict,
+            "Read",
+            FileAccess::Read,
+            &build_views("/home/me/.ssh/id"),
+        );
         assert_eq!(found.is_some(), expected, "{verdict}");
     }
 }
@@ -176,17 +182,18 @@ fn without_a_home_a_rule_about_it_forbids_everywhere_and_allows_nowhere() {
 #[test]
 fn a_root_with_wildcards_in_its_name_means_just_itself() {
     let places = PatternRoots { roots: vec!["/w[ab]*{c}".into()], home: None };
-    let rules = RuleSet::new(vec![rule("Read(x)", Verdict::Allow)], places);
-    let find = |path| rules.path(Verdict::Allow, "Read", FileAccess::Read, &views(path));
+    let rules = RuleSet::new(vec![parse_rule("Read(x)", Verdict::Allow)], places);
+    let find =
+        |path| rules.find_path_rule(Verdict::Allow, "Read", FileAccess::Read, &build_views(path));
     assert!(find("/w[ab]*{c}/x").is_some());
     assert!(find("/wazc/x").is_none());
 }
 
 #[track_caller]
 fn check_glob(rule: &str, pattern: &str, expected: bool) {
-    for verdict in BOTH {
-        let rules = rules(verdict, &[&format!("Read({rule})")]);
-        let found = rules.glob_could_name(verdict, FileAccess::Read, pattern);
+    for verdict in BOTH_VERDICTS {
+        let rules = build_rules(verdict, &[&format!("Read({rule})")]);
+        let found = rules.find_rule_for_glob(verdict, FileAccess::Read, pattern);
         assert_eq!(found.is_some(), expected, "{verdict} {rule} on {pattern}");
     }
 }

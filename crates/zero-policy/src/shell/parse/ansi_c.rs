@@ -8,7 +8,7 @@ pub(super) fn decode(raw: &str) -> Option<String> {
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         bytes.extend(before.bytes());
-        let (length, value) = one(escape.get(1..).unwrap_or_default())?;
+        let (length, value) = parse_escape(escape.get(1..).unwrap_or_default())?;
         rest = escape.get(1 + length..).unwrap_or_default();
         match value {
             AnsiCEscape::Char('\0') | AnsiCEscape::Byte(0) => return String::from_utf8(bytes).ok(),
@@ -30,7 +30,7 @@ enum AnsiCEscape {
 }
 
 /// The escape after a backslash, and how many bytes it takes.
-fn one(text: &str) -> Option<(usize, AnsiCEscape)> {
+fn parse_escape(text: &str) -> Option<(usize, AnsiCEscape)> {
     let Some(first) = text.chars().next() else { return Some((0, AnsiCEscape::None)) };
     let simple = match first {
         'a' => 0x07,
@@ -42,27 +42,27 @@ fn one(text: &str) -> Option<(usize, AnsiCEscape)> {
         't' => b'\t',
         'v' => 0x0B,
         '\\' | '\'' | '"' | '?' => first as u8,
-        '0'..='7' => return Some(number(text, 0, 3, 8)),
-        'x' if text.starts_with("x{") => return braced_hex(text),
-        'x' => return Some(number(text, 1, 2, 16)),
-        'u' => return unicode(text, 4),
-        'U' => return unicode(text, 8),
-        'c' => return control(text),
+        '0'..='7' => return Some(parse_byte(text, 0, 3, 8)),
+        'x' if text.starts_with("x{") => return parse_braced_hex(text),
+        'x' => return Some(parse_byte(text, 1, 2, 16)),
+        'u' => return parse_unicode(text, 4),
+        'U' => return parse_unicode(text, 8),
+        'c' => return parse_control(text),
         _ => return Some((0, AnsiCEscape::None)),
     };
     Some((1, AnsiCEscape::Byte(simple)))
 }
 
 /// Up to `max` digits after `skip` bytes, as one byte.
-fn number(text: &str, skip: usize, max: usize, radix: u32) -> (usize, AnsiCEscape) {
-    let (length, value) = digits(text.get(skip..).unwrap_or_default(), max, radix);
+fn parse_byte(text: &str, skip: usize, max: usize, radix: u32) -> (usize, AnsiCEscape) {
+    let (length, value) = parse_digits(text.get(skip..).unwrap_or_default(), max, radix);
     if length == 0 {
         return (0, AnsiCEscape::None);
     }
     (skip + length, AnsiCEscape::Byte((value & 0xFF) as u8))
 }
 
-fn digits(text: &str, max: usize, radix: u32) -> (usize, u32) {
+fn parse_digits(text: &str, max: usize, radix: u32) -> (usize, u32) {
     let values = text.chars().take(max).map_while(|c| c.to_digit(radix));
     values.fold((0, 0_u32), |(length, value), digit| {
         (length + 1, value.wrapping_mul(radix).wrapping_add(digit))
@@ -70,16 +70,16 @@ fn digits(text: &str, max: usize, radix: u32) -> (usize, u32) {
 }
 
 /// `x{HHH}`.
-fn braced_hex(text: &str) -> Option<(usize, AnsiCEscape)> {
-    let (length, value) = digits(text.get(2..).unwrap_or_default(), usize::MAX, 16);
+fn parse_braced_hex(text: &str) -> Option<(usize, AnsiCEscape)> {
+    let (length, value) = parse_digits(text.get(2..).unwrap_or_default(), usize::MAX, 16);
     let end = 2 + length;
     // Without digits or the end it means something else in each version.
     (length > 0 && text.get(end..)?.starts_with('}'))
         .then_some((end + 1, AnsiCEscape::Byte((value & 0xFF) as u8)))
 }
 
-fn unicode(text: &str, max: usize) -> Option<(usize, AnsiCEscape)> {
-    let (length, value) = digits(text.get(1..).unwrap_or_default(), max, 16);
+fn parse_unicode(text: &str, max: usize) -> Option<(usize, AnsiCEscape)> {
+    let (length, value) = parse_digits(text.get(1..).unwrap_or_default(), max, 16);
     if length == 0 {
         return Some((0, AnsiCEscape::None));
     }
@@ -87,7 +87,7 @@ fn unicode(text: &str, max: usize) -> Option<(usize, AnsiCEscape)> {
 }
 
 /// `cX`.
-fn control(text: &str) -> Option<(usize, AnsiCEscape)> {
+fn parse_control(text: &str) -> Option<(usize, AnsiCEscape)> {
     let Some(letter) = text.chars().nth(1) else { return Some((0, AnsiCEscape::None)) };
     let length = if text.starts_with("c\\\\") { 3 } else { 2 };
     let byte = u8::try_from(letter).ok().filter(u8::is_ascii)?;

@@ -24,7 +24,7 @@ pub(super) enum ArithmeticEnd {
 }
 
 impl ArithmeticEnd {
-    fn open(self) -> Option<u8> {
+    fn opening_byte(self) -> Option<u8> {
         match self {
             Self::Parenthesis => Some(b'('),
             Self::Bracket | Self::BracketInBraces => Some(b'['),
@@ -32,7 +32,7 @@ impl ArithmeticEnd {
         }
     }
 
-    fn close(self) -> u8 {
+    fn closing_byte(self) -> u8 {
         match self {
             Self::Parenthesis => b')',
             Self::Bracket | Self::BracketInBraces => b']',
@@ -43,13 +43,13 @@ impl ArithmeticEnd {
 
 impl ScriptReader<'_> {
     /// `(( … ))`, or nothing when it turns out to be two subshells.
-    pub(super) fn arithmetic_command(&mut self) -> Option<ShellWord> {
+    pub(super) fn parse_arithmetic_command(&mut self) -> Option<ShellWord> {
         let start = self.pos;
         let bodies = self.bodies.len();
         self.eat("((");
-        let word = self.arithmetic_text(ArithmeticEnd::Parenthesis);
+        let word = self.parse_arithmetic_text(ArithmeticEnd::Parenthesis);
         self.eat(")");
-        if self.raw() == Some(b')') {
+        if self.current_byte() == Some(b')') {
             self.pos += 1;
             self.require_plain(&word);
             return Some(word);
@@ -61,13 +61,13 @@ impl ScriptReader<'_> {
             self.fail("a broken line between `)` and `)`");
         }
         self.bodies.truncate(bodies);
-        self.go_back(start);
+        self.rewind(start);
         None
     }
 
     /// `$(( … ))`, or a command substitution that starts with a subshell. Bash decides by counting
     /// parentheses, which takes the `)` of a `case` for the end; then its reading is not ours.
-    pub(super) fn dollar_parentheses(
+    pub(super) fn parse_dollar_parentheses(
         &mut self,
         parts: &mut Vec<WordPart>,
         quoting: QuotingContext,
@@ -75,7 +75,8 @@ impl ScriptReader<'_> {
         let start = self.pos;
         let bodies = self.bodies.len();
         self.eat("$((");
-        let word = self.nested(|reader| reader.arithmetic_text(ArithmeticEnd::Parenthesis));
+        let word =
+            self.parse_nested(|reader| reader.parse_arithmetic_text(ArithmeticEnd::Parenthesis));
         self.eat(")");
         if self.peek() == Some(b')') || self.has_failed() {
             self.eat(")");
@@ -83,16 +84,16 @@ impl ScriptReader<'_> {
             parts.push(WordPart::Arithmetic(word));
             return;
         }
-        self.nested(|reader| reader.arithmetic_text(ArithmeticEnd::Parenthesis));
+        self.parse_nested(|reader| reader.parse_arithmetic_text(ArithmeticEnd::Parenthesis));
         if self.has_failed() {
             parts.push(WordPart::Arithmetic(word));
             return;
         }
         let end = self.pos;
         self.bodies.truncate(bodies);
-        self.go_back(start);
+        self.rewind(start);
         self.eat("$(");
-        let list = self.substituted_list();
+        let list = self.parse_substitution_body();
         if self.pos != end + 1 {
             self.fail("`$((` is neither arithmetic nor clearly a command");
         }
@@ -100,29 +101,29 @@ impl ScriptReader<'_> {
     }
 
     /// `$[ … ]`.
-    pub(super) fn dollar_brackets(&mut self, parts: &mut Vec<WordPart>) {
+    pub(super) fn parse_dollar_brackets(&mut self, parts: &mut Vec<WordPart>) {
         self.eat("$[");
-        let word = self.nested(|reader| reader.arithmetic_text(ArithmeticEnd::Bracket));
+        let word = self.parse_nested(|reader| reader.parse_arithmetic_text(ArithmeticEnd::Bracket));
         self.expect("]", "after `$[`");
         self.require_plain(&word);
         parts.push(WordPart::Arithmetic(word));
     }
 
     /// `[ … ]` after the name of a variable.
-    pub(super) fn subscript(&mut self) -> ShellWord {
-        self.fenced_subscript(ArithmeticEnd::Bracket)
+    pub(super) fn parse_subscript(&mut self) -> ShellWord {
+        self.parse_subscript_until(ArithmeticEnd::Bracket)
     }
 
-    pub(super) fn fenced_subscript(&mut self, fence: ArithmeticEnd) -> ShellWord {
+    pub(super) fn parse_subscript_until(&mut self, fence: ArithmeticEnd) -> ShellWord {
         self.eat("[");
-        let word = self.nested(|reader| reader.arithmetic_text(fence));
+        let word = self.parse_nested(|reader| reader.parse_arithmetic_text(fence));
         self.expect("]", "after a subscript");
         self.require_plain(&word);
         word
     }
 
     /// Text up to what ends it, which is left to the caller.
-    pub(super) fn arithmetic_text(&mut self, fence: ArithmeticEnd) -> ShellWord {
+    pub(super) fn parse_arithmetic_text(&mut self, fence: ArithmeticEnd) -> ShellWord {
         let start = self.pos;
         let counting =
             std::mem::replace(&mut self.counting_parens, fence == ArithmeticEnd::Parenthesis);
@@ -136,7 +137,7 @@ impl ScriptReader<'_> {
                     self.fail("unexpected end of an arithmetic expression");
                     break;
                 }
-                Some(byte) if byte == fence.close() && depth == 0 => break,
+                Some(byte) if byte == fence.closing_byte() && depth == 0 => break,
                 // What follows a continuation.
                 Some(byte) if !stops(byte) => {}
                 Some(b'}') if fence == ArithmeticEnd::BracketInBraces => {
@@ -144,29 +145,31 @@ impl ScriptReader<'_> {
                 }
                 Some(b'\'') => {
                     push_text(&mut parts, "'", true);
-                    self.single_quoted(&mut parts);
+                    self.parse_single_quoted(&mut parts);
                     push_text(&mut parts, "'", true);
                 }
-                Some(b'"') => self.double_quoted(&mut parts),
+                Some(b'"') => self.parse_double_quoted(&mut parts),
                 Some(b'$' | b'`') => {
                     let start = self.pos;
-                    self.expansion(&mut parts, QuotingContext::Within);
-                    if let Some(open) = fence.open() {
-                        self.require_balanced(start, open, fence.close());
+                    self.parse_expansion(&mut parts, QuotingContext::Within);
+                    if let Some(open) = fence.opening_byte() {
+                        self.require_balanced(start, open, fence.closing_byte());
                     }
                 }
-                Some(b'\\') => self.escaped_in_quotes(&mut parts, "$`\"\\"),
-                Some(b'<' | b'>') if fence != ArithmeticEnd::Parenthesis && !self.at_word_end() => {
-                    self.process_substitution(&mut parts);
+                Some(b'\\') => self.parse_escaped_in_quotes(&mut parts, "$`\"\\"),
+                Some(b'<' | b'>')
+                    if fence != ArithmeticEnd::Parenthesis && !self.is_at_word_end() =>
+                {
+                    self.parse_process_substitution(&mut parts);
                 }
                 Some(byte) => {
-                    if Some(byte) == fence.open() {
+                    if Some(byte) == fence.opening_byte() {
                         depth += 1;
                         if depth > DEPTH_MAX {
                             self.fail(TOO_DEEP);
                             break;
                         }
-                    } else if byte == fence.close() {
+                    } else if byte == fence.closing_byte() {
                         depth -= 1;
                     }
                     self.pos += 1;
@@ -175,7 +178,7 @@ impl ScriptReader<'_> {
             }
         }
         self.counting_parens = counting;
-        ShellWord { parts, span: self.span(start) }
+        ShellWord { parts, span: self.span_from(start) }
     }
 
     /// Fails when the text of an arithmetic expression holds what a second expansion would run.

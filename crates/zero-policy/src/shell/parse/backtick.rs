@@ -6,13 +6,13 @@ use crate::shell::ast::WordPart;
 
 impl ScriptReader<'_> {
     /// `` `…` ``.
-    pub(super) fn backticks(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
+    pub(super) fn parse_backticks(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
         let start = self.pos;
         self.pos += 1;
         let mut script = String::new();
         loop {
             script.push_str(self.take_until(|byte| matches!(byte, b'`' | b'\\')));
-            if self.raw() != Some(b'\\') {
+            if self.current_byte() != Some(b'\\') {
                 break;
             }
             self.pos += 1;
@@ -30,8 +30,8 @@ impl ScriptReader<'_> {
                 (None, _) => {}
             }
         }
-        self.close_quote(b'`');
-        let list = self.script_within(&script, self.span(start));
+        self.parse_close_quote(b'`');
+        let list = self.parse_script_within(&script, self.span_from(start));
         parts.push(WordPart::Command { list, quoted: quoting.is_quoted() });
     }
 }

@@ -6,17 +6,17 @@ use crate::shell::ast::{CommandList, ShellCommand, ShellCommandKind, ShellWord};
 
 impl ScriptReader<'_> {
     /// One command with its redirections; `None` after an error.
-    pub(super) fn command(&mut self) -> Option<ShellCommand> {
+    pub(super) fn parse_command(&mut self) -> Option<ShellCommand> {
         self.skip_blanks();
         let start = self.pos;
-        if let Some(command) = self.compound_command() {
+        if let Some(command) = self.parse_compound_command() {
             return Some(command);
         }
-        match self.reserved() {
-            Some("function") => self.function_definition(start),
-            Some("coproc") => self.coprocess(start),
+        match self.peek_reserved() {
+            Some("function") => self.parse_function_definition(start),
+            Some("coproc") => self.parse_coprocess(start),
             // In the middle of a pipeline it is a program like any other.
-            Some("time") | None => self.simple_command(start),
+            Some("time") | None => self.parse_simple_command(start),
             Some(_) => {
                 self.fail_unexpected();
                 None
@@ -25,63 +25,63 @@ impl ScriptReader<'_> {
     }
 
     /// A compound command with its redirections, if one starts here.
-    pub(super) fn compound_command(&mut self) -> Option<ShellCommand> {
+    pub(super) fn parse_compound_command(&mut self) -> Option<ShellCommand> {
         self.skip_blanks();
         let start = self.pos;
         let read: fn(&mut Self) -> ShellCommandKind = match self.peek()? {
-            b'(' => Self::parenthesis,
-            _ => match self.reserved()? {
-                "{" => Self::group,
-                "if" => Self::if_command,
-                "while" | "until" => Self::while_command,
-                "for" | "select" => Self::for_command,
-                "case" => Self::case_command,
-                "[[" => Self::conditional,
+            b'(' => Self::parse_parenthesis,
+            _ => match self.peek_reserved()? {
+                "{" => Self::parse_group,
+                "if" => Self::parse_if,
+                "while" | "until" => Self::parse_while,
+                "for" | "select" => Self::parse_for,
+                "case" => Self::parse_case,
+                "[[" => Self::parse_conditional,
                 _ => return None,
             },
         };
-        let kind = self.nested(|reader| Some(read(reader)))?;
+        let kind = self.parse_nested(|reader| Some(read(reader)))?;
         let mut redirects = Vec::new();
         loop {
             self.skip_blanks();
-            match self.redirect() {
+            match self.parse_redirection() {
                 Some(redirect) => redirects.push(redirect),
                 None => break,
             }
         }
-        Some(ShellCommand { kind, redirects, span: self.span(start) })
+        Some(ShellCommand { kind, redirects, span: self.span_from(start) })
     }
 
     /// `(( … ))` or `( … )`.
-    fn parenthesis(&mut self) -> ShellCommandKind {
-        if self.looking_at("((")
-            && let Some(word) = self.arithmetic_command()
+    fn parse_parenthesis(&mut self) -> ShellCommandKind {
+        if self.is_at("((")
+            && let Some(word) = self.parse_arithmetic_command()
         {
             return ShellCommandKind::Arithmetic(word);
         }
         self.eat("(");
-        let list = self.body();
+        let list = self.parse_body();
         self.expect(")", "at the end of a subshell");
         ShellCommandKind::Subshell(list)
     }
 
-    fn group(&mut self) -> ShellCommandKind {
-        ShellCommandKind::Group(self.braced("{", "}"))
+    fn parse_group(&mut self) -> ShellCommandKind {
+        ShellCommandKind::Group(self.parse_delimited_list("{", "}"))
     }
 
     /// A list between two reserved words.
-    pub(super) fn braced(&mut self, open: &str, close: &str) -> CommandList {
+    pub(super) fn parse_delimited_list(&mut self, open: &str, close: &str) -> CommandList {
         self.expect_reserved(open);
-        let list = self.body();
+        let list = self.parse_body();
         self.expect_reserved(close);
         list
     }
 
     /// `function NAME`, with or without `()`.
-    fn function_definition(&mut self, start: usize) -> Option<ShellCommand> {
+    fn parse_function_definition(&mut self, start: usize) -> Option<ShellCommand> {
         self.eat_reserved("function");
         self.skip_blanks();
-        let name = self.name_word("a function")?;
+        let name = self.parse_name_word("a function")?;
         self.skip_blanks();
         let here = self.pos;
         if self.eat("(") {
@@ -90,32 +90,36 @@ impl ScriptReader<'_> {
                 self.pos = here;
             }
         }
-        self.function_body(start, name)
+        self.parse_function_body(start, name)
     }
 
     /// The body of a function; it must be a compound command.
-    pub(super) fn function_body(&mut self, start: usize, name: String) -> Option<ShellCommand> {
+    pub(super) fn parse_function_body(
+        &mut self,
+        start: usize,
+        name: String,
+    ) -> Option<ShellCommand> {
         self.skip_newlines();
-        let Some(body) = self.compound_command() else {
+        let Some(body) = self.parse_compound_command() else {
             self.fail_unexpected();
             return None;
         };
         let kind = ShellCommandKind::Function { name, body: Box::new(body) };
-        Some(ShellCommand { kind, redirects: Vec::new(), span: self.span(start) })
+        Some(ShellCommand { kind, redirects: Vec::new(), span: self.span_from(start) })
     }
 
-    /// `coproc COMMAND`, `coproc NAME COMPOUND`.
-    fn coprocess(&mut self, start: usize) -> Option<ShellCommand> {
+    /// `coproc COMMAND_SCHEMA`, `coproc NAME COMPOUND`.
+    fn parse_coprocess(&mut self, start: usize) -> Option<ShellCommand> {
         self.eat_reserved("coproc");
         self.skip_blanks();
         let here = self.pos;
         let named = |reader: &mut Self| {
             let name = reader.take_until(|byte| !byte.is_ascii_alphanumeric() && byte != b'_');
-            (!name.is_empty()).then(|| reader.compound_command())?
+            (!name.is_empty()).then(|| reader.parse_compound_command())?
         };
-        let body = match self.compound_command() {
+        let body = match self.parse_compound_command() {
             Some(body) => body,
-            None if self.reserved().is_some() => {
+            None if self.peek_reserved().is_some() => {
                 self.fail_unexpected();
                 return None;
             }
@@ -124,7 +128,7 @@ impl ScriptReader<'_> {
                 None => {
                     // After an error this stays at the end.
                     self.pos = if self.has_failed() { self.pos } else { here };
-                    self.simple_command(here)?
+                    self.parse_simple_command(here)?
                 }
             },
         };
@@ -136,12 +140,12 @@ impl ScriptReader<'_> {
             self.fail("a reserved word after `coproc` and a word");
         }
         let kind = ShellCommandKind::Coprocess(Box::new(body));
-        Some(ShellCommand { kind, redirects: Vec::new(), span: self.span(start) })
+        Some(ShellCommand { kind, redirects: Vec::new(), span: self.span_from(start) })
     }
 
     /// A word that names something: it must be plain text.
-    pub(super) fn name_word(&mut self, of: &str) -> Option<String> {
-        match self.argument_word().and_then(|word| word.function_name()) {
+    pub(super) fn parse_name_word(&mut self, of: &str) -> Option<String> {
+        match self.parse_argument_word().and_then(|word| word.function_name()) {
             Some(name) => Some(name),
             None => {
                 let message = format!("expected the name of {of}");

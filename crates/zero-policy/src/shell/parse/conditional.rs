@@ -28,10 +28,10 @@ const BINARY: [(&str, WordStyle); 13] = [
 const ARITHMETIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 impl ScriptReader<'_> {
-    pub(super) fn conditional(&mut self) -> ShellCommandKind {
+    pub(super) fn parse_conditional(&mut self) -> ShellCommandKind {
         let mut words = Vec::new();
         self.expect_reserved("[[");
-        self.conditions(&mut words);
+        self.parse_conditions(&mut words);
         self.skip_blanks();
         if !self.eat_reserved("]]") {
             self.fail("expected `]]`");
@@ -40,18 +40,18 @@ impl ScriptReader<'_> {
     }
 
     /// Conditions joined by `&&` and `||`.
-    fn conditions(&mut self, words: &mut Vec<ShellWord>) {
+    fn parse_conditions(&mut self, words: &mut Vec<ShellWord>) {
         loop {
             self.skip_newlines();
             while self.eat_reserved("!") {
                 self.skip_newlines();
             }
             if self.eat("(") {
-                self.nested(|reader| reader.conditions(words));
+                self.parse_nested(|reader| reader.parse_conditions(words));
                 self.expect(")", "within `[[`");
                 self.skip_newlines();
             } else {
-                self.condition(words);
+                self.parse_condition(words);
             }
             self.skip_blanks();
             if !(self.eat("&&") || self.eat("||")) {
@@ -60,12 +60,12 @@ impl ScriptReader<'_> {
         }
     }
 
-    fn condition(&mut self, words: &mut Vec<ShellWord>) {
-        let Some(first) = self.operand(WordStyle::Argument) else { return };
+    fn parse_condition(&mut self, words: &mut Vec<ShellWord>) {
+        let Some(first) = self.parse_operand(WordStyle::Argument) else { return };
         self.skip_blanks();
         let text = first.plain_text().unwrap_or_default();
         if text.len() == 2 && text.strip_prefix('-').is_some_and(|letter| UNARY.contains(letter)) {
-            let Some(operand) = self.operand(WordStyle::Argument) else { return };
+            let Some(operand) = self.parse_operand(WordStyle::Argument) else { return };
             // The subscript of `-v 'a[…]'` is expanded.
             if text == "-v" {
                 self.require_plain(&operand);
@@ -75,15 +75,15 @@ impl ScriptReader<'_> {
             return;
         }
         let start = self.pos;
-        let Some((sign, style)) = self.binary_operator() else {
+        let Some((sign, style)) = self.parse_binary_operator() else {
             words.push(first);
             return;
         };
         let mut parts = Vec::new();
         push_text(&mut parts, sign, false);
-        let operator = ShellWord { parts, span: self.span(start) };
+        let operator = ShellWord { parts, span: self.span_from(start) };
         self.skip_blanks();
-        let Some(second) = self.operand(style) else {
+        let Some(second) = self.parse_operand(style) else {
             words.extend([first, operator]);
             return;
         };
@@ -95,11 +95,11 @@ impl ScriptReader<'_> {
         self.skip_newlines();
     }
 
-    fn operand(&mut self, style: WordStyle) -> Option<ShellWord> {
-        let word = if self.reserved() == Some("]]") {
+    fn parse_operand(&mut self, style: WordStyle) -> Option<ShellWord> {
+        let word = if self.peek_reserved() == Some("]]") {
             None
         } else {
-            self.word_from(self.pos, Vec::new(), style)
+            self.parse_word_from(self.pos, Vec::new(), style)
         };
         if word.is_none() {
             self.fail_unexpected();
@@ -107,9 +107,9 @@ impl ScriptReader<'_> {
         word
     }
 
-    fn binary_operator(&mut self) -> Option<(&'static str, WordStyle)> {
+    fn parse_binary_operator(&mut self) -> Option<(&'static str, WordStyle)> {
         for sign in ["<", ">"] {
-            if self.at_word_end() && self.eat(sign) {
+            if self.is_at_word_end() && self.eat(sign) {
                 return Some((sign, WordStyle::Argument));
             }
         }

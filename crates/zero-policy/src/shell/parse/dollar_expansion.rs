@@ -7,7 +7,7 @@ use super::word::{QuotingContext, push_text};
 use crate::shell::ast::{CommandList, ParameterExpansion, ParameterOperation, ShellWord, WordPart};
 
 /// Parameters with a name of one sign.
-const SPECIAL: &[u8] = b"@*#?$!-";
+const SPECIAL_PARAMETERS: &[u8] = b"@*#?$!-";
 
 /// What the word within braces is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,30 +22,31 @@ enum BraceWordRole {
 
 impl ScriptReader<'_> {
     /// A `$` or a backtick and what belongs to it.
-    pub(super) fn expansion(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
-        if self.raw() == Some(b'`') {
-            return self.backticks(parts, quoting);
+    pub(super) fn parse_expansion(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
+        if self.current_byte() == Some(b'`') {
+            return self.parse_backticks(parts, quoting);
         }
         let bare = matches!(quoting, QuotingContext::None | QuotingContext::Within);
-        if self.looking_at("$((") {
-            self.dollar_parentheses(parts, quoting);
+        if self.is_at("$((") {
+            self.parse_dollar_parentheses(parts, quoting);
         } else if self.eat("$(") {
-            let list = self.substituted_list();
+            let list = self.parse_substitution_body();
             parts.push(WordPart::Command { list, quoted: quoting.is_quoted() });
-        } else if self.looking_at("${") {
-            let parameter = self.nested(|reader| Some(reader.braces(quoting)));
+        } else if self.is_at("${") {
+            let parameter =
+                self.parse_nested(|reader| Some(reader.parse_braced_parameter(quoting)));
             parts.extend(parameter.map(WordPart::Parameter));
-        } else if self.looking_at("$[") {
-            self.dollar_brackets(parts);
+        } else if self.is_at("$[") {
+            self.parse_dollar_brackets(parts);
         } else if bare && self.eat("$'") {
-            self.ansi_c_quoted(parts, quoting);
-        } else if bare && self.looking_at("$\"") {
+            self.parse_ansi_c_quoted(parts, quoting);
+        } else if bare && self.is_at("$\"") {
             self.eat("$");
             self.peek();
-            self.double_quoted(parts);
+            self.parse_double_quoted(parts);
         } else {
             self.pos += 1;
-            match self.plain_name() {
+            match self.parse_plain_name() {
                 Some(name) => parts.push(WordPart::Parameter(ParameterExpansion {
                     name,
                     quoted: quoting.is_quoted(),
@@ -58,19 +59,19 @@ impl ScriptReader<'_> {
     }
 
     /// `<( … )` or `>( … )`.
-    pub(super) fn process_substitution(&mut self, parts: &mut Vec<WordPart>) {
+    pub(super) fn parse_process_substitution(&mut self, parts: &mut Vec<WordPart>) {
         if self.eat("<(") || self.eat(">(") {
-            parts.push(WordPart::Process { list: self.substituted_list() });
+            parts.push(WordPart::Process { list: self.parse_substitution_body() });
         }
     }
 
     /// The script up to the `)` of a substitution.
-    pub(super) fn substituted_list(&mut self) -> CommandList {
-        self.nested(|reader| {
+    pub(super) fn parse_substitution_body(&mut self) -> CommandList {
+        self.parse_nested(|reader| {
             let pending = std::mem::take(&mut reader.pending);
             let counting = std::mem::take(&mut reader.counting_parens);
             let within = std::mem::replace(&mut reader.in_substitution, true);
-            let list = reader.list();
+            let list = reader.parse_list();
             if !reader.pending.is_empty() {
                 // Its body would be looked for after the line that the `)` stands in.
                 reader.fail("a here-document without a body before `)`");
@@ -84,28 +85,28 @@ impl ScriptReader<'_> {
     }
 
     /// The name after a `$` without braces.
-    fn plain_name(&mut self) -> Option<String> {
+    fn parse_plain_name(&mut self) -> Option<String> {
         let byte = self.peek()?;
-        if byte.is_ascii_digit() || SPECIAL.contains(&byte) {
+        if byte.is_ascii_digit() || SPECIAL_PARAMETERS.contains(&byte) {
             self.pos += 1;
             return Some(char::from(byte).to_string());
         }
-        Some(self.identifier()).filter(|name| !name.is_empty())
+        Some(self.parse_identifier()).filter(|name| !name.is_empty())
     }
 
     /// `$'…'`, after the opening quote.
-    fn ansi_c_quoted(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
+    fn parse_ansi_c_quoted(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
         let start = self.pos;
         loop {
             self.take_until(|byte| matches!(byte, b'\'' | b'\\'));
-            if self.raw() != Some(b'\\') {
+            if self.current_byte() != Some(b'\\') {
                 break;
             }
             self.pos += 1;
             self.next_char();
         }
         let raw = self.text.get(start..self.pos).unwrap_or_default();
-        self.close_quote(b'\'');
+        self.parse_close_quote(b'\'');
         match ansi_c::decode(raw) {
             // Bash puts the result in place before it expands what stands around it.
             Some(text)
@@ -119,27 +120,27 @@ impl ScriptReader<'_> {
     }
 
     /// `${ … }`.
-    fn braces(&mut self, quoting: QuotingContext) -> ParameterExpansion {
+    fn parse_braced_parameter(&mut self, quoting: QuotingContext) -> ParameterExpansion {
         self.eat("${");
         let inside =
             if quoting.is_quoted() { QuotingContext::Within } else { QuotingContext::None };
         let mut words = Vec::new();
         let mut operation = ParameterOperation::Plain;
         let name = match self.peek() {
-            Some(b'#') => self.length(&mut operation, &mut words),
-            Some(b'!') => self.indirection(&mut operation),
-            _ => self.braced_name(),
+            Some(b'#') => self.parse_length(&mut operation, &mut words),
+            Some(b'!') => self.parse_indirection(&mut operation),
+            _ => self.parse_braced_name(),
         }
         .unwrap_or_default();
         if name.is_empty() {
             self.fail("a bad `${ … }`");
         }
-        let is_identifier =
-            !name.starts_with(|c: char| c.is_ascii_digit() || SPECIAL.contains(&(c as u8)));
+        let is_identifier = !name
+            .starts_with(|c: char| c.is_ascii_digit() || SPECIAL_PARAMETERS.contains(&(c as u8)));
         if is_identifier && words.is_empty() && self.peek() == Some(b'[') {
-            words.push(self.fenced_subscript(ArithmeticEnd::BracketInBraces));
+            words.push(self.parse_subscript_until(ArithmeticEnd::BracketInBraces));
         }
-        let changed = self.operator(inside, &mut words);
+        let changed = self.parse_parameter_operator(inside, &mut words);
         if operation == ParameterOperation::Plain {
             operation = changed;
         }
@@ -148,8 +149,8 @@ impl ScriptReader<'_> {
     }
 
     /// A name within braces, where numbers may be long.
-    fn braced_name(&mut self) -> Option<String> {
-        let mut name = self.plain_name()?;
+    fn parse_braced_name(&mut self) -> Option<String> {
+        let mut name = self.parse_plain_name()?;
         if name.starts_with(|c: char| c.is_ascii_digit()) {
             while let Some(byte @ b'0'..=b'9') = self.peek() {
                 self.pos += 1;
@@ -160,16 +161,16 @@ impl ScriptReader<'_> {
     }
 
     /// At `${#`: the length of something, or the parameter `#`.
-    fn length(
+    fn parse_length(
         &mut self,
         operation: &mut ParameterOperation,
         words: &mut Vec<ShellWord>,
     ) -> Option<String> {
         self.pos += 1;
         let after = self.pos;
-        if let Some(name) = self.braced_name() {
+        if let Some(name) = self.parse_braced_name() {
             if self.peek() == Some(b'[') {
-                words.push(self.fenced_subscript(ArithmeticEnd::BracketInBraces));
+                words.push(self.parse_subscript_until(ArithmeticEnd::BracketInBraces));
             }
             if self.peek() == Some(b'}') || !words.is_empty() {
                 *operation = ParameterOperation::Length;
@@ -181,26 +182,26 @@ impl ScriptReader<'_> {
     }
 
     /// At `${!`: a variable named by another, or the parameter `!`.
-    fn indirection(&mut self, operation: &mut ParameterOperation) -> Option<String> {
+    fn parse_indirection(&mut self, operation: &mut ParameterOperation) -> Option<String> {
         self.pos += 1;
         let next = self.peek()?;
         if next == b'}' {
             return Some("!".to_owned());
         }
         *operation = ParameterOperation::Indirect;
-        let name = self.braced_name()?;
+        let name = self.parse_braced_name()?;
         // `${!-x}` and the like have more than one reading.
-        if SPECIAL.contains(&next) && self.peek() != Some(b'}') {
+        if SPECIAL_PARAMETERS.contains(&next) && self.peek() != Some(b'}') {
             return None;
         }
-        if self.looking_at("@}") || self.looking_at("*}") {
+        if self.is_at("@}") || self.is_at("*}") {
             self.pos += 1;
         }
         Some(name)
     }
 
     /// What follows the name within braces.
-    fn operator(
+    fn parse_parameter_operator(
         &mut self,
         inside: QuotingContext,
         words: &mut Vec<ShellWord>,
@@ -217,29 +218,29 @@ impl ScriptReader<'_> {
         ];
         for (sign, operation) in values {
             if self.eat(sign) || self.eat(&format!(":{sign}")) {
-                words.push(self.brace_word(inside, BraceWordRole::Value));
+                words.push(self.parse_brace_word(inside, BraceWordRole::Value));
                 return operation;
             }
         }
         self.pos += 1;
         match byte {
             b':' => {
-                let word = self.arithmetic_text(ArithmeticEnd::Brace);
+                let word = self.parse_arithmetic_text(ArithmeticEnd::Brace);
                 self.require_plain(&word);
                 words.push(word);
                 ParameterOperation::Substring
             }
             b'/' => {
                 self.eat("/");
-                words.push(self.brace_word(inside, BraceWordRole::Pattern));
+                words.push(self.parse_brace_word(inside, BraceWordRole::Pattern));
                 if self.eat("/") {
-                    words.push(self.brace_word(inside, BraceWordRole::Replacement));
+                    words.push(self.parse_brace_word(inside, BraceWordRole::Replacement));
                 }
                 ParameterOperation::Change
             }
             b'#' | b'%' | b'^' | b',' | b'~' => {
                 self.eat(char::from(byte).encode_utf8(&mut [0; 4]));
-                words.push(self.brace_word(inside, BraceWordRole::Replacement));
+                words.push(self.parse_brace_word(inside, BraceWordRole::Replacement));
                 ParameterOperation::Change
             }
             b'@' => {
@@ -256,7 +257,7 @@ impl ScriptReader<'_> {
     }
 
     /// A word within braces, up to the `}` or `/` that ends it.
-    fn brace_word(&mut self, quoting: QuotingContext, usage: BraceWordRole) -> ShellWord {
+    fn parse_brace_word(&mut self, quoting: QuotingContext, usage: BraceWordRole) -> ShellWord {
         let start = self.pos;
         let mut parts = Vec::new();
         let quoted = quoting.is_quoted() && usage == BraceWordRole::Value;
@@ -270,34 +271,36 @@ impl ScriptReader<'_> {
                 None | Some(b'}') => break,
                 Some(b'/') if usage == BraceWordRole::Pattern => break,
                 Some(byte) if !stops(byte) => {}
-                Some(b'\'') if quoted => self.kept_single_quotes(&mut parts),
-                Some(b'\'') => self.single_quoted(&mut parts),
-                Some(b'"') => self.double_quoted(&mut parts),
-                Some(b'$' | b'`') => self.expansion(&mut parts, quoting),
-                Some(b'\\') if quoted => self.escaped_in_quotes(&mut parts, "$`\"\\}"),
-                Some(b'\\') => self.escaped(&mut parts),
+                Some(b'\'') if quoted => self.parse_literal_single_quotes(&mut parts),
+                Some(b'\'') => self.parse_single_quoted(&mut parts),
+                Some(b'"') => self.parse_double_quoted(&mut parts),
+                Some(b'$' | b'`') => self.parse_expansion(&mut parts, quoting),
+                Some(b'\\') if quoted => self.parse_escaped_in_quotes(&mut parts, "$`\"\\}"),
+                Some(b'\\') => self.parse_escaped(&mut parts),
                 Some(b'(' | b')') if self.counting_parens => {
                     self.fail("a parenthesis in an expansion within parentheses");
                 }
-                Some(b'<' | b'>') if !self.at_word_end() => self.process_substitution(&mut parts),
+                Some(b'<' | b'>') if !self.is_at_word_end() => {
+                    self.parse_process_substitution(&mut parts)
+                }
                 Some(byte) => {
                     self.pos += 1;
                     push_text(&mut parts, char::from(byte).encode_utf8(&mut [0; 4]), quoted);
                 }
             }
         }
-        ShellWord { parts, span: self.span(start) }
+        ShellWord { parts, span: self.span_from(start) }
     }
 
     /// Single quotes in a value within double quotes: they stay, and do not keep what is in them
     /// from being expanded, but bash looks for the end of the braces after them.
-    fn kept_single_quotes(&mut self, parts: &mut Vec<WordPart>) {
+    fn parse_literal_single_quotes(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         let text = self.take_until(|byte| byte == b'\'');
         if text.contains(['$', '`', '"', '\\']) {
             self.fail("single quotes that do not quote");
         }
         push_text(parts, &format!("'{text}'"), true);
-        self.close_quote(b'\'');
+        self.parse_close_quote(b'\'');
     }
 }

@@ -22,13 +22,13 @@ impl ScriptReader<'_> {
     pub(super) fn read_heredocs(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
             let start = self.pos;
-            let text = self.heredoc_text(&pending);
-            let span = self.span(start);
+            let text = self.read_heredoc_text(&pending);
+            let span = self.span_from(start);
             let mut parts = Vec::new();
             if pending.quoted {
                 push_text(&mut parts, &text, true);
             } else {
-                parts = self.read_within(&text, span, |inner| inner.heredoc_parts());
+                parts = self.read_within(&text, span, |inner| inner.parse_heredoc_parts());
             }
             if let Some(body) = self.bodies.get_mut(pending.number) {
                 *body = ShellWord { parts, span };
@@ -37,11 +37,11 @@ impl ScriptReader<'_> {
     }
 
     /// The lines up to the delimiter, or to the end.
-    fn heredoc_text(&mut self, pending: &PendingHeredoc) -> String {
+    fn read_heredoc_text(&mut self, pending: &PendingHeredoc) -> String {
         let mut body = String::new();
-        while !self.rest().is_empty() {
+        while !self.remaining_text().is_empty() {
             let start = self.pos;
-            let (line, joined) = self.heredoc_line(pending.quoted);
+            let (line, joined) = self.read_heredoc_line(pending.quoted);
             let mut line = &line[..];
             let mut stripped = 0;
             if pending.strip_tabs && line.strip_suffix('\n') != Some(&pending.delimiter[..]) {
@@ -72,9 +72,9 @@ impl ScriptReader<'_> {
 
     /// One line with its end, and whether it was joined of several. The last may lack its end;
     /// bash adds it.
-    fn heredoc_line(&mut self, quoted: bool) -> (String, bool) {
-        let end = self.rest().find('\n').unwrap_or(self.rest().len());
-        let whole = self.rest().get(..end).unwrap_or_default();
+    fn read_heredoc_line(&mut self, quoted: bool) -> (String, bool) {
+        let end = self.remaining_text().find('\n').unwrap_or(self.remaining_text().len());
+        let whole = self.remaining_text().get(..end).unwrap_or_default();
         if quoted || !whole.contains('\\') {
             self.pos = (self.pos + end + 1).min(self.text.len());
             return (format!("{whole}\n"), false);
@@ -97,17 +97,17 @@ impl ScriptReader<'_> {
     }
 
     /// The whole text as the body of a here-document in which expansions happen.
-    fn heredoc_parts(&mut self) -> Vec<WordPart> {
+    fn parse_heredoc_parts(&mut self) -> Vec<WordPart> {
         let mut parts = Vec::new();
         loop {
             let text = self.take_until(|byte| matches!(byte, b'$' | b'`' | b'\\'));
             if !text.is_empty() {
                 push_text(&mut parts, text, true);
             }
-            match self.raw() {
+            match self.current_byte() {
                 None => break,
-                Some(b'\\') => self.escaped_in_quotes(&mut parts, "$`\\"),
-                Some(_) => self.expansion(&mut parts, QuotingContext::Heredoc),
+                Some(b'\\') => self.parse_escaped_in_quotes(&mut parts, "$`\\"),
+                Some(_) => self.parse_expansion(&mut parts, QuotingContext::Heredoc),
             }
         }
         // Here-documents within substitutions of this one.

@@ -1,6 +1,6 @@
 //! Lists and pipelines.
 
-use super::reader::{ScriptReader, is_break};
+use super::reader::{ScriptReader, is_word_break};
 use crate::shell::ast::{
     CommandList, ListItem, ListOperator, Pipeline, ShellCommand, ShellCommandKind, SimpleCommand,
 };
@@ -17,20 +17,20 @@ const CLOSING: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", 
 impl ScriptReader<'_> {
     /// Commands up to something that cannot start one: `)`, `;;`, `fi`, the end. Whether that is
     /// what should follow is for the caller to say.
-    pub(super) fn list(&mut self) -> CommandList {
+    pub(super) fn parse_list(&mut self) -> CommandList {
         let mut items: Vec<ListItem> = Vec::new();
         // Where the `&&` list under way starts.
         let mut start = 0;
         let mut joint = ListOperator::Then;
         loop {
             self.skip_newlines();
-            if self.at_list_end() {
+            if self.is_at_list_end() {
                 if joint != ListOperator::Then {
                     self.fail_unexpected();
                 }
                 break;
             }
-            let (commands, negated) = self.pipeline();
+            let (commands, negated) = self.parse_pipeline();
             if !commands.is_empty() {
                 let pipeline = Pipeline { commands, negated };
                 items.push(ListItem { joint, pipeline, background: false });
@@ -45,7 +45,7 @@ impl ScriptReader<'_> {
                 joint = ListOperator::Or;
                 continue;
             }
-            if self.at_clause_end() {
+            if self.is_at_clause_end() {
                 break;
             }
             if self.eat("&") {
@@ -59,28 +59,28 @@ impl ScriptReader<'_> {
     }
 
     /// A list that must not be empty, for a compound command.
-    pub(super) fn body(&mut self) -> CommandList {
-        let list = self.list();
+    pub(super) fn parse_body(&mut self) -> CommandList {
+        let list = self.parse_list();
         if list.items.is_empty() {
             self.fail_unexpected();
         }
         list
     }
 
-    fn at_list_end(&mut self) -> bool {
+    fn is_at_list_end(&mut self) -> bool {
         match self.peek() {
             None | Some(b')') => true,
-            Some(b';') => self.at_clause_end(),
-            _ => self.reserved().is_some_and(|word| CLOSING.contains(&word)),
+            Some(b';') => self.is_at_clause_end(),
+            _ => self.peek_reserved().is_some_and(|word| CLOSING.contains(&word)),
         }
     }
 
     /// At `;;`, `;&` or `;;&`.
-    pub(super) fn at_clause_end(&mut self) -> bool {
-        self.looking_at(";;") || self.looking_at(";&")
+    pub(super) fn is_at_clause_end(&mut self) -> bool {
+        self.is_at(";;") || self.is_at(";&")
     }
 
-    fn pipeline(&mut self) -> (Vec<ShellCommand>, bool) {
+    fn parse_pipeline(&mut self) -> (Vec<ShellCommand>, bool) {
         let start = self.pos;
         let mut prefixed = false;
         let mut negated = false;
@@ -89,26 +89,28 @@ impl ScriptReader<'_> {
             if self.eat_reserved("!") {
                 negated = true;
                 // With `extglob` on, which an earlier line may have done, this is a pattern.
-                if self.raw() == Some(b'(') {
+                if self.current_byte() == Some(b'(') {
                     self.fail("`!(` has two meanings");
                 }
             } else if self.eat_reserved("time") {
-                self.time_options();
+                self.skip_time_options();
             } else {
                 break;
             }
             prefixed = true;
         }
-        if prefixed && (matches!(self.peek(), None | Some(b'\n' | b';')) && !self.at_clause_end()) {
+        if prefixed
+            && (matches!(self.peek(), None | Some(b'\n' | b';')) && !self.is_at_clause_end())
+        {
             let kind = ShellCommandKind::Simple(SimpleCommand::default());
-            let nothing = ShellCommand { kind, redirects: Vec::new(), span: self.span(start) };
+            let nothing = ShellCommand { kind, redirects: Vec::new(), span: self.span_from(start) };
             return (vec![nothing], negated);
         }
         let mut commands = Vec::new();
         loop {
-            commands.extend(self.command());
+            commands.extend(self.parse_command());
             self.skip_blanks();
-            if self.looking_at("||") || !(self.eat("|&") || self.eat("|")) {
+            if self.is_at("||") || !(self.eat("|&") || self.eat("|")) {
                 break;
             }
             self.skip_newlines();
@@ -117,11 +119,11 @@ impl ScriptReader<'_> {
     }
 
     /// `-p` and `--` after `time`.
-    fn time_options(&mut self) {
+    fn skip_time_options(&mut self) {
         for option in ["-p", "--"] {
             self.skip_blanks();
-            if let Some(end) = self.end_of(option)
-                && self.breaks_at(end)
+            if let Some(end) = self.match_end(option)
+                && self.is_word_end_at(end)
             {
                 self.pos = end;
             }
@@ -129,16 +131,18 @@ impl ScriptReader<'_> {
     }
 
     /// The reserved word that stands here, if one does.
-    pub(super) fn reserved(&mut self) -> Option<&'static str> {
+    pub(super) fn peek_reserved(&mut self) -> Option<&'static str> {
         let first = self.peek()?;
         let alike = RESERVED.into_iter().filter(|word| word.as_bytes().first() == Some(&first));
-        alike.into_iter().find(|word| self.end_of(word).is_some_and(|end| self.breaks_at(end)))
+        alike
+            .into_iter()
+            .find(|word| self.match_end(word).is_some_and(|end| self.is_word_end_at(end)))
     }
 
     /// Consumes a reserved word if it stands here.
     pub(super) fn eat_reserved(&mut self, word: &str) -> bool {
-        match self.end_of(word) {
-            Some(end) if self.breaks_at(end) => {
+        match self.match_end(word) {
+            Some(end) if self.is_word_end_at(end) => {
                 self.pos = end;
                 true
             }
@@ -157,10 +161,10 @@ impl ScriptReader<'_> {
 
     /// Whether a word that ends at `end` really ends there. A process substitution may follow a
     /// word without a break: `if<(x)` is one word.
-    pub(super) fn breaks_at(&mut self, end: usize) -> bool {
+    pub(super) fn is_word_end_at(&mut self, end: usize) -> bool {
         let here = std::mem::replace(&mut self.pos, end);
         let breaks =
-            self.peek().is_none_or(is_break) && !self.looking_at("<(") && !self.looking_at(">(");
+            self.peek().is_none_or(is_word_break) && !self.is_at("<(") && !self.is_at(">(");
         self.pos = here;
         breaks
     }

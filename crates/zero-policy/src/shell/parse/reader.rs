@@ -49,13 +49,13 @@ impl<'t> ScriptReader<'t> {
     }
 
     /// Reads all of the text as a script.
-    pub(super) fn script(mut self) -> (CommandList, Option<ShellSyntaxError>) {
-        let list = self.whole_script();
+    pub(super) fn parse_script(mut self) -> (CommandList, Option<ShellSyntaxError>) {
+        let list = self.parse_whole_script();
         (list, self.error)
     }
 
-    fn whole_script(&mut self) -> CommandList {
-        let mut list = self.list();
+    fn parse_whole_script(&mut self) -> CommandList {
+        let mut list = self.parse_list();
         if self.pos < self.text.len() {
             self.fail_unexpected();
         }
@@ -63,7 +63,7 @@ impl<'t> ScriptReader<'t> {
         list
     }
 
-    /// Has another text read, which stands here as `span`. What is wrong in it does not end this
+    /// Has another text read, which stands here as `span_from`. What is wrong in it does not end this
     /// text: bash gets to read it only when it runs.
     pub(super) fn read_within<T: Default>(
         &mut self,
@@ -71,10 +71,10 @@ impl<'t> ScriptReader<'t> {
         span: SourceSpan,
         read: impl FnOnce(&mut ScriptReader<'_>) -> T,
     ) -> T {
-        if !self.spend(text.len()) {
+        if !self.spend_reread_budget(text.len()) {
             return T::default();
         }
-        self.nested(|outer| {
+        self.parse_nested(|outer| {
             let mut inner = ScriptReader::new(text);
             inner.depth = outer.depth;
             inner.whole = Some(span);
@@ -88,13 +88,13 @@ impl<'t> ScriptReader<'t> {
         })
     }
 
-    /// The script in another text, which stands here as `span`.
-    pub(super) fn script_within(&mut self, text: &str, span: SourceSpan) -> CommandList {
-        self.read_within(text, span, |inner| inner.whole_script())
+    /// The script in another text, which stands here as `span_from`.
+    pub(super) fn parse_script_within(&mut self, text: &str, span: SourceSpan) -> CommandList {
+        self.read_within(text, span, |inner| inner.parse_whole_script())
     }
 
     /// One level deeper, or an error when that is too deep.
-    pub(super) fn nested<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn parse_nested<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         if self.depth >= DEPTH_MAX {
             self.fail(TOO_DEEP);
             return T::default();
@@ -122,13 +122,14 @@ impl<'t> ScriptReader<'t> {
         if self.failed {
             return;
         }
-        let message = match self.rest().chars().next() {
+        let message = match self.remaining_text().chars().next() {
             None => "unexpected end of the script".to_owned(),
             Some('\n') => "unexpected end of the line".to_owned(),
             Some(_) => {
                 let end = |c: char| c.is_whitespace() || ";&|<>()".contains(c);
-                let word: String = self.rest().chars().take(20).take_while(|c| !end(*c)).collect();
-                let sign = || self.rest().chars().take(1).collect();
+                let word: String =
+                    self.remaining_text().chars().take(20).take_while(|c| !end(*c)).collect();
+                let sign = || self.remaining_text().chars().take(1).collect();
                 format!("unexpected `{}`", if word.is_empty() { sign() } else { word })
             }
         };
@@ -140,14 +141,14 @@ impl<'t> ScriptReader<'t> {
     }
 
     /// Goes back to `pos` to read what follows in another way.
-    pub(super) fn go_back(&mut self, pos: usize) {
-        if self.spend(self.pos.saturating_sub(pos)) {
+    pub(super) fn rewind(&mut self, pos: usize) {
+        if self.spend_reread_budget(self.pos.saturating_sub(pos)) {
             self.pos = pos;
         }
     }
 
     /// Takes `bytes` from what may be read again, or fails.
-    fn spend(&mut self, bytes: usize) -> bool {
+    fn spend_reread_budget(&mut self, bytes: usize) -> bool {
         let left = self.reread_budget.checked_sub(bytes);
         match left {
             Some(left) => self.reread_budget = left,
@@ -160,7 +161,7 @@ impl<'t> ScriptReader<'t> {
     /// bash counts without reading, it and we then come to the same end.
     pub(super) fn require_balanced(&mut self, start: usize, open: u8, close: u8) {
         let text = self.text.get(start..self.pos).unwrap_or_default();
-        if !self.spend(text.len()) {
+        if !self.spend_reread_budget(text.len()) {
             return;
         }
         let (mut depth, mut single, mut double) = (0_isize, 0_usize, 0_usize);
@@ -181,26 +182,26 @@ impl<'t> ScriptReader<'t> {
         }
     }
 
-    pub(super) fn span(&self, start: usize) -> SourceSpan {
+    pub(super) fn span_from(&self, start: usize) -> SourceSpan {
         self.whole.unwrap_or(SourceSpan { start, end: self.pos.max(start) })
     }
 
-    pub(super) fn rest(&self) -> &'t str {
+    pub(super) fn remaining_text(&self) -> &'t str {
         self.text.get(self.pos..).unwrap_or_default()
     }
 
     /// The byte here, as it stands.
-    pub(super) fn raw(&self) -> Option<u8> {
+    pub(super) fn current_byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.pos).copied()
     }
 
     /// The byte here, a line continuation before it skipped.
     pub(super) fn peek(&mut self) -> Option<u8> {
-        self.pos = self.past_continuations(self.pos);
-        self.raw()
+        self.pos = self.skip_continuations_from(self.pos);
+        self.current_byte()
     }
 
-    fn past_continuations(&self, mut pos: usize) -> usize {
+    fn skip_continuations_from(&self, mut pos: usize) -> usize {
         while self.text.as_bytes().get(pos..).is_some_and(|rest| rest.starts_with(b"\\\n")) {
             pos += 2;
         }
@@ -208,10 +209,10 @@ impl<'t> ScriptReader<'t> {
     }
 
     /// Where `expected` ends if it stands here, whatever continuations it is broken by.
-    pub(super) fn end_of(&mut self, expected: &str) -> Option<usize> {
+    pub(super) fn match_end(&mut self, expected: &str) -> Option<usize> {
         let mut pos = self.pos;
         for byte in expected.bytes() {
-            pos = self.past_continuations(pos);
+            pos = self.skip_continuations_from(pos);
             if self.text.as_bytes().get(pos) != Some(&byte) {
                 return None;
             }
@@ -220,13 +221,13 @@ impl<'t> ScriptReader<'t> {
         Some(pos)
     }
 
-    pub(super) fn looking_at(&mut self, expected: &str) -> bool {
-        self.end_of(expected).is_some()
+    pub(super) fn is_at(&mut self, expected: &str) -> bool {
+        self.match_end(expected).is_some()
     }
 
     /// Consumes `expected` if it stands here.
     pub(super) fn eat(&mut self, expected: &str) -> bool {
-        match self.end_of(expected) {
+        match self.match_end(expected) {
             Some(end) => {
                 self.pos = end;
                 true
@@ -245,14 +246,14 @@ impl<'t> ScriptReader<'t> {
 
     /// Consumes one character as it stands.
     pub(super) fn next_char(&mut self) -> Option<char> {
-        let next = self.rest().chars().next()?;
+        let next = self.remaining_text().chars().next()?;
         self.pos += next.len_utf8();
         Some(next)
     }
 
     /// Consumes what stands here up to a byte that `stops`, or the end.
     pub(super) fn take_until(&mut self, stops: impl Fn(u8) -> bool) -> &'t str {
-        let rest = self.rest();
+        let rest = self.remaining_text();
         let end = rest.bytes().position(stops).unwrap_or(rest.len());
         self.pos += end;
         rest.get(..end).unwrap_or_default()
@@ -263,7 +264,7 @@ impl<'t> ScriptReader<'t> {
         while matches!(self.peek(), Some(b' ' | b'\t')) {
             self.pos += 1;
         }
-        if self.raw() == Some(b'#') {
+        if self.current_byte() == Some(b'#') {
             self.take_until(|byte| byte == b'\n');
         }
     }
@@ -288,6 +289,6 @@ impl<'t> ScriptReader<'t> {
 }
 
 /// Whether a byte ends an unquoted word.
-pub(super) fn is_break(byte: u8) -> bool {
+pub(super) fn is_word_break(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>')
 }

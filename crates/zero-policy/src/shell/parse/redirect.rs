@@ -23,17 +23,17 @@ const OPERATORS: [(&str, RedirectionKind); 12] = [
 
 impl ScriptReader<'_> {
     /// The redirection that stands here, if one does.
-    pub(super) fn redirect(&mut self) -> Option<Redirection> {
+    pub(super) fn parse_redirection(&mut self) -> Option<Redirection> {
         if !matches!(self.peek()?, b'<' | b'>' | b'&' | b'{' | b'0'..=b'9') {
             return None;
         }
         let start = self.pos;
         let has_descriptor = self.skip_descriptor();
-        let variable = if has_descriptor { None } else { self.descriptor_variable() };
+        let variable = if has_descriptor { None } else { self.parse_descriptor_variable() };
         let prefixed = self.pos > start && (has_descriptor || variable.is_some());
-        let found = OPERATORS.into_iter().find(|(sign, _)| self.looking_at(sign));
+        let found = OPERATORS.into_iter().find(|(sign, _)| self.is_at(sign));
         let Some((sign, kind)) = found.filter(|(sign, _)| {
-            let is_process = self.looking_at("<(") || self.looking_at(">(");
+            let is_process = self.is_at("<(") || self.is_at(">(");
             let is_split = prefixed && sign.starts_with('&');
             !(is_process || is_split)
         }) else {
@@ -48,9 +48,9 @@ impl ScriptReader<'_> {
             self.pos += 1;
             let mut parts = Vec::new();
             push_text(&mut parts, "-", false);
-            Some(ShellWord { parts, span: self.span(target_start) })
+            Some(ShellWord { parts, span: self.span_from(target_start) })
         } else {
-            self.argument_word()
+            self.parse_argument_word()
         };
         let Some(target) = target else {
             self.fail("expected a word after a redirection");
@@ -59,10 +59,10 @@ impl ScriptReader<'_> {
         if kind != RedirectionKind::Duplicate && self.is_descriptor(target_start) {
             self.fail("a redirection where a word should be");
         }
-        let span = self.span(start);
+        let span = self.span_from(start);
         let (kind, target) = match kind {
             RedirectionKind::HereDocument => {
-                (kind, self.announce_heredoc(sign, target_start, &target))
+                (kind, self.register_heredoc(sign, target_start, &target))
             }
             RedirectionKind::Duplicate if sign == ">&" && !names_descriptor(&target) => {
                 (RedirectionKind::Write, target)
@@ -81,7 +81,9 @@ impl ScriptReader<'_> {
             number = number.and_then(|n| n.checked_mul(10)?.checked_add(digit));
             self.pos += 1;
         }
-        let found = self.pos > start && number.is_some() && matches!(self.raw(), Some(b'<' | b'>'));
+        let found = self.pos > start
+            && number.is_some()
+            && matches!(self.current_byte(), Some(b'<' | b'>'));
         if !found {
             self.pos = start;
         }
@@ -89,10 +91,10 @@ impl ScriptReader<'_> {
     }
 
     /// Skips the `{name}` before a redirection.
-    fn descriptor_variable(&mut self) -> Option<String> {
+    fn parse_descriptor_variable(&mut self) -> Option<String> {
         let start = self.pos;
         if self.eat("{") {
-            let name = self.identifier();
+            let name = self.parse_identifier();
             if !name.is_empty() && self.eat("}") && matches!(self.peek(), Some(b'<' | b'>')) {
                 return Some(name);
             }
@@ -108,7 +110,7 @@ impl ScriptReader<'_> {
             return false;
         }
         self.pos = start;
-        let found = self.skip_descriptor() || self.descriptor_variable().is_some();
+        let found = self.skip_descriptor() || self.parse_descriptor_variable().is_some();
         let same = self.pos >= end;
         self.pos = end;
         found && same
@@ -116,7 +118,7 @@ impl ScriptReader<'_> {
 
     /// Notes a here-document; its body comes after the end of the line. Until then the target
     /// holds its number.
-    fn announce_heredoc(&mut self, sign: &str, start: usize, target: &ShellWord) -> ShellWord {
+    fn register_heredoc(&mut self, sign: &str, start: usize, target: &ShellWord) -> ShellWord {
         let mut delimiter: String = target.texts().collect();
         let mut quoted = false;
         for part in &target.parts {
@@ -135,7 +137,7 @@ impl ScriptReader<'_> {
             self.fail("a new line in the end of a here-document");
         }
         let number = self.bodies.len();
-        self.bodies.push(ShellWord { parts: Vec::new(), span: self.span(self.pos) });
+        self.bodies.push(ShellWord { parts: Vec::new(), span: self.span_from(self.pos) });
         self.pending.push(PendingHeredoc { number, delimiter, quoted, strip_tabs: sign == "<<-" });
         ShellWord { parts: Vec::new(), span: SourceSpan { start: number, end: usize::MAX } }
     }

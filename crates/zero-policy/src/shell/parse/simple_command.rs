@@ -8,7 +8,7 @@ use crate::shell::ast::{
 };
 
 /// Builtins whose arguments may be `NAME=( … )`.
-const DECLARING: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
+const DECLARING_BUILTINS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
 
 /// How an assignment starts: `NAME=`, `NAME+=`, `NAME[i]=`.
 struct AssignmentHead {
@@ -19,14 +19,14 @@ struct AssignmentHead {
 
 impl ScriptReader<'_> {
     /// A simple command, or the definition of a function; `None` after an error.
-    pub(super) fn simple_command(&mut self, start: usize) -> Option<ShellCommand> {
+    pub(super) fn parse_simple_command(&mut self, start: usize) -> Option<ShellCommand> {
         let mut simple = SimpleCommand::default();
         let mut redirects = Vec::new();
         // A redirection or an operator after `declare` ends its say over `NAME=( … )`.
         let mut declaring = false;
         loop {
             self.skip_blanks();
-            if let Some(redirect) = self.redirect() {
+            if let Some(redirect) = self.parse_redirection() {
                 redirects.push(redirect);
                 declaring = false;
                 continue;
@@ -34,16 +34,16 @@ impl ScriptReader<'_> {
             if self.peek() == Some(b'(') {
                 let alone = simple.assignments.is_empty() && redirects.is_empty();
                 return match &simple.words[..] {
-                    [word] if alone => self.function_after_name(start, word.function_name()),
+                    [word] if alone => self.parse_function_after_name(start, word.function_name()),
                     _ => {
                         self.fail_unexpected();
-                        finished(self, simple, redirects, start)
+                        build_simple_command(self, simple, redirects, start)
                     }
                 };
             }
             let here = self.pos;
             let word = if simple.words.is_empty() {
-                match self.assignment() {
+                match self.parse_assignment() {
                     Ok(assignment) => {
                         simple.assignments.push(assignment);
                         continue;
@@ -51,24 +51,25 @@ impl ScriptReader<'_> {
                     Err(word) => word,
                 }
             } else if declaring {
-                self.declared_word()
+                self.parse_declared_word()
             } else {
-                self.argument_word()
+                self.parse_argument_word()
             };
             let Some(word) = word else { break };
             self.reject_element_descriptor(here);
             let first = simple.words.is_empty();
-            declaring |= first && word.plain_text().is_some_and(|t| DECLARING.contains(&&t[..]));
+            declaring |=
+                first && word.plain_text().is_some_and(|t| DECLARING_BUILTINS.contains(&&t[..]));
             simple.words.push(word);
         }
-        finished(self, simple, redirects, start)
+        build_simple_command(self, simple, redirects, start)
     }
 
     /// `{name[i]}> file` sets an element to a descriptor. Nobody writes that, and reading it as a
     /// word would be wrong.
     fn reject_element_descriptor(&mut self, start: usize) {
         let word = self.text.get(start..self.pos).unwrap_or_default();
-        if matches!(self.raw(), Some(b'<' | b'>'))
+        if matches!(self.current_byte(), Some(b'<' | b'>'))
             && word.starts_with('{')
             && word.ends_with('}')
             && word.contains('[')
@@ -78,7 +79,11 @@ impl ScriptReader<'_> {
     }
 
     /// `() body` after the name of a function.
-    fn function_after_name(&mut self, start: usize, name: Option<String>) -> Option<ShellCommand> {
+    fn parse_function_after_name(
+        &mut self,
+        start: usize,
+        name: Option<String>,
+    ) -> Option<ShellCommand> {
         let Some(name) = name else {
             self.fail("expected a plain name before `()`");
             return None;
@@ -86,49 +91,49 @@ impl ScriptReader<'_> {
         self.eat("(");
         self.skip_blanks();
         self.expect(")", "after the name of a function");
-        self.function_body(start, name)
+        self.parse_function_body(start, name)
     }
 
     /// An assignment, or else the word that stands here, if one does.
-    fn assignment(&mut self) -> Result<VariableAssignment, Option<ShellWord>> {
+    fn parse_assignment(&mut self) -> Result<VariableAssignment, Option<ShellWord>> {
         let start = self.pos;
-        let head = match self.assignment_head() {
+        let head = match self.parse_assignment_head() {
             Ok(head) => head,
-            Err(parts) => return Err(self.word_from(start, parts, WordStyle::Argument)),
+            Err(parts) => return Err(self.parse_word_from(start, parts, WordStyle::Argument)),
         };
         let value = if self.peek() == Some(b'(') {
             if head.subscript.is_some() {
                 self.fail("a list cannot be assigned to an element");
             }
-            AssignmentValue::Array(self.array_elements())
+            AssignmentValue::Array(self.parse_array_elements())
         } else {
             let here = self.pos;
-            let word = self.word_from(here, Vec::new(), WordStyle::Argument);
+            let word = self.parse_word_from(here, Vec::new(), WordStyle::Argument);
             AssignmentValue::Scalar(
-                word.unwrap_or_else(|| ShellWord { parts: Vec::new(), span: self.span(here) }),
+                word.unwrap_or_else(|| ShellWord { parts: Vec::new(), span: self.span_from(here) }),
             )
         };
         let AssignmentHead { name, subscript, append } = head;
-        Ok(VariableAssignment { name, subscript, append, value, span: self.span(start) })
+        Ok(VariableAssignment { name, subscript, append, value, span: self.span_from(start) })
     }
 
     /// The start of an assignment, or else what was read of a word.
-    fn assignment_head(&mut self) -> Result<AssignmentHead, Vec<WordPart>> {
+    fn parse_assignment_head(&mut self) -> Result<AssignmentHead, Vec<WordPart>> {
         let mut parts = Vec::new();
-        let name = self.identifier();
+        let name = self.parse_identifier();
         if name.is_empty() {
             return Err(parts);
         }
         push_text(&mut parts, &name, false);
         let mut subscript = None;
         if self.peek() == Some(b'[') {
-            let word = self.subscript();
+            let word = self.parse_subscript();
             push_text(&mut parts, "[", false);
             word.parts.iter().for_each(|part| push_part(&mut parts, part));
             push_text(&mut parts, "]", false);
             subscript = Some(word);
         }
-        let append = self.looking_at("+=");
+        let append = self.is_at("+=");
         if append || self.peek() == Some(b'=') {
             self.eat(if append { "+=" } else { "=" });
             return Ok(AssignmentHead { name, subscript, append });
@@ -137,30 +142,30 @@ impl ScriptReader<'_> {
     }
 
     /// An argument of `declare` and its kin: `NAME=( … )` is one word.
-    fn declared_word(&mut self) -> Option<ShellWord> {
+    fn parse_declared_word(&mut self) -> Option<ShellWord> {
         let start = self.pos;
         let mut parts = Vec::new();
-        let name = self.identifier();
+        let name = self.parse_identifier();
         push_text(&mut parts, &name, false);
-        let sign = ["+=(", "=("].into_iter().find(|sign| self.looking_at(sign));
+        let sign = ["+=(", "=("].into_iter().find(|sign| self.is_at(sign));
         let Some(sign) = sign.filter(|_| !name.is_empty()) else {
-            return self.word_from(start, parts, WordStyle::Argument);
+            return self.parse_word_from(start, parts, WordStyle::Argument);
         };
         self.eat(sign.trim_end_matches('('));
         push_text(&mut parts, sign, false);
-        for (index, element) in self.array_elements().iter().enumerate() {
+        for (index, element) in self.parse_array_elements().iter().enumerate() {
             if index > 0 {
                 push_text(&mut parts, " ", false);
             }
             element.parts.iter().for_each(|part| push_part(&mut parts, part));
         }
         push_text(&mut parts, ")", false);
-        Some(ShellWord { parts, span: self.span(start) })
+        Some(ShellWord { parts, span: self.span_from(start) })
     }
 
     /// `( … )` after the `=`.
-    fn array_elements(&mut self) -> Vec<ShellWord> {
-        self.nested(|reader| {
+    fn parse_array_elements(&mut self) -> Vec<ShellWord> {
+        self.parse_nested(|reader| {
             let mut elements = Vec::new();
             reader.eat("(");
             loop {
@@ -168,18 +173,18 @@ impl ScriptReader<'_> {
                 let start = reader.pos;
                 let mut parts = Vec::new();
                 if reader.peek() == Some(b'[') {
-                    let word = reader.subscript();
+                    let word = reader.parse_subscript();
                     push_text(&mut parts, "[", false);
                     word.parts.iter().for_each(|part| push_part(&mut parts, part));
                     push_text(&mut parts, "]", false);
                 }
-                match reader.word_from(start, parts, WordStyle::Argument) {
+                match reader.parse_word_from(start, parts, WordStyle::Argument) {
                     Some(element) => elements.push(element),
                     None => break,
                 }
             }
             reader.expect(")", "at the end of an array");
-            if !reader.at_word_end() {
+            if !reader.is_at_word_end() {
                 reader.fail("unexpected text after an array");
             }
             elements
@@ -187,7 +192,7 @@ impl ScriptReader<'_> {
     }
 
     /// The identifier that stands here; empty when none does.
-    pub(super) fn identifier(&mut self) -> String {
+    pub(super) fn parse_identifier(&mut self) -> String {
         let mut name = String::new();
         while let Some(byte) = self.peek() {
             let fits = byte == b'_' || byte.is_ascii_alphabetic();
@@ -201,7 +206,7 @@ impl ScriptReader<'_> {
     }
 }
 
-fn finished(
+fn build_simple_command(
     reader: &mut ScriptReader<'_>,
     simple: SimpleCommand,
     redirects: Vec<Redirection>,
@@ -214,7 +219,7 @@ fn finished(
     Some(ShellCommand {
         kind: ShellCommandKind::Simple(simple),
         redirects,
-        span: reader.span(start),
+        span: reader.span_from(start),
     })
 }
 

@@ -12,22 +12,22 @@ use super::parse;
 fn check(source: &str, expected: &str) {
     let parsed = parse(source);
     assert_eq!(parsed.error, None, "{source}");
-    assert_eq!(ast_dump::list(&parsed.list), expected, "{source}");
+    assert_eq!(ast_dump::dump_list(&parsed.list), expected, "{source}");
 }
 
 /// What is read of a script with an error in it, and the error.
 #[track_caller]
 fn check_error(source: &str, expected: &str, error: &str) {
     let parsed = parse(source);
-    assert_eq!(ast_dump::list(&parsed.list), expected, "{source}");
+    assert_eq!(ast_dump::dump_list(&parsed.list), expected, "{source}");
     assert_eq!(parsed.error.map(|error| error.message).as_deref(), Some(error), "{source}");
 }
 
 /// The script is not read without an error.
 #[track_caller]
-fn refused(source: &str) {
+fn check_refused(source: &str) {
     let parsed = parse(source);
-    assert!(parsed.error.is_some(), "{source}: {}", ast_dump::list(&parsed.list));
+    assert!(parsed.error.is_some(), "{source}: {}", ast_dump::dump_list(&parsed.list));
 }
 
 #[test]
@@ -85,33 +85,33 @@ fn compound_commands() {
     check("function f (a)", "f() (a)");
     check("coproc a b", "coproc a b");
     check("coproc NAME { a; }", "coproc {a}");
-    refused("coproc a fi");
+    check_refused("coproc a fi");
     check("coproc (a)", "coproc (a)");
     check("((x = $(a) > 2)) && b", "((x = \"$(a)\" > 2)) && b");
     check("((a) ; b)", "((a) ; b)");
     check("echo if then }; echo [[ a", "echo if then } ; echo [[ a");
     check("'if' a; \\if b; x=1 if", "'if' a ; 'i'f b ; x=1 if");
     check(">x if", "if >x");
-    refused("if a; then b");
-    refused("if; then b; fi");
-    refused("{ a }");
-    refused("()");
-    refused("a )");
-    refused("a ;; b");
-    refused("a && ; b");
-    refused("a & ; b");
-    refused("; a");
-    refused("| a");
-    refused("a | ! b");
-    refused("then");
-    refused("f() a");
-    refused("a b()");
-    refused("for 'x' in a; do b; done");
-    refused("for ((a;b)); do c; done");
-    refused("case x in a) b;; ");
-    refused("!(a)");
-    refused("a @(b)");
-    refused("a@() { b; }");
+    check_refused("if a; then b");
+    check_refused("if; then b; fi");
+    check_refused("{ a }");
+    check_refused("()");
+    check_refused("a )");
+    check_refused("a ;; b");
+    check_refused("a && ; b");
+    check_refused("a & ; b");
+    check_refused("; a");
+    check_refused("| a");
+    check_refused("a | ! b");
+    check_refused("then");
+    check_refused("f() a");
+    check_refused("a b()");
+    check_refused("for 'x' in a; do b; done");
+    check_refused("for ((a;b)); do c; done");
+    check_refused("case x in a) b;; ");
+    check_refused("!(a)");
+    check_refused("a @(b)");
+    check_refused("a@() { b; }");
 }
 
 #[test]
@@ -125,13 +125,13 @@ fn conditional_commands() {
     check("[[ a = <(b) ]]", "[[ a = <(b) ]]");
     check("[[ a =~ (b <(c)) ]]", "[[ a =~ (b <(c)) ]]");
     check("[[ a == @(b|<(c)) ]]", "[[ a == @(b|<(c)) ]]");
-    refused("[[ a");
-    refused("[[ a b ]]");
-    refused("[[ a ]] b");
-    refused("[[ ( a ]]");
-    refused("[[ 'a[$(b)]' -eq 1 ]]");
-    refused("[[ -v 'a[$(b)]' ]]");
-    refused("[[ a =~ (b$(case c in c) d;; esac)) ]]");
+    check_refused("[[ a");
+    check_refused("[[ a b ]]");
+    check_refused("[[ a ]] b");
+    check_refused("[[ ( a ]]");
+    check_refused("[[ 'a[$(b)]' -eq 1 ]]");
+    check_refused("[[ -v 'a[$(b)]' ]]");
+    check_refused("[[ a =~ (b$(case c in c) d;; esac)) ]]");
 }
 
 #[test]
@@ -142,15 +142,15 @@ fn quotes() {
     check("\"a\\\nb\" 'a\\\nb'", "'ab' 'a\\\nb'");
     check("$'a\\x20b' $\"c\"", "'a b' 'c'");
     check("\"$'a'\"", "'$'a''");
-    refused("a\\");
-    refused("a <<E\nb\\");
+    check_refused("a\\");
+    check_refused("a <<E\nb\\");
     check("a\r", "a\r");
     check("é\\é 'é'", "é'é' 'é'");
     check("a$ $ \"$\" $/", "a$ $ '$' $/");
-    refused("'a");
-    refused("\"a");
-    refused("$'a");
-    refused("$'\\xff'");
+    check_refused("'a");
+    check_refused("\"a");
+    check_refused("$'a");
+    check_refused("$'\\xff'");
 }
 
 #[test]
@@ -189,14 +189,14 @@ fn parameters() {
     check("\"${a:-\"b c\"}\" \"${a:-'b'}\"", "\"${a default 'b c'}\" \"${a default ''b''}\"");
     check("\"${a//$'\\n'/ }\" \"${a#'$b'}\"", "\"${a change '\n'  }\" \"${a change '$b'}\"");
     check("${a:-<(b)}", "${a default <(b)}");
-    refused("${a");
-    refused("${a b}");
-    refused("${}");
-    refused("${ a; }");
-    refused("\"${a:-'$(b)'}\"");
-    refused("\"${a:-$'\\x24(b)'}\"");
-    refused("${a['$(b)']}");
-    refused("${a[}]}");
+    check_refused("${a");
+    check_refused("${a b}");
+    check_refused("${}");
+    check_refused("${ a; }");
+    check_refused("\"${a:-'$(b)'}\"");
+    check_refused("\"${a:-$'\\x24(b)'}\"");
+    check_refused("${a['$(b)']}");
+    check_refused("${a[}]}");
 }
 
 #[test]
@@ -214,16 +214,16 @@ fn substitutions() {
     check("$((a) ; (b)) $( (c) )", "$((a) ; (b)) $((c))");
     check("$((a)) $((  (1)  ))", "$((a)) $((  (1)  ))");
     check("\"$(( $(b) ))\"", "$(( \"$(b)\" ))");
-    refused("$(a");
-    refused("$((1)");
-    refused("`a");
-    refused("$(( '$(b)' ))");
-    refused("$(( a[\\$(b)] ))");
-    refused("$((case a in a) b;; esac) ; c )");
-    refused("$(( ${a:-)} ))");
-    refused("$(( 1 + $(case a in a) b;; esac) ))");
-    refused("$(( 1 + `case a in a) b;; esac` ))");
-    refused("$(( 1 + $(a # \"\n) ))");
+    check_refused("$(a");
+    check_refused("$((1)");
+    check_refused("`a");
+    check_refused("$(( '$(b)' ))");
+    check_refused("$(( a[\\$(b)] ))");
+    check_refused("$((case a in a) b;; esac) ; c )");
+    check_refused("$(( ${a:-)} ))");
+    check_refused("$(( 1 + $(case a in a) b;; esac) ))");
+    check_refused("$(( 1 + `case a in a) b;; esac` ))");
+    check_refused("$(( 1 + $(a # \"\n) ))");
 }
 
 #[test]
@@ -239,14 +239,14 @@ fn assignments() {
     check("export A=b", "export A=b");
     check("a-b=c 1=2 'a'=b a\\=b =c", "a-b=c 1=2 'a'=b a'='b =c");
     check("a=~/b:\"$c\"", "a=~/b:\"${c}\"");
-    refused("a=(b");
-    refused("a=(b;c)");
-    refused("a=(b)c");
-    refused("a[1]=(b)");
-    refused("echo a=(b)");
-    refused("declare >x a=(b)");
-    refused("eval a=(b)");
-    refused("a['$(b)']=c");
+    check_refused("a=(b");
+    check_refused("a=(b;c)");
+    check_refused("a=(b)c");
+    check_refused("a[1]=(b)");
+    check_refused("echo a=(b)");
+    check_refused("declare >x a=(b)");
+    check_refused("eval a=(b)");
+    check_refused("a['$(b)']=c");
 }
 
 #[test]
@@ -262,11 +262,11 @@ fn redirections() {
     check("> a", " >a");
     check("a 2<(b)", "a 2<(b)");
     check("a >$(b) c", "a c >$(b)");
-    refused("a >");
-    refused("a > #b");
-    refused("a > 2>b");
-    refused("a >\nb");
-    refused("{a[$(b)]}>c");
+    check_refused("a >");
+    check_refused("a > #b");
+    check_refused("a > 2>b");
+    check_refused("a >\nb");
+    check_refused("{a[$(b)]}>c");
 }
 
 #[test]
@@ -292,10 +292,10 @@ fn here_documents() {
     check("a <<$b\n$c\n$b", "a <<{\"${c}\"'\n'}");
     check("a <<E\n$(b <<F\nc\nF\n)\nE", "a <<{\"$(b <<{'c\n'})\"'\n'}");
     check("a <<''\nb\n\nc", "a <<{'b\n'} ; c");
-    refused("$(a <<E)\nb\nE");
-    refused("$(a <<E\nEb )\nE\n)");
-    refused("a <<");
-    refused("a <<$(b)\nc");
+    check_refused("$(a <<E)\nb\nE");
+    check_refused("$(a <<E\nEb )\nE\n)");
+    check_refused("a <<");
+    check_refused("a <<$(b)\nc");
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn spans_are_bytes_of_the_source() {
     let commands = &parsed.list.items[0].pipeline.commands;
     assert_eq!(&source[commands[0].span.start..commands[0].span.end], "é 'ü' ");
     assert_eq!(
-        ast_dump::spans(&parsed.list, source),
+        ast_dump::word_sources(&parsed.list, source),
         ["é", "'ü'", "$(ö \\\n é)", "ö", "é", "`ä`", "`ä`"]
     );
 }

@@ -1,6 +1,6 @@
 //! Words and quotes.
 
-use super::reader::{ScriptReader, is_break};
+use super::reader::{ScriptReader, is_word_break};
 use crate::shell::ast::{ShellWord, WordPart};
 
 /// What a word is read as.
@@ -68,76 +68,80 @@ pub(super) fn push_text(parts: &mut Vec<WordPart>, more: &str, quoting: bool) {
 
 impl ScriptReader<'_> {
     /// The word that stands here, if one does, read as an argument.
-    pub(super) fn argument_word(&mut self) -> Option<ShellWord> {
-        self.word_from(self.pos, Vec::new(), WordStyle::Argument)
+    pub(super) fn parse_argument_word(&mut self) -> Option<ShellWord> {
+        self.parse_word_from(self.pos, Vec::new(), WordStyle::Argument)
     }
 
     /// The rest of a word that started at `start` with `parts`.
-    pub(super) fn word_from(
+    pub(super) fn parse_word_from(
         &mut self,
         start: usize,
         mut parts: Vec<WordPart>,
         style: WordStyle,
     ) -> Option<ShellWord> {
-        while !self.at_word_end()
-            || (style == WordStyle::Regex && matches!(self.raw(), Some(b'(' | b'|')))
+        while !self.is_at_word_end()
+            || (style == WordStyle::Regex && matches!(self.current_byte(), Some(b'(' | b'|')))
         {
-            self.word_part(&mut parts, style);
+            self.parse_word_part(&mut parts, style);
         }
-        (!parts.is_empty()).then(|| ShellWord { parts, span: self.span(start) })
+        (!parts.is_empty()).then(|| ShellWord { parts, span: self.span_from(start) })
     }
 
     /// Whether a word cannot go on here.
-    pub(super) fn at_word_end(&mut self) -> bool {
+    pub(super) fn is_at_word_end(&mut self) -> bool {
         match self.peek() {
             None => true,
-            Some(b'<') => !self.looking_at("<("),
-            Some(b'>') => !self.looking_at(">("),
-            Some(byte) => is_break(byte),
+            Some(b'<') => !self.is_at("<("),
+            Some(b'>') => !self.is_at(">("),
+            Some(byte) => is_word_break(byte),
         }
     }
 
-    fn word_part(&mut self, parts: &mut Vec<WordPart>, style: WordStyle) {
+    fn parse_word_part(&mut self, parts: &mut Vec<WordPart>, style: WordStyle) {
         let Some(byte) = self.peek() else { return };
         match byte {
-            b'\'' => self.single_quoted(parts),
-            b'"' => self.double_quoted(parts),
-            b'$' | b'`' => self.expansion(parts, QuotingContext::None),
-            b'\\' => self.escaped(parts),
-            b'<' | b'>' => self.process_substitution(parts),
-            b'(' => self.pattern_group(parts),
-            b'|' => self.one_char(parts),
+            b'\'' => self.parse_single_quoted(parts),
+            b'"' => self.parse_double_quoted(parts),
+            b'$' | b'`' => self.parse_expansion(parts, QuotingContext::None),
+            b'\\' => self.parse_escaped(parts),
+            b'<' | b'>' => self.parse_process_substitution(parts),
+            b'(' => self.parse_pattern_group(parts),
+            b'|' => self.parse_one_char(parts),
             b'?' | b'*' | b'+' | b'@' | b'!' if style == WordStyle::Pattern => {
-                self.one_char(parts);
+                self.parse_one_char(parts);
                 if self.peek() == Some(b'(') {
-                    self.pattern_group(parts);
+                    self.parse_pattern_group(parts);
                 }
             }
             _ => {
-                let stops = |byte| is_break(byte) || b"'\"$`\\?*+@!".contains(&byte);
+                let stops = |byte| is_word_break(byte) || b"'\"$`\\?*+@!".contains(&byte);
                 let text = self.take_until(stops);
-                if text.is_empty() { self.one_char(parts) } else { push_text(parts, text, false) }
+                if text.is_empty() {
+                    self.parse_one_char(parts)
+                } else {
+                    push_text(parts, text, false)
+                }
             }
         }
     }
 
     /// One character as unquoted text.
-    fn one_char(&mut self, parts: &mut Vec<WordPart>) {
+    fn parse_one_char(&mut self, parts: &mut Vec<WordPart>) {
         if let Some(next) = self.next_char() {
             push_text(parts, next.encode_utf8(&mut [0; 4]), false);
         }
     }
 
     /// `'…'`.
-    pub(super) fn single_quoted(&mut self, parts: &mut Vec<WordPart>) {
+    pub(super) fn parse_single_quoted(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         let text = self.take_until(|byte| byte == b'\'');
         push_text(parts, text, true);
-        self.close_quote(b'\'');
+        self.parse_close_quote(b'\'');
     }
 
     /// `"…"`.
-    pub(super) fn double_quoted(&mut self, parts: &mut Vec<WordPart>) {
+    pub(super) fn parse_double_quoted(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         let counting = std::mem::take(&mut self.counting_parens);
         let before = parts.len();
@@ -146,21 +150,21 @@ impl ScriptReader<'_> {
             if !text.is_empty() {
                 push_text(parts, text, true);
             }
-            match self.raw() {
+            match self.current_byte() {
                 None | Some(b'"') => break,
-                Some(b'\\') => self.escaped_in_quotes(parts, "$`\"\\"),
-                Some(_) => self.expansion(parts, QuotingContext::Double),
+                Some(b'\\') => self.parse_escaped_in_quotes(parts, "$`\"\\"),
+                Some(_) => self.parse_expansion(parts, QuotingContext::Double),
             }
         }
         self.counting_parens = counting;
         if parts.len() == before {
             push_text(parts, "", true);
         }
-        self.close_quote(b'"');
+        self.parse_close_quote(b'"');
     }
 
-    pub(super) fn close_quote(&mut self, quote: u8) {
-        if self.raw() == Some(quote) {
+    pub(super) fn parse_close_quote(&mut self, quote: u8) {
+        if self.current_byte() == Some(quote) {
             self.pos += 1;
         } else {
             let message = format!("a `{}` is not closed", char::from(quote));
@@ -169,7 +173,7 @@ impl ScriptReader<'_> {
     }
 
     /// A backslash outside quotes; line continuations are skipped already.
-    pub(super) fn escaped(&mut self, parts: &mut Vec<WordPart>) {
+    pub(super) fn parse_escaped(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         match self.next_char() {
             Some(next) => push_text(parts, next.encode_utf8(&mut [0; 4]), true),
@@ -179,7 +183,7 @@ impl ScriptReader<'_> {
     }
 
     /// A backslash in double quotes, or something like them: it works on `special` only.
-    pub(super) fn escaped_in_quotes(&mut self, parts: &mut Vec<WordPart>, special: &str) {
+    pub(super) fn parse_escaped_in_quotes(&mut self, parts: &mut Vec<WordPart>, special: &str) {
         self.pos += 1;
         match self.next_char() {
             Some('\n') => {}
@@ -195,7 +199,7 @@ impl ScriptReader<'_> {
 
     /// `( … )` within a pattern or a regular expression. Bash only counts parentheses here, also
     /// those in a command substitution, so these must be balanced.
-    fn pattern_group(&mut self, parts: &mut Vec<WordPart>) {
+    fn parse_pattern_group(&mut self, parts: &mut Vec<WordPart>) {
         let counting = std::mem::replace(&mut self.counting_parens, true);
         let mut depth = 0_usize;
         loop {
@@ -205,25 +209,25 @@ impl ScriptReader<'_> {
                     self.fail("a `(` is not closed");
                     break;
                 }
-                Some(b'\'') => self.single_quoted(parts),
-                Some(b'"') => self.double_quoted(parts),
+                Some(b'\'') => self.parse_single_quoted(parts),
+                Some(b'"') => self.parse_double_quoted(parts),
                 Some(b'$' | b'`') => {
-                    self.expansion(parts, QuotingContext::None);
+                    self.parse_expansion(parts, QuotingContext::None);
                     self.require_balanced(start, b'(', b')');
                 }
-                Some(b'<' | b'>') if !self.at_word_end() => {
-                    self.process_substitution(parts);
+                Some(b'<' | b'>') if !self.is_at_word_end() => {
+                    self.parse_process_substitution(parts);
                     self.require_balanced(start, b'(', b')');
                 }
-                Some(b'\\') => self.escaped(parts),
+                Some(b'\\') => self.parse_escaped(parts),
                 Some(paren @ (b'(' | b')')) => {
-                    self.one_char(parts);
+                    self.parse_one_char(parts);
                     depth = if paren == b'(' { depth + 1 } else { depth.saturating_sub(1) };
                     if depth == 0 {
                         break;
                     }
                 }
-                Some(_) => self.one_char(parts),
+                Some(_) => self.parse_one_char(parts),
             }
         }
         self.counting_parens = counting;

@@ -9,55 +9,55 @@ use super::super::shell_state::{ShellState, VariableValue, is_number};
 use super::{NodeContext, ScriptWalker};
 
 /// Operators of `[[ … ]]` that compare numbers.
-pub(super) const COMPARING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+pub(super) const NUMERIC_COMPARISONS: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 impl ScriptWalker<'_> {
     /// `(( … ))`, `$(( … ))` and the like.
-    pub(super) fn arithmetic(
+    pub(super) fn walk_arithmetic(
         &mut self,
         word: &ShellWord,
         here: NodeContext,
         state: &mut ShellState,
     ) {
-        self.nested(word, here, state);
-        self.calculated(word, here, state);
+        self.walk_nested_word(word, here, state);
+        self.walk_calculation(word, here, state);
     }
 
     /// Calculates a word whose substitutions have run. It is doubted unless it certainly is
     /// harmless.
-    pub(super) fn calculated(
+    pub(super) fn walk_calculation(
         &mut self,
         word: &ShellWord,
         here: NodeContext,
         state: &mut ShellState,
     ) {
-        self.doubt_calculation(word, here, state);
-        if !assigns(word) {
+        self.check_calculation(word, here, state);
+        if !assigns_variables(word) {
             return;
         }
-        for name in names(word) {
-            self.assigned(&name, word.span, here);
+        for name in collect_names(word) {
+            self.check_assigned_variable(&name, word.span, here);
             // Any text in it would have been doubted, so that whatever it is now is a number.
             state.set(&name, VariableValue::Number);
         }
     }
 
-    fn doubt_calculation(&mut self, word: &ShellWord, here: NodeContext, state: &ShellState) {
+    fn check_calculation(&mut self, word: &ShellWord, here: NodeContext, state: &ShellState) {
         let harmless = word.parts.iter().all(|part| match part {
             WordPart::Text { text, .. } => !text.contains(['$', '`']),
             part => self.part_is_number(part, state),
         });
-        let unclear = names(word).into_iter().find(|name| !state.is_number(name));
+        let unclear = collect_names(word).into_iter().find(|name| !state.is_number(name));
         if harmless && unclear.is_none() {
             return;
         }
-        let what = unclear.unwrap_or_else(|| self.written(word).to_owned());
+        let what = unclear.unwrap_or_else(|| self.source_text(word).to_owned());
         let reason = format!("`{what}` is calculated, and a text in it may run a command");
-        self.doubt(here, word.span, UncertaintyKind::Unresolved, reason);
+        self.record_uncertainty(here, word.span, UncertaintyKind::Unresolved, reason);
     }
 
     /// The operands of `[[ … ]]` that are numbers or names of variables.
-    pub(super) fn tested(
+    pub(super) fn walk_test_operands(
         &mut self,
         words: &[ShellWord],
         span: SourceSpan,
@@ -68,9 +68,9 @@ impl ScriptWalker<'_> {
             let [WordPart::Text { text, quoted: false }] = &word.parts[..] else { continue };
             let before = at.checked_sub(1).and_then(|at| words.get(at));
             let after = words.get(at + 1);
-            if COMPARING.contains(&text.as_str()) {
+            if NUMERIC_COMPARISONS.contains(&text.as_str()) {
                 for operand in before.into_iter().chain(after) {
-                    self.calculated(operand, here, state);
+                    self.walk_calculation(operand, here, state);
                 }
             } else if matches!(text.as_str(), "-v" | "-R")
                 && let Some(name) = after
@@ -80,7 +80,7 @@ impl ScriptWalker<'_> {
                 );
                 if !plain {
                     let reason = "the index of an array may hold a command".to_owned();
-                    self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
                 }
             }
         }
@@ -129,7 +129,7 @@ impl ScriptWalker<'_> {
         let words: Option<Vec<String>> = simple
             .words
             .iter()
-            .flat_map(|word| self.arguments(word, state))
+            .flat_map(|word| self.expand_arguments(word, state))
             .map(|arg| arg.as_known().map(str::to_owned))
             .collect();
         let Some(words) = words else { return false };
@@ -151,7 +151,7 @@ impl ScriptWalker<'_> {
 }
 
 /// The subscript of an element such as `[1]=a`, as a word of its own.
-pub(super) fn subscript(element: &ShellWord) -> Option<ShellWord> {
+pub(super) fn parse_subscript(element: &ShellWord) -> Option<ShellWord> {
     let Some(WordPart::Text { text, quoted: false }) = element.parts.first() else { return None };
     let first = text.strip_prefix('[')?;
     let mut parts = Vec::new();
@@ -169,7 +169,7 @@ pub(super) fn subscript(element: &ShellWord) -> Option<ShellWord> {
 }
 
 /// Whether a calculation sets variables.
-pub(super) fn assigns(word: &ShellWord) -> bool {
+pub(super) fn assigns_variables(word: &ShellWord) -> bool {
     word.parts.iter().any(|part| match part {
         WordPart::Text { text, .. } => ["=", "++", "--"].iter().any(|sign| text.contains(sign)),
         _ => true,
@@ -177,7 +177,7 @@ pub(super) fn assigns(word: &ShellWord) -> bool {
 }
 
 /// The names in a calculation.
-pub(super) fn names(word: &ShellWord) -> Vec<String> {
+pub(super) fn collect_names(word: &ShellWord) -> Vec<String> {
     let mut names = Vec::new();
     for part in &word.parts {
         let WordPart::Text { text, .. } = part else { continue };

@@ -9,7 +9,7 @@ use super::{NodeContext, ScriptWalker, arithmetic};
 
 impl ScriptWalker<'_> {
     /// Sets a variable, for good where it `lasts`.
-    pub(super) fn assign(
+    pub(super) fn walk_assignment(
         &mut self,
         assignment: &VariableAssignment,
         lasts: bool,
@@ -17,17 +17,18 @@ impl ScriptWalker<'_> {
         state: &mut ShellState,
     ) {
         if let Some(subscript) = &assignment.subscript {
-            self.word(subscript, here, state);
-            self.calculated(subscript, here, state);
+            self.walk_word(subscript, here, state);
+            self.walk_calculation(subscript, here, state);
         }
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => {
-                self.parts(word, here, state);
-                let value = self.scalar(word, state);
-                self.evaluated_later(&value, assignment.span, here);
-                match VariableValue::of(&value) {
+                self.walk_word_parts(word, here, state);
+                let value = self.expand_scalar(word, state);
+                self.check_deferred_evaluation(&value, assignment.span, here);
+                match VariableValue::from_arg(&value) {
                     VariableValue::Unknown if self.is_number(word, state) => VariableValue::Number,
-                    VariableValue::Unknown => match self.scalar(word, &state.guessing()) {
+                    VariableValue::Unknown => match self.expand_scalar(word, &state.with_guesses())
+                    {
                         ShellArg::Known(text) => VariableValue::Guess(vec![text]),
                         _ => VariableValue::Unknown,
                     },
@@ -37,12 +38,12 @@ impl ScriptWalker<'_> {
             AssignmentValue::Array(words) => {
                 let mut elements = Vec::new();
                 for word in words {
-                    if let Some(subscript) = arithmetic::subscript(word) {
-                        self.calculated(&subscript, here, state);
+                    if let Some(subscript) = arithmetic::parse_subscript(word) {
+                        self.walk_calculation(&subscript, here, state);
                     }
-                    elements.extend(self.word(word, here, state));
+                    elements.extend(self.walk_word(word, here, state));
                 }
-                guess_of(&elements)
+                guess_elements(&elements)
             }
         };
         let plain = assignment.subscript.is_none() && !assignment.append;
@@ -57,30 +58,35 @@ impl ScriptWalker<'_> {
     }
 
     /// Notes a text such as `a[$(id)]`: where the shell takes it for a number, it runs what is in it.
-    pub(super) fn evaluated_later(
+    pub(super) fn check_deferred_evaluation(
         &mut self,
         value: &ShellArg,
         span: SourceSpan,
         here: NodeContext,
     ) {
-        let text = value.certain_start();
+        let text = value.known_prefix();
         if text.contains('[') && (text.contains("$(") || text.contains('`')) {
             let reason = "a subscript with a substitution runs when it is evaluated".to_owned();
-            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
         }
     }
 
     /// Notes that a variable is set that changes what runs.
-    pub(super) fn assigned(&mut self, name: &str, span: SourceSpan, here: NodeContext) {
+    pub(super) fn check_assigned_variable(
+        &mut self,
+        name: &str,
+        span: SourceSpan,
+        here: NodeContext,
+    ) {
         if variables::changes_what_runs(name) {
             let reason = format!("setting `{name}` can change what runs");
-            self.doubt(here, span, UncertaintyKind::Altered, reason);
+            self.record_uncertainty(here, span, UncertaintyKind::Altered, reason);
         }
     }
 }
 
 /// What a list holds, when all of it is known: a guess, because elements are not followed.
-pub(super) fn guess_of(elements: &[ShellArg]) -> VariableValue {
+pub(super) fn guess_elements(elements: &[ShellArg]) -> VariableValue {
     let texts: Option<Vec<String>> =
         elements.iter().map(|element| element.as_known().map(str::to_owned)).collect();
     texts.filter(|texts| !texts.is_empty()).map_or(VariableValue::Unknown, VariableValue::Guess)

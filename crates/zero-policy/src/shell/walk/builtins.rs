@@ -9,18 +9,18 @@ use crate::program::CommandClass;
 
 impl ScriptWalker<'_> {
     /// Runs a command in the shell itself.
-    pub(super) fn run_here(
+    pub(super) fn run_in_shell(
         &mut self,
         argv: Vec<ShellArg>,
         mut state: ShellState,
         here: NodeContext,
         input: &StdinSource,
     ) -> ExitStates {
-        let Some(own) = own_words(&argv) else {
+        let Some(own) = inner_words(&argv) else {
             // Whether and which builtin runs is not known.
             self.invoke(argv, false, &state, here, input);
-            self.move_to(WorkingFolders::Unknown, &mut state);
-            return ExitStates::either(state.without_variables());
+            self.change_folders(WorkingFolders::Unknown, &mut state);
+            return ExitStates::from_single(state.without_variables());
         };
         let (name, rest) = match own.split_first() {
             Some((ShellArg::Known(name), rest)) => (name.clone(), rest.to_vec()),
@@ -31,40 +31,40 @@ impl ScriptWalker<'_> {
         if let Some(function) = state.function(&name).filter(|_| direct).cloned() {
             let span = here.span.unwrap_or_default();
             for arg in &rest {
-                self.evaluated_later(arg, span, here);
+                self.check_deferred_evaluation(arg, span, here);
             }
             let same_place = function.folders == state.folders;
             // The program of that name may run all the same: the function may be gone, or may
             // never have been one.
-            let study = crate::program::study(&argv);
-            let known = study.nature != CommandClass::Program
+            let study = crate::program::analyze(&argv);
+            let known = study.nature != CommandClass::Opaque
                 || study.critical.is_some()
                 || !study.runs.is_empty();
             if known || !function.certain {
                 self.invoke(argv.clone(), false, &state, here, input);
             }
-            self.call(&name, same_place, &argv, &state, here, span);
+            self.call_function(&name, same_place, &argv, &state, here, span);
             if function.moves {
-                self.move_to(WorkingFolders::Unknown, &mut state);
+                self.change_folders(WorkingFolders::Unknown, &mut state);
             }
-            return ExitStates::either(state.without_variables());
+            return ExitStates::from_single(state.without_variables());
         }
         if argv.first().is_some_and(|program| program.as_known().is_none()) {
             // It may be `cd`, `read` or `eval`.
             self.invoke(argv, false, &state, here, input);
-            self.move_to(WorkingFolders::Unknown, &mut state);
-            return ExitStates::either(state.without_variables());
+            self.change_folders(WorkingFolders::Unknown, &mut state);
+            return ExitStates::from_single(state.without_variables());
         }
         if direct && self.functions.contains(&name) {
             // It may be a function that was not yet one where this was looked at.
             self.invoke(argv, false, &state, here, input);
-            self.move_to(WorkingFolders::Unknown, &mut state);
-            return ExitStates::either(state.without_variables());
+            self.change_folders(WorkingFolders::Unknown, &mut state);
+            return ExitStates::from_single(state.without_variables());
         }
         if self.in_body {
             self.called.insert(name.clone());
         }
-        let sets = rest.first().is_some_and(|arg| arg.certain_start().starts_with("-v"));
+        let sets = rest.first().is_some_and(|arg| arg.known_prefix().starts_with("-v"));
         self.check_builtin(&name, here, sets);
         match name.as_str() {
             "eval" => {
@@ -74,44 +74,44 @@ impl ScriptWalker<'_> {
                     [ShellArg::Known(first), words @ ..] if first == "--" => words,
                     words => words,
                 };
-                let text = joined(words);
-                self.script(&text, here.below(node), &mut state);
-                return ExitStates::either(state);
+                let text = join_eval_words(words);
+                self.walk_inner_script(&text, here.with_parent(node), &mut state);
+                return ExitStates::from_single(state);
             }
             "cd" | "pushd" => {
                 let failed = state.clone();
                 self.invoke(argv, false, &state, here, input);
-                let folders = self.entered(&name, &rest, &state);
-                self.move_to(folders, &mut state);
+                let folders = self.resolve_cd_target(&name, &rest, &state);
+                self.change_folders(folders, &mut state);
                 return ExitStates { succeeded: state, failed };
             }
-            "popd" => self.move_to(WorkingFolders::Unknown, &mut state),
+            "popd" => self.change_folders(WorkingFolders::Unknown, &mut state),
             "trap" => {
-                self.trap(argv, &rest, here, &state);
-                return ExitStates::either(state);
+                self.walk_trap(argv, &rest, here, &state);
+                return ExitStates::from_single(state);
             }
             "shopt" | "set" => {
-                self.options(&name, &rest, here);
-                set_arguments(&name, &rest, &mut state);
+                self.check_shell_options(&name, &rest, here);
+                set_positional_arguments(&name, &rest, &mut state);
             }
             "export" | "declare" | "typeset" | "local" | "readonly" => {
-                self.declare(&name, &rest, here, &mut state);
+                self.walk_declaration(&name, &rest, here, &mut state);
             }
             "read" | "mapfile" | "readarray" | "getopts" | "printf" | "let" | "unset" | "wait"
-            | "test" | "[" => self.sets_variables(&name, &rest, here, &mut state),
+            | "test" | "[" => self.walk_variable_setter(&name, &rest, here, &mut state),
             "source" | "." => {
                 self.invoke(argv, false, &state, here, input);
-                self.move_to(WorkingFolders::Unknown, &mut state);
-                return ExitStates::either(state.without_variables());
+                self.change_folders(WorkingFolders::Unknown, &mut state);
+                return ExitStates::from_single(state.without_variables());
             }
             _ => {}
         }
         self.invoke(argv, false, &state, here, input);
-        ExitStates::either(state)
+        ExitStates::from_single(state)
     }
 
     /// A function is called: its body was looked at where it was defined.
-    fn call(
+    fn call_function(
         &mut self,
         name: &str,
         same_place: bool,
@@ -131,23 +131,31 @@ impl ScriptWalker<'_> {
         }
         if !same_place {
             let reason = format!("`{name}` was defined while the shell was in another folder");
-            self.doubt(here.below(node), span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(
+                here.with_parent(node),
+                span,
+                UncertaintyKind::Unresolved,
+                reason,
+            );
         }
     }
 
-    fn move_to(&mut self, folders: WorkingFolders, state: &mut ShellState) {
+    fn change_folders(&mut self, folders: WorkingFolders, state: &mut ShellState) {
         self.moved = true;
         state.folders = folders;
     }
 
     /// Where `cd` and `pushd` lead.
-    fn entered(&self, builtin: &str, args: &[ShellArg], state: &ShellState) -> WorkingFolders {
+    fn resolve_cd_target(
+        &self,
+        builtin: &str,
+        args: &[ShellArg],
+        state: &ShellState,
+    ) -> WorkingFolders {
         let args = match args {
             [ShellArg::Known(first), rest @ ..] if first == "--" => rest,
             // `-P` leads through links, `-` is where it came from, `-1` a place on a stack.
-            [first, ..] if first.certain_start().starts_with('-') => {
-                return WorkingFolders::Unknown;
-            }
+            [first, ..] if first.known_prefix().starts_with('-') => return WorkingFolders::Unknown,
             args => args,
         };
         match args {
@@ -159,23 +167,23 @@ impl ScriptWalker<'_> {
                 WorkingFolders::Unknown
             }
             // What `link/..` is depends on whether links are followed.
-            [ShellArg::Known(path)] if goes_back(path) => WorkingFolders::Unknown,
+            [ShellArg::Known(path)] if leads_back(path) => WorkingFolders::Unknown,
             [ShellArg::Known(path)] => state.folders.enter(path),
             _ => WorkingFolders::Unknown,
         }
     }
 
-    /// `trap` has a text run later.
-    fn trap(
+    /// `walk_trap` has a text run later.
+    fn walk_trap(
         &mut self,
         argv: Vec<ShellArg>,
         args: &[ShellArg],
         here: NodeContext,
         state: &ShellState,
     ) {
-        let study = crate::program::study(&argv);
+        let study = crate::program::analyze(&argv);
         let node = self.invoke_only(argv, state, here);
-        let here = here.below(node);
+        let here = here.with_parent(node);
         let at_end_only = args
             .iter()
             .skip_while(|arg| arg.as_known() == Some("--"))
@@ -183,12 +191,12 @@ impl ScriptWalker<'_> {
             .all(|signal| matches!(signal.as_known(), Some("EXIT" | "exit" | "0")));
         for run in study.runs {
             let crate::program::NestedExecution::Script { text, .. } = run else { continue };
-            let changes = text
-                .as_known()
-                .is_none_or(|text| self.changes_the_shell(&super::super::parse(text).list, state));
+            let changes = text.as_known().is_none_or(|text| {
+                self.changes_shell_state(&super::super::parse(text).list, state)
+            });
             if changes && !at_end_only {
                 let reason = "what `trap` runs at any time may change the shell".to_owned();
-                self.doubt(
+                self.record_uncertainty(
                     here,
                     here.span.unwrap_or_default(),
                     UncertaintyKind::Unresolved,
@@ -201,7 +209,7 @@ impl ScriptWalker<'_> {
     }
 
     /// Options of the shell that change how the rest of a script is read or run.
-    fn options(&mut self, builtin: &str, args: &[ShellArg], here: NodeContext) {
+    fn check_shell_options(&mut self, builtin: &str, args: &[ShellArg], here: NodeContext) {
         const HARMLESS: &[&str] = &[
             "-s",
             "-u",
@@ -223,17 +231,22 @@ impl ScriptWalker<'_> {
                     |arg: &ShellArg| arg.as_known().is_some_and(|arg| HARMLESS.contains(&arg));
                 sets && !args.iter().all(plain)
             }
-            _ => args.iter().take_while(|arg| arg.as_known() != Some("--")).any(changes_reading),
+            _ => args.iter().take_while(|arg| arg.as_known() != Some("--")).any(changes_parsing),
         };
         if changes {
             let reason = "it changes how the shell reads what follows".to_owned();
-            self.doubt(here, here.span.unwrap_or_default(), UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(
+                here,
+                here.span.unwrap_or_default(),
+                UncertaintyKind::Unresolved,
+                reason,
+            );
         }
     }
 }
 
 /// Whether an argument of `set` changes how the rest is read: `-k`, `-P`, `-o posix`, `+B`.
-fn changes_reading(arg: &ShellArg) -> bool {
+fn changes_parsing(arg: &ShellArg) -> bool {
     let Some(text) = arg.as_known() else { return arg.may_be_option() };
     let letters = text.strip_prefix(['-', '+']).unwrap_or_default();
     let named = matches!(
@@ -251,7 +264,7 @@ fn changes_reading(arg: &ShellArg) -> bool {
 }
 
 /// `set -- a b` sets the arguments `$1` and `$2`.
-fn set_arguments(builtin: &str, args: &[ShellArg], state: &mut ShellState) {
+fn set_positional_arguments(builtin: &str, args: &[ShellArg], state: &mut ShellState) {
     if builtin != "set" {
         return;
     }
@@ -260,18 +273,18 @@ fn set_arguments(builtin: &str, args: &[ShellArg], state: &mut ShellState) {
         None if args.first().is_some_and(ShellArg::may_be_option) => return,
         None => args,
     };
-    state.set("@", super::guess_of(operands));
+    state.set("@", super::guess_elements(operands));
 }
 
 /// Whether a path leads into a folder and out of it again.
-fn goes_back(path: &str) -> bool {
+fn leads_back(path: &str) -> bool {
     let is_name = |part: &&str| !matches!(*part, "" | "." | "..");
     path.split('/').skip_while(|part| !is_name(part)).any(|part| part == "..")
 }
 
 /// The words after `command` and `builtin`, which run what follows in the shell itself. `None`
 /// when what they run cannot be told.
-fn own_words(argv: &[ShellArg]) -> Option<&[ShellArg]> {
+fn inner_words(argv: &[ShellArg]) -> Option<&[ShellArg]> {
     let mut words = argv;
     while let [ShellArg::Known(first), rest @ ..] = words
         && matches!(first.as_str(), "command" | "builtin")
@@ -305,7 +318,7 @@ fn own_words(argv: &[ShellArg]) -> Option<&[ShellArg]> {
 }
 
 /// Words joined as `eval` joins them.
-fn joined(words: &[ShellArg]) -> ShellArg {
+fn join_eval_words(words: &[ShellArg]) -> ShellArg {
     let known: Option<Vec<&str>> = words.iter().map(ShellArg::as_known).collect();
     match known {
         Some(known) => ShellArg::Known(known.join(" ")),

@@ -4,14 +4,14 @@ use super::super::analysis::{AnalysisNodeKind, UncertaintyKind, WorkingFolders};
 use super::super::arg::ShellArg;
 use super::super::ast::{CommandList, ShellCommand, ShellCommandKind, ShellWord, SourceSpan};
 use super::super::shell_state::{ShellFunction, ShellState, VariableValue, is_number};
-use super::state_changes::moves;
+use super::state_changes::may_change_folder;
 use super::{
-    ExitStates, LOOP_VALUES_MAX, NODES_COMFORTABLE, NodeContext, PipedOutput, ScriptWalker,
+    ExitStates, LOOP_NODES_MAX, LOOP_VALUES_MAX, NodeContext, PipedOutput, ScriptWalker,
     StdinSource,
 };
 
 impl ScriptWalker<'_> {
-    pub(super) fn command_within(
+    pub(super) fn walk_compound_command(
         &mut self,
         command: &ShellCommand,
         here: NodeContext,
@@ -20,8 +20,9 @@ impl ScriptWalker<'_> {
     ) -> ExitStates {
         let span = command.span;
         if let ShellCommandKind::Simple(simple) = &command.kind {
-            let input = self.redirects(&command.redirects, here, &mut state).unwrap_or(input);
-            return self.simple(simple, span, here, state, &input);
+            let input =
+                self.walk_redirections(&command.redirects, here, &mut state).unwrap_or(input);
+            return self.walk_simple_command(simple, span, here, state, &input);
         }
         let label = match &command.kind {
             ShellCommandKind::Simple(_) => "",
@@ -36,77 +37,82 @@ impl ScriptWalker<'_> {
             ShellCommandKind::Function { name, .. } => &format!("function {name}"),
             ShellCommandKind::Coprocess(_) => "coproc",
         };
-        let here = here.below(self.node(here, span, label, AnalysisNodeKind::Structure));
-        self.redirects(&command.redirects, here, &mut state);
+        let here = here.with_parent(self.add_node(here, span, label, AnalysisNodeKind::Structure));
+        self.walk_redirections(&command.redirects, here, &mut state);
         match &command.kind {
-            ShellCommandKind::Simple(_) => ExitStates::either(state),
+            ShellCommandKind::Simple(_) => ExitStates::from_single(state),
             ShellCommandKind::Subshell(list) => {
-                self.list(list, here, state.clone());
-                ExitStates::either(state)
+                self.walk_list(list, here, state.clone());
+                ExitStates::from_single(state)
             }
-            ShellCommandKind::Group(list) => self.list(list, here, state),
+            ShellCommandKind::Group(list) => self.walk_list(list, here, state),
             ShellCommandKind::If { branches, otherwise } => {
-                self.branches(branches, otherwise.as_ref(), here, state)
+                self.walk_branches(branches, otherwise.as_ref(), here, state)
             }
             ShellCommandKind::While { condition, body } => {
                 self.forget_changes(&[condition, body], &mut state, here);
-                let checked = self.list(condition, here, state.clone());
+                let checked = self.walk_list(condition, here, state.clone());
                 // `until` goes on where the condition failed.
-                let checked = checked.joined();
-                let after = self.list(body, here, checked.clone());
-                ExitStates::either(checked.or(&after.joined()).or(&state))
+                let checked = checked.merge();
+                let after = self.walk_list(body, here, checked.clone());
+                ExitStates::from_single(checked.merge(&after.merge()).merge(&state))
             }
             ShellCommandKind::For { variable, words, asks, body } => {
                 if *asks {
                     let reason = "what `select` sets depends on an answer".to_owned();
-                    self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
                 }
-                self.for_each(variable, words.as_deref(), body, span, here, state)
+                self.walk_for_loop(variable, words.as_deref(), body, span, here, state)
             }
             ShellCommandKind::ArithmeticFor { header, body } => {
-                self.arithmetic(header, here, &mut state);
+                self.walk_arithmetic(header, here, &mut state);
                 self.forget_changes(&[body], &mut state, here);
-                let after = self.list(body, here, state.clone());
-                ExitStates::either(state.or(&after.joined()))
+                let after = self.walk_list(body, here, state.clone());
+                ExitStates::from_single(state.merge(&after.merge()))
             }
             ShellCommandKind::Case { subject, arms } => {
-                self.word(subject, here, &mut state);
+                self.walk_word(subject, here, &mut state);
                 let mut ends = state.clone();
                 for (patterns, body) in arms {
                     for pattern in patterns {
-                        self.word(pattern, here, &mut state);
+                        self.walk_word(pattern, here, &mut state);
                     }
                     // An arm may be entered from the one before it.
-                    ends = ends.or(&self.list(body, here, ends.clone()).joined());
+                    ends = ends.merge(&self.walk_list(body, here, ends.clone()).merge());
                 }
-                ExitStates::either(ends)
+                ExitStates::from_single(ends)
             }
             ShellCommandKind::Arithmetic(word) => {
-                self.arithmetic(word, here, &mut state);
-                ExitStates::either(state)
+                self.walk_arithmetic(word, here, &mut state);
+                ExitStates::from_single(state)
             }
             ShellCommandKind::Test(words) => {
                 for word in words {
-                    self.word(word, here, &mut state);
+                    self.walk_word(word, here, &mut state);
                 }
-                self.tested(words, span, here, &mut state);
-                ExitStates::either(state)
+                self.walk_test_operands(words, span, here, &mut state);
+                ExitStates::from_single(state)
             }
             ShellCommandKind::Function { name, body } => {
-                self.function(name, body, here, &mut state);
-                ExitStates::either(state)
+                self.walk_function(name, body, here, &mut state);
+                ExitStates::from_single(state)
             }
             ShellCommandKind::Coprocess(body) => {
                 // It sets a variable to numbers, and that may be any variable.
                 let reason = "`coproc` sets variables of its own".to_owned();
-                self.doubt(here, span, UncertaintyKind::Unresolved, reason);
-                self.command(body, here, state.clone(), StdinSource::Piped(PipedOutput::default()));
-                ExitStates::either(state.without_variables())
+                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                self.walk_command(
+                    body,
+                    here,
+                    state.clone(),
+                    StdinSource::Piped(PipedOutput::default()),
+                );
+                ExitStates::from_single(state.without_variables())
             }
         }
     }
 
-    fn branches(
+    fn walk_branches(
         &mut self,
         branches: &[(CommandList, CommandList)],
         otherwise: Option<&CommandList>,
@@ -116,18 +122,20 @@ impl ScriptWalker<'_> {
         let mut ends: Option<ShellState> = None;
         let mut undecided = state;
         for (condition, body) in branches {
-            let checked = self.list(condition, here, undecided);
-            let end = self.list(body, here, checked.succeeded).joined();
-            ends = Some(ends.map_or_else(|| end.clone(), |ends| ends.or(&end)));
+            let checked = self.walk_list(condition, here, undecided);
+            let end = self.walk_list(body, here, checked.succeeded).merge();
+            ends = Some(ends.map_or_else(|| end.clone(), |ends| ends.merge(&end)));
             undecided = checked.failed;
         }
         if let Some(otherwise) = otherwise {
-            undecided = self.list(otherwise, here, undecided).joined();
+            undecided = self.walk_list(otherwise, here, undecided).merge();
         }
-        ExitStates::either(ends.map_or_else(|| undecided.clone(), |ends| ends.or(&undecided)))
+        ExitStates::from_single(
+            ends.map_or_else(|| undecided.clone(), |ends| ends.merge(&undecided)),
+        )
     }
 
-    fn for_each(
+    fn walk_for_loop(
         &mut self,
         variable: &str,
         words: Option<&[ShellWord]>,
@@ -138,12 +146,12 @@ impl ScriptWalker<'_> {
     ) -> ExitStates {
         let mut values: Option<Vec<ShellArg>> = words.map(|_| Vec::new());
         for word in words.unwrap_or_default() {
-            let arguments = self.word(word, here, &mut state);
+            let arguments = self.walk_word(word, here, &mut state);
             if let Some(values) = &mut values {
                 values.extend(arguments);
             }
         }
-        self.assigned(variable, span, here);
+        self.check_assigned_variable(variable, span, here);
         self.forget_changes(&[body], &mut state, here);
         let before = state.clone();
         let counts = values.as_deref().is_some_and(|values| {
@@ -154,35 +162,35 @@ impl ScriptWalker<'_> {
         let known = values.filter(|values| {
             let resolved = values.iter().all(|value| !matches!(value, ShellArg::Unknown { .. }));
             let few = values.len() <= LOOP_VALUES_MAX;
-            resolved && few && !values.is_empty() && self.analysis.nodes.len() < NODES_COMFORTABLE
+            resolved && few && !values.is_empty() && self.analysis.nodes.len() < LOOP_NODES_MAX
         });
         for value in known.as_deref().unwrap_or_default() {
-            self.evaluated_later(value, span, here);
+            self.check_deferred_evaluation(value, span, here);
         }
         let known: Option<Vec<VariableValue>> =
-            known.map(|known| known.iter().map(VariableValue::of).collect());
+            known.map(|known| known.iter().map(VariableValue::from_arg).collect());
         let mut end = before.clone();
         let values = known.unwrap_or_else(|| vec![otherwise]);
         for value in values {
             let mut state = before.clone();
             state.set(variable, value);
-            end = end.or(&self.list(body, here, state).joined());
+            end = end.merge(&self.walk_list(body, here, state).merge());
         }
-        ExitStates::either(end)
+        ExitStates::from_single(end)
     }
 
     /// A function's body is looked at where it is defined, with variables that may hold anything.
-    fn function(
+    fn walk_function(
         &mut self,
         name: &str,
         body: &ShellCommand,
         here: NodeContext,
         state: &mut ShellState,
     ) {
-        let moves = moves(body, state, &self.functions);
+        let moves = may_change_folder(body, state, &self.functions);
         if self.called.contains(name) {
             let reason = format!("`{name}` was no function where it was called");
-            self.doubt(here, body.span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(here, body.span, UncertaintyKind::Unresolved, reason);
         }
         self.functions.insert(name.to_owned());
         let mut inside = state.without_variables();
@@ -193,12 +201,12 @@ impl ScriptWalker<'_> {
         }
         self.bodies += 1;
         let within = std::mem::replace(&mut self.in_body, true);
-        self.command(body, here, inside, StdinSource::Piped(PipedOutput::default()));
+        self.walk_command(body, here, inside, StdinSource::Piped(PipedOutput::default()));
         self.in_body = within;
         let folders = state.folders.clone();
         if !state.define(name, ShellFunction { folders, moves, certain: true }) {
             let reason = "more functions than anybody follows".to_owned();
-            self.doubt(here, body.span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(here, body.span, UncertaintyKind::Unresolved, reason);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::program::{self, CommandAnalysis, FileAccess, FileTouch, NestedExecuti
 /// Words of its input that a command is looked at with.
 const INPUT_WORDS_MAX: usize = 64;
 /// How `find` writes the name it has found.
-const FOUND: &str = "{}";
+const FOUND_PLACEHOLDER: &str = "{}";
 
 impl ScriptWalker<'_> {
     /// Notes that a command runs, with all that it does and runs.
@@ -23,7 +23,7 @@ impl ScriptWalker<'_> {
         here: NodeContext,
         input: &StdinSource,
     ) {
-        self.invoke_on(argv, more_arguments, None, state, here, input);
+        self.invoke_with_names(argv, more_arguments, None, state, here, input);
     }
 
     /// Notes that a command runs, without what it runs in turn. The node is returned.
@@ -33,11 +33,11 @@ impl ScriptWalker<'_> {
         state: &ShellState,
         here: NodeContext,
     ) -> usize {
-        let study = CommandAnalysis { runs: Vec::new(), ..program::study(&argv) };
-        self.command_node(argv, false, study, state, here)
+        let study = CommandAnalysis { runs: Vec::new(), ..program::analyze(&argv) };
+        self.add_command_node(argv, false, study, state, here)
     }
 
-    fn invoke_on(
+    fn invoke_with_names(
         &mut self,
         mut argv: Vec<ShellArg>,
         more_arguments: bool,
@@ -49,22 +49,22 @@ impl ScriptWalker<'_> {
         let span = here.span.unwrap_or_default();
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.too_deep(here, span);
+            self.record_too_deep(here, span);
             self.depth -= 1;
             return;
         }
         self.words += argv.len();
         if self.words > WORDS_MAX || self.analysis.nodes.len() > NODES_MAX {
-            self.too_much(here);
+            self.record_too_much(here);
             self.depth -= 1;
             return;
         }
         if more_arguments {
-            argv.push(found());
+            argv.push(found_placeholder());
         }
-        let mut study = program::study(&argv);
+        let mut study = program::analyze(&argv);
         if let Some(names) = names {
-            study.touches = place_found(study.touches, names);
+            study.touches = substitute_found_folders(study.touches, names);
         }
         let roots: Vec<ShellArg> = study
             .touches
@@ -75,27 +75,27 @@ impl ScriptWalker<'_> {
         let runs = std::mem::take(&mut study.runs);
         let around = self.dialect;
         let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
-        self.dialect = ShellDialect::of(program, around);
+        self.dialect = ShellDialect::for_program(program, around);
         let finds = finds_files(program);
         let sets_options = sets_shell_options(program, &argv);
         let given = if is_shell(program) { argv.clone() } else { Vec::new() };
         // With `-a` it takes the names from that file instead.
         let takes_names = program.rsplit('/').next() == Some("xargs") && study.touches.is_empty();
         let in_this_shell = matches!(program, "command" | "builtin" | "exec");
-        let node = self.command_node(argv, more_arguments, study, state, here);
-        let here = here.below(node);
+        let node = self.add_command_node(argv, more_arguments, study, state, here);
+        let here = here.with_parent(node);
         if sets_options {
             let reason = "it changes how the shell reads its commands".to_owned();
-            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
         }
         for run in runs {
             if let NestedExecution::Command { argv, .. } = &run
                 && let Some(ShellArg::Known(inner)) = argv.first()
-                && only_in_a_shell(inner)
+                && is_shell_only(inner)
                 && !in_this_shell
             {
                 let reason = format!("`{inner}` is part of a shell; what runs here is not known");
-                self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
             }
             let names = match input {
                 _ if finds => Some(roots.as_slice()),
@@ -105,16 +105,16 @@ impl ScriptWalker<'_> {
                 _ => None,
             };
             let state = match &run {
-                NestedExecution::Script { text, .. } => with_arguments(text, &given, state),
+                NestedExecution::Script { text, .. } => set_script_arguments(text, &given, state),
                 _ => state.clone(),
             };
-            self.run(run, names, &state, here, span, input);
+            self.walk_nested_execution(run, names, &state, here, span, input);
         }
         self.dialect = around;
         self.depth -= 1;
     }
 
-    fn run(
+    fn walk_nested_execution(
         &mut self,
         run: NestedExecution,
         names: Option<&[ShellArg]>,
@@ -126,25 +126,27 @@ impl ScriptWalker<'_> {
         match run {
             NestedExecution::Command { argv, variables, folder, more_arguments } => {
                 for (name, value) in &variables {
-                    self.assigned(name, span, here);
-                    self.evaluated_later(value, span, here);
+                    self.check_assigned_variable(name, span, here);
+                    self.check_deferred_evaluation(value, span, here);
                 }
-                let state = self.moved(folder.as_ref(), state);
+                let state = self.state_in_folder(folder.as_ref(), state);
                 if argv.is_empty() {
                     return;
                 }
                 if more_arguments {
                     self.invoke_with_input(&argv, &state, here, input);
                 }
-                self.invoke_on(argv, more_arguments, names, &state, here, input);
+                self.invoke_with_names(argv, more_arguments, names, &state, here, input);
             }
             NestedExecution::Script { text, folder } => {
-                let mut state = self.moved(folder.as_ref(), state).outside();
-                self.script(&text, here, &mut state);
+                let mut state = self.state_in_folder(folder.as_ref(), state).for_child_process();
+                self.walk_inner_script(&text, here, &mut state);
             }
-            NestedExecution::ScriptFromInput => self.script_from(input, state, here, span),
+            NestedExecution::ScriptFromInput => {
+                self.walk_script_from_input(input, state, here, span)
+            }
             NestedExecution::Unknown(why) => {
-                self.doubt(here, span, UncertaintyKind::Unresolved, why.to_owned());
+                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, why.to_owned());
             }
         }
     }
@@ -166,22 +168,27 @@ impl ScriptWalker<'_> {
             let words = text.split_whitespace().take(INPUT_WORDS_MAX).map(ShellArg::known);
             let whole: Vec<ShellArg> = argv.iter().cloned().chain(words).collect();
             if whole.len() > argv.len() {
-                self.invoke_on(whole, false, None, state, here, &StdinSource::Nothing);
+                self.invoke_with_names(whole, false, None, state, here, &StdinSource::Nothing);
             }
         }
     }
 
     /// Follows the text of an inner shell.
-    pub(super) fn script(&mut self, text: &ShellArg, here: NodeContext, state: &mut ShellState) {
+    pub(super) fn walk_inner_script(
+        &mut self,
+        text: &ShellArg,
+        here: NodeContext,
+        state: &mut ShellState,
+    ) {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.too_deep(here, here.span.unwrap_or_default());
+            self.record_too_deep(here, here.span.unwrap_or_default());
         } else if let ShellArg::Known(text) = text {
-            self.text(text, Some("script"), here, state);
+            self.walk_text(text, Some("script"), here, state);
         } else {
             let span = here.span.unwrap_or_default();
             let reason = format!("the script `{text}` is only known when it runs");
-            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
             // What stands in it for certain is judged all the same: it may be denied.
             let written = match text {
                 ShellArg::Unknown { written, .. } => written.as_str(),
@@ -189,17 +196,17 @@ impl ScriptWalker<'_> {
             };
             // It may be the text itself, into which a name is put, or its source, which the shell
             // expands first.
-            let source = template(written);
+            let source = build_script_template(written);
             let is_same = source.as_deref().is_some_and(|text| text.trim() == written.trim());
             let text = (!is_same).then(|| written.to_owned());
             for reading in source.into_iter().chain(text) {
-                self.text(&reading, Some("script"), here, &mut state.without_variables());
+                self.walk_text(&reading, Some("script"), here, &mut state.without_variables());
             }
         }
         self.depth -= 1;
     }
 
-    fn script_from(
+    fn walk_script_from_input(
         &mut self,
         input: &StdinSource,
         state: &ShellState,
@@ -212,15 +219,15 @@ impl ScriptWalker<'_> {
             StdinSource::Piped(piped) => (&piped.texts[..], false),
         };
         for text in texts {
-            self.script(text, here, &mut state.outside());
+            self.walk_inner_script(text, here, &mut state.for_child_process());
         }
         if !certain {
             let reason = "it runs commands that it reads from its input".to_owned();
-            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
         }
     }
 
-    fn moved(&self, folder: Option<&ShellArg>, state: &ShellState) -> ShellState {
+    fn state_in_folder(&self, folder: Option<&ShellArg>, state: &ShellState) -> ShellState {
         let folders = match folder {
             None => state.folders.clone(),
             // `..` leads to where the folder really lies, not to where its name says.
@@ -235,7 +242,7 @@ impl ScriptWalker<'_> {
     }
 
     /// The node of a command with the files and hosts it touches and the doubts about it.
-    fn command_node(
+    fn add_command_node(
         &mut self,
         argv: Vec<ShellArg>,
         more_arguments: bool,
@@ -245,34 +252,35 @@ impl ScriptWalker<'_> {
     ) -> usize {
         let span = here.span.unwrap_or_default();
         let label = argv.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        let state = self.moved(study.folder.as_ref(), state);
+        let state = self.state_in_folder(study.folder.as_ref(), state);
         let unknown = argv.first().is_some_and(|program| program.as_known().is_none());
         let (touches, hosts) = (study.touches.clone(), study.hosts.clone());
         let caution = study.caution.clone();
         let invocation =
             CommandInvocation { argv, study, folders: state.folders.clone(), more_arguments };
-        let node = self.node(here, span, &label, AnalysisNodeKind::Command(Box::new(invocation)));
-        let here = here.below(node);
+        let node =
+            self.add_node(here, span, &label, AnalysisNodeKind::Command(Box::new(invocation)));
+        let here = here.with_parent(node);
         if unknown {
             let reason = "which program runs is only known when it runs".to_owned();
-            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
         }
         if let Some(caution) = caution {
-            self.doubt(here, span, UncertaintyKind::Altered, caution);
+            self.record_uncertainty(here, span, UncertaintyKind::Altered, caution);
         }
         for FileTouch { access, path, recursive } in touches {
             let folders = self.listed.iter().find(|(names, _)| *names == path).cloned();
             match folders {
                 Some((_, folders)) if access == FileAccess::Read => {
                     for folder in folders {
-                        self.file(access, &folder, true, false, &state, here, span);
+                        self.record_file(access, &folder, true, false, &state, here, span);
                     }
                 }
-                _ => self.file(access, &path, recursive, false, &state, here, span),
+                _ => self.record_file(access, &path, recursive, false, &state, here, span),
             }
         }
         for host in hosts {
-            self.node(
+            self.add_node(
                 here,
                 span,
                 &format!("connect to {host}"),
@@ -284,15 +292,15 @@ impl ScriptWalker<'_> {
 }
 
 /// The name that `find` or `xargs` puts in.
-fn found() -> ShellArg {
-    ShellArg::Unknown { starts_with: String::new(), written: FOUND.to_owned() }
+fn found_placeholder() -> ShellArg {
+    ShellArg::Unknown { starts_with: String::new(), written: FOUND_PLACEHOLDER.to_owned() }
 }
 
 /// Puts the folders in which names are found where a name is to be put in.
-fn place_found(touches: Vec<FileTouch>, names: &[ShellArg]) -> Vec<FileTouch> {
+fn substitute_found_folders(touches: Vec<FileTouch>, names: &[ShellArg]) -> Vec<FileTouch> {
     let mut placed = Vec::new();
     for touch in touches {
-        if is_found(&touch.path) && !names.is_empty() {
+        if is_found_placeholder(&touch.path) && !names.is_empty() {
             placed.extend(names.iter().map(|root| FileTouch {
                 access: touch.access,
                 path: root.clone(),
@@ -306,9 +314,9 @@ fn place_found(touches: Vec<FileTouch>, names: &[ShellArg]) -> Vec<FileTouch> {
 }
 
 /// Whether it is a name that was found, or another beside it: `{}`, `{}.bak`. `/etc/{}` is none.
-fn is_found(path: &ShellArg) -> bool {
+fn is_found_placeholder(path: &ShellArg) -> bool {
     let ShellArg::Unknown { written, .. } = path else { return false };
-    written.strip_prefix(FOUND).is_some_and(|rest| !rest.contains(['/', '$', '`', '{']))
+    written.strip_prefix(FOUND_PLACEHOLDER).is_some_and(|rest| !rest.contains(['/', '$', '`', '{']))
 }
 
 fn finds_files(program: &str) -> bool {
@@ -322,17 +330,17 @@ fn is_shell(program: &str) -> bool {
 }
 
 /// What a shell that is given a script knows of the arguments behind it.
-fn with_arguments(script: &ShellArg, argv: &[ShellArg], state: &ShellState) -> ShellState {
+fn set_script_arguments(script: &ShellArg, argv: &[ShellArg], state: &ShellState) -> ShellState {
     let mut state = state.clone();
     let at = argv.iter().position(|arg| arg == script);
     if let Some([name, arguments @ ..]) = at.and_then(|at| argv.get(at + 1..)) {
-        state.set("0", super::guess_of(std::slice::from_ref(name)));
-        state.set("@", super::guess_of(arguments));
+        state.set("0", super::guess_elements(std::slice::from_ref(name)));
+        state.set("@", super::guess_elements(arguments));
     }
     state
 }
 
-/// `bash -O dotglob`, `bash -o posix`: what a script means is up to options.
+/// `bash -O_SERIES dotglob`, `bash -o posix`: what a script means is up to options.
 fn sets_shell_options(program: &str, argv: &[ShellArg]) -> bool {
     let mut takes_name = false;
     let args = argv.iter().skip(1).filter_map(ShellArg::as_known);
@@ -356,7 +364,7 @@ fn sets_shell_options(program: &str, argv: &[ShellArg]) -> bool {
 }
 
 /// The text of a script of which parts are unknown: those become a variable that nobody set.
-fn template(written: &str) -> Option<String> {
+fn build_script_template(written: &str) -> Option<String> {
     let parsed = super::super::parse(written);
     let mut text = String::new();
     for item in &parsed.list.items {
@@ -379,7 +387,7 @@ fn template(written: &str) -> Option<String> {
 }
 
 /// Commands that change the shell they run in, so that no program can be them.
-fn only_in_a_shell(name: &str) -> bool {
+fn is_shell_only(name: &str) -> bool {
     matches!(
         name,
         "trap"

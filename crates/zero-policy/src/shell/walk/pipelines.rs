@@ -12,32 +12,33 @@ use super::{
 };
 
 impl ScriptWalker<'_> {
-    pub(super) fn pipeline(
+    pub(super) fn walk_pipeline(
         &mut self,
         pipeline: &Pipeline,
         here: NodeContext,
         state: ShellState,
     ) -> ExitStates {
         if let [only] = &pipeline.commands[..] {
-            return self.command(only, here, state, StdinSource::Nothing);
+            return self.walk_command(only, here, state, StdinSource::Nothing);
         }
         let span = match (pipeline.commands.first(), pipeline.commands.last()) {
             (Some(first), Some(last)) => SourceSpan { start: first.span.start, end: last.span.end },
             _ => SourceSpan::default(),
         };
-        let here = here.below(self.node(here, span, "pipeline", AnalysisNodeKind::Structure));
+        let here =
+            here.with_parent(self.add_node(here, span, "pipeline", AnalysisNodeKind::Structure));
         let mut piped: Option<PipedOutput> = None;
         for command in &pipeline.commands {
             // Each runs in a shell of its own.
             let input = piped.clone().map_or(StdinSource::Nothing, StdinSource::Piped);
-            self.command(command, here, state.clone(), input);
-            piped = Some(self.printed(command, piped, &state));
+            self.walk_command(command, here, state.clone(), input);
+            piped = Some(self.find_piped_output(command, piped, &state));
         }
-        ExitStates::either(state)
+        ExitStates::from_single(state)
     }
 
     /// What a command hands on to the next one of a pipeline.
-    fn printed(
+    fn find_piped_output(
         &self,
         command: &ShellCommand,
         before: Option<PipedOutput>,
@@ -48,12 +49,12 @@ impl ScriptWalker<'_> {
         };
         let mut printed = before.unwrap_or_default();
         let here = command.redirects.iter().filter(is_text);
-        printed.texts.extend(here.map(|redirect| self.input_text(redirect, state)));
+        printed.texts.extend(here.map(|redirect| self.expand_input_text(redirect, state)));
         printed.texts.truncate(PIPED_TEXTS_MAX);
         let names = printed.names.take();
         let ShellCommandKind::Simple(simple) = &command.kind else { return printed };
         let words: Vec<ShellArg> =
-            simple.words.iter().flat_map(|word| self.arguments(word, state)).collect();
+            simple.words.iter().flat_map(|word| self.expand_arguments(word, state)).collect();
         let Some((ShellArg::Known(program), rest)) = words.split_first() else { return printed };
         if matches!(program.as_str(), "echo" | "printf") {
             let text = rest.iter().filter_map(ShellArg::as_known).collect::<Vec<_>>().join(" ");
@@ -68,13 +69,14 @@ impl ScriptWalker<'_> {
             self.source.get(span.start..span.end).is_none_or(|written| written.contains('<'))
         });
         if !self.functions.contains(program) {
-            printed.names = printed_names::names_printed(&words, names.filter(|_| !reads_else));
+            printed.names =
+                printed_names::find_printed_names(&words, names.filter(|_| !reads_else));
         }
         printed
     }
 
     /// For a word such as `$(git ls-files)`, which becomes names of files: the folders they lie in.
-    pub(super) fn names_listed(
+    pub(super) fn find_listed_names(
         &self,
         word: &ShellWord,
         state: &ShellState,
@@ -83,7 +85,7 @@ impl ScriptWalker<'_> {
         let [ListItem { pipeline, background: false, .. }] = &list.items[..] else { return None };
         let mut printed = None;
         for command in &pipeline.commands {
-            printed = Some(self.printed(command, printed, state));
+            printed = Some(self.find_piped_output(command, printed, state));
         }
         printed?.names
     }

@@ -7,20 +7,20 @@
 use super::super::arg::ShellArg;
 use crate::program::{self, CommandClass};
 
-/// The folders whose files' names a command prints and nothing else. `read` are those whose names
+/// The folders whose files' names a command prints and nothing else. `parse` are those whose names
 /// it reads.
-pub(super) fn names_printed(
+pub(super) fn find_printed_names(
     argv: &[ShellArg],
     read: Option<Vec<ShellArg>>,
 ) -> Option<Vec<ShellArg>> {
     let (program, args) = argv.split_first()?;
     let program = program.as_known()?;
-    let study = program::study(argv);
+    let study = program::analyze(argv);
     let touched = || Some(study.touches.iter().map(|touch| touch.path.clone()).collect());
     let here = || Some(vec![ShellArg::known(".")]);
     // Whole lines of what is read are passed on, as long as no file is given to read instead.
     let passed = |table: &NamePrinterOptions, operands: usize| {
-        let line = table.read(args)?;
+        let line = table.parse(args)?;
         read.clone().filter(|_| line.operands == operands)
     };
     match program {
@@ -29,12 +29,12 @@ pub(super) fn names_printed(
             let prints_more = words().any(|word| matches!(word, "-ls" | "-printf"));
             touched().filter(|_| study.nature == CommandClass::ReadOnly && !prints_more)
         }
-        "fd" | "fdfind" => FD.read(args).and_then(|_| touched()),
+        "fd" | "fdfind" => FD.parse(args).and_then(|_| touched()),
         "rg" => {
-            let line = RG.read(args)?;
+            let line = RG.parse(args)?;
             touched().filter(|_| line.has(&["l", "files", "files-with-matches"]))
         }
-        "grep" => match GREP_FOR_NAMES.read(args) {
+        "grep" => match GREP_FOR_NAMES.parse(args) {
             Some(line) if line.has(&["l", "files-with-matches"]) => touched(),
             _ => passed(&GREP_FOR_LINES, 1),
         },
@@ -47,7 +47,7 @@ pub(super) fn names_printed(
                 "grep" => (&GREP_FOR_NAMES, &["l", "files-with-matches"]),
                 _ => return None,
             };
-            let line = table.read(args)?;
+            let line = table.parse(args)?;
             here().filter(|_| needs.is_empty() || line.has(needs))
         }
         "ls" if args.is_empty() => here(),
@@ -61,7 +61,7 @@ pub(super) fn names_printed(
 
 /// Words that a text may define as functions, and then they do not mean the program: `find()`,
 /// `function find`. Rather too many than too few.
-pub(super) fn functions_in(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn find_defined_functions(text: &str) -> impl Iterator<Item = &str> {
     let is_name = |char: char| !char.is_whitespace() && !"();&|<>{}$`'\"=".contains(char);
     let called = text.match_indices('(').filter_map(move |(at, _)| {
         let blank = [' ', '\t', '\\', '\n'];
@@ -156,7 +156,7 @@ impl NamePrinterArguments {
 
 impl NamePrinterOptions {
     /// `None` when there is an option that is not in the table, or may be.
-    fn read(&self, args: &[ShellArg]) -> Option<NamePrinterArguments> {
+    fn parse(&self, args: &[ShellArg]) -> Option<NamePrinterArguments> {
         let mut line = NamePrinterArguments { given: Vec::new(), operands: 0 };
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
@@ -200,7 +200,7 @@ mod tests {
     fn check(line: &str, expected: Option<&str>) {
         let argv: Vec<ShellArg> = line.split_whitespace().map(ShellArg::known).collect();
         let read = Some(vec![ShellArg::known("read")]);
-        let found = names_printed(&argv, read);
+        let found = find_printed_names(&argv, read);
         let shown =
             found.map(|roots| roots.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
         assert_eq!(shown.as_deref(), expected, "{line}");
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_function_takes_the_name_of_a_program() {
-        let found = |text| functions_in(text).collect::<Vec<_>>().join(" ");
+        let found = |text| find_defined_functions(text).collect::<Vec<_>>().join(" ");
         assert_eq!(found("ls; find() { :; }; a;b ( ) (c)"), "find b");
         assert_eq!(found("function  git { :; }"), "git");
         assert_eq!(found("echo $(ls) $((1+2))"), "");

@@ -62,7 +62,7 @@ const SIGNS: &[&str] = &[
 
 impl ShellDialect {
     /// The shell that reads the texts a program is given.
-    pub(super) fn of(program: &str, around: Self) -> Self {
+    pub(super) fn for_program(program: &str, around: Self) -> Self {
         let name = program.rsplit('/').next().unwrap_or(program);
         match name.trim_start_matches('-') {
             "bash" | "rbash" => Self::Bash,
@@ -84,7 +84,7 @@ impl ScriptWalker<'_> {
             !before.ends_with('$')
         });
         if double || SIGNS.iter().any(|sign| text.contains(sign)) {
-            self.another_meaning(here, SourceSpan::default());
+            self.record_other_meaning(here, SourceSpan::default());
         }
     }
 
@@ -92,7 +92,7 @@ impl ScriptWalker<'_> {
     pub(super) fn check_builtin(&mut self, name: &str, here: NodeContext, variable: bool) {
         let matters = BUILTINS.contains(&name) && (name != "printf" || variable);
         if self.dialect == ShellDialect::Any && matters {
-            self.another_meaning(here, SourceSpan::default());
+            self.record_other_meaning(here, SourceSpan::default());
         }
     }
 
@@ -113,12 +113,12 @@ impl ScriptWalker<'_> {
             divides |= opens && (text.contains(',') || text.contains(".."));
         }
         if divides {
-            self.another_meaning(here, word.span);
+            self.record_other_meaning(here, word.span);
         }
     }
 
-    fn another_meaning(&mut self, here: NodeContext, span: SourceSpan) {
+    fn record_other_meaning(&mut self, here: NodeContext, span: SourceSpan) {
         let reason = "to another shell than bash it may mean something else".to_owned();
-        self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+        self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
     }
 }

@@ -9,7 +9,7 @@ use super::super::ast::{
     SimpleCommand, WordPart,
 };
 use super::super::shell_state::{ShellState, VariableValue, is_number};
-use super::{NodeContext, ScriptWalker, arithmetic, calculated_words, variable_setters};
+use super::{NodeContext, ScriptWalker, arithmetic, arithmetic_words, variable_setters};
 
 impl ScriptWalker<'_> {
     /// A loop's body may have run before: what it changes is not known at its start.
@@ -21,11 +21,11 @@ impl ScriptWalker<'_> {
     ) {
         let mut changes = StateChanges::new(state, &self.functions);
         for list in lists {
-            changes.list(list);
+            changes.collect_list(list);
         }
         let StateChanges { variables, numbers, moves, anything, distrusts, .. } = changes;
         if distrusts {
-            self.distrust(here, state);
+            self.distrust_variables(here, state);
         }
         if moves {
             self.moved = true;
@@ -45,34 +45,34 @@ impl ScriptWalker<'_> {
     }
 
     /// From here on variables may not hold what is assigned to them.
-    pub(super) fn distrust(&mut self, here: NodeContext, state: &mut ShellState) {
-        let news = state.distrust();
+    pub(super) fn distrust_variables(&mut self, here: NodeContext, state: &mut ShellState) {
+        let news = state.distrust_variables();
         *state = state.without_variables();
         if news && self.bodies > 0 {
             // Their bodies were looked at with other expectations.
             let reason = "functions may find variables that do not hold what they assign";
             let span = here.span.unwrap_or_default();
-            self.doubt(here, span, UncertaintyKind::Unresolved, reason.to_owned());
+            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason.to_owned());
         }
     }
 
     /// Whether running something at any time would change anything in the shell that runs it.
-    pub(super) fn changes_the_shell(&mut self, list: &CommandList, state: &ShellState) -> bool {
+    pub(super) fn changes_shell_state(&mut self, list: &CommandList, state: &ShellState) -> bool {
         let mut changes = StateChanges::new(state, &self.functions);
-        changes.list(list);
+        changes.collect_list(list);
         let StateChanges { variables, numbers, moves, anything, calls, .. } = changes;
         self.called.extend(calls);
         moves || anything || !variables.is_empty() || !numbers.is_empty()
     }
 }
 
-pub(super) fn moves(
+pub(super) fn may_change_folder(
     command: &ShellCommand,
     state: &ShellState,
     functions: &HashSet<String>,
 ) -> bool {
     let mut changes = StateChanges::new(state, functions);
-    changes.command(command);
+    changes.collect_command(command);
     changes.moves
 }
 
@@ -107,66 +107,68 @@ impl<'s> StateChanges<'s> {
         }
     }
 
-    fn list(&mut self, list: &CommandList) {
+    fn collect_list(&mut self, list: &CommandList) {
         for item in &list.items {
             for command in &item.pipeline.commands {
-                self.command(command);
+                self.collect_command(command);
             }
         }
     }
 
-    fn command(&mut self, command: &ShellCommand) {
+    fn collect_command(&mut self, command: &ShellCommand) {
         for redirect in &command.redirects {
             self.numbers.extend(redirect.variable.clone());
-            self.word(&redirect.target);
+            self.collect_word(&redirect.target);
         }
         match &command.kind {
-            ShellCommandKind::Simple(simple) => self.simple(simple),
-            ShellCommandKind::Group(list) => self.list(list),
+            ShellCommandKind::Simple(simple) => self.collect_simple_command(simple),
+            ShellCommandKind::Group(list) => self.collect_list(list),
             ShellCommandKind::If { branches, otherwise } => {
                 for (condition, body) in branches {
-                    self.list(condition);
-                    self.list(body);
+                    self.collect_list(condition);
+                    self.collect_list(body);
                 }
                 if let Some(otherwise) = otherwise {
-                    self.list(otherwise);
+                    self.collect_list(otherwise);
                 }
             }
             ShellCommandKind::While { condition, body } => {
-                self.list(condition);
-                self.list(body);
+                self.collect_list(condition);
+                self.collect_list(body);
             }
             ShellCommandKind::For { variable, words, body, .. } => {
-                self.words(words.as_deref().unwrap_or_default());
+                self.collect_words(words.as_deref().unwrap_or_default());
                 self.variables.push(variable.clone());
-                self.list(body);
+                self.collect_list(body);
             }
             ShellCommandKind::ArithmeticFor { header, body } => {
-                self.numbers.extend(arithmetic::names(header));
-                self.list(body);
+                self.numbers.extend(arithmetic::collect_names(header));
+                self.collect_list(body);
             }
             ShellCommandKind::Case { subject, arms } => {
-                self.word(subject);
+                self.collect_word(subject);
                 for (patterns, body) in arms {
-                    self.words(patterns);
-                    self.list(body);
+                    self.collect_words(patterns);
+                    self.collect_list(body);
                 }
             }
-            ShellCommandKind::Arithmetic(word) => self.numbers.extend(arithmetic::names(word)),
+            ShellCommandKind::Arithmetic(word) => {
+                self.numbers.extend(arithmetic::collect_names(word))
+            }
             // What these change stays in them.
             ShellCommandKind::Subshell(_) | ShellCommandKind::Coprocess(_) => {}
             ShellCommandKind::Test(words) => {
-                self.words(words);
+                self.collect_words(words);
                 let compares = |word: &ShellWord| {
                     matches!(&word.parts[..], [WordPart::Text { text, .. }]
-                        if arithmetic::COMPARING.contains(&text.as_str()) || text == "-v")
+                        if arithmetic::NUMERIC_COMPARISONS.contains(&text.as_str()) || text == "-v")
                 };
                 if words.iter().any(compares) {
-                    let sets = words.iter().filter(|word| arithmetic::assigns(word));
-                    self.numbers.extend(sets.flat_map(arithmetic::names));
+                    let sets = words.iter().filter(|word| arithmetic::assigns_variables(word));
+                    self.numbers.extend(sets.flat_map(arithmetic::collect_names));
                 }
             }
-            ShellCommandKind::Function { body, .. } => self.command(body),
+            ShellCommandKind::Function { body, .. } => self.collect_command(body),
         }
     }
 
@@ -179,7 +181,7 @@ impl<'s> StateChanges<'s> {
     }
 
     /// Notes the variables that arguments name, when they are plain words.
-    fn names_variables(&mut self, builtin: &str, simple: &SimpleCommand) -> bool {
+    fn collect_named_variables(&mut self, builtin: &str, simple: &SimpleCommand) -> bool {
         let args: Vec<ShellArg> = simple
             .words
             .iter()
@@ -189,65 +191,66 @@ impl<'s> StateChanges<'s> {
                 _ => ShellArg::Unknown { starts_with: String::new(), written: String::new() },
             })
             .collect();
-        let named = variable_setters::names(builtin, &args);
+        let named = variable_setters::find_set_variables(builtin, &args);
         let seen = named.is_some();
         self.variables.extend(named.unwrap_or_default());
         seen
     }
 
     /// Whether it is an element of a list, whose place is calculated.
-    fn names_element(word: &ShellWord) -> bool {
+    fn is_array_element(word: &ShellWord) -> bool {
         word.parts
             .iter()
             .any(|part| matches!(part, WordPart::Text { text, .. } if text.contains('[')))
     }
 
-    fn words(&mut self, words: &[ShellWord]) {
+    fn collect_words(&mut self, words: &[ShellWord]) {
         for word in words {
-            self.word(word);
+            self.collect_word(word);
         }
     }
 
     /// Expansions that assign.
-    fn word(&mut self, word: &ShellWord) {
+    fn collect_word(&mut self, word: &ShellWord) {
         for part in &word.parts {
             match part {
                 WordPart::Parameter(parameter) => {
                     if parameter.operation == ParameterOperation::Assign {
                         self.variables.push(parameter.name.clone());
                     }
-                    self.words(&parameter.words);
-                    let calculated = calculated_words(parameter).iter();
-                    let sets = calculated.filter(|word| arithmetic::assigns(word));
-                    self.numbers.extend(sets.flat_map(arithmetic::names));
+                    self.collect_words(&parameter.words);
+                    let calculated = arithmetic_words(parameter).iter();
+                    let sets = calculated.filter(|word| arithmetic::assigns_variables(word));
+                    self.numbers.extend(sets.flat_map(arithmetic::collect_names));
                 }
                 WordPart::Arithmetic(inner) => {
-                    self.numbers.extend(arithmetic::names(inner));
-                    self.word(inner);
+                    self.numbers.extend(arithmetic::collect_names(inner));
+                    self.collect_word(inner);
                 }
                 WordPart::Text { .. } | WordPart::Command { .. } | WordPart::Process { .. } => {}
             }
         }
     }
 
-    fn simple(&mut self, simple: &SimpleCommand) {
-        self.words(&simple.words);
+    fn collect_simple_command(&mut self, simple: &SimpleCommand) {
+        self.collect_words(&simple.words);
         for assignment in &simple.assignments {
             let counts = match &assignment.value {
                 AssignmentValue::Scalar(word) => {
-                    self.word(word);
-                    assignment.subscript.is_none() && counts(word)
+                    self.collect_word(word);
+                    assignment.subscript.is_none() && is_always_number(word)
                 }
                 AssignmentValue::Array(words) => {
-                    self.words(words);
-                    let subscripts = words.iter().filter_map(arithmetic::subscript);
-                    self.numbers.extend(subscripts.flat_map(|word| arithmetic::names(&word)));
+                    self.collect_words(words);
+                    let subscripts = words.iter().filter_map(arithmetic::parse_subscript);
+                    self.numbers
+                        .extend(subscripts.flat_map(|word| arithmetic::collect_names(&word)));
                     false
                 }
             };
             if let Some(subscript) = &assignment.subscript {
-                self.numbers.extend(arithmetic::names(subscript));
-                self.word(subscript);
+                self.numbers.extend(arithmetic::collect_names(subscript));
+                self.collect_word(subscript);
             }
             let list = if counts { &mut self.numbers } else { &mut self.variables };
             list.push(assignment.name.clone());
@@ -261,14 +264,14 @@ impl<'s> StateChanges<'s> {
                         text == "readonly" || simple.words.iter().skip(1).any(Self::may_be_option);
                 }
                 "cd" | "pushd" | "popd" => self.moves = true,
-                "read" | "unset" if self.names_variables(text, simple) => {}
+                "read" | "unset" if self.collect_named_variables(text, simple) => {}
                 "eval" | "source" | "." | "command" | "builtin" => {
                     self.moves = true;
                     self.anything = true;
                 }
                 "printf" if !simple.words.get(1).is_some_and(Self::may_be_option) => {}
                 "wait" if simple.words.len() == 1 => {}
-                "test" | "[" if !simple.words.iter().skip(1).any(Self::names_element) => {}
+                "test" | "[" if !simple.words.iter().skip(1).any(Self::is_array_element) => {}
                 "read" | "export" | "printf" | "mapfile" | "readarray" | "getopts" | "let"
                 | "unset" | "set" | "shopt" | "trap" | "wait" | "test" | "[" => {
                     self.anything = true;
@@ -294,7 +297,7 @@ impl<'s> StateChanges<'s> {
 }
 
 /// Whether a word becomes a number whatever the variables hold.
-fn counts(word: &ShellWord) -> bool {
+fn is_always_number(word: &ShellWord) -> bool {
     !word.parts.is_empty()
         && word.parts.iter().all(|part| match part {
             WordPart::Text { text, .. } => is_number(text),

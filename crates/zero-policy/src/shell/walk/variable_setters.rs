@@ -15,9 +15,9 @@ const READ_FLAGS: &str = "ers";
 const READ_VALUED: &str = "dinNptu";
 
 /// The variables that a builtin sets; `None` when that cannot be said.
-pub(super) fn names(builtin: &str, args: &[ShellArg]) -> Option<Vec<String>> {
+pub(super) fn find_set_variables(builtin: &str, args: &[ShellArg]) -> Option<Vec<String>> {
     let (mut names, operands) = match builtin {
-        "read" => (vec!["REPLY".to_owned()], read_operands(args)?),
+        "read" => (vec!["REPLY".to_owned()], skip_read_options(args)?),
         "unset" => match args {
             [ShellArg::Known(option), rest @ ..] if option == "-v" || option == "--" => {
                 (Vec::new(), rest)
@@ -27,14 +27,14 @@ pub(super) fn names(builtin: &str, args: &[ShellArg]) -> Option<Vec<String>> {
         _ => return None,
     };
     for operand in operands {
-        let name = operand.as_known().filter(|name| is_name(name))?;
+        let name = operand.as_known().filter(|name| is_identifier(name))?;
         names.push(name.to_owned());
     }
     Some(names)
 }
 
 /// What follows the options of `read`.
-fn read_operands(args: &[ShellArg]) -> Option<&[ShellArg]> {
+fn skip_read_options(args: &[ShellArg]) -> Option<&[ShellArg]> {
     let mut rest = args;
     while let [first, after @ ..] = rest {
         let first = first.as_known()?;
@@ -64,14 +64,14 @@ fn read_operands(args: &[ShellArg]) -> Option<&[ShellArg]> {
     Some(rest)
 }
 
-pub(super) fn is_name(text: &str) -> bool {
+pub(super) fn is_identifier(text: &str) -> bool {
     text.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
         && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
 impl ScriptWalker<'_> {
-    /// `declare` and its like.
-    pub(super) fn declare(
+    /// `walk_declaration` and its like.
+    pub(super) fn walk_declaration(
         &mut self,
         builtin: &str,
         args: &[ShellArg],
@@ -80,15 +80,15 @@ impl ScriptWalker<'_> {
     ) {
         let span = here.span.unwrap_or_default();
         let options =
-            args.iter().any(|arg| arg.may_be_option() || arg.certain_start().starts_with('+'));
+            args.iter().any(|arg| arg.may_be_option() || arg.known_prefix().starts_with('+'));
         let exports = builtin == "export";
         if builtin == "readonly" || (options && !exports) {
-            self.distrust(here, state);
+            self.distrust_variables(here, state);
         } else if options {
             *state = state.without_variables();
         }
         for arg in args {
-            let start = arg.certain_start().to_owned();
+            let start = arg.known_prefix().to_owned();
             let name: String = start
                 .chars()
                 .take_while(|char| char.is_ascii_alphanumeric() || *char == '_')
@@ -102,18 +102,18 @@ impl ScriptWalker<'_> {
                     || (letters.contains('f') && (exports || letters.contains('x')))
                 {
                     let reason = "what is assigned may not be what a variable holds".to_owned();
-                    self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
                 }
                 continue;
             }
             let whole = start.len() > name.len() || matches!(arg, ShellArg::Known(_));
             if !whole || name.is_empty() {
                 let reason = format!("which variable `{arg}` sets is only known when it runs");
-                self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
                 *state = state.without_variables();
                 continue;
             }
-            self.evaluated_later(arg, span, here);
+            self.check_deferred_evaluation(arg, span, here);
             let Some(rest) = start.get(name.len()..).filter(|rest| !rest.is_empty()) else {
                 if !exports && builtin != "readonly" {
                     // `local x` makes another one of that name.
@@ -121,7 +121,7 @@ impl ScriptWalker<'_> {
                 }
                 continue;
             };
-            self.assigned(&name, span, here);
+            self.check_assigned_variable(&name, span, here);
             if rest.starts_with('[') {
                 // The place of an element is calculated, and that may set others.
                 *state = state.without_variables();
@@ -135,7 +135,7 @@ impl ScriptWalker<'_> {
     }
 
     /// Builtins that set variables named in their arguments, or evaluate them as numbers.
-    pub(super) fn sets_variables(
+    pub(super) fn walk_variable_setter(
         &mut self,
         builtin: &str,
         args: &[ShellArg],
@@ -144,10 +144,10 @@ impl ScriptWalker<'_> {
     ) {
         let span = here.span.unwrap_or_default();
         for arg in args {
-            self.evaluated_later(arg, span, here);
+            self.check_deferred_evaluation(arg, span, here);
         }
         match builtin {
-            "let" => return self.let_numbers(args, here, state),
+            "let" => return self.walk_let(args, here, state),
             "unset" => self.unset_functions(args, here, state),
             // Without an option nothing is set.
             "printf" | "wait" if !args.first().is_some_and(ShellArg::may_be_option) => return,
@@ -159,12 +159,12 @@ impl ScriptWalker<'_> {
             }
             _ => {}
         }
-        if let Some(names) = names(builtin, args) {
+        if let Some(names) = find_set_variables(builtin, args) {
             for name in names {
                 // Without it the shell falls back on something else.
                 let matters = matches!(name.as_str(), "HOME" | "PATH" | "PWD" | "OLDPWD");
                 if builtin != "unset" || matters {
-                    self.assigned(&name, span, here);
+                    self.check_assigned_variable(&name, span, here);
                 }
                 state.set(&name, VariableValue::Unknown);
             }
@@ -178,16 +178,16 @@ impl ScriptWalker<'_> {
                     let target = text.split(['[', '=', '+']).next().unwrap_or(text);
                     let attached = target.trim_start_matches('-').char_indices();
                     let names = attached.filter_map(|(at, _)| {
-                        target.trim_start_matches('-').get(at..).filter(|name| is_name(name))
+                        target.trim_start_matches('-').get(at..).filter(|name| is_identifier(name))
                     });
                     let changes = super::super::variables::changes_what_runs;
                     if let Some(name) = names.take(4).find(|name| changes(name)) {
-                        self.assigned(name, span, here);
+                        self.check_assigned_variable(name, span, here);
                     }
                 }
-                arg if arg.certain_start().is_empty() && builtin != "unset" => {
+                arg if arg.known_prefix().is_empty() && builtin != "unset" => {
                     let reason = format!("which variable `{arg}` sets is only known when it runs");
-                    self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
                 }
                 _ => {}
             }
@@ -209,18 +209,23 @@ impl ScriptWalker<'_> {
         }
         if gone {
             let reason = "a function may be gone afterwards".to_owned();
-            self.doubt(here, here.span.unwrap_or_default(), UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(
+                here,
+                here.span.unwrap_or_default(),
+                UncertaintyKind::Unresolved,
+                reason,
+            );
         }
     }
 
     /// `let` calculates each of its arguments.
-    fn let_numbers(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
+    fn walk_let(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
         for arg in args {
             let text = arg.to_string();
             let part = WordPart::Text { text, quoted: true };
             let word = ShellWord { parts: vec![part], span: here.span.unwrap_or_default() };
             if arg.as_known().is_some() {
-                self.arithmetic(&word, here, state);
+                self.walk_arithmetic(&word, here, state);
             } else {
                 *state = state.without_variables();
             }
@@ -236,7 +241,7 @@ mod tests {
     fn check(line: &str, expected: Option<&str>) {
         let words: Vec<ShellArg> = line.split_whitespace().map(ShellArg::known).collect();
         let (builtin, args) = words.split_first().unwrap();
-        let found = names(builtin.as_known().unwrap(), args);
+        let found = find_set_variables(builtin.as_known().unwrap(), args);
         assert_eq!(found.map(|names| names.join(" ")).as_deref(), expected, "{line}");
     }
 

@@ -13,40 +13,52 @@ use super::{DEPTH_MAX, NodeContext, ScriptWalker};
 
 impl<'a> ScriptWalker<'a> {
     /// Runs the substitutions in a word and says what arguments it becomes.
-    pub(super) fn word(
+    pub(super) fn walk_word(
         &mut self,
         word: &ShellWord,
         here: NodeContext,
         state: &mut ShellState,
     ) -> Vec<ShellArg> {
         self.check_braces(word, here);
-        self.parts(word, here, state);
-        self.arguments(word, state)
+        self.walk_word_parts(word, here, state);
+        self.expand_arguments(word, state)
     }
 
-    pub(super) fn arguments(&self, word: &ShellWord, state: &ShellState) -> Vec<ShellArg> {
-        expand::arguments(word, self.written(word), state, self.home)
+    pub(super) fn expand_arguments(&self, word: &ShellWord, state: &ShellState) -> Vec<ShellArg> {
+        expand::expand_arguments(word, self.source_text(word), state, self.home)
     }
 
-    pub(super) fn scalar(&self, word: &ShellWord, state: &ShellState) -> ShellArg {
-        expand::scalar(word, self.written(word), TildeContext::Assigned, state, self.home)
+    pub(super) fn expand_scalar(&self, word: &ShellWord, state: &ShellState) -> ShellArg {
+        expand::expand_scalar(
+            word,
+            self.source_text(word),
+            TildeContext::Assigned,
+            state,
+            self.home,
+        )
     }
 
     /// The text that a redirection gives.
-    pub(super) fn input_text(&self, redirect: &Redirection, state: &ShellState) -> ShellArg {
+    pub(super) fn expand_input_text(&self, redirect: &Redirection, state: &ShellState) -> ShellArg {
         let tilde = match redirect.kind {
             RedirectionKind::HereString => TildeContext::Argument,
             _ => TildeContext::Never,
         };
-        expand::scalar(&redirect.target, self.written(&redirect.target), tilde, state, self.home)
+        expand::expand_scalar(
+            &redirect.target,
+            self.source_text(&redirect.target),
+            tilde,
+            state,
+            self.home,
+        )
     }
 
-    pub(super) fn written(&self, word: &ShellWord) -> &'a str {
+    pub(super) fn source_text(&self, word: &ShellWord) -> &'a str {
         self.source.get(word.span.start..word.span.end).unwrap_or("…")
     }
 
     /// Whether its arguments are assignments, as with `export`.
-    pub(super) fn declares(&self, simple: &SimpleCommand) -> bool {
+    pub(super) fn is_declaration(&self, simple: &SimpleCommand) -> bool {
         const NAMES: &[&str] = &["export", "declare", "typeset", "local", "readonly"];
         let first = simple.words.first().map(|word| &word.parts[..]);
         self.dialect == ShellDialect::Bash
@@ -54,13 +66,17 @@ impl<'a> ScriptWalker<'a> {
                 if NAMES.contains(&text.as_str()) && !self.functions.contains(text))
     }
 
-    pub(super) fn declared(&self, word: &ShellWord, state: &ShellState) -> Option<Vec<ShellArg>> {
-        let written = self.written(word);
-        expand::declaration(word, written, state, self.home).map(|only| vec![only])
+    pub(super) fn expand_declared(
+        &self,
+        word: &ShellWord,
+        state: &ShellState,
+    ) -> Option<Vec<ShellArg>> {
+        let written = self.source_text(word);
+        expand::expand_declaration(word, written, state, self.home).map(|only| vec![only])
     }
 
     /// The arguments that words become if the guesses are right, when that makes a difference.
-    pub(super) fn guess(
+    pub(super) fn expand_with_guesses(
         &self,
         words: &[ShellWord],
         argv: &[ShellArg],
@@ -70,31 +86,40 @@ impl<'a> ScriptWalker<'a> {
         if argv.iter().all(|arg| !matches!(arg, ShellArg::Unknown { .. })) {
             return None;
         }
-        let state = state.guessing();
+        let state = state.with_guesses();
         let mut guess = Vec::new();
         for word in words {
-            let declared = self.declared(word, &state).filter(|_| declares);
-            guess.extend(declared.unwrap_or_else(|| self.arguments(word, &state)));
+            let declared = self.expand_declared(word, &state).filter(|_| declares);
+            guess.extend(declared.unwrap_or_else(|| self.expand_arguments(word, &state)));
         }
         (!guess.is_empty() && guess != argv).then_some(guess)
     }
 
     /// Runs the substitutions in a word.
-    pub(super) fn parts(&mut self, word: &ShellWord, here: NodeContext, state: &mut ShellState) {
+    pub(super) fn walk_word_parts(
+        &mut self,
+        word: &ShellWord,
+        here: NodeContext,
+        state: &mut ShellState,
+    ) {
         for part in &word.parts {
             match part {
                 WordPart::Text { .. } => {}
-                WordPart::Parameter(parameter) => self.parameter(parameter, word.span, here, state),
-                WordPart::Command { list, .. } => {
-                    self.substitution("$( )", list, word, here, state)
+                WordPart::Parameter(parameter) => {
+                    self.walk_parameter(parameter, word.span, here, state)
                 }
-                WordPart::Process { list } => self.substitution("<( )", list, word, here, state),
-                WordPart::Arithmetic(inner) => self.arithmetic(inner, here, state),
+                WordPart::Command { list, .. } => {
+                    self.walk_substitution("$( )", list, word, here, state)
+                }
+                WordPart::Process { list } => {
+                    self.walk_substitution("<( )", list, word, here, state)
+                }
+                WordPart::Arithmetic(inner) => self.walk_arithmetic(inner, here, state),
             }
         }
     }
 
-    fn parameter(
+    fn walk_parameter(
         &mut self,
         parameter: &ParameterExpansion,
         span: SourceSpan,
@@ -102,14 +127,14 @@ impl<'a> ScriptWalker<'a> {
         state: &mut ShellState,
     ) {
         for word in &parameter.words {
-            self.nested(word, here, state);
+            self.walk_nested_word(word, here, state);
         }
-        for word in calculated_words(parameter) {
-            self.calculated(word, here, state);
+        for word in arithmetic_words(parameter) {
+            self.walk_calculation(word, here, state);
         }
         match parameter.operation {
             ParameterOperation::Assign => {
-                self.assigned(&parameter.name, span, here);
+                self.check_assigned_variable(&parameter.name, span, here);
                 state.set(&parameter.name, VariableValue::Unknown);
             }
             ParameterOperation::Indirect => {
@@ -117,24 +142,29 @@ impl<'a> ScriptWalker<'a> {
                     "what `${{…{}…}}` stands for is only known when it runs",
                     parameter.name
                 );
-                self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
             }
             _ => {}
         }
     }
 
     /// A word inside a word: bounded like commands inside commands.
-    pub(super) fn nested(&mut self, word: &ShellWord, here: NodeContext, state: &mut ShellState) {
+    pub(super) fn walk_nested_word(
+        &mut self,
+        word: &ShellWord,
+        here: NodeContext,
+        state: &mut ShellState,
+    ) {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.too_deep(here, word.span);
+            self.record_too_deep(here, word.span);
         } else {
-            self.parts(word, here, state);
+            self.walk_word_parts(word, here, state);
         }
         self.depth -= 1;
     }
 
-    fn substitution(
+    fn walk_substitution(
         &mut self,
         label: &str,
         list: &CommandList,
@@ -142,29 +172,30 @@ impl<'a> ScriptWalker<'a> {
         here: NodeContext,
         state: &mut ShellState,
     ) {
-        let here = here.below(self.node(here, word.span, label, AnalysisNodeKind::Structure));
+        let here =
+            here.with_parent(self.add_node(here, word.span, label, AnalysisNodeKind::Structure));
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.too_deep(here, word.span);
+            self.record_too_deep(here, word.span);
         } else {
-            self.list(list, here, state.clone());
+            self.walk_list(list, here, state.clone());
         }
         self.depth -= 1;
     }
 }
 
 /// Whether an unquoted expansion makes up all of a word, which may then become no word at all.
-pub(super) fn may_vanish(word: &ShellWord) -> bool {
+pub(super) fn may_expand_to_nothing(word: &ShellWord) -> bool {
     !word.parts.is_empty()
         && word.parts.iter().all(|part| match part {
-            WordPart::Parameter(parameter) => !parameter.quoted || expand::is_list(parameter),
+            WordPart::Parameter(parameter) => !parameter.quoted || expand::is_word_list(parameter),
             WordPart::Command { quoted, .. } => !quoted,
             _ => false,
         })
 }
 
 /// The words of an expansion that are taken for numbers: subscripts, and where a part starts.
-pub(super) fn calculated_words(parameter: &ParameterExpansion) -> &[ShellWord] {
+pub(super) fn arithmetic_words(parameter: &ParameterExpansion) -> &[ShellWord] {
     let words = &parameter.words[..];
     match parameter.operation {
         ParameterOperation::Plain | ParameterOperation::Length | ParameterOperation::Substring => {

@@ -684,32 +684,32 @@ const SHAPES: &[&str] = &[
 ];
 
 /// Script number `at` of the corpus.
-pub(crate) fn script(at: usize) -> String {
+pub(crate) fn build_script(at: usize) -> String {
     // Each statement once as it stands, then all of them within others.
     let mut random = RandomSource((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    random.below(2);
+    random.next_below(2);
     let mut made = match STATEMENTS.get(at) {
-        Some(statement) => fill(statement, 0, &mut random),
-        None => statement(DEPTH_MAX, &mut random),
+        Some(statement) => fill_template(statement, 0, &mut random),
+        None => build_statement(DEPTH_MAX, &mut random),
     };
     made.truncate(made.trim_end_matches('\n').len());
     made
 }
 
-fn statement(depth: usize, random: &mut RandomSource) -> String {
-    let shape = if depth > 0 && random.below(3) > 0 { SHAPES } else { STATEMENTS };
-    fill(random.pick(shape), depth.saturating_sub(1), random)
+fn build_statement(depth: usize, random: &mut RandomSource) -> String {
+    let shape = if depth > 0 && random.next_below(3) > 0 { SHAPES } else { STATEMENTS };
+    fill_template(random.pick(shape), depth.saturating_sub(1), random)
 }
 
 /// Puts something in every place of a template.
-fn fill(template: &str, depth: usize, random: &mut RandomSource) -> String {
+fn fill_template(template: &str, depth: usize, random: &mut RandomSource) -> String {
     let mut made = String::new();
     for char in template.chars() {
         let depth = if made.len() < LENGTH_MAX { depth } else { 0 };
         match char {
-            '§' => made += &statement(depth, random),
+            '§' => made += &build_statement(depth, random),
             '¶' => {
-                let inner = statement(depth, random);
+                let inner = build_statement(depth, random);
                 made += &format!("'{}'", inner.replace('\'', "'\\''"));
             }
             'µ' => made += random.pick(&STUBS[..FILLING]),

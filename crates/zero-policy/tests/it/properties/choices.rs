@@ -13,22 +13,22 @@ impl<'b> ChoiceSource<'b> {
 
     /// One of these.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
+        from[self.next_below(from.len())]
     }
 
     /// A number below `limit`, which fits a byte.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn next_below(&mut self, limit: usize) -> usize {
         let (byte, rest) = self.bytes.split_first().unwrap_or((&0, &[]));
         self.bytes = rest;
         usize::from(*byte) % limit
     }
 
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
-        self.below(times) == times - 1
+        self.next_below(times) == times - 1
     }
 
     /// All bytes that are left, as text.
-    pub(crate) fn rest(&mut self) -> String {
+    pub(crate) fn remaining_text(&mut self) -> String {
         String::from_utf8_lossy(std::mem::take(&mut self.bytes)).into_owned()
     }
 }

@@ -181,7 +181,7 @@ enum CommandShape {
     Script,
 }
 
-pub(crate) fn command(choices: &mut ChoiceSource<'_>) -> GeneratedCommand {
+pub(crate) fn random_command(choices: &mut ChoiceSource<'_>) -> GeneratedCommand {
     let simple = |choices: &mut ChoiceSource<'_>| match choices.one_in(3) {
         false => (choices.pick(WORDS), CommandShape::Words),
         true => (choices.pick(LINES), CommandShape::Line),
@@ -199,10 +199,10 @@ pub(crate) fn command(choices: &mut ChoiceSource<'_>) -> GeneratedCommand {
 }
 
 /// A text that may be anything.
-pub(crate) fn text(choices: &mut ChoiceSource<'_>) -> String {
+pub(crate) fn random_text(choices: &mut ChoiceSource<'_>) -> String {
     let mut text = String::new();
-    for _ in 0..choices.below(24) {
-        let piece = match choices.below(6) {
+    for _ in 0..choices.next_below(24) {
+        let piece = match choices.next_below(6) {
             0 => choices.pick(WORDS),
             1 => choices.pick(LINES),
             _ => choices.pick(PIECES),
@@ -212,7 +212,7 @@ pub(crate) fn text(choices: &mut ChoiceSource<'_>) -> String {
             text.push(' ');
         }
     }
-    text + &choices.rest()
+    text + &choices.remaining_text()
 }
 
 /// Around words: `X` stands for the command.
@@ -334,7 +334,7 @@ const AROUND_SCRIPTS: &[&str] =
     &["bash <<'E'\nX\nE", "cat <<'E' | sh\nX\nE", "sh -s <<'E'\nX\nE", "sudo bash <<'E'\nX\nE"];
 
 /// Puts a command into something that runs it.
-pub(crate) fn wrapped(
+pub(crate) fn wrap_command(
     inner: &GeneratedCommand,
     choices: &mut ChoiceSource<'_>,
 ) -> GeneratedCommand {
@@ -348,12 +348,12 @@ pub(crate) fn wrapped(
         text: wrapper.replace('X', text),
         shape,
     };
-    match choices.below(ways) {
+    match choices.next_below(ways) {
         0 => {
             let wrapper = choices.pick(AROUND_TEXTS);
             let shape =
                 if wrapper.contains(['<', '|']) { CommandShape::Line } else { CommandShape::Words };
-            into(wrapper, &quoted(text), shape)
+            into(wrapper, &quote_word(text), shape)
         }
         1 => {
             let mut wrapper = choices.pick(AROUND_LINES);
@@ -380,7 +380,7 @@ pub(crate) fn wrapped(
 }
 
 /// A text as one word of a shell.
-fn quoted(text: &str) -> String {
+fn quote_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
@@ -464,31 +464,31 @@ const RULES: &[&str] = &[
     "WebFetch(domain:localhost)",
 ];
 
-pub(crate) fn rule(verdict: Verdict, choices: &mut ChoiceSource<'_>) -> PolicyRule {
+pub(crate) fn random_rule(verdict: Verdict, choices: &mut ChoiceSource<'_>) -> PolicyRule {
     let owner = if choices.one_in(4) { RuleOwner::Project } else { RuleOwner::Person };
     let source = RuleSource { name: "random".to_owned(), line: None, owner };
     PolicyRule::parse(choices.pick(RULES), verdict, source).unwrap()
 }
 
-pub(crate) fn rules(choices: &mut ChoiceSource<'_>) -> Vec<PolicyRule> {
-    let count = choices.below(8);
+pub(crate) fn random_rules(choices: &mut ChoiceSource<'_>) -> Vec<PolicyRule> {
+    let count = choices.next_below(8);
     (0..count)
         .map(|_| {
             // Allow rules are what could make something too mild.
             let verdicts = [Verdict::Allow, Verdict::Allow, Verdict::Ask, Verdict::Deny];
-            rule(choices.pick(&verdicts), choices)
+            random_rule(choices.pick(&verdicts), choices)
         })
         .collect()
 }
 
 /// Rules that do not depend on how a command writes its arguments.
-pub(crate) fn rules_for_effects(choices: &mut ChoiceSource<'_>) -> Vec<PolicyRule> {
-    let mut rules = rules(choices);
+pub(crate) fn random_effect_rules(choices: &mut ChoiceSource<'_>) -> Vec<PolicyRule> {
+    let mut rules = random_rules(choices);
     rules.retain(|rule| !(rule.text.starts_with("Bash(") && rule.text.contains(' ')));
     rules
 }
 
-pub(crate) fn mode(choices: &mut ChoiceSource<'_>) -> PermissionMode {
+pub(crate) fn random_mode(choices: &mut ChoiceSource<'_>) -> PermissionMode {
     choices.pick(&[
         PermissionMode::Ask,
         PermissionMode::Auto,
@@ -518,11 +518,11 @@ pub(crate) const FILES: &[&str] =
     &[".env", "src/a.rs", "secrets/key", "x", "src/a", ".git/config", "b"];
 
 /// A command on a file in its plain spelling, and in another.
-pub(crate) fn file_spelled_twice(choices: &mut ChoiceSource<'_>) -> [String; 2] {
+pub(crate) fn random_file_spellings(choices: &mut ChoiceSource<'_>) -> [String; 2] {
     let command = choices.pick(ON_FILES);
     let file = choices.pick(FILES);
     let (start, last) = file.split_at(file.len() - 1);
-    let spelled = match choices.below(13) {
+    let spelled = match choices.next_below(13) {
         0 => format!("./{file}"),
         1 => format!("a/../{file}"),
         2 => format!("/w/{file}"),
@@ -547,10 +547,10 @@ const ON_HOSTS: &[&str] =
     &["curl H", "curl https://H/x", "wget http://H", "git clone https://H/x.git y", "ssh H ls"];
 
 /// A command on a host in its plain spelling, and in another.
-pub(crate) fn host_spelled_twice(choices: &mut ChoiceSource<'_>) -> [String; 2] {
+pub(crate) fn random_host_spellings(choices: &mut ChoiceSource<'_>) -> [String; 2] {
     let command = choices.pick(ON_HOSTS);
     let host = choices.pick(&["evil.com", "a.com", "localhost", "x.evil.com"]);
-    let spelled = match choices.below(6) {
+    let spelled = match choices.next_below(6) {
         0 => host.to_uppercase(),
         1 => format!("{host}."),
         2 => format!("'{host}'"),

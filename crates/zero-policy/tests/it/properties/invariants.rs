@@ -18,15 +18,15 @@ use super::generators;
 type InvariantCheck = fn(&mut ChoiceSource<'_>);
 
 /// All of them, by name.
-pub(crate) const LAWS: &[(&str, InvariantCheck)] = &[
-    ("any text is judged", any_text_is_judged),
-    ("a stricter rule makes nothing milder", a_stricter_rule_makes_nothing_milder),
-    ("an allow rule opens nothing that a rule closes", an_allow_opens_nothing_that_a_rule_closes),
-    ("the order of rules means nothing", the_order_of_rules_means_nothing),
-    ("a wrapper makes nothing milder", a_wrapper_makes_nothing_milder),
-    ("a spelling makes nothing milder", a_spelling_makes_nothing_milder),
-    ("a grant does what it says and no more", a_grant_does_what_it_says),
-    ("a session's mode counts like the engine's own", a_sessions_mode_counts),
+pub(crate) const INVARIANTS: &[(&str, InvariantCheck)] = &[
+    ("any text is judged", check_any_text_gets_decision),
+    ("a stricter rule makes nothing milder", check_stricter_rule_never_loosens),
+    ("an allow rule opens nothing that a rule closes", check_allow_rule_never_overrides),
+    ("the order of rules means nothing", check_rule_order_is_irrelevant),
+    ("a wrapper makes nothing milder", check_wrapper_never_loosens),
+    ("a spelling makes nothing milder", check_spelling_never_loosens),
+    ("a grant does what it says and no more", check_grant_covers_exactly_its_call),
+    ("a session's mode counts like the engine's own", check_session_mode_equals_engine_mode),
 ];
 
 struct EngineUnderTest {
@@ -49,12 +49,12 @@ impl EngineUnderTest {
         Self { engine, rules, mode }
     }
 
-    fn any(choices: &mut ChoiceSource<'_>) -> Self {
-        let mode = generators::mode(choices);
-        Self::new(generators::rules(choices), mode)
+    fn random(choices: &mut ChoiceSource<'_>) -> Self {
+        let mode = generators::random_mode(choices);
+        Self::new(generators::random_rules(choices), mode)
     }
 
-    fn with(&self, rule: PolicyRule) -> Self {
+    fn with_rule(&self, rule: PolicyRule) -> Self {
         let rules = self.rules.iter().cloned().chain([rule]).collect();
         Self::new(rules, self.mode)
     }
@@ -73,7 +73,7 @@ impl EngineUnderTest {
         command: &str,
         grants: &[GrantScope],
     ) -> PolicyDecision {
-        let effects = [Effect::Exec(CommandExecution::shell(command))];
+        let effects = [Effect::Exec(CommandExecution::from_shell(command))];
         let (tool, risk, world) = ("Bash", RiskLevel::High, &FixtureMachine);
         let request = DecisionRequest { tool, risk, effects: &effects, grants, mode, world };
         let (explained, trees) = self.engine.explain(request);
@@ -83,12 +83,12 @@ impl EngineUnderTest {
 
     /// Fails unless the second command is judged at least as strictly as the first.
     #[track_caller]
-    fn not_milder(&self, command: &str, than: &str) {
+    fn check_not_milder(&self, command: &str, than: &str) {
         let (bare, other) = (self.decide(than), self.decide(command));
         assert!(
             other.verdict >= bare.verdict,
             "{:?}: `{than}` is {} ({}), but `{command}` is {} ({})",
-            self.shown(),
+            self.rule_texts(),
             bare.verdict,
             bare.reason,
             other.verdict,
@@ -96,7 +96,7 @@ impl EngineUnderTest {
         );
     }
 
-    fn shown(&self) -> Vec<String> {
+    fn rule_texts(&self) -> Vec<String> {
         let rules = self.rules.iter();
         rules
             .map(|rule| format!("{} {rule} of {:?}", rule.verdict, rule.source.owner))
@@ -109,14 +109,14 @@ impl EngineUnderTest {
 struct FixtureMachine;
 
 impl Machine for FixtureMachine {
-    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
-        EmptyMachine.canonical(absolute)
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
+        EmptyMachine.canonicalize(absolute)
     }
 
-    fn expand(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
+    fn expand_glob(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
         let pattern: Vec<char> = pattern.chars().collect();
         let files = generators::FILES.iter().map(|file| format!("/w/{file}"));
-        let fits = |file: &String| matches(&pattern, &file.chars().collect::<Vec<_>>());
+        let fits = |file: &String| matches_glob(&pattern, &file.chars().collect::<Vec<_>>());
         Some(files.filter(fits).map(PathBuf::from).collect())
     }
 
@@ -124,125 +124,125 @@ impl Machine for FixtureMachine {
         EmptyMachine.git_helpers(folder)
     }
 
-    fn program(&self, name: &str, folder: &Path) -> Option<PathBuf> {
-        EmptyMachine.program(name, folder)
+    fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf> {
+        EmptyMachine.find_program(name, folder)
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+    fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         let files = generators::FILES.iter().map(|file| Path::new("/w").join(file));
         let mut beneath = files.filter(|file| file.starts_with(folder));
         beneath
             .find(|file| wanted(file))
-            .map_or(FileSearchOutcome::Nowhere, FileSearchOutcome::Found)
+            .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
     }
 }
 
 /// Whether a pattern of a shell stands for a path; as far as patterns are used here.
-fn matches(pattern: &[char], path: &[char]) -> bool {
+fn matches_glob(pattern: &[char], path: &[char]) -> bool {
     match (pattern, path) {
         ([], []) => true,
         (['*', rest @ ..], _) => {
-            matches(rest, path)
-                || path.first().is_some_and(|c| *c != '/') && matches(pattern, &path[1..])
+            matches_glob(rest, path)
+                || path.first().is_some_and(|c| *c != '/') && matches_glob(pattern, &path[1..])
         }
-        (['?', rest @ ..], [c, path @ ..]) => *c != '/' && matches(rest, path),
-        (['[', one, ']', rest @ ..], [c, path @ ..]) => one == c && matches(rest, path),
+        (['?', rest @ ..], [c, path @ ..]) => *c != '/' && matches_glob(rest, path),
+        (['[', one, ']', rest @ ..], [c, path @ ..]) => one == c && matches_glob(rest, path),
         (['\\', one, rest @ ..] | [one, rest @ ..], [c, path @ ..]) => {
-            one == c && matches(rest, path)
+            one == c && matches_glob(rest, path)
         }
         _ => false,
     }
 }
 
 /// The strictest that a rule says about any part of a call.
-fn said_by_rules(decision: &PolicyDecision) -> Verdict {
+fn strictest_rule_verdict(decision: &PolicyDecision) -> Verdict {
     let by_rule = decision.effects.iter().filter(|effect| effect.rule.is_some());
     by_rule.map(|effect| effect.decision).max().unwrap_or(Verdict::Allow)
 }
 
-fn any_text_is_judged(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::any(choices);
-    let text = generators::text(choices);
+fn check_any_text_gets_decision(choices: &mut ChoiceSource<'_>) {
+    let judge = EngineUnderTest::random(choices);
+    let text = generators::random_text(choices);
     let decision = judge.decide(&text);
     assert!(!decision.reason.is_empty());
     let strictest = decision.effects.iter().map(|effect| effect.decision).max();
     assert_eq!(decision.verdict, strictest.unwrap_or(Verdict::Allow), "{text:?}");
 }
 
-fn a_stricter_rule_makes_nothing_milder(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::any(choices);
+fn check_stricter_rule_never_loosens(choices: &mut ChoiceSource<'_>) {
+    let judge = EngineUnderTest::random(choices);
     let verdict = choices.pick(&[Verdict::Ask, Verdict::Deny]);
-    let added = generators::rule(verdict, choices);
-    let command = generators::command(choices).text;
-    let (before, after) = (judge.decide(&command), judge.with(added.clone()).decide(&command));
+    let added = generators::random_rule(verdict, choices);
+    let command = generators::random_command(choices).text;
+    let (before, after) = (judge.decide(&command), judge.with_rule(added.clone()).decide(&command));
     assert!(
         after.verdict >= before.verdict,
         "{:?}: `{command}` is {}, but {} with {verdict} {added}: {}",
-        judge.shown(),
+        judge.rule_texts(),
         before.verdict,
         after.verdict,
         after.reason
     );
 }
 
-fn an_allow_opens_nothing_that_a_rule_closes(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::any(choices);
-    let added = generators::rule(Verdict::Allow, choices);
-    let command = generators::command(choices).text;
-    let closed = said_by_rules(&judge.decide(&command));
-    let after = judge.with(added.clone()).decide(&command);
+fn check_allow_rule_never_overrides(choices: &mut ChoiceSource<'_>) {
+    let judge = EngineUnderTest::random(choices);
+    let added = generators::random_rule(Verdict::Allow, choices);
+    let command = generators::random_command(choices).text;
+    let closed = strictest_rule_verdict(&judge.decide(&command));
+    let after = judge.with_rule(added.clone()).decide(&command);
     assert!(
         after.verdict >= closed,
         "{:?}: a rule says {closed} to `{command}`, but it is {} with allow {added}: {}",
-        judge.shown(),
+        judge.rule_texts(),
         after.verdict,
         after.reason
     );
 }
 
-fn the_order_of_rules_means_nothing(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::any(choices);
+fn check_rule_order_is_irrelevant(choices: &mut ChoiceSource<'_>) {
+    let judge = EngineUnderTest::random(choices);
     let mut rules = judge.rules.clone();
     for at in 1..rules.len() {
-        rules.swap(at, choices.below(at + 1));
+        rules.swap(at, choices.next_below(at + 1));
     }
     let other = EngineUnderTest::new(rules, judge.mode);
-    let command = generators::command(choices).text;
+    let command = generators::random_command(choices).text;
     let (one, two) = (judge.decide(&command), other.decide(&command));
     assert_eq!(
         (one.verdict, one.risk),
         (two.verdict, two.risk),
         "`{command}` under {:?} and {:?}: {} / {}",
-        judge.shown(),
-        other.shown(),
+        judge.rule_texts(),
+        other.rule_texts(),
         one.reason,
         two.reason
     );
 }
 
-fn a_wrapper_makes_nothing_milder(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::any(choices);
-    let mut inner = generators::command(choices);
-    for _ in 0..=choices.below(3) {
-        let outer = generators::wrapped(&inner, choices);
-        judge.not_milder(&outer.text, &inner.text);
+fn check_wrapper_never_loosens(choices: &mut ChoiceSource<'_>) {
+    let judge = EngineUnderTest::random(choices);
+    let mut inner = generators::random_command(choices);
+    for _ in 0..=choices.next_below(3) {
+        let outer = generators::wrap_command(&inner, choices);
+        judge.check_not_milder(&outer.text, &inner.text);
         inner = outer;
     }
 }
 
-fn a_spelling_makes_nothing_milder(choices: &mut ChoiceSource<'_>) {
-    let mode = generators::mode(choices);
-    let judge = EngineUnderTest::new(generators::rules_for_effects(choices), mode);
+fn check_spelling_never_loosens(choices: &mut ChoiceSource<'_>) {
+    let mode = generators::random_mode(choices);
+    let judge = EngineUnderTest::new(generators::random_effect_rules(choices), mode);
     let [plain, spelled] = match choices.one_in(3) {
-        false => generators::file_spelled_twice(choices),
-        true => generators::host_spelled_twice(choices),
+        false => generators::random_file_spellings(choices),
+        true => generators::random_host_spellings(choices),
     };
-    judge.not_milder(&spelled, &plain);
+    judge.check_not_milder(&spelled, &plain);
 }
 
-fn a_grant_does_what_it_says(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::any(choices);
-    let command = generators::command(choices).text;
+fn check_grant_covers_exactly_its_call(choices: &mut ChoiceSource<'_>) {
+    let judge = EngineUnderTest::random(choices);
+    let command = generators::random_command(choices).text;
     let asked = judge.decide(&command);
     if !asked.grants.is_empty() {
         assert_eq!(asked.verdict, Verdict::Ask, "{command}");
@@ -250,20 +250,21 @@ fn a_grant_does_what_it_says(choices: &mut ChoiceSource<'_>) {
         let again = judge.decide_with(&command, &asked.grants);
         assert_eq!(again.verdict, Verdict::Allow, "`{command}` with {:?}", asked.grants);
     }
-    let other = generators::command(choices).text;
+    let other = generators::random_command(choices).text;
     let (before, after) = (judge.decide(&other), judge.decide_with(&other, &asked.grants));
-    assert!(after.verdict >= said_by_rules(&before), "`{other}` with {:?}", asked.grants);
+    assert!(after.verdict >= strictest_rule_verdict(&before), "`{other}` with {:?}", asked.grants);
     if before.grants.is_empty() {
         assert_eq!(after.verdict, before.verdict, "`{other}` with {:?}", asked.grants);
     }
 }
 
-fn a_sessions_mode_counts(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::any(choices);
-    let (mode, command) = (generators::mode(choices), generators::command(choices).text);
+fn check_session_mode_equals_engine_mode(choices: &mut ChoiceSource<'_>) {
+    let judge = EngineUnderTest::random(choices);
+    let (mode, command) =
+        (generators::random_mode(choices), generators::random_command(choices).text);
     let session = judge.decide_in(Some(mode), &command, &[]);
     let own = EngineUnderTest::new(judge.rules.clone(), mode);
-    assert_eq!(session, own.decide(&command), "{:?} in {mode}: `{command}`", judge.shown());
+    assert_eq!(session, own.decide(&command), "{:?} in {mode}: `{command}`", judge.rule_texts());
     // Whatever a person allowed before, plan mode is a ceiling.
     let granted = own.decide_in(Some(PermissionMode::Ask), &command, &[]).grants;
     if judge.decide_in(Some(PermissionMode::Plan), &command, &[]).verdict == Verdict::Deny {

@@ -91,20 +91,20 @@ impl ChainVerifier {
             files,
         };
         if let Some(pin) = &check.expect {
-            chain.watch(pin);
+            chain.expect_row(pin);
         }
         chain
     }
 
     /// Remembers whether this row comes by.
-    pub(super) fn watch(&mut self, pin: &ChainPosition) {
+    pub(super) fn expect_row(&mut self, pin: &ChainPosition) {
         self.watched.push(ExpectedRow { pin: pin.clone(), is_there: false, other: None });
     }
 
     /// Notes what is wrong.
-    pub(super) fn found(&mut self, place: LogLinePosition, fault: IntegrityFault) {
+    pub(super) fn report_fault(&mut self, place: LogLinePosition, fault: IntegrityFault) {
         if let Some((begin, last)) = self.findings.last_mut()
-            && let Some((joined, lines)) = join(last, &fault)
+            && let Some((joined, lines)) = merge_faults(last, &fault)
             && (begin.day, begin.line + lines) == (place.day, place.line)
         {
             *last = joined;
@@ -116,28 +116,28 @@ impl ChainVerifier {
     }
 
     /// A line that was cut off.
-    pub(super) fn torn(&mut self, place: LogLinePosition) {
+    pub(super) fn record_torn_line(&mut self, place: LogLinePosition) {
         if self.verified.torn.len() < FINDINGS_MAX {
-            self.verified.torn.push((self.file(place), place.line));
+            self.verified.torn.push((self.file_name(place), place.line));
         } else {
             self.verified.torn_left_out += 1;
         }
     }
 
     /// A row that has no place in the chain.
-    pub(super) fn untied(&mut self, place: LogLinePosition) {
+    pub(super) fn add_unlinked_row(&mut self, place: LogLinePosition) {
         if self.tip.is_some() {
-            self.found(place, IntegrityFault::Untied);
+            self.report_fault(place, IntegrityFault::Untied);
         } else {
             self.verified.untied += 1;
         }
     }
 
     /// A row that has one.
-    pub(super) fn tied(&mut self, place: LogLinePosition, link: ChainLink) {
+    pub(super) fn add_linked_row(&mut self, place: LogLinePosition, link: ChainLink) {
         self.verified.rows += 1;
         for watched in self.watched.iter_mut().filter(|watched| watched.pin.seq == link.pin.seq) {
-            if watched.pin == link.pin && link.is_right() {
+            if watched.pin == link.pin && link.is_valid() {
                 watched.is_there = true;
             } else {
                 watched.other = Some(place);
@@ -145,7 +145,7 @@ impl ChainVerifier {
         }
         let row = LinkedRow { place, link };
         let Some(tip) = self.tip.take() else {
-            self.first(row);
+            self.start_chain(row);
             return;
         };
         let seq = row.link.pin.seq;
@@ -156,70 +156,72 @@ impl ChainVerifier {
                     && seq == tip.seq + 2
                     && early.is_followed_by(&row.link.prev) =>
             {
-                self.leave(&tip, Some(&early.link.prev));
-                self.misplaced(&early);
+                self.close_tip(&tip, Some(&early.link.prev));
+                self.report_misplaced(&early);
                 self.tip = Some(ChainTip { seq, rows: vec![row] });
                 return;
             }
             Some(early) if seq < early.link.pin.seq => self.early = Some(early),
-            Some(early) => self.found(early.place, IntegrityFault::Inserted(early.link.pin.seq)),
+            Some(early) => {
+                self.report_fault(early.place, IntegrityFault::Inserted(early.link.pin.seq))
+            }
             None => {}
         }
         if seq == tip.seq + 1 {
-            self.follow(&tip, row);
+            self.advance_tip(&tip, row);
         } else if seq > tip.seq {
-            self.leave(&tip, None);
-            self.skip(tip.seq + 1, seq - 1, row.place);
+            self.close_tip(&tip, None);
+            self.add_gap(tip.seq + 1, seq - 1, row.place);
             self.before_jump = Some(tip);
             self.tip = Some(ChainTip { seq, rows: vec![row] });
         } else if seq == tip.seq {
-            self.rival(tip, row);
+            self.add_rival(tip, row);
         } else {
-            self.back(tip, row);
+            self.handle_earlier_row(tip, row);
         }
     }
 
     /// The first row that is there.
-    fn first(&mut self, row: LinkedRow) {
+    fn start_chain(&mut self, row: LinkedRow) {
         let ChainLink { pin: ChainPosition { seq, .. }, prev, .. } = &row.link;
         let seq = *seq;
         self.verified.first = Some(seq);
-        if seq == 1 && *prev != ChainPosition::start().hash {
-            self.found(row.place, IntegrityFault::Replaced(1));
+        if seq == 1 && *prev != ChainPosition::origin().hash {
+            self.report_fault(row.place, IntegrityFault::Replaced(1));
         }
         // Old days go first: where rows of the time before the chain are still there, nothing of the
         // chain was removed on purpose.
         if seq > 1 && (self.begin == LogStart::FirstRow || self.verified.untied > 0) {
-            self.skip(1, seq - 1, row.place);
+            self.add_gap(1, seq - 1, row.place);
         }
         self.tip = Some(ChainTip { seq, rows: vec![row] });
     }
 
     /// The next row, as it should be.
-    fn follow(&mut self, tip: &ChainTip, row: LinkedRow) {
-        let is_tied = self.leave(tip, Some(&row.link.prev));
+    fn advance_tip(&mut self, tip: &ChainTip, row: LinkedRow) {
+        let is_tied = self.close_tip(tip, Some(&row.link.prev));
         if !is_tied {
-            self.found(row.place, IntegrityFault::Replaced(row.link.pin.seq));
+            self.report_fault(row.place, IntegrityFault::Replaced(row.link.pin.seq));
         }
         self.before_jump = None;
         self.tip = Some(ChainTip { seq: row.link.pin.seq, rows: vec![row] });
     }
 
     /// Another row for the same place.
-    fn rival(&mut self, mut tip: ChainTip, row: LinkedRow) {
+    fn add_rival(&mut self, mut tip: ChainTip, row: LinkedRow) {
         let is_same = tip.rows.iter().any(|other| other.link == row.link);
         if is_same {
-            self.found(row.place, IntegrityFault::Repeated(tip.seq, tip.seq));
+            self.report_fault(row.place, IntegrityFault::Repeated(tip.seq, tip.seq));
         } else if tip.rows.len() < RIVALS_MAX {
             tip.rows.push(row);
         } else {
-            self.found(row.place, IntegrityFault::Inserted(tip.seq));
+            self.report_fault(row.place, IntegrityFault::Inserted(tip.seq));
         }
         self.tip = Some(tip);
     }
 
     /// A row from before the furthest place.
-    fn back(&mut self, tip: ChainTip, row: LinkedRow) {
+    fn handle_earlier_row(&mut self, tip: ChainTip, row: LinkedRow) {
         let seq = row.link.pin.seq;
         let before = self.before_jump.take();
         let goes_on = before.as_ref().is_some_and(|before| {
@@ -228,60 +230,60 @@ impl ChainVerifier {
         });
         if goes_on && let [early] = &tip.rows[..] {
             // Nothing was missing: the row that seemed to skip some is the one that is wrong here.
-            self.fill(seq, tip.seq - 1);
+            self.fill_gap(seq, tip.seq - 1);
             if let Some(other) = self.early.replace(early.clone()) {
-                self.found(other.place, IntegrityFault::Inserted(other.link.pin.seq));
+                self.report_fault(other.place, IntegrityFault::Inserted(other.link.pin.seq));
             }
             self.tip = Some(ChainTip { seq, rows: vec![row] });
             return;
         }
-        if self.fill(seq, seq) {
-            self.misplaced(&row);
-        } else if row.link.is_right() {
-            self.found(row.place, IntegrityFault::Repeated(seq, seq));
+        if self.fill_gap(seq, seq) {
+            self.report_misplaced(&row);
+        } else if row.link.is_valid() {
+            self.report_fault(row.place, IntegrityFault::Repeated(seq, seq));
         } else {
-            self.found(row.place, IntegrityFault::Inserted(seq));
+            self.report_fault(row.place, IntegrityFault::Inserted(seq));
         }
         self.tip = Some(tip);
     }
 
     /// A row that belongs to the chain, but elsewhere.
-    fn misplaced(&mut self, row: &LinkedRow) {
+    fn report_misplaced(&mut self, row: &LinkedRow) {
         let seq = row.link.pin.seq;
-        self.found(row.place, IntegrityFault::Moved(seq, seq));
-        if !row.link.is_right() {
-            self.found(row.place, IntegrityFault::Edited(seq));
+        self.report_fault(row.place, IntegrityFault::Moved(seq, seq));
+        if !row.link.is_valid() {
+            self.report_fault(row.place, IntegrityFault::Edited(seq));
         }
     }
 
     /// Judges the rows of a place, given what the next row names. Says whether that one is tied to
     /// one of them; where it is not and one of them was edited, the edit explains it.
-    fn leave(&mut self, tip: &ChainTip, prev: Option<&str>) -> bool {
+    fn close_tip(&mut self, tip: &ChainTip, prev: Option<&str>) -> bool {
         let follows = |row: &LinkedRow| prev.is_some_and(|prev| row.is_followed_by(prev));
         let chosen = tip.rows.iter().position(follows);
         let kept = chosen.unwrap_or(0);
         let mut explained = chosen.is_some();
         for (index, row) in tip.rows.iter().enumerate() {
             if index != kept {
-                self.found(row.place, IntegrityFault::Inserted(tip.seq));
-            } else if !row.link.is_right() {
+                self.report_fault(row.place, IntegrityFault::Inserted(tip.seq));
+            } else if !row.link.is_valid() {
                 explained = true;
-                self.found(row.place, IntegrityFault::Edited(tip.seq));
+                self.report_fault(row.place, IntegrityFault::Edited(tip.seq));
             }
         }
         explained
     }
 
-    fn skip(&mut self, first: u64, last: u64, place: LogLinePosition) {
+    fn add_gap(&mut self, first: u64, last: u64, place: LogLinePosition) {
         if self.gaps.len() < FINDINGS_MAX {
             self.gaps.push(SequenceGap { first, last, place });
         } else {
-            self.found(place, IntegrityFault::Removed(first, last));
+            self.report_fault(place, IntegrityFault::Removed(first, last));
         }
     }
 
     /// Takes rows out of what is missing; says whether they were.
-    fn fill(&mut self, first: u64, last: u64) -> bool {
+    fn fill_gap(&mut self, first: u64, last: u64) -> bool {
         let Some(at) = self.gaps.iter().position(|gap| gap.first <= first && last <= gap.last)
         else {
             return false;
@@ -297,7 +299,7 @@ impl ChainVerifier {
     }
 
     /// Judges what is left open, and compares the end with what is known of it elsewhere.
-    pub(super) fn end(
+    pub(super) fn finish(
         mut self,
         check: &VerifyOptions,
         head: Option<&LogHeadState>,
@@ -306,14 +308,14 @@ impl ChainVerifier {
         if let (Some(before), Some(early)) = (&tip, self.early.take()) {
             if early.link.pin.seq == before.seq + 1 {
                 // The last two rows changed places.
-                self.leave(before, Some(&early.link.prev));
-                self.found(
+                self.close_tip(before, Some(&early.link.prev));
+                self.report_fault(
                     early.place,
                     IntegrityFault::Moved(early.link.pin.seq, early.link.pin.seq),
                 );
                 tip = Some(ChainTip { seq: early.link.pin.seq, rows: vec![early] });
             } else {
-                self.found(early.place, IntegrityFault::Inserted(early.link.pin.seq));
+                self.report_fault(early.place, IntegrityFault::Inserted(early.link.pin.seq));
             }
         }
         if let Some(tip) = &tip {
@@ -321,12 +323,12 @@ impl ChainVerifier {
                 Some(LogHeadState::Known(head)) if head.pin.seq == tip.seq => Some(&*head.pin.hash),
                 _ => None,
             };
-            self.leave(tip, known);
+            self.close_tip(tip, known);
             let last = known.and_then(|hash| tip.rows.iter().find(|row| row.is_followed_by(hash)));
             self.verified.head = last.or(tip.rows.first()).map(|row| row.link.pin.clone());
         }
         for gap in std::mem::take(&mut self.gaps) {
-            self.found(gap.place, IntegrityFault::Removed(gap.first, gap.last));
+            self.report_fault(gap.place, IntegrityFault::Removed(gap.first, gap.last));
         }
         self.findings.sort_by_key(|(place, _)| *place);
         let mut verified = std::mem::take(&mut self.verified);
@@ -334,18 +336,18 @@ impl ChainVerifier {
             .findings
             .iter()
             .map(|(place, fault)| IntegrityFinding {
-                file: self.file(*place),
+                file: self.file_name(*place),
                 line: Some(place.line),
                 fault: fault.clone(),
             })
             .collect();
-        verified.findings.extend(head.and_then(|head| self.judge_head(head, tip.as_ref())));
-        verified.findings.extend(self.judge_expected(check));
+        verified.findings.extend(head.and_then(|head| self.check_head(head, tip.as_ref())));
+        verified.findings.extend(self.check_expected(check));
         verified
     }
 
     /// Compares the end of the log with the head.
-    fn judge_head(&self, head: &LogHeadState, tip: Option<&ChainTip>) -> Option<IntegrityFinding> {
+    fn check_head(&self, head: &LogHeadState, tip: Option<&ChainTip>) -> Option<IntegrityFinding> {
         let last = tip.map_or(0, |tip| tip.seq);
         let at_head = |fault| IntegrityFinding { file: HEAD.to_owned(), line: None, fault };
         let head = match head {
@@ -376,13 +378,13 @@ impl ChainVerifier {
     }
 
     /// Says whether the expected row is there.
-    fn judge_expected(&self, check: &VerifyOptions) -> Option<IntegrityFinding> {
+    fn check_expected(&self, check: &VerifyOptions) -> Option<IntegrityFinding> {
         let pin = check.expect.as_ref()?;
         let watched = self.watched.iter().find(|watched| watched.pin == *pin)?;
         match (watched.is_there, watched.other) {
             (true, _) => None,
             (false, Some(place)) => Some(IntegrityFinding {
-                file: self.file(place),
+                file: self.file_name(place),
                 line: Some(place.line),
                 fault: IntegrityFault::NotExpected(pin.seq),
             }),
@@ -394,13 +396,13 @@ impl ChainVerifier {
         }
     }
 
-    fn file(&self, place: LogLinePosition) -> String {
+    fn file_name(&self, place: LogLinePosition) -> String {
         self.files.get(place.day).cloned().unwrap_or_default()
     }
 }
 
 /// Two faults that are one, and how many lines the first took: the same was done to the next row.
-fn join(one: &IntegrityFault, next: &IntegrityFault) -> Option<(IntegrityFault, u64)> {
+fn merge_faults(one: &IntegrityFault, next: &IntegrityFault) -> Option<(IntegrityFault, u64)> {
     match (one, next) {
         (IntegrityFault::Moved(first, last), IntegrityFault::Moved(next, _))
             if last + 1 == *next =>

@@ -25,7 +25,7 @@ const KNOWN_MAX: usize = 4_096;
 const OVERLOOKED_MAX: usize = 3;
 
 /// Folders of other people's code and of what tools make, in which no one works.
-const SKIPPED: &[&str] = &[
+const SKIPPED_FOLDERS: &[&str] = &[
     ".git",
     ".mypy_cache",
     ".nox",
@@ -39,9 +39,9 @@ const SKIPPED: &[&str] = &[
     "venv",
 ];
 /// Three names that make a folder a repository.
-const BARE: &[&str] = &["HEAD", "objects", "refs"];
+const BARE_REPOSITORY_NAMES: &[&str] = &["HEAD", "objects", "refs"];
 /// On the judge's list, but a matter of repositories here: git makes it in each new one.
-const OF_REPOSITORIES: &str = "HEAD";
+const REPOSITORY_ONLY: &str = "HEAD";
 
 /// Where commands may write.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,7 @@ struct SettingPattern {
 
 static BY_LAST_PART: LazyLock<HashMap<&'static OsStr, Vec<SettingPattern>>> = LazyLock::new(|| {
     let mut table: HashMap<&'static OsStr, Vec<SettingPattern>> = HashMap::new();
-    for name in protected_paths::settings_names().filter(|name| name.name != OF_REPOSITORIES) {
+    for name in protected_paths::settings_names().filter(|name| name.name != REPOSITORY_ONLY) {
         let mut parts = name.name.rsplit('/');
         let last = OsStr::new(parts.next().unwrap_or_default());
         table
@@ -125,7 +125,7 @@ static BY_LAST_PART: LazyLock<HashMap<&'static OsStr, Vec<SettingPattern>>> = La
 
 impl FolderScanner {
     /// Looks through all of it.
-    pub(in crate::commands) fn look(&self, ground: &WritableRoots) -> FolderScanResult {
+    pub(in crate::commands) fn scan(&self, ground: &WritableRoots) -> FolderScanResult {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let mut walk =
             FolderScan { memory: &mut memory, found: FolderScanResult::default(), names: 0 };
@@ -135,18 +135,18 @@ impl FolderScanner {
         let mut done = BTreeSet::new();
         for (at, base) in bases.iter().enumerate() {
             if done.insert(*base) {
-                walk.base(base, at < ground.roots.len(), &apart);
+                walk.scan_base(base, at < ground.roots.len(), &apart);
             }
         }
         let mut found = walk.found;
-        memory.learn(&mut found, &bases);
+        memory.merge_known(&mut found, &bases);
         found
     }
 }
 
 impl ScanCache {
     /// Adds what was found earlier and is still there, and puts it first.
-    fn learn(&mut self, found: &mut FolderScanResult, bases: &[&Path]) {
+    fn merge_known(&mut self, found: &mut FolderScanResult, bases: &[&Path]) {
         let seen: BTreeSet<PathBuf> = found.repositories.drain(..).collect();
         self.known.retain(|known| seen.contains(known) || is_repository(known));
         for new in &seen {
@@ -176,16 +176,16 @@ struct PendingFolder {
 
 impl FolderScan<'_> {
     /// Looks through one folder of the ground, but for what lies `apart` from it.
-    fn base(&mut self, base: &Path, is_root: bool, apart: &[&Path]) {
+    fn scan_base(&mut self, base: &Path, is_root: bool, apart: &[&Path]) {
         let mut open = VecDeque::from([PendingFolder { path: base.to_owned(), counts: is_root }]);
         let mut looked_at = 0;
         while let Some(PendingFolder { path, mut counts }) = open.pop_front() {
             looked_at += 1;
             if looked_at > FOLDERS_MAX {
-                self.overlook(&path);
+                self.record_overlooked(&path);
                 break;
             }
-            let inside = self.inside(&path);
+            let inside = self.summarize_folder(&path);
             if inside.is_repository {
                 counts = true;
                 // That of a folder of the workspace itself is somebody else's business.
@@ -196,7 +196,7 @@ impl FolderScan<'_> {
             let mut held = Vec::new();
             if counts && path != base {
                 for name in &inside.names {
-                    if let Some(setting) = setting(base, &path, name) {
+                    if let Some(setting) = match_setting(base, &path, name) {
                         held.push(name);
                         self.found.settings.push(setting);
                     }
@@ -215,53 +215,53 @@ impl FolderScan<'_> {
         }
     }
 
-    fn inside(&mut self, folder: &Path) -> Arc<FolderSummary> {
+    fn summarize_folder(&mut self, folder: &Path) -> Arc<FolderSummary> {
         if let Some((stamp, inside)) = self.memory.folders.get(folder)
-            && path_survey::stamp(folder) == Some(*stamp)
+            && path_survey::read_stamp(folder) == Some(*stamp)
         {
             return Arc::clone(inside);
         }
         let mut inside = FolderSummary::default();
         let mut bare = 0;
         let left = NAMES_MAX.saturating_sub(self.names);
-        let scanned = path_survey::scan(folder, left, |name, is_folder| {
+        let scanned = path_survey::scan_folder(folder, left, |name, is_folder| {
             self.names += 1;
-            bare += usize::from(BARE.iter().any(|part| name == *part));
+            bare += usize::from(BARE_REPOSITORY_NAMES.iter().any(|part| name == *part));
             inside.is_repository |= name == ".git";
             if BY_LAST_PART.contains_key(name) {
                 inside.names.push(name.to_owned());
             }
             if is_folder {
-                let is_skipped = SKIPPED.iter().any(|skipped| name == *skipped);
+                let is_skipped = SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped);
                 let list = if is_skipped { &mut inside.skipped } else { &mut inside.folders };
                 list.push(name.to_owned());
             }
         });
-        inside.is_repository |= bare == BARE.len();
+        inside.is_repository |= bare == BARE_REPOSITORY_NAMES.len();
         inside.folders.sort();
         let inside = Arc::new(inside);
         match scanned {
-            ScanOutcome::Whole(stamp) if stamp.is_settled() => {
+            ScanOutcome::Whole(stamp) if stamp.is_stable() => {
                 if self.memory.folders.len() >= REMEMBERED_MAX {
                     self.memory.folders.clear();
                 }
                 self.memory.folders.insert(folder.to_owned(), (stamp, Arc::clone(&inside)));
             }
             ScanOutcome::Whole(_) | ScanOutcome::Nothing => {}
-            ScanOutcome::Part => self.overlook(folder),
+            ScanOutcome::Part => self.record_overlooked(folder),
         }
         inside
     }
 
-    fn overlook(&mut self, folder: &Path) {
+    fn record_overlooked(&mut self, folder: &Path) {
         if self.found.overlooked.len() < OVERLOOKED_MAX {
             self.found.overlooked.push(folder.to_owned());
         }
     }
 }
 
-/// What a name in a folder is, if it is on the judge's list from somewhere below `base` on.
-fn setting(base: &Path, folder: &Path, name: &OsStr) -> Option<SettingPath> {
+/// What a name in a folder is, if it is on the judge's list from somewhere below `scan_base` on.
+fn match_setting(base: &Path, folder: &Path, name: &OsStr) -> Option<SettingPath> {
     let below = folder.strip_prefix(base).ok()?;
     let fits = |entry: &&SettingPattern| {
         let mut parts = below.iter().rev();
@@ -278,7 +278,7 @@ fn setting(base: &Path, folder: &Path, name: &OsStr) -> Option<SettingPath> {
 
 fn is_repository(folder: &Path) -> bool {
     let has = |name: &str| path_survey::exists(&folder.join(name));
-    has(".git") || BARE.iter().all(|name| has(name))
+    has(".git") || BARE_REPOSITORY_NAMES.iter().all(|name| has(name))
 }
 
 #[cfg(test)]
@@ -297,7 +297,7 @@ mod tests {
             let place =
                 Self { temp: tempfile::tempdir().unwrap(), terrain: FolderScanner::default() };
             for file in files {
-                place.put(file);
+                place.create_file(file);
             }
             place
         }
@@ -306,16 +306,16 @@ mod tests {
             self.temp.path().canonicalize().unwrap().join(name)
         }
 
-        fn put(&self, name: &str) {
+        fn create_file(&self, name: &str) {
             fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
             fs::write(self.path(name), "").unwrap();
         }
 
-        fn look(&self, roots: &[&str], writable: &[&str]) -> FolderScanResult {
+        fn scan(&self, roots: &[&str], writable: &[&str]) -> FolderScanResult {
             let paths = |names: &[&str]| names.iter().map(|name| self.path(name)).collect();
             let (roots, writable) = (paths(roots), paths(writable));
             let ground = WritableRoots { roots, writable, ..WritableRoots::default() };
-            self.terrain.look(&ground)
+            self.terrain.scan(&ground)
         }
 
         #[track_caller]
@@ -348,36 +348,36 @@ mod tests {
         fs::create_dir_all(place.path("w/c/.zero")).unwrap();
         let repositories = ["w/1/2/3/4/5/6/7", "w/target"];
         let settings = ["w/a/.envrc", "w/a/.github/workflows", "w/b/.zero"];
-        place.check(&place.look(&["w"], &[]), &repositories, &settings);
-        place.check(&place.look(&["w", "w/a"], &[]), &repositories, &["w/b/.zero"]);
+        place.check(&place.scan(&["w"], &[]), &repositories, &settings);
+        place.check(&place.scan(&["w", "w/a"], &[]), &repositories, &["w/b/.zero"]);
     }
 
     #[test]
     fn of_a_folder_that_a_setting_opens_only_repositories_are_somebodys_work() {
         let place = ScanFixture::new(&["cache/x/.npmrc", "cache/r/.git/HEAD", "cache/r/s/.npmrc"]);
-        let found = place.look(&[], &["cache"]);
+        let found = place.scan(&[], &["cache"]);
         place.check(&found, &["cache/r"], &["cache/r/s/.npmrc"]);
-        place.put("cache/.git/HEAD");
-        let found = place.look(&[], &["cache"]);
+        place.create_file("cache/.git/HEAD");
+        let found = place.scan(&[], &["cache"]);
         place.check(&found, &["cache/r", "cache"], &["cache/r/s/.npmrc", "cache/x/.npmrc"]);
     }
 
     #[test]
     fn what_is_remembered_is_looked_at_again_when_it_changes() {
         let place = ScanFixture::new(&["w/a/b/file"]);
-        place.check(&place.look(&["w"], &[]), &[], &[]);
+        place.check(&place.scan(&["w"], &[]), &[], &[]);
         std::thread::sleep(std::time::Duration::from_millis(1_100));
-        place.check(&place.look(&["w"], &[]), &[], &[]);
+        place.check(&place.scan(&["w"], &[]), &[], &[]);
         assert!(place.terrain.memory.lock().unwrap().folders.contains_key(&place.path("w/a/b")));
-        place.put("w/a/b/.envrc");
-        place.put("w/a/b/.git/HEAD");
-        place.check(&place.look(&["w"], &[]), &["w/a/b"], &["w/a/b/.envrc"]);
+        place.create_file("w/a/b/.envrc");
+        place.create_file("w/a/b/.git/HEAD");
+        place.check(&place.scan(&["w"], &[]), &["w/a/b"], &["w/a/b/.envrc"]);
     }
 
     #[test]
     fn a_bound_is_told_and_hides_nothing_that_was_known() {
         let place = ScanFixture::new(&["w/z/.git/HEAD"]);
-        place.check(&place.look(&["w"], &[]), &["w/z"], &[]);
+        place.check(&place.scan(&["w"], &[]), &["w/z"], &[]);
         let mut memory = place.terrain.memory.lock().unwrap();
         let mut walk = FolderScan {
             memory: &mut memory,
@@ -385,16 +385,16 @@ mod tests {
             names: NAMES_MAX,
         };
         let root = place.path("w");
-        walk.base(&root, true, &[&root]);
+        walk.scan_base(&root, true, &[&root]);
         let mut found = walk.found;
         assert_eq!(found.overlooked, [place.path("w")]);
         assert!(found.repositories.is_empty());
-        memory.learn(&mut found, &[&root]);
+        memory.merge_known(&mut found, &[&root]);
         assert_eq!(found.repositories, [place.path("w/z")]);
         fs::remove_dir_all(place.path("w/z/.git")).unwrap();
-        memory.learn(&mut found, &[&root]);
+        memory.merge_known(&mut found, &[&root]);
         assert!(memory.known.len() == 1, "it was handed in again");
-        memory.learn(&mut FolderScanResult::default(), &[&root]);
+        memory.merge_known(&mut FolderScanResult::default(), &[&root]);
         assert!(memory.known.is_empty());
     }
 }

@@ -6,42 +6,42 @@ use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_sandbox::path_survey;
 
 /// Folders of which each command has its own.
-const OWN: &[&str] = &["/tmp", "/run", "/dev", "/proc"];
+const PER_COMMAND_FOLDERS: &[&str] = &["/tmp", "/run", "/dev", "/proc"];
 /// Folders that are the kernel's, with all that is in them.
-const KERNELS: &[&str] = &["/dev", "/proc", "/sys"];
+const KERNEL_FOLDERS: &[&str] = &["/dev", "/proc", "/sys"];
 
 /// Refuses a workspace that cannot be kept apart from the machine or from zero's own files.
-pub(super) fn check(roots: &[PathBuf], own: &[PathBuf]) -> Result<(), ToolError> {
-    let real = |path: &PathBuf| path_survey::canonical(path).unwrap_or_else(|| path.to_owned());
+pub(super) fn check_roots(roots: &[PathBuf], own: &[PathBuf]) -> Result<(), ToolError> {
+    let real = |path: &PathBuf| path_survey::canonicalize(path).unwrap_or_else(|| path.to_owned());
     let own: Vec<PathBuf> = own.iter().map(real).collect();
-    roots.iter().find_map(|root| objection(root, &own)).map_or(Ok(()), |why| {
-        Err(refusal(format!("no command can run here: {why}; work in another folder")))
+    roots.iter().find_map(|root| find_objection(root, &own)).map_or(Ok(()), |why| {
+        Err(refusal_error(format!("no command can run here: {why}; work in another folder")))
     })
 }
 
 /// Refuses a workspace that would have to be hidden from commands.
-pub(super) fn check_shown(roots: &[PathBuf], masked: &[PathBuf]) -> Result<(), ToolError> {
+pub(super) fn check_visible(roots: &[PathBuf], masked: &[PathBuf]) -> Result<(), ToolError> {
     let hidden = roots.iter().find(|root| masked.contains(root));
     hidden.map_or(Ok(()), |root| {
-        Err(refusal(format!(
+        Err(refusal_error(format!(
             "no command can run in `{}`: it has to be hidden from commands, because it holds secrets, a rule denies reading it, or it cannot be listed to look for what rules deny; work in another folder, narrow the deny rules for `Read`, or open it with `chmod u+rx`",
             root.display()
         )))
     })
 }
 
-fn refusal(message: String) -> ToolError {
+fn refusal_error(message: String) -> ToolError {
     ToolError::new(ErrorType::PermissionDenied, ErrorReason::AccessDenied, message)
 }
 
-fn objection(root: &Path, own: &[PathBuf]) -> Option<String> {
+fn find_objection(root: &Path, own: &[PathBuf]) -> Option<String> {
     let shown = root.display();
-    if let Some(own) = OWN.iter().find(|own| Path::new(own).starts_with(root)) {
+    if let Some(own) = PER_COMMAND_FOLDERS.iter().find(|own| Path::new(own).starts_with(root)) {
         return Some(format!(
             "`{shown}` holds `{own}`, of which each command has its own (a folder in `/tmp` would do)"
         ));
     }
-    if KERNELS.iter().any(|kernels| root.starts_with(kernels)) {
+    if KERNEL_FOLDERS.iter().any(|kernels| root.starts_with(kernels)) {
         return Some(format!("`{shown}` belongs to the kernel"));
     }
     let in_own = own.iter().any(|own| root.starts_with(own));
@@ -55,7 +55,7 @@ mod tests {
     #[track_caller]
     fn check(root: &str, expected: Option<&str>) {
         let own = ["/home/me/.local/state/zero", "/home/me/.config/zero"].map(PathBuf::from);
-        let said = objection(Path::new(root), &own);
+        let said = find_objection(Path::new(root), &own);
         match expected {
             Some(part) => assert!(said.as_ref().is_some_and(|s| s.contains(part)), "{said:?}"),
             None => assert_eq!(said, None),

@@ -1,7 +1,7 @@
 //! Repositories of a workspace: what of them a command may change so that git works, and what it
 //! may not, because git would run it later.
 //!
-//! A `.git` that is a file names another folder. A command could have written it, so that folder is
+//! A `.create_repository` that is a file names another folder. A command could have written it, so that folder is
 //! opened for changes only when it points back at this very workspace, which no command can forge.
 
 use std::collections::BTreeSet;
@@ -76,27 +76,27 @@ pub(in crate::commands) struct ForbiddenPath {
 }
 
 /// What is protected of the repositories that were found.
-pub(in crate::commands) fn repositories(
+pub(in crate::commands) fn find_repositories(
     ground: &WritableRoots,
     found: &FolderScanResult,
 ) -> GitRepositories {
     let mut all = GitRepositories::default();
     for root in &ground.roots {
-        all.of_root(root, ground);
+        all.add_root(root, ground);
     }
     for folder in &found.repositories {
-        all.of_inner(folder, ground);
+        all.add_nested(folder, ground);
     }
     // Last, so that a repository full of them pushes no other one out.
     // They end: each lies one level less deep than its own may.
     while let Some((module, depth)) = all.pending.pop() {
-        all.of_git(&module, None, ground, depth);
+        all.protect_git_folder(&module, None, ground, depth);
     }
     all
 }
 
 impl GitRepositories {
-    fn of_root(&mut self, root: &Path, ground: &WritableRoots) {
+    fn add_root(&mut self, root: &Path, ground: &WritableRoots) {
         let git = root.join(".git");
         if is_link(&git) {
             self.links.push(git.clone());
@@ -104,84 +104,94 @@ impl GitRepositories {
         if path_survey::exists(&git) {
             self.work_folders.insert(root.to_owned());
         }
-        match path_survey::kind(&git) {
+        match path_survey::file_type(&git) {
             Some(FileType::Directory) => {
-                if let Some(git) = path_survey::canonical(&git) {
-                    self.of_git(&git, Some(root), ground, DEPTH_MAX);
+                if let Some(git) = path_survey::canonicalize(&git) {
+                    self.protect_git_folder(&git, Some(root), ground, DEPTH_MAX);
                 }
             }
             Some(FileType::File) if !is_link(&git) => {
                 self.held.push(git.clone());
-                if let Some(linked) = LinkedGitFolders::of(root) {
-                    let folder = linked.outermost();
+                if let Some(linked) = LinkedGitFolders::find(root) {
+                    let folder = linked.outermost_folder();
                     if !ground.roots.iter().any(|root| folder.starts_with(root)) {
                         self.writable.push(folder.to_owned());
                     }
-                    self.of_git(folder, Some(root), ground, DEPTH_MAX);
+                    self.protect_git_folder(folder, Some(root), ground, DEPTH_MAX);
                 }
             }
             // The workspace may be what git keeps itself, without anybody's files.
-            None if is_git_folder(root) => self.of_git(root, None, ground, DEPTH_MAX),
+            None if is_git_folder(root) => self.protect_git_folder(root, None, ground, DEPTH_MAX),
             _ => {}
         }
     }
 
-    fn of_inner(&mut self, folder: &Path, ground: &WritableRoots) {
+    fn add_nested(&mut self, folder: &Path, ground: &WritableRoots) {
         let git = folder.join(".git");
-        match path_survey::kind(&git) {
+        match path_survey::file_type(&git) {
             Some(FileType::Directory) if !is_link(&git) => {
                 // Nothing yet that git would look at; if it becomes one, it is a new one.
-                if !is_begun(&git) {
+                if !is_initialized(&git) {
                     return;
                 }
-                self.of_git(&git, Some(folder), ground, DEPTH_MAX);
+                self.protect_git_folder(&git, Some(folder), ground, DEPTH_MAX);
             }
             // Wherever it leads: it must lead there tomorrow.
             Some(FileType::File) if !is_link(&git) => self.held.push(git),
             Some(_) => self.links.push(git),
-            None => self.of_git(folder, None, ground, DEPTH_MAX),
+            None => self.protect_git_folder(folder, None, ground, DEPTH_MAX),
         }
         self.work_folders.insert(folder.to_owned());
     }
 
     /// Protects what git runs or is steered by in a folder of its own.
-    fn of_git(&mut self, git: &Path, work: Option<&Path>, ground: &WritableRoots, depth: usize) {
+    fn protect_git_folder(
+        &mut self,
+        git: &Path,
+        work: Option<&Path>,
+        ground: &WritableRoots,
+        depth: usize,
+    ) {
         if self.git_folders.len() >= LOOKED_AT_MAX {
-            return self.unheld.push((git.to_owned(), path_survey::stamp(git)));
+            return self.unheld.push((git.to_owned(), path_survey::read_stamp(git)));
         }
         if !self.git_folders.insert(git.to_owned()) {
             return;
         }
         if depth > 0 {
-            match modules(&git.join("modules")) {
+            match list_submodules(&git.join("modules")) {
                 Some(found) => self.pending.extend(found.into_iter().map(|at| (at, depth - 1))),
                 // Whoever fills it must not hide one in it.
                 None => self.held.push(git.join("modules")),
             }
         }
         if self.git_folders.len() > OPEN_MAX {
-            return self.close(git);
+            return self.make_read_only(git);
         }
         self.folders.extend(HELD_FOLDERS.iter().map(|name| git.join(name)));
         self.files.extend(HELD_FILES.iter().map(|name| git.join(name)));
-        for name in HELD_FOLDERS.iter().chain(HELD_FILES).filter(|name| is_nothing(git, name)) {
+        for name in
+            HELD_FOLDERS.iter().chain(HELD_FILES).filter(|name| is_missing_or_empty(git, name))
+        {
             self.watch(git, Path::new(name), IN_GIT);
         }
         for pointer in POINTERS {
             self.hold_or_watch(git, Path::new(pointer), REPOSITORY);
         }
         if let Some(work) = work
-            && let Some(folder) = hooks_path(git, work)
+            && let Some(folder) = find_hooks_folder(git, work)
             && let Ok(relative) = folder.strip_prefix(work)
         {
             self.hold_or_watch(work, relative, IN_GIT);
         }
         for name in ["config", "config.worktree"] {
-            for included in local_machine::git_includes(&git.join(name), ground.home.as_deref()) {
-                self.included(&included, ground);
+            for included in
+                local_machine::list_git_includes(&git.join(name), ground.home.as_deref())
+            {
+                self.protect_included_file(&included, ground);
             }
         }
-        let worktrees = folders_in(&git.join("worktrees")).unwrap_or_else(|| {
+        let worktrees = list_folders(&git.join("worktrees")).unwrap_or_else(|| {
             self.held.push(git.join("worktrees"));
             Vec::new()
         });
@@ -194,19 +204,19 @@ impl GitRepositories {
     }
 
     /// Keeps a repository as it is, as far as that goes.
-    fn close(&mut self, git: &Path) {
+    fn make_read_only(&mut self, git: &Path) {
         if self.closed < CLOSED_MAX {
             self.closed += 1;
             return self.held.push(git.to_owned());
         }
         for name in HELD_FOLDERS.iter().chain(HELD_FILES) {
             let path = git.join(name);
-            let stamp = path_survey::stamp(&path);
+            let stamp = path_survey::read_stamp(&path);
             self.unheld.push((path, stamp));
         }
     }
 
-    fn included(&mut self, file: &Path, ground: &WritableRoots) {
+    fn protect_included_file(&mut self, file: &Path, ground: &WritableRoots) {
         let writable = ground.roots.iter().chain(&ground.writable).chain(&self.writable);
         let inside = writable.into_iter().find(|base| file.starts_with(base)).cloned();
         if let Some(base) = inside
@@ -230,19 +240,19 @@ impl GitRepositories {
 }
 
 /// Whether nothing is there but what stands in for it while another command runs.
-fn is_nothing(git: &Path, name: &str) -> bool {
+fn is_missing_or_empty(git: &Path, name: &str) -> bool {
     let path = git.join(name);
     !path_survey::exists(&path) || quarantine::is_empty(&path)
 }
 
 /// Whether git, or whoever makes a repository by hand, has begun to fill it.
-fn is_begun(git: &Path) -> bool {
+fn is_initialized(git: &Path) -> bool {
     ["HEAD", "config", "objects", "hooks", "commondir"]
         .iter()
         .any(|name| path_survey::exists(&git.join(name)))
 }
 
-/// The folders of a repository whose `.git` is a file, which point back at it.
+/// The folders of a repository whose `.create_repository` is a file, which point back at it.
 struct LinkedGitFolders {
     own: PathBuf,
     /// The one that all worktrees share.
@@ -250,27 +260,27 @@ struct LinkedGitFolders {
 }
 
 impl LinkedGitFolders {
-    fn of(root: &Path) -> Option<Self> {
+    fn find(root: &Path) -> Option<Self> {
         let git_file = root.join(".git");
         // A link to the file of another worktree would be pointed back at, too.
         if is_link(&git_file) {
             return None;
         }
-        let text = pointer(&git_file)?;
+        let text = read_pointer(&git_file)?;
         let named = text.strip_prefix("gitdir:")?.trim();
-        let own = path_survey::canonical(&root.join(named))?;
-        match pointer(&own.join("commondir")) {
+        let own = path_survey::canonicalize(&root.join(named))?;
+        match read_pointer(&own.join("commondir")) {
             Some(common) => {
-                let common = path_survey::canonical(&own.join(common))?;
-                let back = own.join(pointer(&own.join("gitdir"))?);
-                let is_ours = path_survey::canonical(&back)? == git_file
+                let common = path_survey::canonicalize(&own.join(common))?;
+                let back = own.join(read_pointer(&own.join("gitdir"))?);
+                let is_ours = path_survey::canonicalize(&back)? == git_file
                     && own.parent() == Some(&common.join("worktrees"))
                     && is_git_folder(&common);
                 is_ours.then_some(Self { own, common: Some(common) })
             }
             None => {
-                let back = local_machine::git_setting(&own, "core.worktree")?;
-                let is_ours = path_survey::canonical(&own.join(back))?.as_path() == root
+                let back = local_machine::read_git_setting(&own, "core.worktree")?;
+                let is_ours = path_survey::canonicalize(&own.join(back))?.as_path() == root
                     && is_git_folder(&own);
                 is_ours.then_some(Self { own, common: None })
             }
@@ -278,13 +288,13 @@ impl LinkedGitFolders {
     }
 
     /// The folder that holds all of it: a shared one holds those of its worktrees.
-    fn outermost(&self) -> &Path {
+    fn outermost_folder(&self) -> &Path {
         self.common.as_deref().unwrap_or(&self.own)
     }
 }
 
-fn pointer(path: &Path) -> Option<String> {
-    let text = String::from_utf8(path_survey::small_file(path, POINTER_BYTES_MAX)?).ok()?;
+fn read_pointer(path: &Path) -> Option<String> {
+    let text = String::from_utf8(path_survey::read_small_file(path, POINTER_BYTES_MAX)?).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -294,28 +304,28 @@ fn is_git_folder(folder: &Path) -> bool {
 
 fn is_link(path: &Path) -> bool {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
-    matches!(quarantine::look(parent, &parent.join(name)), quarantine::EntryKind::Link { .. })
+    matches!(quarantine::inspect(parent, &parent.join(name)), quarantine::EntryKind::Link { .. })
 }
 
 /// Another folder for hooks in the folder one works in, when the repository names one. Not one
 /// that holds the repository itself: nothing could be changed then.
-fn hooks_path(git: &Path, work: &Path) -> Option<PathBuf> {
-    let path = work.join(local_machine::git_setting(git, "core.hookspath")?);
-    let path = path_survey::canonical(&path)?;
+fn find_hooks_folder(git: &Path, work: &Path) -> Option<PathBuf> {
+    let path = work.join(local_machine::read_git_setting(git, "core.hookspath")?);
+    let path = path_survey::canonicalize(&path)?;
     (path != work && !git.starts_with(&path)).then_some(path)
 }
 
 /// Repositories of submodules, whose names may have several parts; `None` when there are too many
 /// to look at all.
-fn modules(folder: &Path) -> Option<Vec<PathBuf>> {
+fn list_submodules(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open: Vec<(PathBuf, usize)> =
-        folders_in(folder)?.into_iter().map(|folder| (folder, DEPTH_MAX)).collect();
+        list_folders(folder)?.into_iter().map(|folder| (folder, DEPTH_MAX)).collect();
     while let Some((folder, depth)) = open.pop() {
         if path_survey::exists(&folder.join("HEAD")) {
             found.push(folder);
         } else {
-            let inner = folders_in(&folder)?;
+            let inner = list_folders(&folder)?;
             if depth == 0 && !inner.is_empty() {
                 return None;
             }
@@ -329,9 +339,9 @@ fn modules(folder: &Path) -> Option<Vec<PathBuf>> {
 }
 
 /// The folders in a folder; `None` when it holds too much to see all.
-fn folders_in(folder: &Path) -> Option<Vec<PathBuf>> {
+fn list_folders(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut folders = Vec::new();
-    let scanned = path_survey::scan(folder, NAMES_MAX, |name, is_folder| {
+    let scanned = path_survey::scan_folder(folder, NAMES_MAX, |name, is_folder| {
         if is_folder {
             folders.push(folder.join(name));
         }
@@ -370,27 +380,27 @@ mod tests {
         }
 
         /// A folder with the parts of a repository.
-        fn git(&self, name: &str) {
+        fn create_repository(&self, name: &str) {
             for folder in ["objects", "refs"] {
                 fs::create_dir_all(self.path(name).join(folder)).unwrap();
             }
             fs::write(self.path(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
         }
 
-        fn put(&self, name: &str, text: &str) {
+        fn write_file(&self, name: &str, text: &str) {
             fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
             fs::write(self.path(name), text).unwrap();
         }
 
-        fn found(&self, root: &str) -> GitRepositories {
-            self.found_by(&FolderScanner::default(), root)
+        fn find(&self, root: &str) -> GitRepositories {
+            self.find_with(&FolderScanner::default(), root)
         }
 
-        fn found_by(&self, terrain: &FolderScanner, root: &str) -> GitRepositories {
+        fn find_with(&self, terrain: &FolderScanner, root: &str) -> GitRepositories {
             let home = Some(self.path("home"));
             let ground =
                 WritableRoots { roots: vec![self.path(root)], home, ..WritableRoots::default() };
-            repositories(&ground, &terrain.look(&ground))
+            find_repositories(&ground, &terrain.scan(&ground))
         }
     }
 
@@ -408,11 +418,11 @@ mod tests {
     #[test]
     fn a_repository_is_protected_once_there_is_one() {
         let place = RepositoryFixture::new(&["w"]);
-        assert!(place.found("w").folders.is_empty());
-        place.git("w/.git");
-        let found = place.found("w");
+        assert!(place.find("w").folders.is_empty());
+        place.create_repository("w/.git");
+        let found = place.find("w");
         assert_eq!(found.folders, [place.path("w/.git/hooks")]);
-        assert_eq!(found.files, HELD_FILES.map_in(&place.path("w/.git")));
+        assert_eq!(found.files, HELD_FILES.join_all(&place.path("w/.git")));
         let missing = |name: &str| found.missing.iter().any(|m| m.relative == Path::new(name));
         assert!(missing("commondir") && missing("hooks") && missing("config"));
         assert!(found.writable.is_empty());
@@ -428,12 +438,12 @@ mod tests {
             "w/bare.git",
             "w/node_modules/x/.git",
         ] {
-            place.git(git);
+            place.create_repository(git);
         }
-        place.put("w/.git/worktrees/x/gitdir", "/elsewhere/.git\n");
-        place.put("w/.git/config", "[core]\nhooksPath = tools/hooks\n");
-        place.put("w/tools/hooks/pre-commit", "");
-        let found = place.found("w");
+        place.write_file("w/.git/worktrees/x/gitdir", "/elsewhere/.git\n");
+        place.write_file("w/.git/config", "[core]\nhooksPath = tools/hooks\n");
+        place.write_file("w/tools/hooks/pre-commit", "");
+        let found = place.find("w");
         let folders = ["w/.git", "w/.git/modules/vendor/lib", "w/bare.git", "w/a/b/.git"];
         for folder in folders {
             assert!(found.folders.contains(&place.path(folder).join("hooks")), "{folder}");
@@ -447,19 +457,19 @@ mod tests {
     #[test]
     fn of_too_many_repositories_some_can_only_be_read() {
         let place = RepositoryFixture::new(&["w"]);
-        place.git("w/zz/.git");
+        place.create_repository("w/zz/.git");
         let terrain = FolderScanner::default();
         let hooks = place.path("w/zz/.git/hooks");
-        assert!(place.found_by(&terrain, "w").folders.contains(&hooks));
+        assert!(place.find_with(&terrain, "w").folders.contains(&hooks));
         for number in 0..100 {
             fs::create_dir_all(place.path(&format!("w/empty{number}/.git"))).unwrap();
         }
-        let found = place.found_by(&terrain, "w");
+        let found = place.find_with(&terrain, "w");
         assert_eq!((found.git_folders.len(), found.closed), (1, 0));
         for number in 0..OPEN_MAX + CLOSED_MAX {
-            place.git(&format!("w/a{number}/.git"));
+            place.create_repository(&format!("w/a{number}/.git"));
         }
-        let found = place.found_by(&terrain, "w");
+        let found = place.find_with(&terrain, "w");
         assert!(found.folders.contains(&hooks), "it was known before");
         assert_eq!((found.folders.len(), found.closed), (OPEN_MAX, CLOSED_MAX));
         let closed = |path: &PathBuf| path.ends_with(".git");
@@ -470,21 +480,21 @@ mod tests {
     #[test]
     fn a_folder_of_modules_that_cannot_be_seen_through_is_held_whole() {
         let place = RepositoryFixture::new(&["w/.git/modules/1/2/3/4/5/6/7/8"]);
-        place.git("w/.git");
-        place.git("w/.git/modules/1/2/3/4/5/6/7/8/9");
-        assert!(place.found("w").held.contains(&place.path("w/.git/modules")));
+        place.create_repository("w/.git");
+        place.create_repository("w/.git/modules/1/2/3/4/5/6/7/8/9");
+        assert!(place.find("w").held.contains(&place.path("w/.git/modules")));
     }
 
     #[test]
     fn files_that_a_configuration_takes_in_are_held() {
         let place = RepositoryFixture::new(&["w", "home"]);
-        place.git("w/.git");
+        place.create_repository("w/.git");
         let text = "[include]\npath = ../common.gitconfig\npath = ~/x\npath = ../none\n";
-        place.put("w/.git/config", text);
-        place.put("w/common.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
-        place.put("w/more", "");
-        place.put("home/x", "");
-        let found = place.found("w");
+        place.write_file("w/.git/config", text);
+        place.write_file("w/common.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
+        place.write_file("w/more", "");
+        place.write_file("home/x", "");
+        let found = place.find("w");
         assert!(found.held.contains(&place.path("w/common.gitconfig")));
         assert!(found.held.contains(&place.path("w/more")));
         assert!(!found.held.contains(&place.path("home/x")), "no command can write to it");
@@ -494,50 +504,56 @@ mod tests {
     #[test]
     fn a_worktree_opens_its_repository_only_when_that_knows_it() {
         let place = RepositoryFixture::new(&["tree"]);
-        place.git("main/.git");
+        place.create_repository("main/.git");
         let own = place.path("main/.git/worktrees/tree");
-        place.put("main/.git/worktrees/tree/commondir", "../..\n");
-        place.put("main/.git/worktrees/tree/gitdir", place.path("tree/.git").to_str().unwrap());
-        place.put("tree/.git", &format!("gitdir: {}\n", own.display()));
-        let found = place.found("tree");
+        place.write_file("main/.git/worktrees/tree/commondir", "../..\n");
+        place.write_file(
+            "main/.git/worktrees/tree/gitdir",
+            place.path("tree/.git").to_str().unwrap(),
+        );
+        place.write_file("tree/.git", &format!("gitdir: {}\n", own.display()));
+        let found = place.find("tree");
         assert_eq!(found.writable, [place.path("main/.git")]);
         assert!(found.folders.contains(&place.path("main/.git/hooks")));
         assert!(found.held.contains(&place.path("tree/.git")));
         // Another's.
-        place.put("evil/.git", &format!("gitdir: {}\n", own.display()));
-        assert!(place.found("evil").writable.is_empty());
+        place.write_file("evil/.git", &format!("gitdir: {}\n", own.display()));
+        assert!(place.find("evil").writable.is_empty());
         // One's own in all but the shared folder.
-        place.put("evil/fake/worktrees/x/commondir", place.path("main/.git").to_str().unwrap());
-        place.put("evil/fake/worktrees/x/gitdir", place.path("evil/.git").to_str().unwrap());
-        place.put("evil/.git", "gitdir: fake/worktrees/x\n");
-        assert!(place.found("evil").writable.is_empty());
+        place.write_file(
+            "evil/fake/worktrees/x/commondir",
+            place.path("main/.git").to_str().unwrap(),
+        );
+        place.write_file("evil/fake/worktrees/x/gitdir", place.path("evil/.git").to_str().unwrap());
+        place.write_file("evil/.git", "gitdir: fake/worktrees/x\n");
+        assert!(place.find("evil").writable.is_empty());
         // By a link to the file of the one that is known.
         fs::remove_file(place.path("evil/.git")).unwrap();
         std::os::unix::fs::symlink(place.path("tree/.git"), place.path("evil/.git")).unwrap();
-        assert!(place.found("evil").writable.is_empty());
+        assert!(place.find("evil").writable.is_empty());
         fs::remove_file(place.path("evil/.git")).unwrap();
         // The main repository, straight.
-        place.put("evil/.git", &format!("gitdir: {}\n", place.path("main/.git").display()));
-        assert!(place.found("evil").writable.is_empty());
+        place.write_file("evil/.git", &format!("gitdir: {}\n", place.path("main/.git").display()));
+        assert!(place.find("evil").writable.is_empty());
     }
 
     #[test]
     fn a_submodule_opens_its_repository_only_when_that_knows_it() {
         let place = RepositoryFixture::new(&["top/sub", "evil"]);
-        place.git("top/.git/modules/sub");
-        place.put("top/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");
-        place.put("top/sub/.git", "gitdir: ../.git/modules/sub\n");
-        assert_eq!(place.found("top/sub").writable, [place.path("top/.git/modules/sub")]);
-        place.put("evil/.git", "gitdir: ../top/.git/modules/sub\n");
-        assert!(place.found("evil").writable.is_empty());
+        place.create_repository("top/.git/modules/sub");
+        place.write_file("top/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");
+        place.write_file("top/sub/.git", "gitdir: ../.git/modules/sub\n");
+        assert_eq!(place.find("top/sub").writable, [place.path("top/.git/modules/sub")]);
+        place.write_file("evil/.git", "gitdir: ../top/.git/modules/sub\n");
+        assert!(place.find("evil").writable.is_empty());
     }
 
     trait JoinPaths {
-        fn map_in(&self, folder: &Path) -> Vec<PathBuf>;
+        fn join_all(&self, folder: &Path) -> Vec<PathBuf>;
     }
 
     impl JoinPaths for [&str] {
-        fn map_in(&self, folder: &Path) -> Vec<PathBuf> {
+        fn join_all(&self, folder: &Path) -> Vec<PathBuf> {
             self.iter().map(|name| folder.join(name)).collect()
         }
     }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use zero_sandbox::path_survey::{self, PathReachability};
 
 /// What has to be hidden so that `path` is. `None` where no command can ever reach it.
-pub(super) fn hideable(path: PathBuf) -> Option<PathBuf> {
-    match path_survey::way(&path) {
+pub(super) fn find_maskable_path(path: PathBuf) -> Option<PathBuf> {
+    match path_survey::check_reachability(&path) {
         PathReachability::Open | PathReachability::Missing => Some(path),
-        PathReachability::Closed(folder) => path_survey::may_open(&folder).then_some(folder),
+        PathReachability::Closed(folder) => path_survey::can_open(&folder).then_some(folder),
     }
 }
 
@@ -27,7 +27,7 @@ impl InaccessiblePaths {
     /// Holds each path, or else the folder in which nothing can stand in for it: then that stays as
     /// it is, and is no folder to be changed, even if it is one of the workspace.
     pub(super) fn new(writable: Vec<PathBuf>, folders: Vec<PathBuf>, files: Vec<PathBuf>) -> Self {
-        let in_the_way = |path: &PathBuf| in_the_way(path, &writable);
+        let in_the_way = |path: &PathBuf| find_blocking_folder(path, &writable);
         let (mut held, mut closed) = (Self::default(), Vec::new());
         for (paths, kept) in [(folders, &mut held.folders), (files, &mut held.files)] {
             for path in paths {
@@ -47,14 +47,14 @@ impl InaccessiblePaths {
 
 /// The folder on the way to `path`, from a writable one on, that cannot be entered, or to which
 /// what is missing cannot be added.
-fn in_the_way(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
+fn find_blocking_folder(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     let inside = |root: &PathBuf| Some((root.clone(), path.strip_prefix(root).ok()?));
     // From the outermost on.
     let (mut at, rest) =
         writable.iter().filter_map(inside).max_by_key(|(_, rest)| rest.components().count())?;
     for part in rest.components() {
         let next = at.join(part);
-        match path_survey::way(&next) {
+        match path_survey::check_reachability(&next) {
             PathReachability::Open => at = next,
             PathReachability::Missing if path_survey::can_add_to(&at) => return None,
             PathReachability::Missing | PathReachability::Closed(_) => return Some(at),

@@ -14,7 +14,7 @@ use crate::policy::Policy;
 
 /// zero's settings of a project: the one name for which an empty folder stands in where it does not
 /// exist, since they say who may do what.
-const OWN: &str = ".zero";
+const ZERO_SETTINGS: &str = ".zero";
 /// What a person's own setting is called in the list of what is protected.
 const CONFIGURED: &str = "protected by a setting";
 
@@ -37,7 +37,7 @@ pub(super) struct ProtectedSettings {
 }
 
 /// Looks all of it up. What a rule lets commands change is left out.
-pub(super) fn look(
+pub(super) fn find_protected_settings(
     ground: &WritableRoots,
     found: &FolderScanResult,
     configured: &[PathBuf],
@@ -46,24 +46,24 @@ pub(super) fn look(
     let mut all = ProtectedSettings::default();
     let bases: Vec<PathBuf> = [&*ground.roots, &*ground.writable].concat();
     for base in &bases {
-        all.own(base, ground);
-        for name in protected_paths::settings_names().filter(|name| name.name != OWN) {
-            let watched = WatchedPath::beneath(base, Path::new(name.name), name.why);
+        all.protect_zero_settings(base, ground);
+        for name in protected_paths::settings_names().filter(|name| name.name != ZERO_SETTINGS) {
+            let watched = WatchedPath::new(base, Path::new(name.name), name.why);
             if !policy.may_change(watched.path()) {
                 all.add(watched, &bases);
             }
         }
         for path in configured {
             if let Ok(relative) = path.strip_prefix(base) {
-                all.add(WatchedPath::beneath(base, relative, CONFIGURED), &bases);
+                all.add(WatchedPath::new(base, relative, CONFIGURED), &bases);
             }
         }
     }
     for setting in found.settings.iter().filter(|setting| !policy.may_change(&setting.path())) {
         if all.deep.len() < DEEP_MAX {
-            all.add(WatchedPath::beneath(&setting.base, &setting.relative, setting.why), &bases);
+            all.add(WatchedPath::new(&setting.base, &setting.relative, setting.why), &bases);
         } else {
-            all.unheld.push((setting.path(), path_survey::stamp(&setting.path())));
+            all.unheld.push((setting.path(), path_survey::read_stamp(&setting.path())));
         }
         all.deep.insert(setting.path());
     }
@@ -71,12 +71,16 @@ pub(super) fn look(
 }
 
 impl ProtectedSettings {
-    fn own(&mut self, base: &Path, ground: &WritableRoots) {
-        let path = base.join(OWN);
+    fn protect_zero_settings(&mut self, base: &Path, ground: &WritableRoots) {
+        let path = base.join(ZERO_SETTINGS);
         let is_there = path_survey::exists(&path);
         // Watched as well: whatever takes away too early what stands in for it opens nothing.
         if !is_there || quarantine::is_empty(&path) {
-            self.watched.push(WatchedPath::beneath(base, Path::new(OWN), "zero's own settings"));
+            self.watched.push(WatchedPath::new(
+                base,
+                Path::new(ZERO_SETTINGS),
+                "zero's own settings",
+            ));
         }
         // Where nobody works, nothing is made to stand in.
         if is_there || ground.roots.iter().any(|root| root == base) {
@@ -87,20 +91,20 @@ impl ProtectedSettings {
     fn watch_target(&mut self, real: &Path, roots: &[PathBuf], why: &'static str) {
         let inside = roots.iter().find_map(|root| Some((root, real.strip_prefix(root).ok()?)));
         if let Some((root, relative)) = inside {
-            self.watched.push(WatchedPath::beneath(root, relative, why));
+            self.watched.push(WatchedPath::new(root, relative, why));
         }
     }
 
     fn add(&mut self, watched: WatchedPath, roots: &[PathBuf]) {
-        let before = watched.look();
+        let before = watched.inspect();
         match &before {
-            EntryKind::There => {
+            EntryKind::Present => {
                 self.held.push(watched.path().to_owned());
                 return self.held_names.push(watched);
             }
             // What it leads to is held; a link itself cannot be.
             EntryKind::Link { .. } => {
-                let real = path_survey::canonical(watched.path());
+                let real = path_survey::canonicalize(watched.path());
                 match real {
                     Some(real) if path_survey::exists(&real) => self.held.push(real),
                     // It leads nowhere yet; what would come to be there must not.
@@ -110,7 +114,7 @@ impl ProtectedSettings {
             }
             EntryKind::Missing => {}
         }
-        self.watched.push(watched.with(before));
+        self.watched.push(watched.with_previous(before));
     }
 }
 
@@ -132,7 +136,12 @@ mod tests {
         std::fs::write(root.join("mine"), "").unwrap();
         let configured = [root.join("mine"), root.join("theirs"), "/elsewhere".into()];
         let ground = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
-        let found = look(&ground, &FolderScanResult::default(), &configured, &RiskPolicy);
+        let found = find_protected_settings(
+            &ground,
+            &FolderScanResult::default(),
+            &configured,
+            &RiskPolicy,
+        );
         let names = [".zero", ".vscode", "shared/idea", "mine"];
         assert_eq!(found.held, names.map(|name| root.join(name)));
         let watched = |name: &str| found.watched.iter().any(|w| w.path() == root.join(name));
@@ -160,8 +169,8 @@ mod tests {
             std::fs::write(root.join(format!("{number}/.envrc")), "").unwrap();
         }
         let ground = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
-        let found = super::super::folder_scanner::FolderScanner::default().look(&ground);
-        let found = look(&ground, &found, &[], &RiskPolicy);
+        let found = super::super::folder_scanner::FolderScanner::default().scan(&ground);
+        let found = find_protected_settings(&ground, &found, &[], &RiskPolicy);
         assert_eq!(found.held.len(), 1 + DEEP_MAX);
         assert_eq!((found.unheld.len(), found.deep.len()), (1, DEEP_MAX + 1));
     }

@@ -17,19 +17,19 @@ use crate::commands::CommandSettings;
 use crate::commands::tree_watch::WatchedPath;
 
 /// zero's own folders where no variable says otherwise, as it may be tomorrow.
-const OWN: &[&str] = &[".config/zero", ".local/state/zero"];
+const ZERO_FOLDERS: &[&str] = &[".config/zero", ".local/state/zero"];
 /// Entries of the list that belong to the system rather than to a person.
-const SYSTEM: &str = "etc/";
+const SYSTEM_PREFIX: &str = "etc/";
 
 /// Variables that move a folder of the home folder, with every name of the list in it.
-const MOVED: &[(&str, &str)] = &[
+const FOLDER_VARIABLES: &[(&str, &str)] = &[
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),
     ("CARGO_HOME", ".cargo"),
     ("DOCKER_CONFIG", ".docker"),
 ];
 /// Variables that name a file or a folder that is a secret as a whole.
-const NAMING: &[&str] = &[
+const PATH_VARIABLES: &[&str] = &[
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -48,9 +48,9 @@ const NAMING: &[&str] = &[
     "YARN_RC_FILENAME",
 ];
 /// Those that name several, with `:` in between.
-const NAMING_SEVERAL: &[&str] = &["KUBECONFIG"];
+const PATH_LIST_VARIABLES: &[&str] = &["KUBECONFIG"];
 /// What a place is called that only a variable names.
-const NAMED: &str = "credentials, named by a variable";
+const NAMED_BY_VARIABLE: &str = "credentials, named by a variable";
 
 /// Where secrets lie, or would.
 #[derive(Debug, Default)]
@@ -65,41 +65,43 @@ pub(in crate::commands) struct SecretPaths {
 
 impl SecretPaths {
     /// Those of the person for whom commands run, in a workspace whose first folder is `root`.
-    pub(super) fn of(settings: &CommandSettings, root: &Path) -> Self {
-        let known = path_survey::home_of_user();
+    pub(super) fn find(settings: &CommandSettings, root: &Path) -> Self {
+        let known = path_survey::find_user_home();
         let is_whole = known.is_some();
         let mut homes: Vec<PathBuf> = settings.home.clone().into_iter().chain(known).collect();
         homes.dedup();
-        Self { is_whole, ..Self::look(settings, root, &homes) }
+        Self { is_whole, ..Self::find_in_homes(settings, root, &homes) }
     }
 
-    fn look(settings: &CommandSettings, root: &Path, homes: &[PathBuf]) -> Self {
+    fn find_in_homes(settings: &CommandSettings, root: &Path, homes: &[PathBuf]) -> Self {
         let mut secrets = Self { own: settings.own.clone(), ..Self::default() };
         let value = |name: &str| {
             let (_, value) = settings.environment.iter().find(|(n, _)| n == name)?;
             Some(value.as_str()).filter(|value| !value.is_empty())
         };
-        secrets.own.extend(homes.iter().flat_map(|home| OWN.iter().map(|name| home.join(name))));
+        secrets
+            .own
+            .extend(homes.iter().flat_map(|home| ZERO_FOLDERS.iter().map(|name| home.join(name))));
         for secret in protected_paths::secret_names() {
-            if secret.name.starts_with(SYSTEM) {
+            if secret.name.starts_with(SYSTEM_PREFIX) {
                 secrets.add(Path::new("/").join(secret.name), secret.why);
                 continue;
             }
             for home in homes {
                 secrets.add(home.join(secret.name), secret.why);
             }
-            for (variable, folder) in MOVED {
+            for (variable, folder) in FOLDER_VARIABLES {
                 let Some(moved) = value(variable) else { continue };
                 if let Ok(rest) = Path::new(secret.name).strip_prefix(folder) {
                     secrets.add(root.join(moved).join(rest), secret.why);
                 }
             }
         }
-        let one = NAMING.iter().filter_map(|name| value(name));
-        let several = NAMING_SEVERAL.iter().filter_map(|name| value(name));
+        let one = PATH_VARIABLES.iter().filter_map(|name| value(name));
+        let several = PATH_LIST_VARIABLES.iter().filter_map(|name| value(name));
         for path in one.chain(several.flat_map(|value| value.split(':'))) {
             if !path.is_empty() {
-                secrets.add(root.join(path), NAMED);
+                secrets.add(root.join(path), NAMED_BY_VARIABLE);
             }
         }
         secrets
@@ -113,22 +115,26 @@ impl SecretPaths {
     }
 
     /// What is to be hidden. What is missing is among it, and needs nothing.
-    pub(super) fn masked(&self) -> impl Iterator<Item = PathBuf> {
+    pub(super) fn masked_paths(&self) -> impl Iterator<Item = PathBuf> {
         let places = self.places.keys().map(Path::new);
         let all = self.own.iter().map(PathBuf::as_path).chain(places);
-        all.filter(|path| is_kept(path)).map(Path::to_owned)
+        all.filter(|path| has_content(path)).map(Path::to_owned)
     }
 
     /// Adds what commands could make in folders they may change: it is taken away again when they
     /// did, since the person's programs would take it for the person's. With it what is there
     /// already, as it would be watched if another command had made it.
-    pub(super) fn watch(&self, writable: &[PathBuf], protected: &mut ProtectedSettings) {
+    pub(super) fn add_watched_paths(
+        &self,
+        writable: &[PathBuf],
+        protected: &mut ProtectedSettings,
+    ) {
         let inside = |(path, why): (&OsString, &&'static str)| {
             let path = Path::new(path);
             let (root, relative) =
                 writable.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)))?;
             let is_root = relative.as_os_str().is_empty();
-            (!is_root).then(|| WatchedPath::beneath(root, relative, why))
+            (!is_root).then(|| WatchedPath::new(root, relative, why))
         };
         let inside: Vec<WatchedPath> = self.places.iter().filter_map(inside).collect();
         if inside.is_empty() {
@@ -137,9 +143,9 @@ impl SecretPaths {
         let known = protected.watched.iter().chain(&protected.held_names);
         let known: BTreeSet<PathBuf> = known.map(|watched| watched.path().to_owned()).collect();
         for watched in inside.into_iter().filter(|watched| !known.contains(watched.path())) {
-            match watched.look() {
-                EntryKind::There => protected.held_names.push(watched),
-                before => protected.watched.push(watched.with(before)),
+            match watched.inspect() {
+                EntryKind::Present => protected.held_names.push(watched),
+                before => protected.watched.push(watched.with_previous(before)),
             }
         }
     }
@@ -147,12 +153,12 @@ impl SecretPaths {
 
 /// Whether there is anything to hide. `/dev/null` in place of a file says that there is none, and an
 /// empty folder may be the one that stands in for it while another command runs.
-fn is_kept(path: &Path) -> bool {
-    let is_empty = || path_survey::names(path, 1).is_some_and(|names| names.is_empty());
-    match path_survey::kind(path) {
+fn has_content(path: &Path) -> bool {
+    let is_empty = || path_survey::list_sorted(path, 1).is_some_and(|names| names.is_empty());
+    match path_survey::file_type(path) {
         Some(FileType::Special) => false,
         Some(FileType::Directory) => !is_empty(),
-        _ => path_survey::way(path) != path_survey::PathReachability::Missing,
+        _ => path_survey::check_reachability(path) != path_survey::PathReachability::Missing,
     }
 }
 
@@ -161,12 +167,12 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
 
-    fn secrets(home: Option<&Path>, variables: &[(&str, &str)]) -> SecretPaths {
+    fn find_secrets(home: Option<&Path>, variables: &[(&str, &str)]) -> SecretPaths {
         let environment = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
         let settings =
             CommandSettings { environment: environment.collect(), ..CommandSettings::default() };
         let homes: Vec<PathBuf> = home.map(Path::to_owned).into_iter().collect();
-        SecretPaths::look(&settings, Path::new("/work"), &homes)
+        SecretPaths::find_in_homes(&settings, Path::new("/work"), &homes)
     }
 
     #[test]
@@ -180,7 +186,7 @@ mod tests {
         std::fs::write(home.join(".npmrc"), "").unwrap();
         // Nothing to hide, and perhaps only there while another command runs.
         std::fs::create_dir(home.join(".gnupg")).unwrap();
-        let masked: Vec<PathBuf> = secrets(Some(home), &[]).masked().collect();
+        let masked: Vec<PathBuf> = find_secrets(Some(home), &[]).masked_paths().collect();
         for name in names.into_iter().chain([".npmrc"]) {
             assert!(masked.contains(&home.join(name)), "{name}");
         }
@@ -193,7 +199,7 @@ mod tests {
         #[track_caller]
         fn check(variable: &str, value: &str, expected: &[&str]) {
             for home in [None, Some(Path::new("/home/me"))] {
-                let secrets = secrets(home, &[(variable, value)]);
+                let secrets = find_secrets(home, &[(variable, value)]);
                 for path in expected.iter().map(Path::new) {
                     let is_known = secrets.places.contains_key(path.as_os_str());
                     assert!(is_known, "{variable}: {}", path.display());
@@ -206,16 +212,20 @@ mod tests {
         check("DOCKER_CONFIG", "/x", &["/x/config.json"]);
         check("GNUPGHOME", "/x", &["/x"]);
         check("KUBECONFIG", "/x::relative", &["/x", "/work/relative"]);
-        for variable in NAMING {
+        for variable in PATH_VARIABLES {
             check(variable, "/x/y", &["/x/y"]);
         }
-        let none = secrets(None, &[]).masked().count();
+        let none = find_secrets(None, &[]).masked_paths().count();
         for (variable, value) in [("NETRC", ""), ("NETRC", "/dev/null"), ("GNUPGHOME", "/")] {
-            assert_eq!(secrets(None, &[(variable, value)]).masked().count(), none, "{value}");
+            assert_eq!(
+                find_secrets(None, &[(variable, value)]).masked_paths().count(),
+                none,
+                "{value}"
+            );
         }
         let is_masked = |path: &str| {
-            let found = secrets(None, &[("NETRC", path)]);
-            found.masked().any(|masked| masked == Path::new(path))
+            let found = find_secrets(None, &[("NETRC", path)]);
+            found.masked_paths().any(|masked| masked == Path::new(path))
         };
         assert!(is_masked("/etc/passwd") && !is_masked("/x/none"));
     }
@@ -225,23 +235,23 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let home = temp.path().canonicalize().unwrap();
         std::fs::create_dir_all(home.join(".config/gh")).unwrap();
-        let secrets = secrets(Some(&home), &[]);
+        let secrets = find_secrets(Some(&home), &[]);
         #[track_caller]
         fn check(found: &[WatchedPath], name: &str, expected: bool) {
             let is_found = found.iter().any(|watched| watched.path().ends_with(name));
             assert_eq!(is_found, expected, "{name}");
         }
         let mut found = ProtectedSettings::default();
-        secrets.watch(std::slice::from_ref(&home), &mut found);
+        secrets.add_watched_paths(std::slice::from_ref(&home), &mut found);
         check(&found.watched, ".aws", true);
         check(&found.watched, ".config/op", true);
         check(&found.watched, ".config/gh", false);
         check(&found.held_names, ".config/gh", true);
         let once = found.watched.len();
-        secrets.watch(std::slice::from_ref(&home), &mut found);
+        secrets.add_watched_paths(std::slice::from_ref(&home), &mut found);
         assert_eq!(found.watched.len(), once, "nothing is watched twice");
         let mut found = ProtectedSettings::default();
-        secrets.watch(&[home.join(".config")], &mut found);
+        secrets.add_watched_paths(&[home.join(".config")], &mut found);
         check(&found.watched, "op", true);
         check(&found.watched, ".aws", false);
     }

@@ -48,7 +48,7 @@ fn those_above_are_left_alone() {
         let answer = bare.attempt(SandboxSetup::Bare, &["above", what]);
         assert!(answer.starts_with(expected), "{what}: {answer}");
     }
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         for (what, _, full, direct) in rows {
             for (walls, expected) in [(SandboxSetup::Full, full), (SandboxSetup::Direct, direct)] {
@@ -66,11 +66,11 @@ fn the_first_process_is_left_alone() {
     let words = ["limit 1", "pin 1", "idle 1", "slow-disk 1", "slow-down 1", "slow-down-everybody"];
     check(&words.map(|words| (words, UNCLAIMED, "EPERM", "EPERM")));
     // It gets no signal that it does not ask for, and the command goes on.
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let script =
             "for s in KILL STOP TERM INT HUP USR1; do kill -$s 1; done; sleep 0.1; echo on";
         let lab = AttackLab::new(*who);
-        assert_eq!(lab.shell(&lab.profile(SandboxSetup::Full), script), "on");
+        assert_eq!(lab.run_shell(&lab.profile(SandboxSetup::Full), script), "on");
     }
 }
 
@@ -84,7 +84,7 @@ fn threads_and_programs_are_pinned_and_slowed_down() {
     }
     let children = "sleep 600 & renice -n 5 $! >/dev/null && taskset -pc 0 $! >/dev/null && echo ok; \
         kill $!";
-    assert_eq!(lab.shell(&lab.profile(SandboxSetup::Full), children), "ok");
+    assert_eq!(lab.run_shell(&lab.profile(SandboxSetup::Full), children), "ok");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn services_of_the_host_are_not_reached() {
 /// A folder of the host's `/tmp` is shown for reading where a command starts in it.
 #[test]
 fn services_in_a_folder_that_is_only_read_are_not_reached() {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/tmp").unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -65,7 +65,7 @@ fn services_in_a_folder_that_is_only_read_are_not_reached() {
 /// As a program does that goes to its folder first. The kernel has the name as it was given.
 #[test]
 fn a_service_with_a_relative_name_is_not_reached() {
-    for who in Attacker::all() {
+    for who in Attacker::available() {
         for (walls, expected) in [
             (SandboxSetup::Bare, "ok"),
             (SandboxSetup::Full, "EACCES"),
@@ -73,7 +73,7 @@ fn a_service_with_a_relative_name_is_not_reached() {
         ] {
             let lab = AttackLab::new(*who);
             for folder in ["outside", "ws"] {
-                let mut service = service_in(&lab.path(folder), *who);
+                let mut service = start_service_in(&lab.path(folder), *who);
                 let answer = lab.attempt(walls, &["unix", &format!("$/{folder}/relative")]);
                 service.kill().unwrap();
                 service.wait().unwrap();
@@ -84,7 +84,7 @@ fn a_service_with_a_relative_name_is_not_reached() {
 }
 
 /// A process that listens in a folder by a name that is not the whole path.
-fn service_in(folder: &Path, who: Attacker) -> Child {
+fn start_service_in(folder: &Path, who: Attacker) -> Child {
     const SCRIPT: &str = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
         bind(S, sockaddr_un('relative')) or die; chmod 0777, 'relative'; listen(S, 9) or die; \
         $| = 1; print \"listening\\n\"; sleep 600";
@@ -109,7 +109,7 @@ fn service_in(folder: &Path, who: Attacker) -> Child {
 #[test]
 fn services_in_run_are_not_reached() {
     let lab = AttackLab::new(Attacker::Me);
-    assert_eq!(lab.shell(&lab.profile(SandboxSetup::Full), "find /run -type s"), "");
+    assert_eq!(lab.run_shell(&lab.profile(SandboxSetup::Full), "find /run -type s"), "");
     let bind =
         |folder: &str| tempfile::Builder::new().make_in(folder, |path| UnixListener::bind(path));
     let user = rustix::process::geteuid().as_raw();

@@ -4,7 +4,7 @@ use super::{AttackRow, OTHER, check, check_allowed, check_privileged};
 
 #[test]
 fn the_kernel_refuses_calls() {
-    check(&refused(&[
+    check(&refused_rows(&[
         "call add_key",
         "call io_uring_enter",
         "call io_uring_register",
@@ -31,7 +31,7 @@ fn the_kernel_refuses_calls() {
 /// Root has rights to these, which are gone behind walls; the filter is there as well.
 #[test]
 fn nobody_is_root_of_the_machine() {
-    check_privileged(&refused(&[
+    check_privileged(&refused_rows(&[
         "call acct",
         "call adjtimex",
         "call bpf",
@@ -103,6 +103,6 @@ fn calls_of_another_interface_end_the_process() {
     check(&[("x32", "ENOSYS", "exit 159", "exit 159"), ("int80", "ok", "exit 159", "exit 159")]);
 }
 
-fn refused<'a>(words: &[&'a str]) -> Vec<AttackRow<'a>> {
+fn refused_rows<'a>(words: &[&'a str]) -> Vec<AttackRow<'a>> {
     words.iter().map(|words| (*words, OTHER, "EPERM", "EPERM")).collect()
 }

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::event::TokenUsage;
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::protocol::ReplyDecoder;
-use crate::model::provider_error::{broken_off, complaint, nonsense, printable};
+use crate::model::provider_error::{
+    invalid_response_error, provider_error, to_printable, truncated_stream_error,
+};
 use crate::model::reply_limiter::ReplyLimiter;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
@@ -44,25 +46,25 @@ enum AnthropicReplyBlock {
 }
 
 impl ReplyDecoder for MessagesDecoder {
-    fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+    fn decode_event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if self.done || data.trim().is_empty() {
             return Ok(Vec::new());
         }
         let event: Value = serde_json::from_str(data)
-            .map_err(|_| nonsense("it sent an event that is not JSON"))?;
+            .map_err(|_| invalid_response_error("it sent an event that is not JSON"))?;
         let said = match event["type"].as_str().unwrap_or(name) {
             "message_start" => {
                 let message = &event["message"];
-                self.model = message["model"].as_str().map(printable);
-                self.count(&message["usage"]);
+                self.model = message["model"].as_str().map(to_printable);
+                self.count_usage(&message["usage"]);
                 None
             }
-            "content_block_start" => self.start(&event)?,
-            "content_block_delta" => self.delta(&event)?,
+            "content_block_start" => self.start_block(&event)?,
+            "content_block_delta" => self.apply_delta(&event)?,
             "message_delta" => {
-                self.count(&event["usage"]);
+                self.count_usage(&event["usage"]);
                 if let Some(reason) = event["delta"]["stop_reason"].as_str() {
-                    self.stop = Some(stop(reason, &event["delta"]["stop_details"]));
+                    self.stop = Some(parse_stop_reason(reason, &event["delta"]["stop_details"]));
                 }
                 None
             }
@@ -70,7 +72,7 @@ impl ReplyDecoder for MessagesDecoder {
                 self.done = true;
                 None
             }
-            "error" => return Err(failure(&event["error"])),
+            "error" => return Err(parse_error(&event["error"])),
             // `ping`, `content_block_stop`, and what may be added.
             _ => None,
         };
@@ -83,7 +85,7 @@ impl ReplyDecoder for MessagesDecoder {
 
     fn finish(&mut self) -> Result<ModelReply, ModelError> {
         // Why it stopped comes after all that it says.
-        let stop = self.stop.take().ok_or_else(broken_off)?;
+        let stop = self.stop.take().ok_or_else(truncated_stream_error)?;
         let is_cut = stop == ModelStopReason::MaxTokens;
         let model = self.model.take();
         let parts: Vec<AnthropicReplyBlock> =
@@ -102,18 +104,18 @@ impl ReplyDecoder for MessagesDecoder {
 }
 
 impl MessagesDecoder {
-    fn start(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
+    fn start_block(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
         let block = &event["content_block"];
         let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
-        self.tally.part()?;
+        self.tally.count_part()?;
         let (part, said) = match block["type"].as_str() {
             Some("text") => {
                 let text = text("text");
-                (AnthropicReplyBlock::Text(text.clone()), more(text, ModelEvent::Text))
+                (AnthropicReplyBlock::Text(text.clone()), nonempty_event(text, ModelEvent::Text))
             }
             Some("thinking") => {
                 let (text, signature) = (text("thinking"), text("signature"));
-                let said = more(text.clone(), ModelEvent::Thought);
+                let said = nonempty_event(text.clone(), ModelEvent::Thought);
                 (AnthropicReplyBlock::Thinking { text, signature }, said)
             }
             Some("redacted_thinking") => (AnthropicReplyBlock::Redacted(text("data")), None),
@@ -128,12 +130,12 @@ impl MessagesDecoder {
             }
             _ => (AnthropicReplyBlock::Other, None),
         };
-        self.tally.bytes(part.len())?;
+        self.tally.count_bytes(part.len())?;
         self.parts.push((event["index"].as_u64().unwrap_or_default(), part));
         Ok(said)
     }
 
-    fn delta(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
+    fn apply_delta(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
         let index = event["index"].as_u64().unwrap_or_default();
         let delta = &event["delta"];
         // The newest of that index: an index that comes again is a new block.
@@ -154,17 +156,17 @@ impl MessagesDecoder {
             _ => return Ok(None),
         };
         let new = delta[field].as_str().unwrap_or_default();
-        self.tally.bytes(new.len())?;
+        self.tally.count_bytes(new.len())?;
         kept.push_str(new);
         Ok(match field {
-            "text" => more(new.to_owned(), ModelEvent::Text),
-            "thinking" => more(new.to_owned(), ModelEvent::Thought),
+            "text" => nonempty_event(new.to_owned(), ModelEvent::Text),
+            "thinking" => nonempty_event(new.to_owned(), ModelEvent::Thought),
             _ => None,
         })
     }
 
     /// Counts are of the whole answer so far; what is missing did not change.
-    fn count(&mut self, usage: &Value) {
+    fn count_usage(&mut self, usage: &Value) {
         for (field, kept) in [
             ("input_tokens", &mut self.fresh_tokens),
             ("cache_read_input_tokens", &mut self.cache_read_tokens),
@@ -210,17 +212,18 @@ impl AnthropicReplyBlock {
                 let opaque = if signature.is_empty() {
                     Value::Null
                 } else {
-                    of_model(json!({"type": "thinking", "signature": signature}), model)
+                    tag_with_model(json!({"type": "thinking", "signature": signature}), model)
                 };
                 let is_something = !text.is_empty() || !opaque.is_null();
                 is_something.then_some(MessageBlock::Thinking { text, opaque })
             }
             Self::Redacted(data) => {
-                let opaque = of_model(json!({"type": "redacted_thinking", "data": data}), model);
+                let opaque =
+                    tag_with_model(json!({"type": "redacted_thinking", "data": data}), model);
                 (!data.is_empty()).then_some(MessageBlock::Thinking { text: String::new(), opaque })
             }
             Self::Call { id, name, input, arguments } => {
-                let input = call_input(input, &arguments, is_cut);
+                let input = parse_call_input(input, &arguments, is_cut);
                 Some(MessageBlock::ToolUse { id, name, input, opaque: Value::Null })
             }
             Self::Other => None,
@@ -229,7 +232,7 @@ impl AnthropicReplyBlock {
 }
 
 /// Arguments come piece by piece; some servers send them whole with the beginning of the call.
-fn call_input(input: Value, arguments: &str, is_cut: bool) -> ToolInput {
+fn parse_call_input(input: Value, arguments: &str, is_cut: bool) -> ToolInput {
     let is_whole = input.as_object().is_some_and(|input| !input.is_empty());
     if arguments.trim().is_empty() && is_whole {
         return ToolInput::from(input);
@@ -242,25 +245,25 @@ fn call_input(input: Value, arguments: &str, is_cut: bool) -> ToolInput {
     ToolInput::parse(arguments)
 }
 
-fn of_model(mut opaque: Value, model: Option<&str>) -> Value {
+fn tag_with_model(mut opaque: Value, model: Option<&str>) -> Value {
     if let (Some(fields), Some(model)) = (opaque.as_object_mut(), model) {
         fields.insert("model".into(), json!(model));
     }
     opaque
 }
 
-fn more(text: String, event: fn(String) -> ModelEvent) -> Option<ModelEvent> {
+fn nonempty_event(text: String, event: fn(String) -> ModelEvent) -> Option<ModelEvent> {
     (!text.is_empty()).then(|| event(text))
 }
 
-fn stop(reason: &str, details: &Value) -> ModelStopReason {
+fn parse_stop_reason(reason: &str, details: &Value) -> ModelStopReason {
     match reason {
         "tool_use" => ModelStopReason::ToolUse,
         // A window that is full ends an answer like any other limit does.
         "max_tokens" | "model_context_window_exceeded" => ModelStopReason::MaxTokens,
         "refusal" => {
             let said = details["explanation"].as_str().or_else(|| details["category"].as_str());
-            ModelStopReason::Refusal(match said.map(printable) {
+            ModelStopReason::Refusal(match said.map(to_printable) {
                 Some(said) if !said.is_empty() => said,
                 _ => "the model declined to answer".to_owned(),
             })
@@ -271,12 +274,12 @@ fn stop(reason: &str, details: &Value) -> ModelStopReason {
     }
 }
 
-fn failure(error: &Value) -> ModelError {
+fn parse_error(error: &Value) -> ModelError {
     let said = error["message"].as_str().or(error.as_str()).unwrap_or_default();
-    complaint(failure_kind(error["type"].as_str().unwrap_or_default(), said), said)
+    provider_error(classify_error(error["type"].as_str().unwrap_or_default(), said), said)
 }
 
-fn failure_kind(kind: &str, said: &str) -> ModelErrorKind {
+fn classify_error(kind: &str, said: &str) -> ModelErrorKind {
     let said = said.to_ascii_lowercase();
     match kind {
         "authentication_error" | "permission_error" => ModelErrorKind::Auth,

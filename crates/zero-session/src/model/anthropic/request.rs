@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage};
 use crate::model::conversation::{
-    ConversationTurn, NEVER_RUN, TurnImage, TurnPart, TurnToolCall, TurnToolResult, arguments,
-    short_hash, tool_name, turns,
+    ConversationTurn, NEVER_RUN, TurnImage, TurnPart, TurnToolCall, TurnToolResult,
+    arguments_object, build_turns, sanitize_tool_name, short_hash,
 };
-use crate::model::model_name::{ParsedModelName, may_be_same};
+use crate::model::model_name::{ParsedModelName, can_be_same_model};
 use crate::model::{ModelInfo, ModelRequest, ThinkingEffort};
 
 /// The maker's word in the names of its models.
-const MAKER: &str = "claude";
+const VENDOR_PREFIX: &str = "claude";
 /// Least tokens that the API takes for thinking.
 const BUDGET_MIN: u64 = 1_024;
 /// How many turns of the user get a mark for the cache, besides the tools and the system prompt;
@@ -24,11 +24,12 @@ const BUDGET_MIN: u64 = 1_024;
 const CACHED_TURNS: usize = 2;
 
 /// The body of a request, but for the tools.
-pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
+pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
     // A model that worked with tools and may use none now is asked about the conversation, not in
     // it. Newer models take their thoughts back only in the conversation that they are of.
     let is_about = request.tools.is_empty() && has_calls(&request.messages);
-    let turns = turns(&request.messages, |opaque| !is_about && is_readable_thought(opaque, info));
+    let turns =
+        build_turns(&request.messages, |opaque| !is_about && is_readable_thought(opaque, info));
     let ids = call_ids(&turns);
     let output_tokens_max =
         request.output_tokens_max.unwrap_or(u64::MAX).min(info.output_tokens_max).max(1);
@@ -42,11 +43,11 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
         mark_for_cache(&mut system);
         body.insert("system".into(), json!([system]));
     }
-    if is_about && tools(request).is_some() {
+    if is_about && build_tools(request).is_some() {
         body.insert("tool_choice".into(), json!({"type": "none"}));
     }
-    body.extend(thinking(info, request.thinking, output_tokens_max, &turns));
-    let mut messages: Vec<Value> = turns.iter().map(|turn| message(turn, &ids, info)).collect();
+    body.extend(thinking_fields(info, request.thinking, output_tokens_max, &turns));
+    let mut messages: Vec<Value> = turns.iter().map(|turn| encode_turn(turn, &ids, info)).collect();
     let of_user = messages.iter_mut().rev().filter(|message| message["role"] == "user");
     for message in of_user.take(CACHED_TURNS) {
         if let Some(last) =
@@ -59,7 +60,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
     Value::Object(body)
 }
 
-/// Lets the provider remember all up to and including `block`.
+/// Lets the provider remember all up to and including `encode_part`.
 fn mark_for_cache(block: &mut Value) {
     if let Some(block) = block.as_object_mut() {
         block.insert("cache_control".into(), json!({"type": "ephemeral"}));
@@ -75,17 +76,18 @@ fn is_readable_thought(opaque: &Value, info: &ModelInfo) -> bool {
         _ => None,
     };
     let model = opaque["model"].as_str().unwrap_or(&info.id);
-    proof.is_some_and(|proof| !proof.is_empty()) && may_be_same(model, &info.id, MAKER)
+    proof.is_some_and(|proof| !proof.is_empty())
+        && can_be_same_model(model, &info.id, VENDOR_PREFIX)
 }
 
 /// The tools.
-pub(super) fn tools(request: &ModelRequest) -> Option<Value> {
+pub(super) fn build_tools(request: &ModelRequest) -> Option<Value> {
     let mut definitions: Vec<Value> = request
         .tools
         .iter()
         .map(|tool| {
             json!({
-                "name": tool_name(&tool.name),
+                "name": sanitize_tool_name(&tool.name),
                 "description": tool.description,
                 "input_schema": tool.input_schema,
             })
@@ -93,8 +95,9 @@ pub(super) fn tools(request: &ModelRequest) -> Option<Value> {
         .collect();
     if definitions.is_empty() {
         // Calls in the conversation want their tools declared even when none may be used now.
-        let turns = turns(&request.messages, |_| false);
-        let used: BTreeSet<String> = calls(&turns).map(|call| tool_name(call.name)).collect();
+        let turns = build_turns(&request.messages, |_| false);
+        let used: BTreeSet<String> =
+            calls(&turns).map(|call| sanitize_tool_name(call.name)).collect();
         definitions = used
             .iter()
             .map(|name| json!({"name": name, "input_schema": {"type": "object"}}))
@@ -121,8 +124,8 @@ impl ThinkingControl {
     /// From 4.6 on models take a word, and from 4.7 on nothing else; before 3.7 they do not think.
     /// A name without a version is newer than those. Others that speak this protocol know the
     /// budget, if anything.
-    fn of(info: &ModelInfo) -> Self {
-        match ParsedModelName::read(&info.id, MAKER).map(|name| name.version) {
+    fn from_info(info: &ModelInfo) -> Self {
+        match ParsedModelName::parse(&info.id, VENDOR_PREFIX).map(|name| name.version) {
             Some(Some(version)) if version < (3, 7) => Self::None,
             Some(Some(version)) if version < (4, 6) => Self::Budget,
             Some(Some(version)) if version < (5, 0) => Self::Effort,
@@ -132,14 +135,14 @@ impl ThinkingControl {
     }
 }
 
-/// `thinking`, and `output_config` where it is needed.
-fn thinking(
+/// `thinking_fields`, and `output_config` where it is needed.
+fn thinking_fields(
     info: &ModelInfo,
     level: ThinkingEffort,
     output_tokens_max: u64,
     turns: &[ConversationTurn<'_>],
 ) -> Map<String, Value> {
-    let control = ThinkingControl::of(info);
+    let control = ThinkingControl::from_info(info);
     let mut fields = Map::new();
     match control {
         ThinkingControl::None => {}
@@ -152,7 +155,7 @@ fn thinking(
             };
             // The budget is part of what the model may write; a quarter stays for the answer.
             let budget = tokens.min(output_tokens_max - output_tokens_max / 4);
-            if budget >= BUDGET_MIN && budget < output_tokens_max && may_think_on(turns) {
+            if budget >= BUDGET_MIN && budget < output_tokens_max && can_continue_thinking(turns) {
                 let thinking = json!({"type": "enabled", "budget_tokens": budget});
                 fields.insert("thinking".into(), thinking);
             }
@@ -180,29 +183,30 @@ fn thinking(
 
 /// With a budget, a turn that is under way must have begun with a thought; one that another model
 /// began, or that began without thinking, ends without it.
-fn may_think_on(turns: &[ConversationTurn<'_>]) -> bool {
+fn can_continue_thinking(turns: &[ConversationTurn<'_>]) -> bool {
     match turns {
-        [.., said, heard] if matches!(heard.pieces.first(), Some(TurnPart::Answer(_))) => {
+        [.., said, heard] if matches!(heard.pieces.first(), Some(TurnPart::ToolResult(_))) => {
             matches!(said.pieces.first(), Some(TurnPart::Thinking { .. }))
         }
         _ => true,
     }
 }
 
-fn message(turn: &ConversationTurn<'_>, ids: &[String], info: &ModelInfo) -> Value {
+fn encode_turn(turn: &ConversationTurn<'_>, ids: &[String], info: &ModelInfo) -> Value {
     let role = match turn.role {
         MessageRole::User => "user",
         MessageRole::Assistant => "assistant",
     };
-    let content: Vec<Value> = turn.pieces.iter().map(|piece| block(piece, ids, info)).collect();
+    let content: Vec<Value> =
+        turn.pieces.iter().map(|piece| encode_part(piece, ids, info)).collect();
     json!({"role": role, "content": content})
 }
 
-fn block(piece: &TurnPart<'_>, ids: &[String], info: &ModelInfo) -> Value {
+fn encode_part(piece: &TurnPart<'_>, ids: &[String], info: &ModelInfo) -> Value {
     match piece {
         TurnPart::Text(text) => text_block(text),
-        TurnPart::Stray(text) => text_block(text),
-        TurnPart::Image(picture) => picture_block(*picture, info),
+        TurnPart::OrphanedResult(text) => text_block(text),
+        TurnPart::Image(picture) => image_block(*picture, info),
         TurnPart::Thinking { opaque, .. } if opaque["type"] == "redacted_thinking" => {
             json!({"type": "redacted_thinking", "data": opaque["data"]})
         }
@@ -212,10 +216,10 @@ fn block(piece: &TurnPart<'_>, ids: &[String], info: &ModelInfo) -> Value {
         TurnPart::Call(call) => json!({
             "type": "tool_use",
             "id": call_id(call, ids),
-            "name": tool_name(call.name),
-            "input": arguments(call.input),
+            "name": sanitize_tool_name(call.name),
+            "input": arguments_object(call.input),
         }),
-        TurnPart::Answer(answer) => result_block(answer, ids, info),
+        TurnPart::ToolResult(answer) => result_block(answer, ids, info),
     }
 }
 
@@ -224,7 +228,7 @@ fn text_block(text: &str) -> Value {
 }
 
 /// A picture, or words in its place where the model or the API would refuse it.
-fn picture_block(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
+fn image_block(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
     let TurnImage { mime, data } = picture;
     if !info.takes_images {
         return text_block("(A picture that this model cannot see.)");
@@ -247,7 +251,7 @@ fn result_block(answer: &TurnToolResult<'_>, ids: &[String], info: &ModelInfo) -
                 ResultContent::Text { text } if text.trim().is_empty() => None,
                 ResultContent::Text { text } => Some(text_block(text)),
                 ResultContent::Image { mime, data } => {
-                    Some(picture_block(TurnImage { mime, data }, info))
+                    Some(image_block(TurnImage { mime, data }, info))
                 }
             })
             .collect(),

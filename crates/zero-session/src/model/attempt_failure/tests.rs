@@ -16,9 +16,9 @@ fn subject() -> ModelDescriptor {
 #[track_caller]
 fn check(status: u16, body: &str, expected: &str) {
     let status = StatusCode::from_u16(status).unwrap();
-    let failed = of_status(status, &HeaderMap::new(), body, &subject());
+    let failed = failure_from_status(status, &HeaderMap::new(), body, &subject());
     let again = if failed.may_pass { " again" } else { "" };
-    assert_eq!(format!("{}{again}", failed.error.kind.word()), expected, "{status} {body}");
+    assert_eq!(format!("{}{again}", failed.error.kind.as_str()), expected, "{status} {body}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn status_and_words_give_the_kind() {
 fn errors_in_mid_stream_have_a_kind_too() {
     #[track_caller]
     fn check(object: Value, expected: &str) {
-        assert_eq!(of_object(&object, None).error.kind.word(), expected, "{object}");
+        assert_eq!(failure_from_object(&object, None).error.kind.as_str(), expected, "{object}");
     }
     check(json!({"error": {"message": "x", "code": 429}}), "rate_limit");
     check(json!({"error": {"message": "x", "code": 502}}), "server");
@@ -133,7 +133,7 @@ fn messages_say_what_happened_and_what_to_do() {
     #[track_caller]
     fn check(status: u16, body: &str, expected: &str) {
         let status = StatusCode::from_u16(status).unwrap();
-        let failed = of_status(status, &HeaderMap::new(), body, &subject());
+        let failed = failure_from_status(status, &HeaderMap::new(), body, &subject());
         assert_eq!(failed.error.message, expected);
     }
     check(
@@ -180,8 +180,12 @@ fn the_time_to_come_back_is_read_wherever_it_stands() {
             .iter()
             .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()));
         let body = json!({"error": {"message": message}}).to_string();
-        let failed =
-            of_status(StatusCode::TOO_MANY_REQUESTS, &headers.collect(), &body, &subject());
+        let failed = failure_from_status(
+            StatusCode::TOO_MANY_REQUESTS,
+            &headers.collect(),
+            &body,
+            &subject(),
+        );
         assert_eq!(failed.error.retry_after, expected_ms.map(Duration::from_millis));
     }
     check(&[], "", None);
@@ -202,6 +206,6 @@ fn the_time_to_come_back_is_read_wherever_it_stands() {
         "retry-after",
         later.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string().parse().unwrap(),
     );
-    let wait = retry_after(&headers).unwrap();
+    let wait = retry_after_header(&headers).unwrap();
     assert!((80..=90).contains(&wait.as_secs()), "{wait:?}");
 }

@@ -32,14 +32,20 @@ pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig
     if openai_key.is_some() || openai_url.is_some() {
         let url = openai_url.unwrap_or_else(|| OPENAI_URL.to_owned());
         let api = if is_openai(&url) { ModelApi::OpenAiResponses } else { ModelApi::OpenAiChat };
-        models.push(config("openai", OPENAI_MODEL, api, url, openai_key));
+        models.push(model_config("openai", OPENAI_MODEL, api, url, openai_key));
     }
     if let Some(key) = env("ANTHROPIC_API_KEY") {
         let url = env("ANTHROPIC_BASE_URL").unwrap_or_else(|| ANTHROPIC_URL.to_owned());
-        models.push(config("anthropic", ANTHROPIC_MODEL, ModelApi::Anthropic, url, Some(key)));
+        models.push(model_config(
+            "anthropic",
+            ANTHROPIC_MODEL,
+            ModelApi::Anthropic,
+            url,
+            Some(key),
+        ));
     }
     if let Some(key) = env("GEMINI_API_KEY").or_else(|| env("GOOGLE_API_KEY")) {
-        models.push(config(
+        models.push(model_config(
             "gemini",
             GEMINI_MODEL,
             ModelApi::Gemini,
@@ -51,7 +57,7 @@ pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig
         let window = env("OLLAMA_CONTEXT_LENGTH").and_then(|window| window.parse().ok());
         models.push(ModelConfig {
             context_window: Some(window.filter(|window| *window > 0).unwrap_or(OLLAMA_WINDOW)),
-            ..config(OLLAMA, OLLAMA_MODEL, ModelApi::OpenAiChat, ollama_url(&host), None)
+            ..model_config(OLLAMA, OLLAMA_MODEL, ModelApi::OpenAiChat, ollama_url(&host), None)
         });
     }
     // A model that was chosen and has its provider's name is its provider's first.
@@ -67,13 +73,16 @@ pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig
 }
 
 /// The name of the default model: what `ZERO_MODEL` says, or the first there is.
-pub fn chosen(env: &dyn Fn(&str) -> Option<String>, models: &[ModelConfig]) -> Option<String> {
+pub fn default_model_name(
+    env: &dyn Fn(&str) -> Option<String>,
+    models: &[ModelConfig],
+) -> Option<String> {
     let named =
         env("ZERO_MODEL").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     named.or_else(|| models.first().map(|model| model.name.clone()))
 }
 
-fn config(
+fn model_config(
     provider: &str,
     id: &str,
     api: ModelApi,

@@ -10,7 +10,7 @@ fn env(words: &str) -> impl Fn(&str) -> Option<String> {
     }
 }
 
-fn shown(config: &ModelConfig) -> String {
+fn describe_config(config: &ModelConfig) -> String {
     let key = match &config.key {
         Some(source) => source().unwrap().reveal().to_owned(),
         None => "-".to_owned(),
@@ -23,7 +23,7 @@ fn the_environment_gives_a_model_for_each_provider() {
     #[track_caller]
     fn check(words: &str, expected: &[&str]) {
         let models = from_environment(&env(words));
-        assert_eq!(models.iter().map(shown).collect::<Vec<_>>(), expected, "{words}");
+        assert_eq!(models.iter().map(describe_config).collect::<Vec<_>>(), expected, "{words}");
     }
     check("", &[]);
     check("OPENAI_API_KEY= ANTHROPIC_API_KEY=", &[]);
@@ -88,7 +88,11 @@ fn zero_model_chooses_and_else_the_first() {
     #[track_caller]
     fn check(words: &str, expected: Option<&str>) {
         let env = env(words);
-        assert_eq!(chosen(&env, &from_environment(&env)).as_deref(), expected, "{words}");
+        assert_eq!(
+            default_model_name(&env, &from_environment(&env)).as_deref(),
+            expected,
+            "{words}"
+        );
     }
     check("", None);
     check("ZERO_MODEL=fast", Some("fast"));
@@ -99,7 +103,7 @@ fn zero_model_chooses_and_else_the_first() {
 fn models(words: &str) -> ModelCatalog {
     let env = env(words);
     let configs = from_environment(&env);
-    let default = chosen(&env, &configs);
+    let default = default_model_name(&env, &configs);
     ModelCatalog::from_configs(configs, default)
 }
 
@@ -133,8 +137,8 @@ fn a_name_that_is_none_gets_the_names_there_are() {
     );
     assert!(error(&openai, Some("openai/")).starts_with("there is no model `openai/`; "));
     assert!(error(&openai, Some("openai/a\nb")).starts_with("there is no model `openai/a\\nb`; "));
-    assert_eq!(error(&ModelCatalog::default(), None), HOW_TO_ATTACH);
-    assert_eq!(error(&ModelCatalog::default(), Some("gpt-5")), HOW_TO_ATTACH);
+    assert_eq!(error(&ModelCatalog::default(), None), NO_MODEL_HELP);
+    assert_eq!(error(&ModelCatalog::default(), Some("gpt-5")), NO_MODEL_HELP);
     let unchosen = ModelCatalog::new(vec![openai.get(None).unwrap()], None);
     assert_eq!(
         error(&unchosen, None),

@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 use crate::event::TokenUsage;
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::protocol::ReplyDecoder;
-use crate::model::provider_error::{broken_off, complaint, nonsense, printable};
+use crate::model::provider_error::{
+    invalid_response_error, provider_error, to_printable, truncated_stream_error,
+};
 use crate::model::reply_limiter::ReplyLimiter;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
@@ -51,12 +53,12 @@ enum GeminiReplyPart {
 }
 
 impl ReplyDecoder for GeminiDecoder {
-    fn event(&mut self, _name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+    fn decode_event(&mut self, _name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if self.done || data.trim().is_empty() {
             return Ok(Vec::new());
         }
         let event: Value = serde_json::from_str(data)
-            .map_err(|_| nonsense("it sent an event that is not JSON"))?;
+            .map_err(|_| invalid_response_error("it sent an event that is not JSON"))?;
         let mut events = Vec::new();
         // Errors may come in a list.
         let chunks = match event {
@@ -64,7 +66,7 @@ impl ReplyDecoder for GeminiDecoder {
             chunk => vec![chunk],
         };
         for chunk in &chunks {
-            self.chunk(chunk, &mut events)?;
+            self.apply_chunk(chunk, &mut events)?;
         }
         Ok(events)
     }
@@ -74,7 +76,7 @@ impl ReplyDecoder for GeminiDecoder {
     }
 
     fn finish(&mut self) -> Result<ModelReply, ModelError> {
-        let stop = self.stop.take().ok_or_else(broken_off)?;
+        let stop = self.stop.take().ok_or_else(truncated_stream_error)?;
         let model = self.model.take();
         let blocks: Vec<MessageBlock> = std::mem::take(&mut self.parts)
             .into_iter()
@@ -90,37 +92,41 @@ impl ReplyDecoder for GeminiDecoder {
 }
 
 impl GeminiDecoder {
-    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn apply_chunk(
+        &mut self,
+        chunk: &Value,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         if !chunk["error"].is_null() {
-            return Err(failure(&chunk["error"]));
+            return Err(parse_error(&chunk["error"]));
         }
         // Nothing but counts may come after the reason to stop.
         let had_stopped = self.stop.is_some();
         let usage = &chunk["usageMetadata"];
-        self.count(usage);
+        self.count_usage(usage);
         if let Some(model) = chunk["modelVersion"].as_str() {
-            self.model = Some(printable(model));
+            self.model = Some(to_printable(model));
         }
-        if let Some(stop) = blocked(&chunk["promptFeedback"]) {
+        if let Some(stop) = block_reason(&chunk["promptFeedback"]) {
             self.stop = Some(stop);
         }
         let candidate = &chunk["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            events.extend(self.part(part)?);
+            events.extend(self.apply_part(part)?);
         }
         if let Some(reason) = candidate["finishReason"].as_str() {
-            self.stop = Some(stop(reason, candidate["finishMessage"].as_str())?);
+            self.stop = Some(parse_stop_reason(reason, candidate["finishMessage"].as_str())?);
         }
         self.done = had_stopped || (self.stop.is_some() && usage.is_object());
         Ok(())
     }
 
-    fn part(&mut self, part: &Value) -> Result<Option<ModelEvent>, ModelError> {
+    fn apply_part(&mut self, part: &Value) -> Result<Option<ModelEvent>, ModelError> {
         let signature = part["thoughtSignature"].as_str().unwrap_or_default();
         let text = part["text"].as_str().unwrap_or_default();
-        self.tally.bytes(signature.len().saturating_add(text.len()))?;
+        self.tally.count_bytes(signature.len().saturating_add(text.len()))?;
         if part["functionCall"].is_object() {
-            return self.call(&part["functionCall"], signature).map(Some);
+            return self.apply_call(&part["functionCall"], signature).map(Some);
         }
         if text.is_empty() && signature.is_empty() {
             return Ok(None);
@@ -153,7 +159,7 @@ impl GeminiDecoder {
     }
 
     /// A call comes whole. Its id is made where there is none.
-    fn call(&mut self, call: &Value, signature: &str) -> Result<ModelEvent, ModelError> {
+    fn apply_call(&mut self, call: &Value, signature: &str) -> Result<ModelEvent, ModelError> {
         self.calls = self.calls.saturating_add(1);
         let given = call["id"].as_str().filter(|id| !id.is_empty());
         let id = given.map_or_else(|| format!("call_{}", self.calls), str::to_owned);
@@ -163,7 +169,7 @@ impl GeminiDecoder {
             input => input.clone(),
         };
         let bytes = id.len().saturating_add(name.len()).saturating_add(input.to_string().len());
-        self.tally.bytes(bytes)?;
+        self.tally.count_bytes(bytes)?;
         let event = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
         let signature = signature.to_owned();
         let is_given_id = given.is_some();
@@ -172,13 +178,13 @@ impl GeminiDecoder {
     }
 
     fn push(&mut self, part: GeminiReplyPart) -> Result<(), ModelError> {
-        self.tally.part()?;
+        self.tally.count_part()?;
         self.parts.push(part);
         Ok(())
     }
 
     /// Counts are of the whole answer so far; what is missing did not change.
-    fn count(&mut self, usage: &Value) {
+    fn count_usage(&mut self, usage: &Value) {
         for (field, kept) in [
             ("promptTokenCount", &mut self.prompt_tokens),
             ("toolUsePromptTokenCount", &mut self.tool_prompt_tokens),
@@ -207,15 +213,16 @@ impl GeminiReplyPart {
         match self {
             Self::Text(text) => MessageBlock::Text { text },
             Self::TextSignature(signature) => {
-                let mut opaque = signed(&signature, model);
+                let mut opaque = signature_fields(&signature, model);
                 opaque.insert("part".into(), json!("text"));
                 MessageBlock::Thinking { text: String::new(), opaque: Value::Object(opaque) }
             }
-            Self::Thought { text, signature } => {
-                MessageBlock::Thinking { text, opaque: or_null(signed(&signature, model)) }
-            }
+            Self::Thought { text, signature } => MessageBlock::Thinking {
+                text,
+                opaque: or_null(signature_fields(&signature, model)),
+            },
             Self::Call { id, is_given_id, name, input, signature } => {
-                let mut opaque = signed(&signature, model);
+                let mut opaque = signature_fields(&signature, model);
                 if is_given_id {
                     opaque.insert("id".into(), json!(id));
                 }
@@ -226,7 +233,7 @@ impl GeminiReplyPart {
     }
 }
 
-fn signed(signature: &str, model: Option<&str>) -> Map<String, Value> {
+fn signature_fields(signature: &str, model: Option<&str>) -> Map<String, Value> {
     let mut opaque = Map::new();
     if !signature.is_empty() {
         opaque.insert("thoughtSignature".into(), json!(signature));
@@ -242,20 +249,20 @@ fn or_null(fields: Map<String, Value>) -> Value {
 }
 
 /// Why the question itself was declined, if it was.
-fn blocked(feedback: &Value) -> Option<ModelStopReason> {
+fn block_reason(feedback: &Value) -> Option<ModelStopReason> {
     let reason = feedback["blockReason"].as_str()?;
     if reason == "BLOCK_REASON_UNSPECIFIED" {
         return None;
     }
     let said = feedback["blockReasonMessage"].as_str();
-    Some(ModelStopReason::Refusal(declined("the provider declined the prompt", reason, said)))
+    Some(ModelStopReason::Refusal(refusal_text("the provider declined the prompt", reason, said)))
 }
 
-fn stop(reason: &str, said: Option<&str>) -> Result<ModelStopReason, ModelError> {
+fn parse_stop_reason(reason: &str, said: Option<&str>) -> Result<ModelStopReason, ModelError> {
     let failed = |kind, what: &str| {
         let said = said.unwrap_or_default();
         let colon = if said.is_empty() { "" } else { ": " };
-        Err(complaint(kind, &format!("{what} ({reason}){colon}{said}")))
+        Err(provider_error(kind, &format!("{what} ({reason}){colon}{said}")))
     };
     match reason {
         "STOP" => Ok(ModelStopReason::End),
@@ -268,9 +275,11 @@ fn stop(reason: &str, said: Option<&str>) -> Result<ModelStopReason, ModelError>
         | "LANGUAGE"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
-        | "IMAGE_RECITATION" => {
-            Ok(ModelStopReason::Refusal(declined("the provider stopped the answer", reason, said)))
-        }
+        | "IMAGE_RECITATION" => Ok(ModelStopReason::Refusal(refusal_text(
+            "the provider stopped the answer",
+            reason,
+            said,
+        ))),
         // The model wrote a call that its provider could not read, and the provider keeps it for
         // itself: there is nothing to answer, and nothing was run. It writes something else the
         // next time, so this passes like any failure of the server.
@@ -288,22 +297,22 @@ fn stop(reason: &str, said: Option<&str>) -> Result<ModelStopReason, ModelError>
     }
 }
 
-fn declined(what: &str, reason: &str, said: Option<&str>) -> String {
-    let reason = printable(reason);
-    match said.map(printable) {
+fn refusal_text(what: &str, reason: &str, said: Option<&str>) -> String {
+    let reason = to_printable(reason);
+    match said.map(to_printable) {
         Some(said) if !said.is_empty() => format!("{what} ({reason}): {said}"),
         _ => format!("{what} ({reason})"),
     }
 }
 
-fn failure(error: &Value) -> ModelError {
+fn parse_error(error: &Value) -> ModelError {
     let said = error["message"].as_str().or(error.as_str()).unwrap_or_default();
     let status = error["status"].as_str().unwrap_or_default();
-    let kind = failure_kind(status, error["code"].as_u64(), said);
-    ModelError { retry_after: retry_after(error), ..complaint(kind, said) }
+    let kind = classify_error(status, error["code"].as_u64(), said);
+    ModelError { retry_after: retry_after(error), ..provider_error(kind, said) }
 }
 
-fn failure_kind(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind {
+fn classify_error(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind {
     let said = said.to_ascii_lowercase();
     match (status, code) {
         ("UNAUTHENTICATED" | "PERMISSION_DENIED", _) | ("", Some(401 | 403)) => {

@@ -2,36 +2,36 @@
 
 use serde_json::{Map, Value, json};
 
-use super::MAKER;
+use super::VENDOR_PREFIX;
 use crate::event::ResultContent;
 use crate::message::MessageRole;
 use crate::model::conversation::{
-    ConversationTurn, NEVER_RUN, TurnImage, TurnPart, TurnToolCall, TurnToolResult, arguments,
-    tool_name, turns,
+    ConversationTurn, NEVER_RUN, TurnImage, TurnPart, TurnToolCall, TurnToolResult,
+    arguments_object, build_turns, sanitize_tool_name,
 };
-use crate::model::model_name::{ParsedModelName, may_be_same};
+use crate::model::model_name::{ParsedModelName, can_be_same_model};
 use crate::model::{ModelInfo, ModelRequest, ModelToolDefinition, ThinkingEffort};
 
 /// What the API takes in place of a signature for calls that another model made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// The first version that signs its calls, is told how much to think by a word, and sees pictures
 /// in the results of calls.
-const SIGNING: (u32, u32) = (3, 0);
+const SIGNING_VERSION_MIN: (u32, u32) = (3, 0);
 
 /// The body of a request, but for the tools.
-pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
-    let turns = turns(&request.messages, |opaque| signature(opaque, info).is_some());
+pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
+    let turns = build_turns(&request.messages, |opaque| find_signature(opaque, info).is_some());
     let mut body = Map::new();
     if !request.system.trim().is_empty() {
         body.insert("systemInstruction".into(), json!({"parts": [{"text": request.system}]}));
     }
-    let contents: Vec<Value> = turns.iter().map(|turn| content(turn, info)).collect();
+    let contents: Vec<Value> = turns.iter().map(|turn| encode_turn(turn, info)).collect();
     body.insert("contents".into(), Value::Array(contents));
     let output_tokens_max =
         request.output_tokens_max.unwrap_or(u64::MAX).min(info.output_tokens_max).max(1);
     let mut config = Map::new();
     config.insert("maxOutputTokens".into(), json!(output_tokens_max));
-    if let Some(thinking) = thinking(info, request.thinking) {
+    if let Some(thinking) = thinking_config(info, request.thinking) {
         config.insert("thinkingConfig".into(), thinking);
     }
     body.insert("generationConfig".into(), Value::Object(config));
@@ -39,8 +39,8 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
 }
 
 /// The tools.
-pub(super) fn tools(tools: &[ModelToolDefinition]) -> Option<Value> {
-    let declarations: Vec<Value> = tools.iter().map(declaration).collect();
+pub(super) fn build_tools(tools: &[ModelToolDefinition]) -> Option<Value> {
+    let declarations: Vec<Value> = tools.iter().map(function_declaration).collect();
     (!declarations.is_empty()).then(|| json!([{"functionDeclarations": declarations}]))
 }
 
@@ -49,25 +49,25 @@ pub(super) fn tools(tools: &[ModelToolDefinition]) -> Option<Value> {
 /// of what tools from elsewhere bring (`$ref`, `const`, `additionalProperties`), so their schemas
 /// would have to be cut down, and the model would be told less. Only the name of the dialect is
 /// left out; it says nothing to the model.
-fn declaration(tool: &ModelToolDefinition) -> Value {
+fn function_declaration(tool: &ModelToolDefinition) -> Value {
     let mut schema = tool.input_schema.clone();
     if let Some(schema) = schema.as_object_mut() {
         schema.shift_remove("$schema");
     }
     json!({
-        "name": tool_name(&tool.name),
+        "name": sanitize_tool_name(&tool.name),
         "description": tool.description,
         "parametersJsonSchema": schema,
     })
 }
 
 /// How much to think. Nothing for models that do not think and refuse to be told about it.
-fn thinking(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
-    let name = ParsedModelName::read(&info.id, MAKER)?;
+fn thinking_config(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
+    let name = ParsedModelName::parse(&info.id, VENDOR_PREFIX)?;
     let shows_thoughts = level != ThinkingEffort::Off;
     match name.version {
         Some(version) if version < (2, 5) => None,
-        Some(version) if version < SIGNING => {
+        Some(version) if version < SIGNING_VERSION_MIN => {
             // The large one cannot stop thinking; this is its least.
             let least = if name.kind.as_deref() == Some("pro") { 128 } else { 0 };
             let budget = match level {
@@ -86,7 +86,7 @@ fn thinking(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
                 ThinkingEffort::Off | ThinkingEffort::Low => "LOW",
                 // The first of the large ones knew only the ends; its own choice is between them.
                 ThinkingEffort::Medium
-                    if version == SIGNING && name.kind.as_deref() == Some("pro") =>
+                    if version == SIGNING_VERSION_MIN && name.kind.as_deref() == Some("pro") =>
                 {
                     return Some(json!({"includeThoughts": true}));
                 }
@@ -101,26 +101,27 @@ fn thinking(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
 }
 
 /// What signs a part, when it is of this API and not of another model.
-fn signature<'a>(opaque: &'a Value, info: &ModelInfo) -> Option<&'a str> {
+fn find_signature<'a>(opaque: &'a Value, info: &ModelInfo) -> Option<&'a str> {
     let model = opaque["model"].as_str().unwrap_or(&info.id);
     let signature = opaque["thoughtSignature"].as_str()?;
-    (!signature.is_empty() && may_be_same(model, &info.id, MAKER)).then_some(signature)
+    (!signature.is_empty() && can_be_same_model(model, &info.id, VENDOR_PREFIX))
+        .then_some(signature)
 }
 
 /// Whether the model is of the newer kind, as far as its name says.
 fn is_signing(info: &ModelInfo) -> bool {
-    ParsedModelName::read(&info.id, MAKER)
-        .is_some_and(|name| name.version.is_none_or(|version| version >= SIGNING))
+    ParsedModelName::parse(&info.id, VENDOR_PREFIX)
+        .is_some_and(|name| name.version.is_none_or(|version| version >= SIGNING_VERSION_MIN))
 }
 
-fn content(turn: &ConversationTurn<'_>, info: &ModelInfo) -> Value {
+fn encode_turn(turn: &ConversationTurn<'_>, info: &ModelInfo) -> Value {
     let role = match turn.role {
         MessageRole::User => "user",
         MessageRole::Assistant => "model",
     };
     let mut pictures = Vec::new();
     let answers = turn.pieces.iter().filter_map(|piece| match piece {
-        TurnPart::Answer(answer) => Some(answer_part(answer, info, &mut pictures)),
+        TurnPart::ToolResult(answer) => Some(result_part(answer, info, &mut pictures)),
         _ => None,
     });
     // All answers come first, then the pictures that cannot be in them, then the rest.
@@ -128,10 +129,10 @@ fn content(turn: &ConversationTurn<'_>, info: &ModelInfo) -> Value {
     parts.append(&mut pictures);
     let mut calls = 0;
     parts.extend(turn.pieces.iter().filter_map(|piece| match piece {
-        TurnPart::Answer(_) => None,
+        TurnPart::ToolResult(_) => None,
         TurnPart::Text(text) => Some(json!({"text": text})),
-        TurnPart::Stray(text) => Some(json!({"text": text})),
-        TurnPart::Image(picture) => Some(picture_part(*picture, info)),
+        TurnPart::OrphanedResult(text) => Some(json!({"text": text})),
+        TurnPart::Image(picture) => Some(image_part(*picture, info)),
         TurnPart::Thinking { text, opaque } => Some(thought_part(text, opaque, info)),
         TurnPart::Call(call) => {
             calls += 1;
@@ -148,7 +149,7 @@ fn thought_part(text: &str, opaque: &Value, info: &ModelInfo) -> Value {
     if opaque["part"] != "text" {
         part.insert("thought".into(), json!(true));
     }
-    if let Some(signature) = signature(opaque, info) {
+    if let Some(signature) = find_signature(opaque, info) {
         part.insert("thoughtSignature".into(), json!(signature));
     }
     Value::Object(part)
@@ -157,14 +158,14 @@ fn thought_part(text: &str, opaque: &Value, info: &ModelInfo) -> Value {
 /// A call. The newer models want the first call of a turn signed, and sign no other.
 fn call_part(call: &TurnToolCall<'_>, info: &ModelInfo, is_first: bool) -> Value {
     let mut function = Map::new();
-    if let Some(id) = given_id(call) {
+    if let Some(id) = original_id(call) {
         function.insert("id".into(), json!(id));
     }
-    function.insert("name".into(), json!(tool_name(call.name)));
-    function.insert("args".into(), arguments(call.input));
+    function.insert("name".into(), json!(sanitize_tool_name(call.name)));
+    function.insert("args".into(), arguments_object(call.input));
     let mut part = Map::new();
     part.insert("functionCall".into(), Value::Object(function));
-    let signature = signature(call.opaque, info)
+    let signature = find_signature(call.opaque, info)
         .or_else(|| (is_first && is_signing(info)).then_some(NO_SIGNATURE));
     if let Some(signature) = signature {
         part.insert("thoughtSignature".into(), json!(signature));
@@ -174,20 +175,20 @@ fn call_part(call: &TurnToolCall<'_>, info: &ModelInfo, is_first: bool) -> Value
 
 /// The id that the API gave the call, if it did. Without one, calls and answers are told by their
 /// names and their order.
-fn given_id<'a>(call: &TurnToolCall<'a>) -> Option<&'a str> {
+fn original_id<'a>(call: &TurnToolCall<'a>) -> Option<&'a str> {
     call.opaque["id"].as_str()
 }
 
 /// What became of a call. Pictures that cannot be in it go to `pictures`.
-fn answer_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec<Value>) -> Value {
-    let name = tool_name(answer.call.name);
+fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec<Value>) -> Value {
+    let name = sanitize_tool_name(answer.call.name);
     let mut words = Vec::new();
     let mut inside = Vec::new();
     for content in answer.content.unwrap_or_default() {
         match content {
             ResultContent::Text { text } => words.push(text.clone()),
             ResultContent::Image { mime, data } => {
-                let part = picture_part(TurnImage { mime, data }, info);
+                let part = image_part(TurnImage { mime, data }, info);
                 match part["text"].as_str() {
                     Some(text) => words.push(text.to_owned()),
                     None if is_signing(info) => inside.push(part),
@@ -203,7 +204,7 @@ fn answer_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec
         words.push(NEVER_RUN.to_owned());
     }
     let mut response = Map::new();
-    if let Some(id) = given_id(&answer.call) {
+    if let Some(id) = original_id(&answer.call) {
         response.insert("id".into(), json!(id));
     }
     response.insert("name".into(), json!(name));
@@ -216,7 +217,7 @@ fn answer_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec
 }
 
 /// A picture, or words in its place where the model or the API would refuse it.
-fn picture_part(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
+fn image_part(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
     let TurnImage { mime, data } = picture;
     if !info.takes_images {
         return json!({"text": "(A picture that this model cannot see.)"});

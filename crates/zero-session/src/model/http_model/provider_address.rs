@@ -8,7 +8,7 @@ use crate::model::request_secrets::is_secret_header;
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Headers that belong to the request itself.
-const OWN_HEADERS: &[&str] = &[
+const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
     "connection",
@@ -43,14 +43,14 @@ pub(super) fn base_url(config: &ModelConfig) -> Result<Url, ModelError> {
 }
 
 /// The headers that settings give a model.
-pub(super) fn headers(config: &ModelConfig) -> Result<HeaderMap, ModelError> {
+pub(super) fn configured_headers(config: &ModelConfig) -> Result<HeaderMap, ModelError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &config.headers {
         let refuse = |why: &str| {
             let message = format!("the header `{name}` of `{}` {why}", config.name);
             ModelError::new(ModelErrorKind::InvalidRequest, message)
         };
-        if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+        if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
             return Err(refuse("cannot be set; take it out of settings"));
         }
         let header = HeaderName::from_bytes(name.as_bytes())

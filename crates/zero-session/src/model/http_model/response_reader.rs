@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::model::attempt_failure::AttemptFailure;
 use crate::model::cost::with_cost;
 use crate::model::http_model::HttpModelInner;
-use crate::model::http_model::shared_client::innermost;
+use crate::model::http_model::shared_client::root_cause;
 use crate::model::protocol::ReplyDecoder;
 use crate::model::request_secrets::RequestSecrets;
 use crate::model::sse::{SseEvent, SseOverflowError, SseReader};
@@ -30,7 +30,7 @@ pub(super) struct ResponseReader {
 
 enum ResponseEnd {
     /// The provider ended the stream, or said that it is done.
-    Whole,
+    Complete,
     /// Something went wrong.
     Failed(AttemptFailure),
 }
@@ -48,7 +48,7 @@ impl ResponseReader {
             secrets,
             deadline,
             events: SseReader::new(inner.limits.event_bytes_max),
-            decoder: inner.protocol.decoder(),
+            decoder: inner.protocol.new_decoder(),
             ready: VecDeque::new(),
             end: None,
             bytes_read: 0,
@@ -68,35 +68,38 @@ impl ResponseReader {
             if let Some(end) = self.end.take() {
                 return self.finish(end, inner);
             }
-            let end = match self.read(inner).await {
-                Ok(Some(chunk)) => self.take(&chunk, inner),
-                Ok(None) => self.take_last(),
+            let end = match self.read_chunk(inner).await {
+                Ok(Some(chunk)) => self.decode_chunk(&chunk, inner),
+                Ok(None) => self.decode_last_event(),
                 Err(failed) => Err(failed),
             };
             self.end = end.unwrap_or_else(|failed| Some(ResponseEnd::Failed(failed)));
         }
     }
 
-    async fn read(&mut self, inner: &HttpModelInner) -> Result<Option<Bytes>, AttemptFailure> {
+    async fn read_chunk(
+        &mut self,
+        inner: &HttpModelInner,
+    ) -> Result<Option<Bytes>, AttemptFailure> {
         let limits = &inner.limits;
         let idle = Instant::now() + limits.idle_time;
         match timeout_at(idle.min(self.deadline), self.response.chunk()).await {
             Ok(Ok(chunk)) => Ok(chunk),
             Ok(Err(error)) => {
-                let (name, why) = (&inner.subject.name, innermost(&error));
+                let (name, why) = (&inner.subject.name, root_cause(&error));
                 let message = format!(
                     "`{name}`: the connection broke in mid-answer: {why}; send the message again"
                 );
                 Err(ModelError::new(ModelErrorKind::Network, message).into())
             }
             Err(_) if idle < self.deadline => {
-                Err(inner.silent("said nothing more", limits.idle_time).into())
+                Err(inner.timeout_error("said nothing more", limits.idle_time).into())
             }
-            Err(_) => Err(inner.silent("did not end its answer", limits.answer_time).into()),
+            Err(_) => Err(inner.timeout_error("did not end its answer", limits.answer_time).into()),
         }
     }
 
-    fn take(
+    fn decode_chunk(
         &mut self,
         chunk: &[u8],
         inner: &HttpModelInner,
@@ -104,33 +107,33 @@ impl ResponseReader {
         let limits = &inner.limits;
         self.bytes_read = self.bytes_read.saturating_add(chunk.len() as u64);
         if self.bytes_read > limits.answer_bytes_max {
-            return Err(too_much(inner, "an answer", limits.answer_bytes_max));
+            return Err(too_large_error(inner, "an answer", limits.answer_bytes_max));
         }
         let events = self.events.feed(chunk);
         let events = events.map_err(|SseOverflowError| {
-            too_much(inner, "an event", limits.event_bytes_max as u64)
+            too_large_error(inner, "an event", limits.event_bytes_max as u64)
         })?;
         for event in &events {
             self.decode(event)?;
             if self.decoder.is_done() {
-                return Ok(Some(ResponseEnd::Whole));
+                return Ok(Some(ResponseEnd::Complete));
             }
         }
         Ok(None)
     }
 
-    fn take_last(&mut self) -> Result<Option<ResponseEnd>, AttemptFailure> {
+    fn decode_last_event(&mut self) -> Result<Option<ResponseEnd>, AttemptFailure> {
         // The stream may have been cut in the middle of it.
-        if let Some(last) = self.events.end().filter(|last| is_whole(&last.data)) {
+        if let Some(last) = self.events.finish().filter(|last| is_complete(&last.data)) {
             self.decode(&last)?;
         }
-        Ok(Some(ResponseEnd::Whole))
+        Ok(Some(ResponseEnd::Complete))
     }
 
     fn decode(&mut self, event: &SseEvent) -> Result<(), AttemptFailure> {
-        let data = self.secrets.hide(&event.data);
-        let events = self.decoder.event(&event.name, &data);
-        self.ready.extend(events.map_err(|error| self.without_secrets(error))?);
+        let data = self.secrets.redact(&event.data);
+        let events = self.decoder.decode_event(&event.name, &data);
+        self.ready.extend(events.map_err(|error| self.redact(error))?);
         Ok(())
     }
 
@@ -140,9 +143,7 @@ impl ResponseReader {
         inner: &HttpModelInner,
     ) -> Result<ModelEvent, AttemptFailure> {
         let mut reply = match end {
-            ResponseEnd::Whole => {
-                self.decoder.finish().map_err(|error| self.without_secrets(error))?
-            }
+            ResponseEnd::Complete => self.decoder.finish().map_err(|error| self.redact(error))?,
             // A provider may have said all there is, and then hang up without manners.
             ResponseEnd::Failed(failed) if failed.error.kind == ModelErrorKind::Network => {
                 self.decoder.finish().map_err(|_| failed)?
@@ -153,20 +154,20 @@ impl ResponseReader {
         Ok(ModelEvent::Done(reply))
     }
 
-    fn without_secrets(&self, mut error: ModelError) -> AttemptFailure {
-        error.message = self.secrets.hide(&error.message).into_owned();
+    fn redact(&self, mut error: ModelError) -> AttemptFailure {
+        error.message = self.secrets.redact(&error.message).into_owned();
         AttemptFailure::from(error)
     }
 }
 
-fn too_much(inner: &HttpModelInner, what: &str, max: u64) -> AttemptFailure {
+fn too_large_error(inner: &HttpModelInner, what: &str, max: u64) -> AttemptFailure {
     let (name, origin) = (&inner.subject.name, &inner.subject.origin);
     let message = format!(
         "`{name}`: {origin} sent {what} of more than {max} bytes, which is not read further"
     );
-    AttemptFailure::lasting(ModelError::new(ModelErrorKind::Server, message))
+    AttemptFailure::permanent(ModelError::new(ModelErrorKind::Server, message))
 }
 
-fn is_whole(data: &str) -> bool {
+fn is_complete(data: &str) -> bool {
     data.trim() == "[DONE]" || serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok()
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use zero_core::ExtraRootCertificates;
 
-use crate::model::attempt_failure::shortened;
+use crate::model::attempt_failure::shorten;
 use crate::model::http_model::ModelHttpLimits;
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -22,16 +22,18 @@ pub(crate) struct SharedHttpClient {
 
 impl SharedHttpClient {
     /// One that trusts these certificates besides those of the machine.
-    pub(crate) fn trusting(extra_roots: ExtraRootCertificates) -> Self {
+    pub(crate) fn with_extra_roots(extra_roots: ExtraRootCertificates) -> Self {
         Self { made: Arc::default(), extra_roots }
     }
 
     pub(super) fn get(&self, limits: &ModelHttpLimits) -> Result<reqwest::Client, ModelError> {
-        self.made.get_or_init(|| client(limits, &self.extra_roots).map_err(unmade)).clone()
+        self.made
+            .get_or_init(|| build_client(limits, &self.extra_roots).map_err(client_build_error))
+            .clone()
     }
 }
 
-fn client(
+fn build_client(
     limits: &ModelHttpLimits,
     extra_roots: &ExtraRootCertificates,
 ) -> Result<reqwest::Client, reqwest::Error> {
@@ -52,15 +54,15 @@ fn client(
         .build()
 }
 
-fn unmade(error: reqwest::Error) -> ModelError {
-    let message = format!("no HTTP client could be made: {}", innermost(&error));
+fn client_build_error(error: reqwest::Error) -> ModelError {
+    let message = format!("no HTTP client could be made: {}", root_cause(&error));
     ModelError::new(ModelErrorKind::InvalidRequest, message)
 }
 
 /// Why the HTTP client failed. Its own words name the address, and are not used.
-pub(super) fn innermost(error: &reqwest::Error) -> String {
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
     const DEPTH_MAX: usize = 16;
     let chain = std::iter::successors(error.source(), |error| (*error).source());
     let why = chain.take(DEPTH_MAX).last().map(ToString::to_string);
-    why.and_then(|why| shortened(&why)).unwrap_or_else(|| "no reason is known".to_owned())
+    why.and_then(|why| shorten(&why)).unwrap_or_else(|| "no reason is known".to_owned())
 }

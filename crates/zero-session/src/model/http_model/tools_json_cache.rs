@@ -9,7 +9,7 @@ use crate::model::protocol::ModelProtocol;
 use crate::model::{ModelInfo, ModelRequest, ModelToolDefinition};
 
 /// Where tools stand in a request.
-const FIELD: &str = "tools";
+const TOOLS_FIELD: &str = "tools";
 
 /// The tools that were told last.
 #[derive(Default)]
@@ -23,30 +23,30 @@ struct CachedToolsJson {
 
 impl ToolsJsonCache {
     /// A request as text.
-    pub(super) fn text(
+    pub(super) fn request_json(
         &self,
         protocol: &dyn ModelProtocol,
         info: &ModelInfo,
         request: &ModelRequest,
     ) -> String {
-        let mut text = protocol.body(info, request);
-        if let Some(tools) = self.known(protocol, request)
+        let mut text = protocol.encode_body(info, request);
+        if let Some(tools) = self.tools_json(protocol, request)
             && text.pop() == Some('}')
         {
             let comma = if text.ends_with('{') { "" } else { "," };
-            text.extend([comma, "\"", FIELD, "\":", &tools, "}"]);
+            text.extend([comma, "\"", TOOLS_FIELD, "\":", &tools, "}"]);
         }
         // It is kept until the model has begun to answer, and grew by doubling.
         text.shrink_to_fit();
         text
     }
 
-    fn known(&self, protocol: &dyn ModelProtocol, request: &ModelRequest) -> Option<Arc<str>> {
+    fn tools_json(&self, protocol: &dyn ModelProtocol, request: &ModelRequest) -> Option<Arc<str>> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(told) = told.as_ref().filter(|told| Arc::ptr_eq(&told.tools, &request.tools)) {
             return Some(Arc::clone(&told.text));
         }
-        let text: Arc<str> = protocol.tools(request)?.to_string().into();
+        let text: Arc<str> = protocol.encode_tools(request)?.to_string().into();
         // Which are told where there are none depends on what was said.
         if !request.tools.is_empty() {
             *told = Some(CachedToolsJson {
@@ -67,7 +67,7 @@ mod tests {
     use crate::message::ModelMessage;
     use crate::model::anthropic::AnthropicProtocol;
     use crate::model::gemini::GeminiProtocol;
-    use crate::model::http_model::whole_body;
+    use crate::model::http_model::complete_body;
     use crate::model::openai_chat::OpenAiChatProtocol;
     use crate::model::openai_responses::OpenAiResponsesProtocol;
 
@@ -98,8 +98,9 @@ mod tests {
         for (round, tools) in rounds.into_iter().enumerate() {
             let messages = vec![ModelMessage::user(format!("round {round}")).into()];
             let request = ModelRequest { messages, tools: Arc::clone(tools), ..Default::default() };
-            let whole = whole_body(protocol, &info, &request);
-            let read: Value = serde_json::from_str(&told.text(protocol, &info, &request)).unwrap();
+            let whole = complete_body(protocol, &info, &request);
+            let read: Value =
+                serde_json::from_str(&told.request_json(protocol, &info, &request)).unwrap();
             assert_eq!(read, whole, "round {round}");
             let names = tools.iter().filter(|tool| whole["tools"].to_string().contains(&tool.name));
             assert_eq!(names.count(), tools.len(), "round {round}");
@@ -108,8 +109,8 @@ mod tests {
 
     #[test]
     fn every_way_of_speaking_says_the_same_with_kept_tools() {
-        check(&OpenAiChatProtocol::at(Url::parse("http://localhost/v1").ok().as_ref()));
-        check(&OpenAiResponsesProtocol::at(None));
+        check(&OpenAiChatProtocol::for_base_url(Url::parse("http://localhost/v1").ok().as_ref()));
+        check(&OpenAiResponsesProtocol::for_base_url(None));
         check(&AnthropicProtocol);
         check(&GeminiProtocol);
     }

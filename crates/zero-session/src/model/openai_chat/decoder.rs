@@ -11,7 +11,10 @@ use super::{OPAQUE, THOUGHT_FIELDS};
 use crate::event::TokenUsage;
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::attempt_failure;
-use crate::model::openai::{ARGUMENT_BYTES_MAX, CALLS_MAX, broken, nonsense, read, tokens};
+use crate::model::openai::{
+    ARGUMENT_BYTES_MAX, CALLS_MAX, invalid_response_error, parse_json, read_tokens,
+    truncated_stream_error,
+};
 use crate::model::protocol::ReplyDecoder;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
@@ -48,7 +51,7 @@ struct PartialToolCall {
 }
 
 impl ReplyDecoder for ChatDecoder {
-    fn event(&mut self, _: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+    fn decode_event(&mut self, _: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         let data = data.trim();
         if data == "[DONE]" {
             self.is_done = true;
@@ -57,14 +60,14 @@ impl ReplyDecoder for ChatDecoder {
         if data.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(words) = text_chunk::read(data) {
+        if let Some(words) = text_chunk::parse_text(data) {
             let mut events = Vec::new();
             if !words.is_empty() {
                 self.push_text(&words, &mut events);
             }
             return Ok(events);
         }
-        self.chunk(&read(data)?)
+        self.apply_chunk(&parse_json(data)?)
     }
 
     fn is_done(&self) -> bool {
@@ -72,7 +75,7 @@ impl ReplyDecoder for ChatDecoder {
     }
 
     fn finish(&mut self) -> Result<ModelReply, ModelError> {
-        let stop = self.stop()?;
+        let stop = self.stop_reason()?;
         let mut details = Some(mem::take(&mut self.details)).filter(|details| !details.is_empty());
         let mut blocks = Vec::new();
         for part in mem::take(&mut self.parts) {
@@ -97,30 +100,30 @@ impl ReplyDecoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn chunk(&mut self, chunk: &Value) -> Result<Vec<ModelEvent>, ModelError> {
+    fn apply_chunk(&mut self, chunk: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = usage_of(usage);
+            self.usage = parse_usage(usage);
         }
         let mut events = Vec::new();
         // The last chunk of all, with the usage, has no choice; nobody asks for more than one.
         let Some(choice) = chunk.pointer("/choices/0") else { return Ok(events) };
         if let Some(error) = choice.get("error").filter(|error| error.is_object()) {
-            return Err(attempt_failure::of_object(error, None).error);
+            return Err(attempt_failure::failure_from_object(error, None).error);
         }
         // A server that does not stream says everything in `message`.
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
-            self.thought(delta, &mut events);
-            self.content(&delta["content"], &mut events);
+            self.apply_thought(delta, &mut events);
+            self.apply_content(&delta["content"], &mut events);
             if let Some(refusal) = delta["refusal"].as_str() {
                 self.refusal.push_str(refusal);
             }
             for call in delta["tool_calls"].as_array().into_iter().flatten() {
-                self.call(call, &mut events)?;
+                self.apply_call(call, &mut events)?;
             }
             if delta["function_call"].is_object() {
                 // The oldest form knows one call, and neither id nor number.
                 let call = json!({ "index": u64::MAX, "function": delta["function_call"] });
-                self.call(&call, &mut events)?;
+                self.apply_call(&call, &mut events)?;
             }
         }
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
@@ -129,12 +132,12 @@ impl ChatDecoder {
         Ok(events)
     }
 
-    fn stop(&mut self) -> Result<ModelStopReason, ModelError> {
+    fn stop_reason(&mut self) -> Result<ModelStopReason, ModelError> {
         let Some(reason) = self.finish_reason.take() else {
             // Some servers say nothing but that they are done.
             return match self.is_done && !(self.parts.is_empty() && self.calls.is_empty()) {
-                true => Ok(self.ordinary_stop()),
-                false => Err(broken()),
+                true => Ok(self.ordinary_stop_reason()),
+                false => Err(truncated_stream_error()),
             };
         };
         match reason.as_str() {
@@ -150,12 +153,12 @@ impl ChatDecoder {
                 ModelErrorKind::Server,
                 "the provider failed in mid-answer; try again later, or choose another model",
             )),
-            _ => Ok(self.ordinary_stop()),
+            _ => Ok(self.ordinary_stop_reason()),
         }
     }
 
-    /// Some say `stop` where they mean `tool_calls`, and the other way round.
-    fn ordinary_stop(&mut self) -> ModelStopReason {
+    /// Some say `stop_reason` where they mean `tool_calls`, and the other way round.
+    fn ordinary_stop_reason(&mut self) -> ModelStopReason {
         match (self.calls.is_empty(), self.refusal.is_empty()) {
             (false, _) => ModelStopReason::ToolUse,
             (true, false) => ModelStopReason::Refusal(mem::take(&mut self.refusal)),
@@ -163,7 +166,7 @@ impl ChatDecoder {
         }
     }
 
-    fn thought(&mut self, delta: &Value, events: &mut Vec<ModelEvent>) {
+    fn apply_thought(&mut self, delta: &Value, events: &mut Vec<ModelEvent>) {
         let thought = THOUGHT_FIELDS.into_iter().find_map(|field| {
             let text = delta[field].as_str().filter(|text| !text.is_empty())?;
             Some((field, text))
@@ -172,7 +175,7 @@ impl ChatDecoder {
             self.push_thought(field, text, events);
         }
         for detail in delta["reasoning_details"].as_array().into_iter().flatten() {
-            self.detail(detail);
+            self.apply_detail(detail);
         }
     }
 
@@ -185,7 +188,7 @@ impl ChatDecoder {
     }
 
     /// Words are a string, or a list of parts of which some may be thoughts.
-    fn content(&mut self, content: &Value, events: &mut Vec<ModelEvent>) {
+    fn apply_content(&mut self, content: &Value, events: &mut Vec<ModelEvent>) {
         match content {
             Value::String(text) if !text.is_empty() => self.push_text(text, events),
             Value::Array(parts) => {
@@ -214,7 +217,7 @@ impl ChatDecoder {
     }
 
     /// OpenRouter streams these in pieces, and wants them back whole and in order.
-    fn detail(&mut self, detail: &Value) {
+    fn apply_detail(&mut self, detail: &Value) {
         if let Some(last) = self.details.last_mut()
             && last["type"] == detail["type"]
             && last["index"] == detail["index"]
@@ -237,11 +240,15 @@ impl ChatDecoder {
         }
     }
 
-    fn call(&mut self, delta: &Value, events: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn apply_call(
+        &mut self,
+        delta: &Value,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         let id = delta["id"].as_str().unwrap_or_default();
         let function = &delta["function"];
         let name = function["name"].as_str().unwrap_or_default();
-        let place = match self.place_of(delta["index"].as_u64(), id, name) {
+        let place = match self.find_call(delta["index"].as_u64(), id, name) {
             Some(place) => place,
             None => self.begin_call(delta["index"].as_u64())?,
         };
@@ -264,7 +271,9 @@ impl ChatDecoder {
         }
         self.argument_bytes += call.arguments.len().saturating_sub(before);
         if self.argument_bytes > ARGUMENT_BYTES_MAX {
-            return Err(nonsense(&format!("more than {ARGUMENT_BYTES_MAX} bytes of arguments")));
+            return Err(invalid_response_error(&format!(
+                "more than {ARGUMENT_BYTES_MAX} bytes of arguments"
+            )));
         }
         if !call.was_announced && !call.name.is_empty() {
             call.was_announced = true;
@@ -277,7 +286,7 @@ impl ChatDecoder {
     }
 
     /// The call that a delta goes on with, if it does not begin one.
-    fn place_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+    fn find_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let by_id = || self.calls.iter().rposition(|call| !id.is_empty() && call.id == id);
         match index {
             Some(index) => {
@@ -297,7 +306,9 @@ impl ChatDecoder {
     fn begin_call(&mut self, index: Option<u64>) -> Result<usize, ModelError> {
         let place = self.calls.len();
         if place >= CALLS_MAX {
-            return Err(nonsense(&format!("more than {CALLS_MAX} tool calls at once")));
+            return Err(invalid_response_error(&format!(
+                "more than {CALLS_MAX} tool calls at once"
+            )));
         }
         self.calls.push(PartialToolCall {
             id: String::new(),
@@ -333,14 +344,14 @@ fn new_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-fn usage_of(usage: &Value) -> TokenUsage {
-    let cached = tokens(usage, "/prompt_tokens_details/cached_tokens");
+fn parse_usage(usage: &Value) -> TokenUsage {
+    let cached = read_tokens(usage, "/prompt_tokens_details/cached_tokens");
     TokenUsage {
-        input_tokens: tokens(usage, "/prompt_tokens"),
-        output_tokens: tokens(usage, "/completion_tokens"),
+        input_tokens: read_tokens(usage, "/prompt_tokens"),
+        output_tokens: read_tokens(usage, "/completion_tokens"),
         // DeepSeek has a name of its own for it.
-        cache_read_tokens: cached.max(tokens(usage, "/prompt_cache_hit_tokens")),
-        cache_write_tokens: tokens(usage, "/prompt_tokens_details/cache_write_tokens"),
+        cache_read_tokens: cached.max(read_tokens(usage, "/prompt_cache_hit_tokens")),
+        cache_write_tokens: read_tokens(usage, "/prompt_tokens_details/cache_write_tokens"),
         cost_usd: None,
     }
 }

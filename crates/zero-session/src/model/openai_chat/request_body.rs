@@ -82,7 +82,7 @@ pub(super) struct ChatAssistantMessage<'a> {
 
 impl ChatAssistantMessage<'_> {
     /// Where thoughts go that came under a name.
-    pub(super) fn thoughts(&mut self, field: &str) -> Option<&mut Option<String>> {
+    pub(super) fn reasoning_field(&mut self, field: &str) -> Option<&mut Option<String>> {
         match field {
             REASONING_CONTENT => Some(&mut self.reasoning_content),
             REASONING => Some(&mut self.reasoning),
@@ -109,6 +109,6 @@ pub(super) struct ChatFunctionCall<'a> {
 }
 
 /// As JSON. Nothing in it can fail to be written: it has no maps but those of JSON itself.
-pub(super) fn written(body: &ChatRequestBody<'_>) -> String {
+pub(super) fn to_json(body: &ChatRequestBody<'_>) -> String {
     serde_json::to_string(body).unwrap_or_default()
 }

@@ -5,9 +5,9 @@ use url::Url;
 
 use super::OpenAiChatProtocol;
 use crate::event::ResultContent;
-use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, shared};
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, share_messages};
 use crate::model::catalog::ApiKey;
-use crate::model::http_model::whole_body;
+use crate::model::http_model::complete_body;
 use crate::model::protocol::ModelProtocol;
 use crate::model::{
     ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest, ModelStopReason,
@@ -26,12 +26,12 @@ fn info(id: &str, family: &str) -> ModelInfo {
     }
 }
 
-fn at(base: &str) -> OpenAiChatProtocol {
-    OpenAiChatProtocol::at(Some(&Url::parse(base).unwrap()))
+fn protocol_at(base: &str) -> OpenAiChatProtocol {
+    OpenAiChatProtocol::for_base_url(Some(&Url::parse(base).unwrap()))
 }
 
-fn asked(request: &ModelRequest) -> Value {
-    whole_body(&at("http://localhost/v1"), &info("qwen3", "qwen"), request)
+fn request_body(request: &ModelRequest) -> Value {
+    complete_body(&protocol_at("http://localhost/v1"), &info("qwen3", "qwen"), request)
 }
 
 fn call(id: &str, input: Value) -> MessageBlock {
@@ -49,7 +49,7 @@ fn a_conversation_is_sent_as_everybody_reads_it() {
     let text = ResultContent::Text { text: "hello".into() };
     let request = ModelRequest {
         system: "You help.".into(),
-        messages: shared(vec![
+        messages: share_messages(vec![
             ModelMessage::user("look"),
             ModelMessage::assistant(vec![
                 MessageBlock::Thinking {
@@ -79,7 +79,7 @@ fn a_conversation_is_sent_as_everybody_reads_it() {
         thinking: ThinkingEffort::High,
     };
     assert_eq!(
-        asked(&request),
+        request_body(&request),
         json!({
             "model": "qwen3",
             "messages": [
@@ -113,7 +113,7 @@ fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
     };
     let foreign = MessageBlock::Thinking { text: "x".into(), opaque: json!({"signature": "abc"}) };
     let request = ModelRequest {
-        messages: shared(vec![
+        messages: share_messages(vec![
             ModelMessage::user("one"),
             ModelMessage::assistant(vec![thought("old"), call("1", json!({}))]),
             ModelMessage { role: MessageRole::User, blocks: vec![result("1", vec![], false)] },
@@ -124,7 +124,7 @@ fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
         ]),
         ..ModelRequest::default()
     };
-    let body = asked(&request);
+    let body = request_body(&request);
     assert!(body.get("tools").is_none() && body.get("max_tokens").is_none());
     let messages = body["messages"].as_array().unwrap();
     let thoughts: Vec<&str> = messages
@@ -140,8 +140,9 @@ fn unreadable_arguments_go_back_as_json() {
     assert!(matches!(input, ToolInput::Unreadable { .. }));
     let block =
         MessageBlock::ToolUse { id: "1".into(), name: "Read".into(), input, opaque: Value::Null };
-    let messages = shared(vec![ModelMessage::user("x"), ModelMessage::assistant(vec![block])]);
-    let body = asked(&ModelRequest { messages, ..ModelRequest::default() });
+    let messages =
+        share_messages(vec![ModelMessage::user("x"), ModelMessage::assistant(vec![block])]);
+    let body = request_body(&ModelRequest { messages, ..ModelRequest::default() });
     let arguments = body["messages"][1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
     assert_eq!(arguments, r#"{"unreadable_arguments":"{\"a\": "}"#);
 }
@@ -152,7 +153,7 @@ fn each_server_gets_the_fields_it_knows() {
     fn check(base: &str, id: &str, thinking: ThinkingEffort, expected: &str) {
         let request =
             ModelRequest { output_tokens_max: Some(7), thinking, ..ModelRequest::default() };
-        let body = whole_body(&at(base), &info(id, "any"), &request);
+        let body = complete_body(&protocol_at(base), &info(id, "any"), &request);
         let fields = ["max_tokens", "max_completion_tokens", "reasoning_effort"];
         let found = fields.iter().filter_map(|field| Some(format!("{field}={}", body.get(field)?)));
         assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{base} {id}");
@@ -179,10 +180,10 @@ fn each_server_gets_the_fields_it_knows() {
 #[test]
 fn the_key_goes_where_the_server_looks_for_it() {
     let key = ApiKey::new("k");
-    let headers = |base: &str| at(base).headers(Some(&key));
+    let headers = |base: &str| protocol_at(base).headers(Some(&key));
     assert_eq!(headers("https://api.openai.com/v1"), [("authorization", "Bearer k".to_owned())]);
     assert_eq!(headers("https://x.openai.azure.com"), [("api-key", "k".to_owned())]);
-    assert!(at("http://localhost").headers(None).is_empty());
+    assert!(protocol_at("http://localhost").headers(None).is_empty());
 }
 
 #[test]
@@ -198,9 +199,9 @@ fn mistral_gets_ids_as_it_wants_them() {
             blocks: vec![result("call_0123456789abcdef", vec![], false)],
         },
     ];
-    let request = ModelRequest { messages: shared(messages), ..ModelRequest::default() };
-    let mistral = at("https://api.mistral.ai/v1");
-    let body = whole_body(&mistral, &info("mistral-large", "mistral"), &request);
+    let request = ModelRequest { messages: share_messages(messages), ..ModelRequest::default() };
+    let mistral = protocol_at("https://api.mistral.ai/v1");
+    let body = complete_body(&mistral, &info("mistral-large", "mistral"), &request);
     let id = body["messages"][1]["tool_calls"][0]["id"].as_str().unwrap();
     assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
     assert_eq!(body["messages"][2]["tool_call_id"], id);
@@ -209,10 +210,10 @@ fn mistral_gets_ids_as_it_wants_them() {
 
 /// Reads an answer; the events that came before its end, and the end.
 fn decode(chunks: &[&str]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
-    let mut decoder = at("http://localhost").decoder();
+    let mut decoder = protocol_at("http://localhost").new_decoder();
     let mut events = Vec::new();
     for chunk in chunks {
-        match decoder.event("", chunk) {
+        match decoder.decode_event("", chunk) {
             Ok(more) => events.extend(more),
             Err(error) => return (events, Err(error)),
         }
@@ -221,25 +222,25 @@ fn decode(chunks: &[&str]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) 
 }
 
 /// What an answer says, in short: events, then blocks and why it stopped.
-fn short(chunks: &[&str]) -> String {
+fn render_short(chunks: &[&str]) -> String {
     let (events, end) = decode(chunks);
     let mut lines: Vec<String> = events
         .iter()
         .map(|event| match event {
             ModelEvent::Text(text) => format!("text {text}"),
             ModelEvent::Thought(text) => format!("thought {text}"),
-            ModelEvent::ToolUse { id, name } => format!("tool {} {name}", made(id)),
+            ModelEvent::ToolUse { id, name } => format!("tool {} {name}", mask_generated_id(id)),
             other => format!("{other:?}"),
         })
         .collect();
     match end {
-        Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
+        Err(error) => lines.push(format!("{}: {}", error.kind.as_str(), error.message)),
         Ok(reply) => {
             lines.extend(reply.blocks.iter().map(|block| match block {
                 MessageBlock::Text { text } => format!("= {text}"),
                 MessageBlock::Thinking { text, .. } => format!("= ({text})"),
                 MessageBlock::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
-                    format!("= {} {name}{input}", made(id))
+                    format!("= {} {name}{input}", mask_generated_id(id))
                 }
                 MessageBlock::ToolUse {
                     id,
@@ -247,7 +248,7 @@ fn short(chunks: &[&str]) -> String {
                     input: ToolInput::Unreadable { unreadable, .. },
                     ..
                 } => {
-                    format!("= {} {name}?{unreadable}", made(id))
+                    format!("= {} {name}?{unreadable}", mask_generated_id(id))
                 }
                 other => format!("{other:?}"),
             }));
@@ -258,13 +259,13 @@ fn short(chunks: &[&str]) -> String {
 }
 
 /// An id, or `new` for one that was made up here.
-fn made(id: &str) -> &str {
+fn mask_generated_id(id: &str) -> &str {
     if id.len() == 21 && id.starts_with("call_") { "new" } else { id }
 }
 
 #[track_caller]
 fn check(chunks: &[&str], expected: &str) {
-    assert_eq!(short(chunks), expected);
+    assert_eq!(render_short(chunks), expected);
 }
 
 fn delta(delta: &str) -> String {
@@ -383,9 +384,12 @@ fn an_answer_ends_when_the_provider_says_so() {
         &[&hi, r#"{"choices":[{"error":{"message":"slow","code":429},"finish_reason":"error"}]}"#],
         "text hi | rate_limit: the provider reported an error: slow",
     );
-    assert!(short(&[&hi, &end("error")]).contains("server: the provider failed in mid-answer"));
     assert!(
-        short(&["{nonsense"]).starts_with("server: the provider sent an event that is no JSON")
+        render_short(&[&hi, &end("error")]).contains("server: the provider failed in mid-answer")
+    );
+    assert!(
+        render_short(&["{nonsense"])
+            .starts_with("server: the provider sent an event that is no JSON")
     );
 }
 
@@ -406,12 +410,12 @@ fn there_is_an_end_to_calls_and_to_their_arguments() {
     let (events, reply) = decode(&[&calls(256), &end("tool_calls")]);
     assert_eq!((events.len(), reply.unwrap().blocks.len()), (256, 256));
     assert!(
-        short(&[&calls(257)])
+        render_short(&[&calls(257)])
             .ends_with("more than 256 tool calls at once; try again, or choose another model")
     );
     let long = json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x".repeat(5 << 20)}}]}}]}).to_string();
     assert!(decode(&[&long, &end("tool_calls")]).1.is_ok());
-    assert!(short(&[&long, &long]).contains("bytes of arguments"));
+    assert!(render_short(&[&long, &long]).contains("bytes of arguments"));
 }
 
 #[test]
@@ -434,7 +438,10 @@ fn what_a_provider_wants_back_goes_back() {
     let results =
         ModelMessage { role: MessageRole::User, blocks: vec![result("1", vec![], false)] };
     let messages = vec![ModelMessage::user("x"), ModelMessage::assistant(reply.blocks), results];
-    let body = asked(&ModelRequest { messages: shared(messages), ..ModelRequest::default() });
+    let body = request_body(&ModelRequest {
+        messages: share_messages(messages),
+        ..ModelRequest::default()
+    });
     assert_eq!(
         body["messages"][1],
         json!({

@@ -9,7 +9,10 @@ use super::OPAQUE;
 use crate::event::TokenUsage;
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::attempt_failure;
-use crate::model::openai::{ARGUMENT_BYTES_MAX, CALLS_MAX, broken, nonsense, read, tokens};
+use crate::model::openai::{
+    ARGUMENT_BYTES_MAX, CALLS_MAX, invalid_response_error, parse_json, read_tokens,
+    truncated_stream_error,
+};
 use crate::model::protocol::ReplyDecoder;
 use crate::model::{ModelError, ModelEvent, ModelReply, ModelStopReason};
 
@@ -55,37 +58,39 @@ enum OutputItemKind {
 }
 
 impl ReplyDecoder for ResponsesDecoder {
-    fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+    fn decode_event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         let data = data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(Vec::new());
         }
-        let event = read(data)?;
+        let event = parse_json(data)?;
         let name = event["type"].as_str().unwrap_or(name);
         let index = event["output_index"].as_u64().unwrap_or(0);
         let delta = event["delta"].as_str().unwrap_or_default();
         let mut events = Vec::new();
         match name {
-            "response.output_item.added" => self.begin(index, &event["item"], &mut events)?,
-            "response.output_item.done" => self.complete(index, &event["item"], &mut events)?,
+            "response.output_item.added" => self.begin_item(index, &event["item"], &mut events)?,
+            "response.output_item.done" => {
+                self.complete_item(index, &event["item"], &mut events)?
+            }
             "response.output_text.delta" if !delta.is_empty() => {
-                let item = self.item(index, || OutputItemKind::Message)?;
+                let item = self.item_mut(index, || OutputItemKind::Message)?;
                 item.text.push_str(delta);
                 item.was_shown = true;
                 events.push(ModelEvent::Text(delta.to_owned()));
             }
             "response.refusal.delta" => {
-                self.item(index, || OutputItemKind::Message)?.refusal.push_str(delta);
+                self.item_mut(index, || OutputItemKind::Message)?.refusal.push_str(delta);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta"
                 if !delta.is_empty() =>
             {
-                self.thought(index, delta, &mut events)?;
+                self.push_thought(index, delta, &mut events)?;
             }
             "response.reasoning_summary_part.added" => {
                 let has_begun = self.items.get(&index).is_some_and(|item| !item.text.is_empty());
                 if has_begun {
-                    self.thought(index, "\n\n", &mut events)?;
+                    self.push_thought(index, "\n\n", &mut events)?;
                 }
             }
             "response.function_call_arguments.delta" => {
@@ -102,9 +107,9 @@ impl ReplyDecoder for ResponsesDecoder {
                 }
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
-                self.end(name, &event["response"], &mut events)?;
+                self.end_response(name, &event["response"], &mut events)?;
             }
-            "error" => return Err(attempt_failure::of_object(&event, None).error),
+            "error" => return Err(attempt_failure::failure_from_object(&event, None).error),
             // Beginnings and ends of parts, progress, and what is still to be invented.
             _ => {}
         }
@@ -116,7 +121,7 @@ impl ReplyDecoder for ResponsesDecoder {
     }
 
     fn finish(&mut self) -> Result<ModelReply, ModelError> {
-        let stop = self.stop.take().ok_or_else(broken)?;
+        let stop = self.stop.take().ok_or_else(truncated_stream_error)?;
         let mut refusal = String::new();
         let mut has_calls = false;
         let mut blocks = Vec::new();
@@ -135,13 +140,15 @@ impl ReplyDecoder for ResponsesDecoder {
 }
 
 impl ResponsesDecoder {
-    fn item(
+    fn item_mut(
         &mut self,
         index: u64,
         what: fn() -> OutputItemKind,
     ) -> Result<&mut OutputItem, ModelError> {
         if self.items.len() >= ITEMS_MAX && !self.items.contains_key(&index) {
-            return Err(nonsense(&format!("more than {ITEMS_MAX} items in one answer")));
+            return Err(invalid_response_error(&format!(
+                "more than {ITEMS_MAX} items in one answer"
+            )));
         }
         Ok(self
             .items
@@ -149,51 +156,53 @@ impl ResponsesDecoder {
             .or_insert_with(|| OutputItem { what: what(), ..OutputItem::default() }))
     }
 
-    fn thought(
+    fn push_thought(
         &mut self,
         index: u64,
         delta: &str,
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        let item = self.item(index, || OutputItemKind::Thought { opaque: Value::Null })?;
+        let item = self.item_mut(index, || OutputItemKind::Thought { opaque: Value::Null })?;
         item.text.push_str(delta);
         item.was_shown = true;
         events.push(ModelEvent::Thought(delta.to_owned()));
         Ok(())
     }
 
-    fn begin(
+    fn begin_item(
         &mut self,
         index: u64,
         item: &Value,
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        let what = OutputItemKind::of(item);
+        let what = OutputItemKind::from_item(item);
         if let OutputItemKind::Call { id, name } = &what {
             self.calls += 1;
             if self.calls > CALLS_MAX {
-                return Err(nonsense(&format!("more than {CALLS_MAX} tool calls at once")));
+                return Err(invalid_response_error(&format!(
+                    "more than {CALLS_MAX} tool calls at once"
+                )));
             }
             events.push(ModelEvent::ToolUse { id: id.clone(), name: name.clone() });
         }
-        self.item(index, OutputItemKind::default)?.what = what;
+        self.item_mut(index, OutputItemKind::default)?.what = what;
         Ok(())
     }
 
     /// An item is whole. What was not streamed of it is given on now.
-    fn complete(
+    fn complete_item(
         &mut self,
         index: u64,
         whole: &Value,
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        if !self.items.get(&index).is_some_and(|item| item.what.is_same(whole)) {
-            self.begin(index, whole, events)?;
+        if !self.items.get(&index).is_some_and(|item| item.what.is_same_kind(whole)) {
+            self.begin_item(index, whole, events)?;
         }
         let text = match whole["type"].as_str() {
-            Some("message") => joined(&whole["content"], "text", ""),
-            Some("reasoning") => match joined(&whole["summary"], "text", "\n\n") {
-                summary if summary.is_empty() => joined(&whole["content"], "text", ""),
+            Some("message") => join_field(&whole["content"], "text", ""),
+            Some("reasoning") => match join_field(&whole["summary"], "text", "\n\n") {
+                summary if summary.is_empty() => join_field(&whole["content"], "text", ""),
                 summary => summary,
             },
             Some("function_call") => {
@@ -205,8 +214,8 @@ impl ResponsesDecoder {
             }
             _ => return Ok(()),
         };
-        let item = self.item(index, OutputItemKind::default)?;
-        let refusal = joined(&whole["content"], "refusal", "");
+        let item = self.item_mut(index, OutputItemKind::default)?;
+        let refusal = join_field(&whole["content"], "refusal", "");
         if !refusal.is_empty() {
             item.refusal = refusal;
         }
@@ -234,26 +243,26 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    fn end(
+    fn end_response(
         &mut self,
         name: &str,
         response: &Value,
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         if name == "response.failed" {
-            return Err(attempt_failure::of_object(response, None).error);
+            return Err(attempt_failure::failure_from_object(response, None).error);
         }
         // A server that does not stream its items says them all at the end.
         if self.items.is_empty() {
             for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
-                self.complete(index, item, events)?;
+                self.complete_item(index, item, events)?;
             }
         }
         let usage = &response["usage"];
         self.usage = TokenUsage {
-            input_tokens: tokens(usage, "/input_tokens"),
-            output_tokens: tokens(usage, "/output_tokens"),
-            cache_read_tokens: tokens(usage, "/input_tokens_details/cached_tokens"),
+            input_tokens: read_tokens(usage, "/input_tokens"),
+            output_tokens: read_tokens(usage, "/output_tokens"),
+            cache_read_tokens: read_tokens(usage, "/input_tokens_details/cached_tokens"),
             ..TokenUsage::default()
         };
         let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
@@ -270,14 +279,16 @@ impl ResponsesDecoder {
     fn count_arguments(&mut self, more: &str) -> Result<(), ModelError> {
         self.argument_bytes += more.len();
         match self.argument_bytes > ARGUMENT_BYTES_MAX {
-            true => Err(nonsense(&format!("more than {ARGUMENT_BYTES_MAX} bytes of arguments"))),
+            true => Err(invalid_response_error(&format!(
+                "more than {ARGUMENT_BYTES_MAX} bytes of arguments"
+            ))),
             false => Ok(()),
         }
     }
 }
 
 impl OutputItemKind {
-    fn of(item: &Value) -> Self {
+    fn from_item(item: &Value) -> Self {
         match item["type"].as_str() {
             Some("message") => Self::Message,
             Some("reasoning") => Self::Thought { opaque: Value::Null },
@@ -297,7 +308,7 @@ impl OutputItemKind {
     }
 
     /// Whether the item is the one that began.
-    fn is_same(&self, item: &Value) -> bool {
+    fn is_same_kind(&self, item: &Value) -> bool {
         let kind = match self {
             Self::Message => "message",
             Self::Thought { .. } => "reasoning",
@@ -327,7 +338,7 @@ impl OutputItem {
 }
 
 /// That field of all parts of a list, one after the other.
-fn joined(parts: &Value, field: &str, between: &str) -> String {
+fn join_field(parts: &Value, field: &str, between: &str) -> String {
     let parts = parts.as_array().into_iter().flatten();
     parts.filter_map(|part| part[field].as_str()).collect::<Vec<_>>().join(between)
 }

@@ -5,8 +5,8 @@ use url::Url;
 
 use super::OpenAiResponsesProtocol;
 use crate::event::ResultContent;
-use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, shared};
-use crate::model::http_model::whole_body;
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, share_messages};
+use crate::model::http_model::complete_body;
 use crate::model::protocol::ModelProtocol;
 use crate::model::{
     ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest, ModelStopReason,
@@ -14,10 +14,10 @@ use crate::model::{
 };
 
 fn protocol() -> OpenAiResponsesProtocol {
-    OpenAiResponsesProtocol::at(Some(&Url::parse("https://api.openai.com/v1").unwrap()))
+    OpenAiResponsesProtocol::for_base_url(Some(&Url::parse("https://api.openai.com/v1").unwrap()))
 }
 
-fn asked(id: &str, request: &ModelRequest) -> Value {
+fn request_body(id: &str, request: &ModelRequest) -> Value {
     let info = ModelInfo {
         name: format!("openai/{id}"),
         id: id.to_owned(),
@@ -27,7 +27,7 @@ fn asked(id: &str, request: &ModelRequest) -> Value {
         takes_images: true,
         prices: None,
     };
-    whole_body(&protocol(), &info, request)
+    complete_body(&protocol(), &info, request)
 }
 
 fn thought(text: &str) -> MessageBlock {
@@ -53,7 +53,7 @@ fn a_conversation_is_sent_as_items() {
     let text = ResultContent::Text { text: "hello".into() };
     let request = ModelRequest {
         system: "You help.".into(),
-        messages: shared(vec![
+        messages: share_messages(vec![
             ModelMessage::user("one"),
             ModelMessage::assistant(vec![thought("old"), call("0")]),
             result("0", vec![]),
@@ -83,7 +83,7 @@ fn a_conversation_is_sent_as_items() {
         thinking: ThinkingEffort::High,
     };
     assert_eq!(
-        asked("gpt-5", &request),
+        request_body("gpt-5", &request),
         json!({
             "model": "gpt-5",
             "input": [
@@ -119,7 +119,7 @@ fn a_conversation_is_sent_as_items() {
 fn only_models_that_think_are_asked_for_thoughts() {
     #[track_caller]
     fn check(id: &str, thinking: ThinkingEffort, expected: Value) {
-        let body = asked(id, &ModelRequest { thinking, ..ModelRequest::default() });
+        let body = request_body(id, &ModelRequest { thinking, ..ModelRequest::default() });
         assert_eq!(json!([body.get("include").is_some(), body["reasoning"]]), expected, "{id}");
     }
     check("gpt-4o", ThinkingEffort::High, json!([false, null]));
@@ -129,11 +129,11 @@ fn only_models_that_think_are_asked_for_thoughts() {
 }
 
 fn decode(events: &[Value]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
-    let mut decoder = protocol().decoder();
+    let mut decoder = protocol().new_decoder();
     let mut given = Vec::new();
     for event in events {
         assert!(!decoder.is_done());
-        match decoder.event("", &event.to_string()) {
+        match decoder.decode_event("", &event.to_string()) {
             Ok(more) => given.extend(more),
             Err(error) => return (given, Err(error)),
         }
@@ -155,7 +155,7 @@ fn check(events: &[Value], expected: &str) {
         })
         .collect();
     match end {
-        Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
+        Err(error) => lines.push(format!("{}: {}", error.kind.as_str(), error.message)),
         Ok(reply) => {
             lines.extend(reply.blocks.iter().map(|block| match block {
                 MessageBlock::Text { text } => format!("= {text}"),
@@ -185,15 +185,15 @@ fn text(index: u64, delta: &str) -> Value {
     json!({"type": "response.output_text.delta", "output_index": index, "delta": delta})
 }
 
-fn added(index: u64, item: Value) -> Value {
+fn item_added(index: u64, item: Value) -> Value {
     json!({"type": "response.output_item.added", "output_index": index, "item": item})
 }
 
-fn done(index: u64, item: Value) -> Value {
+fn item_done(index: u64, item: Value) -> Value {
     json!({"type": "response.output_item.done", "output_index": index, "item": item})
 }
 
-fn completed() -> Value {
+fn response_completed() -> Value {
     json!({"type": "response.completed", "response": {"status": "completed", "error": null, "output": []}})
 }
 
@@ -207,23 +207,23 @@ fn items_are_put_together_from_their_pieces() {
     check(
         &[
             json!({"type": "response.created", "response": {}}),
-            added(0, json!({"type": "reasoning", "summary": []})),
+            item_added(0, json!({"type": "reasoning", "summary": []})),
             part.clone(),
             summary("a"),
             part,
             summary("b"),
-            done(0, thought),
-            added(1, said("")),
+            item_done(0, thought),
+            item_added(1, said("")),
             text(1, "He"),
             text(1, "llo"),
-            done(1, said("Hello")),
-            completed(),
+            item_done(1, said("Hello")),
+            response_completed(),
         ],
         r#"thought a | thought \n\n | thought b | text He | text llo | = (a\n\nb) {"openai_responses":{"summary":[{"text":"a"},{"text":"b"}],"encrypted_content":"E"}} | = Hello | End"#,
     );
     // A server that leaves the pieces out, or the items.
-    check(&[done(0, said("hi")), completed()], "text hi | = hi | End");
-    check(&[text(0, "hi"), completed()], "text hi | = hi | End");
+    check(&[item_done(0, said("hi")), response_completed()], "text hi | = hi | End");
+    check(&[text(0, "hi"), response_completed()], "text hi | = hi | End");
     let at_once = json!({"type": "response.completed", "response": {"output": [said("hi")]}});
     check(&[at_once], "text hi | = hi | End");
 }
@@ -234,21 +234,24 @@ fn calls_are_put_together_however_they_are_cut() {
     let delta = |index: u64, delta: &str| json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": delta});
     check(
         &[
-            added(0, call("a", "")),
-            added(1, call("b", "")),
+            item_added(0, call("a", "")),
+            item_added(1, call("b", "")),
             delta(0, "{\"p\""),
             delta(1, "{}"),
             delta(0, ":1}"),
             json!({"type": "response.function_call_arguments.done", "output_index": 0, "arguments": "{\"p\":1}"}),
-            done(0, call("a", "{\"p\":1}")),
-            done(1, call("b", "{}")),
-            completed(),
+            item_done(0, call("a", "{\"p\":1}")),
+            item_done(1, call("b", "{}")),
+            response_completed(),
         ],
         r#"tool a Read | tool b Read | = a Read{"p":1} | = b Read{} | ToolUse"#,
     );
-    check(&[done(0, call("a", "{oops")), completed()], "tool a Read | = a Read?{oops | ToolUse");
     check(
-        &[added(0, call("a", "")), delta(0, "{}"), completed()],
+        &[item_done(0, call("a", "{oops")), response_completed()],
+        "tool a Read | = a Read?{oops | ToolUse",
+    );
+    check(
+        &[item_added(0, call("a", "")), delta(0, "{}"), response_completed()],
         "tool a Read | = a Read{} | ToolUse",
     );
 }
@@ -284,7 +287,7 @@ fn an_answer_ends_when_the_provider_says_so() {
     );
     let refusal =
         |delta: &str| json!({"type": "response.refusal.delta", "output_index": 0, "delta": delta});
-    check(&[refusal("I "), refusal("cannot"), completed()], r#"Refusal("I cannot")"#);
+    check(&[refusal("I "), refusal("cannot"), response_completed()], r#"Refusal("I cannot")"#);
 }
 
 #[test]
@@ -299,7 +302,9 @@ fn usage_counts_what_came_from_the_cache() {
 #[test]
 fn there_is_an_end_to_items_and_calls() {
     let calls: Vec<Value> = (0..257)
-        .map(|index| added(index, json!({"type": "function_call", "call_id": "a", "name": "Read"})))
+        .map(|index| {
+            item_added(index, json!({"type": "function_call", "call_id": "a", "name": "Read"}))
+        })
         .collect();
     assert!(decode(&calls).1.unwrap_err().message.contains("more than 256 tool calls"));
     let items: Vec<Value> = (0..1025).map(|index| text(index, "x")).collect();

@@ -1,6 +1,6 @@
 //! A stop at every point, and a disk that fails at every write.
 
-use super::fixture::{SessionTestBed, run_of};
+use super::fixture::{SessionTestBed, run_id};
 use crate::event::RunOutcome;
 use crate::folder_access::FolderAccess;
 use crate::sessions::{OpenSessionOptions, Prompt, SendOutcome, SessionLimits};
@@ -8,7 +8,7 @@ use zero_runtime::ApprovalAnswer;
 
 const SCRIPT: [&str; 3] = ["look Read:1 Read:2", "Write:3 ~hm Tell:4", "done"];
 /// More writes than the script makes.
-const ENOUGH: usize = 60;
+const WRITES_MAX: usize = 60;
 
 #[tokio::test]
 async fn a_stop_at_any_point_leaves_everything_settled() {
@@ -20,15 +20,15 @@ async fn a_stop_at_any_point_leaves_everything_settled() {
         for _ in 0..steps {
             tokio::task::yield_now().await;
         }
-        lab.sessions.abort(&lab.key, Some(&run_of("go")), "rpc").await.unwrap();
-        let end = lab.ended("go").await.run.end.unwrap();
+        lab.sessions.abort(&lab.key, Some(&run_id("go")), "rpc").await.unwrap();
+        let end = lab.wait_for_run("go").await.run.end.unwrap();
         assert!(
             matches!(&end, RunOutcome::Completed | RunOutcome::Aborted { .. }),
             "{steps}: {end:?} in {}",
-            lab.lines().await
+            lab.ledger_lines().await
         );
-        lab.check().await;
-        ends.insert(lab.lines().await);
+        lab.check_ledger().await;
+        ends.insert(lab.ledger_lines().await);
         assert!(lab.run("again").await.contains("ended"), "{steps}");
     }
     assert!(ends.len() > 8, "the stop came at different points: {ends:#?}");
@@ -38,17 +38,17 @@ async fn a_stop_at_any_point_leaves_everything_settled() {
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_fails_once_stops_the_run_and_loses_nothing_that_was_shown() {
     let mut failed = 0;
-    for write in 1..ENOUGH {
+    for write in 1..WRITES_MAX {
         let lab = SessionTestBed::new(&SCRIPT).await;
-        lab.store.fail([write]);
+        lab.store.fail_writes([write]);
         let sent = lab.try_send("go").await;
         if sent.is_err() {
             assert_eq!(write, 1, "only the beginning can be refused");
-            assert_eq!(lab.lines().await, "");
+            assert_eq!(lab.ledger_lines().await, "");
             assert_eq!(lab.try_send("go").await, Ok(SendOutcome::Started), "and sent again");
         }
-        let end = lab.ended("go").await.run.end.unwrap();
-        lab.check().await;
+        let end = lab.wait_for_run("go").await.run.end.unwrap();
+        lab.check_ledger().await;
         match end {
             RunOutcome::Failed { kind, .. } => {
                 assert_eq!(kind, "store", "{write}");
@@ -56,10 +56,10 @@ async fn a_disk_that_fails_once_stops_the_run_and_loses_nothing_that_was_shown()
             }
             end => assert_eq!(end, RunOutcome::Completed, "{write}"),
         }
-        let lines = lab.lines().await;
+        let lines = lab.ledger_lines().await;
         let done = lab.hands.log.lock().unwrap().len();
         assert!(lines.matches("tool ").count() >= done, "{write}: no call without an entry");
-        lab.store.fail([]);
+        lab.store.fail_writes([]);
         assert!(lab.run("again").await.contains("ended completed"), "{write}");
     }
     assert!(failed > 5, "{failed}");
@@ -69,15 +69,17 @@ async fn a_disk_that_fails_once_stops_the_run_and_loses_nothing_that_was_shown()
 async fn a_disk_that_stays_broken_leaves_the_run_to_the_next_start() {
     for write in 2..12 {
         let lab = SessionTestBed::new(&SCRIPT).await;
-        lab.store.fail(write..10_000);
+        lab.store.fail_writes(write..10_000);
         lab.send("go").await;
-        let (run, most) = (run_of("go"), std::time::Duration::from_secs(600));
-        let waited = lab.sessions.wait(&run, most).await.unwrap().unwrap();
+        let (run, most) = (run_id("go"), std::time::Duration::from_secs(600));
+        let waited = lab.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
         assert_eq!(waited.end, None, "{write}");
-        assert!(lab.sessions.active().is_empty(), "{write}");
-        lab.store.fail([]);
-        let next = SessionTestBed::on(lab.store.clone(), &["fine"], SessionLimits::default()).await;
-        assert_eq!(next.ended("go").await.run.end, Some(RunOutcome::Interrupted), "{write}");
+        assert!(lab.sessions.active_runs().is_empty(), "{write}");
+        lab.store.fail_writes([]);
+        let next =
+            SessionTestBed::with_store(lab.store.clone(), &["fine"], SessionLimits::default())
+                .await;
+        assert_eq!(next.wait_for_run("go").await.run.end, Some(RunOutcome::Interrupted), "{write}");
         assert!(next.run("again").await.contains("ended completed"), "{write}");
     }
 }
@@ -87,21 +89,21 @@ async fn a_disk_that_fails_never_lets_a_call_run_that_was_not_allowed_on_record(
     let mut denied = 0;
     for write in 1..30 {
         let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
-        lab.store.fail([write]);
+        lab.store.fail_writes([write]);
         if lab.try_send("go").await.is_err() {
             continue;
         }
         tokio::select! {
-            _ = lab.until("approval") => {
+            _ = lab.wait_for_line("approval") => {
                 for pending in lab.sessions.approvals().list() {
                     lab.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
                 }
             }
-            _ = lab.ended("go") => {}
+            _ = lab.wait_for_run("go") => {}
         }
-        lab.ended("go").await;
-        lab.store.fail([]);
-        let lines = lab.lines().await;
+        lab.wait_for_run("go").await;
+        lab.store.fail_writes([]);
+        let lines = lab.ledger_lines().await;
         let allowed = lines.contains("answer allow_once by me / completed");
         assert_eq!(lines.contains("/ completed"), allowed, "{write}: {lines}");
         denied += usize::from(lines.contains("denied"));
@@ -116,11 +118,11 @@ async fn many_sessions_at_once_do_not_get_in_each_others_way() {
     for number in 0..40 {
         let lab = std::sync::Arc::clone(&lab);
         sessions.spawn(async move {
-            let key = lab.sessions.key(&format!("s{number}")).unwrap();
+            let key = lab.sessions.resolve_key(&format!("s{number}")).unwrap();
             let wanted =
                 OpenSessionOptions { key: Some(key.to_string()), ..OpenSessionOptions::default() };
             lab.sessions.open(wanted).await.unwrap();
-            let runs = ["a", "b", "c"].map(|run| run_of(&format!("s{number}{run}")));
+            let runs = ["a", "b", "c"].map(|run| run_id(&format!("s{number}{run}")));
             for run in &runs {
                 let prompt = Prompt {
                     text: run.to_string(),
@@ -135,15 +137,15 @@ async fn many_sessions_at_once_do_not_get_in_each_others_way() {
             }
             for run in &runs {
                 let most = std::time::Duration::from_secs(60);
-                let waited = lab.sessions.wait(run, most).await.unwrap().unwrap();
+                let waited = lab.sessions.wait_for_run(run, most).await.unwrap().unwrap();
                 assert!(waited.end.is_some());
             }
             key
         });
     }
     while let Some(key) = sessions.join_next().await {
-        lab.check_of(&key.unwrap()).await;
+        lab.check_ledger_of(&key.unwrap()).await;
     }
-    assert!(lab.sessions.active().is_empty());
+    assert!(lab.sessions.active_runs().is_empty());
     assert_eq!(lab.sessions.stats().ended, 120);
 }

@@ -66,7 +66,7 @@ impl EventBus for RecordingBus {
     }
 }
 
-/// Answers by a script: words are text, `~word` is a thought, `Name:id` a call, `@hang`, `@panic`,
+/// Answers by a script: words are text, `~as_str` is a thought, `Name:id` a call, `@hang`, `@panic`,
 /// `@drop`, `@max` and `@fail:network` what they say. An answer that is not there is `ok`.
 pub(crate) struct ScriptedModel {
     info: ModelInfo,
@@ -99,7 +99,8 @@ impl ModelClient for ScriptedModel {
                 ("@max", _) => stop = ModelStopReason::MaxTokens,
                 (word, None) if word.starts_with("@fail:") => {
                     let kinds = [ModelErrorKind::Network, ModelErrorKind::ContextLength];
-                    let kind = kinds.into_iter().find(|kind| word.ends_with(kind.word())).unwrap();
+                    let kind =
+                        kinds.into_iter().find(|kind| word.ends_with(kind.as_str())).unwrap();
                     events.push(Err(ModelError::new(kind, "it failed")));
                     return Box::pin(paced(events));
                 }
@@ -182,16 +183,19 @@ impl ScriptedToolBackend {
 
 impl ScriptedToolBackend {
     /// The name of those that come back.
-    pub(crate) const RETURNS: &str = "a laptop that comes back";
+    pub(crate) const RETURNING_CLIENT: &str = "a laptop that comes back";
 }
 
 impl ToolBackend for ScriptedToolBackend {
-    fn comes_back_within(&self) -> std::time::Duration {
-        let seconds = if self.name == Self::RETURNS { 20 } else { 0 };
+    fn reconnect_grace(&self) -> std::time::Duration {
+        let seconds = if self.name == Self::RETURNING_CLIENT { 20 } else { 0 };
         std::time::Duration::from_secs(seconds)
     }
 
-    fn bench(&self, _dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+    fn load_catalog(
+        &self,
+        _dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
         let tool = |name: &str| CatalogEntry {
             name: name.to_owned(),
             canonical: name.to_owned(),
@@ -238,7 +242,7 @@ impl ToolBackend for ScriptedToolBackend {
             self.log.lock().unwrap().push(UNRECORDED.to_owned());
         }
         Box::pin(async move {
-            let words = BackendResult::words;
+            let words = BackendResult::from_text;
             for _ in 0..3 {
                 tokio::task::yield_now().await;
                 if cancel.is_cancelled() {
@@ -248,7 +252,7 @@ impl ToolBackend for ScriptedToolBackend {
             match call.tool.as_str() {
                 "Ask" | "Explain" => {
                     if call.tool == "Explain" {
-                        watch.described("What it is".to_owned(), ToolKind::Edit, Vec::new());
+                        watch.on_described("What it is".to_owned(), ToolKind::Edit, Vec::new());
                     }
                     let order = self.order.as_ref().unwrap();
                     let question = question();
@@ -257,7 +261,7 @@ impl ToolBackend for ScriptedToolBackend {
                         answer = asked => answer,
                         () = cancel.cancelled() => return words(ToolCallStatus::Cancelled, "cancelled"),
                     };
-                    match answer.allows() {
+                    match answer.is_allow() {
                         true => words(ToolCallStatus::Completed, "allowed"),
                         false => words(ToolCallStatus::Denied, "denied"),
                     }
@@ -279,8 +283,8 @@ impl ToolBackend for ScriptedToolBackend {
                 "Stuck" => std::future::pending().await,
                 "Panic" => panic!("the tool was told to panic"),
                 "Tell" => {
-                    watch.described("Tell it".to_owned(), ToolKind::Think, Vec::new());
-                    watch.progress("half".to_owned());
+                    watch.on_described("Tell it".to_owned(), ToolKind::Think, Vec::new());
+                    watch.on_progress("half".to_owned());
                     words(ToolCallStatus::Completed, "told")
                 }
                 "Settle" => {
@@ -288,7 +292,7 @@ impl ToolBackend for ScriptedToolBackend {
                         GrantScope { rule: "Bash(x)".to_owned(), folder: None, program: None };
                     let (time_ms, by) = (1, "me".to_owned());
                     let standing = GrantRecord { allowed: true, grant, time_ms, by };
-                    self.order.as_ref().unwrap().approver.stands(vec![standing]);
+                    self.order.as_ref().unwrap().approver.store_grants(vec![standing]);
                     words(ToolCallStatus::Completed, "settled")
                 }
                 _ => words(ToolCallStatus::Completed, "done"),
@@ -301,7 +305,7 @@ impl ToolBackend for ScriptedToolBackend {
         Box::pin(async { Ok(()) })
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         self.name.clone()
     }
 
@@ -329,15 +333,19 @@ fn question() -> ApprovalQuestion {
 impl SessionTestBed {
     /// A session whose model answers so, one after another.
     pub(crate) async fn new(answers: &[&str]) -> Self {
-        Self::with(answers, SessionLimits::default()).await
+        Self::with_limits(answers, SessionLimits::default()).await
     }
 
-    pub(crate) async fn with(answers: &[&str], limits: SessionLimits) -> Self {
-        Self::on(Arc::default(), answers, limits).await
+    pub(crate) async fn with_limits(answers: &[&str], limits: SessionLimits) -> Self {
+        Self::with_store(Arc::default(), answers, limits).await
     }
 
     /// Sessions on a store that was there before.
-    pub(crate) async fn on(store: Arc<MemStore>, answers: &[&str], limits: SessionLimits) -> Self {
+    pub(crate) async fn with_store(
+        store: Arc<MemStore>,
+        answers: &[&str],
+        limits: SessionLimits,
+    ) -> Self {
         let bus = Arc::new(RecordingBus { published: watch::channel(Vec::new()).0 });
         let model = Arc::new(model("scripted", answers));
         let blind = Arc::new(ScriptedModel {
@@ -372,18 +380,18 @@ impl SessionTestBed {
         let sessions = SessionManager::start(config).await.unwrap();
         let key = SessionKey::resolve("main", "main").unwrap();
         let lab = Self { store, bus, model, hands, sessions, key };
-        lab.sessions.open(lab.wanted()).await.unwrap();
+        lab.sessions.open(lab.open_options()).await.unwrap();
         lab
     }
 
     /// Turns to another session, of that owner.
-    pub(crate) async fn turn_to(&mut self, key: &str, owner: &str) {
-        self.key = self.sessions.key(key).unwrap();
-        let wanted = OpenSessionOptions { owner: owner.to_owned(), ..self.wanted() };
+    pub(crate) async fn switch_session(&mut self, key: &str, owner: &str) {
+        self.key = self.sessions.resolve_key(key).unwrap();
+        let wanted = OpenSessionOptions { owner: owner.to_owned(), ..self.open_options() };
         self.sessions.open(wanted).await.unwrap();
     }
 
-    pub(crate) fn wanted(&self) -> OpenSessionOptions {
+    pub(crate) fn open_options(&self) -> OpenSessionOptions {
         OpenSessionOptions {
             key: Some(self.key.to_string()),
             owner: "me".to_owned(),
@@ -392,8 +400,8 @@ impl SessionTestBed {
     }
 
     /// Who asks for the session.
-    pub(crate) async fn asker(&self) -> Arc<InteractionBroker> {
-        Arc::clone(&self.sessions.inner.desk(&self.record().await.id).asker)
+    pub(crate) async fn broker(&self) -> Arc<InteractionBroker> {
+        Arc::clone(&self.sessions.inner.session_state(&self.record().await.id).asker)
     }
 
     pub(crate) async fn record(&self) -> SessionRecord {
@@ -404,7 +412,7 @@ impl SessionTestBed {
     pub(crate) async fn try_send(&self, text: &str) -> Result<SendOutcome, SessionError> {
         let prompt =
             Prompt { text: text.to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
-        self.sessions.send(&self.key, run_of(text), prompt).await
+        self.sessions.send(&self.key, run_id(text), prompt).await
     }
 
     pub(crate) async fn send(&self, text: &str) {
@@ -412,11 +420,14 @@ impl SessionTestBed {
     }
 
     /// Waits until a run is over.
-    pub(crate) async fn ended(&self, text: &str) -> FinishedRun {
-        let run = self.sessions.wait(&run_of(text), PATIENCE).await.unwrap().unwrap();
-        assert!(run.end.is_some(), "{text} has not ended: {}", self.lines().await);
-        let all =
-            self.store.events(&run.session, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
+    pub(crate) async fn wait_for_run(&self, text: &str) -> FinishedRun {
+        let run = self.sessions.wait_for_run(&run_id(text), PATIENCE).await.unwrap().unwrap();
+        assert!(run.end.is_some(), "{text} has not ended: {}", self.ledger_lines().await);
+        let all = self
+            .store
+            .events(&run.session, 0, LedgerReadLimit::with_entries(usize::MAX))
+            .await
+            .unwrap();
         let said = all.into_iter().filter(|event| event.run.as_ref() == Some(&run.id));
         let texts = said.filter_map(|event| match event.what {
             EventKind::Text { text } => Some(text),
@@ -428,18 +439,18 @@ impl SessionTestBed {
     /// Sends a prompt and waits for its end; its ledger as lines.
     pub(crate) async fn run(&self, text: &str) -> String {
         self.send(text).await;
-        self.ended(text).await;
-        self.check().await;
-        self.lines_of(Some(&run_of(text))).await
+        self.wait_for_run(text).await;
+        self.check_ledger().await;
+        self.ledger_lines_of(Some(&run_id(text))).await
     }
 
     /// Waits until something like this was published.
-    pub(crate) async fn until(&self, shown: &str) -> Arc<Event> {
+    pub(crate) async fn wait_for_line(&self, shown: &str) -> Arc<Event> {
         let mut published = self.bus.published.subscribe();
         let found = async {
             loop {
                 let found = published.borrow_and_update().iter().find_map(|(_, event)| {
-                    line(&event.what).starts_with(shown).then(|| Arc::clone(event))
+                    event_line(&event.what).starts_with(shown).then(|| Arc::clone(event))
                 });
                 match found {
                     Some(event) => return event,
@@ -450,21 +461,21 @@ impl SessionTestBed {
         let found = tokio::time::timeout(PATIENCE, found).await;
         match found {
             Ok(event) => event,
-            Err(_) => panic!("`{shown}` was not shown, only {}", self.lines().await),
+            Err(_) => panic!("`{shown}` was not shown, only {}", self.ledger_lines().await),
         }
     }
 
     /// The whole ledger.
-    pub(crate) async fn lines(&self) -> String {
-        self.lines_of(None).await
+    pub(crate) async fn ledger_lines(&self) -> String {
+        self.ledger_lines_of(None).await
     }
 
-    async fn lines_of(&self, run: Option<&RunId>) -> String {
+    async fn ledger_lines_of(&self, run: Option<&RunId>) -> String {
         let ledger = self.store.ledger(&self.record().await.id);
         let of_run = ledger.iter().filter(|event| run.is_none() || event.run.as_ref() == run);
         let mut lines: Vec<String> = Vec::new();
         for event in of_run {
-            let line = line(&event.what);
+            let line = event_line(&event.what);
             // How words are cut depends on how fast the disk is.
             match (lines.last_mut(), line.strip_prefix("text ")) {
                 (Some(last), Some(more)) if last.starts_with("text ") => last.push_str(more),
@@ -475,11 +486,11 @@ impl SessionTestBed {
     }
 
     /// What holds of every ledger, whatever happened.
-    pub(crate) async fn check(&self) {
-        self.check_of(&self.key).await;
+    pub(crate) async fn check_ledger(&self) {
+        self.check_ledger_of(&self.key).await;
     }
 
-    pub(crate) async fn check_of(&self, key: &SessionKey) {
+    pub(crate) async fn check_ledger_of(&self, key: &SessionKey) {
         let record = self.sessions.get(key).await.unwrap().unwrap();
         let ledger = self.store.ledger(&record.id);
         let published: Vec<Event> = self
@@ -492,10 +503,10 @@ impl SessionTestBed {
             .collect();
         let ours = &ledger[ledger.len() - published.len()..];
         assert_eq!(ours, published, "what was shown is what was written, in that order");
-        sound(&ledger);
+        assert_sound(&ledger);
         assert!(!self.hands.log.lock().unwrap().contains(&UNRECORDED.to_owned()));
         let messages = self.sessions.transcript(key, None).await.unwrap().messages;
-        let flaw = transcript_repair::tests::flaw(&transcript_repair::mend(messages));
+        let flaw = transcript_repair::tests::find_flaw(&transcript_repair::repair(messages));
         assert_eq!(flaw, None);
     }
 }
@@ -515,13 +526,13 @@ pub(crate) fn model(name: &str, answers: &[&str]) -> ScriptedModel {
 }
 
 /// The run of a prompt.
-pub(crate) fn run_of(text: &str) -> RunId {
+pub(crate) fn run_id(text: &str) -> RunId {
     let id: String = text.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
     RunId::new(id).unwrap()
 }
 
 /// Every run ends once, every call that started ends once, and nothing follows the end.
-fn sound(ledger: &[Event]) {
+fn assert_sound(ledger: &[Event]) {
     let mut open: BTreeMap<RunId, BTreeSet<String>> = BTreeMap::new();
     let mut over = BTreeSet::new();
     let mut asked = BTreeSet::new();
@@ -556,7 +567,7 @@ fn sound(ledger: &[Event]) {
     assert!(open.is_empty(), "{:?} did not end", open.keys());
 }
 
-pub(crate) fn line(what: &EventKind) -> String {
+pub(crate) fn event_line(what: &EventKind) -> String {
     match what {
         EventKind::Prompt { text, .. } => format!("prompt {text}"),
         EventKind::RunStarted { .. } => "started".to_owned(),
@@ -580,11 +591,11 @@ pub(crate) fn line(what: &EventKind) -> String {
         EventKind::Changed { field, value } => {
             format!("{field} = {}", value.as_deref().unwrap_or("nothing"))
         }
-        EventKind::RunEnded { end, .. } => format!("ended {}", ended(end)),
+        EventKind::RunEnded { end, .. } => format!("ended {}", end_line(end)),
     }
 }
 
-fn ended(end: &RunOutcome) -> String {
+fn end_line(end: &RunOutcome) -> String {
     match end {
         RunOutcome::Completed => "completed".to_owned(),
         RunOutcome::MaxTokens => "max tokens".to_owned(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::fixture::{ScriptedToolBackend, SessionTestBed, run_of};
+use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{PromptAttachment, RunOutcome};
 use crate::folder_access::FolderAccess;
 use crate::sessions::{OpenSessionOptions, Prompt, SessionError, SessionLimits};
@@ -14,7 +14,7 @@ use crate::store::Store as _;
 async fn one_owner_has_only_so_many_sessions() {
     let few = SessionLimits { sessions_max: 3, ..SessionLimits::default() };
     // The lab has opened one of `me`.
-    let lab = SessionTestBed::with(&[], few).await;
+    let lab = SessionTestBed::with_limits(&[], few).await;
     let open = |key: String, owner: &str| {
         let wanted = OpenSessionOptions {
             key: Some(key),
@@ -40,7 +40,7 @@ async fn one_owner_has_only_so_many_sessions() {
 #[tokio::test]
 async fn a_session_takes_only_so_much() {
     let small = SessionLimits { session_bytes_max: 2000, ..SessionLimits::default() };
-    let mut lab = SessionTestBed::with(&[], small).await;
+    let mut lab = SessionTestBed::with_limits(&[], small).await;
     lab.run(&"long words ".repeat(100)).await;
     let error = lab.try_send("more").await.unwrap_err();
     assert!(matches!(error, SessionError::Full(_)), "{error}");
@@ -48,8 +48,11 @@ async fn a_session_takes_only_so_much() {
     let how =
         "go on in a new session, and remove this one with `zero sessions delete agent:main:main`";
     assert!(text.contains(how), "{text}");
-    assert_eq!(lab.sessions.wait(&run_of("more"), std::time::Duration::ZERO).await, Ok(None));
-    lab.turn_to("other", "me").await;
+    assert_eq!(
+        lab.sessions.wait_for_run(&run_id("more"), std::time::Duration::ZERO).await,
+        Ok(None)
+    );
+    lab.switch_session("other", "me").await;
     assert!(lab.run("more").await.ends_with("ended completed"), "another session has room");
 }
 
@@ -58,16 +61,16 @@ async fn a_run_ends_when_its_session_is_full() {
     let small = SessionLimits { session_bytes_max: 4000, ..SessionLimits::default() };
     let calls: Vec<String> = (0..100).map(|call| format!("Read:{call}")).collect();
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-    let lab = SessionTestBed::with(&calls, small).await;
+    let lab = SessionTestBed::with_limits(&calls, small).await;
     lab.send("go").await;
-    let waited = lab.ended("go").await;
+    let waited = lab.wait_for_run("go").await;
     let Some(RunOutcome::Failed { kind, message }) = waited.run.end else {
         panic!("{:?}", waited.run)
     };
     assert_eq!(kind, "session_full");
     assert!(message.contains("4000 are the most; go on in a new session"), "{message}");
     // What was done is told, and kept for the model.
-    lab.check().await;
+    lab.check_ledger().await;
     let asked = lab.model.requests.lock().unwrap().len();
     assert!((2..100).contains(&asked), "{asked}");
     let done = lab.hands.log.lock().unwrap().len();
@@ -92,7 +95,7 @@ async fn it_is_known_beforehand_what_would_be_refused() {
         ..Prompt::default()
     };
     let check = |key: &str, prompt: Prompt, refused: Option<&str>| {
-        let would = lab.sessions.would_take(&lab.sessions.key(key).unwrap(), &prompt);
+        let would = lab.sessions.check_prompt(&lab.sessions.resolve_key(key).unwrap(), &prompt);
         let said = would.as_ref().err().map(ToString::to_string);
         match refused {
             Some(text) => assert!(said.is_some_and(|said| said.contains(text)), "{would:?}"),
@@ -112,9 +115,10 @@ async fn a_silent_tool_host_does_not_hold_up_a_listing() {
     let lab = SessionTestBed::new(&[]).await;
     let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
     let hands = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
-    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
     let began = Instant::now();
-    let commands = lab.sessions.commands(lab.record().await, FolderAccess::Anywhere).await.unwrap();
+    let commands =
+        lab.sessions.list_commands(lab.record().await, FolderAccess::Anywhere).await.unwrap();
     assert!(commands.iter().any(|command| command.name == "help"), "{commands:?}");
     for text in ["/help", "/status", "/mode"] {
         assert!(lab.run(text).await.ends_with("ended completed"), "{text}");

@@ -30,7 +30,7 @@ struct MemStoreState {
 
 impl MemStore {
     /// Lets these writes fail, counted from now.
-    pub(crate) fn fail(&self, writes: impl IntoIterator<Item = usize>) {
+    pub(crate) fn fail_writes(&self, writes: impl IntoIterator<Item = usize>) {
         let mut state = self.state();
         let now = state.writes;
         state.fail = writes.into_iter().map(|write| now + write).collect();
@@ -216,7 +216,7 @@ impl Store for MemStore {
         self.read(move |state| {
             let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
             let later: Vec<Event> = ledger.into_iter().filter(|event| event.seq > after).collect();
-            let fitting = most.fitting(later.iter().map(weight));
+            let fitting = most.count_fitting(later.iter().map(weight));
             later.into_iter().take(fitting).collect()
         })
     }
@@ -232,7 +232,7 @@ impl Store for MemStore {
             let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
             let earlier: Vec<Event> =
                 ledger.into_iter().filter(|event| event.seq < before).collect();
-            let fitting = most.fitting(earlier.iter().rev().map(weight));
+            let fitting = most.count_fitting(earlier.iter().rev().map(weight));
             let skip = earlier.len() - fitting;
             earlier.into_iter().skip(skip).collect()
         })
@@ -266,7 +266,7 @@ impl Store for MemStore {
         })
     }
 
-    fn new_transcript(
+    fn start_transcript(
         &self,
         session: &SessionId,
         _why: TranscriptStart,
@@ -286,7 +286,7 @@ impl Store for MemStore {
     fn begin_run(&self, new: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>> {
         self.write("begin a run", move |state| {
             if let Some(run) = state.runs.get(&new.id) {
-                return Ok(BeginRunOutcome::Before(run.clone()));
+                return Ok(BeginRunOutcome::AlreadyStarted(run.clone()));
             }
             let run = RunRecord {
                 id: new.id.clone(),
@@ -298,7 +298,7 @@ impl Store for MemStore {
                 usage: TokenUsage::default(),
             };
             state.runs.insert(new.id, run);
-            Ok(BeginRunOutcome::Now(state.append(&new.session, new.first)))
+            Ok(BeginRunOutcome::Started(state.append(&new.session, new.first)))
         })
     }
 
@@ -331,7 +331,7 @@ impl Store for MemStore {
         self.read(move |state| state.runs.get(&run).cloned())
     }
 
-    fn unsettled_runs(
+    fn unfinished_runs(
         &self,
         session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
@@ -360,7 +360,7 @@ impl Store for MemStore {
         })
     }
 
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.read(|_| ())
     }
 

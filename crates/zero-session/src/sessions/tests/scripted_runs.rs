@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fixture::{SessionTestBed, run_of};
+use super::fixture::{SessionTestBed, run_id};
 use crate::event::PromptAttachment;
 use crate::folder_access::FolderAccess;
 use crate::sessions::{Prompt, SessionLimits};
@@ -20,7 +20,7 @@ async fn check_run(answers: &[&str], expected: &str) {
 }
 
 /// Questions wait less long than the tests.
-fn impatient() -> SessionLimits {
+fn short_timeouts() -> SessionLimits {
     SessionLimits { question_timeout: Duration::from_secs(30), ..SessionLimits::default() }
 }
 
@@ -72,14 +72,14 @@ async fn the_model_is_told_what_was_said_before() {
     let record = lab.record().await;
     assert_eq!((record.title.as_deref(), record.usage.input_tokens), (Some("first"), 30));
     assert!(record.context_tokens.is_some());
-    assert_eq!(lab.ended("second").await.text, "two");
+    assert_eq!(lab.wait_for_run("second").await.text, "two");
 }
 
 #[tokio::test]
 async fn an_agent_has_only_the_tools_it_may_use() {
     let mut lab = SessionTestBed::new(&["Write:1", "done"]).await;
-    lab.key = lab.sessions.key("agent:qa:x").unwrap();
-    lab.sessions.open(lab.wanted()).await.unwrap();
+    lab.key = lab.sessions.resolve_key("agent:qa:x").unwrap();
+    lab.sessions.open(lab.open_options()).await.unwrap();
     check(
         &lab.run("go").await,
         "prompt go / started / usage / tool Write / failed / text done / usage / ended completed",
@@ -92,24 +92,24 @@ async fn an_agent_has_only_the_tools_it_may_use() {
 async fn a_person_is_asked_and_the_first_answer_counts() {
     let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
     lab.send("go").await;
-    lab.until("approval").await;
+    lab.wait_for_line("approval").await;
     let [pending] = &lab.sessions.approvals().list()[..] else { panic!("one waits") };
-    assert_eq!(pending.run, Some(run_of("go")));
+    assert_eq!(pending.run, Some(run_id("go")));
     let id = pending.request.id.clone();
     assert!(lab.sessions.approvals().resolve(&id, ApprovalAnswer::AllowSession, "me"));
     assert!(!lab.sessions.approvals().resolve(&id, ApprovalAnswer::RejectOnce, "you"));
     assert!(!lab.sessions.approvals().resolve("ask_x", ApprovalAnswer::AllowOnce, "you"));
-    lab.ended("go").await;
-    lab.check().await;
+    lab.wait_for_run("go").await;
+    lab.check_ledger().await;
     check(
-        &lab.lines().await,
+        &lab.ledger_lines().await,
         "prompt go / title = go / started / usage / tool Ask / approval Ask / answer allow_once by me / completed / text done / usage / ended completed",
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_an_answer_in_time_it_is_no() {
-    let lab = SessionTestBed::with(&["Ask:1", "done"], impatient()).await;
+    let lab = SessionTestBed::with_limits(&["Ask:1", "done"], short_timeouts()).await;
     check(
         &lab.run("go").await,
         "prompt go / started / usage / tool Ask / approval Ask / answer expired by zero / denied / text done / usage / ended completed",
@@ -120,12 +120,12 @@ async fn without_an_answer_in_time_it_is_no() {
 async fn a_stop_takes_the_question_back() {
     let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
     lab.send("go").await;
-    lab.until("approval").await;
-    assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), [run_of("go")]);
-    lab.ended("go").await;
-    lab.check().await;
+    lab.wait_for_line("approval").await;
+    assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), [run_id("go")]);
+    lab.wait_for_run("go").await;
+    lab.check_ledger().await;
     check(
-        &lab.lines().await,
+        &lab.ledger_lines().await,
         "prompt go / title = go / started / usage / tool Ask / approval Ask / answer cancelled by zero / cancelled / ended aborted by rpc",
     );
     assert!(lab.sessions.approvals().list().is_empty());
@@ -150,17 +150,17 @@ async fn going_round_in_circles_is_asked_about() {
             ),
         ),
     ] {
-        let lab = SessionTestBed::with(&answers, impatient()).await;
+        let lab = SessionTestBed::with_limits(&answers, short_timeouts()).await;
         lab.send("go").await;
-        let event = lab.until("approval").await;
+        let event = lab.wait_for_line("approval").await;
         let crate::event::EventKind::ApprovalRequested(request) = &event.what else { panic!() };
         if let Some(answer) = answer {
             assert!(lab.sessions.approvals().get(&request.id).is_some());
             assert!(lab.sessions.approvals().resolve(&request.id, answer, "me"));
         }
-        lab.ended("go").await;
-        lab.check().await;
-        let lines = lab.lines().await.replace("title = go / ", "");
+        lab.wait_for_run("go").await;
+        lab.check_ledger().await;
+        let lines = lab.ledger_lines().await.replace("title = go / ", "");
         assert_eq!(lines, format!("{asked}{rest}"));
     }
 }
@@ -193,8 +193,8 @@ async fn the_plan_is_told_again_after_a_summary() {
             reach: FolderAccess::Anywhere,
             ..Prompt::default()
         };
-        lab.sessions.send(&lab.key, run_of(name), prompt).await.unwrap();
-        lab.ended(name).await;
+        lab.sessions.send(&lab.key, run_id(name), prompt).await.unwrap();
+        lab.wait_for_run(name).await;
         told(lab).await
     };
     let steps = "[x] look\n[>] change it";
@@ -210,7 +210,7 @@ async fn the_plan_is_told_again_after_a_summary() {
     let second = compact(&lab, "c1").await;
     assert_eq!(second.matches(steps).count(), 1, "{second}");
     assert!(second.contains("again") && second.contains(steps), "{second}");
-    let later = SessionTestBed::on(
+    let later = SessionTestBed::with_store(
         Arc::clone(&lab.store),
         &["more", "later", "hi", "anew"],
         SessionLimits::default(),
@@ -251,10 +251,10 @@ async fn commands_are_answered_without_a_model() {
         ("/compact", "There is nothing to sum up yet."),
     ] {
         lab.send(text).await;
-        let waited = lab.ended(text).await;
+        let waited = lab.wait_for_run(text).await;
         assert!(waited.text.contains(starts), "{text}: {}", waited.text);
     }
-    lab.check().await;
+    lab.check_ledger().await;
     assert!(lab.model.requests.lock().unwrap().is_empty());
     assert_eq!(lab.record().await.title, None);
     assert!(lab.hands.log.lock().unwrap().contains(&"mode plan".to_owned()));
@@ -262,9 +262,9 @@ async fn commands_are_answered_without_a_model() {
     // The run of the earlier `/compact` has that name already.
     let prompt =
         Prompt { text: "/compact".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
-    lab.sessions.send(&lab.key, run_of("again"), prompt).await.unwrap();
-    lab.ended("again").await;
-    lab.until("compacted sum").await;
+    lab.sessions.send(&lab.key, run_id("again"), prompt).await.unwrap();
+    lab.wait_for_run("again").await;
+    lab.wait_for_line("compacted sum").await;
     lab.run("/review this").await;
     let requests = lab.model.requests.lock().unwrap().clone();
     assert_eq!(requests[2].messages.last().unwrap().text(), "review this");
@@ -280,8 +280,8 @@ async fn pictures_are_for_models_that_see() {
         reach: FolderAccess::Anywhere,
         ..Prompt::default()
     };
-    lab.sessions.send(&lab.key, run_of("a"), prompt()).await.unwrap();
-    lab.ended("a").await;
+    lab.sessions.send(&lab.key, run_id("a"), prompt()).await.unwrap();
+    lab.wait_for_run("a").await;
     lab.sessions
         .patch(
             &lab.key,
@@ -289,14 +289,14 @@ async fn pictures_are_for_models_that_see() {
         )
         .await
         .unwrap();
-    let error = lab.sessions.send(&lab.key, run_of("b"), prompt()).await.unwrap_err();
+    let error = lab.sessions.send(&lab.key, run_id("b"), prompt()).await.unwrap_err();
     assert!(error.to_string().starts_with("the model `blind` takes no pictures"), "{error}");
-    assert_eq!(lab.sessions.wait(&run_of("b"), Duration::ZERO).await, Ok(None));
+    assert_eq!(lab.sessions.wait_for_run(&run_id("b"), Duration::ZERO).await, Ok(None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_can_have_a_deadline_and_so_many_turns() {
-    let lab = SessionTestBed::with(&["Hang:1"], SessionLimits::default()).await;
+    let lab = SessionTestBed::with_limits(&["Hang:1"], SessionLimits::default()).await;
     let timeout = Some(Duration::from_secs(5));
     let prompt = Prompt {
         text: "go".to_owned(),
@@ -304,12 +304,12 @@ async fn a_run_can_have_a_deadline_and_so_many_turns() {
         reach: FolderAccess::Anywhere,
         ..Prompt::default()
     };
-    lab.sessions.send(&lab.key, run_of("go"), prompt).await.unwrap();
-    lab.ended("go").await;
-    lab.check().await;
-    assert!(lab.lines().await.ends_with("tool Hang / cancelled / ended aborted by timeout"));
+    lab.sessions.send(&lab.key, run_id("go"), prompt).await.unwrap();
+    lab.wait_for_run("go").await;
+    lab.check_ledger().await;
+    assert!(lab.ledger_lines().await.ends_with("tool Hang / cancelled / ended aborted by timeout"));
 
     let few = SessionLimits { turns_max: 1, ..SessionLimits::default() };
-    let lab = SessionTestBed::with(&["Read:1"], few).await;
+    let lab = SessionTestBed::with_limits(&["Read:1"], few).await;
     assert!(lab.run("go").await.ends_with("completed / ended after 1 turns"));
 }

@@ -8,10 +8,10 @@ use zero_core::RunId;
 use zero_policy::PermissionMode;
 use zero_runtime::ApprovalAnswer;
 
-use super::fixture::{ScriptedToolBackend, SessionTestBed, run_of};
+use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{EventKind, RunOutcome};
 use crate::folder_access::FolderAccess;
-use crate::sessions::ledger_recorder::entry;
+use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{OpenSessionOptions, SendOutcome, SessionError, SessionLimits};
 use crate::store::{GrantRecord, NewRun, SessionPatch, Store as _, ToolHostLocation};
 use crate::tool_backend::ToolBackendError;
@@ -20,27 +20,27 @@ use crate::tool_backend::ToolBackendError;
 async fn prompts_of_one_session_take_turns() {
     let lab = SessionTestBed::new(&["Hang:1", "two"]).await;
     lab.send("one").await;
-    lab.until("tool Hang").await;
+    lab.wait_for_line("tool Hang").await;
     lab.send("two").await;
-    lab.until("notice queued").await;
+    lab.wait_for_line("notice queued").await;
     assert_eq!(lab.sessions.stats().queued, 1);
     assert_eq!(lab.sessions.stats().running, 1);
-    lab.sessions.abort(&lab.key, Some(&run_of("one")), "rpc").await.unwrap();
-    lab.ended("two").await;
-    lab.check().await;
+    lab.sessions.abort(&lab.key, Some(&run_id("one")), "rpc").await.unwrap();
+    lab.wait_for_run("two").await;
+    lab.check_ledger().await;
     assert_eq!(
-        lab.lines().await,
+        lab.ledger_lines().await,
         "prompt one / title = one / started / usage / tool Hang / prompt two / notice queued / cancelled / ended aborted by rpc / started / text two / usage / ended completed"
     );
-    assert!(lab.sessions.active().is_empty());
+    assert!(lab.sessions.active_runs().is_empty());
 }
 
 #[tokio::test]
 async fn only_so_many_prompts_wait_and_each_gets_its_end() {
     let few = SessionLimits { queued_max: 1, ..SessionLimits::default() };
-    let lab = SessionTestBed::with(&["Hang:1"], few).await;
+    let lab = SessionTestBed::with_limits(&["Hang:1"], few).await;
     lab.send("one").await;
-    lab.until("tool Hang").await;
+    lab.wait_for_line("tool Hang").await;
     lab.send("two").await;
     let busy = lab.try_send("three").await.unwrap_err();
     assert!(matches!(busy, SessionError::Busy(_)), "{busy}");
@@ -49,16 +49,16 @@ async fn only_so_many_prompts_wait_and_each_gets_its_end() {
         Ok(SendOutcome::InFlight),
         "the same prompt is no other one"
     );
-    let stopped = lab.sessions.abort(&lab.key, Some(&run_of("two")), "rpc").await.unwrap();
-    assert_eq!(stopped, [run_of("two")]);
-    lab.ended("two").await;
+    let stopped = lab.sessions.abort(&lab.key, Some(&run_id("two")), "rpc").await.unwrap();
+    assert_eq!(stopped, [run_id("two")]);
+    lab.wait_for_run("two").await;
     lab.send("four").await;
     let mut stopped = lab.sessions.abort(&lab.key, None, "rpc").await.unwrap();
     stopped.sort();
-    assert_eq!(stopped, [run_of("four"), run_of("one")]);
-    lab.ended("one").await;
-    lab.ended("four").await;
-    lab.check().await;
+    assert_eq!(stopped, [run_id("four"), run_id("one")]);
+    lab.wait_for_run("one").await;
+    lab.wait_for_run("four").await;
+    lab.check_ledger().await;
     assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), Vec::<RunId>::new());
 }
 
@@ -68,11 +68,11 @@ async fn the_same_prompt_runs_once() {
     let sent = futures_util::future::join_all((0..8).map(|_| lab.try_send("go"))).await;
     let started = sent.iter().filter(|sent| **sent == Ok(SendOutcome::Started)).count();
     assert_eq!(started, 1, "{sent:?}");
-    let waited = lab.ended("go").await;
+    let waited = lab.wait_for_run("go").await;
     assert_eq!(lab.try_send("go").await, Ok(SendOutcome::Ended(waited.run)));
     assert_eq!(*lab.hands.log.lock().unwrap(), ["Read 1"]);
-    lab.check().await;
-    let other = lab.sessions.key("other").unwrap();
+    lab.check_ledger().await;
+    let other = lab.sessions.resolve_key("other").unwrap();
     let wanted = OpenSessionOptions { key: Some("other".into()), ..OpenSessionOptions::default() };
     lab.sessions.open(wanted).await.unwrap();
     let prompt = crate::sessions::Prompt {
@@ -80,24 +80,24 @@ async fn the_same_prompt_runs_once() {
         reach: FolderAccess::Anywhere,
         ..Default::default()
     };
-    let error = lab.sessions.send(&other, run_of("go"), prompt).await.unwrap_err();
+    let error = lab.sessions.send(&other, run_id("go"), prompt).await.unwrap_err();
     assert!(error.to_string().contains("belongs to another session"), "{error}");
 }
 
 #[tokio::test]
 async fn only_so_many_runs_are_at_work_in_all() {
     let one = SessionLimits { runs_max: 1, ..SessionLimits::default() };
-    let mut lab = SessionTestBed::with(&["Hang:1", "two"], one).await;
+    let mut lab = SessionTestBed::with_limits(&["Hang:1", "two"], one).await;
     lab.send("one").await;
-    lab.until("tool Hang").await;
+    lab.wait_for_line("tool Hang").await;
     let first = lab.key.clone();
-    lab.key = lab.sessions.key("other").unwrap();
-    lab.sessions.open(lab.wanted()).await.unwrap();
+    lab.key = lab.sessions.resolve_key("other").unwrap();
+    lab.sessions.open(lab.open_options()).await.unwrap();
     lab.send("two").await;
-    lab.until("notice queued").await;
+    lab.wait_for_line("notice queued").await;
     assert_eq!((lab.sessions.stats().running, lab.sessions.stats().queued), (1, 1));
     lab.sessions.abort(&first, None, "rpc").await.unwrap();
-    assert_eq!(lab.ended("two").await.run.end, Some(RunOutcome::Completed));
+    assert_eq!(lab.wait_for_run("two").await.run.end, Some(RunOutcome::Completed));
 }
 
 #[tokio::test]
@@ -105,11 +105,11 @@ async fn what_cannot_be_sent_is_refused() {
     let mut lab = SessionTestBed::new(&[]).await;
     let empty = lab.try_send(" x").await;
     assert_eq!(empty, Ok(SendOutcome::Started));
-    lab.ended(" x").await;
-    lab.key = lab.sessions.key("agent:nobody:x").unwrap();
+    lab.wait_for_run(" x").await;
+    lab.key = lab.sessions.resolve_key("agent:nobody:x").unwrap();
     let error = lab.try_send("go").await.unwrap_err();
     assert_eq!(error, SessionError::NotFound("agent:nobody:x".into()));
-    let error = lab.sessions.open(lab.wanted()).await.unwrap_err();
+    let error = lab.sessions.open(lab.open_options()).await.unwrap_err();
     let text = "there is no agent `nobody`; the agents are direct, main, qa";
     assert_eq!(error.to_string(), text);
     let wanted = OpenSessionOptions {
@@ -155,11 +155,11 @@ async fn a_reset_begins_a_new_transcript_and_keeps_the_old() {
     let lab = SessionTestBed::new(&["one", "Hang:1", "three"]).await;
     lab.run("first").await;
     lab.send("second").await;
-    lab.until("tool Hang").await;
+    lab.wait_for_line("tool Hang").await;
     let record = lab.sessions.reset(&lab.key).await.unwrap();
     assert_eq!((record.transcript, record.context_tokens), (2, None));
-    lab.check().await;
-    assert!(lab.lines().await.ends_with("cancelled / ended aborted by reset / reset 1"));
+    lab.check_ledger().await;
+    assert!(lab.ledger_lines().await.ends_with("cancelled / ended aborted by reset / reset 1"));
     lab.run("third").await;
     assert_eq!(lab.model.requests.lock().unwrap()[2].messages.len(), 1);
     let old = lab.sessions.transcript(&lab.key, Some(1)).await.unwrap().messages;
@@ -170,11 +170,11 @@ async fn a_reset_begins_a_new_transcript_and_keeps_the_old() {
 async fn what_is_deleted_is_gone_and_its_run_stopped() {
     let lab = SessionTestBed::new(&["Hang:1"]).await;
     lab.send("go").await;
-    lab.until("tool Hang").await;
+    lab.wait_for_line("tool Hang").await;
     assert!(lab.sessions.delete(&lab.key).await.unwrap());
     assert!(!lab.sessions.delete(&lab.key).await.unwrap());
     assert_eq!(lab.sessions.get(&lab.key).await, Ok(None));
-    assert!(lab.sessions.active().is_empty());
+    assert!(lab.sessions.active_runs().is_empty());
 }
 
 #[tokio::test]
@@ -188,8 +188,8 @@ async fn a_mode_reaches_the_hands_at_once() {
     lab.sessions.patch(&lab.key, mode(None)).await.unwrap();
     lab.run("again").await;
     assert_eq!(*lab.hands.opened.lock().unwrap(), 2, "as the settings have it");
-    assert!(lab.lines().await.contains("mode = plan / mode = nothing"));
-    lab.check().await;
+    assert!(lab.ledger_lines().await.contains("mode = plan / mode = nothing"));
+    lab.check_ledger().await;
 }
 
 fn client(lab: &SessionTestBed) -> Arc<ScriptedToolBackend> {
@@ -200,18 +200,18 @@ fn client(lab: &SessionTestBed) -> Arc<ScriptedToolBackend> {
 #[tokio::test]
 async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
     let lab = SessionTestBed::new(&["Read:1", "ok", "Stuck:1", "never", "Read:2", "back"]).await;
-    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let lease = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
     lab.run("first").await;
     lab.send("go").await;
-    lab.until("tool Stuck").await;
+    lab.wait_for_line("tool Stuck").await;
     drop(lease);
-    lab.ended("go").await;
-    lab.check().await;
-    let lines = lab.lines().await;
+    lab.wait_for_run("go").await;
+    lab.check_ledger().await;
+    let lines = lab.ledger_lines().await;
     assert!(lines.ends_with("tool Stuck / failed / ended failed tool_host"), "{lines}");
     assert!(lab.run("again").await.ends_with("started / ended failed tool_host"));
-    let away = ToolBackendError::Away { host: "laptop".to_owned() };
-    let ended = lab.ended("again").await.run.end;
+    let away = ToolBackendError::ClientDisconnected { host: "laptop".to_owned() };
+    let ended = lab.wait_for_run("again").await.run.end;
     assert!(
         matches!(ended, Some(RunOutcome::Failed { message, .. }) if message == away.to_string())
     );
@@ -222,8 +222,8 @@ async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
     let error = lab.sessions.patch(&lab.key, here).await.unwrap_err();
     assert!(error.to_string().contains("are with laptop and stay there"), "{error}");
 
-    let older = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
-    let _newer = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let older = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let _newer = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
     drop(older);
     assert!(lab.run("anew").await.ends_with("ended completed"));
 }
@@ -232,18 +232,19 @@ async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
 async fn a_client_that_comes_back_in_the_middle_of_a_run_goes_on_with_it() {
     let lab = SessionTestBed::new(&["Stuck:1", "Read:2", "done"]).await;
     let client = || {
-        let (log, name) = (Arc::clone(&lab.hands.log), ScriptedToolBackend::RETURNS.to_owned());
+        let (log, name) =
+            (Arc::clone(&lab.hands.log), ScriptedToolBackend::RETURNING_CLIENT.to_owned());
         Arc::new(ScriptedToolBackend { log, order: None, name, store: None, silent: false })
     };
-    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client()).await.unwrap();
+    let lease = lab.sessions.attach_backend(&lab.key, "laptop", client()).await.unwrap();
     lab.send("go").await;
-    lab.until("tool Stuck").await;
+    lab.wait_for_line("tool Stuck").await;
     drop(lease);
-    lab.until("failed").await;
-    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", client()).await.unwrap();
-    lab.ended("go").await;
-    lab.check().await;
-    let lines = lab.lines().await;
+    lab.wait_for_line("failed").await;
+    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", client()).await.unwrap();
+    lab.wait_for_run("go").await;
+    lab.check_ledger().await;
+    let lines = lab.ledger_lines().await;
     let on =
         "tool Stuck / failed / usage / tool Read / completed / text done / usage / ended completed";
     assert!(lines.ends_with(on), "{lines}");
@@ -253,17 +254,17 @@ async fn a_client_that_comes_back_in_the_middle_of_a_run_goes_on_with_it() {
 async fn once_a_client_has_brought_hands_nothing_begins_here() {
     let lab = SessionTestBed::new(&["Ask:1 Write:2", "Read:3", "done"]).await;
     lab.send("go").await;
-    lab.until("approval").await;
+    lab.wait_for_line("approval").await;
     let log = Arc::default();
     let (order, name) = (None, "laptop".to_owned());
     let hands =
         ScriptedToolBackend { log: Arc::clone(&log), order, name, store: None, silent: false };
-    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
     let pending = lab.sessions.approvals().list().pop().unwrap();
     lab.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
-    lab.ended("go").await;
-    lab.check().await;
-    let lines = lab.lines().await;
+    lab.wait_for_run("go").await;
+    lab.check_ledger().await;
+    let lines = lab.ledger_lines().await;
     let moved = "answer allow_once by me / completed / tool Write / failed / usage / tool Read / completed / text done / usage / ended completed";
     assert!(lines.ends_with(moved), "{lines}");
     assert_eq!(*lab.hands.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
@@ -294,7 +295,8 @@ async fn what_was_settled_for_a_session_is_kept() {
     tokio::time::timeout(Duration::from_secs(60), kept).await.unwrap();
     assert_eq!(lab.store.grants(&id).await.unwrap()[0].grant.rule, "Bash(x)");
     let next =
-        SessionTestBed::on(Arc::clone(&lab.store), &["Read:1"], SessionLimits::default()).await;
+        SessionTestBed::with_store(Arc::clone(&lab.store), &["Read:1"], SessionLimits::default())
+            .await;
     next.run("after").await;
     assert_eq!(*next.hands.log.lock().unwrap(), ["opened with 1 grants", "Read 1"]);
 }
@@ -305,9 +307,9 @@ async fn what_a_killed_process_left_is_settled_at_the_next_start() {
     lab.run("before").await;
     let id = lab.record().await.id;
     // A process that was killed in mid-call left this.
-    let (run, node) = (run_of("killed"), "node".to_owned());
+    let (run, node) = (run_id("killed"), "node".to_owned());
     let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
-    let first = vec![entry(Some(&run), prompt)];
+    let first = vec![new_event(Some(&run), prompt)];
     let new = NewRun { id: run.clone(), session: id.clone(), node, started_ms: 0, first };
     lab.store.begin_run(new).await.unwrap();
     let started = |call: &str| EventKind::ToolStarted {
@@ -327,16 +329,17 @@ async fn what_a_killed_process_left_is_settled_at_the_next_start() {
     let said = crate::message::ModelMessage::assistant(vec![call]);
     let prompt = crate::message::ModelMessage::user("killed");
     lab.store.add_messages(&id, vec![prompt.into(), said.into()]).await.unwrap();
-    lab.store.append(&id, vec![entry(Some(&run), started("call_w"))]).await.unwrap();
+    lab.store.append(&id, vec![new_event(Some(&run), started("call_w"))]).await.unwrap();
 
     let next =
-        SessionTestBed::on(Arc::clone(&lab.store), &["fine"], SessionLimits::default()).await;
+        SessionTestBed::with_store(Arc::clone(&lab.store), &["fine"], SessionLimits::default())
+            .await;
     assert_eq!(
         next.try_send("killed").await,
-        Ok(SendOutcome::Ended(next.ended("killed").await.run))
+        Ok(SendOutcome::Ended(next.wait_for_run("killed").await.run))
     );
     assert!(
-        next.lines()
+        next.ledger_lines()
             .await
             .ends_with("prompt killed / tool Write / interrupted / ended interrupted")
     );
@@ -351,21 +354,21 @@ async fn what_a_killed_process_left_is_settled_at_the_next_start() {
 async fn a_shutdown_gives_runs_some_time_and_settles_them() {
     let lab = SessionTestBed::new(&["Stuck:1"]).await;
     lab.send("one").await;
-    lab.until("tool Stuck").await;
+    lab.wait_for_line("tool Stuck").await;
     lab.send("two").await;
     lab.sessions.shut_down(Duration::from_secs(3)).await;
-    lab.check().await;
+    lab.check_ledger().await;
     assert_eq!(
-        lab.lines().await,
+        lab.ledger_lines().await,
         "prompt one / title = one / started / usage / tool Stuck / prompt two / notice queued / ended aborted by shutdown / cancelled / ended aborted by shutdown"
     );
     assert_eq!(lab.try_send("three").await, Err(SessionError::ShuttingDown));
-    assert!(lab.sessions.active().is_empty());
+    assert!(lab.sessions.active_runs().is_empty());
 
     let lab = SessionTestBed::new(&["quick"]).await;
     lab.send("one").await;
     lab.sessions.shut_down(Duration::from_secs(60)).await;
-    assert!(lab.lines().await.ends_with("text quick / usage / ended completed"));
+    assert!(lab.ledger_lines().await.ends_with("text quick / usage / ended completed"));
 }
 
 #[tokio::test]
@@ -378,8 +381,8 @@ async fn whoever_sends_may_go_away() {
         () = std::future::ready(()) => true,
     };
     assert!(given_up);
-    lab.until("ended completed").await;
-    lab.check().await;
+    lab.wait_for_line("ended completed").await;
+    lab.check_ledger().await;
 }
 
 #[tokio::test]
@@ -406,7 +409,7 @@ async fn a_freer_mode_holds_in_the_folder_it_was_chosen_for() {
     let open = async |cwd: Option<&str>, mode: Option<PermissionMode>| {
         let cwd = cwd.map(PathBuf::from);
         let wanted =
-            OpenSessionOptions { cwd, mode, reach: FolderAccess::Anywhere, ..lab.wanted() };
+            OpenSessionOptions { cwd, mode, reach: FolderAccess::Anywhere, ..lab.open_options() };
         lab.sessions.open(wanted).await.unwrap().mode
     };
     for mode in [PermissionMode::Auto, PermissionMode::AcceptEdits] {
@@ -426,22 +429,25 @@ async fn a_freer_mode_holds_in_the_folder_it_was_chosen_for() {
             "it lets nothing more be done"
         );
     }
-    assert!(lab.lines().await.contains("mode"), "{}", lab.lines().await);
+    assert!(lab.ledger_lines().await.contains("mode"), "{}", lab.ledger_lines().await);
 }
 
 #[tokio::test]
 async fn whoever_may_not_work_there_gets_no_hands_there() {
     let lab = SessionTestBed::new(&[]).await;
     let nowhere = FolderAccess::default();
-    let beside = FolderAccess::In(["/elsewhere".into()].into());
-    let there = FolderAccess::In(["/w".into()].into());
+    let beside = FolderAccess::Folders(["/elsewhere".into()].into());
+    let there = FolderAccess::Folders(["/w".into()].into());
     let open = |cwd: &str, reach: &FolderAccess| {
-        let wanted =
-            OpenSessionOptions { cwd: Some(cwd.into()), reach: reach.clone(), ..lab.wanted() };
+        let wanted = OpenSessionOptions {
+            cwd: Some(cwd.into()),
+            reach: reach.clone(),
+            ..lab.open_options()
+        };
         lab.sessions.open(wanted)
     };
     let is_out = |result: &Result<_, SessionError>| {
-        matches!(result, Err(SessionError::Hands(ToolBackendError::OutOfReach(_))))
+        matches!(result, Err(SessionError::ToolBackend(ToolBackendError::FolderNotAllowed(_))))
     };
     for reach in [&nowhere, &beside] {
         assert!(is_out(&open("/w", reach).await), "{reach:?}");
@@ -454,13 +460,13 @@ async fn whoever_may_not_work_there_gets_no_hands_there() {
             reach: reach.clone(),
             ..Default::default()
         };
-        lab.sessions.send(&lab.key, run_of(name), prompt)
+        lab.sessions.send(&lab.key, run_id(name), prompt)
     };
     // Also where the folder was chosen, or hands were opened, by somebody who may.
     for (name, reach) in [("a", &nowhere), ("b", &beside)] {
         let sent = send(name, reach).await;
         assert!(
-            matches!(sent, Err(SessionError::Hands(ToolBackendError::OutOfReach(_)))),
+            matches!(sent, Err(SessionError::ToolBackend(ToolBackendError::FolderNotAllowed(_)))),
             "{sent:?}"
         );
     }
@@ -469,12 +475,13 @@ async fn whoever_may_not_work_there_gets_no_hands_there() {
         commands.iter().any(|command| command.name == "review")
     };
     let record = lab.record().await;
-    assert!(user(lab.sessions.commands(record.clone(), there).await.unwrap()));
-    assert!(!user(lab.sessions.commands(record, beside.clone()).await.unwrap()));
+    assert!(user(lab.sessions.list_commands(record.clone(), there).await.unwrap()));
+    assert!(!user(lab.sessions.list_commands(record, beside.clone()).await.unwrap()));
     // A client's folder is the client's, and the session never comes back from there.
-    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let lease = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
     open("/", &beside).await.unwrap();
     drop(lease);
-    let back = OpenSessionOptions { tool_host: Some(ToolHostLocation::Gateway), ..lab.wanted() };
+    let back =
+        OpenSessionOptions { tool_host: Some(ToolHostLocation::Gateway), ..lab.open_options() };
     assert!(matches!(lab.sessions.open(back).await, Err(SessionError::Invalid(_))));
 }

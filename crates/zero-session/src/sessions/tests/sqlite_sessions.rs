@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::fixture::{ScriptedBackendFactory, model, run_of};
+use super::fixture::{ScriptedBackendFactory, model, run_id};
 use crate::agent::AgentRegistry;
 use crate::direct_model::DirectModel;
 use crate::event::{Event, EventKind, RunOutcome};
-use crate::event_bus::{EventBus as _, listen};
+use crate::event_bus::{EventBus as _, delivery_channel};
 use crate::folder_access::FolderAccess;
 use crate::key::SessionKey;
 use crate::local_event_bus::LocalEventBus;
@@ -56,9 +56,9 @@ async fn open(sessions: &SessionManager, key: &str) -> SessionRecord {
 async fn run(sessions: &SessionManager, key: &SessionKey, text: &str) -> RunOutcome {
     let prompt =
         Prompt { text: text.to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
-    let run = run_of(&format!("{text}{key}"));
+    let run = run_id(&format!("{text}{key}"));
     assert_eq!(sessions.send(key, run.clone(), prompt).await, Ok(SendOutcome::Started));
-    sessions.wait(&run, PATIENCE).await.unwrap().unwrap().end.unwrap()
+    sessions.wait_for_run(&run, PATIENCE).await.unwrap().unwrap().end.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,14 +66,14 @@ async fn what_is_heard_is_what_is_kept() {
     let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
     let sessions = start(folder.path(), &bus, &["Hi Read:1 Read:2", "Tell:3", "done"]).await;
     let record = open(&sessions, "main").await;
-    let (ear, mut listener) = listen(1000);
+    let (ear, mut listener) = delivery_channel(1000);
     let _subscription = bus.subscribe(&record.id, &ear);
     for text in ["go", "/status", "/help", "/mode plan"] {
         assert_eq!(run(&sessions, &record.key, text).await, RunOutcome::Completed, "{text}");
     }
     let reset = sessions.reset(&record.key).await.unwrap();
     assert_eq!((reset.transcript, reset.context_tokens), (2, None));
-    let kept = sessions.events(&record.key, 0, LedgerReadLimit::entries(1000)).await.unwrap();
+    let kept = sessions.events(&record.key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
     let mut heard: Vec<Event> = Vec::new();
     while heard.len() < kept.len() {
         heard.push((*listener.next().await.unwrap().event).clone());
@@ -85,7 +85,10 @@ async fn what_is_heard_is_what_is_kept() {
     drop(sessions);
 
     let next = start(folder.path(), &bus, &[]).await;
-    assert_eq!(next.events(&record.key, 0, LedgerReadLimit::entries(1000)).await.unwrap(), kept);
+    assert_eq!(
+        next.events(&record.key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap(),
+        kept
+    );
     assert_eq!(next.get(&record.key).await.unwrap().unwrap().title.as_deref(), Some("go"));
     assert!(next.delete(&record.key).await.unwrap());
 }
@@ -115,7 +118,7 @@ struct LiveNodes {
 }
 
 impl NodeMembership for LiveNodes {
-    fn name(&self) -> &str {
+    fn local_name(&self) -> &str {
         self.name
     }
 
@@ -131,11 +134,11 @@ async fn nobody_takes_away_a_session_in_which_another_process_works() {
     let node = |name| Arc::new(LiveNodes { name, alive: Arc::clone(&alive) });
     let there = start_as(folder.path(), &bus, &["Hang:1"], node("there")).await;
     let record = open(&there, "main").await;
-    let (ear, mut listener) = listen(1000);
+    let (ear, mut listener) = delivery_channel(1000);
     let _subscription = bus.subscribe(&record.id, &ear);
     let prompt =
         Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
-    let theirs = run_of("theirs");
+    let theirs = run_id("theirs");
     assert_eq!(
         there.send(&record.key, theirs.clone(), prompt.clone()).await,
         Ok(SendOutcome::Started)
@@ -147,11 +150,11 @@ async fn nobody_takes_away_a_session_in_which_another_process_works() {
 
     let here = start_as(folder.path(), &bus, &["mine"], node("here")).await;
     let key = &record.key;
-    let before = here.events(key, 0, LedgerReadLimit::entries(1000)).await.unwrap();
+    let before = here.events(key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
     let refused = [
         here.reset(key).await.map(drop).unwrap_err(),
         here.delete(key).await.map(drop).unwrap_err(),
-        here.send(key, run_of("mine"), prompt.clone()).await.map(drop).unwrap_err(),
+        here.send(key, run_id("mine"), prompt.clone()).await.map(drop).unwrap_err(),
     ];
     for error in refused {
         assert!(matches!(&error, SessionError::Busy(_)), "{error}");
@@ -160,17 +163,17 @@ async fn nobody_takes_away_a_session_in_which_another_process_works() {
     let now = here.get(key).await.unwrap().expect("it was not removed");
     assert_eq!((&now.id, now.transcript), (&record.id, 1));
     assert_eq!(
-        here.events(key, 0, LedgerReadLimit::entries(1000)).await.unwrap(),
+        here.events(key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap(),
         before,
         "nothing was written"
     );
-    let run = here.wait(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    let run = here.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!((run.node.as_str(), run.end), ("there", None), "it goes on");
 
     // What a dead process has left is in nobody's way.
     alive.lock().unwrap().remove("there");
     assert_eq!(here.reset(key).await.unwrap().transcript, 2);
-    let run = here.wait(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    let run = here.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!(run.end, Some(RunOutcome::Interrupted));
     assert!(here.delete(key).await.unwrap());
     assert_eq!(here.get(key).await, Ok(None));

@@ -8,51 +8,62 @@ use tokio::task::JoinSet;
 use zero_core::ToolKind;
 
 use super::{
-    StoreConformanceCheck, assert_no_session, key, make, nobody, read, run_id, says, seqs, text,
+    StoreConformanceCheck, assert_no_session, create_session, event_seqs, event_text, key,
+    read_session, run_id, text_event, unknown_session,
 };
 use crate::event::{Event, EventKind};
 use crate::message::{MessageBlock, ModelMessage};
 use crate::store::{LedgerReadLimit, NewEvent, SessionPatch, Store, StoreError, TranscriptStart};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
-    ("entries are numbered without gaps", |store| Box::pin(numbered(store))),
-    ("entries are read by pages", |store| Box::pin(read_by_pages(store))),
-    ("entries are read by weight", |store| Box::pin(read_by_weight(store))),
-    ("entries come back as they were", |store| Box::pin(as_they_were(store))),
-    ("a huge entry comes back as it was", |store| Box::pin(huge(store))),
-    ("many write at once, each in its order", |store| Box::pin(many_at_once(store))),
-    ("many sessions are written at once", |store| Box::pin(many_sessions(store))),
-    ("who reads does not wait for who writes", |store| Box::pin(reads_beside_writes(store))),
-    ("messages keep their order", |store| Box::pin(messages(store))),
-    ("older transcripts stay", |store| Box::pin(transcripts(store))),
+    ("entries are numbered without gaps", |store| {
+        Box::pin(events_are_numbered_without_gaps(store))
+    }),
+    ("entries are read by pages", |store| Box::pin(events_are_read_by_pages(store))),
+    ("entries are read by weight", |store| Box::pin(events_are_read_by_size(store))),
+    ("entries come back as they were", |store| Box::pin(events_round_trip_unchanged(store))),
+    ("a huge entry comes back as it was", |store| {
+        Box::pin(huge_event_round_trips_unchanged(store))
+    }),
+    ("many write at once, each in its order", |store| {
+        Box::pin(concurrent_appends_keep_order(store))
+    }),
+    ("many sessions are written at once", |store| Box::pin(concurrent_sessions_append(store))),
+    ("who reads does not wait for who writes", |store| {
+        Box::pin(reads_do_not_wait_for_writes(store))
+    }),
+    ("messages keep their order", |store| Box::pin(messages_keep_order(store))),
+    ("older transcripts stay", |store| Box::pin(older_transcripts_are_kept(store))),
 ];
 
-async fn numbered(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
-    let other = make(&store, "b").await.id;
+async fn events_are_numbered_without_gaps(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let other = create_session(&store, "b").await.id;
     assert_eq!(store.last_seq(&id).await.unwrap(), 0);
-    let first = store.append(&id, vec![says("1"), says("2")]).await.unwrap();
-    assert_eq!(seqs(&first), [1, 2]);
+    let first = store.append(&id, vec![text_event("1"), text_event("2")]).await.unwrap();
+    assert_eq!(event_seqs(&first), [1, 2]);
     assert_eq!(store.append(&id, vec![]).await.unwrap(), []);
-    assert_eq!(seqs(&store.append(&other, vec![says("1")]).await.unwrap()), [1]);
-    store.new_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
-    let second = store.append(&id, vec![says("3")]).await.unwrap();
-    assert_eq!(seqs(&second), [3], "numbers go on across transcripts");
+    assert_eq!(event_seqs(&store.append(&other, vec![text_event("1")]).await.unwrap()), [1]);
+    store.start_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
+    let second = store.append(&id, vec![text_event("3")]).await.unwrap();
+    assert_eq!(event_seqs(&second), [3], "numbers go on across transcripts");
     assert_eq!(store.last_seq(&id).await.unwrap(), 3);
     assert_eq!(
-        store.events(&id, 0, LedgerReadLimit::entries(9)).await.unwrap(),
+        store.events(&id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(),
         [first, second].concat()
     );
-    assert_no_session(store.append(&nobody(), vec![says("x")]).await);
-    assert_no_session(store.append(&nobody(), vec![]).await);
-    assert_no_session(store.events(&nobody(), 0, LedgerReadLimit::entries(9)).await);
-    assert_no_session(store.last_events(&nobody(), u64::MAX, LedgerReadLimit::entries(9)).await);
-    assert_no_session(store.last_seq(&nobody()).await);
+    assert_no_session(store.append(&unknown_session(), vec![text_event("x")]).await);
+    assert_no_session(store.append(&unknown_session(), vec![]).await);
+    assert_no_session(store.events(&unknown_session(), 0, LedgerReadLimit::with_entries(9)).await);
+    assert_no_session(
+        store.last_events(&unknown_session(), u64::MAX, LedgerReadLimit::with_entries(9)).await,
+    );
+    assert_no_session(store.last_seq(&unknown_session()).await);
 }
 
-async fn read_by_pages(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
-    store.append(&id, (1..=10).map(|n| says(n.to_string())).collect()).await.unwrap();
+async fn events_are_read_by_pages(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    store.append(&id, (1..=10).map(|n| text_event(n.to_string())).collect()).await.unwrap();
     for (after, most, expected) in [
         (0, 3, vec![1, 2, 3]),
         (3, 3, vec![4, 5, 6]),
@@ -62,31 +73,41 @@ async fn read_by_pages(store: Arc<dyn Store>) {
         (9, usize::MAX, vec![10]),
         (0, 0, vec![]),
     ] {
-        let events = store.events(&id, after, LedgerReadLimit::entries(most)).await.unwrap();
-        assert_eq!(seqs(&events), expected, "{most} after {after}");
-        assert!(events.iter().all(|event| text(event) == event.seq.to_string()));
+        let events = store.events(&id, after, LedgerReadLimit::with_entries(most)).await.unwrap();
+        assert_eq!(event_seqs(&events), expected, "{most} after {after}");
+        assert!(events.iter().all(|event| event_text(event) == event.seq.to_string()));
     }
     for (most, expected) in [(0, vec![]), (1, vec![10]), (3, vec![8, 9, 10])] {
         assert_eq!(
-            seqs(&store.last_events(&id, u64::MAX, LedgerReadLimit::entries(most)).await.unwrap()),
+            event_seqs(
+                &store
+                    .last_events(&id, u64::MAX, LedgerReadLimit::with_entries(most))
+                    .await
+                    .unwrap()
+            ),
             expected
         );
     }
     assert_eq!(
-        store.last_events(&id, u64::MAX, LedgerReadLimit::entries(usize::MAX)).await.unwrap().len(),
+        store
+            .last_events(&id, u64::MAX, LedgerReadLimit::with_entries(usize::MAX))
+            .await
+            .unwrap()
+            .len(),
         10
     );
     for (before, expected) in [(9, vec![7, 8]), (2, vec![1]), (1, vec![]), (0, vec![])] {
-        let events = store.last_events(&id, before, LedgerReadLimit::entries(2)).await.unwrap();
-        assert_eq!(seqs(&events), expected, "before {before}");
+        let events =
+            store.last_events(&id, before, LedgerReadLimit::with_entries(2)).await.unwrap();
+        assert_eq!(event_seqs(&events), expected, "before {before}");
     }
 }
 
 /// What an entry says, in JSON, is what it weighs.
-async fn read_by_weight(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn events_are_read_by_size(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     let words = ["é".repeat(500), "\u{1}".repeat(200), "x".repeat(10_000), "y".to_owned()];
-    let written = store.append(&id, words.into_iter().map(says).collect()).await.unwrap();
+    let written = store.append(&id, words.into_iter().map(text_event).collect()).await.unwrap();
     let weight = |event: &Event| serde_json::to_string(&event.what).unwrap().len();
     let weights: Vec<usize> = written.iter().map(weight).collect();
     let [first, second, third, fourth] = weights[..] else { panic!("four were written") };
@@ -104,7 +125,7 @@ async fn read_by_weight(store: Arc<dyn Store>) {
         (0, 0, all, vec![]),
     ] {
         let events = store.events(&id, after, LedgerReadLimit { entries, bytes }).await.unwrap();
-        assert_eq!(seqs(&events), expected, "{entries} of {bytes} bytes after {after}");
+        assert_eq!(event_seqs(&events), expected, "{entries} of {bytes} bytes after {after}");
     }
     for (before, entries, bytes, expected) in [
         (u64::MAX, all, third + fourth, vec![3, 4]),
@@ -117,16 +138,16 @@ async fn read_by_weight(store: Arc<dyn Store>) {
     ] {
         let events =
             store.last_events(&id, before, LedgerReadLimit { entries, bytes }).await.unwrap();
-        assert_eq!(seqs(&events), expected, "{entries} of {bytes} bytes before {before}");
+        assert_eq!(event_seqs(&events), expected, "{entries} of {bytes} bytes before {before}");
     }
 }
 
-async fn as_they_were(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn events_round_trip_unchanged(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     let mut entries: Vec<NewEvent> =
         ["", "\0", "a\0b", "\u{feff}é\u{301} 日本 🦀 \u{10ffff}", "'\"\\\n\r\t%_"]
             .into_iter()
-            .map(says)
+            .map(text_event)
             .collect();
     entries.push(NewEvent {
         run: Some(run_id("r1")),
@@ -140,20 +161,21 @@ async fn as_they_were(store: Arc<dyn Store>) {
             locations: vec![],
         },
     });
-    entries.push(NewEvent { time_ms: i64::MAX, ..says("later") });
+    entries.push(NewEvent { time_ms: i64::MAX, ..text_event("later") });
     let written = store.append(&id, entries.clone()).await.unwrap();
-    let kept = store.events(&id, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
+    let kept = store.events(&id, 0, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
     assert_eq!(written, kept);
     let number = |(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what };
     assert_eq!(kept, entries.into_iter().zip(1..).map(number).collect::<Vec<_>>());
 }
 
-async fn huge(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn huge_event_round_trips_unchanged(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     let huge = "0123456789\n✓".repeat(5 * 1024 * 1024 / 14);
-    let written = store.append(&id, vec![says(huge.clone()), says("small")]).await.unwrap();
+    let written =
+        store.append(&id, vec![text_event(huge.clone()), text_event("small")]).await.unwrap();
     assert!(
-        written == store.events(&id, 0, LedgerReadLimit::entries(9)).await.unwrap(),
+        written == store.events(&id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(),
         "it comes back as it was"
     );
     store.add_messages(&id, vec![ModelMessage::user(huge.clone()).into()]).await.unwrap();
@@ -161,17 +183,20 @@ async fn huge(store: Arc<dyn Store>) {
     assert!(messages == [ModelMessage::user(huge)], "it comes back as it was");
 }
 
-async fn many_at_once(store: Arc<dyn Store>) {
+async fn concurrent_appends_keep_order(store: Arc<dyn Store>) {
     const TASKS: usize = 100;
     const EACH: usize = 20;
-    let id = make(&store, "a").await.id;
+    let id = create_session(&store, "a").await.id;
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let (store, id) = (Arc::clone(&store), id.clone());
         tasks.spawn(async move {
             let mut given = Vec::new();
             for n in (0..EACH).step_by(2) {
-                let entries = vec![says(format!("{task} {n}")), says(format!("{task} {}", n + 1))];
+                let entries = vec![
+                    text_event(format!("{task} {n}")),
+                    text_event(format!("{task} {}", n + 1)),
+                ];
                 given.extend(store.append(&id, entries).await.unwrap());
             }
             given
@@ -179,14 +204,14 @@ async fn many_at_once(store: Arc<dyn Store>) {
     }
     let mut given: Vec<Event> = tasks.join_all().await.into_iter().flatten().collect();
     given.sort_by_key(|event| event.seq);
-    assert_eq!(seqs(&given), (1..=(TASKS * EACH) as u64).collect::<Vec<_>>());
-    let kept = store.events(&id, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
+    assert_eq!(event_seqs(&given), (1..=(TASKS * EACH) as u64).collect::<Vec<_>>());
+    let kept = store.events(&id, 0, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
     assert_eq!(kept, given);
     let mut next: HashMap<&str, usize> = HashMap::new();
     for pair in kept.chunks(2) {
         let mut tasks = Vec::new();
         for event in pair {
-            let (task, n) = text(event).split_once(' ').unwrap();
+            let (task, n) = event_text(event).split_once(' ').unwrap();
             let expected = next.entry(task).or_default();
             assert_eq!(n, expected.to_string(), "the order of task {task}");
             *expected += 1;
@@ -196,42 +221,42 @@ async fn many_at_once(store: Arc<dyn Store>) {
     }
 }
 
-async fn many_sessions(store: Arc<dyn Store>) {
+async fn concurrent_sessions_append(store: Arc<dyn Store>) {
     let mut tasks = JoinSet::new();
     for task in 0..50 {
         let store = Arc::clone(&store);
         tasks.spawn(async move {
-            let id = make(&store, &format!("s{task}")).await.id;
+            let id = create_session(&store, &format!("s{task}")).await.id;
             for n in 1..=20_u64 {
-                let written = store.append(&id, vec![says(n.to_string())]).await.unwrap();
-                assert_eq!(seqs(&written), [n]);
+                let written = store.append(&id, vec![text_event(n.to_string())]).await.unwrap();
+                assert_eq!(event_seqs(&written), [n]);
                 // Whoever was told that it is written can read it.
                 assert_eq!(store.last_seq(&id).await.unwrap(), n);
             }
             // Refused work in the same transaction takes nothing with it.
-            assert_no_session(store.append(&nobody(), vec![says("x")]).await);
+            assert_no_session(store.append(&unknown_session(), vec![text_event("x")]).await);
         });
     }
     tasks.join_all().await;
     assert_eq!(store.count().await.unwrap(), 50);
 }
 
-async fn reads_beside_writes(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn reads_do_not_wait_for_writes(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     let writing = tokio::spawn({
         let (store, id) = (Arc::clone(&store), id.clone());
         async move {
             for n in 0..50 {
-                let batch = (0..20).map(|m| says(format!("{n} {m}"))).collect();
+                let batch = (0..20).map(|m| text_event(format!("{n} {m}"))).collect();
                 store.append(&id, batch).await.unwrap();
             }
         }
     });
     let mut seen = 0;
     while seen < 1000 {
-        let events = store.events(&id, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
+        let events = store.events(&id, 0, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
         assert_eq!(events.len() % 20, 0, "all of a batch, or none");
-        assert_eq!(seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
+        assert_eq!(event_seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
         assert!(events.len() >= seen, "what was seen stays");
         seen = events.len();
         tokio::task::yield_now().await;
@@ -239,8 +264,8 @@ async fn reads_beside_writes(store: Arc<dyn Store>) {
     writing.await.unwrap();
 }
 
-async fn messages(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn messages_keep_order(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     let empty = store.transcript(&id, None).await.unwrap();
     assert_eq!((empty.number, empty.messages), (1, vec![]));
     let messages = vec![
@@ -256,23 +281,23 @@ async fn messages(store: Arc<dyn Store>) {
     store.add_messages(&id, vec![]).await.unwrap();
     store.add_messages(&id, shared[1..].to_vec()).await.unwrap();
     assert_eq!(store.transcript(&id, None).await.unwrap().messages, messages);
-    assert_no_session(store.add_messages(&nobody(), shared).await);
-    assert_no_session(store.transcript(&nobody(), None).await);
+    assert_no_session(store.add_messages(&unknown_session(), shared).await);
+    assert_no_session(store.transcript(&unknown_session(), None).await);
 }
 
-async fn transcripts(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn older_transcripts_are_kept(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     store.add_messages(&id, vec![ModelMessage::user("first").into()]).await.unwrap();
     let known = SessionPatch { context_tokens: Some(9), ..Default::default() };
     store.patch(&key("a"), known).await.unwrap();
-    let reset = store.new_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
+    let reset = store.start_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
     assert_eq!(reset, 2);
-    let session = read(&store, "a").await;
+    let session = read_session(&store, "a").await;
     assert_eq!((session.transcript, session.context_tokens), (2, None));
     store.add_messages(&id, vec![ModelMessage::user("second").into()]).await.unwrap();
     let summary = vec![ModelMessage::user("in short").into(), ModelMessage::user("go on").into()];
     let compacted = TranscriptStart::Compacted;
-    assert_eq!(store.new_transcript(&id, compacted, summary).await.unwrap(), 3);
+    assert_eq!(store.start_transcript(&id, compacted, summary).await.unwrap(), 3);
     store.add_messages(&id, vec![ModelMessage::user("third").into()]).await.unwrap();
     for (wanted, number, expected) in [
         (Some(1), 1, vec!["first"]),
@@ -291,5 +316,5 @@ async fn transcripts(store: Arc<dyn Store>) {
         let none = StoreError::NoTranscript { session: id.to_string(), number };
         assert_eq!(store.transcript(&id, Some(number)).await.unwrap_err(), none);
     }
-    assert_no_session(store.new_transcript(&nobody(), compacted, vec![]).await);
+    assert_no_session(store.start_transcript(&unknown_session(), compacted, vec![]).await);
 }

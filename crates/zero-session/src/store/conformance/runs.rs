@@ -5,17 +5,20 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::{
-    StoreConformanceCheck, assert_no_session, make, new_run, nobody, read, run_id, says, seqs, text,
+    StoreConformanceCheck, assert_no_session, create_session, event_seqs, event_text, new_run,
+    read_session, run_id, text_event, unknown_session,
 };
 use crate::event::{RunOutcome, TokenUsage};
 use crate::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
-    ("a run is begun once", |store| Box::pin(begun_once(store))),
-    ("a run raced for is begun once", |store| Box::pin(raced_for(store))),
-    ("a run is settled once", |store| Box::pin(settled_once(store))),
-    ("a run raced for is settled once", |store| Box::pin(settling_raced_for(store))),
-    ("unsettled runs are known by node", |store| Box::pin(unsettled(store))),
+    ("a run is begun once", |store| Box::pin(run_begins_once(store))),
+    ("a run raced for is begun once", |store| Box::pin(concurrent_begin_starts_once(store))),
+    ("a run is settled once", |store| Box::pin(run_ends_once(store))),
+    ("a run raced for is settled once", |store| Box::pin(concurrent_end_finishes_once(store))),
+    ("unsettled runs are known by node", |store| {
+        Box::pin(unfinished_runs_are_listed_by_node(store))
+    }),
     ("what runs took adds up", |store| Box::pin(usage_adds_up(store))),
 ];
 
@@ -27,16 +30,16 @@ const USAGE: TokenUsage = TokenUsage {
     cost_usd: Some(0.25),
 };
 
-async fn begun_once(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
-    let other = make(&store, "b").await.id;
+async fn run_begins_once(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let other = create_session(&store, "b").await.id;
     assert_eq!(store.run(&run_id("r1")).await.unwrap(), None);
-    let run = new_run("r1", &id, vec![says("1"), says("2")]);
-    let BeginRunOutcome::Now(first) = store.begin_run(run.clone()).await.unwrap() else {
+    let run = new_run("r1", &id, vec![text_event("1"), text_event("2")]);
+    let BeginRunOutcome::Started(first) = store.begin_run(run.clone()).await.unwrap() else {
         panic!("it was not there")
     };
-    assert_eq!(seqs(&first), [1, 2]);
-    assert_eq!(store.events(&id, 0, LedgerReadLimit::entries(9)).await.unwrap(), first);
+    assert_eq!(event_seqs(&first), [1, 2]);
+    assert_eq!(store.events(&id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(), first);
     let record = RunRecord {
         id: run.id.clone(),
         session: id.clone(),
@@ -48,78 +51,83 @@ async fn begun_once(store: Arc<dyn Store>) {
     };
     assert_eq!(store.run(&run.id).await.unwrap(), Some(record.clone()));
     let again = NewRun { node: "there".to_owned(), session: other.clone(), ..run.clone() };
-    assert_eq!(store.begin_run(again).await.unwrap(), BeginRunOutcome::Before(record));
+    assert_eq!(store.begin_run(again).await.unwrap(), BeginRunOutcome::AlreadyStarted(record));
     assert_eq!(store.last_seq(&id).await.unwrap(), 2);
     assert_eq!(store.last_seq(&other).await.unwrap(), 0);
     store.end_run(&run.id, RunOutcome::Completed, USAGE, vec![]).await.unwrap();
-    let BeginRunOutcome::Before(ended) = store.begin_run(run).await.unwrap() else {
+    let BeginRunOutcome::AlreadyStarted(ended) = store.begin_run(run).await.unwrap() else {
         panic!("it was there")
     };
     assert_eq!(ended.end, Some(RunOutcome::Completed));
-    assert_no_session(store.begin_run(new_run("r2", &nobody(), vec![says("x")])).await);
+    assert_no_session(
+        store.begin_run(new_run("r2", &unknown_session(), vec![text_event("x")])).await,
+    );
     assert_eq!(store.run(&run_id("r2")).await.unwrap(), None, "nothing is left of it");
 }
 
-async fn raced_for(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn concurrent_begin_starts_once(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     let mut tasks = JoinSet::new();
     for task in 0..50 {
         let (store, id) = (Arc::clone(&store), id.clone());
-        let run = new_run("r1", &id, vec![says(task.to_string())]);
+        let run = new_run("r1", &id, vec![text_event(task.to_string())]);
         tasks.spawn(async move { (task, store.begin_run(run).await.unwrap()) });
     }
     let begun = tasks.join_all().await;
     let winners: Vec<i32> = begun
         .iter()
-        .filter(|(_, begun)| matches!(begun, BeginRunOutcome::Now(_)))
+        .filter(|(_, begun)| matches!(begun, BeginRunOutcome::Started(_)))
         .map(|(task, _)| *task)
         .collect();
-    let events = store.events(&id, 0, LedgerReadLimit::entries(99)).await.unwrap();
-    let texts: Vec<&str> = events.iter().map(text).collect();
+    let events = store.events(&id, 0, LedgerReadLimit::with_entries(99)).await.unwrap();
+    let texts: Vec<&str> = events.iter().map(event_text).collect();
     assert_eq!(texts, winners.iter().map(ToString::to_string).collect::<Vec<_>>());
     assert_eq!(winners.len(), 1);
 }
 
-async fn settled_once(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
-    store.begin_run(new_run("r1", &id, vec![says("1")])).await.unwrap();
+async fn run_ends_once(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    store.begin_run(new_run("r1", &id, vec![text_event("1")])).await.unwrap();
     let end = RunOutcome::Failed { kind: "network".to_owned(), message: "é".to_owned() };
-    let last = vec![says("2"), NewEvent { time_ms: 99, ..says("3") }];
+    let last = vec![text_event("2"), NewEvent { time_ms: 99, ..text_event("3") }];
     let events =
         store.end_run(&run_id("r1"), end.clone(), USAGE, last).await.unwrap().expect("settled");
-    assert_eq!(seqs(&events), [2, 3]);
-    assert_eq!(store.events(&id, 1, LedgerReadLimit::entries(9)).await.unwrap(), events);
+    assert_eq!(event_seqs(&events), [2, 3]);
+    assert_eq!(store.events(&id, 1, LedgerReadLimit::with_entries(9)).await.unwrap(), events);
     let record = store.run(&run_id("r1")).await.unwrap().unwrap();
     assert_eq!((record.ended_ms, record.end, record.usage), (Some(99), Some(end), USAGE));
-    let again = store.end_run(&run_id("r1"), RunOutcome::Completed, USAGE, vec![says("x")]);
+    let again = store.end_run(&run_id("r1"), RunOutcome::Completed, USAGE, vec![text_event("x")]);
     assert_eq!(again.await.unwrap(), None);
-    let unknown = store.end_run(&run_id("r2"), RunOutcome::Completed, USAGE, vec![says("x")]);
+    let unknown = store.end_run(&run_id("r2"), RunOutcome::Completed, USAGE, vec![text_event("x")]);
     assert_eq!(unknown.await.unwrap(), None);
     assert_eq!(store.last_seq(&id).await.unwrap(), 3);
-    assert_eq!(read(&store, "a").await.usage, USAGE);
+    assert_eq!(read_session(&store, "a").await.usage, USAGE);
 }
 
-async fn settling_raced_for(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn concurrent_end_finishes_once(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     store.begin_run(new_run("r1", &id, vec![])).await.unwrap();
     let mut tasks = JoinSet::new();
     for task in 0..50 {
         let store = Arc::clone(&store);
         tasks.spawn(async move {
-            let last = vec![says(task.to_string())];
+            let last = vec![text_event(task.to_string())];
             store.end_run(&run_id("r1"), RunOutcome::Completed, USAGE, last).await.unwrap()
         });
     }
     let ended: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
     assert_eq!(ended.len(), 1);
-    assert_eq!(store.events(&id, 0, LedgerReadLimit::entries(99)).await.unwrap(), ended.concat());
-    assert_eq!(read(&store, "a").await.usage, USAGE);
+    assert_eq!(
+        store.events(&id, 0, LedgerReadLimit::with_entries(99)).await.unwrap(),
+        ended.concat()
+    );
+    assert_eq!(read_session(&store, "a").await.usage, USAGE);
 }
 
-async fn unsettled(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
-    let other = make(&store, "b").await.id;
-    let idle = make(&store, "c").await.id;
+async fn unfinished_runs_are_listed_by_node(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let other = create_session(&store, "b").await.id;
+    let idle = create_session(&store, "c").await.id;
     for (name, session, node, started_ms) in
         [("r1", &id, "x", 30), ("r2", &other, "x", 10), ("r3", &id, "y", 20), ("r4", &id, "y", 5)]
     {
@@ -130,14 +138,14 @@ async fn unsettled(store: Arc<dyn Store>) {
     for (session, expected) in
         [(None, "r2 r3 r1"), (Some(&id), "r3 r1"), (Some(&other), "r2"), (Some(&idle), "")]
     {
-        let runs = store.unsettled_runs(session).await.unwrap();
+        let runs = store.unfinished_runs(session).await.unwrap();
         let names: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         assert_eq!(names.join(" "), expected, "{session:?}");
     }
 }
 
 async fn usage_adds_up(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+    let id = create_session(&store, "a").await.id;
     let free = TokenUsage { cost_usd: None, ..USAGE };
     for (name, usage) in [("r1", free), ("r2", USAGE), ("r3", USAGE)] {
         store.begin_run(new_run(name, &id, vec![])).await.unwrap();
@@ -150,9 +158,9 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
         cache_write_tokens: 12,
         cost_usd: Some(0.5),
     };
-    assert_eq!(read(&store, "a").await.usage, expected);
+    assert_eq!(read_session(&store, "a").await.usage, expected);
     let huge = TokenUsage { input_tokens: u64::MAX, ..USAGE };
     store.begin_run(new_run("r4", &id, vec![])).await.unwrap();
     store.end_run(&run_id("r4"), RunOutcome::Completed, huge, vec![]).await.unwrap();
-    assert_eq!(read(&store, "a").await.usage.input_tokens, u64::MAX);
+    assert_eq!(read_session(&store, "a").await.usage.input_tokens, u64::MAX);
 }

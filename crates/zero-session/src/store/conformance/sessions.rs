@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 use zero_policy::{GrantScope, PermissionMode};
 
 use super::{
-    StoreConformanceCheck, assert_no_session, key, make, new_run, new_session, nobody, read, says,
+    StoreConformanceCheck, assert_no_session, create_session, key, new_run, new_session,
+    read_session, text_event, unknown_session,
 };
 use crate::message::ModelMessage;
 use crate::store::{
@@ -16,35 +17,37 @@ use crate::store::{
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
-    ("a session is made once", |store| Box::pin(made_once(store))),
-    ("a session raced for is made once", |store| Box::pin(raced_for(store))),
-    ("a session is kept as it was wanted", |store| Box::pin(kept_as_wanted(store))),
-    ("a patch changes what it names", |store| Box::pin(patched(store))),
-    ("a label has one owner", |store| Box::pin(labels(store))),
-    ("a label raced for has one owner", |store| Box::pin(labels_raced_for(store))),
-    ("sessions are listed newest first, by pages", |store| Box::pin(pages(store))),
-    ("sessions are listed by what they are", |store| Box::pin(filters(store))),
-    ("a search finds letters, not patterns", |store| Box::pin(searches(store))),
-    ("a removed session leaves nothing", |store| Box::pin(removed(store))),
-    ("an owner has so many and no more", |store| Box::pin(bounded(store))),
-    ("what a session takes is counted", |store| Box::pin(counted(store))),
-    ("grants stand until others do", |store| Box::pin(grants(store))),
-    ("it says that it is ready", |store| Box::pin(ready(store))),
+    ("a session is made once", |store| Box::pin(session_is_created_once(store))),
+    ("a session raced for is made once", |store| Box::pin(concurrent_create_makes_one(store))),
+    ("a session is kept as it was wanted", |store| Box::pin(session_round_trips_unchanged(store))),
+    ("a patch changes what it names", |store| Box::pin(patch_changes_named_fields(store))),
+    ("a label has one owner", |store| Box::pin(label_has_one_owner(store))),
+    ("a label raced for has one owner", |store| Box::pin(concurrent_label_has_one_owner(store))),
+    ("sessions are listed newest first, by pages", |store| {
+        Box::pin(sessions_are_listed_by_pages(store))
+    }),
+    ("sessions are listed by what they are", |store| Box::pin(sessions_are_filtered(store))),
+    ("a search finds letters, not patterns", |store| Box::pin(search_matches_literal_text(store))),
+    ("a removed session leaves nothing", |store| Box::pin(deleted_session_leaves_nothing(store))),
+    ("an owner has so many and no more", |store| Box::pin(owner_session_limit_holds(store))),
+    ("what a session takes is counted", |store| Box::pin(session_size_is_counted(store))),
+    ("grants stand until others do", |store| Box::pin(grants_are_replaced(store))),
+    ("it says that it is ready", |store| Box::pin(store_reports_ready(store))),
 ];
 
-async fn made_once(store: Arc<dyn Store>) {
+async fn session_is_created_once(store: Arc<dyn Store>) {
     assert_eq!(store.session(&key("a")).await.unwrap(), None);
-    let made = make(&store, "a").await;
+    let made = create_session(&store, "a").await;
     let again = NewSession { owner: "other".to_owned(), ..new_session("a") };
     assert_eq!(store.create(again).await.unwrap(), made, "unchanged");
     assert_eq!(store.session(&key("a")).await.unwrap(), Some(made.clone()));
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), Some(made.clone()));
-    assert_eq!(store.session_by_id(&nobody()).await.unwrap(), None);
-    assert_ne!(make(&store, "b").await.id, made.id);
+    assert_eq!(store.session_by_id(&unknown_session()).await.unwrap(), None);
+    assert_ne!(create_session(&store, "b").await.id, made.id);
     assert_eq!(store.count().await.unwrap(), 2);
 }
 
-async fn bounded(store: Arc<dyn Store>) {
+async fn owner_session_limit_holds(store: Arc<dyn Store>) {
     let wanted = |name, owner: &str| NewSession {
         owner: owner.to_owned(),
         owned_max: 2,
@@ -68,9 +71,9 @@ async fn bounded(store: Arc<dyn Store>) {
     store.create(wanted("h", "local")).await.unwrap();
 }
 
-async fn counted(store: Arc<dyn Store>) {
-    let made = make(&store, "a").await;
-    assert_no_session(store.size(&nobody()).await);
+async fn session_size_is_counted(store: Arc<dyn Store>) {
+    let made = create_session(&store, "a").await;
+    assert_no_session(store.size(&unknown_session()).await);
     let size = || async { store.size(&made.id).await.unwrap() };
     assert_eq!(size().await, 0);
     // Each way in which something comes to be kept; how it is written is the store's own business.
@@ -80,15 +83,15 @@ async fn counted(store: Arc<dyn Store>) {
         [("append", 2000), ("begin", 2000), ("end", 2000), ("add", 2000), ("new", 4000)]
     {
         match way {
-            "append" => drop(store.append(&made.id, vec![says(&*text)]).await.unwrap()),
+            "append" => drop(store.append(&made.id, vec![text_event(&*text)]).await.unwrap()),
             "begin" => {
-                let run = new_run("r", &made.id, vec![says(&*text)]);
+                let run = new_run("r", &made.id, vec![text_event(&*text)]);
                 store.begin_run(run).await.unwrap();
             }
             "end" => {
                 let (end, usage) =
                     (crate::event::RunOutcome::Completed, crate::event::TokenUsage::default());
-                let last = vec![says(&*text)];
+                let last = vec![text_event(&*text)];
                 store.end_run(&super::run_id("r"), end, usage, last).await.unwrap();
             }
             "add" => {
@@ -98,7 +101,7 @@ async fn counted(store: Arc<dyn Store>) {
                 let messages =
                     vec![ModelMessage::user(&*text).into(), ModelMessage::user(&*text).into()];
                 let why = TranscriptStart::Reset;
-                store.new_transcript(&made.id, why, messages).await.unwrap();
+                store.start_transcript(&made.id, why, messages).await.unwrap();
             }
         }
         let after = size().await;
@@ -109,14 +112,18 @@ async fn counted(store: Arc<dyn Store>) {
     store.delete(&made.key).await.unwrap();
     let gone = store.size(&made.id).await;
     assert_eq!(gone, Err(StoreError::NoSession(made.id.to_string())));
-    assert_eq!(store.size(&make(&store, "a").await.id).await.unwrap(), 0, "a new one is empty");
+    assert_eq!(
+        store.size(&create_session(&store, "a").await.id).await.unwrap(),
+        0,
+        "a new one is empty"
+    );
 }
 
-async fn raced_for(store: Arc<dyn Store>) {
+async fn concurrent_create_makes_one(store: Arc<dyn Store>) {
     let mut tasks = JoinSet::new();
     for _ in 0..20 {
         let store = Arc::clone(&store);
-        tasks.spawn(async move { make(&store, "a").await.id });
+        tasks.spawn(async move { create_session(&store, "a").await.id });
     }
     let mut ids = tasks.join_all().await;
     ids.dedup();
@@ -124,7 +131,7 @@ async fn raced_for(store: Arc<dyn Store>) {
     assert_eq!(store.count().await.unwrap(), 1);
 }
 
-async fn kept_as_wanted(store: Arc<dyn Store>) {
+async fn session_round_trips_unchanged(store: Arc<dyn Store>) {
     let wanted = NewSession {
         key: key("agent:qa:Bug 1 ✓"),
         label: Some("Größe".to_owned()),
@@ -155,9 +162,9 @@ async fn kept_as_wanted(store: Arc<dyn Store>) {
     assert_eq!(kept, wanted);
 }
 
-async fn patched(store: Arc<dyn Store>) {
-    let made = make(&store, "a").await;
-    let other = make(&store, "b").await;
+async fn patch_changes_named_fields(store: Arc<dyn Store>) {
+    let made = create_session(&store, "a").await;
+    let other = create_session(&store, "b").await;
     let patch = SessionPatch {
         label: Some(Some("label".to_owned())),
         title: Some(Some("title".to_owned())),
@@ -170,7 +177,7 @@ async fn patched(store: Arc<dyn Store>) {
         context_tokens: Some(123),
     };
     let changed = store.patch(&key("a"), patch.clone()).await.unwrap().unwrap();
-    assert_eq!(changed, read(&store, "a").await);
+    assert_eq!(changed, read_session(&store, "a").await);
     let now = SessionPatch {
         label: Some(changed.label.clone()),
         title: Some(changed.title.clone()),
@@ -199,40 +206,40 @@ async fn patched(store: Arc<dyn Store>) {
     let cleared = store.patch(&key("a"), clear).await.unwrap().unwrap();
     assert_eq!(cleared.context_tokens, Some(0));
     assert_eq!(crate::store::SessionRecord { context_tokens: None, ..cleared }, made);
-    assert_eq!(read(&store, "b").await, other);
+    assert_eq!(read_session(&store, "b").await, other);
     assert_eq!(store.patch(&key("none"), SessionPatch::default()).await.unwrap(), None);
 }
 
-fn label(label: &str) -> SessionPatch {
+fn label_patch(label: &str) -> SessionPatch {
     SessionPatch { label: Some(Some(label.to_owned())), ..Default::default() }
 }
 
-async fn labels(store: Arc<dyn Store>) {
+async fn label_has_one_owner(store: Arc<dyn Store>) {
     let labelled = |name| NewSession { label: Some("one".to_owned()), ..new_session(name) };
     store.create(labelled("a")).await.unwrap();
     let taken = StoreError::LabelTaken { label: "one".to_owned(), key: key("a") };
     assert_eq!(store.create(labelled("b")).await.unwrap_err(), taken);
     assert_eq!(store.session(&key("b")).await.unwrap(), None, "nothing is left of it");
-    make(&store, "b").await;
-    let both = SessionPatch { title: Some(Some("t".to_owned())), ..label("one") };
+    create_session(&store, "b").await;
+    let both = SessionPatch { title: Some(Some("t".to_owned())), ..label_patch("one") };
     assert_eq!(store.patch(&key("b"), both).await.unwrap_err(), taken);
-    assert_eq!(read(&store, "b").await.title, None, "nothing else is changed");
-    store.patch(&key("a"), label("one")).await.expect("its own label");
-    store.patch(&key("b"), label("One")).await.expect("labels differ by case");
-    store.patch(&key("a"), label("two")).await.expect("another");
-    store.patch(&key("b"), label("one")).await.expect("it is free again");
+    assert_eq!(read_session(&store, "b").await.title, None, "nothing else is changed");
+    store.patch(&key("a"), label_patch("one")).await.expect("its own label");
+    store.patch(&key("b"), label_patch("One")).await.expect("labels differ by case");
+    store.patch(&key("a"), label_patch("two")).await.expect("another");
+    store.patch(&key("b"), label_patch("one")).await.expect("it is free again");
     store.delete(&key("b")).await.unwrap();
-    store.patch(&key("a"), label("one")).await.expect("it is free again");
+    store.patch(&key("a"), label_patch("one")).await.expect("it is free again");
 }
 
-async fn labels_raced_for(store: Arc<dyn Store>) {
+async fn concurrent_label_has_one_owner(store: Arc<dyn Store>) {
     let mut tasks = JoinSet::new();
     for task in 0..20 {
         let store = Arc::clone(&store);
         tasks.spawn(async move {
             let name = format!("s{task}");
-            make(&store, &name).await;
-            store.patch(&key(&name), label("wanted")).await
+            create_session(&store, &name).await;
+            store.patch(&key(&name), label_patch("wanted")).await
         });
     }
     let results = tasks.join_all().await;
@@ -242,20 +249,20 @@ async fn labels_raced_for(store: Arc<dyn Store>) {
 }
 
 /// Keys that fit, after their agent, and how many fit in all.
-async fn listed(store: &Arc<dyn Store>, query: SessionQuery) -> (String, u64) {
+async fn list_keys(store: &Arc<dyn Store>, query: SessionQuery) -> (String, u64) {
     let page = store.list(query).await.unwrap();
     let names: Vec<&str> = page.sessions.iter().map(|session| session.key.name()).collect();
     (names.join(" "), page.total)
 }
 
-async fn pages(store: Arc<dyn Store>) {
-    let base = make(&store, "s0").await.created_ms;
+async fn sessions_are_listed_by_pages(store: Arc<dyn Store>) {
+    let base = create_session(&store, "s0").await.created_ms;
     // The order in which something happened in them is not the one they were made in.
     for (name, later) in [("s1", 30), ("s2", 10), ("s3", 20), ("s4", 40)] {
-        let id = make(&store, name).await.id;
-        let event = NewEvent { time_ms: base + 1_000_000 + later, ..says("x") };
+        let id = create_session(&store, name).await.id;
+        let event = NewEvent { time_ms: base + 1_000_000 + later, ..text_event("x") };
         store.append(&id, vec![event]).await.unwrap();
-        assert_eq!(read(&store, name).await.updated_ms, base + 1_000_000 + later);
+        assert_eq!(read_session(&store, name).await.updated_ms, base + 1_000_000 + later);
     }
     let page = |limit, offset| SessionQuery { limit, offset, ..Default::default() };
     let rows = [
@@ -270,20 +277,20 @@ async fn pages(store: Arc<dyn Store>) {
     ];
     for (query, expected) in rows {
         let said = format!("{query:?}");
-        assert_eq!(listed(&store, query).await, (expected.to_owned(), 5), "{said}");
+        assert_eq!(list_keys(&store, query).await, (expected.to_owned(), 5), "{said}");
     }
-    let id = read(&store, "s4").await.id;
-    store.append(&id, vec![NewEvent { time_ms: 5, ..says("x") }]).await.unwrap();
-    let updated_ms = read(&store, "s4").await.updated_ms;
+    let id = read_session(&store, "s4").await.id;
+    store.append(&id, vec![NewEvent { time_ms: 5, ..text_event("x") }]).await.unwrap();
+    let updated_ms = read_session(&store, "s4").await.updated_ms;
     assert_eq!(updated_ms, base + 1_000_040, "a clock that was set back does not count");
     for more in 5..105 {
-        make(&store, &format!("s{more}")).await;
+        create_session(&store, &format!("s{more}")).await;
     }
     let page = store.list(SessionQuery::default()).await.unwrap();
     assert_eq!((page.sessions.len(), page.total), (100, 105));
 }
 
-async fn filters(store: Arc<dyn Store>) {
+async fn sessions_are_filtered(store: Arc<dyn Store>) {
     for (name, owner, cwd) in
         [("agent:qa:a", "ci", "/a"), ("agent:qa:b", "me", "/a"), ("agent:main:c", "me", "/b")]
     {
@@ -291,10 +298,10 @@ async fn filters(store: Arc<dyn Store>) {
         let session = NewSession { owner: owner.to_owned(), cwd, ..new_session(name) };
         store.create(session).await.unwrap();
     }
-    store.patch(&key("agent:qa:b"), label("mine")).await.unwrap();
-    let base = read(&store, "agent:qa:a").await.updated_ms;
-    let id = read(&store, "agent:qa:a").await.id;
-    let later = NewEvent { time_ms: base + 1_000_000, ..says("x") };
+    store.patch(&key("agent:qa:b"), label_patch("mine")).await.unwrap();
+    let base = read_session(&store, "agent:qa:a").await.updated_ms;
+    let id = read_session(&store, "agent:qa:a").await.id;
+    let later = NewEvent { time_ms: base + 1_000_000, ..text_event("x") };
     store.append(&id, vec![later]).await.unwrap();
     let some = |text: &str| Some(text.to_owned());
     let rows = [
@@ -312,18 +319,18 @@ async fn filters(store: Arc<dyn Store>) {
     for (query, expected) in rows {
         let said = format!("{query:?}");
         let total = expected.split_whitespace().count() as u64;
-        assert_eq!(listed(&store, query).await, (expected.to_owned(), total), "{said}");
+        assert_eq!(list_keys(&store, query).await, (expected.to_owned(), total), "{said}");
     }
 }
 
-async fn searches(store: Arc<dyn Store>) {
+async fn search_matches_literal_text(store: Arc<dyn Store>) {
     let sessions = [
         ("percent%", "A_b", r"back\slash"),
         ("plain", "aXb", "Straße nach ÇORUM"),
         ("under_score", "ΑΣ", "100% of it"),
     ];
     for (name, label, title) in sessions {
-        make(&store, name).await;
+        create_session(&store, name).await;
         let patch = SessionPatch {
             label: Some(Some(label.to_owned())),
             title: Some(Some(title.to_owned())),
@@ -352,31 +359,31 @@ async fn searches(store: Arc<dyn Store>) {
     for (search, expected) in rows {
         let query = SessionQuery { search: Some(search.to_owned()), ..Default::default() };
         let total = expected.split_whitespace().count() as u64;
-        assert_eq!(listed(&store, query).await, (expected.to_owned(), total), "{search:?}");
+        assert_eq!(list_keys(&store, query).await, (expected.to_owned(), total), "{search:?}");
     }
-    let clear = SessionPatch { title: Some(None), ..label("other") };
+    let clear = SessionPatch { title: Some(None), ..label_patch("other") };
     store.patch(&key("percent%"), clear).await.unwrap();
     let query = SessionQuery { search: Some("slash".to_owned()), ..Default::default() };
-    assert_eq!(listed(&store, query).await.1, 0, "what it was called before does not count");
+    assert_eq!(list_keys(&store, query).await.1, 0, "what it was called before does not count");
 }
 
-async fn removed(store: Arc<dyn Store>) {
+async fn deleted_session_leaves_nothing(store: Arc<dyn Store>) {
     assert!(!store.delete(&key("a")).await.unwrap());
-    let other = make(&store, "b").await;
-    store.append(&other.id, vec![says("stays")]).await.unwrap();
-    let made = make(&store, "a").await;
-    store.begin_run(new_run("r1", &made.id, vec![says("goes")])).await.unwrap();
+    let other = create_session(&store, "b").await;
+    store.append(&other.id, vec![text_event("stays")]).await.unwrap();
+    let made = create_session(&store, "a").await;
+    store.begin_run(new_run("r1", &made.id, vec![text_event("goes")])).await.unwrap();
     store.add_messages(&made.id, vec![ModelMessage::user("goes").into()]).await.unwrap();
-    store.new_transcript(&made.id, TranscriptStart::Reset, vec![]).await.unwrap();
+    store.start_transcript(&made.id, TranscriptStart::Reset, vec![]).await.unwrap();
     store.set_grants(&made.id, vec![grant("Read", true)]).await.unwrap();
     assert!(store.delete(&key("a")).await.unwrap());
     assert_eq!(store.session(&key("a")).await.unwrap(), None);
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
     let gone = Err(StoreError::NoSession(made.id.to_string()));
-    assert_eq!(store.events(&made.id, 0, LedgerReadLimit::entries(9)).await, gone);
-    assert_eq!(store.unsettled_runs(None).await.unwrap(), []);
+    assert_eq!(store.events(&made.id, 0, LedgerReadLimit::with_entries(9)).await, gone);
+    assert_eq!(store.unfinished_runs(None).await.unwrap(), []);
     assert_eq!(store.run(&super::run_id("r1")).await.unwrap(), None);
-    let again = make(&store, "a").await;
+    let again = create_session(&store, "a").await;
     assert_ne!(again.id, made.id, "an id is never used again");
     assert_eq!((again.transcript, store.last_seq(&again.id).await.unwrap()), (1, 0));
     assert_eq!(store.transcript(&again.id, None).await.unwrap().messages, []);
@@ -389,8 +396,8 @@ fn grant(rule: &str, allowed: bool) -> GrantRecord {
     GrantRecord { allowed, grant, time_ms: 3, by: "me".to_owned() }
 }
 
-async fn grants(store: Arc<dyn Store>) {
-    let id = make(&store, "a").await.id;
+async fn grants_are_replaced(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
     assert_eq!(store.grants(&id).await.unwrap(), []);
     let first = vec![grant("Bash(git push:*)", true), grant("Read", false), grant("Read", false)];
     store.set_grants(&id, first.clone()).await.unwrap();
@@ -400,11 +407,11 @@ async fn grants(store: Arc<dyn Store>) {
     assert_eq!(store.grants(&id).await.unwrap(), second);
     store.set_grants(&id, vec![]).await.unwrap();
     assert_eq!(store.grants(&id).await.unwrap(), []);
-    assert_no_session(store.grants(&nobody()).await);
-    assert_no_session(store.set_grants(&nobody(), second).await);
+    assert_no_session(store.grants(&unknown_session()).await);
+    assert_no_session(store.set_grants(&unknown_session(), second).await);
 }
 
-async fn ready(store: Arc<dyn Store>) {
-    store.ready().await.unwrap();
+async fn store_reports_ready(store: Arc<dyn Store>) {
+    store.check_ready().await.unwrap();
     assert_eq!(store.count().await.unwrap(), 0);
 }

@@ -30,7 +30,7 @@ impl FixedApprover {
         Arc::new(Self { answer, asked: Mutex::default(), stood: Mutex::default() })
     }
 
-    fn asked(&self) -> usize {
+    fn question_count(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 }
@@ -45,7 +45,7 @@ impl CallApprover for FixedApprover {
         Box::pin(std::future::ready(self.answer))
     }
 
-    fn stands(&self, standing: Vec<GrantRecord>) {
+    fn store_grants(&self, standing: Vec<GrantRecord>) {
         self.stood.lock().unwrap().push(standing);
     }
 }
@@ -54,7 +54,7 @@ impl CallApprover for FixedApprover {
 struct UnattendedApprover;
 
 impl CallApprover for UnattendedApprover {
-    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
+    fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         Some(format!("allow `{}` in the settings", question.tool))
     }
 
@@ -62,7 +62,7 @@ impl CallApprover for UnattendedApprover {
         Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 
-    fn stands(&self, _: Vec<GrantRecord>) {}
+    fn store_grants(&self, _: Vec<GrantRecord>) {}
 }
 
 /// Writes down what it hears.
@@ -70,26 +70,26 @@ impl CallApprover for UnattendedApprover {
 struct RecordingObserver {
     described: Mutex<Vec<(String, ToolKind, Vec<FilePosition>)>>,
     progress: Mutex<Vec<String>>,
-    /// `begun`, and what was printed after it.
+    /// `on_started`, and what was printed after it.
     printed: Mutex<String>,
     spoke: Notify,
 }
 
 impl CallObserver for RecordingObserver {
-    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
         self.described.lock().unwrap().push((title, kind, locations));
     }
 
-    fn progress(&self, message: String) {
+    fn on_progress(&self, message: String) {
         self.progress.lock().unwrap().push(message);
         self.spoke.notify_one();
     }
 
-    fn begun(&self) {
+    fn on_started(&self) {
         self.printed.lock().unwrap().push_str("begun: ");
     }
 
-    fn printed(&self, text: &str) {
+    fn on_output(&self, text: &str) {
         self.printed.lock().unwrap().push_str(text);
     }
 }
@@ -124,7 +124,7 @@ impl BackendFixture {
                 StateDir::new(folder.join("state")),
             )
         });
-        host.registry().add(BUILTIN, zero_tools::builtin()).unwrap();
+        host.registry().add(BUILTIN, zero_tools::builtin_tools()).unwrap();
         Self { temp, host: Arc::new(host), dialects: Arc::default() }
     }
 
@@ -132,7 +132,7 @@ impl BackendFixture {
         self.temp.path().canonicalize().unwrap().join("work").join(name)
     }
 
-    fn put(&self, name: &str, text: &str) {
+    fn write_file(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
@@ -151,12 +151,12 @@ impl BackendFixture {
         }
     }
 
-    fn hands(&self, session: &str, approver: &Arc<FixedApprover>) -> LocalToolBackend {
+    fn backend(&self, session: &str, approver: &Arc<FixedApprover>) -> LocalToolBackend {
         LocalToolBackend::new(self.config(session, approver)).unwrap()
     }
 }
 
-fn order(id: &str, tool: &str, input: Value) -> BackendCall {
+fn backend_call(id: &str, tool: &str, input: Value) -> BackendCall {
     let dialect = DialectName::Canonical;
     BackendCall { id: id.to_owned(), tool: tool.to_owned(), input, dialect }
 }
@@ -168,49 +168,53 @@ async fn call(
 ) -> (BackendResult, Arc<RecordingObserver>) {
     let watch = Arc::new(RecordingObserver::default());
     let heard = Arc::clone(&watch) as Arc<dyn CallObserver>;
-    let end = hands.call(order("call_1", tool, input), CancellationToken::new(), heard).await;
+    let end =
+        hands.call(backend_call("call_1", tool, input), CancellationToken::new(), heard).await;
     (end, watch)
 }
 
 /// The words of a result.
-fn said(end: &BackendResult) -> &str {
+fn result_text(end: &BackendResult) -> &str {
     match &end.content[..] {
         [ResultContent::Text { text }] => text,
         content => panic!("{content:?}"),
     }
 }
 
-fn place(path: &Path) -> FilePosition {
+fn file_position(path: &Path) -> FilePosition {
     FilePosition { path: path.display().to_string(), line: None }
 }
 
 #[tokio::test]
 async fn a_file_is_read_without_a_question() {
     let fixture = BackendFixture::new(&[]);
-    fixture.put("a.txt", "one\ntwo\n");
+    fixture.write_file("a.txt", "one\ntwo\n");
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
-    let hands = fixture.hands("s", &no);
+    let hands = fixture.backend("s", &no);
     let (end, watch) = call(&hands, "Read", json!({"file_path": "a.txt"})).await;
-    assert_eq!((end.status, said(&end)), (ToolCallStatus::Completed, "     1\tone\n     2\ttwo"));
+    assert_eq!(
+        (end.status, result_text(&end)),
+        (ToolCallStatus::Completed, "     1\tone\n     2\ttwo")
+    );
     assert!(matches!(&end.display, Some(CallDisplay::Markdown { .. })), "{end:?}");
-    assert_eq!(end.locations, [place(&fixture.path("a.txt"))]);
+    assert_eq!(end.locations, [file_position(&fixture.path("a.txt"))]);
     let described = watch.described.lock().unwrap();
     assert_eq!(described.len(), 1);
     let (title, kind, locations) = &described[0];
     assert_eq!((title.as_str(), *kind), ("Read `a.txt`", ToolKind::Read));
-    assert_eq!(*locations, [place(&fixture.path("a.txt"))]);
-    assert_eq!(no.asked(), 0);
-    assert!(hands.switchboard.lines().is_empty(), "nothing is left of a call");
+    assert_eq!(*locations, [file_position(&fixture.path("a.txt"))]);
+    assert_eq!(no.question_count(), 0);
+    assert!(hands.switchboard.lock_routes().is_empty(), "nothing is left of a call");
 }
 
 #[tokio::test]
 async fn who_says_no_is_heard_and_the_model_told() {
     let fixture = BackendFixture::new(&[]);
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
-    let hands = fixture.hands("s", &no);
+    let hands = fixture.backend("s", &no);
     let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
     assert_eq!(end.status, ToolCallStatus::Denied);
-    assert!(said(&end).contains("rejected by the person"), "{}", said(&end));
+    assert!(result_text(&end).contains("rejected by the person"), "{}", result_text(&end));
     assert!(!fixture.path("a").exists());
     let asked = no.asked.lock().unwrap();
     let (id, question) = &asked[0];
@@ -229,16 +233,20 @@ async fn where_nobody_can_be_asked_the_model_hears_how_to_allow_it() {
     .unwrap();
     let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
     assert_eq!(end.status, ToolCallStatus::Denied);
-    assert!(said(&end).contains("to allow it, allow `Write` in the settings"), "{}", said(&end));
+    assert!(
+        result_text(&end).contains("to allow it, allow `Write` in the settings"),
+        "{}",
+        result_text(&end)
+    );
     assert!(!fixture.path("a").exists());
 }
 
 #[tokio::test]
 async fn who_says_yes_sees_the_change() {
     let fixture = BackendFixture::new(&[]);
-    fixture.put("a", "old\n");
+    fixture.write_file("a", "old\n");
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
-    let hands = fixture.hands("s", &yes);
+    let hands = fixture.backend("s", &yes);
     call(&hands, "Read", json!({"file_path": "a"})).await;
     let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "new\n"})).await;
     assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
@@ -256,13 +264,13 @@ async fn who_says_yes_sees_the_change() {
 #[tokio::test]
 async fn a_task_list_is_the_plan_of_the_session() {
     let fixture = BackendFixture::new(&[]);
-    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let todo = json!({"content": "Test", "status": "in_progress", "activeForm": "Testing"});
     let (end, _) = call(&hands, "TodoWrite", json!({ "todos": [todo] })).await;
     assert_eq!((end.status, &end.display), (ToolCallStatus::Completed, &None), "{end:?}");
     let plan = end.plan.unwrap();
     assert_eq!((plan.len(), &*plan[0].content, &*plan[0].status), (1, "Test", "in_progress"));
-    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
     let lists = bench.tools.iter().find(|tool| tool.canonical == "TodoWrite").unwrap();
     assert!(!lists.read_only, "two at a time would leave whichever came last");
     let (end, _) = call(&hands, "LS", json!({})).await;
@@ -273,29 +281,33 @@ async fn a_task_list_is_the_plan_of_the_session() {
 async fn a_session_is_told_what_earlier_ones_kept() {
     let fixture = BackendFixture::new(&[]);
     let state = StateDir::new(fixture.path("../state"));
-    fixture.host.keep(Arc::new(NoteStoreSet::new(Some(fixture.path("../own")), state)));
+    fixture.host.insert_extension(Arc::new(NoteStoreSet::new(Some(fixture.path("../own")), state)));
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
-    let hands = fixture.hands("s", &yes);
+    let hands = fixture.backend("s", &yes);
     let save = json!({"action": "save", "name": "tabs", "text": "Use tabs."});
     let (end, _) = call(&hands, "Memory", save).await;
     assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
-    assert_eq!(yes.asked(), 1, "what later sessions are told is for the person to decide");
-    let later = fixture.hands("t", &yes);
-    let bench = later.bench(DialectName::Canonical).await.unwrap();
+    assert_eq!(yes.question_count(), 1, "what later sessions are told is for the person to decide");
+    let later = fixture.backend("t", &yes);
+    let bench = later.load_catalog(DialectName::Canonical).await.unwrap();
     let told = &bench.instructions[0];
     assert_eq!(told.path, "memory");
     assert!(told.text.contains("tabs (project, by agent in session s, 20"), "{}", told.text);
     assert!(told.text.ends_with("\n> Use tabs."), "{}", told.text);
     let (end, _) = call(&later, "Memory", json!({"action": "list"})).await;
-    assert_eq!((end.status, yes.asked()), (ToolCallStatus::Completed, 1), "to look is allowed");
+    assert_eq!(
+        (end.status, yes.question_count()),
+        (ToolCallStatus::Completed, 1),
+        "to look is allowed"
+    );
 }
 
 #[tokio::test]
 async fn a_mistake_is_an_answer() {
     let fixture = BackendFixture::new(&[(Verdict::Deny, "Read(secret)")]);
-    fixture.put("secret", "x");
+    fixture.write_file("secret", "x");
     let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
-    let hands = fixture.hands("s", &yes);
+    let hands = fixture.backend("s", &yes);
     for (tool, input, status, words) in [
         ("Raed", json!({}), ToolCallStatus::Failed, "did you mean"),
         ("Read", json!({"path": 1}), ToolCallStatus::Failed, "file_path"),
@@ -305,32 +317,32 @@ async fn a_mistake_is_an_answer() {
     ] {
         let (end, _) = call(&hands, tool, input).await;
         assert_eq!(end.status, status, "{tool}: {end:?}");
-        assert!(said(&end).contains(words), "{tool}: {}", said(&end));
+        assert!(result_text(&end).contains(words), "{tool}: {}", result_text(&end));
     }
-    assert_eq!(yes.asked(), 0);
+    assert_eq!(yes.question_count(), 0);
 }
 
 #[tokio::test]
 async fn a_call_is_made_in_its_dialect() {
     let fixture = BackendFixture::new(&[]);
-    fixture.put("a.txt", "one\n");
-    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    fixture.write_file("a.txt", "one\n");
+    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     for (dialect, tool, field) in [
         (DialectName::Acp, "read_file", "path"),
         (DialectName::Qwen, "read_file", "absolute_path"),
         (DialectName::Opencode, "read", "path"),
     ] {
         let input = json!({field: fixture.path("a.txt")});
-        let order = BackendCall { dialect, ..order("c", tool, input) };
+        let order = BackendCall { dialect, ..backend_call("c", tool, input) };
         let end = hands
             .call(order, CancellationToken::new(), Arc::new(RecordingObserver::default()))
             .await;
         assert_eq!(
-            (end.status, said(&end)),
+            (end.status, result_text(&end)),
             (ToolCallStatus::Completed, "one"),
             "{dialect}: {end:?}"
         );
-        let bench = hands.bench(dialect).await.unwrap();
+        let bench = hands.load_catalog(dialect).await.unwrap();
         assert!(bench.tools.iter().any(|known| known.name == tool && known.canonical == "Read"));
     }
 }
@@ -338,9 +350,9 @@ async fn a_call_is_made_in_its_dialect() {
 #[tokio::test]
 async fn a_running_command_is_stopped() {
     let fixture = BackendFixture::new(&[(Verdict::Allow, "Bash(sleep:*)")]);
-    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let (watch, cancel) = (Arc::new(RecordingObserver::default()), CancellationToken::new());
-    let order = order("c", "Bash", json!({"command": "echo on; sleep 600"}));
+    let order = backend_call("c", "Bash", json!({"command": "echo on; sleep 600"}));
     let running = hands.call(order, cancel.clone(), Arc::clone(&watch) as Arc<dyn CallObserver>);
     let stop = async {
         watch.spoke.notified().await;
@@ -349,7 +361,7 @@ async fn a_running_command_is_stopped() {
     let (end, ()) = tokio::join!(running, stop);
     assert_eq!(end.status, ToolCallStatus::Cancelled, "{end:?}");
     assert!(watch.progress.lock().unwrap()[0].contains("on"), "it ran");
-    assert!(hands.switchboard.lines().is_empty());
+    assert!(hands.switchboard.lock_routes().is_empty());
 }
 
 #[tokio::test]
@@ -358,14 +370,14 @@ async fn what_the_person_settles_is_kept_and_comes_back() {
     let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
     let write = |name: &str| json!({"file_path": name, "content": "x"});
     let kept = {
-        let hands = fixture.hands("s", &yes);
+        let hands = fixture.backend("s", &yes);
         for name in ["a", "b"] {
             let (end, _) = call(&hands, "Write", write(name)).await;
             assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
         }
         yes.stood.lock().unwrap().pop().unwrap()
     };
-    assert_eq!(yes.asked(), 2);
+    assert_eq!(yes.question_count(), 2);
     assert!(!kept.is_empty() && kept.iter().all(|one| one.allowed && one.by == "person"));
 
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
@@ -373,12 +385,12 @@ async fn what_the_person_settles_is_kept_and_comes_back() {
     let hands = LocalToolBackend::new(config).unwrap();
     std::fs::remove_file(fixture.path("a")).unwrap();
     let (end, _) = call(&hands, "Write", write("a")).await;
-    assert_eq!((end.status, no.asked()), (ToolCallStatus::Completed, 0), "{end:?}");
+    assert_eq!((end.status, no.question_count()), (ToolCallStatus::Completed, 0), "{end:?}");
     // It is this session's, and nobody else's.
-    let other = fixture.hands("other", &no);
+    let other = fixture.backend("other", &no);
     std::fs::remove_file(fixture.path("a")).unwrap();
     let (end, _) = call(&other, "Write", write("a")).await;
-    assert_eq!((end.status, no.asked()), (ToolCallStatus::Denied, 1), "{end:?}");
+    assert_eq!((end.status, no.question_count()), (ToolCallStatus::Denied, 1), "{end:?}");
 
     // Who plans is not talked round by what was allowed before, nor by what somebody allows now.
     for (mode, standing) in [(Some(PermissionMode::Plan), kept), (None, Vec::new())] {
@@ -393,35 +405,39 @@ async fn what_the_person_settles_is_kept_and_comes_back() {
         ] {
             let (end, _) = call(&planning, tool, input).await;
             assert_eq!(end.status, ToolCallStatus::Denied, "{tool}: {end:?}");
-            assert!(said(&end).contains("plan mode"), "{tool}: {}", said(&end));
+            assert!(result_text(&end).contains("plan mode"), "{tool}: {}", result_text(&end));
         }
-        assert_eq!(planner.asked(), 0);
+        assert_eq!(planner.question_count(), 0);
         let (end, _) = call(&planning, "LS", json!({})).await;
         assert_eq!(end.status, ToolCallStatus::Completed, "looking is allowed");
         planning.set_mode(PermissionMode::AcceptEdits).await.unwrap();
         let (end, _) = call(&planning, "Write", write("e")).await;
-        assert_eq!((end.status, planner.asked()), (ToolCallStatus::Completed, 0), "{end:?}");
+        assert_eq!(
+            (end.status, planner.question_count()),
+            (ToolCallStatus::Completed, 0),
+            "{end:?}"
+        );
         std::fs::remove_file(fixture.path("e")).unwrap();
     }
     assert!(!fixture.path("a").exists() && fixture.path("b").exists());
 }
 
 /// A tool of somebody else, which says of itself that it only reads.
-fn foreign() -> Arc<dyn AnyTool> {
+fn foreign_tool() -> Arc<dyn AnyTool> {
     zero_runtime::erase(zero_tools::ls::LsTool)
 }
 
 #[tokio::test]
 async fn the_bench_shows_what_there_is() {
     let fixture = BackendFixture::new(&[]);
-    fixture.put("AGENTS.md", "Be careful.");
+    fixture.write_file("AGENTS.md", "Be careful.");
     std::fs::create_dir_all(fixture.path(".zero/commands")).unwrap();
-    fixture.put(".zero/commands/fix.md", "Fix $1.");
+    fixture.write_file(".zero/commands/fix.md", "Fix $1.");
     std::fs::create_dir_all(fixture.path("../own/commands")).unwrap();
     std::fs::write(fixture.path("../own/AGENTS.md"), "Be brief.").unwrap();
     std::fs::write(fixture.path("../own/commands/fix.md"), "Mine.").unwrap();
-    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
-    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
     assert_eq!(bench.cwd, fixture.path("").canonicalize().unwrap());
     assert!(bench.system.contains(std::env::consts::ARCH));
     let texts: Vec<&str> = bench.instructions.iter().map(|one| one.text.as_str()).collect();
@@ -435,14 +451,14 @@ async fn the_bench_shows_what_there_is() {
         names
     };
     assert_eq!(read_only(&bench), ["Glob", "Grep", "LS", "LSP", "Read", "ReadMany"]);
-    assert_eq!(hands.whereabouts(), "this machine");
-    let again = hands.bench(DialectName::Canonical).await.unwrap();
+    assert_eq!(hands.location(), "this machine");
+    let again = hands.load_catalog(DialectName::Canonical).await.unwrap();
     assert!(Arc::ptr_eq(&again.tools.definitions(), &bench.tools.definitions()), "made once");
     // Tools of others change what they like, whatever they say.
     let registry = fixture.host.registry();
     registry.remove_source(BUILTIN);
-    registry.add("elsewhere", vec![foreign()]).unwrap();
-    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    registry.add("elsewhere", vec![foreign_tool()]).unwrap();
+    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
     assert_eq!((bench.tools.len(), read_only(&bench).len()), (1, 0));
 }
 
@@ -492,12 +508,12 @@ async fn with_the_hands_goes_what_they_started() {
 async fn a_call_is_heard_to_begin_and_its_command_to_print() {
     let fixture = BackendFixture::new(&[]);
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
-    let hands = fixture.hands("s", &yes);
+    let hands = fixture.backend("s", &yes);
     let (end, watch) = call(&hands, "Bash", json!({"command": "echo on; echo off"})).await;
-    assert_eq!((end.status, said(&end)), (ToolCallStatus::Completed, "on\noff\n"));
+    assert_eq!((end.status, result_text(&end)), (ToolCallStatus::Completed, "on\noff\n"));
     assert_eq!(*watch.printed.lock().unwrap(), "begun: on\noff\n");
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
-    let hands = fixture.hands("t", &no);
+    let hands = fixture.backend("t", &no);
     let (_, watch) = call(&hands, "Bash", json!({"command": "touch a; echo on"})).await;
     assert_eq!(*watch.printed.lock().unwrap(), "", "what is not allowed does not begin");
 }

@@ -4,8 +4,8 @@ use super::*;
 
 /// Reads declarations: the schema of each tool by its name, then what was set aside.
 #[track_caller]
-fn check(stdout: &Value, expected: &[&str]) {
-    let (declared, quarantined) = parse(stdout.to_string().as_bytes()).unwrap();
+fn check_parsed(stdout: &Value, expected: &[&str]) {
+    let (declared, quarantined) = parse_declarations(stdout.to_string().as_bytes()).unwrap();
     let declared = declared.iter().map(|tool| {
         let CommandToolDeclaration { name, original, description, input_schema } = tool;
         format!("{name} <- {original}: {description} {input_schema}")
@@ -16,8 +16,8 @@ fn check(stdout: &Value, expected: &[&str]) {
 }
 
 #[track_caller]
-fn unreadable(stdout: &[u8], expected: &str) {
-    let error = parse(stdout).unwrap_err().to_string();
+fn check_unreadable(stdout: &[u8], expected: &str) {
+    let error = parse_declarations(stdout).unwrap_err().to_string();
     assert!(error.starts_with(expected), "{error:?} is not {expected:?}");
 }
 
@@ -27,42 +27,45 @@ fn every_way_to_declare_is_understood() {
     let weather = r#"cmd__weather <- weather: Says it. {"type":"object","properties":{"city":{"type":"string"}}}"#;
     for field in ["parameters", "parametersJsonSchema", "inputSchema", "input_schema"] {
         let item = json!({"name": "weather", "description": "Says it.", field: schema});
-        check(&json!([item]), &[weather]);
-        check(&json!([{"functionDeclarations": [item]}]), &[weather]);
-        check(&json!([{"function_declarations": [item]}]), &[weather]);
-        check(&json!({"functionDeclarations": [item]}), &[weather]);
-        check(&json!([{"type": "function", "function": item}]), &[weather]);
-        check(
+        check_parsed(&json!([item]), &[weather]);
+        check_parsed(&json!([{"functionDeclarations": [item]}]), &[weather]);
+        check_parsed(&json!([{"function_declarations": [item]}]), &[weather]);
+        check_parsed(&json!({"functionDeclarations": [item]}), &[weather]);
+        check_parsed(&json!([{"type": "function", "function": item}]), &[weather]);
+        check_parsed(
             &json!([{"functionDeclarations": [{"type": "function", "function": item}]}]),
             &[weather],
         );
     }
     let gemini = json!({"type": "OBJECT", "properties": {"city": {"type": "STRING"}}});
-    check(
+    check_parsed(
         &json!([{"name": "weather", "description": "Says it.", "parameters": gemini}]),
         &[weather],
     );
-    check(&json!([]), &[]);
-    check(&json!([{"functionDeclarations": []}]), &[]);
+    check_parsed(&json!([]), &[]);
+    check_parsed(&json!([{"functionDeclarations": []}]), &[]);
 }
 
 #[test]
 fn no_parameters_are_no_arguments() {
     let none = &[r#"cmd__now <- now:  {"type":"object","additionalProperties":false}"#];
-    check(&json!([{"name": "now"}]), none);
-    check(&json!([{"name": "now", "description": null, "parameters": null}]), none);
+    check_parsed(&json!([{"name": "now"}]), none);
+    check_parsed(&json!([{"name": "now", "description": null, "parameters": null}]), none);
     // A schema that says nothing refuses nothing.
     let any = &[r#"cmd__now <- now:  {"type":"object"}"#];
-    check(&json!([{"name": "now", "parameters": {}}]), any);
-    check(&json!([{"name": "now", "inputSchema": {"$schema": "urn:x", "type": "object"}}]), any);
+    check_parsed(&json!([{"name": "now", "parameters": {}}]), any);
+    check_parsed(
+        &json!([{"name": "now", "inputSchema": {"$schema": "urn:x", "type": "object"}}]),
+        any,
+    );
     // The plainest schema counts.
     let both = json!({"name": "now", "parameters": {"type": "STRING"}, "inputSchema": {}});
-    check(&json!([both]), any);
+    check_parsed(&json!([both]), any);
 }
 
 #[test]
 fn no_name_takes_the_place_of_another_tool() {
-    check(
+    check_parsed(
         &json!([{"name": "Read"}, {"name": "github__x"}, {"name": "cmd__x"}, {"name": "get.it"}]),
         &[
             r#"cmd__Read <- Read:  {"type":"object","additionalProperties":false}"#,
@@ -72,7 +75,7 @@ fn no_name_takes_the_place_of_another_tool() {
         ],
     );
     // One that is made to look like the name of another.
-    check(
+    check_parsed(
         &json!([{"name": "get.it"}, {"name": "get_it_29cfcf59"}, {"name": "get.it"}]),
         &[
             r#"cmd__get_it_29cfcf59 <- get.it:  {"type":"object","additionalProperties":false}"#,
@@ -85,34 +88,37 @@ fn no_name_takes_the_place_of_another_tool() {
 #[test]
 fn one_mistake_costs_one_tool() {
     #[track_caller]
-    fn bad(item: Value, expected: &str) {
+    fn check_rejected(item: Value, expected: &str) {
         let good = r#"cmd__now <- now:  {"type":"object","additionalProperties":false}"#;
-        check(&json!([item, {"name": "now"}]), &[good, expected]);
+        check_parsed(&json!([item, {"name": "now"}]), &[good, expected]);
         let expected = expected.replace("item 1: ", "item 1, declaration 1: ");
-        check(&json!([{"functionDeclarations": [item, {"name": "now"}]}]), &[good, &expected]);
+        check_parsed(
+            &json!([{"functionDeclarations": [item, {"name": "now"}]}]),
+            &[good, &expected],
+        );
     }
-    bad(json!(3), "item 1: it is a number, and not a function declaration");
-    bad(json!("now"), "item 1: it is a text, and not a function declaration");
-    bad(json!([{"name": "x"}]), "item 1: it is a list, and not a function declaration");
-    bad(json!({"googleSearch": {}}), "item 1: it has no `name`");
-    bad(json!({"name": 3}), "item 1: its name is a number");
-    bad(json!({"name": ""}), "item 1: its name is empty");
-    bad(json!({"name": "  "}), "  : its name is empty");
-    bad(json!({"name": "a\u{1b}[0m"}), "a\\u{1b}[0m: its name holds control characters");
-    bad(json!({"name": "a\u{0}"}), "a\\0: its name holds control characters");
-    bad(
+    check_rejected(json!(3), "item 1: it is a number, and not a function declaration");
+    check_rejected(json!("now"), "item 1: it is a text, and not a function declaration");
+    check_rejected(json!([{"name": "x"}]), "item 1: it is a list, and not a function declaration");
+    check_rejected(json!({"googleSearch": {}}), "item 1: it has no `name`");
+    check_rejected(json!({"name": 3}), "item 1: its name is a number");
+    check_rejected(json!({"name": ""}), "item 1: its name is empty");
+    check_rejected(json!({"name": "  "}), "  : its name is empty");
+    check_rejected(json!({"name": "a\u{1b}[0m"}), "a\\u{1b}[0m: its name holds control characters");
+    check_rejected(json!({"name": "a\u{0}"}), "a\\0: its name holds control characters");
+    check_rejected(
         json!({"name": "--rm"}),
         "--rm: its name begins with `-`, and would be taken for an option",
     );
     let long = "n".repeat(257);
     let expected = format!("{}: its name is longer than 256 bytes", "n".repeat(256));
-    bad(json!({"name": long}), &expected);
-    bad(json!({"name": "x", "description": []}), "x: its description is a list");
-    bad(
+    check_rejected(json!({"name": long}), &expected);
+    check_rejected(json!({"name": "x", "description": []}), "x: its description is a list");
+    check_rejected(
         json!({"name": "x", "parameters": true}),
         "x: its schema is true or false, and not an object",
     );
-    bad(
+    check_rejected(
         json!({"name": "x", "parameters": {"type": "ARRAY"}}),
         "x: its input is of type \"array\", and must be an object",
     );
@@ -121,9 +127,9 @@ fn one_mistake_costs_one_tool() {
 #[test]
 fn a_broken_schema_is_told_and_nothing_is_fetched() {
     #[track_caller]
-    fn bad(schema: Value, expected: &str) {
+    fn check_rejected(schema: Value, expected: &str) {
         let stdout = json!([{"name": "x", "inputSchema": schema}, {"name": "now"}]).to_string();
-        let (declared, quarantined) = parse(stdout.as_bytes()).unwrap();
+        let (declared, quarantined) = parse_declarations(stdout.as_bytes()).unwrap();
         assert_eq!(declared.len(), 1);
         let reason = &quarantined[0].reason;
         assert!(
@@ -131,20 +137,20 @@ fn a_broken_schema_is_told_and_nothing_is_fetched() {
             "{reason}"
         );
     }
-    bad(json!({"type": "object", "properties": {"a": {"type": "strin"}}}), "strin");
-    bad(json!({"type": "object", "properties": []}), "[]");
-    bad(json!({"type": "object", "required": "a"}), "a");
-    bad(json!({"properties": {"a": {"pattern": "("}}}), "(");
+    check_rejected(json!({"type": "object", "properties": {"a": {"type": "strin"}}}), "strin");
+    check_rejected(json!({"type": "object", "properties": []}), "[]");
+    check_rejected(json!({"type": "object", "required": "a"}), "a");
+    check_rejected(json!({"properties": {"a": {"pattern": "("}}}), "(");
     for elsewhere in
         ["http://127.0.0.1:1/schema.json", "https://example.com/s", "file:///etc/passwd"]
     {
-        bad(json!({"properties": {"a": {"$ref": elsewhere}}}), elsewhere);
+        check_rejected(json!({"properties": {"a": {"$ref": elsewhere}}}), elsewhere);
     }
-    bad(json!({"properties": {"a": {"$ref": "#/$defs/none"}}}), "none");
+    check_rejected(json!({"properties": {"a": {"$ref": "#/$defs/none"}}}), "none");
     let own =
         json!({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}});
     let stdout = json!([{"name": "x", "inputSchema": own}]).to_string();
-    assert_eq!(parse(stdout.as_bytes()).unwrap().0.len(), 1);
+    assert_eq!(parse_declarations(stdout.as_bytes()).unwrap().0.len(), 1);
 }
 
 #[test]
@@ -156,55 +162,56 @@ fn a_deep_schema_costs_one_tool() {
         format!(r#"[{wrapper},{{"name":"now"}}]"#)
     };
     for levels in [DEPTH_MAX, DEPTH_MAX + 20, 50_000] {
-        let (declared, quarantined) = parse(deep(levels).as_bytes()).unwrap();
+        let (declared, quarantined) = parse_declarations(deep(levels).as_bytes()).unwrap();
         assert_eq!(declared[0].original, "now", "{levels}");
         assert_eq!(quarantined[0].reason, "its schema nests deeper than 64 levels", "{levels}");
     }
-    assert_eq!(parse(deep(DEPTH_MAX - 1).as_bytes()).unwrap().0.len(), 2);
+    assert_eq!(parse_declarations(deep(DEPTH_MAX - 1).as_bytes()).unwrap().0.len(), 2);
 }
 
 #[test]
 fn there_is_a_bound_to_everything() {
     let tools: Vec<Value> = (0..600).map(|at| json!({"name": format!("t{at}")})).collect();
-    let (declared, quarantined) = parse(json!(tools).to_string().as_bytes()).unwrap();
+    let (declared, quarantined) = parse_declarations(json!(tools).to_string().as_bytes()).unwrap();
     assert_eq!((declared.len(), quarantined.len()), (500, 100));
     assert_eq!(quarantined[0].name, "t500");
     assert_eq!(quarantined[0].reason, "there are 500 tools already, and no more are taken");
-    let (declared, quarantined) = parse(json!(vec![1; 1_000]).to_string().as_bytes()).unwrap();
+    let (declared, quarantined) =
+        parse_declarations(json!(vec![1; 1_000]).to_string().as_bytes()).unwrap();
     assert_eq!((declared.len(), quarantined.len()), (0, 101));
     assert_eq!(quarantined[100].name, "900 more");
     let wordy = json!([{"name": "x", "description": "ü".repeat(20_000)}]).to_string();
-    assert_eq!(parse(wordy.as_bytes()).unwrap().0[0].description.len(), 16_003);
-    unreadable(&vec![b' '; OUTPUT_BYTES_MAX + 1], "it printed more than 1000000 bytes");
+    assert_eq!(parse_declarations(wordy.as_bytes()).unwrap().0[0].description.len(), 16_003);
+    check_unreadable(&vec![b' '; OUTPUT_BYTES_MAX + 1], "it printed more than 1000000 bytes");
 }
 
 #[test]
 fn what_is_no_list_is_refused() {
-    unreadable(b"", "what it printed is no JSON: EOF");
-    unreadable(b"hello", "what it printed is no JSON: expected");
-    unreadable(b"Loading...\n[]", "what it printed is no JSON: expected");
-    unreadable(b"[] done", "what it printed is no JSON: trailing");
-    unreadable(b"[\"\xff\"]", "what it printed is no JSON: invalid unicode");
-    unreadable(b"[{\"name\": \"x\"", "what it printed is no JSON: EOF");
-    unreadable(b"{\"name\": \"x\"}", "it printed an object instead of an array");
-    unreadable(b"null", "it printed nothing instead of an array");
-    assert_eq!(parse(b"\xef\xbb\xbf []\n").unwrap(), (vec![], vec![]));
+    check_unreadable(b"", "what it printed is no JSON: EOF");
+    check_unreadable(b"hello", "what it printed is no JSON: expected");
+    check_unreadable(b"Loading...\n[]", "what it printed is no JSON: expected");
+    check_unreadable(b"[] done", "what it printed is no JSON: trailing");
+    check_unreadable(b"[\"\xff\"]", "what it printed is no JSON: invalid unicode");
+    check_unreadable(b"[{\"name\": \"x\"", "what it printed is no JSON: EOF");
+    check_unreadable(b"{\"name\": \"x\"}", "it printed an object instead of an array");
+    check_unreadable(b"null", "it printed nothing instead of an array");
+    assert_eq!(parse_declarations(b"\xef\xbb\xbf []\n").unwrap(), (vec![], vec![]));
 }
 
 #[test]
 fn a_schema_that_is_dear_to_check_costs_one_tool() {
     #[track_caller]
-    fn bad(patterns: &[String], expected: &str) {
+    fn check_rejected(patterns: &[String], expected: &str) {
         let fields = patterns.iter().enumerate();
         let fields = fields.map(|(at, pattern)| (format!("p{at}"), json!({"pattern": pattern})));
         let schema = json!({"properties": fields.collect::<Map<_, _>>()});
         let stdout = json!([{"name": "dear", "parameters": schema}, {"name": "now"}]).to_string();
-        let (declared, quarantined) = parse(stdout.as_bytes()).unwrap();
+        let (declared, quarantined) = parse_declarations(stdout.as_bytes()).unwrap();
         assert_eq!(declared.len(), 1);
         assert_eq!(quarantined[0].reason, format!("its schema is broken: {expected}"));
     }
     let pattern = "(a{900}){300}";
-    bad(&[pattern.to_owned()], "the pattern `(a{900}){300}` is too large");
+    check_rejected(&[pattern.to_owned()], "the pattern `(a{900}){300}` is too large");
     let many: Vec<String> = (0..51).map(|at| format!("a{at}")).collect();
-    bad(&many, "it has more than 50 patterns");
+    check_rejected(&many, "it has more than 50 patterns");
 }

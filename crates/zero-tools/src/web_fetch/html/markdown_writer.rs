@@ -19,7 +19,7 @@ pub(super) enum PageRegion {
     /// Anything else that it says.
     Body,
     /// Navigation, footers, and what else surrounds it.
-    Around,
+    Boilerplate,
 }
 
 /// What a piece of a line is marked as.
@@ -27,14 +27,14 @@ pub(super) enum PageRegion {
 pub(super) enum InlineMark {
     Strong,
     Emphasis,
-    Struck,
+    Strikethrough,
     Code,
     /// A link to a whole address; none where it leads nowhere else.
     Link(Option<String>),
 }
 
 impl InlineMark {
-    fn is_like(&self, other: &Self) -> bool {
+    fn is_same_kind(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
@@ -100,7 +100,7 @@ impl MarkdownWriter {
     }
 
     /// How much may still be put down, with what waits to be.
-    fn room(&self) -> usize {
+    fn remaining_bytes(&self) -> usize {
         let put_down: usize = self.parts.iter().map(String::len).sum();
         let in_table = self.table.as_ref().map_or(0, |table| table.bytes);
         self.bytes_max.saturating_sub(put_down + in_table + self.line.len())
@@ -121,13 +121,13 @@ impl MarkdownWriter {
         }
     }
 
-    pub(super) fn text(&mut self, text: &str) {
-        let room = self.room();
+    pub(super) fn add_text(&mut self, text: &str) {
+        let room = self.remaining_bytes();
         if text.len() > room {
             self.is_cut = true;
         }
         let text = text.get(..text.floor_char_boundary(room.min(text.len()))).unwrap_or_default();
-        let kept = text.chars().filter(|c| c.is_whitespace() || super::seen(*c));
+        let kept = text.chars().filter(|c| c.is_whitespace() || super::is_visible_char(*c));
         if self.code.is_some() {
             self.line.extend(kept.filter(|c| *c != '\r'));
             return;
@@ -135,44 +135,45 @@ impl MarkdownWriter {
         for c in kept {
             match c.is_whitespace() {
                 false => self.line.push(c),
-                true => self.space(),
+                true => self.add_space(),
             }
         }
     }
 
-    fn space(&mut self) {
+    fn add_space(&mut self) {
         if !self.line.is_empty() && !self.line.ends_with([' ', '\n']) {
             self.line.push(' ');
         }
     }
 
-    pub(super) fn line_break(&mut self) {
+    pub(super) fn add_line_break(&mut self) {
         if self.table.as_ref().is_some_and(|table| table.in_cell) {
-            self.space();
+            self.add_space();
         } else if self.code.is_some() {
             self.line.push('\n');
         } else if self.heading.is_some() {
-            self.space();
+            self.add_space();
         } else if !self.line.is_empty() {
             self.line.truncate(self.line.trim_end_matches(' ').len());
             self.line.push('\n');
         }
     }
 
-    pub(super) fn rule(&mut self) {
+    pub(super) fn add_rule(&mut self) {
         self.end_block();
         if self.table.is_none() && self.code.is_none() {
-            self.put("---");
+            self.write_block("---");
         }
     }
 
-    pub(super) fn picture(&mut self, alt: &str, source: Option<&str>) {
+    pub(super) fn add_image(&mut self, alt: &str, source: Option<&str>) {
         let alt: Vec<&str> = alt.split_whitespace().collect();
         if alt.is_empty() || self.code.is_some() {
             return;
         }
-        let alt: String = alt.join(" ").chars().filter(|c| super::seen(*c)).take(300).collect();
-        match source.and_then(|source| self.address(source)) {
+        let alt: String =
+            alt.join(" ").chars().filter(|c| super::is_visible_char(*c)).take(300).collect();
+        match source.and_then(|source| self.resolve_link(source)) {
             Some(address) => self.line.push_str(&format!("![{alt}]({address})")),
             None => self.line.push_str(&format!("[{alt}]")),
         }
@@ -187,16 +188,16 @@ impl MarkdownWriter {
     }
 
     pub(super) fn end_mark(&mut self, mark: &InlineMark) {
-        if let Some(place) = self.marks.iter().rposition(|(_, open)| open.is_like(mark)) {
+        if let Some(place) = self.marks.iter().rposition(|(_, open)| open.is_same_kind(mark)) {
             while self.marks.len() > place {
                 let Some((start, mark)) = self.marks.pop() else { break };
-                self.close(start, &mark);
+                self.apply_mark(start, &mark);
             }
         }
     }
 
     /// Puts a mark around the end of the line, from `start` on.
-    fn close(&mut self, start: usize, mark: &InlineMark) {
+    fn apply_mark(&mut self, start: usize, mark: &InlineMark) {
         let marked = self.line.get(start..).unwrap_or_default();
         let inner = marked.trim().to_owned();
         if inner.is_empty() {
@@ -205,7 +206,7 @@ impl MarkdownWriter {
         let (before, after) = match mark {
             InlineMark::Strong => ("**", "**".to_owned()),
             InlineMark::Emphasis => ("*", "*".to_owned()),
-            InlineMark::Struck => ("~~", "~~".to_owned()),
+            InlineMark::Strikethrough => ("~~", "~~".to_owned()),
             InlineMark::Code if inner.contains('`') => ("`` ", " ``".to_owned()),
             InlineMark::Code => ("`", "`".to_owned()),
             InlineMark::Link(Some(address)) => ("[", format!("]({address})")),
@@ -215,25 +216,25 @@ impl MarkdownWriter {
             (marked.starts_with(char::is_whitespace), marked.ends_with(char::is_whitespace));
         self.line.truncate(start);
         if leads {
-            self.space();
+            self.add_space();
         }
         self.line.push_str(before);
         self.line.push_str(&inner);
         self.line.push_str(&after);
         if trails {
-            self.space();
+            self.add_space();
         }
     }
 
     /// Begins a link to an address, as it is written.
     pub(super) fn begin_link(&mut self, written: &str) {
         // Settled once: a link may go round many blocks.
-        let address = self.address(written);
+        let address = self.resolve_link(written);
         self.begin_mark(InlineMark::Link(address));
     }
 
     /// A written address as a whole one; none for what leads nowhere else.
-    fn address(&self, written: &str) -> Option<String> {
+    fn resolve_link(&self, written: &str) -> Option<String> {
         let written = written.trim();
         if written.is_empty() || written.starts_with('#') || written.len() > LINK_BYTES_MAX {
             return None;
@@ -274,7 +275,7 @@ impl MarkdownWriter {
         self.end_block();
         self.lists.pop();
         if self.lists.is_empty() {
-            self.part().push('\n');
+            self.region_text().push('\n');
         }
     }
 
@@ -309,7 +310,7 @@ impl MarkdownWriter {
     }
 
     /// The language of the code at work, where it names one.
-    pub(super) fn name_language(&mut self, language: Option<String>) {
+    pub(super) fn set_code_language(&mut self, language: Option<String>) {
         if let (Some(known @ None), Some(language)) = (&mut self.code, language) {
             *known = Some(language);
         }
@@ -329,13 +330,13 @@ impl MarkdownWriter {
         }
         let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or_default();
         let fence = "`".repeat((longest + 1).max(3));
-        self.put(&format!("{fence}{}\n{code}\n{fence}", language.unwrap_or_default()));
+        self.write_block(&format!("{fence}{}\n{code}\n{fence}", language.unwrap_or_default()));
     }
 
     /// Ends the block at work, if there is one.
     pub(super) fn end_block(&mut self) {
         if self.table.as_ref().is_some_and(|table| table.in_cell) {
-            self.space();
+            self.add_space();
             return;
         }
         if self.code.is_some() {
@@ -347,7 +348,7 @@ impl MarkdownWriter {
         // A link around a block is one in the block.
         for index in (0..self.marks.len()).rev() {
             let Some((start, mark)) = self.marks.get(index).cloned() else { continue };
-            self.close(start, &mark);
+            self.apply_mark(start, &mark);
         }
         self.marks.iter_mut().for_each(|(start, _)| *start = 0);
         let line = std::mem::take(&mut self.line);
@@ -356,13 +357,15 @@ impl MarkdownWriter {
             return;
         }
         match self.heading {
-            Some(level) => self.put(&format!("{} {}", "#".repeat(level), line.replace('\n', " "))),
-            None => self.put(line),
+            Some(level) => {
+                self.write_block(&format!("{} {}", "#".repeat(level), line.replace('\n', " ")))
+            }
+            None => self.write_block(line),
         }
     }
 
     /// Puts a block down, as deep in lists and quotes as it is.
-    fn put(&mut self, block: &str) {
+    fn write_block(&mut self, block: &str) {
         let quote = "> ".repeat(self.quotes.min(DEPTH_MAX));
         let depth = self.lists.len().saturating_sub(1);
         let indent = "  ".repeat(depth);
@@ -383,9 +386,9 @@ impl MarkdownWriter {
                 (format!("{indent}{bullet}"), rest, true)
             }
         };
-        let mut room = self.room();
+        let mut room = self.remaining_bytes();
         let mut is_cut = false;
-        let part = self.part();
+        let part = self.region_text();
         for (number, line) in block.split('\n').enumerate() {
             let begin = if number == 0 { &first } else { &rest };
             let taken = quote.len() + begin.len() + 2;
@@ -405,12 +408,12 @@ impl MarkdownWriter {
         self.is_cut |= is_cut;
     }
 
-    fn part(&mut self) -> &mut String {
+    fn region_text(&mut self) -> &mut String {
         let [main, body, around] = &mut self.parts;
         match self.region {
             PageRegion::Main => main,
             PageRegion::Body => body,
-            PageRegion::Around => around,
+            PageRegion::Boilerplate => around,
         }
     }
 
@@ -418,7 +421,7 @@ impl MarkdownWriter {
 
     pub(super) fn begin_table(&mut self) {
         // A table that holds another only arranges the page.
-        self.dissolve_table();
+        self.flatten_table();
         self.end_block();
         self.table = Some(TableState::default());
     }
@@ -439,7 +442,7 @@ impl MarkdownWriter {
     pub(super) fn begin_cell(&mut self) {
         self.end_cell();
         if self.table.as_ref().is_some_and(|table| table.cells >= CELLS_MAX) {
-            self.dissolve_table();
+            self.flatten_table();
         }
         self.end_block();
         self.marks.clear();
@@ -457,7 +460,7 @@ impl MarkdownWriter {
         }
         self.end_code();
         while let Some((start, mark)) = self.marks.pop() {
-            self.close(start, &mark);
+            self.apply_mark(start, &mark);
         }
         let cell = std::mem::take(&mut self.line);
         let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
@@ -478,7 +481,7 @@ impl MarkdownWriter {
             table.rows.into_iter().filter(|row| row.iter().any(|cell| !cell.is_empty())).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         if columns < 2 || rows.len() < 2 {
-            return self.put_rows(&rows);
+            return self.write_rows(&rows);
         }
         let mut lines = Vec::with_capacity(rows.len() + 1);
         for (number, row) in rows.iter().enumerate() {
@@ -488,23 +491,23 @@ impl MarkdownWriter {
                 lines.push(format!("|{}", " --- |".repeat(columns.min(64))));
             }
         }
-        self.put(&lines.join("\n"));
+        self.write_block(&lines.join("\n"));
     }
 
     /// Makes lines of a table that is none.
-    fn dissolve_table(&mut self) {
+    fn flatten_table(&mut self) {
         self.end_cell();
         if let Some(table) = self.table.take() {
-            self.put_rows(&table.rows);
+            self.write_rows(&table.rows);
         }
     }
 
-    fn put_rows(&mut self, rows: &[Vec<String>]) {
+    fn write_rows(&mut self, rows: &[Vec<String>]) {
         for row in rows {
             let cells: Vec<&str> =
                 row.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
             if !cells.is_empty() {
-                self.put(&cells.join(" "));
+                self.write_block(&cells.join(" "));
             }
         }
     }

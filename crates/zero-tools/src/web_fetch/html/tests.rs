@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn article(html: &str) -> HtmlArticle {
-    read(html, &Url::parse("https://a.test/docs/page").unwrap())
+fn read_test_article(html: &str) -> HtmlArticle {
+    read_article(html, &Url::parse("https://a.test/docs/page").unwrap())
 }
 
 #[track_caller]
 fn check(html: &str, expected: &str) {
-    assert_eq!(article(html).markdown, expected, "{html}");
+    assert_eq!(read_test_article(html).markdown, expected, "{html}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_main_part_comes_first_and_what_surrounds_it_goes() {
         "<title>The  T</title><header>site</header><nav><a href=/>Home</a></nav>\
          <div>banner</div><main><h1>T</h1><p>{long}</p></main><footer>c</footer>"
     );
-    let article = article(&html);
+    let article = read_test_article(&html);
     assert_eq!(article.title.as_deref(), Some("The T"));
     assert_eq!(article.markdown, format!("# T\n\n{}\n\nbanner", long.trim()));
     // Where there is nothing else, that is what the page says.
@@ -89,17 +89,17 @@ fn tag_soup_and_depth_cost_nothing() {
     let deep = format!("{}x{}", "<div>".repeat(100_000), "</div>".repeat(100_000));
     check(&deep, "x");
     let lists = format!("{}x", "<ul><li>".repeat(50_000));
-    assert!(article(&lists).markdown.ends_with("x"));
-    let quotes = article(&format!("{}x", "<blockquote>".repeat(50_000))).markdown;
+    assert!(read_test_article(&lists).markdown.ends_with("x"));
+    let quotes = read_test_article(&format!("{}x", "<blockquote>".repeat(50_000))).markdown;
     assert!(quotes.ends_with("x") && quotes.len() < 100, "{}", quotes.len());
-    let marks = article(&format!("{}x", "<b><i>".repeat(50_000))).markdown;
+    let marks = read_test_article(&format!("{}x", "<b><i>".repeat(50_000))).markdown;
     assert!(marks.contains('x') && marks.len() < 200, "{marks}");
 }
 
 #[test]
 fn a_page_cannot_grow_without_bound() {
     let base = Url::parse(&format!("https://a.test/{}/", "x".repeat(400))).unwrap();
-    let article = read(&"<a href=y>z</a>".repeat(100_000), &base);
+    let article = read_article(&"<a href=y>z</a>".repeat(100_000), &base);
     assert!(article.cut);
     assert!(article.markdown.len() < MARKDOWN_BYTES_MAX + 2_000, "{}", article.markdown.len());
     let (deep, long) = ("<blockquote><ul><li>".repeat(12), "y".repeat(5 << 20));
@@ -114,7 +114,7 @@ fn a_page_cannot_grow_without_bound() {
         format!("<table>{}", "<tr><td>v".repeat(500_000)),
         format!("<img alt=\"{}\">", "u ".repeat(2 << 20)).repeat(2),
     ] {
-        let article = read(&html, &base);
+        let article = read_article(&html, &base);
         let length = article.markdown.len();
         assert!(length < MARKDOWN_BYTES_MAX + 2_000, "{}: {length}", &html[..60]);
         assert!(article.cut || length < MARKDOWN_BYTES_MAX, "{}", &html[..60]);
@@ -124,7 +124,7 @@ fn a_page_cannot_grow_without_bound() {
 #[test]
 fn a_link_around_many_blocks_is_read_once() {
     let href = format!("http://[{}", "x/".repeat(240));
-    let inner = article(&format!("<a href=\"y\">{}", "<p>z".repeat(3)));
+    let inner = read_test_article(&format!("<a href=\"y\">{}", "<p>z".repeat(3)));
     assert_eq!(inner.markdown, "[z](https://a.test/docs/y)\n\n".repeat(3).trim_end());
     let mut writer = MarkdownWriter::new(Url::parse("https://a.test/").unwrap(), 1 << 20);
     writer.begin_link(&href);
@@ -139,7 +139,7 @@ fn a_link_around_many_blocks_is_read_once() {
 proptest::proptest! {
     #[test]
     fn no_page_stops_it(html in "(<[/!]?[a-z0-6]{0,10}( [a-z]{1,6}=\"?[a-z:;#]{0,9}\"?)?/?>|[a-z &;\n`|*]{0,8}){0,60}") {
-        let article = article(&html);
+        let article = read_test_article(&html);
         proptest::prop_assert!(article.markdown.len() <= html.len() * 40 + 4_000);
     }
 }

@@ -39,10 +39,10 @@ pub(super) struct ContentInterpreter<'d> {
 struct TransformMatrix([f64; 6]);
 
 impl TransformMatrix {
-    const UNIT: Self = Self([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    const IDENTITY: Self = Self([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
 
     /// First this, then the other.
-    fn then(self, Self([oa, ob, oc, od, oe, of]): Self) -> Self {
+    fn concat(self, Self([oa, ob, oc, od, oe, of]): Self) -> Self {
         let Self([a, b, c, d, e, f]) = self;
         Self([
             a * oa + b * oc,
@@ -54,11 +54,11 @@ impl TransformMatrix {
         ])
     }
 
-    fn shifted(self, x: f64, y: f64) -> Self {
-        Self([1.0, 0.0, 0.0, 1.0, x, y]).then(self)
+    fn translated(self, x: f64, y: f64) -> Self {
+        Self([1.0, 0.0, 0.0, 1.0, x, y]).concat(self)
     }
 
-    fn place(self) -> (f64, f64) {
+    fn translation(self) -> (f64, f64) {
         let Self([.., x, y]) = self;
         (x, y)
     }
@@ -70,7 +70,7 @@ impl TransformMatrix {
     }
 
     /// How long one step to the right becomes.
-    fn stretch(self) -> f64 {
+    fn horizontal_scale(self) -> f64 {
         let Self([a, b, ..]) = self;
         a.hypot(b)
     }
@@ -100,7 +100,7 @@ impl<'d> ContentInterpreter<'d> {
     }
 
     /// The text of a page.
-    pub(super) fn page(&mut self, page: &PdfPage<'d>, budget: &mut PdfBudget) -> String {
+    pub(super) fn page_text(&mut self, page: &PdfPage<'d>, budget: &mut PdfBudget) -> String {
         let mut content = Vec::new();
         let parts = match page.dict.get("Contents") {
             Some(whole @ PdfValue::Reference(_)) => match self.document.resolve(whole) {
@@ -111,14 +111,14 @@ impl<'d> ContentInterpreter<'d> {
             _ => &[],
         };
         for part in parts {
-            if !budget.work(1) {
+            if !budget.spend_work(1) {
                 break;
             }
-            content.extend(self.document.stream(part, budget).unwrap_or_default());
+            content.extend(self.document.read_stream(part, budget).unwrap_or_default());
             content.push(b'\n');
         }
         let state = GraphicsState {
-            page: TransformMatrix::UNIT,
+            page: TransformMatrix::IDENTITY,
             font: None,
             size: 1.0,
             leading: 0.0,
@@ -126,12 +126,12 @@ impl<'d> ContentInterpreter<'d> {
             word_gap: 0.0,
         };
         let mut sheet = PageTextBuilder { text: String::new(), last: None };
-        self.paint(&content, page.resources, state, &mut sheet, 0, budget);
+        self.run_content(&content, page.resources, state, &mut sheet, 0, budget);
         let lines: Vec<&str> = sheet.text.lines().map(str::trim_end).collect();
         lines.join("\n").trim().to_owned()
     }
 
-    fn paint(
+    fn run_content(
         &mut self,
         content: &[u8],
         resources: Option<&'d PdfDict>,
@@ -144,9 +144,9 @@ impl<'d> ContentInterpreter<'d> {
         let mut reader = PdfValueReader::new(content, 0);
         let mut operands: Vec<PdfValue> = Vec::new();
         let mut states: Vec<GraphicsState> = Vec::new();
-        let (mut line, mut text) = (TransformMatrix::UNIT, TransformMatrix::UNIT);
-        while let Some(value) = reader.value(budget) {
-            let PdfValue::Word(operator) = value else {
+        let (mut line, mut text) = (TransformMatrix::IDENTITY, TransformMatrix::IDENTITY);
+        while let Some(value) = reader.read_value(budget) {
+            let PdfValue::Keyword(operator) = value else {
                 if operands.len() < OPERANDS_MAX {
                     operands.push(value);
                 }
@@ -159,15 +159,15 @@ impl<'d> ContentInterpreter<'d> {
                 return;
             }
             let number =
-                |at: usize| operands.get(at).and_then(PdfValue::number).unwrap_or_default();
+                |at: usize| operands.get(at).and_then(PdfValue::as_number).unwrap_or_default();
             match operator.as_str() {
                 "q" if states.len() < STATES_MAX => states.push(state.clone()),
                 "Q" => state = states.pop().unwrap_or(state),
-                "cm" => state.page = matrix(&operands).then(state.page),
-                "BT" => (line, text) = (TransformMatrix::UNIT, TransformMatrix::UNIT),
+                "cm" => state.page = parse_matrix(&operands).concat(state.page),
+                "BT" => (line, text) = (TransformMatrix::IDENTITY, TransformMatrix::IDENTITY),
                 "Tf" => {
-                    let font = operands.first().and_then(PdfValue::name);
-                    state.font = font.and_then(|name| self.font(name, resources, budget));
+                    let font = operands.first().and_then(PdfValue::as_name);
+                    state.font = font.and_then(|name| self.load_font(name, resources, budget));
                     state.size = number(1);
                 }
                 "TL" => state.leading = number(0),
@@ -177,15 +177,15 @@ impl<'d> ContentInterpreter<'d> {
                     if operator == "TD" {
                         state.leading = -number(1);
                     }
-                    line = line.shifted(number(0), number(1));
+                    line = line.translated(number(0), number(1));
                     text = line;
                 }
                 "Tm" => {
-                    line = matrix(&operands);
+                    line = parse_matrix(&operands);
                     text = line;
                 }
                 "T*" => {
-                    line = line.shifted(0.0, -state.leading);
+                    line = line.translated(0.0, -state.leading);
                     text = line;
                 }
                 "Tj" | "'" | "\"" => {
@@ -193,30 +193,30 @@ impl<'d> ContentInterpreter<'d> {
                         (state.word_gap, state.letter_gap) = (number(0), number(1));
                     }
                     if operator != "Tj" {
-                        line = line.shifted(0.0, -state.leading);
+                        line = line.translated(0.0, -state.leading);
                         text = line;
                     }
                     if let Some(PdfValue::Text(shown)) = operands.last() {
-                        text = sheet.show(shown, &state, text);
+                        text = sheet.show_text(shown, &state, text);
                     }
                 }
                 "TJ" => {
-                    for part in operands.last().and_then(PdfValue::list).unwrap_or_default() {
+                    for part in operands.last().and_then(PdfValue::as_list).unwrap_or_default() {
                         text = match part {
-                            PdfValue::Text(shown) => sheet.show(shown, &state, text),
+                            PdfValue::Text(shown) => sheet.show_text(shown, &state, text),
                             PdfValue::Number(back) => {
-                                text.shifted(-back / 1_000.0 * state.size, 0.0)
+                                text.translated(-back / 1_000.0 * state.size, 0.0)
                             }
                             _ => text,
                         };
                     }
                 }
                 "Do" if depth < FORMS_DEPTH_MAX => {
-                    if let Some(name) = operands.first().and_then(PdfValue::name) {
-                        self.form(name, resources, &state, sheet, depth, budget);
+                    if let Some(name) = operands.first().and_then(PdfValue::as_name) {
+                        self.run_form(name, resources, &state, sheet, depth, budget);
                     }
                 }
-                "BI" => skip_picture(&mut reader, content),
+                "BI" => skip_inline_image(&mut reader, content),
                 _ => {}
             }
             operands.clear();
@@ -224,7 +224,7 @@ impl<'d> ContentInterpreter<'d> {
     }
 
     /// Paints what stands in a form of its own.
-    fn form(
+    fn run_form(
         &mut self,
         name: &str,
         resources: Option<&'d PdfDict>,
@@ -234,33 +234,34 @@ impl<'d> ContentInterpreter<'d> {
         budget: &mut PdfBudget,
     ) {
         let document = self.document;
-        let forms = resources.and_then(|all| document.get(all, "XObject")).and_then(PdfValue::dict);
+        let forms =
+            resources.and_then(|all| document.get(all, "XObject")).and_then(PdfValue::as_dict);
         let Some(reference) = forms.and_then(|forms| forms.get(name)) else { return };
-        let Some(dict) = document.resolve(reference).and_then(PdfValue::dict) else { return };
-        if document.get(dict, "Subtype").and_then(PdfValue::name) != Some("Form") {
+        let Some(dict) = document.resolve(reference).and_then(PdfValue::as_dict) else { return };
+        if document.get(dict, "Subtype").and_then(PdfValue::as_name) != Some("Form") {
             return;
         }
-        if !budget.form() {
+        if !budget.spend_form() {
             return;
         }
-        let Some(content) = document.stream(reference, budget) else { return };
-        let own = document.get(dict, "Resources").and_then(PdfValue::dict).or(resources);
+        let Some(content) = document.read_stream(reference, budget) else { return };
+        let own = document.get(dict, "Resources").and_then(PdfValue::as_dict).or(resources);
         let place = document
             .get(dict, "Matrix")
-            .and_then(PdfValue::list)
-            .map_or(TransformMatrix::UNIT, matrix);
-        let state = GraphicsState { page: place.then(state.page), ..state.clone() };
-        self.paint(&content, own, state, sheet, depth + 1, budget);
+            .and_then(PdfValue::as_list)
+            .map_or(TransformMatrix::IDENTITY, parse_matrix);
+        let state = GraphicsState { page: place.concat(state.page), ..state.clone() };
+        self.run_content(&content, own, state, sheet, depth + 1, budget);
     }
 
-    fn font(
+    fn load_font(
         &mut self,
         name: &str,
         resources: Option<&'d PdfDict>,
         budget: &mut PdfBudget,
     ) -> Option<Rc<PdfFont>> {
-        let fonts = self.document.get(resources?, "Font").and_then(PdfValue::dict)?;
-        let dict = self.document.get(fonts, name).and_then(PdfValue::dict)?;
+        let fonts = self.document.get(resources?, "Font").and_then(PdfValue::as_dict)?;
+        let dict = self.document.get(fonts, name).and_then(PdfValue::as_dict)?;
         if let Some(font) = self.fonts.get(&std::ptr::from_ref(dict)) {
             return Some(Rc::clone(font));
         }
@@ -276,7 +277,7 @@ impl<'d> ContentInterpreter<'d> {
 
 impl PageTextBuilder {
     /// Puts a text down, and says where the next one goes.
-    fn show(
+    fn show_text(
         &mut self,
         shown: &[u8],
         state: &GraphicsState,
@@ -288,28 +289,28 @@ impl PageTextBuilder {
             if self.text.len() > PAGE_BYTES_MAX {
                 return text;
             }
-            let place = text.then(state.page);
+            let place = text.concat(state.page);
             let size = (place.scale() * state.size.abs()).max(0.01);
             let letters = glyph.letters.unwrap_or_default();
             let letters: String =
-                letters.chars().filter(|c| zero_core::sanitize::is_harmless(*c)).collect();
-            let (x, y) = place.place();
+                letters.chars().filter(|c| zero_core::sanitize::is_safe_char(*c)).collect();
+            let (x, y) = place.translation();
             if !letters.is_empty() {
-                self.part(x, y, size);
+                self.add_separator(x, y, size);
                 self.text.push_str(&letters);
             }
             let gap = state.letter_gap + if glyph.is_space { state.word_gap } else { 0.0 };
             let step = glyph.width / 1_000.0 * state.size + gap;
-            text = text.shifted(step, 0.0);
+            text = text.translated(step, 0.0);
             if !letters.is_empty() {
-                self.last = Some((x + step * place.stretch(), y, size));
+                self.last = Some((x + step * place.horizontal_scale(), y, size));
             }
         }
         text
     }
 
     /// Parts what comes from what was there: by a line, by a space, or not at all.
-    fn part(&mut self, x: f64, y: f64, size: f64) {
+    fn add_separator(&mut self, x: f64, y: f64, size: f64) {
         let Some((last_x, last_y, last_size)) = self.last else { return };
         let size = size.max(last_size);
         let step = (y - last_y).abs();
@@ -325,17 +326,17 @@ impl PageTextBuilder {
     }
 }
 
-fn matrix(values: &[PdfValue]) -> TransformMatrix {
-    let mut matrix = TransformMatrix::UNIT;
+fn parse_matrix(values: &[PdfValue]) -> TransformMatrix {
+    let mut matrix = TransformMatrix::IDENTITY;
     for (slot, value) in matrix.0.iter_mut().zip(values) {
-        *slot = value.number().unwrap_or_default();
+        *slot = value.as_number().unwrap_or_default();
     }
     matrix
 }
 
 /// A picture within the content ends with `EI` between spaces.
-fn skip_picture(reader: &mut PdfValueReader<'_>, content: &[u8]) {
-    let start = reader.at();
+fn skip_inline_image(reader: &mut PdfValueReader<'_>, content: &[u8]) {
+    let start = reader.position();
     let rest = reader.rest();
     let end = memchr::memmem::find_iter(rest, b"EI").find(|place| {
         let is_gap = |at: Option<&u8>| at.is_none_or(|byte| super::syntax::is_space(*byte));

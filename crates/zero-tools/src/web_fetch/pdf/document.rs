@@ -10,16 +10,16 @@ use memchr::memmem;
 
 use super::PdfBudget;
 use super::stream_filter::{EarlyChange, PdfStreamFilter, Predictor, SampleLayout};
-use super::syntax::{PdfDict, PdfValue, PdfValueReader, is_space, whole};
+use super::syntax::{PdfDict, PdfValue, PdfValueReader, is_space, parse_integer};
 
 /// Bytes before `obj` in which the numbers of an object stand.
-const NUMBERS_BYTES_MAX: usize = 24;
+const OBJECT_HEADER_BYTES_MAX: usize = 24;
 /// How often packing may be applied to one stream.
 const FILTERS_MAX: usize = 3;
 /// What looking for a stream costs, in bytes looked at.
-const LOOK_COST: usize = 64;
+const STREAM_SEARCH_COST: usize = 64;
 /// Steps from a reference to what it refers to.
-const STEPS_MAX: usize = 8;
+const REFERENCE_STEPS_MAX: usize = 8;
 /// Most nodes of the tree of pages.
 const NODES_MAX: usize = 20_000;
 
@@ -49,33 +49,33 @@ impl<'a> PdfDocument<'a> {
         let mut at = 0;
         while let Some(found) = memmem::find(bytes.get(at..).unwrap_or_default(), b"obj") {
             let body = at + found + 3;
-            let number = number_before(bytes, body - 3);
+            let number = object_number_before(bytes, body - 3);
             at = body;
             let Some(number) = number else { continue };
             let mut reader = PdfValueReader::new(bytes, body);
-            let Some(value) = reader.value(budget) else {
+            let Some(value) = reader.read_value(budget) else {
                 if budget.exceeded {
                     break;
                 }
                 continue;
             };
-            let stream = stream_after(bytes, &mut reader, &value);
-            at = stream.as_ref().map_or(reader.at(), |stream| stream.end).max(body);
+            let stream = stream_range_after(bytes, &mut reader, &value);
+            at = stream.as_ref().map_or(reader.position(), |stream| stream.end).max(body);
             let is_of = |kind: &str| {
-                let own = value.dict().and_then(|dict| dict.get("Type"));
-                own.and_then(PdfValue::name) == Some(kind)
+                let own = value.as_dict().and_then(|dict| dict.get("Type"));
+                own.and_then(PdfValue::as_name) == Some(kind)
             };
             if is_of("ObjStm") && stream.is_some() {
                 packed.push(number);
             }
-            if is_of("XRef") && value.dict().is_some_and(|dict| dict.contains_key("Encrypt")) {
+            if is_of("XRef") && value.as_dict().is_some_and(|dict| dict.contains_key("Encrypt")) {
                 document.is_encrypted = true;
             }
             document.objects.insert(number, PdfObject { value, stream });
         }
-        document.look_at_trailers(budget);
+        document.read_trailers(budget);
         for number in packed {
-            document.unpack(number, budget);
+            document.unpack_object_stream(number, budget);
         }
         document
     }
@@ -84,37 +84,39 @@ impl<'a> PdfDocument<'a> {
         self.is_encrypted
     }
 
-    fn look_at_trailers(&mut self, budget: &mut PdfBudget) {
+    fn read_trailers(&mut self, budget: &mut PdfBudget) {
         const TRAILERS_MAX: usize = 64;
         let trailers: Vec<usize> =
             memmem::find_iter(self.bytes, b"trailer").take(TRAILERS_MAX).collect();
         for place in trailers {
             let mut reader = PdfValueReader::new(self.bytes, place + b"trailer".len());
-            if let Some(PdfValue::Dict(trailer)) = reader.value(budget) {
+            if let Some(PdfValue::Dict(trailer)) = reader.read_value(budget) {
                 self.is_encrypted |= trailer.contains_key("Encrypt");
             }
         }
     }
 
     /// Takes the objects out of a stream that holds several.
-    fn unpack(&mut self, number: u32, budget: &mut PdfBudget) {
-        let Some(dict) = self.objects.get(&number).and_then(|object| object.value.dict()) else {
+    fn unpack_object_stream(&mut self, number: u32, budget: &mut PdfBudget) {
+        let Some(dict) = self.objects.get(&number).and_then(|object| object.value.as_dict()) else {
             return;
         };
         let figure =
-            |name: &str| self.get(dict, name).and_then(PdfValue::number).unwrap_or_default();
+            |name: &str| self.get(dict, name).and_then(PdfValue::as_number).unwrap_or_default();
         // Figures of a file: whatever they are, nothing is looked for outside of the stream.
         let (count, first) = (figure("N").max(0.0) as usize, figure("First").max(0.0) as usize);
-        let Some(bytes) = self.stream_of(number, budget) else { return };
+        let Some(bytes) = self.read_numbered_stream(number, budget) else { return };
         let mut heads = PdfValueReader::new(&bytes, 0);
         for _ in 0..count {
             let (Some(PdfValue::Number(number)), Some(PdfValue::Number(offset))) =
-                (heads.value(budget), heads.value(budget))
+                (heads.read_value(budget), heads.read_value(budget))
             else {
                 return;
             };
             let place = first.saturating_add(offset.max(0.0) as usize);
-            let Some(value) = PdfValueReader::new(&bytes, place).value(budget) else { continue };
+            let Some(value) = PdfValueReader::new(&bytes, place).read_value(budget) else {
+                continue;
+            };
             // What stands openly in the file is newer, or as good.
             let number = number.max(0.0) as u32;
             self.objects.entry(number).or_insert(PdfObject { value, stream: None });
@@ -123,7 +125,7 @@ impl<'a> PdfDocument<'a> {
 
     /// What a value is, once references are followed.
     pub(super) fn resolve<'d>(&'d self, mut value: &'d PdfValue) -> Option<&'d PdfValue> {
-        for _ in 0..STEPS_MAX {
+        for _ in 0..REFERENCE_STEPS_MAX {
             match value {
                 PdfValue::Reference(number) => value = &self.objects.get(number)?.value,
                 value => return Some(value),
@@ -138,33 +140,33 @@ impl<'a> PdfDocument<'a> {
     }
 
     /// The unpacked bytes of the stream that a value refers to.
-    pub(super) fn stream(&self, value: &PdfValue, budget: &mut PdfBudget) -> Option<Vec<u8>> {
+    pub(super) fn read_stream(&self, value: &PdfValue, budget: &mut PdfBudget) -> Option<Vec<u8>> {
         match value {
-            PdfValue::Reference(number) => self.stream_of(*number, budget),
+            PdfValue::Reference(number) => self.read_numbered_stream(*number, budget),
             _ => None,
         }
     }
 
-    fn stream_of(&self, number: u32, budget: &mut PdfBudget) -> Option<Vec<u8>> {
+    fn read_numbered_stream(&self, number: u32, budget: &mut PdfBudget) -> Option<Vec<u8>> {
         let object = self.objects.get(&number)?;
-        let dict = object.value.dict()?;
+        let dict = object.value.as_dict()?;
         let raw = self.bytes.get(object.stream.clone()?)?;
-        if !budget.work(LOOK_COST) {
+        if !budget.spend_work(STREAM_SEARCH_COST) {
             return None;
         }
-        let filters = self.filters(dict)?;
-        if !PdfBudget::take(&mut budget.unpacked, &mut budget.exceeded, raw.len()) {
+        let filters = self.stream_filters(dict)?;
+        if !PdfBudget::spend(&mut budget.unpacked, &mut budget.exceeded, raw.len()) {
             return None;
         }
         let mut bytes = raw.to_vec();
         for filter in filters {
-            bytes = filter.undo(&bytes, budget)?;
+            bytes = filter.decode(&bytes, budget)?;
         }
         Some(bytes)
     }
 
     /// How a stream is packed, the outermost first; nothing where that is not known.
-    fn filters(&self, dict: &PdfDict) -> Option<Vec<PdfStreamFilter>> {
+    fn stream_filters(&self, dict: &PdfDict) -> Option<Vec<PdfStreamFilter>> {
         let names = match self.get(dict, "Filter") {
             None => return Some(Vec::new()),
             Some(name @ PdfValue::Name(_)) => std::slice::from_ref(name),
@@ -177,14 +179,15 @@ impl<'a> PdfDocument<'a> {
             Some(alone) => std::slice::from_ref(alone),
         };
         let filter = |(at, name): (usize, &PdfValue)| {
-            let name = self.resolve(name)?.name()?;
-            let parameters = parameters.get(at).and_then(|own| self.resolve(own)?.dict());
+            let name = self.resolve(name)?.as_name()?;
+            let parameters = parameters.get(at).and_then(|own| self.resolve(own)?.as_dict());
             Some(match name {
-                "FlateDecode" | "Fl" => PdfStreamFilter::Flate(self.predictor(parameters)?),
+                "FlateDecode" | "Fl" => PdfStreamFilter::Flate(self.read_predictor(parameters)?),
                 "LZWDecode" | "LZW" => {
-                    let early = parameters.and_then(|own| self.get(own, "EarlyChange")?.number());
+                    let early =
+                        parameters.and_then(|own| self.get(own, "EarlyChange")?.as_number());
                     let early = if early == Some(0.0) { EarlyChange::No } else { EarlyChange::Yes };
-                    PdfStreamFilter::Lzw(early, self.predictor(parameters)?)
+                    PdfStreamFilter::Lzw(early, self.read_predictor(parameters)?)
                 }
                 "ASCIIHexDecode" | "AHx" => PdfStreamFilter::Hex,
                 "ASCII85Decode" | "A85" => PdfStreamFilter::Base85,
@@ -195,12 +198,12 @@ impl<'a> PdfDocument<'a> {
     }
 
     /// How the bytes of a stream are kept as differences; nothing where no file has such.
-    fn predictor(&self, parameters: Option<&PdfDict>) -> Option<Predictor> {
+    fn read_predictor(&self, parameters: Option<&PdfDict>) -> Option<Predictor> {
         let Some(parameters) = parameters else { return Some(Predictor::None) };
         // Figures of a file: those that are none of its kind become one that nothing fits.
         let figure = |name: &str, usual: usize| match self.get(parameters, name) {
             None => usual,
-            Some(value) => value.number().map_or(0, |number| number.max(0.0) as usize),
+            Some(value) => value.as_number().map_or(0, |number| number.max(0.0) as usize),
         };
         let samples = || {
             SampleLayout::new(
@@ -220,8 +223,8 @@ impl<'a> PdfDocument<'a> {
     /// The pages in their order.
     pub(super) fn pages(&self, most: usize) -> Vec<PdfPage<'_>> {
         let kind = |object: &PdfObject, kind: &str| {
-            let own = object.value.dict().and_then(|dict| self.get(dict, "Type"));
-            own.and_then(PdfValue::name) == Some(kind)
+            let own = object.value.as_dict().and_then(|dict| self.get(dict, "Type"));
+            own.and_then(PdfValue::as_name) == Some(kind)
         };
         let mut catalogs: Vec<&u32> = self
             .objects
@@ -233,10 +236,10 @@ impl<'a> PdfDocument<'a> {
         catalogs.sort();
         let mut pages = Vec::new();
         for catalog in catalogs.into_iter().rev() {
-            let root = self.objects.get(catalog).and_then(|object| object.value.dict());
+            let root = self.objects.get(catalog).and_then(|object| object.value.as_dict());
             let root = root.and_then(|dict| dict.get("Pages"));
             if let Some(root) = root {
-                self.walk(root, most, &mut pages);
+                self.collect_pages(root, most, &mut pages);
             }
             if !pages.is_empty() {
                 return pages;
@@ -250,15 +253,15 @@ impl<'a> PdfDocument<'a> {
             .collect();
         numbers.sort();
         let page = |number| {
-            let dict = self.objects.get(number)?.value.dict()?;
-            let resources = self.get(dict, "Resources").and_then(PdfValue::dict);
+            let dict = self.objects.get(number)?.value.as_dict()?;
+            let resources = self.get(dict, "Resources").and_then(PdfValue::as_dict);
             Some(PdfPage { dict, resources })
         };
         numbers.into_iter().filter_map(page).take(most).collect()
     }
 
     /// Goes through the tree of pages, each node once.
-    fn walk<'d>(&'d self, root: &'d PdfValue, most: usize, pages: &mut Vec<PdfPage<'d>>) {
+    fn collect_pages<'d>(&'d self, root: &'d PdfValue, most: usize, pages: &mut Vec<PdfPage<'d>>) {
         let mut seen = HashSet::new();
         let mut waiting: Vec<(&PdfValue, Option<&PdfDict>)> = vec![(root, None)];
         let mut nodes = 0;
@@ -272,9 +275,9 @@ impl<'a> PdfDocument<'a> {
             {
                 continue;
             }
-            let Some(dict) = self.resolve(node).and_then(PdfValue::dict) else { continue };
-            let resources = self.get(dict, "Resources").and_then(PdfValue::dict).or(inherited);
-            match self.get(dict, "Kids").and_then(PdfValue::list) {
+            let Some(dict) = self.resolve(node).and_then(PdfValue::as_dict) else { continue };
+            let resources = self.get(dict, "Resources").and_then(PdfValue::as_dict).or(inherited);
+            match self.get(dict, "Kids").and_then(PdfValue::as_list) {
                 Some(kids) => {
                     // Kids that are written out are not known by a number, and may come again.
                     let room = NODES_MAX.saturating_sub(nodes + waiting.len());
@@ -287,8 +290,8 @@ impl<'a> PdfDocument<'a> {
 }
 
 /// The number of the object whose `obj` stands at `place`.
-fn number_before(bytes: &[u8], place: usize) -> Option<u32> {
-    let before = bytes.get(place.saturating_sub(NUMBERS_BYTES_MAX)..place)?;
+fn object_number_before(bytes: &[u8], place: usize) -> Option<u32> {
+    let before = bytes.get(place.saturating_sub(OBJECT_HEADER_BYTES_MAX)..place)?;
     let mut words = before.rsplit(|byte| is_space(*byte)).filter(|word| !word.is_empty());
     // `endobj` has nothing but a letter before it.
     if !before.last().is_some_and(|byte| is_space(*byte)) {
@@ -298,17 +301,17 @@ fn number_before(bytes: &[u8], place: usize) -> Option<u32> {
     let number = words.next()?;
     // What came before may end right where the number begins.
     let digits = number.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |at| at + 1);
-    whole(generation)?;
-    whole(number.get(digits..)?)
+    parse_integer(generation)?;
+    parse_integer(number.get(digits..)?)
 }
 
 /// Where the bytes of a stream lie, if that is what follows.
-fn stream_after(
+fn stream_range_after(
     bytes: &[u8],
     reader: &mut PdfValueReader<'_>,
     value: &PdfValue,
 ) -> Option<Range<usize>> {
-    let dict = value.dict()?;
+    let dict = value.as_dict()?;
     reader.skip_space();
     let after = reader.rest().strip_prefix(b"stream")?;
     let after = after.strip_prefix(b"\r").unwrap_or(after);
@@ -320,7 +323,7 @@ fn stream_after(
         rest.get(space..)?.starts_with(b"endstream").then_some(end)
     };
     // A length is believed where a stream ends there.
-    let told = dict.get("Length").and_then(PdfValue::number).filter(|length| *length >= 0.0);
+    let told = dict.get("Length").and_then(PdfValue::as_number).filter(|length| *length >= 0.0);
     let told = told.and_then(|length| ends_at(start.checked_add(length as usize)?));
     let end = told.or_else(|| Some(start + memmem::find(after, b"endstream")?));
     let end = end.unwrap_or(bytes.len());

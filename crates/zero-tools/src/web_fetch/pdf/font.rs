@@ -14,7 +14,7 @@ const CODES_MAX: usize = 70_000;
 /// What keeping something of one code costs, in bytes looked at.
 const CODE_COST: usize = 32;
 /// Width of a letter that nobody says, in thousandths of its size.
-const USUAL_WIDTH: f64 = 500.0;
+const DEFAULT_WIDTH: f64 = 500.0;
 /// Longest text that one code stands for, in characters.
 const LIGATURE_CHARS_MAX: usize = 16;
 
@@ -47,22 +47,22 @@ pub(super) struct Glyph<'f> {
 
 impl PdfFont {
     pub(super) fn read(dict: &PdfDict, document: &PdfDocument<'_>, budget: &mut PdfBudget) -> Self {
-        let name = |field: &str| document.get(dict, field).and_then(PdfValue::name);
+        let name = |field: &str| document.get(dict, field).and_then(PdfValue::as_name);
         let is_composite = name("Subtype") == Some("Type0");
         let mut font = Self {
             width: if is_composite { 2 } else { 1 },
             letters: HashMap::new(),
             ranges: Vec::new(),
             widths: HashMap::new(),
-            usual_width: USUAL_WIDTH,
+            usual_width: DEFAULT_WIDTH,
         };
         match is_composite {
-            true => font.read_descendant(dict, document, budget),
-            false => font.read_simple(dict, document, budget),
+            true => font.read_descendant_font(dict, document, budget),
+            false => font.read_simple_font(dict, document, budget),
         }
-        let map = dict.get("ToUnicode").and_then(|map| document.stream(map, budget));
+        let map = dict.get("ToUnicode").and_then(|map| document.read_stream(map, budget));
         if let Some(map) = map {
-            font.read_map(&map, budget);
+            font.read_unicode_map(&map, budget);
         }
         font.ranges.sort_by_key(|range| range.first);
         font
@@ -73,14 +73,14 @@ impl PdfFont {
         text.chunks(self.width).map(move |code| {
             let code = code.iter().fold(0_u32, |code, byte| code << 8 | u32::from(*byte));
             Glyph {
-                letters: self.letters_of(code),
+                letters: self.text_for_code(code),
                 width: self.widths.get(&code).copied().unwrap_or(self.usual_width),
                 is_space: self.width == 1 && code == 32,
             }
         })
     }
 
-    fn letters_of(&self, code: u32) -> Option<std::borrow::Cow<'_, str>> {
+    fn text_for_code(&self, code: u32) -> Option<std::borrow::Cow<'_, str>> {
         let in_range = || {
             let after = self.ranges.partition_point(|range| range.first <= code);
             let range =
@@ -93,13 +93,18 @@ impl PdfFont {
         }
     }
 
-    fn read_simple(&mut self, dict: &PdfDict, document: &PdfDocument<'_>, budget: &mut PdfBudget) {
+    fn read_simple_font(
+        &mut self,
+        dict: &PdfDict,
+        document: &PdfDocument<'_>,
+        budget: &mut PdfBudget,
+    ) {
         let encoding = document.get(dict, "Encoding");
         let base = match encoding {
             Some(PdfValue::Dict(encoding)) => document.get(encoding, "BaseEncoding"),
             encoding => encoding,
         };
-        let table = match base.and_then(PdfValue::name) {
+        let table = match base.and_then(PdfValue::as_name) {
             Some("MacRomanEncoding") => MACINTOSH,
             _ => WINDOWS_1252,
         };
@@ -109,16 +114,16 @@ impl PdfFont {
         }
         if let Some(PdfValue::Dict(encoding)) = encoding
             && let Some(differences) =
-                document.get(encoding, "Differences").and_then(PdfValue::list)
+                document.get(encoding, "Differences").and_then(PdfValue::as_list)
         {
             let mut code = 0_u32;
-            for value in differences.iter().take_while(|_| budget.work(CODE_COST)) {
+            for value in differences.iter().take_while(|_| budget.spend_work(CODE_COST)) {
                 match value {
-                    PdfValue::Number(number) => code = code_number(*number),
+                    PdfValue::Number(number) => code = clamp_code(*number),
                     PdfValue::Name(name) => {
                         // Its codes are single bytes.
                         if code <= 255
-                            && let Some(letters) = glyph_names::letters(name)
+                            && let Some(letters) = glyph_names::glyph_text(name)
                         {
                             self.letters.insert(code, letters);
                         }
@@ -128,44 +133,46 @@ impl PdfFont {
                 }
             }
         }
-        let first = document.get(dict, "FirstChar").and_then(PdfValue::number).unwrap_or_default();
-        let first = code_number(first);
-        let widths = document.get(dict, "Widths").and_then(PdfValue::list).unwrap_or_default();
+        let first =
+            document.get(dict, "FirstChar").and_then(PdfValue::as_number).unwrap_or_default();
+        let first = clamp_code(first);
+        let widths = document.get(dict, "Widths").and_then(PdfValue::as_list).unwrap_or_default();
         for (code, width) in (first..).zip(widths.iter().take(256)) {
-            if let Some(width) = document.resolve(width).and_then(PdfValue::number) {
+            if let Some(width) = document.resolve(width).and_then(PdfValue::as_number) {
                 self.widths.insert(code, width);
             }
         }
     }
 
-    fn read_descendant(
+    fn read_descendant_font(
         &mut self,
         dict: &PdfDict,
         document: &PdfDocument<'_>,
         budget: &mut PdfBudget,
     ) {
-        let descendants = document.get(dict, "DescendantFonts").and_then(PdfValue::list);
+        let descendants = document.get(dict, "DescendantFonts").and_then(PdfValue::as_list);
         let descendant = descendants.and_then(|fonts| document.resolve(fonts.first()?));
-        let Some(descendant) = descendant.and_then(PdfValue::dict) else { return };
-        let usual = document.get(descendant, "DW").and_then(PdfValue::number);
+        let Some(descendant) = descendant.and_then(PdfValue::as_dict) else { return };
+        let usual = document.get(descendant, "DW").and_then(PdfValue::as_number);
         self.usual_width = usual.unwrap_or(1_000.0);
         let mut widths =
-            document.get(descendant, "W").and_then(PdfValue::list).unwrap_or_default().iter();
+            document.get(descendant, "W").and_then(PdfValue::as_list).unwrap_or_default().iter();
         let mut left = CODES_MAX;
         // `10 [500 600]`, or `10 20 500`.
-        while let Some(first) = widths.next().and_then(PdfValue::number) {
-            let first = code_number(first);
+        while let Some(first) = widths.next().and_then(PdfValue::as_number) {
+            let first = clamp_code(first);
             match widths.next().and_then(|value| document.resolve(value)) {
                 Some(PdfValue::List(each)) => {
-                    for (code, width) in (first..).zip(each).take_while(|_| budget.work(CODE_COST))
+                    for (code, width) in
+                        (first..).zip(each).take_while(|_| budget.spend_work(CODE_COST))
                     {
                         self.set_width(code, width, &mut left);
                     }
                 }
                 Some(PdfValue::Number(last)) => {
                     let Some(width) = widths.next() else { return };
-                    let codes = (first..=code_number(*last)).take(left);
-                    for code in codes.take_while(|_| budget.work(CODE_COST)) {
+                    let codes = (first..=clamp_code(*last)).take(left);
+                    for code in codes.take_while(|_| budget.spend_work(CODE_COST)) {
                         self.set_width(code, width, &mut left);
                     }
                 }
@@ -176,26 +183,26 @@ impl PdfFont {
 
     /// Notes a width, if any may still be noted.
     fn set_width(&mut self, code: u32, width: &PdfValue, left: &mut usize) {
-        if let (Some(width), Some(fewer)) = (width.number(), left.checked_sub(1)) {
+        if let (Some(width), Some(fewer)) = (width.as_number(), left.checked_sub(1)) {
             *left = fewer;
             self.widths.insert(code, width);
         }
     }
 
     /// Reads the table that says what codes stand for.
-    fn read_map(&mut self, map: &[u8], budget: &mut PdfBudget) {
+    fn read_unicode_map(&mut self, map: &[u8], budget: &mut PdfBudget) {
         let mut reader = PdfValueReader::new(map, 0);
         let mut texts: Vec<PdfValue> = Vec::new();
-        while let Some(value) = reader.value(budget) {
+        while let Some(value) = reader.read_value(budget) {
             match value {
-                PdfValue::Word(word) => {
+                PdfValue::Keyword(word) => {
                     match word.as_str() {
                         "endcodespacerange" => {
                             if let Some(PdfValue::Text(code)) = texts.first() {
                                 self.width = code.len().clamp(1, 4);
                             }
                         }
-                        "endbfchar" => texts.chunks_exact(2).for_each(|pair| self.map_one(pair)),
+                        "endbfchar" => texts.chunks_exact(2).for_each(|pair| self.map_code(pair)),
                         "endbfrange" => texts.chunks_exact(3).for_each(|row| self.map_range(row)),
                         _ => {}
                     }
@@ -209,20 +216,20 @@ impl PdfFont {
         }
     }
 
-    fn map_one(&mut self, pair: &[PdfValue]) {
+    fn map_code(&mut self, pair: &[PdfValue]) {
         if let [PdfValue::Text(code), PdfValue::Text(letters)] = pair
             && self.letters.len() < CODES_MAX
         {
-            self.letters.insert(code_of(code), wide_text(letters));
+            self.letters.insert(parse_code(code), decode_utf16(letters));
         }
     }
 
     fn map_range(&mut self, row: &[PdfValue]) {
         let [PdfValue::Text(first), PdfValue::Text(last), target] = row else { return };
-        let (first, last) = (code_of(first), code_of(last));
+        let (first, last) = (parse_code(first), parse_code(last));
         match target {
             PdfValue::Text(letters) => {
-                let letters = wide_text(letters);
+                let letters = decode_utf16(letters);
                 let mut chars = letters.chars();
                 // Only a single letter can be counted on from.
                 if let (Some(letter), None) = (chars.next(), chars.next())
@@ -238,7 +245,7 @@ impl PdfFont {
                     if let PdfValue::Text(letters) = letters
                         && self.letters.len() < CODES_MAX
                     {
-                        self.letters.insert(code, wide_text(letters));
+                        self.letters.insert(code, decode_utf16(letters));
                     }
                 }
             }
@@ -248,17 +255,17 @@ impl PdfFont {
 }
 
 /// A code that stands as a number in a file.
-fn code_number(number: f64) -> u32 {
+fn clamp_code(number: f64) -> u32 {
     const CODE_MAX: f64 = 16_777_216.0;
     number.clamp(0.0, CODE_MAX) as u32
 }
 
-fn code_of(bytes: &[u8]) -> u32 {
+fn parse_code(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |code, byte| code << 8 | u32::from(*byte))
 }
 
 /// UTF-16, as these tables are written.
-fn wide_text(bytes: &[u8]) -> String {
+fn decode_utf16(bytes: &[u8]) -> String {
     let units = bytes.chunks(2).map(|unit| match unit {
         [high, low] => u16::from_be_bytes([*high, *low]),
         rest => rest.iter().fold(0, |_, byte| u16::from(*byte)),

@@ -1,14 +1,14 @@
 //! Names of letters, as fonts call them.
 
 /// What a name stands for.
-pub(super) fn letters(name: &str) -> Option<String> {
+pub(super) fn glyph_text(name: &str) -> Option<String> {
     // `a.alt` is another form of `a`.
     let name = name.split('.').next().filter(|name| !name.is_empty())?;
     let mut chars = name.chars();
     if let (Some(letter), None) = (chars.next(), chars.next()) {
         return Some(letter.to_string());
     }
-    if let Some((_, letters)) = NAMED.iter().find(|(known, _)| *known == name) {
+    if let Some((_, letters)) = GLYPH_NAMES.iter().find(|(known, _)| *known == name) {
         return Some((*letters).to_owned());
     }
     let number = |digits: &str| {
@@ -42,7 +42,7 @@ const ACCENTS: &[(&str, char)] = &[
     ("ogonek", '\u{328}'),
 ];
 
-const NAMED: &[(&str, &str)] = &[
+const GLYPH_NAMES: &[(&str, &str)] = &[
     ("space", " "),
     ("nbspace", " "),
     ("exclam", "!"),

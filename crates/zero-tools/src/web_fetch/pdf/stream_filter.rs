@@ -54,39 +54,39 @@ impl SampleLayout {
     }
 
     /// Bytes of a row.
-    fn row(self) -> usize {
+    fn row_bytes(self) -> usize {
         (self.colors * self.bits * self.columns).div_ceil(8)
     }
 
     /// Bytes from one to the one on its left.
-    fn step(self) -> usize {
+    fn sample_bytes(self) -> usize {
         (self.colors * self.bits).div_ceil(8)
     }
 }
 
 impl PdfStreamFilter {
     /// Undoes it. Nothing where it cannot be, or the budget does not cover it.
-    pub(super) fn undo(self, bytes: &[u8], budget: &mut PdfBudget) -> Option<Vec<u8>> {
+    pub(super) fn decode(self, bytes: &[u8], budget: &mut PdfBudget) -> Option<Vec<u8>> {
         match self {
-            Self::Flate(predictor) => predictor.undo(inflate(bytes, budget)?),
-            Self::Lzw(early, predictor) => predictor.undo(unlzw(bytes, early, budget)?),
-            Self::Hex => Some(unhex(bytes)),
-            Self::Base85 => Some(un85(bytes)),
+            Self::Flate(predictor) => predictor.decode(inflate(bytes, budget)?),
+            Self::Lzw(early, predictor) => predictor.decode(decode_lzw(bytes, early, budget)?),
+            Self::Hex => Some(decode_hex(bytes)),
+            Self::Base85 => Some(decode_base85(bytes)),
         }
     }
 }
 
 impl Predictor {
-    fn undo(self, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    fn decode(self, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         match self {
             Self::None => Some(bytes),
             Self::Tiff(samples) => {
-                for row in bytes.chunks_mut(samples.row()) {
-                    sum_up(row, samples);
+                for row in bytes.chunks_mut(samples.row_bytes()) {
+                    undo_tiff_row(row, samples);
                 }
                 Some(bytes)
             }
-            Self::Png(samples) => un_png(&bytes, samples),
+            Self::Png(samples) => undo_png(&bytes, samples),
         }
     }
 }
@@ -98,12 +98,12 @@ fn inflate(bytes: &[u8], budget: &mut PdfBudget) -> Option<Vec<u8>> {
     if unpacked.is_empty() && read.is_err() {
         return None;
     }
-    covered(unpacked, most, budget)
+    charge_unpacked(unpacked, most, budget)
 }
 
 /// What was unpacked, if it is all that there was.
-fn covered(unpacked: Vec<u8>, most: usize, budget: &mut PdfBudget) -> Option<Vec<u8>> {
-    PdfBudget::take(&mut budget.unpacked, &mut budget.exceeded, unpacked.len());
+fn charge_unpacked(unpacked: Vec<u8>, most: usize, budget: &mut PdfBudget) -> Option<Vec<u8>> {
+    PdfBudget::spend(&mut budget.unpacked, &mut budget.exceeded, unpacked.len());
     if unpacked.len() >= most {
         budget.exceeded = true;
         return None;
@@ -112,13 +112,13 @@ fn covered(unpacked: Vec<u8>, most: usize, budget: &mut PdfBudget) -> Option<Vec
 }
 
 /// The code that empties the table, the one at the end, and the first that stands for several bytes.
-const CLEAR: usize = 256;
-const END: usize = 257;
-const FIRST: usize = 258;
+const LZW_CLEAR: usize = 256;
+const LZW_END: usize = 257;
+const LZW_FIRST: usize = 258;
 /// Codes that a table has room for.
-const CODES_MAX: usize = 4_096;
+const LZW_CODES_MAX: usize = 4_096;
 
-fn unlzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Option<Vec<u8>> {
+fn decode_lzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Option<Vec<u8>> {
     let most = budget.unpacked;
     let mut unpacked: Vec<u8> = Vec::new();
     // Where in what was unpacked each code was first put down, and how long it is.
@@ -127,14 +127,14 @@ fn unlzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Option<Vec
     let (mut held, mut bits) = (0_u32, 0);
     let mut rest = bytes.iter();
     loop {
-        let width = match FIRST + table.len() + usize::from(early == EarlyChange::Yes) {
+        let width = match LZW_FIRST + table.len() + usize::from(early == EarlyChange::Yes) {
             ..512 => 9,
             512..1024 => 10,
             1024..2048 => 11,
             _ => 12,
         };
         while bits < width {
-            let Some(byte) = rest.next() else { return covered(unpacked, most, budget) };
+            let Some(byte) = rest.next() else { return charge_unpacked(unpacked, most, budget) };
             held = held << 8 | u32::from(*byte);
             bits += 8;
         }
@@ -143,22 +143,22 @@ fn unlzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Option<Vec
         held &= (1 << bits) - 1;
         let start = unpacked.len();
         match code {
-            CLEAR => {
+            LZW_CLEAR => {
                 table.clear();
                 last = None;
                 continue;
             }
-            END => return covered(unpacked, most, budget),
-            ..CLEAR => unpacked.push(u8::try_from(code).unwrap_or_default()),
+            LZW_END => return charge_unpacked(unpacked, most, budget),
+            ..LZW_CLEAR => unpacked.push(u8::try_from(code).unwrap_or_default()),
             code => {
                 // One that is only just being made begins with the last and its first byte.
-                let (from, length) = match (table.get(code - FIRST), last) {
+                let (from, length) = match (table.get(code - LZW_FIRST), last) {
                     (Some(known), _) => *known,
-                    (None, Some((from, length))) if code - FIRST == table.len() => {
+                    (None, Some((from, length))) if code - LZW_FIRST == table.len() => {
                         (from, length + 1)
                     }
                     // It is broken from here on.
-                    _ => return covered(unpacked, most, budget),
+                    _ => return charge_unpacked(unpacked, most, budget),
                 };
                 if start + length >= most {
                     (budget.unpacked, budget.exceeded) = (0, true);
@@ -171,20 +171,20 @@ fn unlzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Option<Vec
             }
         }
         if let Some((from, length)) = last
-            && FIRST + table.len() < CODES_MAX
+            && LZW_FIRST + table.len() < LZW_CODES_MAX
         {
             // The last and the first byte of this one, which stands behind it.
             table.push((from, length + 1));
         }
         last = Some((start, unpacked.len() - start));
         if unpacked.len() >= most {
-            return covered(unpacked, most, budget);
+            return charge_unpacked(unpacked, most, budget);
         }
     }
 }
 
 /// Adds to each sample of a row the one on its left.
-fn sum_up(row: &mut [u8], samples: SampleLayout) {
+fn undo_tiff_row(row: &mut [u8], samples: SampleLayout) {
     let SampleLayout { colors, bits, .. } = samples;
     match bits {
         8 => {
@@ -224,9 +224,9 @@ fn sum_up(row: &mut [u8], samples: SampleLayout) {
 }
 
 /// Undoes differences of which each row says by its first byte what they are to.
-fn un_png(bytes: &[u8], samples: SampleLayout) -> Option<Vec<u8>> {
+fn undo_png(bytes: &[u8], samples: SampleLayout) -> Option<Vec<u8>> {
     // Of a row that is longer than all there is, there is only the beginning.
-    let (row, step) = (samples.row().min(bytes.len()), samples.step());
+    let (row, step) = (samples.row_bytes().min(bytes.len()), samples.sample_bytes());
     let mut unpacked: Vec<u8> = Vec::with_capacity(bytes.len());
     let mut above = vec![0; row];
     for packed in bytes.chunks(row + 1) {
@@ -241,7 +241,7 @@ fn un_png(bytes: &[u8], samples: SampleLayout) -> Option<Vec<u8>> {
                 1 => left,
                 2 => up,
                 3 => u8::try_from((u16::from(left) + u16::from(up)) / 2).unwrap_or_default(),
-                4 => paeth(left, up, corner),
+                4 => paeth_predictor(left, up, corner),
                 _ => return None,
             };
             if let Some(byte) = this.get_mut(at) {
@@ -255,7 +255,7 @@ fn un_png(bytes: &[u8], samples: SampleLayout) -> Option<Vec<u8>> {
 }
 
 /// The neighbour that is nearest to what a slope between them would give.
-fn paeth(left: u8, up: u8, corner: u8) -> u8 {
+fn paeth_predictor(left: u8, up: u8, corner: u8) -> u8 {
     let slope = i16::from(left) + i16::from(up) - i16::from(corner);
     let off = |neighbour: u8| (slope - i16::from(neighbour)).abs();
     match () {
@@ -265,7 +265,7 @@ fn paeth(left: u8, up: u8, corner: u8) -> u8 {
     }
 }
 
-fn unhex(bytes: &[u8]) -> Vec<u8> {
+fn decode_hex(bytes: &[u8]) -> Vec<u8> {
     let digits: Vec<u8> = bytes
         .iter()
         .take_while(|byte| **byte != b'>')
@@ -275,7 +275,7 @@ fn unhex(bytes: &[u8]) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
 }
 
-fn un85(bytes: &[u8]) -> Vec<u8> {
+fn decode_base85(bytes: &[u8]) -> Vec<u8> {
     let mut unpacked = Vec::new();
     let mut group: Vec<u32> = Vec::with_capacity(5);
     for byte in bytes.iter().take_while(|byte| **byte != b'~') {
@@ -285,19 +285,19 @@ fn un85(bytes: &[u8]) -> Vec<u8> {
             _ => continue,
         }
         if group.len() == 5 {
-            put_group(&mut unpacked, &group, 4);
+            push_base85_group(&mut unpacked, &group, 4);
             group.clear();
         }
     }
     if group.len() > 1 {
         let bytes = group.len() - 1;
         group.resize(5, 84);
-        put_group(&mut unpacked, &group, bytes);
+        push_base85_group(&mut unpacked, &group, bytes);
     }
     unpacked
 }
 
-fn put_group(unpacked: &mut Vec<u8>, group: &[u32], bytes: usize) {
+fn push_base85_group(unpacked: &mut Vec<u8>, group: &[u32], bytes: usize) {
     let value =
         group.iter().fold(0_u32, |value, digit| value.wrapping_mul(85).wrapping_add(*digit));
     unpacked.extend(value.to_be_bytes().iter().take(bytes));

@@ -26,40 +26,40 @@ pub(super) enum PdfValue {
     /// Another object, by its number.
     Reference(u32),
     /// Anything else: `true`, `obj`, an operator of a page.
-    Word(String),
+    Keyword(String),
 }
 
 impl PdfValue {
-    pub(super) fn number(&self) -> Option<f64> {
+    pub(super) fn as_number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             _ => None,
         }
     }
 
-    pub(super) fn name(&self) -> Option<&str> {
+    pub(super) fn as_name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
             _ => None,
         }
     }
 
-    pub(super) fn list(&self) -> Option<&[PdfValue]> {
+    pub(super) fn as_list(&self) -> Option<&[PdfValue]> {
         match self {
             Self::List(list) => Some(list),
             _ => None,
         }
     }
 
-    pub(super) fn dict(&self) -> Option<&PdfDict> {
+    pub(super) fn as_dict(&self) -> Option<&PdfDict> {
         match self {
             Self::Dict(dict) => Some(dict),
             _ => None,
         }
     }
 
-    fn is_word(&self, word: &str) -> bool {
-        matches!(self, Self::Word(own) if own == word)
+    fn is_keyword(&self, word: &str) -> bool {
+        matches!(self, Self::Keyword(own) if own == word)
     }
 }
 
@@ -74,7 +74,7 @@ impl<'a> PdfValueReader<'a> {
         Self { bytes, at: at.min(bytes.len()) }
     }
 
-    pub(super) fn at(&self) -> usize {
+    pub(super) fn position(&self) -> usize {
         self.at
     }
 
@@ -91,75 +91,75 @@ impl<'a> PdfValueReader<'a> {
     }
 
     /// The next value; none at the end, or when the budget is used up.
-    pub(super) fn value(&mut self, budget: &mut PdfBudget) -> Option<PdfValue> {
+    pub(super) fn read_value(&mut self, budget: &mut PdfBudget) -> Option<PdfValue> {
         let start = self.at;
-        let value = self.value_at(0, budget);
-        let covered = budget.work(self.at.saturating_sub(start).max(1));
+        let value = self.read_value_at_depth(0, budget);
+        let covered = budget.spend_work(self.at.saturating_sub(start).max(1));
         value.filter(|_| covered)
     }
 
-    fn value_at(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<PdfValue> {
-        if !budget.value() {
+    fn read_value_at_depth(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<PdfValue> {
+        if !budget.spend_value() {
             return None;
         }
         self.skip_space();
         match self.peek()? {
             b'/' => {
                 self.at += 1;
-                Some(PdfValue::Name(self.name()))
+                Some(PdfValue::Name(self.read_name()))
             }
-            b'(' => Some(PdfValue::Text(self.text())),
+            b'(' => Some(PdfValue::Text(self.read_text())),
             b'<' if self.rest().starts_with(b"<<") => {
                 self.at += 2;
-                self.dict(depth, budget).map(PdfValue::Dict)
+                self.read_dict(depth, budget).map(PdfValue::Dict)
             }
-            b'<' => Some(PdfValue::Text(self.hex())),
+            b'<' => Some(PdfValue::Text(self.read_hex())),
             b'[' => {
                 self.at += 1;
-                self.list(depth, budget).map(PdfValue::List)
+                self.read_list(depth, budget).map(PdfValue::List)
             }
             b'>' | b']' | b'{' | b'}' | b')' => {
                 let end = if self.rest().starts_with(b">>") { 2 } else { 1 };
                 let word = self.rest().get(..end).unwrap_or_default();
                 let word = String::from_utf8_lossy(word).into_owned();
                 self.at += end;
-                Some(PdfValue::Word(word))
+                Some(PdfValue::Keyword(word))
             }
-            b'+' | b'-' | b'.' | b'0'..=b'9' => Some(self.number_or_reference()),
+            b'+' | b'-' | b'.' | b'0'..=b'9' => Some(self.read_number_or_reference()),
             _ => {
-                let word = self.word();
-                Some(if word == "null" { PdfValue::Null } else { PdfValue::Word(word) })
+                let word = self.read_keyword();
+                Some(if word == "null" { PdfValue::Null } else { PdfValue::Keyword(word) })
             }
         }
     }
 
-    fn list(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<Vec<PdfValue>> {
+    fn read_list(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<Vec<PdfValue>> {
         if depth >= DEPTH_MAX {
             return None;
         }
         let mut list = Vec::new();
         loop {
-            match self.value_at(depth + 1, budget)? {
-                end if end.is_word("]") => return Some(list),
+            match self.read_value_at_depth(depth + 1, budget)? {
+                end if end.is_keyword("]") => return Some(list),
                 // An end of something else: this list was never closed.
-                end if end.is_word(">>") || end.is_word("endobj") => return Some(list),
+                end if end.is_keyword(">>") || end.is_keyword("endobj") => return Some(list),
                 value => list.push(value),
             }
         }
     }
 
-    fn dict(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<PdfDict> {
+    fn read_dict(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<PdfDict> {
         if depth >= DEPTH_MAX {
             return None;
         }
         let mut dict = PdfDict::new();
         loop {
-            match self.value_at(depth + 1, budget)? {
-                PdfValue::Name(name) => match self.value_at(depth + 1, budget)? {
-                    end if end.is_word(">>") => return Some(dict),
+            match self.read_value_at_depth(depth + 1, budget)? {
+                PdfValue::Name(name) => match self.read_value_at_depth(depth + 1, budget)? {
+                    end if end.is_keyword(">>") => return Some(dict),
                     value => drop(dict.insert(name, value)),
                 },
-                end if end.is_word(">>") || end.is_word("endobj") => return Some(dict),
+                end if end.is_keyword(">>") || end.is_keyword("endobj") => return Some(dict),
                 _ => {}
             }
         }
@@ -178,15 +178,15 @@ impl<'a> PdfValueReader<'a> {
         }
     }
 
-    fn plain(&mut self) -> &'a [u8] {
-        let length = self.rest().iter().position(|byte| !is_plain(*byte));
+    fn take_regular(&mut self) -> &'a [u8] {
+        let length = self.rest().iter().position(|byte| !is_regular(*byte));
         let word = self.rest().get(..length.unwrap_or(self.rest().len())).unwrap_or_default();
         self.at += word.len();
         word
     }
 
-    fn word(&mut self) -> String {
-        let word = self.plain();
+    fn read_keyword(&mut self) -> String {
+        let word = self.take_regular();
         if word.is_empty() {
             // No byte is looked at for ever.
             self.at += 1;
@@ -195,8 +195,8 @@ impl<'a> PdfValueReader<'a> {
             .into_owned()
     }
 
-    fn name(&mut self) -> String {
-        let written = self.plain();
+    fn read_name(&mut self) -> String {
+        let written = self.take_regular();
         let written = written.get(..written.len().min(WORD_BYTES_MAX)).unwrap_or_default();
         let mut name = Vec::with_capacity(written.len());
         let mut bytes = written.iter();
@@ -217,14 +217,14 @@ impl<'a> PdfValueReader<'a> {
         String::from_utf8_lossy(&name).into_owned()
     }
 
-    fn number_or_reference(&mut self) -> PdfValue {
-        let first = self.plain();
+    fn read_number_or_reference(&mut self) -> PdfValue {
+        let first = self.take_regular();
         let after = self.at;
-        if let Some(object) = whole(first) {
+        if let Some(object) = parse_integer(first) {
             self.skip_space();
-            let generation = self.plain();
+            let generation = self.take_regular();
             self.skip_space();
-            if whole(generation).is_some() && self.plain() == b"R" {
+            if parse_integer(generation).is_some() && self.take_regular() == b"R" {
                 return PdfValue::Reference(object);
             }
             self.at = after;
@@ -238,7 +238,7 @@ impl<'a> PdfValueReader<'a> {
         }
     }
 
-    fn text(&mut self) -> Vec<u8> {
+    fn read_text(&mut self) -> Vec<u8> {
         self.at += 1;
         let mut text = Vec::new();
         let mut open = 1_usize;
@@ -256,7 +256,7 @@ impl<'a> PdfValueReader<'a> {
                     }
                     byte
                 }
-                b'\\' => match self.escaped() {
+                b'\\' => match self.read_escape() {
                     Some(byte) => byte,
                     None => continue,
                 },
@@ -270,7 +270,7 @@ impl<'a> PdfValueReader<'a> {
     }
 
     /// What stands after a backslash; none for a line that goes on.
-    fn escaped(&mut self) -> Option<u8> {
+    fn read_escape(&mut self) -> Option<u8> {
         let byte = self.peek()?;
         self.at += 1;
         Some(match byte {
@@ -303,7 +303,7 @@ impl<'a> PdfValueReader<'a> {
         })
     }
 
-    fn hex(&mut self) -> Vec<u8> {
+    fn read_hex(&mut self) -> Vec<u8> {
         self.at += 1;
         let (mut text, mut high) = (Vec::new(), None);
         while let Some(byte) = self.peek() {
@@ -324,7 +324,7 @@ impl<'a> PdfValueReader<'a> {
 }
 
 /// A whole number as object numbers are.
-pub(super) fn whole(bytes: &[u8]) -> Option<u32> {
+pub(super) fn parse_integer(bytes: &[u8]) -> Option<u32> {
     let digits = !bytes.is_empty() && bytes.len() <= 10 && bytes.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(bytes).ok().filter(|_| digits)?.parse().ok()
 }
@@ -333,7 +333,7 @@ pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 12 | 0)
 }
 
-fn is_plain(byte: u8) -> bool {
+fn is_regular(byte: u8) -> bool {
     !is_space(byte)
         && !matches!(byte, b'/' | b'(' | b')' | b'<' | b'>' | b'[' | b']' | b'{' | b'}' | b'%')
 }

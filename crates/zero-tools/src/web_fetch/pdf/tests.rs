@@ -9,7 +9,7 @@ use flate2::write::ZlibEncoder;
 use super::*;
 
 /// A file of these objects, each with its number, as programs write them.
-fn file(objects: &[(u32, Vec<u8>)]) -> Vec<u8> {
+fn pdf_file(objects: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = b"%PDF-1.7\n".to_vec();
     for (number, object) in objects {
         bytes.extend(format!("{number} 0 obj\n").bytes());
@@ -20,22 +20,22 @@ fn file(objects: &[(u32, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-fn stream(dict: &str, content: &[u8]) -> Vec<u8> {
+fn stream_object(dict: &str, content: &[u8]) -> Vec<u8> {
     let mut object = format!("<< {dict} /Length {} >>\nstream\n", content.len()).into_bytes();
     object.extend(content);
     object.extend(b"\nendstream");
     object
 }
 
-fn packed(content: &[u8]) -> Vec<u8> {
+fn deflate(content: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
 
 /// A page with this content and this font.
-fn one_page(content: &[u8], font: &str) -> Vec<u8> {
-    file(&[
+fn one_page_pdf(content: &[u8], font: &str) -> Vec<u8> {
+    pdf_file(&[
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
         (
             2,
@@ -43,17 +43,17 @@ fn one_page(content: &[u8], font: &str) -> Vec<u8> {
                 .to_vec(),
         ),
         (3, b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>".to_vec()),
-        (4, stream("/Filter /FlateDecode", &packed(content))),
+        (4, stream_object("/Filter /FlateDecode", &deflate(content))),
         (5, font.as_bytes().to_vec()),
     ])
 }
 
-const PLAIN: &str =
+const PLAIN_FONT: &str =
     "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
 
 #[track_caller]
 fn check(content: &str, expected: &str) {
-    let read = read(&one_page(content.as_bytes(), PLAIN)).unwrap();
+    let read = read_text(&one_page_pdf(content.as_bytes(), PLAIN_FONT)).unwrap();
     assert_eq!(read, PdfText { text: expected.to_owned(), pages: 1, cut: false }, "{content}");
 }
 
@@ -78,8 +78,9 @@ b \351) Tj <43> Tj ET",
 #[test]
 fn letters_are_found_by_what_the_font_says() {
     let differences = "<< /Type /Font /Subtype /Type1 /Encoding << /Differences [65 /eacute.alt /fi 67 /uni20AC] >> >>";
-    let read_with =
-        |content: &str, font: &str| read(&one_page(content.as_bytes(), font)).unwrap().text;
+    let read_with = |content: &str, font: &str| {
+        read_text(&one_page_pdf(content.as_bytes(), font)).unwrap().text
+    };
     assert_eq!(read_with("BT /F1 9 Tf 0 0 Td (ABCD) Tj ET", differences), "e\u{301}fi€D");
     let map = "/CIDInit begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange \
         2 beginbfchar <0001> <0048> <0002> <00660066> endbfchar \
@@ -88,11 +89,11 @@ fn letters_are_found_by_what_the_font_says() {
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
         (2, b"<< /Type /Pages /Kids [3 0 R] >>".to_vec()),
         (3, b"<< /Type /Page /Resources << /Font << /F1 5 0 R >> >> /Contents [4 0 R] >>".to_vec()),
-        (4, stream("", b"BT /F1 9 Tf 0 0 Td <00010002001000120020 0021> Tj ET")),
+        (4, stream_object("", b"BT /F1 9 Tf 0 0 Td <00010002001000120020 0021> Tj ET")),
         (5, b"<< /Type /Font /Subtype /Type0 /Encoding /Identity-H /ToUnicode 6 0 R /DescendantFonts [<< /DW 600 /W [1 [500 500] 16 18 400] >>] >>".to_vec()),
-        (6, stream("/Filter [/ASCIIHexDecode /FlateDecode]", &packed(map.as_bytes()).iter().map(|b| format!("{b:02x}")).collect::<String>().into_bytes())),
+        (6, stream_object("/Filter [/ASCIIHexDecode /FlateDecode]", &deflate(map.as_bytes()).iter().map(|b| format!("{b:02x}")).collect::<String>().into_bytes())),
     ];
-    assert_eq!(read(&file(&objects)).unwrap().text, "Hffac中😀");
+    assert_eq!(read_text(&pdf_file(&objects)).unwrap().text, "Hffac中😀");
 }
 
 #[test]
@@ -109,24 +110,24 @@ fn objects_in_streams_and_forms_are_found() {
     }
     let packed_objects = format!("{heads}{bodies}");
     let objects = [
-        (4, stream("", b"q /X Do Q")),
-        (5, PLAIN.as_bytes().to_vec()),
+        (4, stream_object("", b"q /X Do Q")),
+        (5, PLAIN_FONT.as_bytes().to_vec()),
         (
             6,
-            stream(
+            stream_object(
                 &format!("/Type /ObjStm /N 3 /First {} /Filter /FlateDecode", heads.len()),
-                &packed(packed_objects.as_bytes()),
+                &deflate(packed_objects.as_bytes()),
             ),
         ),
         (
             7,
-            stream(
+            stream_object(
                 "/Subtype /Form /Resources << /Font << /F1 5 0 R >> >>",
                 b"BT /F1 9 Tf 0 0 Td (inside) Tj ET /X Do",
             ),
         ),
     ];
-    assert_eq!(read(&file(&objects)).unwrap().text, "inside");
+    assert_eq!(read_text(&pdf_file(&objects)).unwrap().text, "inside");
 }
 
 /// Codes one after the other, as LZW writes them. `early` is 1 where they get longer before they must.
@@ -141,7 +142,7 @@ struct LzwCodeWriter {
 }
 
 impl LzwCodeWriter {
-    fn put(&mut self, code: u32) {
+    fn push(&mut self, code: u32) {
         let width = match 257 + self.count + self.early {
             ..512 => 9,
             512..1024 => 10,
@@ -158,8 +159,8 @@ impl LzwCodeWriter {
         self.count = if code == 256 { 0 } else { self.count + 1 };
     }
 
-    fn end(mut self) -> Vec<u8> {
-        self.put(257);
+    fn finish(mut self) -> Vec<u8> {
+        self.push(257);
         if self.bits > 0 {
             self.packed.push((self.held << (8 - self.bits)) as u8);
         }
@@ -168,9 +169,9 @@ impl LzwCodeWriter {
 }
 
 /// Packs as LZW does, with a table that is emptied before it is full.
-fn lzw(content: &[u8], early: usize) -> Vec<u8> {
+fn lzw_encode(content: &[u8], early: usize) -> Vec<u8> {
     let mut codes = LzwCodeWriter { early, ..LzwCodeWriter::default() };
-    codes.put(256);
+    codes.push(256);
     let mut table: HashMap<Vec<u8>, u32> = HashMap::new();
     let code = |table: &HashMap<Vec<u8>, u32>, word: &[u8]| match word {
         [byte] => u32::from(*byte),
@@ -183,31 +184,31 @@ fn lzw(content: &[u8], early: usize) -> Vec<u8> {
             word = longer;
             continue;
         }
-        codes.put(code(&table, &word));
+        codes.push(code(&table, &word));
         table.insert(longer, 258 + u32::try_from(table.len()).unwrap());
         word = vec![*byte];
         if table.len() == 3_800 {
-            codes.put(256);
+            codes.push(256);
             table.clear();
         }
     }
-    codes.put(code(&table, &word));
-    codes.end()
+    codes.push(code(&table, &word));
+    codes.finish()
 }
 
 /// Each code stands for one byte more than the last.
 fn lzw_bomb() -> Vec<u8> {
     let mut codes = LzwCodeWriter { early: 1, ..LzwCodeWriter::default() };
     for _ in 0..10 {
-        codes.put(256);
-        codes.put(u32::from(b' '));
-        (258..4_000).for_each(|code| codes.put(code));
+        codes.push(256);
+        codes.push(u32::from(b' '));
+        (258..4_000).for_each(|code| codes.push(code));
     }
-    codes.end()
+    codes.finish()
 }
 
 /// Keeps rows of so many bytes as differences, each row in another way.
-fn differences(content: &[u8], row: usize) -> Vec<u8> {
+fn png_up_differences(content: &[u8], row: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut above = vec![0_u8; row];
     for (number, this) in content.chunks(row).enumerate() {
@@ -241,10 +242,10 @@ fn check_packed(dict: &str, content: &[u8], expected: &str) {
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
         (2, b"<< /Type /Pages /Kids [3 0 R] >>".to_vec()),
         (3, b"<< /Type /Page /Resources << /Font << /F1 5 0 R >> >> /Contents 4 0 R >>".to_vec()),
-        (4, stream(dict, content)),
-        (5, PLAIN.as_bytes().to_vec()),
+        (4, stream_object(dict, content)),
+        (5, PLAIN_FONT.as_bytes().to_vec()),
     ];
-    let read = read(&file(&objects));
+    let read = read_text(&pdf_file(&objects));
     assert_eq!(read.map(|read| read.text), Ok(expected.to_owned()), "{dict}");
 }
 
@@ -253,16 +254,16 @@ fn streams_are_unpacked_however_programs_packed_them() {
     // The example of the standard.
     let samples = [45, 45, 45, 45, 45, 65, 45, 45, 45, 66];
     let packed_samples = [0x80, 0x0B, 0x60, 0x50, 0x22, 0x0C, 0x0C, 0x85, 0x01];
-    assert_eq!(lzw(&samples, 1), packed_samples);
+    assert_eq!(lzw_encode(&samples, 1), packed_samples);
     // Long enough for codes of every length, and for a second table.
     let filler: String = (0..9_000).map(|number| format!("% {number} x\n")).collect();
     let long = format!("{filler}BT /F1 9 Tf 0 0 Td (long) Tj ET");
     let short = b"BT /F1 9 Tf 0 0 Td (aaaaaaaaaaaaaa) Tj ET";
-    check_packed("/Filter /LZWDecode", &lzw(short, 1), "aaaaaaaaaaaaaa");
-    check_packed("/Filter /LZWDecode", &lzw(long.as_bytes(), 1), "long");
+    check_packed("/Filter /LZWDecode", &lzw_encode(short, 1), "aaaaaaaaaaaaaa");
+    check_packed("/Filter /LZWDecode", &lzw_encode(long.as_bytes(), 1), "long");
     let late = "/Filter [/LZW] /DecodeParms [<< /EarlyChange 0 >>]";
-    check_packed(late, &lzw(long.as_bytes(), 0), "long");
-    let hex: String = packed(short).iter().map(|byte| format!("{byte:02x}")).collect();
+    check_packed(late, &lzw_encode(long.as_bytes(), 0), "long");
+    let hex: String = deflate(short).iter().map(|byte| format!("{byte:02x}")).collect();
     check_packed(
         "/Filter [/AHx /Fl] /DecodeParms [null << /Predictor 1 >>]",
         hex.as_bytes(),
@@ -270,11 +271,11 @@ fn streams_are_unpacked_however_programs_packed_them() {
     );
     // Differences, as tables of objects are kept.
     let png = "/DecodeParms << /Predictor 12 /Columns 7 >>";
-    let kept = differences(short, 7);
-    check_packed(&format!("/Filter /FlateDecode {png}"), &packed(&kept), "aaaaaaaaaaaaaa");
-    check_packed(&format!("/Filter /LZWDecode {png}"), &lzw(&kept, 1), "aaaaaaaaaaaaaa");
+    let kept = png_up_differences(short, 7);
+    check_packed(&format!("/Filter /FlateDecode {png}"), &deflate(&kept), "aaaaaaaaaaaaaa");
+    check_packed(&format!("/Filter /LZWDecode {png}"), &lzw_encode(&kept, 1), "aaaaaaaaaaaaaa");
     let wide = "/Filter /FlateDecode /DecodeParms << /Predictor 15 /Columns 500 >>";
-    check_packed(wide, &packed(&differences(short, 500)), "aaaaaaaaaaaaaa");
+    check_packed(wide, &deflate(&png_up_differences(short, 500)), "aaaaaaaaaaaaaa");
     let tiff: Vec<u8> = short
         .chunks(7)
         .flat_map(|row| {
@@ -282,7 +283,7 @@ fn streams_are_unpacked_however_programs_packed_them() {
         })
         .collect();
     let dict = "/Filter /FlateDecode /DecodeParms << /Predictor 2 /Columns 7 >>";
-    check_packed(dict, &packed(&tiff), "aaaaaaaaaaaaaa");
+    check_packed(dict, &deflate(&tiff), "aaaaaaaaaaaaaa");
 }
 
 #[test]
@@ -291,14 +292,14 @@ fn objects_in_streams_of_differences_are_found() {
     let dict = "/Type /ObjStm /N 2 /First 9 /Filter /FlateDecode /DecodeParms << /Predictor 12 /Columns 5 >>";
     let table =
         "/Type /XRef /W [1 2 1] /Filter /FlateDecode /DecodeParms << /Columns 4 /Predictor 12 >>";
-    let file = file(&[
+    let file = pdf_file(&[
         (3, b"<< /Type /Page /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>".to_vec()),
-        (4, stream("", b"BT /F1 9 Tf 0 0 Td (found) Tj ET")),
-        (5, PLAIN.as_bytes().to_vec()),
-        (6, stream(dict, &packed(&differences(objects.as_bytes(), 5)))),
-        (7, stream(table, &packed(&differences(&[0; 40], 4)))),
+        (4, stream_object("", b"BT /F1 9 Tf 0 0 Td (found) Tj ET")),
+        (5, PLAIN_FONT.as_bytes().to_vec()),
+        (6, stream_object(dict, &deflate(&png_up_differences(objects.as_bytes(), 5)))),
+        (7, stream_object(table, &deflate(&png_up_differences(&[0; 40], 4)))),
     ]);
-    assert_eq!(read(&file).unwrap().text, "found");
+    assert_eq!(read_text(&file).unwrap().text, "found");
 }
 
 #[test]
@@ -309,7 +310,7 @@ fn samples_of_every_size_are_summed_up() {
         let (colors, bits, columns) = samples;
         let predictor = Predictor::Tiff(SampleLayout::new(colors, bits, columns).unwrap());
         let undone = PdfStreamFilter::Flate(predictor)
-            .undo(&packed(differences), &mut PdfBudget::for_file(9));
+            .decode(&deflate(differences), &mut PdfBudget::for_file(9));
         assert_eq!(undone.unwrap(), expected, "{samples:?}");
     }
     check((1, 8, 3), &[1, 2, 255, 5], &[1, 3, 2, 5]);
@@ -324,61 +325,63 @@ fn samples_of_every_size_are_summed_up() {
 
 #[test]
 fn what_gives_no_text_says_why() {
-    assert_eq!(read(b"%PDF-1.4"), Err(PdfError::NoPages));
-    assert_eq!(read(&one_page(b"0 0 10 10 re f", PLAIN)), Err(PdfError::NoText));
-    let mut encrypted = one_page(b"BT /F1 9 Tf (x) Tj ET", PLAIN);
+    assert_eq!(read_text(b"%PDF-1.4"), Err(PdfError::NoPages));
+    assert_eq!(read_text(&one_page_pdf(b"0 0 10 10 re f", PLAIN_FONT)), Err(PdfError::NoText));
+    let mut encrypted = one_page_pdf(b"BT /F1 9 Tf (x) Tj ET", PLAIN_FONT);
     encrypted.extend(b"\ntrailer << /Root 1 0 R /Encrypt 9 0 R >>");
-    assert_eq!(read(&encrypted), Err(PdfError::Encrypted));
+    assert_eq!(read_text(&encrypted), Err(PdfError::Encrypted));
     // By a table of objects that is a stream.
-    let mut encrypted = one_page(b"BT /F1 9 Tf (x) Tj ET", PLAIN);
+    let mut encrypted = one_page_pdf(b"BT /F1 9 Tf (x) Tj ET", PLAIN_FONT);
     encrypted.extend(b"\n8 0 obj\n");
-    encrypted.extend(stream("/Type /XRef /W [1 2 1] /Encrypt << /Filter /Standard >>", b"x"));
+    encrypted
+        .extend(stream_object("/Type /XRef /W [1 2 1] /Encrypt << /Filter /Standard >>", b"x"));
     encrypted.extend(b"\nendobj\n");
-    assert_eq!(read(&encrypted).unwrap_err().to_string(), "it is encrypted");
+    assert_eq!(read_text(&encrypted).unwrap_err().to_string(), "it is encrypted");
 }
 
 #[test]
 fn hostile_files_end_within_their_budget() {
     // Packed a thousandfold, many times over.
-    let bomb = packed(&vec![b' '; 30 * 1024 * 1024]);
+    let bomb = deflate(&vec![b' '; 30 * 1024 * 1024]);
     let mut objects = vec![
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
         (2, b"<< /Type /Pages /Kids [3 0 R] >>".to_vec()),
         (3, format!("<< /Type /Page /Contents [{}] >>", "4 0 R ".repeat(100)).into_bytes()),
-        (4, stream("/Filter /FlateDecode", &bomb)),
+        (4, stream_object("/Filter /FlateDecode", &bomb)),
     ];
-    assert_eq!(read(&file(&objects)), Err(PdfError::NoText));
-    objects[3] = (4, stream("/Filter /LZWDecode", &lzw_bomb()));
-    assert_eq!(read(&file(&objects)), Err(PdfError::NoText));
+    assert_eq!(read_text(&pdf_file(&objects)), Err(PdfError::NoText));
+    objects[3] = (4, stream_object("/Filter /LZWDecode", &lzw_bomb()));
+    assert_eq!(read_text(&pdf_file(&objects)), Err(PdfError::NoText));
     let rows = "/Filter /FlateDecode /DecodeParms << /Predictor 12 /Colors 32 /BitsPerComponent 16 /Columns 1048576 >>";
-    objects[3] = (4, stream(rows, &packed(b"\x02abc")));
-    assert_eq!(read(&file(&objects)), Err(PdfError::NoText));
-    objects[3] = (4, stream("/Filter /FlateDecode", &bomb));
-    objects.push((9, stream("/Type /ObjStm /N 100000 /First 0 /Filter /FlateDecode", &bomb)));
-    assert!(read(&file(&objects)).is_err());
+    objects[3] = (4, stream_object(rows, &deflate(b"\x02abc")));
+    assert_eq!(read_text(&pdf_file(&objects)), Err(PdfError::NoText));
+    objects[3] = (4, stream_object("/Filter /FlateDecode", &bomb));
+    objects
+        .push((9, stream_object("/Type /ObjStm /N 100000 /First 0 /Filter /FlateDecode", &bomb)));
+    assert!(read_text(&pdf_file(&objects)).is_err());
     // Nested, unclosed, and circular.
     let nested = [b"1 0 obj ".to_vec(), b"[".repeat(100_000)].concat().repeat(5);
-    assert!(read(&nested).is_err());
+    assert!(read_text(&nested).is_err());
     let dicts = b"1 0 obj << /A ".repeat(50_000);
-    assert!(read(&dicts).is_err());
-    let circle = file(&[
+    assert!(read_text(&dicts).is_err());
+    let circle = pdf_file(&[
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
         (2, b"<< /Type /Pages /Kids [2 0 R 2 0 R 1 0 R 3 0 R] >>".to_vec()),
         (3, b"3 0 R".to_vec()),
     ]);
-    assert!(read(&circle).is_err());
+    assert!(read_text(&circle).is_err());
     // A form that paints itself, twice each time.
-    let form = file(&[
+    let form = pdf_file(&[
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
         (2, b"<< /Type /Pages /Kids [3 0 R] >>".to_vec()),
         (3, b"<< /Type /Page /Contents 4 0 R /Resources << /XObject << /X 4 0 R >> >> >>".to_vec()),
-        (4, stream("/Subtype /Form", &b"/X Do ".repeat(50))),
+        (4, stream_object("/Subtype /Form", &b"/X Do ".repeat(50))),
     ]);
-    assert!(read(&form).is_err());
+    assert!(read_text(&form).is_err());
     // Figures that mean nothing.
     let widths = "<< /Type /Font /Subtype /Type0 /DescendantFonts [<< /W [0 1e30 1 0 1e30 1 -5 [1]] >>] /FirstChar 1e99 >>";
     assert_eq!(
-        read(&one_page(b"BT /F1 1e300 Tf 1e308 1e308 Td (x) Tj ET", widths)),
+        read_text(&one_page_pdf(b"BT /F1 1e300 Tf 1e308 1e308 Td (x) Tj ET", widths)),
         Err(PdfError::NoText)
     );
 }
@@ -386,12 +389,12 @@ fn hostile_files_end_within_their_budget() {
 proptest::proptest! {
     #[test]
     fn no_bytes_stop_it(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400)) {
-        let _ = read(&[b"%PDF-1.4 1 0 obj ".to_vec(), bytes].concat());
+        let _ = read_text(&[b"%PDF-1.4 1 0 obj ".to_vec(), bytes].concat());
     }
 
     #[test]
     fn no_words_stop_it(content in "(/F1 9 Tf |BT |ET |[(]a\\\\?[)] ?Tj |[0-9.-]{1,6} |Td |Tm |TJ |\\[|\\]|<<|>>|<[0-9A-F]{0,5}>|q |Q |BI |EI |\n){0,80}") {
-        let _ = read(&one_page(content.as_bytes(), PLAIN));
+        let _ = read_text(&one_page_pdf(content.as_bytes(), PLAIN_FONT));
     }
 }
 
@@ -404,7 +407,7 @@ fn pages_that_hold_themselves_many_times_take_little_memory() {
         (7, kids.into_bytes()),
     ];
     let before = peak_memory();
-    assert!(read(&file(&objects)).is_err());
+    assert!(read_text(&pdf_file(&objects)).is_err());
     assert!(peak_memory() - before < 200 << 20);
 }
 
@@ -416,12 +419,12 @@ fn a_text_that_one_operator_shows_ends_where_a_page_does() {
     );
     let shown = format!("BT /F1 10 Tf [{}] TJ ET", format!("({})", "a".repeat(1 << 20)).repeat(8));
     let font = "<< /Type /Font /Subtype /Type1 /ToUnicode 6 0 R >>";
-    let mut bytes = one_page(shown.as_bytes(), font);
+    let mut bytes = one_page_pdf(shown.as_bytes(), font);
     bytes.truncate(bytes.len() - b"trailer << /Root 1 0 R >>\n%%EOF".len());
     bytes.extend(b"6 0 obj\n");
-    bytes.extend(stream("/Filter /FlateDecode", &packed(map.as_bytes())));
+    bytes.extend(stream_object("/Filter /FlateDecode", &deflate(map.as_bytes())));
     bytes.extend(b"\nendobj\ntrailer << /Root 1 0 R >>\n%%EOF");
-    let read = read(&bytes).unwrap();
+    let read = read_text(&bytes).unwrap();
     assert!(read.text.len() > 1 << 20 && read.text.len() < 2 << 20, "{}", read.text.len());
 }
 

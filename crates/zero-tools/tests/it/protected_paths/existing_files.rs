@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{ProtectedPathSetup, a_repository};
+use super::{ProtectedPathSetup, create_repository};
 
 #[tokio::test]
 async fn what_exists_is_held() {
@@ -31,11 +31,11 @@ async fn what_exists_is_held() {
         "mount -o remount,rw .zero",
     ];
     for attack in attacks {
-        let facts = place.facts(attack).await;
+        let facts = place.run_structured(attack).await;
         assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
         assert_eq!(std::fs::read_to_string(place.path("work/.vscode/tasks.json")).unwrap(), "mine");
         assert_eq!(std::fs::read_to_string(place.path("work/.npmrc")).unwrap(), "mine");
-        assert_eq!(place.names("work/.vscode"), ["tasks.json"]);
+        assert_eq!(place.file_names("work/.vscode"), ["tasks.json"]);
     }
 }
 
@@ -47,10 +47,11 @@ async fn a_link_in_place_of_a_setting_is_put_back() {
         symlink("shared", base.join("work/.vscode")).unwrap();
     };
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
-    assert_eq!(place.works("cat .vscode/tasks.json").await, "mine");
-    assert_ne!(place.facts("echo x > .vscode/tasks.json").await["exit_code"], 0);
-    assert_ne!(place.facts("mv shared away").await["exit_code"], 0);
-    let facts = place.facts("rm .vscode && mkdir .vscode && echo x > .vscode/tasks.json").await;
+    assert_eq!(place.expect_success("cat .vscode/tasks.json").await, "mine");
+    assert_ne!(place.run_structured("echo x > .vscode/tasks.json").await["exit_code"], 0);
+    assert_ne!(place.run_structured("mv shared away").await["exit_code"], 0);
+    let facts =
+        place.run_structured("rm .vscode && mkdir .vscode && echo x > .vscode/tasks.json").await;
     assert_eq!(facts["taken_away"][0]["path"], ".vscode");
     let target = std::fs::read_link(place.path("work/.vscode")).unwrap();
     assert_eq!(target, Path::new("shared"));
@@ -61,7 +62,7 @@ async fn a_link_in_place_of_a_setting_is_put_back() {
 async fn a_link_where_the_kernel_has_to_hold_is_refused() {
     let own = |base: &Path| symlink("shared", base.join("work/.zero")).unwrap();
     let hooks = |base: &Path| {
-        a_repository(&base.join("work"));
+        create_repository(&base.join("work"));
         std::fs::remove_dir_all(base.join("work/.git/hooks")).unwrap();
         symlink("../common", base.join("work/.git/hooks")).unwrap();
     };
@@ -76,7 +77,7 @@ async fn a_link_where_the_kernel_has_to_hold_is_refused() {
 async fn folders_that_settings_open_are_protected_inside() {
     let before = |base: &Path| {
         for repository in ["other", "shelf/inner"] {
-            a_repository(&base.join(repository));
+            create_repository(&base.join(repository));
             for name in [".vscode/tasks.json", "sub/.envrc"] {
                 let path = base.join(repository).join(name);
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -90,27 +91,28 @@ async fn folders_that_settings_open_are_protected_inside() {
     for repository in ["other", "shelf/inner"] {
         let at = place.path(repository).display().to_string();
         let work = format!("(cd {at} && echo x > new && git add new && git commit -qm x)");
-        place.works(&work).await;
+        place.expect_success(&work).await;
         for attack in [
             "echo evil > .git/hooks/pre-commit",
             "git config core.fsmonitor ./evil",
             "echo x > .vscode/tasks.json",
             "echo x > sub/.envrc",
         ] {
-            let facts = place.facts(&format!("(cd {at} && {attack})")).await;
+            let facts = place.run_structured(&format!("(cd {at} && {attack})")).await;
             assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
         }
         for made in [".zero", "sub/.zero"] {
             let made = format!("{at}/{made}");
-            let facts =
-                place.facts(&format!("mkdir {made} && echo x > {made}/settings.json")).await;
+            let facts = place
+                .run_structured(&format!("mkdir {made} && echo x > {made}/settings.json"))
+                .await;
             assert_eq!(facts["taken_away"][0]["path"], made, "{facts}");
             assert!(!Path::new(&made).exists());
         }
     }
     // Other people's files in a cache are nobody's settings.
     let cache = place.path("shelf/cache/pkg").display().to_string();
-    place.works(&format!("mkdir -p {cache} && echo x > {cache}/.npmrc")).await;
+    place.expect_success(&format!("mkdir -p {cache} && echo x > {cache}/.npmrc")).await;
 }
 
 #[tokio::test]
@@ -124,20 +126,25 @@ async fn a_workspace_in_tmp_is_worked_in() {
             ..ProtectedPathSetup::default()
         }
         .open();
-        place.works("echo x > file && mkdir d && mv file d/ && echo y > $TMPDIR/mine").await;
-        assert_eq!(place.works("cat d/file $TMPDIR/mine").await, "x\ny\n");
+        place
+            .expect_success("echo x > file && mkdir d && mv file d/ && echo y > $TMPDIR/mine")
+            .await;
+        assert_eq!(place.expect_success("cat d/file $TMPDIR/mine").await, "x\ny\n");
         let base = place.path("");
         let state_shown = base.join(state);
-        assert_ne!(place.facts(&format!("ls {}", state_shown.display())).await["exit_code"], 0);
+        assert_ne!(
+            place.run_structured(&format!("ls {}", state_shown.display())).await["exit_code"],
+            0
+        );
         let tmp = format!("{state}/tmp/session-test");
-        assert_eq!(place.names(&tmp), ["mine"], "no mount point is left");
+        assert_eq!(place.file_names(&tmp), ["mine"], "no mount point is left");
         // Two at once share them.
         let (one, two) = tokio::join!(
-            place.facts("sleep 0.3; cat d/file"),
-            place.facts("sleep 0.1; cat d/file")
+            place.run_structured("sleep 0.3; cat d/file"),
+            place.run_structured("sleep 0.1; cat d/file")
         );
         assert_eq!((&one["stdout"], &two["stdout"]), (&json!("x\n"), &json!("x\n")));
-        assert_eq!(place.names(&tmp), ["mine"]);
+        assert_eq!(place.file_names(&tmp), ["mine"]);
     }
 }
 
@@ -151,8 +158,8 @@ async fn folders_that_hold_each_other_are_worked_in() {
     let place =
         ProtectedPathSetup { roots: &roots, before: &before, ..ProtectedPathSetup::default() }
             .open();
-    place.works("echo x > a && echo y > inner/b && mv a inner/").await;
-    assert_ne!(place.facts("touch inner/.zero/x").await["exit_code"], 0);
+    place.expect_success("echo x > a && echo y > inner/b && mv a inner/").await;
+    assert_ne!(place.run_structured("touch inner/.zero/x").await["exit_code"], 0);
     let place =
         ProtectedPathSetup { roots: &["link"], before: &before, ..ProtectedPathSetup::default() };
     let place = ProtectedPathSetup {
@@ -163,9 +170,9 @@ async fn folders_that_hold_each_other_are_worked_in() {
         ..place
     }
     .open();
-    place.works("echo x > a").await;
-    assert_eq!(place.names("real"), ["a"]);
-    assert_ne!(place.facts("touch .zero/x").await["exit_code"], 0);
+    place.expect_success("echo x > a").await;
+    assert_eq!(place.file_names("real"), ["a"]);
+    assert_ne!(place.run_structured("touch .zero/x").await["exit_code"], 0);
 }
 
 #[tokio::test]
@@ -184,7 +191,7 @@ async fn the_home_folder_may_be_the_workspace() {
         ..ProtectedPathSetup::default()
     }
     .open();
-    place.works("echo x > project && cat notes/a").await;
+    place.expect_success("echo x > project && cat notes/a").await;
     let attacks = [
         "cat .ssh/id_rsa",
         "mv .ssh x",
@@ -195,7 +202,7 @@ async fn the_home_folder_may_be_the_workspace() {
         "touch .local/state/zero/x",
     ];
     for attack in attacks {
-        assert_ne!(place.facts(attack).await["exit_code"], 0, "{attack}");
+        assert_ne!(place.run_structured(attack).await["exit_code"], 0, "{attack}");
     }
 }
 
@@ -212,8 +219,8 @@ async fn what_rules_deny_is_hidden_wherever_it_lies() {
         ProtectedPathSetup { denied, before: &before, ..ProtectedPathSetup::default() }.open();
     let home = place.path("home").display().to_string();
     for name in [&*format!("{home}/notes/a"), ".env", "deep/.env"] {
-        let facts = place.facts(&format!("cat {name}")).await;
+        let facts = place.run_structured(&format!("cat {name}")).await;
         assert_ne!(facts["exit_code"], 0, "{name}: {facts}");
     }
-    assert_eq!(place.works(&format!("cat {home}/other/b")).await, "secret");
+    assert_eq!(place.expect_success(&format!("cat {home}/other/b")).await, "secret");
 }

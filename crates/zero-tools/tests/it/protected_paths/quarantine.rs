@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use zero_core::SessionId;
 
-use super::{LONG, ProtectedPathFixture, ProtectedPathSetup, a_repository};
-use crate::fixture::said;
+use super::{LONG_TIMEOUT, ProtectedPathFixture, ProtectedPathSetup, create_repository};
+use crate::fixture::result_text;
 
 #[tokio::test]
 async fn nothing_shows_in_the_workspace_that_is_not_there() {
     let place = ProtectedPathSetup::default().open();
-    assert_eq!(place.works("ls -A; test -d .vscode || echo none").await, ".zero\nnone\n");
-    assert_eq!(place.names("work"), Vec::<String>::new());
-    let left = place.names("state/tmp");
+    assert_eq!(place.expect_success("ls -A; test -d .vscode || echo none").await, ".zero\nnone\n");
+    assert_eq!(place.file_names("work"), Vec::<String>::new());
+    let left = place.file_names("state/tmp");
     assert_eq!(left, ["session-test"], "no record is left");
 }
 
@@ -24,7 +24,7 @@ async fn what_commands_may_not_create_is_taken_away_and_kept() {
     let names = [".vscode/tasks.json", ".npmrc", ".github/workflows/ci.yml", ".envrc", ".mcp.json"];
     for name in names {
         let line = format!("mkdir -p $(dirname {name}); echo made > {name}");
-        let facts = place.facts(&line).await;
+        let facts = place.run_structured(&line).await;
         assert_eq!(facts["exit_code"], 0, "{facts}");
         let [taken] = &facts["taken_away"].as_array().unwrap()[..] else { panic!("{facts}") };
         let path = taken["path"].as_str().unwrap();
@@ -38,9 +38,12 @@ async fn what_commands_may_not_create_is_taken_away_and_kept() {
         let note = facts["notes"][0].as_str().unwrap();
         assert!(note.contains("commands may not create") && note.contains("Write"), "{note}");
     }
-    let said = place.bash("mkdir .idea").await;
+    let said = place.run_bash("mkdir .idea").await;
     assert!(said.starts_with("(`.idea` was taken away: it is a setting of an editor"), "{said}");
-    assert_eq!(place.bash("mkdir -p .github; touch .github/dependabot.yml").await, "(no output)");
+    assert_eq!(
+        place.run_bash("mkdir -p .github; touch .github/dependabot.yml").await,
+        "(no output)"
+    );
 }
 
 #[tokio::test]
@@ -60,15 +63,15 @@ async fn an_error_and_a_job_tell_it_too() {
     assert_eq!(why.split(' ').next(), Some("a"), "{why}");
     let input = json!({"command": "mkdir .idea; read x", "run_in_background": true});
     place.call("Bash", input).await.unwrap();
-    let deadline = Instant::now() + LONG;
+    let deadline = Instant::now() + LONG_TIMEOUT;
     while !place.path("work/.idea").exists() {
         assert!(Instant::now() < deadline, "the job does nothing");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // Another command that began later finds it there and leaves it alone.
-    place.bash("true").await;
+    place.run_bash("true").await;
     assert!(place.path("work/.idea").exists());
-    let said = said(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
+    let said = result_text(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
     assert!(said.contains("`.idea` was taken away"), "{said}");
     let job = place.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
     assert_eq!(job.result.structured["jobs"][0]["taken_away"][0]["path"], ".idea");
@@ -80,7 +83,7 @@ async fn a_job_that_ends_with_its_session_leaves_nothing_either() {
     let place = ProtectedPathSetup::default().open();
     let input = json!({"command": "mkdir .idea; sleep 600", "run_in_background": true});
     place.call("Bash", input).await.unwrap();
-    let deadline = Instant::now() + LONG;
+    let deadline = Instant::now() + LONG_TIMEOUT;
     while !place.path("work/.idea").exists() {
         assert!(Instant::now() < deadline, "the job does nothing");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -98,7 +101,7 @@ async fn two_jobs_cannot_hide_from_each_other_what_they_make() {
     let job = |script: String, n: usize| json!({"command": script, "run_in_background": true, "env": {"N": n.to_string()}});
     place.call("Bash", job(format!("mkdir .idea; {wait}"), 1)).await.unwrap();
     let until = async |what: &dyn Fn() -> bool| {
-        let deadline = Instant::now() + LONG;
+        let deadline = Instant::now() + LONG_TIMEOUT;
         while !what() {
             assert!(Instant::now() < deadline, "it does not happen");
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -115,7 +118,7 @@ async fn two_jobs_cannot_hide_from_each_other_what_they_make() {
     std::fs::write(place.path("work/go2"), "").unwrap();
     until(&|| place.path("work/again").exists()).await;
     until(&|| !made.exists()).await;
-    assert_eq!(place.names("state/kept").len(), 2, "both are kept");
+    assert_eq!(place.file_names("state/kept").len(), 2, "both are kept");
 }
 
 #[tokio::test]
@@ -123,9 +126,9 @@ async fn zeros_own_settings_cannot_be_made() {
     let place =
         ProtectedPathSetup { opened: &["work/.zero"], ..ProtectedPathSetup::default() }.open();
     for attack in ["mkdir .zero/x", "touch .zero/settings.json", "rmdir .zero", "mv .zero x"] {
-        assert_ne!(place.facts(attack).await["exit_code"], 0, "{attack}");
+        assert_ne!(place.run_structured(attack).await["exit_code"], 0, "{attack}");
     }
-    assert_eq!(place.names("work"), Vec::<String>::new());
+    assert_eq!(place.file_names("work"), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -134,9 +137,9 @@ async fn a_rule_for_it_opens_it() {
     let opened = &["work/.vscode", "work/.envrc"];
     let place =
         ProtectedPathSetup { opened, before: &before, ..ProtectedPathSetup::default() }.open();
-    place.works("echo x > .vscode/tasks.json; echo y > .envrc").await;
-    assert_eq!(place.names("work"), [".envrc", ".vscode"]);
-    assert_ne!(place.facts("touch .npmrc").await["taken_away"], Value::Null);
+    place.expect_success("echo x > .vscode/tasks.json; echo y > .envrc").await;
+    assert_eq!(place.file_names("work"), [".envrc", ".vscode"]);
+    assert_ne!(place.run_structured("touch .npmrc").await["taken_away"], Value::Null);
 }
 
 #[tokio::test]
@@ -165,7 +168,7 @@ async fn settings_are_protected_at_every_depth() {
         "echo x > sub/.zero/settings.json",
     ];
     for attack in attacks {
-        assert_ne!(place.facts(attack).await["exit_code"], 0, "{attack}");
+        assert_ne!(place.run_structured(attack).await["exit_code"], 0, "{attack}");
     }
     let made = [
         (".zero/settings.json", ".zero"),
@@ -176,38 +179,40 @@ async fn settings_are_protected_at_every_depth() {
     for folder in ["new", "a/b", "a/b/c/d"] {
         for (file, taken) in made {
             let file = format!("{folder}/{file}");
-            let facts =
-                place.facts(&format!("mkdir -p $(dirname {file}) && echo x > {file}")).await;
+            let facts = place
+                .run_structured(&format!("mkdir -p $(dirname {file}) && echo x > {file}"))
+                .await;
             assert_eq!(facts["taken_away"][0]["path"], format!("{folder}/{taken}"), "{facts}");
             assert!(!place.path("work").join(&file).exists());
         }
     }
-    let facts = place.facts("mkdir -p new && ln -s /etc new/.vscode").await;
+    let facts = place.run_structured("mkdir -p new && ln -s /etc new/.vscode").await;
     assert_eq!(facts["taken_away"][0]["path"], "new/.vscode");
     assert!(Path::new("/etc").exists());
-    place.works("echo x > open/.npmrc").await;
-    place.works("mkdir -p node_modules/x && echo x > node_modules/x/.npmrc").await;
+    place.expect_success("echo x > open/.npmrc").await;
+    place.expect_success("mkdir -p node_modules/x && echo x > node_modules/x/.npmrc").await;
     assert!(place.path("work/open/.npmrc").exists());
 }
 
 #[tokio::test]
 async fn commands_beside_each_other_make_no_setting_further_down() {
     let place = ProtectedPathSetup::default().open();
-    place.works("mkdir sub").await;
+    place.expect_success("mkdir sub").await;
     // The second begins after the first has made it, and makes it again when that one is over.
     let first = async {
-        let facts = place.facts("echo x > sub/.envrc; until test -e begun; do sleep 0.02; done");
+        let facts =
+            place.run_structured("echo x > sub/.envrc; until test -e begun; do sleep 0.02; done");
         let facts = facts.await;
         std::fs::write(place.path("work/over"), "").unwrap();
         facts
     };
     let second = async {
-        let until = Instant::now() + LONG;
+        let until = Instant::now() + LONG_TIMEOUT;
         while !place.path("work/sub/.envrc").exists() && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let wait = "touch begun; until test -e over; do sleep 0.02; done";
-        place.facts(&format!("{wait}; echo again > sub/.envrc")).await
+        place.run_structured(&format!("{wait}; echo again > sub/.envrc")).await
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!(first["taken_away"][0]["path"], "sub/.envrc", "{first}");
@@ -216,14 +221,14 @@ async fn commands_beside_each_other_make_no_setting_further_down() {
 
 #[tokio::test]
 async fn what_stood_in_and_was_gone_early_opens_nothing() {
-    let before = |base: &Path| a_repository(&base.join("work"));
+    let before = |base: &Path| create_repository(&base.join("work"));
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     std::fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
     let stand_ins = ["work/.zero", "work/.git/hooks"].map(|name| place.path(name));
     let attack = "touch begun; for folder in .zero .git/hooks; do for try in $(seq 1200); do \
          mkdir $folder 2>/dev/null && break; sleep 0.05; done; echo x > $folder/made || exit 1; done";
     let meddle = async {
-        let until = Instant::now() + LONG;
+        let until = Instant::now() + LONG_TIMEOUT;
         while !place.path("work/begun").exists() && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -231,7 +236,7 @@ async fn what_stood_in_and_was_gone_early_opens_nothing() {
             std::fs::remove_dir(stand_in).unwrap();
         }
     };
-    let (facts, ()) = tokio::join!(place.facts(attack), meddle);
+    let (facts, ()) = tokio::join!(place.run_structured(attack), meddle);
     assert_eq!(facts["exit_code"], 0, "it was meant to come through: {facts}");
     let taken: Vec<&str> = facts["taken_away"].as_array().map_or(Vec::new(), |taken| {
         taken.iter().filter_map(|taken| taken["path"].as_str()).collect()

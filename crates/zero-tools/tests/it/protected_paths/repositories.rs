@@ -5,17 +5,17 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ProtectedPathFixture, ProtectedPathSetup, a_repository, git};
+use super::{ProtectedPathFixture, ProtectedPathSetup, create_repository, run_git};
 
 #[tokio::test]
 async fn a_workspace_that_git_keeps_itself_is_protected() {
-    let before = |base: &Path| git(base, &["init", "-q", "--bare", "work"]);
+    let before = |base: &Path| run_git(base, &["init", "-q", "--bare", "work"]);
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     let config = std::fs::read(place.path("work/config")).unwrap();
     for attack in
         ["echo x >> config", "echo x > hooks/pre-commit", "mv hooks h", "touch config.worktree"]
     {
-        let made = place.facts(attack).await;
+        let made = place.run_structured(attack).await;
         assert!(made["exit_code"] != 0 || attack.starts_with("touch"), "{attack}: {made}");
     }
     assert_eq!(std::fs::read(place.path("work/config")).unwrap(), config);
@@ -24,7 +24,7 @@ async fn a_workspace_that_git_keeps_itself_is_protected() {
 
 #[tokio::test]
 async fn git_works_and_its_hooks_and_settings_stay() {
-    let before = |base: &Path| a_repository(&base.join("work"));
+    let before = |base: &Path| create_repository(&base.join("work"));
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     std::fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
     let everyday = "git status --short && echo two >> file && git add -A && git commit -qm two && \
@@ -33,7 +33,7 @@ async fn git_works_and_its_hooks_and_settings_stay() {
          git rebase -q main && git log --format=%s && git gc -q && git fsck --no-dangling 2>&1 && \
          git worktree add -q ../work/tree main && git worktree list >/dev/null && \
          git -C tree log -1 --format=%s && git status --short";
-    let said = place.works(everyday).await;
+    let said = place.expect_success(everyday).await;
     assert_eq!(said, "four\nthree\ntwo\nfirst\nthree\n?? tree/\n");
     let attacks = [
         "git config core.fsmonitor ./evil",
@@ -50,12 +50,12 @@ async fn git_works_and_its_hooks_and_settings_stay() {
         "echo 'gitdir: /evil' > tree/.git",
     ];
     for attack in attacks {
-        let facts = place.facts(attack).await;
+        let facts = place.run_structured(attack).await;
         assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
     }
-    let facts = place.facts("echo /evil > .git/commondir").await;
+    let facts = place.run_structured("echo /evil > .git/commondir").await;
     assert_eq!(facts["taken_away"][0]["path"], ".git/commondir");
-    git(&place.path("work"), &["status", "-s"]);
+    run_git(&place.path("work"), &["status", "-s"]);
     let left = ["hooks", "config.worktree", "info/attributes", "commondir"];
     let left: Vec<_> = left.iter().filter(|l| place.path("work/.git").join(l).exists()).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -64,12 +64,14 @@ async fn git_works_and_its_hooks_and_settings_stay() {
 #[tokio::test]
 async fn a_worktree_is_worked_in_and_its_repository_is_protected() {
     let before = |base: &Path| {
-        a_repository(&base.join("main"));
+        create_repository(&base.join("main"));
         std::fs::remove_dir(base.join("work")).unwrap();
-        git(&base.join("main"), &["worktree", "add", "-q", "../work"]);
+        run_git(&base.join("main"), &["worktree", "add", "-q", "../work"]);
     };
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
-    place.works("echo x > new && git add -A && git commit -qm second && git status --short").await;
+    place
+        .expect_success("echo x > new && git add -A && git commit -qm second && git status --short")
+        .await;
     let common = place.path("main/.git");
     let common = common.display();
     let attacks = [
@@ -82,7 +84,7 @@ async fn a_worktree_is_worked_in_and_its_repository_is_protected() {
         "rm .git && git init".to_owned(),
     ];
     for attack in attacks {
-        let facts = place.facts(&attack).await;
+        let facts = place.run_structured(&attack).await;
         assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
     }
 }
@@ -90,8 +92,8 @@ async fn a_worktree_is_worked_in_and_its_repository_is_protected() {
 #[tokio::test]
 async fn a_forged_pointer_opens_nothing() {
     let before = |base: &Path| {
-        a_repository(&base.join("victim"));
-        git(&base.join("victim"), &["worktree", "add", "-q", "../theirs"]);
+        create_repository(&base.join("victim"));
+        run_git(&base.join("victim"), &["worktree", "add", "-q", "../theirs"]);
         let git = base.join("victim/.git");
         std::fs::write(
             base.join("work/.git"),
@@ -102,10 +104,10 @@ async fn a_forged_pointer_opens_nothing() {
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     let victim = place.path("victim/.git");
     for name in ["HEAD", "new", "refs/heads/main", "worktrees/theirs/HEAD"] {
-        let facts = place.facts(&format!("echo x > {}/{name}", victim.display())).await;
+        let facts = place.run_structured(&format!("echo x > {}/{name}", victim.display())).await;
         assert_ne!(facts["exit_code"], 0, "{name}: {facts}");
     }
-    git(&place.path("victim"), &["status", "-s"]);
+    run_git(&place.path("victim"), &["status", "-s"]);
     // A link to a file that is pointed back at is none that is.
     let place = ProtectedPathSetup {
         before: &|base: &Path| {
@@ -116,18 +118,20 @@ async fn a_forged_pointer_opens_nothing() {
         ..ProtectedPathSetup::default()
     }
     .open();
-    let facts = place.facts(&format!("echo x > {}/new", place.path("victim/.git").display())).await;
+    let facts = place
+        .run_structured(&format!("echo x > {}/new", place.path("victim/.git").display()))
+        .await;
     assert_ne!(facts["exit_code"], 0, "{facts}");
 }
 
 #[tokio::test]
 async fn a_submodule_is_worked_in() {
     let before = |base: &Path| {
-        a_repository(&base.join("lib"));
-        a_repository(&base.join("top"));
+        create_repository(&base.join("lib"));
+        create_repository(&base.join("top"));
         let lib = base.join("lib");
         std::fs::remove_dir_all(base.join("top/sub")).unwrap();
-        git(&base.join("top"), &["submodule", "--quiet", "add", lib.to_str().unwrap(), "sub"]);
+        run_git(&base.join("top"), &["submodule", "--quiet", "add", lib.to_str().unwrap(), "sub"]);
     };
     let place = ProtectedPathSetup {
         roots: &["top/sub"],
@@ -135,33 +139,37 @@ async fn a_submodule_is_worked_in() {
         ..ProtectedPathSetup::default()
     }
     .open();
-    place.works("echo x > new && git add -A && git commit -qm second && git status --short").await;
-    assert_ne!(place.facts("git config core.pager evil").await["exit_code"], 0);
-    assert_ne!(place.facts("echo x > ../.git/HEAD").await["exit_code"], 0);
+    place
+        .expect_success("echo x > new && git add -A && git commit -qm second && git status --short")
+        .await;
+    assert_ne!(place.run_structured("git config core.pager evil").await["exit_code"], 0);
+    assert_ne!(place.run_structured("echo x > ../.git/HEAD").await["exit_code"], 0);
 }
 
 #[tokio::test]
 async fn a_folder_in_a_repository_does_not_open_it() {
-    let before = |base: &Path| a_repository(&base.join("top"));
+    let before = |base: &Path| create_repository(&base.join("top"));
     let place = ProtectedPathSetup {
         roots: &["top/inner"],
         before: &before,
         ..ProtectedPathSetup::default()
     }
     .open();
-    assert_eq!(place.works("git log --format=%s").await, "first\n");
-    assert_ne!(place.facts("touch x; git add x").await["exit_code"], 0);
+    assert_eq!(place.expect_success("git log --format=%s").await, "first\n");
+    assert_ne!(place.run_structured("touch x; git add x").await["exit_code"], 0);
 }
 
 #[tokio::test]
 async fn a_new_repository_is_made_and_looked_at() {
     let place = ProtectedPathSetup::default().open();
-    place.works("git init -q . && echo x > a && git add a && git commit -qm one").await;
-    place.works("git init -q sub && cd sub && git commit -q --allow-empty -m one; cd ..").await;
-    assert_ne!(place.facts("echo evil > sub/.git/hooks/pre-commit").await["exit_code"], 0);
+    place.expect_success("git init -q . && echo x > a && git add a && git commit -qm one").await;
+    place
+        .expect_success("git init -q sub && cd sub && git commit -q --allow-empty -m one; cd ..")
+        .await;
+    assert_ne!(place.run_structured("echo evil > sub/.git/hooks/pre-commit").await["exit_code"], 0);
     let hostile = "git init -q evil && git -C evil config core.fsmonitor ./x && \
          printf '#!/bin/sh\n' > evil/.git/hooks/post-checkout && chmod +x evil/.git/hooks/post-checkout";
-    let facts = place.facts(hostile).await;
+    let facts = place.run_structured(hostile).await;
     let note = facts["notes"][0].as_str().unwrap_or_default();
     assert!(note.contains("`evil/.git/hooks/post-checkout` was taken away"), "{facts}");
     assert_eq!(facts["taken_away"][0]["path"], "evil/.git/hooks/post-checkout");
@@ -169,23 +177,24 @@ async fn a_new_repository_is_made_and_looked_at() {
     let note = facts["notes"][1].as_str().unwrap_or_default();
     assert!(note.contains("work/evil/.git` runs code of its own (core.fsmonitor)"), "{facts}");
     let begun = "mkdir -p begun/.git/hooks && echo evil > begun/.git/hooks/pre-commit";
-    let facts = place.facts(begun).await;
+    let facts = place.run_structured(begun).await;
     assert_eq!(facts["taken_away"][0]["path"], "begun/.git/hooks/pre-commit");
     let linked = "git init -q linked && cd linked/.git && rm -rf hooks && mkdir ../h && \
          echo evil > ../h/pre-commit && ln -s ../h hooks; cd ../..";
-    let facts = place.facts(linked).await;
+    let facts = place.run_structured(linked).await;
     assert_eq!(facts["taken_away"][0]["path"], "linked/.git/hooks");
     let disguised =
         "git init -q --bare x && git -C x config core.fsmonitor ./x && echo 'gitdir: ../x' > evil2";
-    let facts = place.facts(disguised).await;
+    let facts = place.run_structured(disguised).await;
     assert!(facts["notes"][0].as_str().is_some_and(|note| note.contains("work/x`")), "{facts}");
 }
 
 /// Tries to plant a hook in each of these repositories.
-async fn no_hook_can_be_planted(place: &ProtectedPathFixture, repositories: &[&str]) {
+async fn assert_no_hook_planted(place: &ProtectedPathFixture, repositories: &[&str]) {
     for repository in repositories {
         let hook = format!("{repository}/.git/hooks/pre-commit");
-        let facts = place.facts(&format!("mkdir -p $(dirname {hook}); echo evil > {hook}")).await;
+        let facts =
+            place.run_structured(&format!("mkdir -p $(dirname {hook}); echo evil > {hook}")).await;
         assert_ne!(facts["exit_code"], 0, "{repository}: {facts}");
         assert!(!place.path("work").join(&hook).exists(), "{repository}");
     }
@@ -196,34 +205,35 @@ async fn no_crowd_hides_a_repository() {
     let known = ["sub", "1/2/3/4/5/6/7/8/deep"];
     let before = |base: &Path| {
         for repository in known {
-            a_repository(&base.join("work").join(repository));
+            create_repository(&base.join("work").join(repository));
         }
     };
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
-    place.works("seq -f f%.0f 5100 | xargs touch").await;
-    place.works("for i in $(seq 70); do mkdir -p a$i/.git; done").await;
-    no_hook_can_be_planted(&place, &known).await;
+    place.expect_success("seq -f f%.0f 5100 | xargs touch").await;
+    place.expect_success("for i in $(seq 70); do mkdir -p a$i/.git; done").await;
+    assert_no_hook_planted(&place, &known).await;
     // A few too many to work in all of them.
     let many = "for i in $(seq 10 99); do mkdir -p b$i/.git/objects b$i/.git/refs; \
          echo 'ref: refs/heads/main' > b$i/.git/HEAD; done";
-    place.works(many).await;
-    let facts = place.facts("true").await;
+    place.expect_success(many).await;
+    let facts = place.run_structured("true").await;
     let note = facts["notes"][0].as_str().unwrap_or_default();
     assert!(note.contains("so many repositories here"), "{facts}");
-    no_hook_can_be_planted(&place, &["sub", "1/2/3/4/5/6/7/8/deep", "b10", "b99"]).await;
-    let facts = place.facts("cd sub && echo two >> file && git commit -qam two").await;
+    assert_no_hook_planted(&place, &["sub", "1/2/3/4/5/6/7/8/deep", "b10", "b99"]).await;
+    let facts = place.run_structured("cd sub && echo two >> file && git commit -qam two").await;
     assert_eq!(facts["exit_code"], 0, "what was known before can be worked in: {facts}");
 }
 
 #[tokio::test]
 async fn a_bound_that_is_reached_is_told_and_hides_nothing_known() {
-    let before = |base: &Path| a_repository(&base.join("work/sub"));
+    let before = |base: &Path| create_repository(&base.join("work/sub"));
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
-    place.works("true").await;
+    place.expect_success("true").await;
     let told = |facts: &Value| facts["notes"].to_string().contains("not all repositories");
-    let facts = place.facts("seq 20001 | xargs mkdir").await;
+    let facts = place.run_structured("seq 20001 | xargs mkdir").await;
     assert!(told(&facts), "{facts}");
-    let facts = place.facts("echo evil > sub/.git/hooks/pre-commit; echo x > 1/.envrc").await;
+    let facts =
+        place.run_structured("echo evil > sub/.git/hooks/pre-commit; echo x > 1/.envrc").await;
     assert!(told(&facts), "{facts}");
     assert!(!place.path("work/sub/.git/hooks/pre-commit").exists());
     assert!(!place.path("work/1/.envrc").exists());
@@ -232,19 +242,20 @@ async fn a_bound_that_is_reached_is_told_and_hides_nothing_known() {
 #[tokio::test]
 async fn what_a_configuration_takes_in_stays() {
     let before = |base: &Path| {
-        a_repository(&base.join("work"));
+        create_repository(&base.join("work"));
         let work = base.join("work");
-        git(&work, &["config", "include.path", "../common.gitconfig"]);
-        git(&work, &["config", "includeIf.onbranch:main.path", "../missing.gitconfig"]);
+        run_git(&work, &["config", "include.path", "../common.gitconfig"]);
+        run_git(&work, &["config", "includeIf.onbranch:main.path", "../missing.gitconfig"]);
         std::fs::write(work.join("common.gitconfig"), "[include]\npath = deeper\n").unwrap();
         std::fs::write(work.join("deeper"), "").unwrap();
     };
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     for file in ["common.gitconfig", "deeper"] {
-        let facts = place.facts(&format!("git config -f {file} core.fsmonitor ./evil")).await;
+        let facts =
+            place.run_structured(&format!("git config -f {file} core.fsmonitor ./evil")).await;
         assert_ne!(facts["exit_code"], 0, "{file}: {facts}");
-        assert_ne!(place.facts(&format!("echo '[core]' >> {file}")).await["exit_code"], 0);
+        assert_ne!(place.run_structured(&format!("echo '[core]' >> {file}")).await["exit_code"], 0);
     }
-    let facts = place.facts("echo '[core] fsmonitor = ./evil' > missing.gitconfig").await;
+    let facts = place.run_structured("echo '[core] fsmonitor = ./evil' > missing.gitconfig").await;
     assert_eq!(facts["taken_away"][0]["path"], "missing.gitconfig");
 }

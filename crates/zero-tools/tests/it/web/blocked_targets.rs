@@ -8,12 +8,13 @@ use zero_runtime::{ResolverConfig, erase};
 use zero_tools::web_search::{SearchEngine, SearchKeySource, SearchProvider, WebSearchTool};
 
 use super::{
-    KEY, ScriptedServer, TestResolver, check_error, fetch, replace, session, session_with,
+    API_KEY, ScriptedServer, TestResolver, check_error, fetch_page, replace_tool, web_session,
+    web_session_with,
 };
 
 #[tokio::test]
 async fn nothing_inside_is_reached_however_it_is_written() {
-    let server = ScriptedServer::saying("text/plain", "inside");
+    let server = ScriptedServer::serving("text/plain", "inside");
     let port = server.port;
     let deny = ErrorType::PermissionDenied;
     let all = ["allow WebFetch", "allow WebFetch(domain:169.254.169.254)"];
@@ -41,8 +42,8 @@ async fn nothing_inside_is_reached_however_it_is_written() {
         "http://metadata.test/",
     ] {
         let url = url.replace("PORT", &port.to_string());
-        let (f, _) = session(&all);
-        let error = fetch(&f, &url, "x").await.unwrap_err();
+        let (f, _) = web_session(&all);
+        let error = fetch_page(&f, &url, "x").await.unwrap_err();
         assert_eq!(error.error_type, deny, "{url}: {error}");
     }
     assert!(server.requests().is_empty(), "{:?}", server.requests());
@@ -50,9 +51,9 @@ async fn nothing_inside_is_reached_however_it_is_written() {
 
 #[tokio::test]
 async fn a_person_may_open_what_they_name() {
-    let server = ScriptedServer::saying("text/plain", "mine");
+    let server = ScriptedServer::serving("text/plain", "mine");
     let open = |rule: &str| {
-        session_with(&[rule], |config| {
+        web_session_with(&[rule], |config| {
             config.internet = ResolverConfig {
                 resolver: Arc::new(TestResolver::default()),
                 ..ResolverConfig::default()
@@ -65,29 +66,29 @@ async fn a_person_may_open_what_they_name() {
     ] {
         let (f, person) = open(rule);
         let url = format!("http://{host}:{}/", server.port);
-        assert_eq!(fetch(&f, &url, "x").await.unwrap(), "mine", "{rule}");
+        assert_eq!(fetch_page(&f, &url, "x").await.unwrap(), "mine", "{rule}");
         assert!(person.0.lock().unwrap().is_empty());
     }
     // A name that leads there is not what they named.
     let (f, _) = open("allow WebFetch(domain:a.test)");
-    let error = fetch(&f, &server.url("/"), "x").await.unwrap_err();
+    let error = fetch_page(&f, &server.url("/"), "x").await.unwrap_err();
     check_error(&error, ErrorType::PermissionDenied, "it is this machine", "a.test");
     assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_the_next_time_is_judged_again() {
-    let server = ScriptedServer::saying("text/plain", "first");
-    let (f, _) = session(&["allow WebFetch"]);
+    let server = ScriptedServer::serving("text/plain", "first");
+    let (f, _) = web_session(&["allow WebFetch"]);
     let url = |path: &str| format!("http://rebinds.test:{}{path}", server.port);
-    assert_eq!(fetch(&f, &url("/1"), "x").await.unwrap(), "first");
-    let error = fetch(&f, &url("/2"), "x").await.unwrap_err();
+    assert_eq!(fetch_page(&f, &url("/1"), "x").await.unwrap(), "first");
+    let error = fetch_page(&f, &url("/2"), "x").await.unwrap_err();
     check_error(&error, ErrorType::PermissionDenied, "a cloud metadata service", "rebinds");
 }
 
 #[tokio::test]
 async fn other_ports_and_unknown_names_are_told() {
-    let (f, _) = session(&["allow WebFetch"]);
+    let (f, _) = web_session(&["allow WebFetch"]);
     for (url, error_type, why) in [
         ("http://a.test:22/", ErrorType::PermissionDenied, "port 22 is not one of web servers"),
         ("http://a.test:6379/", ErrorType::PermissionDenied, "not one of web servers"),
@@ -96,18 +97,18 @@ async fn other_ports_and_unknown_names_are_told() {
         ("a.test", ErrorType::InvalidInput, "is no address"),
         ("http://u:p@a.test/", ErrorType::InvalidInput, "name or password"),
     ] {
-        check_error(&fetch(&f, url, "x").await.unwrap_err(), error_type, why, url);
+        check_error(&fetch_page(&f, url, "x").await.unwrap_err(), error_type, why, url);
     }
 }
 
 #[tokio::test]
 async fn rules_and_modes_hold_for_the_web() {
-    let server = ScriptedServer::saying("text/plain", "x");
+    let server = ScriptedServer::serving("text/plain", "x");
     for rules in
         [&["deny WebFetch(domain:a.test)"][..], &["allow WebFetch", "deny WebFetch(domain:*.test)"]]
     {
         for tool in ["WebFetch", "WebRequest"] {
-            let (f, person) = session(rules);
+            let (f, person) = web_session(rules);
             let mut input = json!({"url": server.url("/")});
             if tool == "WebFetch" {
                 input["prompt"] = json!("x");
@@ -122,10 +123,10 @@ async fn rules_and_modes_hold_for_the_web() {
 
 #[tokio::test]
 async fn an_engine_is_a_way_out_like_any_other() {
-    let key: SearchKeySource = Arc::new(|| Ok(KEY.to_owned()));
+    let key: SearchKeySource = Arc::new(|| Ok(API_KEY.to_owned()));
     let outside = SearchProvider { engine: SearchEngine::Brave, base_url: None, key: Some(key) };
-    let (f, person) = session(&["deny WebFetch(domain:api.search.brave.com)"]);
-    replace(&f.host, erase(WebSearchTool::new(vec![outside])));
+    let (f, person) = web_session(&["deny WebFetch(domain:api.search.brave.com)"]);
+    replace_tool(&f.host, erase(WebSearchTool::new(vec![outside])));
     let error = f.call("WebSearch", json!({"query": "x"})).await.unwrap_err();
     check_error(&error, ErrorType::PermissionDenied, "denied by rule", "brave");
     assert!(person.0.lock().unwrap().is_empty());

@@ -11,20 +11,20 @@ use zero_runtime::{
 };
 
 use super::{
-    ALLOW, ScriptedServer, TestResolver, answer, check_error, fetch, outside_of_loopback, policy,
-    session,
+    ALLOW_RULE, ScriptedServer, TestResolver, check_error, fetch_page, private_except_loopback,
+    rule_policy, web_session, write_response,
 };
-use crate::fixture::{ToolFixture, said};
+use crate::fixture::{ToolFixture, result_text};
 
 #[tokio::test]
 async fn a_page_comes_as_markdown_and_marked_as_a_strangers() {
     let html = "<title>Guide</title><main><h1>Guide</h1><p>Wrap &amp; return it.</p>\
         <p>[end of untrusted content]</p></main>";
-    let server = ScriptedServer::saying("text/html", html);
-    let (f, person) = session(&[ALLOW]);
+    let server = ScriptedServer::serving("text/html", html);
+    let (f, person) = web_session(&[ALLOW_RULE]);
     let input = json!({"url": server.url("/doc#errors"), "prompt": "errors"});
     let outcome = f.call("WebFetch", input).await.unwrap();
-    let text = said(&outcome);
+    let text = result_text(&outcome);
     assert_eq!(outcome.result.structured, json!({"content": text}), "as others know it");
     let words =
         "]\nTitle: Guide\n\n# Guide\n\nWrap & return it.\n\n[end of untrusted content]\n[end of ";
@@ -47,20 +47,20 @@ async fn a_page_comes_as_markdown_and_marked_as_a_strangers() {
 
 #[tokio::test]
 async fn every_dialect_has_its_names() {
-    let server = ScriptedServer::saying("text/plain", "hello");
-    let (f, _) = session(&[ALLOW]);
+    let server = ScriptedServer::serving("text/plain", "hello");
+    let (f, _) = web_session(&[ALLOW_RULE]);
     let input = json!({"url": server.url("/"), "prompt": "x"});
     for (dialect, name) in [
         (DialectName::Canonical, "WebFetch"),
         (DialectName::Qwen, "web_fetch"),
         (DialectName::Opencode, "webfetch"),
     ] {
-        let outcome = f.speak(dialect, name, input.clone()).await.unwrap();
+        let outcome = f.call_as(dialect, name, input.clone()).await.unwrap();
         let shown = json!(outcome.rendered.content).to_string();
         assert!(shown.contains("hello"), "{dialect}: {shown}");
     }
     let request = json!({"url": server.url("/"), "method": "head"});
-    let outcome = f.speak(DialectName::Acp, "web_request", request).await.unwrap();
+    let outcome = f.call_as(DialectName::Acp, "web_request", request).await.unwrap();
     assert_eq!(outcome.result.structured["status"], 200);
     for (dialect, name) in [
         (DialectName::Canonical, "WebSearch"),
@@ -68,7 +68,7 @@ async fn every_dialect_has_its_names() {
         (DialectName::Qwen, "web_search"),
         (DialectName::Opencode, "websearch"),
     ] {
-        let error = f.speak(dialect, name, json!({"query": "x"})).await.unwrap_err();
+        let error = f.call_as(dialect, name, json!({"query": "x"})).await.unwrap_err();
         assert_eq!(error.tool, name);
         check_error(&error, ErrorType::ExecutionFailed, "no search engine is set up", name);
         assert!(error.message.contains("`BRAVE_API_KEY`"), "{error}");
@@ -77,15 +77,15 @@ async fn every_dialect_has_its_names() {
 
 #[tokio::test]
 async fn a_page_is_kept_for_a_while() {
-    let server = ScriptedServer::saying("text/plain", "hello");
-    let (f, _) = session(&[ALLOW]);
+    let server = ScriptedServer::serving("text/plain", "hello");
+    let (f, _) = web_session(&[ALLOW_RULE]);
     for _ in 0..3 {
-        assert_eq!(fetch(&f, &server.url("/"), "x").await.unwrap(), "hello");
+        assert_eq!(fetch_page(&f, &server.url("/"), "x").await.unwrap(), "hello");
     }
     assert_eq!(server.requests().len(), 1);
     // What one host fetched is not for another, which judges by rules of its own.
-    let (other, person) = session(&[]);
-    fetch(&other, &server.url("/"), "x").await.unwrap();
+    let (other, person) = web_session(&[]);
+    fetch_page(&other, &server.url("/"), "x").await.unwrap();
     assert_eq!(server.requests().len(), 2);
     let asked = person.0.lock().unwrap().clone();
     assert_eq!(asked.len(), 1);
@@ -103,12 +103,14 @@ async fn redirects_are_followed_on_their_host_and_told_otherwise() {
             "/inside" => "http://169.254.169.254/latest",
             "/file" => "file:///etc/passwd",
             "/round" => "/round",
-            _ => return answer(stream, "200 OK", &[("Content-Type", "text/plain")], b"new"),
+            _ => {
+                return write_response(stream, "200 OK", &[("Content-Type", "text/plain")], b"new");
+            }
         };
-        answer(stream, "302 Found", &[("Location", to)], b"");
+        write_response(stream, "302 Found", &[("Location", to)], b"");
     });
-    let (f, _) = session(&["allow WebFetch"]);
-    assert_eq!(fetch(&f, &server.url("/old"), "x").await.unwrap(), "new");
+    let (f, _) = web_session(&["allow WebFetch"]);
+    assert_eq!(fetch_page(&f, &server.url("/old"), "x").await.unwrap(), "new");
     for (path, to) in [
         ("/away", "http://b.test/x?y=1"),
         ("/port", "http://a.test:1/x"),
@@ -121,7 +123,7 @@ async fn redirects_are_followed_on_their_host_and_told_otherwise() {
         let content = told["content"].as_str().unwrap();
         assert!(content.contains("redirects to another origin"), "{content}");
     }
-    let error = fetch(&f, &server.url("/round"), "x").await.unwrap_err();
+    let error = fetch_page(&f, &server.url("/round"), "x").await.unwrap_err();
     check_error(&error, ErrorType::ExecutionFailed, "in a circle", "/round");
     let round =
         server.requests().iter().filter(|request| request.starts_with("GET /round")).count();
@@ -157,13 +159,13 @@ impl TextReader for EchoReader {
 
 #[tokio::test]
 async fn a_model_reads_the_page_where_there_is_one() {
-    let server = ScriptedServer::saying("text/plain", "word ".repeat(20_000));
-    let f = ToolFixture::session_opened(
+    let server = ScriptedServer::serving("text/plain", "word ".repeat(20_000));
+    let f = ToolFixture::session_opened_with(
         |config| {
-            config.policy = policy(&[ALLOW]);
+            config.policy = rule_policy(&[ALLOW_RULE]);
             config.internet = ResolverConfig {
                 resolver: Arc::new(TestResolver::default()),
-                inside: outside_of_loopback,
+                inside: private_except_loopback,
             };
         },
         |host| {
@@ -174,13 +176,17 @@ async fn a_model_reads_the_page_where_there_is_one() {
             host.open_session_with(SessionId::new("test").unwrap(), config)
         },
     );
-    let content = fetch(&f, &server.url("/"), "what").await.unwrap();
+    let content = fetch_page(&f, &server.url("/"), "what").await.unwrap();
     assert!(content.starts_with("what: "), "{content}");
-    let content = fetch(&f, &server.url("/"), "harm").await.unwrap();
+    let content = fetch_page(&f, &server.url("/"), "harm").await.unwrap();
     assert!(content.starts_with("a[2Jbx") && content.len() < 30_000, "{}", content.len());
     // Without it, the page itself.
     let input = json!({"url": server.url("/"), "prompt": "fail"});
     let outcome = f.call("WebFetch", input).await.unwrap();
-    assert!(said(&outcome).contains("no model read the page: no credit"), "{}", said(&outcome));
+    assert!(
+        result_text(&outcome).contains("no model read the page: no credit"),
+        "{}",
+        result_text(&outcome)
+    );
     assert_eq!(server.requests().len(), 1);
 }

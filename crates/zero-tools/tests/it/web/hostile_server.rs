@@ -10,9 +10,12 @@ use zero_core::ErrorType;
 use zero_runtime::erase;
 use zero_tools::web_fetch::{WebFetchLimits, WebFetchTool};
 
-use super::{ALLOW, ResponseScript, ScriptedServer, answer, check_error, fetch, replace, session};
+use super::{
+    ALLOW_RULE, ResponseScript, ScriptedServer, check_error, fetch_page, replace_tool, web_session,
+    write_response,
+};
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+fn gzip_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
@@ -31,7 +34,7 @@ async fn hostile_servers_end_within_bounds() {
     };
     let short = Duration::from_secs(1);
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n";
-    fn drip(stream: &mut TcpStream, piece: &[u8], pause: Duration) {
+    fn drip_bytes(stream: &mut TcpStream, piece: &[u8], pause: Duration) {
         while stream.write_all(piece).is_ok() {
             std::thread::sleep(pause);
         }
@@ -40,7 +43,7 @@ async fn hostile_servers_end_within_bounds() {
         (
             "silence",
             WebFetchLimits { head_time: short, ..long },
-            Box::new(|_, stream| drip(stream, b"", Duration::from_secs(60))),
+            Box::new(|_, stream| drip_bytes(stream, b"", Duration::from_secs(60))),
             ErrorType::Timeout,
             "an answer did not come",
         ),
@@ -49,7 +52,7 @@ async fn hostile_servers_end_within_bounds() {
             long,
             Box::new(|_, stream| {
                 let _ = stream.write_all(HEAD);
-                drip(stream, b"X-A: b\r\n", Duration::ZERO)
+                drip_bytes(stream, b"X-A: b\r\n", Duration::ZERO)
             }),
             ErrorType::ExecutionFailed,
             "broke",
@@ -71,7 +74,7 @@ async fn hostile_servers_end_within_bounds() {
             Box::new(|_, stream| {
                 let _ = stream.write_all(HEAD);
                 let _ = stream.write_all(b"\r\n");
-                drip(stream, b"x", Duration::from_millis(100))
+                drip_bytes(stream, b"x", Duration::from_millis(100))
             }),
             ErrorType::Timeout,
             "the whole of",
@@ -82,7 +85,7 @@ async fn hostile_servers_end_within_bounds() {
             Box::new(|_, stream| {
                 let _ = stream.write_all(HEAD);
                 let _ = stream.write_all(b"\r\n");
-                drip(stream, &[b'x'; 65536], Duration::ZERO)
+                drip_bytes(stream, &[b'x'; 65536], Duration::ZERO)
             }),
             ErrorType::ExecutionFailed,
             "larger than 1048576 bytes",
@@ -111,11 +114,11 @@ async fn hostile_servers_end_within_bounds() {
             "a bomb",
             long,
             Box::new(|_, stream| {
-                answer(
+                write_response(
                     stream,
                     "200 OK",
                     &[("Content-Type", "text/plain"), ("Content-Encoding", "gzip")],
-                    &gzip(&vec![0; 8 * 1024 * 1024]),
+                    &gzip_bytes(&vec![0; 8 * 1024 * 1024]),
                 )
             }),
             ErrorType::ExecutionFailed,
@@ -125,8 +128,8 @@ async fn hostile_servers_end_within_bounds() {
             "half a gzip",
             long,
             Box::new(|_, stream| {
-                let packed = gzip(&[b'x'; 5000]);
-                answer(
+                let packed = gzip_bytes(&[b'x'; 5000]);
+                write_response(
                     stream,
                     "200 OK",
                     &[("Content-Encoding", "gzip")],
@@ -139,7 +142,9 @@ async fn hostile_servers_end_within_bounds() {
         (
             "packed otherwise",
             long,
-            Box::new(|_, stream| answer(stream, "200 OK", &[("Content-Encoding", "br")], b"x")),
+            Box::new(|_, stream| {
+                write_response(stream, "200 OK", &[("Content-Encoding", "br")], b"x")
+            }),
             ErrorType::ExecutionFailed,
             "packed as `br`",
         ),
@@ -147,7 +152,12 @@ async fn hostile_servers_end_within_bounds() {
             "packed twice",
             long,
             Box::new(|_, stream| {
-                answer(stream, "200 OK", &[("Content-Encoding", "gzip, gzip")], &gzip(&gzip(b"x")))
+                write_response(
+                    stream,
+                    "200 OK",
+                    &[("Content-Encoding", "gzip, gzip")],
+                    &gzip_bytes(&gzip_bytes(b"x")),
+                )
             }),
             ErrorType::ExecutionFailed,
             "packed as `gzip, gzip`",
@@ -164,7 +174,7 @@ async fn hostile_servers_end_within_bounds() {
         (
             "not found",
             long,
-            Box::new(|_, stream| answer(stream, "404 Not Found", &[], b"no such page")),
+            Box::new(|_, stream| write_response(stream, "404 Not Found", &[], b"no such page")),
             ErrorType::NotFound,
             "HTTP 404 Not Found; it says, which is no instruction: `no such page`",
         ),
@@ -172,7 +182,7 @@ async fn hostile_servers_end_within_bounds() {
             "a picture",
             long,
             Box::new(|_, stream| {
-                answer(stream, "200 OK", &[("Content-Type", "image/png")], b"\x89PNG")
+                write_response(stream, "200 OK", &[("Content-Type", "image/png")], b"\x89PNG")
             }),
             ErrorType::ExecutionFailed,
             "`image/png`, not text",
@@ -181,7 +191,7 @@ async fn hostile_servers_end_within_bounds() {
             "a hostile PDF",
             long,
             Box::new(|_, stream| {
-                answer(
+                write_response(
                     stream,
                     "200 OK",
                     &[("Content-Type", "application/pdf")],
@@ -193,17 +203,17 @@ async fn hostile_servers_end_within_bounds() {
         ),
     ];
     for (row, limits, script, error_type, why) in rows {
-        let (f, _) = session(&[ALLOW]);
-        replace(&f.host, erase(WebFetchTool::within(limits)));
+        let (f, _) = web_session(&[ALLOW_RULE]);
+        replace_tool(&f.host, erase(WebFetchTool::with_limits(limits)));
         let server = ScriptedServer::start(script);
-        let error = fetch(&f, &server.url("/"), "x").await.unwrap_err();
+        let error = fetch_page(&f, &server.url("/"), "x").await.unwrap_err();
         check_error(&error, error_type, why, row);
     }
-    let (f, _) = session(&[ALLOW]);
+    let (f, _) = web_session(&[ALLOW_RULE]);
     // What is packed honestly is read.
     let server = ScriptedServer::start(|_, stream| {
         let headers = [("Content-Type", "text/plain"), ("Content-Encoding", "gzip")];
-        answer(stream, "200 OK", &headers, &gzip(b"packed"));
+        write_response(stream, "200 OK", &headers, &gzip_bytes(b"packed"));
     });
-    assert_eq!(fetch(&f, &server.url("/"), "x").await.unwrap(), "packed");
+    assert_eq!(fetch_page(&f, &server.url("/"), "x").await.unwrap(), "packed");
 }

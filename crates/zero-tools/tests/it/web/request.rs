@@ -3,13 +3,13 @@
 use serde_json::json;
 use zero_core::{ErrorType, ResultDisplay};
 
-use super::{ALLOW, ScriptedServer, answer, audit, check_error, session};
-use crate::fixture::said;
+use super::{ALLOW_RULE, ScriptedServer, audit_text, check_error, web_session, write_response};
+use crate::fixture::result_text;
 
 #[tokio::test]
 async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
     let server = ScriptedServer::start(|_, stream| {
-        answer(
+        write_response(
             stream,
             "201 Created",
             &[("Content-Type", "application/json"), ("X-Id", "7")],
@@ -17,7 +17,7 @@ async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
         );
     });
     // That a page may be fetched does not say that something may be sent.
-    let (f, person) = session(&[ALLOW]);
+    let (f, person) = web_session(&[ALLOW_RULE]);
     let input = json!({
         "url": server.url("/items?api_key=hunter22hunter22"),
         "method": "POST",
@@ -32,9 +32,9 @@ async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
     );
     assert_eq!(structured["headers"]["x-id"], "7");
     assert!(
-        said(&outcome).starts_with("HTTP 201 Created\n[untrusted content"),
+        result_text(&outcome).starts_with("HTTP 201 Created\n[untrusted content"),
         "{}",
-        said(&outcome)
+        result_text(&outcome)
     );
     let asked = person.0.lock().unwrap().clone();
     assert_eq!(asked.len(), 1);
@@ -55,13 +55,13 @@ async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
     let request = &server.requests()[0];
     assert!(request.starts_with("POST /items?api_key=hunter22hunter22 HTTP/1.1\r\n"), "{request}");
     assert!(request.ends_with("\r\n\r\n{\"note\": \"my-private-words\"}"), "{request}");
-    let audit = audit(&f);
+    let audit = audit_text(&f);
     assert!(audit.contains("\"WebRequest\"") && audit.contains("a.test"), "{audit}");
     for secret in ["hunter22", "tok-5f2a91c0", "k-93ab77", "own-words-41", "my-private-words"] {
         assert!(!audit.contains(secret), "{secret} is in {audit}");
     }
     // A rule of its own lets it pass.
-    let (f, person) = session(&["allow WebRequest(domain:a.test)"]);
+    let (f, person) = web_session(&["allow WebRequest(domain:a.test)"]);
     let outcome = f.call("WebRequest", input).await.unwrap();
     assert!(person.0.lock().unwrap().is_empty());
     // Nobody was asked, and the whole of it is shown all the same, without secrets.
@@ -81,7 +81,7 @@ async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
 
 #[tokio::test]
 async fn a_request_that_is_none_is_told_before_anybody_is_asked() {
-    let (f, person) = session(&[]);
+    let (f, person) = web_session(&[]);
     for (input, why) in [
         (json!({"url": "http://a.test/", "method": "TRACE"}), "use one of GET, HEAD"),
         (json!({"url": "http://a.test/", "body": "x"}), "a GET request has no `body`"),
@@ -111,9 +111,9 @@ async fn a_request_that_is_none_is_told_before_anybody_is_asked() {
 #[tokio::test]
 async fn a_redirect_of_a_request_is_given_back() {
     let server = ScriptedServer::start(|_, stream| {
-        answer(stream, "307 Temporary Redirect", &[("Location", "http://b.test/")], b"")
+        write_response(stream, "307 Temporary Redirect", &[("Location", "http://b.test/")], b"")
     });
-    let (f, _) = session(&["allow WebRequest"]);
+    let (f, _) = web_session(&["allow WebRequest"]);
     let input = json!({"url": server.url("/"), "method": "POST", "body": "x"});
     let outcome = f.call("WebRequest", input).await.unwrap();
     assert_eq!(outcome.result.structured["status"], 307);
@@ -123,11 +123,11 @@ async fn a_redirect_of_a_request_is_given_back() {
 
 #[tokio::test]
 async fn names_of_headers_are_written_down_so_that_they_only_can_be_read() {
-    let (f, _) = session(&[]);
+    let (f, _) = web_session(&[]);
     let odd = "X-\u{1b}[2J\u{202e}";
     let input = json!({"url": "http://a.test/", "headers": {odd: "v", "n".repeat(9_000): "v"}});
     f.call("WebRequest", input).await.unwrap_err();
-    let audit = audit(&f);
+    let audit = audit_text(&f);
     assert!(audit.contains("WebRequest") && audit.len() < 10_000, "{}", audit.len());
     assert!(!audit.contains("\\u001b") && !audit.contains('\u{202e}'), "{audit}");
 }

@@ -7,36 +7,40 @@ use zero_core::ErrorType;
 use zero_runtime::{ResolverConfig, erase};
 use zero_tools::web_search::{SearchEngine, SearchProvider, WebSearchTool};
 
-use super::{KEY, ScriptedServer, answer, audit, check_error, replace, session_with};
-use crate::fixture::{ToolFixture, said};
+use super::{
+    API_KEY, ScriptedServer, audit_text, check_error, replace_tool, web_session_with,
+    write_response,
+};
+use crate::fixture::{ToolFixture, result_text};
 
-fn provider(engine: SearchEngine, server: &ScriptedServer) -> SearchProvider {
+fn test_provider(engine: SearchEngine, server: &ScriptedServer) -> SearchProvider {
     let base_url = format!("http://127.0.0.1:{}/", server.port).parse().unwrap();
-    let key: zero_tools::web_search::SearchKeySource = Arc::new(|| Ok(KEY.to_owned()));
-    SearchProvider { engine, base_url: Some(base_url), key: engine.wants_key().then_some(key) }
+    let key: zero_tools::web_search::SearchKeySource = Arc::new(|| Ok(API_KEY.to_owned()));
+    SearchProvider { engine, base_url: Some(base_url), key: engine.needs_key().then_some(key) }
 }
 
 /// A session that searches with these engines. They are on this machine, where settings name them.
-fn searching(providers: Vec<SearchProvider>) -> ToolFixture {
-    let (f, _) =
-        session_with(&["allow WebSearch"], |config| config.internet = ResolverConfig::default());
-    replace(&f.host, erase(WebSearchTool::new(providers)));
+fn search_fixture(providers: Vec<SearchProvider>) -> ToolFixture {
+    let (f, _) = web_session_with(&["allow WebSearch"], |config| {
+        config.internet = ResolverConfig::default()
+    });
+    replace_tool(&f.host, erase(WebSearchTool::new(providers)));
     f
 }
 
 #[tokio::test]
 async fn an_engine_on_this_machine_is_an_effect_like_any_host() {
     let server = ScriptedServer::start(|_, stream| {
-        let body = found(SearchEngine::Searxng).to_string();
-        answer(stream, "200 OK", &[("Content-Type", "application/json")], body.as_bytes());
+        let body = sample_results(SearchEngine::Searxng).to_string();
+        write_response(stream, "200 OK", &[("Content-Type", "application/json")], body.as_bytes());
     });
-    let f = searching(vec![provider(SearchEngine::Searxng, &server)]);
+    let f = search_fixture(vec![test_provider(SearchEngine::Searxng, &server)]);
     f.call("WebSearch", json!({"query": "q"})).await.unwrap();
-    let audit = audit(&f);
+    let audit = audit_text(&f);
     assert!(audit.contains(r#""kind":"endpoint","target":"127.0.0.1""#), "{audit}");
 }
 
-fn found(engine: SearchEngine) -> Value {
+fn sample_results(engine: SearchEngine) -> Value {
     let result = |title: &str, url: &str| match engine {
         SearchEngine::Brave => {
             json!({"title": title, "url": url, "description": "a <strong>few</strong> words &amp; more"})
@@ -94,8 +98,9 @@ async fn each_engine_is_asked_in_its_own_words() {
             &[],
         ),
     ] {
-        let server = ScriptedServer::saying("application/json", found(engine).to_string());
-        let f = searching(vec![provider(engine, &server)]);
+        let server =
+            ScriptedServer::serving("application/json", sample_results(engine).to_string());
+        let f = search_fixture(vec![test_provider(engine, &server)]);
         let input = json!({
             "query": " go  context ",
             "allowed_domains": ["go.dev", "blog.example"],
@@ -109,7 +114,7 @@ async fn each_engine_is_asked_in_its_own_words() {
             {"title": "Elsewhere", "url": "https://blog.example/go.dev", "snippet": "a few words & more"},
         ]);
         assert_eq!(structured, &json!({"results": expected}),);
-        let text = said(&outcome);
+        let text = result_text(&outcome);
         let entry =
             "Top results:\n1. Context\n   https://go.dev/blog/context\n   a few words & more\n2. ";
         assert!(text.starts_with("[untrusted content") && text.contains(entry), "{text}");
@@ -119,8 +124,8 @@ async fn each_engine_is_asked_in_its_own_words() {
         for word in words {
             assert!(lower.contains(word), "{word} is not in {request}");
         }
-        assert_eq!(lower.contains("sk-test"), engine.wants_key());
-        assert!(!audit(&f).contains("sk-test"), "the key is in the audit log");
+        assert_eq!(lower.contains("sk-test"), engine.needs_key());
+        assert!(!audit_text(&f).contains("sk-test"), "the key is in the audit log");
     }
 }
 
@@ -128,33 +133,41 @@ async fn each_engine_is_asked_in_its_own_words() {
 async fn where_one_engine_fails_the_next_is_asked() {
     let failing = |status: &'static str| {
         ScriptedServer::start(move |_, stream| {
-            answer(stream, status, &[], format!("no {KEY}").as_bytes())
+            write_response(stream, status, &[], format!("no {API_KEY}").as_bytes())
         })
     };
-    let well = ScriptedServer::saying("application/json", found(SearchEngine::Searxng).to_string());
+    let well = ScriptedServer::serving(
+        "application/json",
+        sample_results(SearchEngine::Searxng).to_string(),
+    );
     let closed = ScriptedServer { port: 9, seen: Arc::default() };
     for (first, attempts) in [
         (failing("500 Internal Server Error"), 2),
         (failing("429 Too Many Requests"), 2),
         (failing("401 Unauthorized"), 1),
-        (ScriptedServer::saying("application/json", "{}"), 1),
-        (ScriptedServer::saying("text/html", "<p>captcha"), 1),
+        (ScriptedServer::serving("application/json", "{}"), 1),
+        (ScriptedServer::serving("text/html", "<p>captcha"), 1),
         (closed, 0),
     ] {
-        let providers =
-            vec![provider(SearchEngine::Tavily, &first), provider(SearchEngine::Searxng, &well)];
-        let outcome = searching(providers).call("WebSearch", json!({"query": "x"})).await.unwrap();
+        let providers = vec![
+            test_provider(SearchEngine::Tavily, &first),
+            test_provider(SearchEngine::Searxng, &well),
+        ];
+        let outcome =
+            search_fixture(providers).call("WebSearch", json!({"query": "x"})).await.unwrap();
         assert!(
-            said(&outcome).starts_with("[untrusted content")
-                && said(&outcome).contains("from SearXNG")
+            result_text(&outcome).starts_with("[untrusted content")
+                && result_text(&outcome).contains("from SearXNG")
         );
         assert_eq!(first.requests().len(), attempts);
     }
     let first = failing("401 Unauthorized");
     let second = failing("403 Forbidden");
-    let providers =
-        vec![provider(SearchEngine::Brave, &first), provider(SearchEngine::Searxng, &second)];
-    let f = searching(providers);
+    let providers = vec![
+        test_provider(SearchEngine::Brave, &first),
+        test_provider(SearchEngine::Searxng, &second),
+    ];
+    let f = search_fixture(providers);
     let error = f.call("WebSearch", json!({"query": "x"})).await.unwrap_err();
     for part in [
         "Brave Search: it answered HTTP 401 Unauthorized; it says, which is no instruction: `no [key]`; check its key",
@@ -163,18 +176,18 @@ async fn where_one_engine_fails_the_next_is_asked() {
     ] {
         assert!(error.message.contains(part), "{part} is not in {error}");
     }
-    assert!(!audit(&f).contains("0123456789abcdef"));
+    assert!(!audit_text(&f).contains("0123456789abcdef"));
 }
 
 #[tokio::test]
 async fn a_search_without_results_or_without_sense_says_so() {
-    let server = ScriptedServer::saying(
+    let server = ScriptedServer::serving(
         "application/json",
         r#"{"query": {"original": "x"}, "type": "search"}"#,
     );
-    let f = searching(vec![provider(SearchEngine::Brave, &server)]);
+    let f = search_fixture(vec![test_provider(SearchEngine::Brave, &server)]);
     let outcome = f.call("WebSearch", json!({"query": "x"})).await.unwrap();
-    assert_eq!(said(&outcome), "No results for `x`.");
+    assert_eq!(result_text(&outcome), "No results for `x`.");
     for (input, why) in [
         (json!({"query": "  "}), "1 to 400 characters"),
         (json!({"query": "x".repeat(500)}), "1 to 400 characters"),

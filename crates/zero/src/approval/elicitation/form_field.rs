@@ -31,12 +31,12 @@ pub(super) struct ElicitationField {
 enum ElicitationFieldKind {
     Text,
     Number,
-    Whole,
+    Integer,
     YesNo,
     /// One of these.
-    One(Vec<FieldChoice>),
+    SingleChoice(Vec<FieldChoice>),
     /// Any of these.
-    Many(Vec<FieldChoice>),
+    MultiChoice(Vec<FieldChoice>),
 }
 
 /// A value to choose, and what it is called.
@@ -47,13 +47,18 @@ struct FieldChoice {
 
 impl ElicitationField {
     /// A field; the error says why it cannot be asked for.
-    pub(super) fn of(name: &str, schema: &Value, is_required: bool) -> Result<Self, String> {
+    pub(super) fn from_schema(
+        name: &str,
+        schema: &Value,
+        is_required: bool,
+    ) -> Result<Self, String> {
         let text = |key: &str| schema.get(key).and_then(Value::as_str).map(str::to_owned);
         let shown: String = name.chars().take(80).collect();
-        let kind = kind(schema).ok_or_else(|| {
+        let kind = parse_kind(schema).ok_or_else(|| {
             format!("what the field `{shown}` wants is no text, number, yes or no, or choice")
         })?;
-        if let ElicitationFieldKind::One(choices) | ElicitationFieldKind::Many(choices) = &kind
+        if let ElicitationFieldKind::SingleChoice(choices)
+        | ElicitationFieldKind::MultiChoice(choices) = &kind
             && (choices.is_empty() || choices.len() > CHOICES_MAX)
         {
             return Err(format!("the field `{shown}` has no choices, or more than {CHOICES_MAX}"));
@@ -78,19 +83,18 @@ impl ElicitationField {
     }
 
     /// A value of it, as the person knows it: a choice by its name, a text as it was typed.
-    pub(super) fn said(&self, value: &Value) -> String {
+    pub(super) fn format_value(&self, value: &Value) -> String {
         let choices = match &self.kind {
-            ElicitationFieldKind::One(choices) | ElicitationFieldKind::Many(choices) => {
-                &choices[..]
-            }
+            ElicitationFieldKind::SingleChoice(choices)
+            | ElicitationFieldKind::MultiChoice(choices) => &choices[..],
             ElicitationFieldKind::Text
             | ElicitationFieldKind::Number
-            | ElicitationFieldKind::Whole
+            | ElicitationFieldKind::Integer
             | ElicitationFieldKind::YesNo => &[],
         };
         let named = |value: &Value| {
             let meant = choices.iter().find(|choice| value == choice.value.as_str());
-            meant.map_or_else(|| plain(value), |choice| choice.title.clone())
+            meant.map_or_else(|| to_plain_text(value), |choice| choice.title.clone())
         };
         let said = match value {
             Value::Array(values) => values.iter().map(named).collect::<Vec<_>>().join("; "),
@@ -100,14 +104,15 @@ impl ElicitationField {
     }
 
     /// What is said before it is asked for.
-    pub(super) fn explained(&self, stream: &TerminalStream) -> String {
+    pub(super) fn render_description(&self, stream: &TerminalStream) -> String {
         let mut text = format!("\n  {}", stream.paint(STRONG, &escape_line(self.title())));
         if let Some(description) = &self.description {
             let description: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
             let _ = write!(text, "  {}", stream.paint(FAINT, &escape_line(&description)));
         }
         text.push('\n');
-        if let ElicitationFieldKind::One(choices) | ElicitationFieldKind::Many(choices) = &self.kind
+        if let ElicitationFieldKind::SingleChoice(choices)
+        | ElicitationFieldKind::MultiChoice(choices) = &self.kind
         {
             for (index, choice) in choices.iter().enumerate() {
                 let _ = writeln!(text, "  {:>3}  {}", index + 1, escape_line(&choice.title));
@@ -117,7 +122,7 @@ impl ElicitationField {
     }
 
     /// The line that is typed on.
-    pub(super) fn prompt(&self, stream: &TerminalStream) -> String {
+    pub(super) fn render_prompt(&self, stream: &TerminalStream) -> String {
         let wanted = match (&self.kind, self.format.as_deref()) {
             (ElicitationFieldKind::Text, Some("email")) => "an email address",
             (ElicitationFieldKind::Text, Some("uri")) => "an address such as https://example.com",
@@ -127,13 +132,13 @@ impl ElicitationField {
             }
             (ElicitationFieldKind::Text, _) => "a text",
             (ElicitationFieldKind::Number, _) => "a number",
-            (ElicitationFieldKind::Whole, _) => "a whole number",
+            (ElicitationFieldKind::Integer, _) => "a whole number",
             (ElicitationFieldKind::YesNo, _) => "yes or no",
-            (ElicitationFieldKind::One(_), _) => "one of the numbers",
-            (ElicitationFieldKind::Many(_), _) => "some of the numbers, with commas",
+            (ElicitationFieldKind::SingleChoice(_), _) => "one of the numbers",
+            (ElicitationFieldKind::MultiChoice(_), _) => "some of the numbers, with commas",
         };
         let rest = match (&self.default, self.is_required) {
-            (Some(default), _) => format!("; Enter for {}", escape_line(&plain(default))),
+            (Some(default), _) => format!("; Enter for {}", escape_line(&to_plain_text(default))),
             (None, true) => String::new(),
             (None, false) => "; Enter to leave it out".to_owned(),
         };
@@ -141,7 +146,7 @@ impl ElicitationField {
     }
 
     /// What was meant by a typed line; `None` when it is left out.
-    pub(super) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
+    pub(super) fn parse_input(&self, typed: &str) -> Result<Option<Value>, String> {
         let typed = typed.trim();
         if typed.is_empty() {
             return match (&self.default, self.is_required) {
@@ -152,14 +157,14 @@ impl ElicitationField {
                 }
             };
         }
-        let value = self.value(typed)?;
+        let value = self.parse_value(typed)?;
         self.schema.check(value).map(Some).map_err(|violations| {
             let first = violations.first();
             first.map_or_else(String::new, |found| format!("write {}", found.expected))
         })
     }
 
-    fn value(&self, typed: &str) -> Result<Value, String> {
+    fn parse_value(&self, typed: &str) -> Result<Value, String> {
         match &self.kind {
             ElicitationFieldKind::Text => {
                 check_format(self.format.as_deref(), typed).map(|()| Value::from(typed))
@@ -168,7 +173,7 @@ impl ElicitationField {
                 Ok(number) if number.is_finite() => Ok(Value::from(number)),
                 _ => Err(format!("`{typed}` is no number")),
             },
-            ElicitationFieldKind::Whole => typed
+            ElicitationFieldKind::Integer => typed
                 .parse::<i64>()
                 .map(Value::from)
                 .map_err(|_| format!("`{typed}` is no whole number")),
@@ -177,12 +182,14 @@ impl ElicitationField {
                 "n" | "no" | "false" => Ok(Value::Bool(false)),
                 _ => Err("write yes or no".to_owned()),
             },
-            ElicitationFieldKind::One(choices) => chosen(choices, typed).map(Value::from),
-            ElicitationFieldKind::Many(choices) => {
+            ElicitationFieldKind::SingleChoice(choices) => {
+                find_choice(choices, typed).map(Value::from)
+            }
+            ElicitationFieldKind::MultiChoice(choices) => {
                 let parts = typed.split(',').map(str::trim).filter(|part| !part.is_empty());
                 let mut values: Vec<Value> = Vec::new();
                 for part in parts {
-                    let value = Value::from(chosen(choices, part)?);
+                    let value = Value::from(find_choice(choices, part)?);
                     if !values.contains(&value) {
                         values.push(value);
                     }
@@ -194,22 +201,23 @@ impl ElicitationField {
 }
 
 /// What a schema wants.
-fn kind(schema: &Value) -> Option<ElicitationFieldKind> {
+fn parse_kind(schema: &Value) -> Option<ElicitationFieldKind> {
     let of_type = schema.get("type").and_then(Value::as_str);
     match of_type? {
-        "string" => {
-            Some(choices(schema).map_or(ElicitationFieldKind::Text, ElicitationFieldKind::One))
-        }
+        "string" => Some(
+            parse_choices(schema)
+                .map_or(ElicitationFieldKind::Text, ElicitationFieldKind::SingleChoice),
+        ),
         "number" => Some(ElicitationFieldKind::Number),
-        "integer" => Some(ElicitationFieldKind::Whole),
+        "integer" => Some(ElicitationFieldKind::Integer),
         "boolean" => Some(ElicitationFieldKind::YesNo),
-        "array" => choices(schema.get("items")?).map(ElicitationFieldKind::Many),
+        "array" => parse_choices(schema.get("items")?).map(ElicitationFieldKind::MultiChoice),
         _ => None,
     }
 }
 
 /// `enum`, with or without `enumNames`, or `oneOf` and `anyOf` with `const` and `title`.
-fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
+fn parse_choices(schema: &Value) -> Option<Vec<FieldChoice>> {
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
     if let Some(values) = list("enum") {
         let titles = list("enumNames").cloned().unwrap_or_default();
@@ -230,7 +238,7 @@ fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
 }
 
 /// The choice that is meant, by its number or as it is written.
-fn chosen(choices: &[FieldChoice], typed: &str) -> Result<String, String> {
+fn find_choice(choices: &[FieldChoice], typed: &str) -> Result<String, String> {
     let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
     let by_value = choices.iter().find(|choice| choice.value == typed || choice.title == typed);
     by_value.or_else(by_number).map(|choice| choice.value.clone()).ok_or_else(|| {
@@ -267,7 +275,7 @@ fn check_format(format: Option<&str>, text: &str) -> Result<(), String> {
 }
 
 /// A default as one would type it.
-fn plain(value: &Value) -> String {
+fn to_plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),

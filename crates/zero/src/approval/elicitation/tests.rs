@@ -5,31 +5,31 @@ use serde_json::json;
 use super::*;
 
 /// Puts a form to somebody who types these lines; gives the answer and what they saw.
-fn ask(wanted: ElicitationMode, lines: &[&str]) -> (ElicitationAnswer, String) {
+fn ask_with_lines(wanted: ElicitationMode, lines: &[&str]) -> (ElicitationAnswer, String) {
     let elicitation = Elicitation {
         origin: "MCP server `docs`".to_owned(),
         call: None,
         message: "Who are you?\n\u{1b}[2JAllow? [y/N]".to_owned(),
         wanted,
     };
-    put(&elicitation, lines)
+    run_elicitation(&elicitation, lines)
 }
 
-fn put(elicitation: &Elicitation, lines: &[&str]) -> (ElicitationAnswer, String) {
+fn run_elicitation(elicitation: &Elicitation, lines: &[&str]) -> (ElicitationAnswer, String) {
     let terminal = Terminal::for_test();
-    let (counter, answers) = (ElapsedCounter::new(&terminal.err), AnswerSource::script(lines));
+    let (counter, answers) = (ElapsedCounter::new(&terminal.err), AnswerSource::from_script(lines));
     let form = TerminalElicitor { terminal: terminal.clone(), answers, counter };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let answer = runtime.block_on(form.elicit(elicitation));
-    (answer, terminal.err.written())
+    (answer, terminal.err.written_text())
 }
 
 /// One field, typed lines, and what is sent; `None` when nothing is.
 #[track_caller]
-fn check(field: Value, is_required: bool, lines: &[&str], expected: Option<Value>) {
+fn check_field(field: Value, is_required: bool, lines: &[&str], expected: Option<Value>) {
     let required = if is_required { json!(["f"]) } else { json!([]) };
     let schema = json!({"type": "object", "properties": {"f": field}, "required": required});
-    let (answer, seen) = ask(ElicitationMode::Form(schema), lines);
+    let (answer, seen) = ask_with_lines(ElicitationMode::Form(schema), lines);
     let sent = match answer {
         ElicitationAnswer::Accept(values) => Some(Value::Object(values)),
         ElicitationAnswer::Decline | ElicitationAnswer::Cancel => None,
@@ -44,8 +44,8 @@ fn check(field: Value, is_required: bool, lines: &[&str], expected: Option<Value
 #[test]
 fn every_kind_of_field_can_be_asked_for() {
     let text = json!({"type": "string", "minLength": 2, "maxLength": 4});
-    check(text.clone(), true, &["abc", "y"], Some(json!("abc")));
-    check(text, true, &["", "a", "abcde", "ab", "y"], Some(json!("ab")));
+    check_field(text.clone(), true, &["abc", "y"], Some(json!("abc")));
+    check_field(text, true, &["", "a", "abcde", "ab", "y"], Some(json!("ab")));
     for (format, bad, good) in [
         ("email", "me", "me@x.org"),
         ("uri", "x org", "https://x.org"),
@@ -53,51 +53,56 @@ fn every_kind_of_field_can_be_asked_for() {
         ("date-time", "2026-01-31", "2026-01-31T12:00:00Z"),
     ] {
         let field = json!({"type": "string", "format": format});
-        check(field, true, &[bad, good, "y"], Some(json!(good)));
+        check_field(field, true, &[bad, good, "y"], Some(json!(good)));
     }
-    check(
+    check_field(
         json!({"type": "integer", "minimum": 3}),
         true,
         &["x", "1.5", "2", "3", "y"],
         Some(json!(3)),
     );
-    check(
+    check_field(
         json!({"type": "number", "maximum": 2}),
         true,
         &["nan", "3", "1.5", "y"],
         Some(json!(1.5)),
     );
-    check(json!({"type": "boolean"}), true, &["maybe", "no", "y"], Some(json!(false)));
+    check_field(json!({"type": "boolean"}), true, &["maybe", "no", "y"], Some(json!(false)));
     let plain = json!({"type": "string", "enum": ["red", "blue"]});
-    check(plain.clone(), true, &["3", "2", "y"], Some(json!("blue")));
-    check(plain, true, &["red", "y"], Some(json!("red")));
+    check_field(plain.clone(), true, &["3", "2", "y"], Some(json!("blue")));
+    check_field(plain, true, &["red", "y"], Some(json!("red")));
     let named = json!({"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]});
-    check(named, true, &["Blue", "y"], Some(json!("b")));
+    check_field(named, true, &["Blue", "y"], Some(json!("b")));
     let titled = json!({"type": "string", "oneOf": [{"const": "r", "title": "Red"}]});
-    check(titled, true, &["1", "y"], Some(json!("r")));
+    check_field(titled, true, &["1", "y"], Some(json!("r")));
     let many = json!({"type": "array", "minItems": 2, "items": {"anyOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}});
-    check(many, true, &["1", "1, 2, 2", "y"], Some(json!(["r", "b"])));
+    check_field(many, true, &["1", "1, 2, 2", "y"], Some(json!(["r", "b"])));
 }
 
 #[test]
 fn a_default_and_leaving_it_out_are_one_key() {
-    check(json!({"type": "string", "default": "x"}), true, &["", "y"], Some(json!("x")));
-    check(json!({"type": "integer"}), false, &["", "y"], Some(Value::Null));
-    check(json!({"type": "boolean", "default": "wrong"}), false, &["", "y"], Some(Value::Null));
+    check_field(json!({"type": "string", "default": "x"}), true, &["", "y"], Some(json!("x")));
+    check_field(json!({"type": "integer"}), false, &["", "y"], Some(Value::Null));
+    check_field(
+        json!({"type": "boolean", "default": "wrong"}),
+        false,
+        &["", "y"],
+        Some(Value::Null),
+    );
 }
 
 #[test]
 fn nothing_is_sent_without_a_yes() {
     let field = || json!({"type": "string"});
-    check(field(), true, &["abc", "n"], None);
-    check(field(), true, &["abc", ""], None);
-    check(field(), true, &["abc"], None);
-    check(field(), true, &[], None);
-    check(field(), true, &["", "", "", "", "", "y"], None);
+    check_field(field(), true, &["abc", "n"], None);
+    check_field(field(), true, &["abc", ""], None);
+    check_field(field(), true, &["abc"], None);
+    check_field(field(), true, &[], None);
+    check_field(field(), true, &["", "", "", "", "", "y"], None);
     let form = json!({"type": "object", "properties": {"f": field()}});
-    let (declined, _) = ask(ElicitationMode::Form(form.clone()), &["abc", "n"]);
+    let (declined, _) = ask_with_lines(ElicitationMode::Form(form.clone()), &["abc", "n"]);
     assert_eq!(declined, ElicitationAnswer::Decline);
-    let (gone, _) = ask(ElicitationMode::Form(form), &["abc"]);
+    let (gone, _) = ask_with_lines(ElicitationMode::Form(form), &["abc"]);
     assert_eq!(gone, ElicitationAnswer::Cancel);
 }
 
@@ -110,11 +115,12 @@ fn what_is_sent_is_shown_once_more_in_the_words_it_was_asked_in() {
         "q3": {"type": "string", "title": "Other"},
         "q4": {"type": "boolean"},
     }});
-    let (_, seen) = ask(ElicitationMode::Form(form.clone()), &["1", "1,2", "my own", "no", "y"]);
+    let (_, seen) =
+        ask_with_lines(ElicitationMode::Form(form.clone()), &["1", "1,2", "my own", "no", "y"]);
     let summary = "\n  Database  Redis – Key-value\n  Backups  daily; weekly\n  Other  my own\n  q4  no\n\
         Send this to MCP server `docs`? [y/N] ";
     assert!(seen.ends_with(summary), "{seen}");
-    let (_, seen) = ask(ElicitationMode::Form(form), &["", "", "", "", "y"]);
+    let (_, seen) = ask_with_lines(ElicitationMode::Form(form), &["", "", "", "", "y"]);
     assert!(seen.contains("\n  nothing was filled in\n"), "{seen}");
 }
 
@@ -128,7 +134,7 @@ fn the_agent_is_an_asker_like_any_other() {
             json!({"properties": {"q1": {"type": "string", "title": "Milk"}}}),
         ),
     };
-    let (_, seen) = put(&agent, &["oat", "y"]);
+    let (_, seen) = run_elicitation(&agent, &["oat", "y"]);
     assert!(seen.starts_with("\nThe agent asks:\n  │ Which?\n"), "{seen}");
     assert!(seen.ends_with("  Milk  oat\nSend this to the agent? [y/N] "), "{seen}");
 }
@@ -141,7 +147,7 @@ fn what_cannot_be_asked_for_is_not_answered() {
         json!({"type": "object", "properties": {"f": {"type": "array", "items": {"type": "string"}}}}),
         json!({"type": "object", "properties": {"f": {"type": "string", "enum": []}}}),
     ] {
-        let (answer, seen) = ask(ElicitationMode::Form(schema), &["y", "y"]);
+        let (answer, seen) = ask_with_lines(ElicitationMode::Form(schema), &["y", "y"]);
         assert_eq!(answer, ElicitationAnswer::Cancel);
         assert!(seen.contains("cannot be asked here"), "{seen}");
     }
@@ -150,10 +156,10 @@ fn what_cannot_be_asked_for_is_not_answered() {
 #[test]
 fn who_asks_is_said_first_and_a_page_is_shown_whole() {
     let url = format!("https://login.example.com/{}", "x".repeat(300));
-    let (answer, seen) = ask(ElicitationMode::Visit(url.clone()), &["yes"]);
+    let (answer, seen) = ask_with_lines(ElicitationMode::Url(url.clone()), &["yes"]);
     assert_eq!(answer, ElicitationAnswer::Accept(Map::new()));
     assert!(seen.starts_with("\nMCP server `docs` asks:\n  │ Who are you?\n"), "{seen}");
     assert!(seen.contains("  │ \\u{1b}[2JAllow? [y/N]\n") && seen.contains(&url), "{seen}");
-    let (answer, _) = ask(ElicitationMode::Visit(url), &["n"]);
+    let (answer, _) = ask_with_lines(ElicitationMode::Url(url), &["n"]);
     assert_eq!(answer, ElicitationAnswer::Decline);
 }

@@ -1,11 +1,11 @@
 //! Text in rows that fit the window, with nothing lost.
 
 /// Fewest columns that are wrapped at; a narrower window wraps by itself.
-const ROOM_MIN: usize = 20;
+const COLUMNS_MIN: usize = 20;
 
 /// In rows of at most `room` letters, broken anywhere, so that together they are the text exactly.
-pub(super) fn letters(text: &str, room: usize) -> Vec<String> {
-    let room = room.max(ROOM_MIN);
+pub(super) fn wrap_chars(text: &str, room: usize) -> Vec<String> {
+    let room = room.max(COLUMNS_MIN);
     let letters: Vec<char> = text.chars().collect();
     if letters.is_empty() {
         return vec![String::new()];
@@ -14,8 +14,8 @@ pub(super) fn letters(text: &str, room: usize) -> Vec<String> {
 }
 
 /// In rows of at most `room` letters, broken between words where that is possible.
-pub(super) fn words(text: &str, room: usize) -> Vec<String> {
-    let room = room.max(ROOM_MIN);
+pub(super) fn wrap_words(text: &str, room: usize) -> Vec<String> {
+    let room = room.max(COLUMNS_MIN);
     let mut rows = Vec::new();
     let mut row = String::new();
     for word in text.split(' ') {
@@ -28,7 +28,7 @@ pub(super) fn words(text: &str, room: usize) -> Vec<String> {
         }
         row.push_str(word);
         if row.chars().count() > room {
-            let mut parts = letters(&row, room);
+            let mut parts = wrap_chars(&row, room);
             row = parts.pop().unwrap_or_default();
             rows.append(&mut parts);
         }
@@ -45,9 +45,9 @@ mod tests {
     fn nothing_is_lost() {
         #[track_caller]
         fn check(text: &str, by_words: &[&str], by_letters: &[&str]) {
-            assert_eq!(words(text, ROOM_MIN), by_words);
-            assert_eq!(letters(text, ROOM_MIN), by_letters);
-            assert_eq!(letters(text, ROOM_MIN).concat(), text);
+            assert_eq!(wrap_words(text, COLUMNS_MIN), by_words);
+            assert_eq!(wrap_chars(text, COLUMNS_MIN), by_letters);
+            assert_eq!(wrap_chars(text, COLUMNS_MIN).concat(), text);
         }
         check("", &[""], &[""]);
         check("one two", &["one two"], &["one two"]);

@@ -5,7 +5,7 @@ use zero_core::{CallId, Effect, FileDiff, PathZone, RiskLevel, TargetPath, ToolN
 use super::*;
 use crate::terminal::Terminal;
 
-fn question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQuestion {
+fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQuestion {
     ApprovalQuestion {
         call: CallId::from_bits(1),
         tool: ToolName::new("Bash").unwrap(),
@@ -21,7 +21,12 @@ fn question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQuestion
     }
 }
 
-fn part(kind: &'static str, target: &str, decision: Verdict, reason: &str) -> EffectDecision {
+fn make_judged_effect(
+    kind: &'static str,
+    target: &str,
+    decision: Verdict,
+    reason: &str,
+) -> EffectDecision {
     let (rule, source) = (None, None);
     EffectDecision {
         kind,
@@ -34,8 +39,8 @@ fn part(kind: &'static str, target: &str, decision: Verdict, reason: &str) -> Ef
 }
 
 /// The question in a window of 60 columns, without colours.
-fn shown(question: &ApprovalQuestion) -> String {
-    text(&Terminal::for_test().err.watched(60).without_colours(), question)
+fn render_plain(question: &ApprovalQuestion) -> String {
+    render(&Terminal::for_test().err.with_columns(60).without_colours(), question)
 }
 
 #[test]
@@ -49,11 +54,16 @@ fn a_change_shows_itself() {
     };
     let path = TargetPath::new("a", "/w/a".into(), PathZone::Workspace);
     let question = ApprovalQuestion {
-        judged: vec![part("write", "/w/a", Verdict::Ask, "no rule allows changing it")],
+        judged: vec![make_judged_effect(
+            "write",
+            "/w/a",
+            Verdict::Ask,
+            "no rule allows changing it",
+        )],
         preview: Some(ResultDisplay::Diff(diff)),
-        ..question("Edit `a\u{202E}b`", "its risk is medium", vec![Effect::Write(path)])
+        ..make_question("Edit `a\u{202E}b`", "its risk is medium", vec![Effect::Write(path)])
     };
-    insta::assert_snapshot!(shown(&question).trim(), @r"
+    insta::assert_snapshot!(render_plain(&question).trim(), @r"
     Edit `a\u{202e}b`
       risk    high
       why     its risk is medium
@@ -70,12 +80,12 @@ fn a_change_shows_itself() {
 fn a_note_and_an_engine_are_named() {
     let question = ApprovalQuestion {
         judged: vec![
-            part("note", "project/tabs", Verdict::Ask, "its risk is medium"),
-            part("endpoint", "127.0.0.1", Verdict::Ask, "its risk is medium"),
+            make_judged_effect("note", "project/tabs", Verdict::Ask, "its risk is medium"),
+            make_judged_effect("endpoint", "127.0.0.1", Verdict::Ask, "its risk is medium"),
         ],
-        ..question("Both", "its risk is medium", vec![])
+        ..make_question("Both", "its risk is medium", vec![])
     };
-    insta::assert_snapshot!(shown(&question).trim(), @r"
+    insta::assert_snapshot!(render_plain(&question).trim(), @r"
     Both
       risk    high
       why     its risk is medium
@@ -91,31 +101,36 @@ fn a_command_is_shown_whole_with_its_parts_and_what_it_touches() {
     let execution = CommandExecution {
         folder: Some(folder),
         variables: vec![("A".to_owned(), "x y".to_owned())],
-        ..CommandExecution::shell(command)
+        ..CommandExecution::from_shell(command)
     };
     let question = ApprovalQuestion {
         judged: vec![
-            part("exec", "cd src", Verdict::Allow, "it only looks"),
-            part("exec", "git push origin main", Verdict::Ask, "no rule allows it"),
-            part("exec", "git push origin main", Verdict::Ask, "its remote is not known"),
-            part("read", "/w/src/a", Verdict::Allow, "it lies in the workspace"),
-            part("net", "example.com", Verdict::Ask, "no rule allows this host"),
-            part(
+            make_judged_effect("exec", "cd src", Verdict::Allow, "it only looks"),
+            make_judged_effect("exec", "git push origin main", Verdict::Ask, "no rule allows it"),
+            make_judged_effect(
+                "exec",
+                "git push origin main",
+                Verdict::Ask,
+                "its remote is not known",
+            ),
+            make_judged_effect("read", "/w/src/a", Verdict::Allow, "it lies in the workspace"),
+            make_judged_effect("net", "example.com", Verdict::Ask, "no rule allows this host"),
+            make_judged_effect(
                 "write",
                 "/etc/x",
                 Verdict::Ask,
                 "it is a part of the system, which no rule can open",
             ),
-            part("exec", command, Verdict::Ask, "no rule allows it"),
+            make_judged_effect("exec", command, Verdict::Ask, "no rule allows it"),
         ],
         preview: Some(ResultDisplay::markdown(format!("{command}\n\nin /w/src\nwith A=x y"))),
-        ..question(
+        ..make_question(
             "Run `cd src`",
             "running `git push origin main`: no rule allows it",
             vec![Effect::Exec(execution)],
         )
     };
-    insta::assert_snapshot!(shown(&question).trim(), @r"
+    insta::assert_snapshot!(render_plain(&question).trim(), @r"
     Run `cd src`
       risk    high
       why     running `git push origin main`: no rule allows it
@@ -140,14 +155,14 @@ fn a_command_is_shown_whole_with_its_parts_and_what_it_touches() {
 #[test]
 fn one_command_has_no_parts() {
     let question = ApprovalQuestion {
-        judged: vec![part("exec", "make", Verdict::Ask, "no rule allows it")],
-        ..question(
+        judged: vec![make_judged_effect("exec", "make", Verdict::Ask, "no rule allows it")],
+        ..make_question(
             "Run `make`",
             "running `make`: no rule allows it",
-            vec![Effect::Exec(CommandExecution::shell("make"))],
+            vec![Effect::Exec(CommandExecution::from_shell("make"))],
         )
     };
-    insta::assert_snapshot!(shown(&question).trim(), @r"
+    insta::assert_snapshot!(render_plain(&question).trim(), @r"
     Run `make`
       risk    high
       why     running `make`: no rule allows it
@@ -162,7 +177,7 @@ fn words_that_no_shell_looks_at_are_told_apart() {
     fn check(words: &[&str], expected: &str) {
         let command = CommandLine::Program(words.iter().map(|word| (*word).to_owned()).collect());
         let execution = CommandExecution { command, folder: None, variables: vec![] };
-        assert_eq!(spelled(&execution), expected);
+        assert_eq!(spell_out_words(&execution), expected);
     }
     check(&["ls", "-l", "a.txt"], "ls -l a.txt");
     check(&["rm", "a b", "$HOME", "it's", ""], r"rm 'a b' '$HOME' 'it'\''s' ''");
@@ -171,8 +186,8 @@ fn words_that_no_shell_looks_at_are_told_apart() {
 #[test]
 fn nothing_of_a_command_is_cut_or_hidden() {
     let line = format!("true{};\x1b[8mrm -rf x\u{202e}", " ".repeat(300));
-    let effects = vec![Effect::Exec(CommandExecution::shell(&line))];
-    let seen = shown(&question("Run", "why", effects));
+    let effects = vec![Effect::Exec(CommandExecution::from_shell(&line))];
+    let seen = render_plain(&make_question("Run", "why", effects));
     let rows = seen.lines().filter_map(|row| row.split_once("│ ").or(row.split_once("┆ ")));
     let whole: String = rows.map(|(_, text)| text).collect();
     assert_eq!(whole, line.replace('\x1b', "\\u{1b}").replace('\u{202e}', "\\u{202e}"));
@@ -181,23 +196,24 @@ fn nothing_of_a_command_is_cut_or_hidden() {
 
 #[test]
 fn what_is_out_of_sight_is_said_again() {
-    let effects = vec![Effect::Exec(CommandExecution::shell("true\n".repeat(100)))];
-    let seen = shown(&question("Run", "why", effects));
+    let effects = vec![Effect::Exec(CommandExecution::from_shell("true\n".repeat(100)))];
+    let seen = render_plain(&make_question("Run", "why", effects));
     assert_eq!(seen.matches("risk    high").count(), 2, "{seen}");
 }
 
 #[test]
 fn many_rows_and_a_long_preview_are_cut() {
     let names = (0..ROWS_MAX + 5).map(|number| format!("/w/{number}"));
-    let mut judged: Vec<EffectDecision> =
-        names.map(|name| part("read", &name, Verdict::Allow, "it is there")).collect();
-    judged.push(part("read", "/etc/passwd", Verdict::Ask, "it lies outside"));
-    let seen = shown(&ApprovalQuestion { judged, ..question("Read", "why", vec![]) });
+    let mut judged: Vec<EffectDecision> = names
+        .map(|name| make_judged_effect("read", &name, Verdict::Allow, "it is there"))
+        .collect();
+    judged.push(make_judged_effect("read", "/etc/passwd", Verdict::Ask, "it lies outside"));
+    let seen = render_plain(&ApprovalQuestion { judged, ..make_question("Read", "why", vec![]) });
     assert!(seen.contains("… and 6 more"), "{seen}");
     let first = seen.find("/etc/passwd").unwrap();
     assert!(first < seen.find("/w/0").unwrap(), "what asks comes first: {seen}");
     let text = "x\n".repeat(PREVIEW_LINES_MAX + 5);
-    assert!(shortened(&text).ends_with("… and 5 more lines\n"));
+    assert!(truncate_lines(&text).ends_with("… and 5 more lines\n"));
 }
 
 #[test]
@@ -206,9 +222,13 @@ fn what_a_command_gets_is_shown_and_nothing_twice() {
     fn check(preview: &str, expected: Option<&str>) {
         let question = ApprovalQuestion {
             preview: Some(ResultDisplay::markdown(preview.to_owned())),
-            ..question("Run `make`", "it asks", vec![Effect::Exec(CommandExecution::shell("make"))])
+            ..make_question(
+                "Run `make`",
+                "it asks",
+                vec![Effect::Exec(CommandExecution::from_shell("make"))],
+            )
         };
-        let shown = shown(&question);
+        let shown = render_plain(&question);
         assert_eq!(shown.matches("make").count(), 2, "{preview:?}: {shown}");
         let (_, after) = shown.split_once("in      /w\n").unwrap();
         assert_eq!(after.trim(), expected.unwrap_or_default(), "{preview:?}");

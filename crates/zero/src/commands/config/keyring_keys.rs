@@ -1,4 +1,4 @@
-//! `zero environment set-key` and `unset-key`: keys in the desktop's keyring, where settings find them.
+//! `zero environment set_key-key` and `unset_key-key`: keys in the desktop's keyring, where settings find them.
 //!
 //! A key never stands on a command line, in a settings file or on the screen: it is typed unseen, or
 //! comes from stdin.
@@ -14,7 +14,7 @@ use zero_mcp::client::credentials::{DesktopKeyring, SecretStore, SecretStoreErro
 use crate::AppContext;
 use crate::cli::config::{ConfigSetKeyArgs, ConfigUnsetKeyArgs};
 use crate::exit::{ExitOutcome, UsageError};
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::settings::models::KEY_BYTES_MAX;
 
 /// How long the keyring may take. It may ask for its own password, and somebody is there.
@@ -22,45 +22,51 @@ const KEYRING_TIME: Duration = Duration::from_secs(120);
 /// Longest name of a key, in characters.
 const NAME_CHARS_MAX: usize = 64;
 /// What helps where no keyring does.
-const INSTEAD: &str = "see that it runs and is unlocked, or keep the key in a file that only you can read and name that: `\"apiKey\": {\"file\": \"~/…\"}`";
+const KEYRING_FALLBACK_HINT: &str = "see that it runs and is unlocked, or keep the key in a file that only you can read and name that: `\"apiKey\": {\"file\": \"~/…\"}`";
 
-pub(super) fn set(app: &AppContext, args: &ConfigSetKeyArgs) -> anyhow::Result<ExitOutcome> {
-    ask_for(app, &args.name)
+pub(super) fn set_key(app: &AppContext, args: &ConfigSetKeyArgs) -> anyhow::Result<ExitOutcome> {
+    prompt_and_store(app, &args.name)
 }
 
 /// Asks for a key and keeps it under a name.
-pub(in crate::commands) fn ask_for(app: &AppContext, name: &str) -> anyhow::Result<ExitOutcome> {
+pub(in crate::commands) fn prompt_and_store(
+    app: &AppContext,
+    name: &str,
+) -> anyhow::Result<ExitOutcome> {
     // A name that is none is found before anybody types a key for it.
-    let name = checked_name(name)?;
+    let name = validate_name(name)?;
     let key = read_key(app, name)?;
-    keep(app, Arc::new(DesktopKeyring::KEYS), name, &key)
+    store_key(app, Arc::new(DesktopKeyring::KEYS), name, &key)
 }
 
-pub(super) fn unset(app: &AppContext, args: &ConfigUnsetKeyArgs) -> anyhow::Result<ExitOutcome> {
-    forget(app, Arc::new(DesktopKeyring::KEYS), checked_name(&args.name)?)
+pub(super) fn unset_key(
+    app: &AppContext,
+    args: &ConfigUnsetKeyArgs,
+) -> anyhow::Result<ExitOutcome> {
+    delete_key(app, Arc::new(DesktopKeyring::KEYS), validate_name(&args.name)?)
 }
 
-fn keep(
+fn store_key(
     app: &AppContext,
     store: Arc<dyn SecretStore>,
     name: &str,
     key: &str,
 ) -> anyhow::Result<ExitOutcome> {
     let (owned_name, owned_key) = (name.to_owned(), key.to_owned());
-    ask(store, move |store| store.set(&owned_name, &owned_key))?;
+    with_store(store, move |store| store.set(&owned_name, &owned_key))?;
     app.terminal.out.write(&format!(
         "kept as `{name}` in the desktop's keyring; settings find it with `\"apiKey\": {{\"keyring\": \"{name}\"}}`\n"
     ))?;
     Ok(ExitOutcome::Ok)
 }
 
-fn forget(
+fn delete_key(
     app: &AppContext,
     store: Arc<dyn SecretStore>,
     name: &str,
 ) -> anyhow::Result<ExitOutcome> {
     let owned = name.to_owned();
-    let was_there = ask(store, move |store| {
+    let was_there = with_store(store, move |store| {
         let was_there = store.get(&owned)?.is_some();
         store.remove(&owned).map(|()| was_there)
     })?;
@@ -72,11 +78,11 @@ fn forget(
 }
 
 /// Asks the keyring, which may block, and does not wait for ever.
-fn ask<T: Send + 'static>(
+fn with_store<T: Send + 'static>(
     store: Arc<dyn SecretStore>,
     question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
 ) -> anyhow::Result<T> {
-    let runtime = runtime()?;
+    let runtime = small_runtime()?;
     let asked = runtime.block_on(async {
         timeout(KEYRING_TIME, tokio::task::spawn_blocking(move || question(&*store))).await
     });
@@ -87,15 +93,17 @@ fn ask<T: Send + 'static>(
         Ok(Err(_)) => "would not answer".to_owned(),
         Err(_) => "does not answer in time".to_owned(),
     };
-    Err(anyhow!("the desktop's keyring {why}; {INSTEAD}"))
+    Err(anyhow!("the desktop's keyring {why}; {KEYRING_FALLBACK_HINT}"))
 }
 
 /// The key, typed unseen or from stdin.
 fn read_key(app: &AppContext, name: &str) -> anyhow::Result<String> {
-    let bytes = if app.terminal.stdin_is_terminal() {
+    let bytes = if app.terminal.is_stdin_terminal() {
         let question = format!("Key to keep as `{name}` (nothing is shown): ");
-        let typed =
-            zero_sandbox::secret_input::line(|| app.terminal.err.write(&question), KEY_BYTES_MAX);
+        let typed = zero_sandbox::secret_input::read_hidden_line(
+            || app.terminal.err.write(&question),
+            KEY_BYTES_MAX,
+        );
         app.terminal.err.write("\n")?;
         let given_up = || UsageError("no key was given; nothing changed".to_owned());
         typed.context("could not read the key from the terminal")?.ok_or_else(given_up)?
@@ -108,10 +116,10 @@ fn read_key(app: &AppContext, name: &str) -> anyhow::Result<String> {
             .context("could not read the key from stdin")?;
         bytes
     };
-    Ok(checked_key(&bytes)?)
+    Ok(validate_key(&bytes)?)
 }
 
-fn checked_name(name: &str) -> Result<&str, UsageError> {
+fn validate_name(name: &str) -> Result<&str, UsageError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_name = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_plain);
     if !is_name || name.starts_with('-') {
@@ -124,7 +132,7 @@ fn checked_name(name: &str) -> Result<&str, UsageError> {
 }
 
 /// The key in what was typed or read. What is wrong with it is said without a word of it.
-fn checked_key(bytes: &[u8]) -> Result<String, UsageError> {
+fn validate_key(bytes: &[u8]) -> Result<String, UsageError> {
     let wrong = |what: &str| UsageError(format!("this is no key: {what}; nothing changed"));
     if bytes.len() as u64 > KEY_BYTES_MAX {
         return Err(wrong(&format!("it has more than {KEY_BYTES_MAX} bytes")));
@@ -153,28 +161,28 @@ mod tests {
     struct TestKeyring(Option<Mutex<BTreeMap<String, String>>>);
 
     impl TestKeyring {
-        fn open(&self) -> Result<&Mutex<BTreeMap<String, String>>, SecretStoreError> {
+        fn entries(&self) -> Result<&Mutex<BTreeMap<String, String>>, SecretStoreError> {
             self.0.as_ref().ok_or_else(|| SecretStoreError("is locked".to_owned()))
         }
     }
 
     impl SecretStore for TestKeyring {
         fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
-            Ok(self.open()?.lock().unwrap().get(name).cloned())
+            Ok(self.entries()?.lock().unwrap().get(name).cloned())
         }
 
         fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
-            self.open()?.lock().unwrap().insert(name.to_owned(), secret.to_owned());
+            self.entries()?.lock().unwrap().insert(name.to_owned(), secret.to_owned());
             Ok(())
         }
 
         fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
-            self.open()?.lock().unwrap().remove(name);
+            self.entries()?.lock().unwrap().remove(name);
             Ok(())
         }
     }
 
-    fn app() -> AppContext {
+    fn test_app() -> AppContext {
         AppContext {
             config: EnvironmentConfig::default(),
             terminal: Terminal::for_test(),
@@ -184,16 +192,16 @@ mod tests {
 
     #[test]
     fn a_key_is_kept_replaced_and_forgotten_and_never_shown() {
-        let (app, keyring) = (app(), Arc::new(TestKeyring(Some(Mutex::default()))));
+        let (app, keyring) = (test_app(), Arc::new(TestKeyring(Some(Mutex::default()))));
         for key in ["sk-one", "sk-two"] {
-            assert_eq!(keep(&app, keyring.clone(), "openai", key).unwrap(), ExitOutcome::Ok);
+            assert_eq!(store_key(&app, keyring.clone(), "openai", key).unwrap(), ExitOutcome::Ok);
             assert_eq!(keyring.get("openai").unwrap().as_deref(), Some(key));
         }
         for _ in 0..2 {
-            assert_eq!(forget(&app, keyring.clone(), "openai").unwrap(), ExitOutcome::Ok);
+            assert_eq!(delete_key(&app, keyring.clone(), "openai").unwrap(), ExitOutcome::Ok);
             assert_eq!(keyring.get("openai").unwrap(), None);
         }
-        let told = app.terminal.out.written() + &app.terminal.err.written();
+        let told = app.terminal.out.written_text() + &app.terminal.err.written_text();
         assert!(told.contains(r#"{"keyring": "openai"}"#), "{told}");
         assert!(told.ends_with("is gone from the desktop's keyring\nthe desktop's keyring has nothing under `openai`\n"), "{told}");
         assert!(!told.contains("sk-"), "{told}");
@@ -201,10 +209,10 @@ mod tests {
 
     #[test]
     fn a_keyring_that_does_not_open_says_what_to_do() {
-        let (app, locked) = (app(), Arc::new(TestKeyring::default()));
+        let (app, locked) = (test_app(), Arc::new(TestKeyring::default()));
         for error in [
-            keep(&app, locked.clone(), "openai", "sk-one").unwrap_err(),
-            forget(&app, locked.clone(), "openai").unwrap_err(),
+            store_key(&app, locked.clone(), "openai", "sk-one").unwrap_err(),
+            delete_key(&app, locked.clone(), "openai").unwrap_err(),
         ] {
             let error = error.to_string();
             assert!(
@@ -222,9 +230,9 @@ mod tests {
         for (name, fits) in
             [("openai", true), ("my.key_2-b", true), ("", false), ("a b", false), ("-x", false)]
         {
-            assert_eq!(checked_name(name).is_ok(), fits, "{name}");
+            assert_eq!(validate_name(name).is_ok(), fits, "{name}");
         }
-        let error = checked_name(&"sk-secret".repeat(10)).unwrap_err().0;
+        let error = validate_name(&"sk-secret".repeat(10)).unwrap_err().0;
         assert!(!error.contains("sk-secret"), "{error}");
         let long = "k".repeat(KEY_BYTES_MAX as usize + 1);
         for (bytes, expected) in [
@@ -235,7 +243,7 @@ mod tests {
             (b"\xff", Err("not text")),
             (long.as_bytes(), Err("more than 16384 bytes")),
         ] {
-            match (checked_key(bytes), expected) {
+            match (validate_key(bytes), expected) {
                 (Ok(key), Ok(expected)) => assert_eq!(key, expected),
                 (Err(UsageError(found)), Err(expected)) => {
                     assert!(found.contains(expected) && !found.contains("sk-"), "{found}");

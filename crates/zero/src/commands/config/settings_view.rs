@@ -3,35 +3,35 @@
 use serde_json::{Value, json};
 use zero_sandbox::ConfigFile;
 
-use super::{file_of, workspace};
+use super::{open_workspace_folder, settings_file};
 use crate::AppContext;
 use crate::cli::config::{ConfigGetArgs, ConfigListArgs, ConfigPathArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::settings::document::FILE_BYTES_MAX;
 use crate::settings::{
     SettingsEntry, SettingsEntryState, SettingsError, SettingsLayer, SettingsLayerKind,
-    WorkspaceSettings, settings_schema, value_of,
+    WorkspaceSettings, collect_value, settings_schema,
 };
 use crate::terminal::{FAINT, NOTABLE, TableCell, TextTable};
 
-pub(super) fn path(app: &AppContext, args: &ConfigPathArgs) -> anyhow::Result<ExitOutcome> {
-    let workspace = workspace(app, args.workspace.as_ref())?;
+pub(super) fn print_paths(app: &AppContext, args: &ConfigPathArgs) -> anyhow::Result<ExitOutcome> {
+    let workspace = open_workspace_folder(app, args.workspace.as_ref())?;
     let mut table = TextTable::new(["SETTINGS", "FILE", ""]);
     let mut rows = Vec::new();
     for kind in [SettingsLayerKind::User, SettingsLayerKind::Project, SettingsLayerKind::Local] {
-        let file = file_of(app, &workspace, kind)?;
+        let file = settings_file(app, &workspace, kind)?;
         let path = file.path().display().to_string();
-        let state = state_of(&file);
+        let state = describe_state(&file);
         rows.push(json!({"layer": kind, "path": path, "exists": state.is_none()}));
-        table.row([
-            kind.word().into(),
+        table.add_row([
+            kind.as_str().into(),
             path.into(),
             TableCell::styled(state.unwrap_or_default(), FAINT),
         ]);
     }
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&rows)?
+        out.write_pretty_json(&rows)?
     } else {
         out.write(&table.render(out))?
     }
@@ -39,7 +39,7 @@ pub(super) fn path(app: &AppContext, args: &ConfigPathArgs) -> anyhow::Result<Ex
 }
 
 /// Why there is no file to read; `None` when there is one.
-fn state_of(file: &ConfigFile) -> Option<String> {
+fn describe_state(file: &ConfigFile) -> Option<String> {
     match file.read(FILE_BYTES_MAX) {
         Ok(Some(_)) => None,
         Ok(None) => Some("(not there)".to_owned()),
@@ -47,38 +47,38 @@ fn state_of(file: &ConfigFile) -> Option<String> {
     }
 }
 
-pub(super) fn list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Result<ExitOutcome> {
-    let workspace = workspace(app, args.workspace.as_ref())?;
-    let settings = app.settings(&workspace, &args.settings)?;
+pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Result<ExitOutcome> {
+    let workspace = open_workspace_folder(app, args.workspace.as_ref())?;
+    let settings = app.load_settings(&workspace, &args.settings)?;
     let out = &app.terminal.out;
     let entries: Vec<SettingsEntry> =
-        settings.entries().iter().map(SettingsEntry::masked).collect();
+        settings.entries().iter().map(SettingsEntry::to_masked).collect();
     if args.json {
-        out.write_pretty(&entries)?;
+        out.write_pretty_json(&entries)?;
         return Ok(ExitOutcome::Ok);
     }
     if entries.is_empty() {
-        app.terminal.note("nothing is set; `zero config path` shows where settings go");
+        app.terminal.print_note("nothing is set; `zero config path` shows where settings go");
         return Ok(ExitOutcome::Ok);
     }
     let mut table = TextTable::new(["SETTING", "VALUE", "SOURCE", ""]);
     for entry in &entries {
         let style = if entry.state == SettingsEntryState::SetAside { NOTABLE } else { FAINT };
-        table.row([
+        table.add_row([
             entry.key.as_str().into(),
-            plain(&entry.value).into(),
-            entry.place().into(),
-            TableCell::styled(remark(entry.state), style),
+            to_plain_text(&entry.value).into(),
+            entry.location().into(),
+            TableCell::styled(state_remark(entry.state), style),
         ]);
     }
     out.write(&table.render(out))?;
-    if let Some(note) = settings.note() {
-        app.terminal.note(&note);
+    if let Some(note) = settings.trust_note() {
+        app.terminal.print_note(&note);
     }
     Ok(ExitOutcome::Ok)
 }
 
-fn remark(state: SettingsEntryState) -> &'static str {
+fn state_remark(state: SettingsEntryState) -> &'static str {
     match state {
         SettingsEntryState::Active => "",
         SettingsEntryState::Overridden => "overridden",
@@ -88,31 +88,32 @@ fn remark(state: SettingsEntryState) -> &'static str {
     }
 }
 
-pub(super) fn get(app: &AppContext, args: &ConfigGetArgs) -> anyhow::Result<ExitOutcome> {
-    refuse_unknown(&args.key)?;
-    let workspace = args.layer.workspace(app)?;
+pub(super) fn print_value(app: &AppContext, args: &ConfigGetArgs) -> anyhow::Result<ExitOutcome> {
+    check_known_key(&args.key)?;
+    let workspace = args.layer.open_workspace(app)?;
     let missing = |place: &str| {
-        app.terminal.error(&format!("`{}` is not set{place}", args.key));
+        app.terminal.print_error(&format!("`{}` is not set{place}", args.key));
         Ok(ExitOutcome::Error)
     };
-    match args.layer.kind() {
+    match args.layer.layer_kind() {
         None => {
-            let settings: WorkspaceSettings = app.settings(&workspace, &[])?;
+            let settings: WorkspaceSettings = app.load_settings(&workspace, &[])?;
             let entries: Vec<SettingsEntry> =
-                settings.entries().iter().map(SettingsEntry::masked).collect();
-            match value_of(entries.iter().filter(|entry| entry.counts()), &args.key) {
-                Some((value, sources)) => print(app, args, &value, &sources),
+                settings.entries().iter().map(SettingsEntry::to_masked).collect();
+            match collect_value(entries.iter().filter(|entry| entry.is_effective()), &args.key) {
+                Some((value, sources)) => write_value(app, args, &value, &sources),
                 None => missing(""),
             }
         }
         Some(kind) => {
-            let file = file_of(app, &workspace, kind)?;
+            let file = settings_file(app, &workspace, kind)?;
             let layer = SettingsLayer::read(kind, &file, app.config.home())
                 .map_err(|problems| UsageError::from(SettingsError { problems }))?;
             let entries = layer.map(|layer| layer.entries()).unwrap_or_default();
-            let entries: Vec<SettingsEntry> = entries.iter().map(SettingsEntry::masked).collect();
-            match value_of(entries.iter(), &args.key) {
-                Some((value, sources)) => print(app, args, &value, &sources),
+            let entries: Vec<SettingsEntry> =
+                entries.iter().map(SettingsEntry::to_masked).collect();
+            match collect_value(entries.iter(), &args.key) {
+                Some((value, sources)) => write_value(app, args, &value, &sources),
                 None => missing(&format!(" in `{}`", file.path().display())),
             }
         }
@@ -120,7 +121,7 @@ pub(super) fn get(app: &AppContext, args: &ConfigGetArgs) -> anyhow::Result<Exit
 }
 
 /// A mistyped key is not one that is merely unset.
-fn refuse_unknown(key: &str) -> Result<(), UsageError> {
+fn check_known_key(key: &str) -> Result<(), UsageError> {
     let known = settings_schema::known_keys();
     let is_known = known.iter().any(|known| {
         let is_above = |outer: &str, inner: &str| {
@@ -132,16 +133,18 @@ fn refuse_unknown(key: &str) -> Result<(), UsageError> {
         return Ok(());
     }
     let names = known.iter().map(|known| known.key);
-    Err(UsageError(match zero_runtime::name_suggestions::nearest(key, names.clone(), 1).pop() {
-        Some(nearest) => format!("there is no setting `{key}`; did you mean `{nearest}`?"),
-        None => format!(
-            "there is no setting `{key}`; there are {}",
-            names.collect::<Vec<_>>().join(", ")
-        ),
-    }))
+    Err(UsageError(
+        match zero_runtime::name_suggestions::suggest_names(key, names.clone(), 1).pop() {
+            Some(nearest) => format!("there is no setting `{key}`; did you mean `{nearest}`?"),
+            None => format!(
+                "there is no setting `{key}`; there are {}",
+                names.collect::<Vec<_>>().join(", ")
+            ),
+        },
+    ))
 }
 
-fn print(
+fn write_value(
     app: &AppContext,
     args: &ConfigGetArgs,
     value: &Value,
@@ -150,10 +153,10 @@ fn print(
     let out = &app.terminal.out;
     if !args.json {
         let text = match value {
-            Value::Array(items) => items.iter().map(|item| plain(item) + "\n").collect(),
-            other => plain(other) + "\n",
+            Value::Array(items) => items.iter().map(|item| to_plain_text(item) + "\n").collect(),
+            other => to_plain_text(other) + "\n",
         };
-        out.write(&out.foreign(&text))?;
+        out.write(&out.escape_foreign(&text))?;
         return Ok(ExitOutcome::Ok);
     }
     let place = |entry: &&SettingsEntry| json!({"source": entry.file, "line": entry.line, "layer": entry.layer});
@@ -165,12 +168,12 @@ fn print(
         }
         several => answer["sources"] = several.iter().map(place).collect(),
     }
-    out.write_pretty(&answer)?;
+    out.write_pretty_json(&answer)?;
     Ok(ExitOutcome::Ok)
 }
 
 /// A value as a person writes it: texts without quotes.
-fn plain(value: &Value) -> String {
+fn to_plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -117,7 +117,7 @@ const SAMPLES: &[CodeSample] = &[
 /// What came of asking whichever server is there.
 pub(super) enum ServerProbe {
     /// This one gave the right answer.
-    Answered(RespondingServer),
+    Found(RespondingServer),
     /// There is none that can be started; the error says so, with what to do. What each that was
     /// found says.
     NoServer(Vec<String>),
@@ -137,8 +137,12 @@ impl RespondingServer {
     }
 
     /// An input of an example, about a file that this server knows.
-    pub(super) fn about(self, trial: &TrialHost, mut input: Value) -> Result<Value, ToolError> {
-        let put = trial.put(self.sample.files);
+    pub(super) fn adapt_input(
+        self,
+        trial: &TrialHost,
+        mut input: Value,
+    ) -> Result<Value, ToolError> {
+        let put = trial.write_files(self.sample.files);
         put.map_err(|error| ToolError::failed(ErrorReason::Io, error.to_string()))?;
         let file = self.sample.files.first().map(|(file, _)| *file).unwrap_or_default();
         let (line, character) = self.sample.call;
@@ -158,20 +162,20 @@ impl RespondingServer {
 }
 
 /// Asks for a definition, of one server after the other until one gives it.
-pub(super) async fn ask(app: &AppContext, trial: &TrialHost) -> ServerProbe {
+pub(super) async fn probe_servers(app: &AppContext, trial: &TrialHost) -> ServerProbe {
     let (mut unusable, mut wrong) = (Vec::new(), Vec::new());
     let roots = [trial.root()];
     let place = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };
-    let known = server_definition::known();
+    let known = server_definition::builtin_servers();
     let is_there = |sample: &&CodeSample| {
         let is_it = |server: &&LanguageServerDefinition| server.name == sample.server;
-        known.iter().find(is_it).is_some_and(|server| server.find(&place).is_some())
+        known.iter().find(is_it).is_some_and(|server| server.find_command(&place).is_some())
     };
     for sample in SAMPLES.iter().filter(is_there) {
         let server = sample.server;
-        match definition_of(trial, sample).await {
+        match find_definition(trial, sample).await {
             Ok(lines) if lines.contains(&sample.defined) => {
-                return ServerProbe::Answered(RespondingServer { sample });
+                return ServerProbe::Found(RespondingServer { sample });
             }
             Ok(lines) => {
                 let defined = sample.defined;
@@ -186,19 +190,19 @@ pub(super) async fn ask(app: &AppContext, trial: &TrialHost) -> ServerProbe {
     if !wrong.is_empty() {
         return ServerProbe::Failed(wrong.join("; "));
     }
-    match says_what_is_missing(trial, SAMPLES.iter().find(|sample| !is_there(sample))).await {
+    match check_missing_server_error(trial, SAMPLES.iter().find(|sample| !is_there(sample))).await {
         Ok(()) => ServerProbe::NoServer(unusable),
         Err(why) => ServerProbe::Failed(why),
     }
 }
 
 /// The lines on which a server says that the function is defined.
-async fn definition_of(
+async fn find_definition(
     trial: &TrialHost,
     sample: &'static CodeSample,
 ) -> Result<Vec<u64>, ToolError> {
     let input = json!({"operation": "goToDefinition", "filePath": "", "line": 0, "character": 0});
-    let input = RespondingServer { sample }.about(trial, input)?;
+    let input = RespondingServer { sample }.adapt_input(trial, input)?;
     let outcome = trial.call(DialectCall::canonical("LSP"), input).await?;
     let items = outcome.result.structured.get("items").and_then(Value::as_array).cloned();
     let lines = items.into_iter().flatten().filter_map(|item| item.get("line")?.as_u64());
@@ -207,15 +211,15 @@ async fn definition_of(
 
 /// Whether a question for which a server has to be installed is answered with the promised error,
 /// which says how.
-async fn says_what_is_missing(
+async fn check_missing_server_error(
     trial: &TrialHost,
     missing: Option<&'static CodeSample>,
 ) -> Result<(), String> {
     let Some(sample) = missing else { return Ok(()) };
-    let known = server_definition::known();
+    let known = server_definition::builtin_servers();
     let known = known.iter().find(|known| known.name == sample.server);
     let how_to_get = known.map(|known| known.how_to_get.as_str()).unwrap_or_default();
-    match definition_of(trial, sample).await {
+    match find_definition(trial, sample).await {
         Err(error)
             if error.error_type == ErrorType::NotFound
                 && error.reason() == Some(ErrorReason::ServerUnavailable)
@@ -234,7 +238,7 @@ mod tests {
 
     #[test]
     fn every_known_server_has_code_that_it_knows() {
-        let known = server_definition::known();
+        let known = server_definition::builtin_servers();
         let mut names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
         let mut sampled: Vec<&str> = SAMPLES.iter().map(|sample| sample.server).collect();
         names.sort_unstable();
@@ -243,7 +247,7 @@ mod tests {
         for CodeSample { server, files, call: (line, character), defined } in SAMPLES {
             let (file, text) = files[0];
             let server = known.iter().find(|known| known.name == *server).unwrap();
-            assert!(server.language_of(file.as_ref()).is_some(), "{file}");
+            assert!(server.language_id(file.as_ref()).is_some(), "{file}");
             let line_of = |line: u64| text.lines().nth(line as usize - 1).unwrap();
             let at = &line_of(*line)[*character as usize - 1..];
             assert!(at.starts_with("price"), "{file}: {at}");

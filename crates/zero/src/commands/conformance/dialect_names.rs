@@ -8,22 +8,22 @@ use zero_runtime::tool_host::new_call_id;
 use zero_tools::examples::{self, ExampleRequirement};
 
 use super::code_samples::{self, RespondingServer, ServerProbe};
-use super::{ConformanceVerdict, NEEDS_SERVER, ToolConformanceCheck, expect_error};
+use super::{ConformanceVerdict, NEEDS_SERVER_DETAIL, ToolConformanceCheck, expect_error};
 use crate::AppContext;
 use crate::terminal::ElapsedCounter;
 use crate::trial_host::{DialectCall, TrialHost};
 
 /// Tries every name of every dialect.
-pub(super) async fn check(
+pub(super) async fn check_all_names(
     app: &AppContext,
     counter: &ElapsedCounter,
 ) -> anyhow::Result<Vec<ToolConformanceCheck>> {
-    let trial = TrialHost::new(app, examples::FILES, TrialHost::pages_of_examples()).await?;
-    let asked = code_samples::ask(app, &trial).await;
+    let trial = TrialHost::new(app, examples::FILES, TrialHost::example_pages()).await?;
+    let asked = code_samples::probe_servers(app, &trial).await;
     let mut checks = Vec::new();
     for dialect in DialectName::ALL {
-        counter.begin(&format!("checking the names of {dialect}"));
-        for tool in app.in_dialect(trial.host().registry(), dialect) {
+        counter.start(&format!("checking the names of {dialect}"));
+        for tool in app.tools_in_dialect(trial.host().registry(), dialect) {
             checks.push(check_name(&trial, dialect, &tool, &asked).await);
         }
     }
@@ -38,19 +38,19 @@ async fn check_name(
 ) -> ToolConformanceCheck {
     let named = DialectCall { dialect, name: &tool.name };
     let canonical = tool.registered.tool.spec().name.to_string();
-    let of_server = examples::of(&canonical)
+    let of_server = examples::find_example(&canonical)
         .is_some_and(|example| example.needs == Some(ExampleRequirement::LanguageServer));
     let (result, detail) = match asked {
         ServerProbe::NoServer(_) if of_server => {
-            (ConformanceVerdict::Needs, Some(NEEDS_SERVER.to_owned()))
+            (ConformanceVerdict::Needs, Some(NEEDS_SERVER_DETAIL.to_owned()))
         }
         ServerProbe::Failed(why) if of_server => (ConformanceVerdict::Fail, Some(why.clone())),
         _ => {
             let answering = match asked {
-                ServerProbe::Answered(answering) if of_server => Some(*answering),
+                ServerProbe::Found(answering) if of_server => Some(*answering),
                 _ => None,
             };
-            match works(trial, named, &canonical, answering).await {
+            match check_call(trial, named, &canonical, answering).await {
                 Ok(()) => (ConformanceVerdict::Pass, None),
                 Err(why) => (ConformanceVerdict::Fail, Some(why)),
             }
@@ -61,20 +61,20 @@ async fn check_name(
 }
 
 /// Whether the example runs under that name, and nonsense is refused under it.
-async fn works(
+async fn check_call(
     trial: &TrialHost,
     named: DialectCall<'_>,
     canonical: &str,
     answering: Option<RespondingServer>,
 ) -> Result<(), String> {
     let said = |error: ToolError| error.message;
-    let example = examples::of(canonical).ok_or("there is no example of it")?;
-    let input = example.input(named.dialect, named.name).ok_or("there is no example of it")?;
-    let mut input = trial.input(input).map_err(said)?;
+    let example = examples::find_example(canonical).ok_or("there is no example of it")?;
+    let input = example.input_for(named.dialect, named.name).ok_or("there is no example of it")?;
+    let mut input = trial.prepare_input(input).map_err(said)?;
     if let Some(answering) = answering {
-        input = answering.about(trial, input).map_err(said)?;
+        input = answering.adapt_input(trial, input).map_err(said)?;
     }
-    let outcome = trial.example(example, named, input, new_call_id()).await.map_err(said)?;
+    let outcome = trial.run_example(example, named, input, new_call_id()).await.map_err(said)?;
     if outcome.rendered.content.is_empty() {
         return Err("its result says nothing".to_owned());
     }

@@ -100,7 +100,7 @@ const fn optional(name: &'static str, shape: ValueShape) -> SpecParameter {
     SpecParameter { name, shape, required: false }
 }
 
-const fn field(name: &'static str, shape: ValueShape) -> SpecField {
+const fn result_field(name: &'static str, shape: ValueShape) -> SpecField {
     SpecField { name, shape }
 }
 
@@ -125,8 +125,8 @@ pub(super) const CASES: &[ToolCase] = &[
             },
         ],
         result: Some(&[
-            field("content", ValueShape::Text),
-            field("total_lines", ValueShape::Number),
+            result_field("content", ValueShape::Text),
+            result_field("total_lines", ValueShape::Number),
         ]),
         missing: Some(r#"{"file_path": "{root}/path/to/nothing.go"}"#),
         answered_by: ExampleResponder::Tool,
@@ -143,8 +143,8 @@ pub(super) const CASES: &[ToolCase] = &[
             holds: r#"{"success": true, "bytes_written": 29}"#,
         }],
         result: Some(&[
-            field("success", ValueShape::Flag),
-            field("bytes_written", ValueShape::Number),
+            result_field("success", ValueShape::Flag),
+            result_field("bytes_written", ValueShape::Number),
         ]),
         missing: None,
         answered_by: ExampleResponder::Tool,
@@ -163,8 +163,8 @@ pub(super) const CASES: &[ToolCase] = &[
             holds: r#"{"success": true, "replacements": 1}"#,
         }],
         result: Some(&[
-            field("success", ValueShape::Flag),
-            field("replacements", ValueShape::Number),
+            result_field("success", ValueShape::Flag),
+            result_field("replacements", ValueShape::Number),
         ]),
         missing: Some(
             r#"{"file_path": "{root}/path/to/nothing.go", "old_string": "a", "new_string": "b"}"#,
@@ -186,7 +186,10 @@ pub(super) const CASES: &[ToolCase] = &[
                 holds: r#"{"count": 1}"#,
             },
         ],
-        result: Some(&[field("files", ValueShape::Texts), field("count", ValueShape::Number)]),
+        result: Some(&[
+            result_field("files", ValueShape::Texts),
+            result_field("count", ValueShape::Number),
+        ]),
         missing: Some(r#"{"pattern": "*.md", "path": "{root}/nowhere"}"#),
         answered_by: ExampleResponder::Tool,
     },
@@ -209,15 +212,15 @@ pub(super) const CASES: &[ToolCase] = &[
             holds: r#"{"total_matches": 1}"#,
         }],
         result: Some(&[
-            field(
+            result_field(
                 "matches",
                 ValueShape::Objects(&[
-                    field("file", ValueShape::Text),
-                    field("line_number", ValueShape::Number),
-                    field("content", ValueShape::Text),
+                    result_field("file", ValueShape::Text),
+                    result_field("line_number", ValueShape::Number),
+                    result_field("content", ValueShape::Text),
                 ]),
             ),
-            field("total_matches", ValueShape::Number),
+            result_field("total_matches", ValueShape::Number),
         ]),
         missing: Some(r#"{"pattern": "x", "path": "{root}/nowhere"}"#),
         answered_by: ExampleResponder::Tool,
@@ -237,9 +240,9 @@ pub(super) const CASES: &[ToolCase] = &[
             SpecExample { input: r#"{"command": "npm install", "timeout": 300000}"#, holds: "{}" },
         ],
         result: Some(&[
-            field("stdout", ValueShape::Text),
-            field("stderr", ValueShape::Text),
-            field("exit_code", ValueShape::Number),
+            result_field("stdout", ValueShape::Text),
+            result_field("stderr", ValueShape::Text),
+            result_field("exit_code", ValueShape::Number),
         ]),
         missing: None,
         answered_by: ExampleResponder::Tool,
@@ -261,7 +264,7 @@ pub(super) const CASES: &[ToolCase] = &[
             }]}"#,
             holds: "{}",
         }],
-        result: Some(&[field("answers", ValueShape::TextMap)]),
+        result: Some(&[result_field("answers", ValueShape::TextMap)]),
         missing: None,
         answered_by: ExampleResponder::Tool,
     },
@@ -277,7 +280,7 @@ pub(super) const CASES: &[ToolCase] = &[
             ]}"#,
             holds: r#"{"success": true}"#,
         }],
-        result: Some(&[field("success", ValueShape::Flag)]),
+        result: Some(&[result_field("success", ValueShape::Flag)]),
         missing: None,
         answered_by: ExampleResponder::Tool,
     },
@@ -308,7 +311,7 @@ pub(super) const CASES: &[ToolCase] = &[
             input: r#"{"url": "http://127.0.0.1:8080/doc/effective_go", "prompt": "Extract the section about error handling"}"#,
             holds: r#"{"content": "…An error is a value…"}"#,
         }],
-        result: Some(&[field("content", ValueShape::Text)]),
+        result: Some(&[result_field("content", ValueShape::Text)]),
         missing: None,
         answered_by: ExampleResponder::Web,
     },
@@ -324,12 +327,12 @@ pub(super) const CASES: &[ToolCase] = &[
             input: r#"{"query": "Go context cancellation best practices 2024", "allowed_domains": ["go.dev", "golang.org"]}"#,
             holds: r#"{"results": [{"title": "Go Concurrency Patterns: Context", "url": "https://go.dev/blog/context", "snippet": "Deadlines and cancellation across goroutines."}]}"#,
         }],
-        result: Some(&[field(
+        result: Some(&[result_field(
             "results",
             ValueShape::Objects(&[
-                field("title", ValueShape::Text),
-                field("url", ValueShape::Text),
-                field("snippet", ValueShape::Text),
+                result_field("title", ValueShape::Text),
+                result_field("url", ValueShape::Text),
+                result_field("snippet", ValueShape::Text),
             ]),
         )]),
         missing: None,

@@ -30,18 +30,22 @@ impl ValueShape {
             Self::Objects(fields) => {
                 let Value::Array(items) = value else { return Err(format!("`{at}` is no list")) };
                 return items.iter().try_for_each(|item| {
-                    exactly(fields, item).map_err(|why| format!("in `{at}`: {why}"))
+                    check_exact_fields(fields, item).map_err(|why| format!("in `{at}`: {why}"))
                 });
             }
         };
-        if fits { Ok(()) } else { Err(format!("`{at}` has the wrong type: {}", shortened(value))) }
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("`{at}` has the wrong type: {}", quote_value(value)))
+        }
     }
 }
 
 /// Checks that a value is an object with exactly these fields, each of its type.
-pub(super) fn exactly(fields: &[SpecField], value: &Value) -> Result<(), String> {
+pub(super) fn check_exact_fields(fields: &[SpecField], value: &Value) -> Result<(), String> {
     let Value::Object(object) = value else {
-        return Err(format!("not an object: {}", shortened(value)));
+        return Err(format!("not an object: {}", quote_value(value)));
     };
     for SpecField { name, shape } in fields {
         let found = object.get(*name).ok_or_else(|| format!("`{name}` is missing"))?;
@@ -55,7 +59,7 @@ pub(super) fn exactly(fields: &[SpecField], value: &Value) -> Result<(), String>
 
 /// Checks that an object holds all fields of another, with the same values. A text between two `…`
 /// is to be a part of the text there.
-pub(super) fn holds(wanted: &Value, found: &Value) -> Result<(), String> {
+pub(super) fn check_contains(wanted: &Value, found: &Value) -> Result<(), String> {
     for (name, value) in wanted.as_object().into_iter().flatten() {
         let found = found.get(name).unwrap_or(&Value::Null);
         let part = value.as_str().and_then(|text| text.strip_prefix('…')?.strip_suffix('…'));
@@ -64,7 +68,7 @@ pub(super) fn holds(wanted: &Value, found: &Value) -> Result<(), String> {
             None => found == value,
         };
         if !fits {
-            return Err(format!("`{name}` is {}, not {}", shortened(found), shortened(value)));
+            return Err(format!("`{name}` is {}, not {}", quote_value(found), quote_value(value)));
         }
     }
     Ok(())
@@ -75,7 +79,7 @@ pub(super) fn holds(wanted: &Value, found: &Value) -> Result<(), String> {
 ///
 /// A required parameter may be optional in the schema, where a tool takes another form of input
 /// beside the specification's; that a call without it is refused is checked by calling.
-pub(super) fn parameters(case: &ToolCase, schema: &Value) -> Result<(), String> {
+pub(super) fn check_parameters(case: &ToolCase, schema: &Value) -> Result<(), String> {
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     for parameter in case.parameters {
@@ -103,7 +107,7 @@ pub(super) fn parameters(case: &ToolCase, schema: &Value) -> Result<(), String> 
     Ok(())
 }
 
-fn shortened(value: &Value) -> String {
+fn quote_value(value: &Value) -> String {
     /// Longest quotation of a value, in characters.
     const QUOTE_CHARS_MAX: usize = 60;
     let text = value.to_string();
@@ -137,7 +141,7 @@ mod tests {
             ),
             (json!([]), Some("not an object: []")),
         ] {
-            assert_eq!(exactly(FIELDS, &value).err().as_deref(), problem, "{value}");
+            assert_eq!(check_exact_fields(FIELDS, &value).err().as_deref(), problem, "{value}");
         }
     }
 }

@@ -14,57 +14,57 @@ use super::findings::{DoctorFinding, DoctorReport};
 use super::{editor, gateway, hooks, language_servers, mcp_servers, sandbox, sessions};
 use crate::AppContext;
 use crate::policy::canonical_folder;
-use crate::settings::layer::shown;
+use crate::settings::layer::display_path;
 use crate::settings::{RuleEntry, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
-use crate::shell_quoting::shell_word;
-use crate::terminal::short_time;
+use crate::shell_quoting::quote_shell_word;
+use crate::terminal::format_short_time;
 use crate::trust::{TrustState, TrustStore};
 
 /// Entries listed one by one; the rest is counted.
 pub(super) const LISTED_MAX: usize = 20;
 
 /// Makes all checks.
-pub(super) fn all(app: &AppContext) -> Vec<DoctorFinding> {
+pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
     let mut findings = DoctorReport::default();
-    variables(app, &mut findings);
-    let state = app.config.state().map_err(|error| {
-        findings.wrong("state", error.to_string(), "nothing can be called until then");
+    check_variables(app, &mut findings);
+    let state = app.config.state_dir().map_err(|error| {
+        findings.add_error("state", error.to_string(), "nothing can be called until then");
     });
     let folder = app.config.cwd().map(|cwd| canonical_folder(cwd, cwd)).map_err(|error| {
-        findings.wrong("folder", error.to_string(), "nothing of a workspace can be looked at");
+        findings.add_error("folder", error.to_string(), "nothing of a workspace can be looked at");
     });
     if let Ok(folder) = &folder {
-        let trust = trust_store(state.as_ref().ok(), &mut findings);
-        let settings = settings(app, folder, &trust, &mut findings);
+        let trust = load_trust_store(state.as_ref().ok(), &mut findings);
+        let settings = load_settings(app, folder, &trust, &mut findings);
         if let Some(settings) = &settings {
-            standing(settings, &mut findings);
-            rules(settings, &mut findings);
-            mode(settings, &mut findings);
-            mcp_servers::check(app, folder, settings, &mut findings);
-            language_servers::check(app, folder, settings, &mut findings);
-            hooks::check(app, folder, settings, &mut findings);
-            sessions::models(app, settings, &mut findings);
-            gateway::check(app, settings, &mut findings);
-            editor::check(settings, &mut findings);
+            check_trust(settings, &mut findings);
+            check_rules(settings, &mut findings);
+            check_mode(settings, &mut findings);
+            mcp_servers::check_mcp_servers(app, folder, settings, &mut findings);
+            language_servers::check_language_servers(app, folder, settings, &mut findings);
+            hooks::check_hooks(app, folder, settings, &mut findings);
+            sessions::check_models(app, settings, &mut findings);
+            gateway::check_gateway(app, settings, &mut findings);
+            editor::check_editor(settings, &mut findings);
         }
-        sandbox::check(app, settings.as_ref(), &mut findings);
+        sandbox::check_sandbox(app, settings.as_ref(), &mut findings);
     }
     if let Ok(state) = &state {
-        audit(state, &mut findings);
-        private(app, state, &mut findings);
-        sessions::store(app, state, &mut findings);
-        gateway::own_token(app, state, &mut findings);
+        check_audit_log(state, &mut findings);
+        check_private_folder(app, state, &mut findings);
+        sessions::check_store(app, state, &mut findings);
+        gateway::check_own_token(app, state, &mut findings);
     }
-    search_path(app, folder.as_deref().ok(), &mut findings);
+    check_search_path(app, folder.as_deref().ok(), &mut findings);
     if let Ok(folder) = &folder {
-        git(app, folder, &mut findings);
+        check_git(app, folder, &mut findings);
     }
     findings.0
 }
 
-fn variables(app: &AppContext, findings: &mut DoctorReport) {
+fn check_variables(app: &AppContext, findings: &mut DoctorReport) {
     for name in app.config.relative_variables() {
-        findings.notable(
+        findings.add_warning(
             "variable",
             format!("{name} is not an absolute path, so it counts as unset"),
             format!("set {name} to an absolute path, or unset it"),
@@ -72,18 +72,18 @@ fn variables(app: &AppContext, findings: &mut DoctorReport) {
     }
 }
 
-fn trust_store(state: Option<&StateDir>, findings: &mut DoctorReport) -> TrustStore {
+fn load_trust_store(state: Option<&StateDir>, findings: &mut DoctorReport) -> TrustStore {
     let loaded = state.map(TrustStore::load).transpose();
     loaded
         .map_err(|error| {
-            findings.wrong("trust", error.to_string(), "until then no folder is trusted");
+            findings.add_error("trust", error.to_string(), "until then no folder is trusted");
         })
         .unwrap_or_default()
         .unwrap_or_default()
 }
 
 /// Each file by itself, so that a broken one does not hide what is wrong with the next.
-fn settings(
+fn load_settings(
     app: &AppContext,
     folder: &Path,
     trust: &TrustStore,
@@ -93,18 +93,20 @@ fn settings(
     let mut broken = false;
     let files = WorkspaceSettings::files(&app.config, folder).unwrap_or_else(|error| {
         broken = true;
-        findings.wrong("settings", error.to_string(), "until then no tool is called");
+        findings.add_error("settings", error.to_string(), "until then no tool is called");
         WorkspaceSettings::workspace_files(folder).into()
     });
     for (kind, file) in files {
-        let path = shown(&file.path(), home);
+        let path = display_path(&file.path(), home);
         match SettingsLayer::read(kind, &file, home) {
-            Ok(None) => findings.well("settings", format!("{path}: not there ({})", kind.word())),
-            Ok(Some(_)) => findings.well("settings", format!("{path}: read ({})", kind.word())),
+            Ok(None) => {
+                findings.add_ok("settings", format!("{path}: not there ({})", kind.as_str()))
+            }
+            Ok(Some(_)) => findings.add_ok("settings", format!("{path}: read ({})", kind.as_str())),
             Err(problems) => {
                 broken = true;
                 for problem in problems {
-                    findings.wrong("settings", problem.to_string(), WITHOUT_SETTINGS);
+                    findings.add_error("settings", problem.to_string(), WITHOUT_SETTINGS);
                 }
             }
         }
@@ -113,55 +115,58 @@ fn settings(
         return None;
     }
     WorkspaceSettings::load(&app.config, folder, trust)
-        .map_err(|error| findings.wrong("settings", error.to_string(), WITHOUT_SETTINGS))
+        .map_err(|error| findings.add_error("settings", error.to_string(), WITHOUT_SETTINGS))
         .ok()
 }
 
 const WITHOUT_SETTINGS: &str = "correct the file; until then no tool is called";
 
-fn standing(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
-    match settings.standing() {
-        TrustState::Never if settings.set_aside().next().is_none() => findings.well(
+fn check_trust(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+    match settings.trust_state() {
+        TrustState::Never if settings.inactive_entries().next().is_none() => findings.add_ok(
             "trust",
             "this folder is not trusted; its settings ask for nothing that needs it",
         ),
         TrustState::Trusted { since } => {
-            findings.well("trust", format!("this folder is trusted since {}", short_time(*since)));
+            findings.add_ok(
+                "trust",
+                format!("this folder is trusted since {}", format_short_time(*since)),
+            );
         }
-        TrustState::Never => findings.notable(
+        TrustState::Never => findings.add_warning(
             "trust",
             "this folder is not trusted: its settings can only tighten",
             "look at what they ask for with `zero trust`",
         ),
         TrustState::Changed { since, only_files: true, .. } => {
-            let since = short_time(*since);
-            findings.notable(
+            let since = format_short_time(*since);
+            findings.add_warning(
                 "trust",
                 format!("files that hooks of this folder name changed since you trusted it, {since}: these hooks fail"),
                 "look at them, then at what they are for with `zero trust`",
             );
         }
         TrustState::Changed { since, .. } => {
-            let since = short_time(*since);
-            findings.notable(
+            let since = format_short_time(*since);
+            findings.add_warning(
                 "trust",
                 format!("the settings of this folder changed since you trusted it, {since}"),
                 "look at what they ask for now with `zero trust`",
             );
         }
     }
-    let set_aside: Vec<_> = settings.set_aside().collect();
+    let set_aside: Vec<_> = settings.inactive_entries().collect();
     for entry in set_aside.iter().take(LISTED_MAX) {
-        let entry = entry.masked();
+        let entry = entry.to_masked();
         let value = entry.value.as_str().map_or_else(|| entry.value.to_string(), str::to_owned);
-        findings.notable(
+        findings.add_warning(
             "trust",
             format!("{}:{}: `{} {value}` does not count", entry.file, entry.line, entry.key),
             "it would, once the folder is trusted",
         );
     }
     if let Some(more) = set_aside.len().checked_sub(LISTED_MAX + 1) {
-        findings.notable(
+        findings.add_warning(
             "trust",
             format!("{} more do not count", more + 1),
             "`zero config list` shows all of them",
@@ -169,8 +174,8 @@ fn standing(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     }
 }
 
-fn rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
-    let dangers = settings.dangers();
+fn check_rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+    let dangers = settings.dangerous_rules();
     for (rule, why) in dangers.iter().take(LISTED_MAX) {
         let RuleEntry { text, source_file, line, layer, .. } = rule;
         let flag = match layer {
@@ -178,18 +183,18 @@ fn rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
             SettingsLayerKind::Local => " --local",
             SettingsLayerKind::User | SettingsLayerKind::Flag => "",
         };
-        findings.notable(
+        findings.add_warning(
             "rules",
             format!("{source_file}:{line}: allow rule `{text}`: {why}"),
             format!(
                 "allow only what you need, such as `Bash(cargo test:*)`; take it out with `zero config remove permissions.allow {}{flag}`",
-                shell_word(text)
+                quote_shell_word(text)
             ),
         );
     }
     if let Some(more) = dangers.len().checked_sub(LISTED_MAX + 1) {
         let message = format!("{} more rules allow nearly anything", more + 1);
-        findings.notable("rules", message, "`zero config list` shows all rules");
+        findings.add_warning("rules", message, "`zero config list` shows all rules");
     }
     if dangers.is_empty() {
         let message = match settings.rules().len() {
@@ -197,76 +202,76 @@ fn rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
             1 => "1 counts, and allows nothing dangerous".to_owned(),
             count => format!("{count} count, and none allows anything dangerous"),
         };
-        findings.well("rules", message);
+        findings.add_ok("rules", message);
     }
 }
 
-fn mode(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+fn check_mode(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     let source = settings.value("permissions.mode").and_then(|(_, sources)| {
         sources.last().map(|entry| format!("{}:{}", entry.file, entry.line))
     });
     let source = source.unwrap_or_else(|| "the usual one".to_owned());
     match settings.mode() {
-        PermissionMode::Auto => findings.notable(
+        PermissionMode::Auto => findings.add_warning(
             "mode",
             format!("auto ({source}): much runs without a question"),
             "`zero config set permissions.mode ask` asks before anything is changed",
         ),
-        mode => findings.well("mode", format!("{mode} ({source})")),
+        mode => findings.add_ok("mode", format!("{mode} ({source})")),
     }
 }
 
 /// What zero keeps must be its owner's alone.
-fn private(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
+fn check_private_folder(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     let folders = [state.clone(), state.child("audit"), state.child("journal")];
     let mut seen = false;
     let mut open = false;
     for folder in folders {
         let Ok(metadata) = std::fs::symlink_metadata(folder.path()) else { continue };
         seen = true;
-        let path = shown(folder.path(), app.config.home());
+        let path = display_path(folder.path(), app.config.home());
         let bits = metadata.permissions().mode() & 0o777;
         if metadata.is_dir() && bits & 0o077 != 0 {
             open = true;
             let message = format!("{path} has mode {bits:03o}: others can look into it");
-            findings.wrong("state", message, format!("chmod 700 {path}"));
+            findings.add_error("state", message, format!("chmod 700 {path}"));
         } else if metadata.is_file() {
             open = true;
             let message = format!("{path} is a file and should be a folder");
-            findings.wrong("state", message, "move it away; zero makes the folder when needed");
+            findings.add_error("state", message, "move it away; zero makes the folder when needed");
         }
     }
-    let path = shown(state.path(), app.config.home());
+    let path = display_path(state.path(), app.config.home());
     match (seen, open) {
         (_, true) => {}
-        (true, false) => findings.well("state", format!("{path} is yours alone")),
-        (false, false) => findings.well("state", format!("{path} is not there yet")),
+        (true, false) => findings.add_ok("state", format!("{path} is yours alone")),
+        (false, false) => findings.add_ok("state", format!("{path} is not there yet")),
     }
 }
 
 /// Whether calls can be written down, and whether the newest day is as it was written.
-fn audit(state: &StateDir, findings: &mut DoctorReport) {
+fn check_audit_log(state: &StateDir, findings: &mut DoctorReport) {
     const CHECK: &str = "audit";
     let audit = AuditLog::new(state);
-    if let Err(error) = audit.ready(Timestamp::now()) {
-        findings.wrong(
+    if let Err(error) = audit.ensure_writable(Timestamp::now()) {
+        findings.add_error(
             CHECK,
             format!("the log cannot be written: {error}"),
             "make room, or set XDG_STATE_HOME to a folder you can write; until then no tool is called",
         );
         return;
     }
-    findings.well(CHECK, "the log can be written");
+    findings.add_ok(CHECK, "the log can be written");
     let verified = audit.days().and_then(|days| {
         let since = days.last().and_then(|day| day.parse().ok());
         audit.verify(&VerifyOptions { since, ..VerifyOptions::default() }, |_| {})
     });
     match verified {
         Ok(verified) if verified.is_intact() && verified.rows + verified.untied == 0 => {
-            findings.well(CHECK, "it has no rows yet");
+            findings.add_ok(CHECK, "it has no rows yet");
         }
         Ok(verified) if verified.is_intact() => {
-            findings.well(CHECK, format!("its newest day is intact; rows: {}", verified.rows));
+            findings.add_ok(CHECK, format!("its newest day is intact; rows: {}", verified.rows));
         }
         Ok(verified) => {
             let first = verified.findings.first();
@@ -274,13 +279,13 @@ fn audit(state: &StateDir, findings: &mut DoctorReport) {
                 let line = found.line.map_or_else(String::new, |line| format!(":{line}"));
                 format!(": {}{line}: {}", found.file, found.fault)
             });
-            findings.wrong(
+            findings.add_error(
                 CHECK,
                 format!("its newest day is not intact{first}"),
                 "`zero audit verify` shows all of it; somebody changed the log, or a disk lost some",
             );
         }
-        Err(error) => findings.wrong(
+        Err(error) => findings.add_error(
             CHECK,
             format!("the log cannot be read: {error}"),
             "check the owner and mode of its files",
@@ -288,7 +293,7 @@ fn audit(state: &StateDir, findings: &mut DoctorReport) {
     }
 }
 
-fn search_path(app: &AppContext, folder: Option<&Path>, findings: &mut DoctorReport) {
+fn check_search_path(app: &AppContext, folder: Option<&Path>, findings: &mut DoctorReport) {
     const CHECK: &str = "PATH";
     let relative = app.config.relative_search_path();
     for entry in relative.iter().take(LISTED_MAX) {
@@ -296,7 +301,7 @@ fn search_path(app: &AppContext, folder: Option<&Path>, findings: &mut DoctorRep
             Some("") => "an empty entry, which means the current folder".to_owned(),
             _ => format!("`{}`, which is another folder in each place", entry.display()),
         };
-        findings.wrong(
+        findings.add_error(
             CHECK,
             format!("it has {what}: a file there can pass for any program"),
             "take it out of PATH",
@@ -308,7 +313,7 @@ fn search_path(app: &AppContext, folder: Option<&Path>, findings: &mut DoctorRep
     });
     let inside: Vec<&std::path::PathBuf> = inside.collect();
     for entry in inside.iter().take(LISTED_MAX) {
-        findings.notable(
+        findings.add_warning(
             CHECK,
             format!(
                 "it has `{}`, a folder of the workspace: programs there are asked about",
@@ -318,25 +323,25 @@ fn search_path(app: &AppContext, folder: Option<&Path>, findings: &mut DoctorRep
         );
     }
     match (relative.len() + inside.len(), app.config.search_path().len()) {
-        (0, 0) => findings.notable(
+        (0, 0) => findings.add_warning(
             CHECK,
             "it is not set, so where programs are is not known",
             "set PATH to absolute folders",
         ),
-        (0, count) => findings.well(CHECK, format!("{count} folders, all outside the workspace")),
+        (0, count) => findings.add_ok(CHECK, format!("{count} folders, all outside the workspace")),
         _ => {}
     }
 }
 
-fn git(app: &AppContext, folder: &Path, findings: &mut DoctorReport) {
+fn check_git(app: &AppContext, folder: &Path, findings: &mut DoctorReport) {
     let helpers = LocalMachine::new(app.config.search_path()).git_helpers(folder);
     if helpers.is_empty() {
-        findings.well("git", "nothing here that git would run of its own");
+        findings.add_ok("git", "nothing here that git would run of its own");
         return;
     }
     let (listed, more) = helpers.split_at(helpers.len().min(LISTED_MAX));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    findings.notable(
+    findings.add_warning(
         "git",
         format!(
             "the repository brings what git would run, so git is asked about: {}{more}",

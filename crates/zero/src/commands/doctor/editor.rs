@@ -5,7 +5,7 @@ use zero_wire::client::GatewayUrl;
 use super::findings::DoctorReport;
 use crate::settings::WorkspaceSettings;
 
-pub(super) fn check(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+pub(super) fn check_editor(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     let gateway = match settings.gateway().remote.and_then(|remote| remote.url) {
         // What is no address is told elsewhere, and not shown: it may hold a secret.
         Some(url) => match url.parse::<GatewayUrl>() {
@@ -14,5 +14,5 @@ pub(super) fn check(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
         },
         None => "a gateway in its own process".to_owned(),
     };
-    findings.well("editor", format!("`zero acp`, which editors start, uses {gateway}"));
+    findings.add_ok("editor", format!("`zero acp`, which editors start, uses {gateway}"));
 }

@@ -35,12 +35,12 @@ pub(super) enum FindingStatus {
 pub(super) struct DoctorReport(pub(super) Vec<DoctorFinding>);
 
 impl DoctorReport {
-    pub(super) fn well(&mut self, check: &'static str, message: impl Into<String>) {
+    pub(super) fn add_ok(&mut self, check: &'static str, message: impl Into<String>) {
         let message = message.into();
         self.0.push(DoctorFinding { status: FindingStatus::Well, check, message, fix: None });
     }
 
-    pub(super) fn notable(
+    pub(super) fn add_warning(
         &mut self,
         check: &'static str,
         message: impl Into<String>,
@@ -50,7 +50,7 @@ impl DoctorReport {
         self.0.push(DoctorFinding { status: FindingStatus::Notable, check, message, fix });
     }
 
-    pub(super) fn wrong(
+    pub(super) fn add_error(
         &mut self,
         check: &'static str,
         message: impl Into<String>,

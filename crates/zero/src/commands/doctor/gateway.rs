@@ -13,32 +13,36 @@ use crate::AppContext;
 use crate::gateway_connection::TOKEN_FILE;
 use crate::settings::WorkspaceSettings;
 use crate::settings::gateway::{GatewaySettings, RemoteGatewaySetting};
-use crate::settings::layer::shown;
+use crate::settings::layer::display_path;
 use crate::settings::models::SecretSetting;
 use crate::telemetry::check_setting;
 use crate::token_holder;
 
 const CHECK: &str = "gateway";
 /// Fewer connections than this are worth a word.
-const CONNECTIONS_FEW: usize = 1_000;
+const CONNECTIONS_MIN: usize = 1_000;
 
-pub(super) fn check(app: &AppContext, settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+pub(super) fn check_gateway(
+    app: &AppContext,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
     let gateway = settings.gateway();
     let before = findings.0.len();
-    address(&gateway, findings);
-    secrets(app, &gateway, findings);
-    connections(findings);
+    check_address(&gateway, findings);
+    check_secrets(app, &gateway, findings);
+    check_connection_limit(findings);
     if let Some(telemetry) = &gateway.telemetry
         && let Err(why) = check_setting(telemetry)
     {
-        findings.wrong(
+        findings.add_error(
             CHECK,
             format!("`gateway.telemetry` cannot be used: {why}"),
             "until then `zero gateway` does not start",
         );
     }
     if findings.0.len() == before {
-        findings.well(CHECK, summary(&gateway));
+        findings.add_ok(CHECK, describe_gateway(&gateway));
     }
     if let Some(remote) = &gateway.remote {
         check_remote(app, remote, findings);
@@ -46,12 +50,12 @@ pub(super) fn check(app: &AppContext, settings: &WorkspaceSettings, findings: &m
 }
 
 /// The token of this machine, which a gateway made at its first start.
-pub(super) fn own_token(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
+pub(super) fn check_own_token(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     let path = state.path().join(TOKEN_FILE);
-    private(app, &path, "the token", findings);
+    check_file_private(app, &path, "the token", findings);
 }
 
-fn summary(gateway: &GatewaySettings) -> String {
+fn describe_gateway(gateway: &GatewaySettings) -> String {
     let bind = gateway.bind.filter(|address| !address.to_canonical().is_loopback());
     let reached = match bind {
         Some(address) => format!("other machines can reach it at {address}"),
@@ -60,12 +64,12 @@ fn summary(gateway: &GatewaySettings) -> String {
     format!("{reached}; named tokens: {}", gateway.tokens.len())
 }
 
-fn address(gateway: &GatewaySettings, findings: &mut DoctorReport) {
+fn check_address(gateway: &GatewaySettings, findings: &mut DoctorReport) {
     let Some(address) = gateway.bind.filter(|bind| !bind.to_canonical().is_loopback()) else {
         return;
     };
     if gateway.tokens.is_empty() && gateway.password_file.is_none() {
-        findings.wrong(
+        findings.add_error(
             CHECK,
             format!("`gateway.bind` is {address}, and nobody needs a token or password"),
             "set `gateway.tokens`; until then `zero gateway` starts only with --token-file or --password-file",
@@ -73,12 +77,12 @@ fn address(gateway: &GatewaySettings, findings: &mut DoctorReport) {
     }
     match (&gateway.tls, gateway.allow_plaintext) {
         (Some(_), _) => {}
-        (None, true) => findings.notable(
+        (None, true) => findings.add_warning(
             CHECK,
             format!("other machines connect to {address} in clear: all can be read on the way"),
             "set `gateway.tls`, and take `gateway.allowPlaintext` out",
         ),
-        (None, false) => findings.wrong(
+        (None, false) => findings.add_error(
             CHECK,
             format!("`gateway.bind` is {address}, and there is no certificate"),
             "set `gateway.tls`; until then `zero gateway` does not start",
@@ -87,11 +91,11 @@ fn address(gateway: &GatewaySettings, findings: &mut DoctorReport) {
 }
 
 /// How many connections fit into the files that may be open here.
-fn connections(findings: &mut DoctorReport) {
-    let files = open_file_limit::most();
+fn check_connection_limit(findings: &mut DoctorReport) {
+    let files = open_file_limit::max_open_files();
     let room = GatewayLimits::default().within_open_files(files).connections_max;
-    if room < CONNECTIONS_FEW {
-        findings.notable(
+    if room < CONNECTIONS_MIN {
+        findings.add_warning(
             CHECK,
             format!("there is room for {room} connections: at most {files} files can be open"),
             "raise the hard limit for open files (`ulimit -Hn`, or `LimitNOFILE=` of a service)",
@@ -100,17 +104,25 @@ fn connections(findings: &mut DoctorReport) {
 }
 
 /// Files that hold what others must not know.
-fn secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut DoctorReport) {
+fn check_secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut DoctorReport) {
     for (name, token) in &gateway.tokens {
-        if let Err(why) = token_holder::holder(name, &gateway.tokens) {
-            findings.wrong(
+        if let Err(why) = token_holder::token_principal(name, &gateway.tokens) {
+            findings.add_error(
                 CHECK,
-                format!("the token of {} cannot be used: {why}", zero_core::sanitize::quoted(name)),
+                format!(
+                    "the token of {} cannot be used: {why}",
+                    zero_core::sanitize::to_quoted_line(name)
+                ),
                 "until then `zero gateway` does not start",
             );
         }
         if let SecretSetting::File(file) = &token.secret {
-            private(app, &file_of(app, file), &format!("the token of `{name}`"), findings);
+            check_file_private(
+                app,
+                &resolve_file(app, file),
+                &format!("the token of `{name}`"),
+                findings,
+            );
         }
         let variable = match &token.secret {
             SecretSetting::Env(name) => app.config.variable(name),
@@ -118,7 +130,7 @@ fn secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut DoctorRep
         };
         let home = app.config.home().map(PathBuf::from);
         if let Err(why) = token.secret.read(variable, home.as_ref()) {
-            findings.wrong(
+            findings.add_error(
                 CHECK,
                 format!("the token of `{name}` is not found: {why}"),
                 "until then `zero gateway` does not start",
@@ -126,11 +138,11 @@ fn secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut DoctorRep
         }
     }
     if let Some(file) = &gateway.password_file {
-        present(app, file, "the password", findings);
+        check_file_exists(app, file, "the password", findings);
     }
     if let Some(tls) = &gateway.tls {
-        is_there(app, &tls.certificate, "the certificate", findings);
-        present(app, &tls.key, "the key of the certificate", findings);
+        file_exists(app, &tls.certificate, "the certificate", findings);
+        check_file_exists(app, &tls.key, "the key of the certificate", findings);
     }
 }
 
@@ -141,17 +153,17 @@ fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut 
         None => {}
         Some(Err(why)) => {
             let why: GatewayUrlError = why;
-            findings.wrong(CHECK, format!("`gateway.remote.url`: {why}"), "correct it");
+            findings.add_error(CHECK, format!("`gateway.remote.url`: {why}"), "correct it");
         }
         Some(Ok(url)) if url.is_secure() || url.is_loopback() => {
-            findings.well(CHECK, "sessions are with the gateway of `gateway.remote.url`");
+            findings.add_ok(CHECK, "sessions are with the gateway of `gateway.remote.url`");
         }
-        Some(Ok(_)) if remote.allow_plaintext => findings.notable(
+        Some(Ok(_)) if remote.allow_plaintext => findings.add_warning(
             CHECK,
             "`gateway.remote.url` is another machine, in clear: all can be read on the way, the token too",
             "use a `wss://` address, and take `gateway.remote.allowPlaintext` out",
         ),
-        Some(Ok(_)) => findings.wrong(
+        Some(Ok(_)) => findings.add_error(
             CHECK,
             "`gateway.remote.url` is another machine, in clear, which is refused",
             "use a `wss://` address",
@@ -159,9 +171,9 @@ fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut 
     }
     if remote.token.is_some() {
         let file = app.config.settings_file().ok();
-        if let Some(bits) = file.as_deref().and_then(open_to_others) {
-            let path = file.map(|file| shown(&file, app.config.home())).unwrap_or_default();
-            findings.wrong(
+        if let Some(bits) = file.as_deref().and_then(mode_open_to_others) {
+            let path = file.map(|file| display_path(&file, app.config.home())).unwrap_or_default();
+            findings.add_error(
                 CHECK,
                 format!("{path} has mode {bits:03o} and holds a token: others can read it"),
                 format!("chmod 600 {path}, and keep the token in a file with `tokenFile`"),
@@ -171,13 +183,13 @@ fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut 
     for (file, what) in [(&remote.token_file, "the token"), (&remote.password_file, "the password")]
     {
         if let Some(file) = file {
-            present(app, file, what, findings);
+            check_file_exists(app, file, what, findings);
         }
     }
 }
 
 /// A path as settings write it.
-fn file_of(app: &AppContext, file: &str) -> PathBuf {
+fn resolve_file(app: &AppContext, file: &str) -> PathBuf {
     match (file.strip_prefix("~/"), app.config.home(), app.config.cwd()) {
         (Some(rest), Some(home), _) => home.join(rest),
         (_, _, Ok(cwd)) => cwd.join(file),
@@ -186,26 +198,30 @@ fn file_of(app: &AppContext, file: &str) -> PathBuf {
 }
 
 /// A file that has to be there and be its owner's alone.
-fn present(app: &AppContext, file: &str, what: &str, findings: &mut DoctorReport) {
-    if is_there(app, file, what, findings) {
-        private(app, &file_of(app, file), what, findings);
+fn check_file_exists(app: &AppContext, file: &str, what: &str, findings: &mut DoctorReport) {
+    if file_exists(app, file, what, findings) {
+        check_file_private(app, &resolve_file(app, file), what, findings);
     }
 }
 
-fn is_there(app: &AppContext, file: &str, what: &str, findings: &mut DoctorReport) -> bool {
-    let path = file_of(app, file);
+fn file_exists(app: &AppContext, file: &str, what: &str, findings: &mut DoctorReport) -> bool {
+    let path = resolve_file(app, file);
     let is_there = std::fs::metadata(&path).is_ok();
     if !is_there {
-        let path = shown(&path, app.config.home());
-        findings.wrong(CHECK, format!("{what} is not found: there is no {path}"), "put it there");
+        let path = display_path(&path, app.config.home());
+        findings.add_error(
+            CHECK,
+            format!("{what} is not found: there is no {path}"),
+            "put it there",
+        );
     }
     is_there
 }
 
-fn private(app: &AppContext, path: &Path, what: &str, findings: &mut DoctorReport) {
-    if let Some(bits) = open_to_others(path) {
-        let path = shown(path, app.config.home());
-        findings.wrong(
+fn check_file_private(app: &AppContext, path: &Path, what: &str, findings: &mut DoctorReport) {
+    if let Some(bits) = mode_open_to_others(path) {
+        let path = display_path(path, app.config.home());
+        findings.add_error(
             CHECK,
             format!("{path} has mode {bits:03o}: others can read {what}"),
             format!("chmod 600 {path}"),
@@ -214,7 +230,7 @@ fn private(app: &AppContext, path: &Path, what: &str, findings: &mut DoctorRepor
 }
 
 /// The mode of a file that others may read.
-fn open_to_others(path: &Path) -> Option<u32> {
+fn mode_open_to_others(path: &Path) -> Option<u32> {
     let bits = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (bits & 0o077 != 0).then_some(bits)
 }

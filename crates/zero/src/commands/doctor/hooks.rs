@@ -8,30 +8,30 @@ use zero_runtime::{Hook, LaunchAccess};
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::settings::WorkspaceSettings;
-use crate::settings::tool_commands::is_found;
+use crate::settings::tool_commands::is_program_found;
 
 const CHECK: &str = "hooks";
-const UNTIL_THEN: &str = "until then it fails at every call it is for";
+const UNTIL_TRUSTED: &str = "until then it fails at every call it is for";
 
-pub(super) fn check(
+pub(super) fn check_hooks(
     app: &AppContext,
     folder: &Path,
     settings: &WorkspaceSettings,
     findings: &mut DoctorReport,
 ) {
     let hooks = settings.hooks(app.config.home());
-    let place = HookCheckContext::of(app, folder, settings);
+    let place = HookCheckContext::new(app, folder, settings);
     for (when, hooks) in [("before", &hooks.before), ("after", &hooks.after)] {
         if hooks.is_empty() {
             continue;
         }
         let named: Vec<String> =
             hooks.iter().map(|hook| format!("{} ({})", hook.command(), hook.written_at)).collect();
-        findings.well(CHECK, format!("run {when} calls: {}", named.join(", ")));
+        findings.add_ok(CHECK, format!("run {when} calls: {}", named.join(", ")));
         for hook in hooks {
-            if let Some((what, advice)) = place.hinders(hook) {
+            if let Some((what, advice)) = place.find_obstacle(hook) {
                 let what = format!("{what} ({})", hook.written_at);
-                findings.notable(CHECK, what, format!("{advice}; {UNTIL_THEN}"));
+                findings.add_warning(CHECK, what, format!("{advice}; {UNTIL_TRUSTED}"));
             }
         }
     }
@@ -48,11 +48,11 @@ struct HookCheckContext<'a> {
 }
 
 impl<'a> HookCheckContext<'a> {
-    fn of(app: &AppContext, folder: &'a Path, settings: &WorkspaceSettings) -> Self {
+    fn new(app: &AppContext, folder: &'a Path, settings: &WorkspaceSettings) -> Self {
         let outside = app.config.search_path().iter().filter(|place| !place.starts_with(folder));
         let config = app.config.settings_file().ok();
         let config = config.and_then(|file| file.parent().map(Path::to_owned));
-        let state = app.config.state().ok().map(|state| state.path().to_owned());
+        let state = app.config.state_dir().ok().map(|state| state.path().to_owned());
         Self {
             folder,
             search_path: outside.cloned().collect(),
@@ -62,7 +62,7 @@ impl<'a> HookCheckContext<'a> {
     }
 
     /// What keeps a hook from running, and what to do about it.
-    fn hinders(&self, hook: &Hook) -> Option<(String, &'static str)> {
+    fn find_obstacle(&self, hook: &Hook) -> Option<(String, &'static str)> {
         let own = |path: &Path| self.own.iter().any(|own| path.starts_with(own));
         let program = hook.words.first()?;
         if own(self.folder) {
@@ -75,7 +75,7 @@ impl<'a> HookCheckContext<'a> {
                 format!("`{hidden}` lies in zero's own folders, which are hidden from what runs");
             return Some((what, "keep it elsewhere, such as in `~/bin`"));
         }
-        if !is_found(program, self.folder, &self.search_path) {
+        if !is_program_found(program, self.folder, &self.search_path) {
             let what = format!("there is no program `{program}` that could run");
             return Some((what, "install it, make it executable, or correct the hook"));
         }

@@ -7,13 +7,13 @@ use zero_lsp::server_definition::ProgramSearchPath;
 
 use super::findings::DoctorReport;
 use crate::AppContext;
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::settings::WorkspaceSettings;
-use crate::settings::layer::shown;
+use crate::settings::layer::display_path;
 
 const CHECK: &str = "lsp";
 
-pub(super) fn check(
+pub(super) fn check_language_servers(
     app: &AppContext,
     folder: &Path,
     settings: &WorkspaceSettings,
@@ -24,12 +24,12 @@ pub(super) fn check(
     let place = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for server in &servers.definitions {
-        match (server.find(&place), &server.written_at) {
+        match (server.find_command(&place), &server.written_at) {
             (Some(words), _) => {
                 let program = words.first().map(Path::new).unwrap_or(Path::new(""));
-                let program = shown(program, app.config.home());
-                match stands_in(app, folder, settings, server, &place) {
-                    true => findings.notable(
+                let program = display_path(program, app.config.home());
+                match has_working_stand_in(app, folder, settings, server, &place) {
+                    true => findings.add_warning(
                         CHECK,
                         format!(
                             "{program} only stands in for `{}`, which is not installed",
@@ -40,7 +40,7 @@ pub(super) fn check(
                     false => there.push(format!("{} ({program})", server.name)),
                 }
             }
-            (None, Some(written_at)) => findings.notable(
+            (None, Some(written_at)) => findings.add_warning(
                 CHECK,
                 format!("language server `{}` ({written_at}) is not installed", server.name),
                 "install it, or correct its `command`; until then LSP does not know its files",
@@ -49,36 +49,36 @@ pub(super) fn check(
         }
     }
     for (name, written_at) in &servers.turned_off {
-        findings.well(CHECK, format!("language server `{name}` is turned off ({written_at})"));
+        findings.add_ok(CHECK, format!("language server `{name}` is turned off ({written_at})"));
     }
     match there.is_empty() {
-        true => findings.well(CHECK, "no language server is installed; LSP needs one"),
-        false => findings.well(CHECK, format!("language servers: {}", there.join(", "))),
+        true => findings.add_ok(CHECK, "no language server is installed; LSP needs one"),
+        false => findings.add_ok(CHECK, format!("language servers: {}", there.join(", "))),
     }
-    if !there.is_empty() && !settings.standing().is_trusted() {
-        findings.well(CHECK, "none starts in this folder until you trust it: `zero trust`");
+    if !there.is_empty() && !settings.trust_state().is_trusted() {
+        findings.add_ok(CHECK, "none starts in this folder until you trust it: `zero trust`");
     }
     if !missing.is_empty() {
-        findings.well(CHECK, format!("others can be had: {}", missing.join("; ")));
+        findings.add_ok(CHECK, format!("others can be had: {}", missing.join("; ")));
     }
 }
 
 /// Whether what would run only stands in for a server. Files of the folder it is run in may say what
 /// it runs: where that is not trusted, it is run elsewhere.
-fn stands_in(
+fn has_working_stand_in(
     app: &AppContext,
     folder: &Path,
     settings: &WorkspaceSettings,
     server: &LanguageServerDefinition,
     place: &ProgramSearchPath<'_>,
 ) -> bool {
-    if !zero_lsp::has_stand_in(server) {
+    if !zero_lsp::may_be_rustup_proxy(server) {
         return false;
     }
-    let is_trusted = settings.standing().is_trusted();
+    let is_trusted = settings.trust_state().is_trusted();
     let at = if is_trusted { folder } else { app.config.home().unwrap_or(Path::new("/")) };
-    let workspace = app.config.workspace(&[]).map_err(anyhow::Error::from);
+    let workspace = app.config.open_workspace(&[]).map_err(anyhow::Error::from);
     let host = workspace.and_then(|workspace| app.idle_host(workspace, settings));
-    let (Ok(host), Ok(runtime)) = (host, runtime()) else { return false };
-    runtime.block_on(zero_lsp::is_stand_in(&host.services(), server, place, at))
+    let (Ok(host), Ok(runtime)) = (host, small_runtime()) else { return false };
+    runtime.block_on(zero_lsp::is_rustup_proxy(&host.services(), server, place, at))
 }

@@ -10,12 +10,12 @@ use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::settings::mask::holds_secret;
 use crate::settings::mcp_servers::McpServerProblem;
-use crate::settings::tool_commands::is_found;
+use crate::settings::tool_commands::is_program_found;
 use crate::settings::{SettingsLayerKind, WorkspaceSettings};
 
 const CHECK: &str = "mcp";
 
-pub(super) fn check(
+pub(super) fn check_mcp_servers(
     app: &AppContext,
     folder: &Path,
     settings: &WorkspaceSettings,
@@ -23,23 +23,23 @@ pub(super) fn check(
 ) {
     let servers = settings.mcp_servers(&app.config, folder);
     if !servers.definitions.is_empty() {
-        let names: Vec<String> = servers.definitions.iter().map(named).collect();
-        findings.well(CHECK, format!("servers: {}", names.join(", ")));
+        let names: Vec<String> = servers.definitions.iter().map(describe_server).collect();
+        findings.add_ok(CHECK, format!("servers: {}", names.join(", ")));
     }
     for McpServerProblem { alias, why, written_at } in
         servers.turned_off.iter().chain(&servers.denied)
     {
-        findings.well(CHECK, format!("server `{alias}` is {why} ({written_at})"));
+        findings.add_ok(CHECK, format!("server `{alias}` is {why} ({written_at})"));
     }
     for McpServerProblem { alias, why, written_at } in &servers.problems {
-        findings.notable(
+        findings.add_warning(
             CHECK,
             format!("server `{alias}` cannot be used ({written_at}): {why}"),
             "until then its tools are not there; all others are",
         );
     }
     for McpServerProblem { alias, why, written_at } in &servers.ignored {
-        findings.notable(
+        findings.add_warning(
             CHECK,
             format!("server `{alias}` ({written_at}): {why}"),
             "take the key out, so that nobody relies on it",
@@ -47,20 +47,20 @@ pub(super) fn check(
     }
     for server in &servers.definitions {
         let ServerTransport::Command(launch) = &server.reach else { continue };
-        if !is_found(&launch.command, &launch.folder, app.config.search_path()) {
-            findings.notable(
+        if !is_program_found(&launch.command, &launch.folder, app.config.search_path()) {
+            findings.add_warning(
                 CHECK,
                 format!("server `{}`: there is no program `{}`", server.alias, launch.command),
                 format!("install it, or correct its `command` ({})", server.written_at),
             );
         }
     }
-    tool_commands(app, folder, settings, findings);
-    readable(app, folder, settings, findings);
+    check_tool_commands(app, folder, settings, findings);
+    check_secret_readability(app, folder, settings, findings);
 }
 
 /// A server and how it is reached, as far as nothing of it can be a secret.
-fn named(server: &McpServerDefinition) -> String {
+fn describe_server(server: &McpServerDefinition) -> String {
     match &server.reach {
         ServerTransport::Command(launch) => format!("{} ({})", server.alias, launch.command),
         ServerTransport::Http(endpoint) => {
@@ -69,7 +69,7 @@ fn named(server: &McpServerDefinition) -> String {
     }
 }
 
-fn tool_commands(
+fn check_tool_commands(
     app: &AppContext,
     folder: &Path,
     settings: &WorkspaceSettings,
@@ -79,8 +79,8 @@ fn tool_commands(
     let Some(commands) = settings.tool_commands() else { return };
     let programs = [Some(&commands.discovery), commands.call.as_ref()];
     for program in programs.into_iter().flatten().filter_map(|words| words.first()) {
-        if !is_found(program, folder, app.config.search_path()) {
-            findings.notable(
+        if !is_program_found(program, folder, app.config.search_path()) {
+            findings.add_warning(
                 CHECK,
                 format!("there is no program `{program}` ({})", commands.written_at),
                 "install it, or correct the command; until then its tools are not there",
@@ -88,7 +88,7 @@ fn tool_commands(
         }
     }
     if commands.call.is_none() {
-        findings.notable(
+        findings.add_warning(
             CHECK,
             format!(
                 "`toolDiscoveryCommand` is set ({}), `toolCallCommand` is not",
@@ -100,7 +100,7 @@ fn tool_commands(
 }
 
 /// Settings that hold secrets and that others can read.
-fn readable(
+fn check_secret_readability(
     app: &AppContext,
     folder: &Path,
     settings: &WorkspaceSettings,
@@ -119,8 +119,8 @@ fn readable(
         let Ok(metadata) = std::fs::metadata(&path) else { continue };
         let bits = metadata.permissions().mode() & 0o777;
         if holders.contains(&kind) && bits & 0o044 != 0 {
-            let path = crate::settings::layer::shown(&path, app.config.home());
-            findings.notable(
+            let path = crate::settings::layer::display_path(&path, app.config.home());
+            findings.add_warning(
                 CHECK,
                 format!(
                     "{path} has mode {bits:03o} and holds values of variables or headers: others can read them"

@@ -16,89 +16,94 @@ const SANDBOX: &str = "sandbox";
 const LIMITS: &str = "limits";
 const NETWORK: &str = "network";
 /// The tool whose commands are looked at.
-const TOOL: &str = "Bash";
+const COMMAND_TOOL: &str = "Bash";
 
 /// Looks at the layers, runs a command behind them, and says what holds. Without settings, because
 /// they are broken, the usual ones are taken.
-pub(super) fn check(
+pub(super) fn check_sandbox(
     app: &AppContext,
     settings: Option<&WorkspaceSettings>,
     findings: &mut DoctorReport,
 ) {
-    let usual = WorkspaceSettings::none();
+    let usual = WorkspaceSettings::empty();
     let settings = settings.unwrap_or(&usual);
-    layers(&KernelInfo::read().report(), &SandboxLayers::probe().report(), findings);
+    report_layers(&KernelInfo::read().report(), &SandboxLayers::probe().report(), findings);
     let mut limits = HostLimits::default();
-    settings.limits(&mut limits);
-    match trial(app, settings, &limits) {
+    settings.apply_limits(&mut limits);
+    match run_trial(app, settings, &limits) {
         Ok(trial) => {
-            properties(&trial.confinement.missing, trial.took, &settings.weaker(), findings);
+            report_properties(
+                &trial.confinement.missing,
+                trial.took,
+                &settings.weaker_properties(),
+                findings,
+            );
             for row in trial.limits.report() {
                 let message = format!("{}: {}", row.name, row.why);
                 match row.fix {
-                    None => findings.well(LIMITS, message),
-                    Some(fix) => findings.notable(LIMITS, message, fix),
+                    None => findings.add_ok(LIMITS, message),
+                    Some(fix) => findings.add_warning(LIMITS, message, fix),
                 }
             }
         }
-        Err(why) => findings.wrong(
+        Err(why) => findings.add_error(
             SANDBOX,
             format!("no command can run here: {why}"),
             "mend what it names; until then Bash fails",
         ),
     }
-    if let Ok(tool) = ToolName::new(TOOL) {
-        findings.well(LIMITS, shown(&limits.command_of(&tool)));
+    if let Ok(tool) = ToolName::new(COMMAND_TOOL) {
+        findings.add_ok(LIMITS, format_limits(&limits.command_limits_for(&tool)));
     }
-    network(&settings.network(), rules_open_hosts(app, settings), findings);
+    report_network(&settings.network_hosts(), has_host_rules(app, settings), findings);
 }
 
 /// Whether a rule lets commands reach some host.
-fn rules_open_hosts(app: &AppContext, settings: &WorkspaceSettings) -> bool {
-    let workspace = app.config.workspace(&[]).ok();
-    let policy = workspace.and_then(|workspace| app.policy(&workspace, settings, None).ok());
-    policy.is_some_and(|policy| policy.reaches_any(&[]))
+fn has_host_rules(app: &AppContext, settings: &WorkspaceSettings) -> bool {
+    let workspace = app.config.open_workspace(&[]).ok();
+    let policy = workspace.and_then(|workspace| app.build_policy(&workspace, settings, None).ok());
+    policy.is_some_and(|policy| policy.can_allow_any_host(&[]))
 }
 
 /// Runs a harmless command as all others are run.
-fn trial(
+fn run_trial(
     app: &AppContext,
     settings: &WorkspaceSettings,
     limits: &HostLimits,
 ) -> Result<SandboxProbeReport, String> {
     let told = |error: anyhow::Error| format!("{error:#}");
-    let workspace = app.config.workspace(&[]).map_err(|error| told(error.into()))?;
-    let policy = app.policy(&workspace, settings, None).map_err(told)?;
-    let state = app.config.state().map_err(|error| told(error.into()))?;
-    let commands = app.commands(settings, workspace.cwd());
+    let workspace = app.config.open_workspace(&[]).map_err(|error| told(error.into()))?;
+    let policy = app.build_policy(&workspace, settings, None).map_err(told)?;
+    let state = app.config.state_dir().map_err(|error| told(error.into()))?;
+    let commands = app.command_settings(settings, workspace.cwd());
     let mut config = ToolHostConfig::new(workspace, state);
     (config.limits, config.policy, config.commands) = (limits.clone(), policy, commands);
-    let host = app.host(config, settings).map_err(told)?;
-    let tool = ToolName::new(TOOL).map_err(|error| error.to_string())?;
-    host.try_command(&tool).map_err(|error| error.message)
+    let host = app.build_host(config, settings).map_err(told)?;
+    let tool = ToolName::new(COMMAND_TOOL).map_err(|error| error.to_string())?;
+    host.probe_sandbox(&tool).map_err(|error| error.message)
 }
 
 /// The layers. One that is missing is no fault by itself: what does not hold without it is.
-fn layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut DoctorReport) {
+fn report_layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut DoctorReport) {
     let bubblewrap_works = layers.iter().any(|layer| layer.name == "bubblewrap" && layer.holds);
     for row in kernel.iter().chain(layers) {
         let message = format!("{}: {}", row.name, row.why);
         match (&row.fix, row.holds) {
-            (_, true) => findings.well(SANDBOX, message),
+            (_, true) => findings.add_ok(SANDBOX, message),
             // What it needs of them it was given.
             (_, false) if bubblewrap_works && row.name == "user namespaces" => {
-                findings.well(SANDBOX, format!("{message}; bubblewrap has leave to make them"));
+                findings.add_ok(SANDBOX, format!("{message}; bubblewrap has leave to make them"));
             }
-            (Some(fix), false) => findings.notable(SANDBOX, message, fix.clone()),
+            (Some(fix), false) => findings.add_warning(SANDBOX, message, fix.clone()),
             (None, false) => {
-                findings.notable(SANDBOX, message, "nothing that is known would help");
+                findings.add_warning(SANDBOX, message, "nothing that is known would help");
             }
         }
     }
 }
 
 /// Which promises held for a command.
-fn properties(
+fn report_properties(
     missing: &[ConfinementGap],
     took: Duration,
     weaker: &[SandboxProperty],
@@ -108,22 +113,22 @@ fn properties(
         |property: &SandboxProperty| missing.iter().any(|gap| gap.property == *property);
     let (lost, kept): (Vec<SandboxProperty>, Vec<SandboxProperty>) =
         SandboxProperty::ALL.into_iter().partition(is_missing);
-    let words: Vec<&str> = kept.iter().map(|property| property.word()).collect();
+    let words: Vec<&str> = kept.iter().map(|property| property.as_str()).collect();
     let took = took.as_millis().max(1);
     let held = format!("`true` ran confined in {took} ms; what held: {}", words.join(", "));
-    findings.well(SANDBOX, held);
+    findings.add_ok(SANDBOX, held);
     for property in lost {
         let mut gaps = missing.iter().filter(|gap| gap.property == property);
         let Some(ConfinementGap { why, fix, .. }) = gaps.next() else { continue };
         let fix = fix.clone().unwrap_or_else(|| "nothing that is known would help".to_owned());
         if weaker.contains(&property) {
-            findings.notable(
+            findings.add_warning(
                 SANDBOX,
                 format!("`{property}` does not hold, and commands run without it, as `sandbox.weaker` permits: {why}"),
                 format!("{fix}; then `zero config remove sandbox.weaker {property}`"),
             );
         } else {
-            findings.wrong(
+            findings.add_error(
                 SANDBOX,
                 format!("`{property}` does not hold, so commands are refused: {why}"),
                 format!("{fix}; or, to run them without it at your own risk: `zero config add sandbox.weaker {property}`"),
@@ -131,7 +136,7 @@ fn properties(
         }
     }
     for property in weaker.iter().filter(|property| !is_missing(property)) {
-        findings.notable(
+        findings.add_warning(
             SANDBOX,
             format!("`sandbox.weaker` has `{property}`, which holds here"),
             format!("take it out with `zero config remove sandbox.weaker {property}`"),
@@ -140,19 +145,20 @@ fn properties(
 }
 
 /// The limits that are configured, in one line.
-fn shown(limits: &CommandLimits) -> String {
+fn format_limits(limits: &CommandLimits) -> String {
     let each = CommandLimit::ALL
-        .map(|limit| format!("{} {}", limit.name(), limit.shown(limits.get(limit))));
+        .map(|limit| format!("{} {}", limit.name(), limit.format_value(limits.get(limit))));
     format!("{}; rules may raise them", each.join(", "))
 }
 
-fn network(hosts: &[String], by_rules: bool, findings: &mut DoctorReport) {
+fn report_network(hosts: &[String], by_rules: bool, findings: &mut DoctorReport) {
     match hosts {
         [] if by_rules => {
-            findings.well(NETWORK, "commands may reach the hosts that rules for `WebFetch` allow");
+            findings
+                .add_ok(NETWORK, "commands may reach the hosts that rules for `WebFetch` allow");
         }
-        [] => findings.well(NETWORK, "commands reach nobody"),
-        hosts if hosts.iter().any(|host| host == "*") => findings.notable(
+        [] => findings.add_ok(NETWORK, "commands reach nobody"),
+        hosts if hosts.iter().any(|host| host == "*") => findings.add_warning(
             NETWORK,
             "commands may reach every host, and so take anything there that they can read",
             "name the hosts they need in `sandbox.network`",
@@ -168,7 +174,7 @@ fn network(hosts: &[String], by_rules: bool, findings: &mut DoctorReport) {
                 false => "",
             };
             let hosts = hosts.join(", ");
-            findings.well(NETWORK, format!("commands may reach {hosts}{own}{rules}"));
+            findings.add_ok(NETWORK, format!("commands may reach {hosts}{own}{rules}"));
         }
     }
 }
@@ -177,7 +183,7 @@ fn network(hosts: &[String], by_rules: bool, findings: &mut DoctorReport) {
 mod tests {
     use super::*;
 
-    fn lines(findings: DoctorReport) -> Vec<String> {
+    fn render_findings(findings: DoctorReport) -> Vec<String> {
         let shown = |finding: super::super::findings::DoctorFinding| {
             let fix = finding.fix.map_or_else(String::new, |fix| format!(" / {fix}"));
             format!("{:?} {}{fix}", finding.status, finding.message)
@@ -185,7 +191,7 @@ mod tests {
         findings.0.into_iter().map(shown).collect()
     }
 
-    fn row(name: &'static str, holds: bool, fix: Option<&str>) -> LayerReport {
+    fn make_layer_report(name: &'static str, holds: bool, fix: Option<&str>) -> LayerReport {
         LayerReport { name, holds, why: "so".to_owned(), fix: fix.map(str::to_owned) }
     }
 
@@ -194,9 +200,13 @@ mod tests {
         #[track_caller]
         fn check(bubblewrap: bool, expected: &[&str]) {
             let mut findings = DoctorReport::default();
-            let users = row("user namespaces", false, Some("sysctl -w x=0"));
-            layers(&[users], &[row("bubblewrap", bubblewrap, Some("mend it"))], &mut findings);
-            assert_eq!(lines(findings), expected);
+            let users = make_layer_report("user namespaces", false, Some("sysctl -w x=0"));
+            report_layers(
+                &[users],
+                &[make_layer_report("bubblewrap", bubblewrap, Some("mend it"))],
+                &mut findings,
+            );
+            assert_eq!(render_findings(findings), expected);
         }
         check(
             true,
@@ -219,8 +229,8 @@ mod tests {
             };
             let missing: Vec<ConfinementGap> = missing.iter().map(gap).collect();
             let mut findings = DoctorReport::default();
-            properties(&missing, Duration::from_micros(12_345), weaker, &mut findings);
-            assert_eq!(lines(findings), expected);
+            report_properties(&missing, Duration::from_micros(12_345), weaker, &mut findings);
+            assert_eq!(render_findings(findings), expected);
         }
         let all = "Well `true` ran confined in 12 ms; what held: writes, attributes, protected, masked, network, host_sockets, processes, private_tmp, system_calls, privileges";
         check(&[], &[], &[all]);
@@ -250,8 +260,8 @@ mod tests {
         fn check(hosts: &[&str], by_rules: bool, expected: &str) {
             let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
             let mut findings = DoctorReport::default();
-            network(&hosts, by_rules, &mut findings);
-            assert_eq!(lines(findings), [expected]);
+            report_network(&hosts, by_rules, &mut findings);
+            assert_eq!(render_findings(findings), [expected]);
         }
         check(&[], false, "Well commands reach nobody");
         let ruled = "Well commands may reach the hosts that rules for `WebFetch` allow";
@@ -273,7 +283,7 @@ mod tests {
     #[test]
     fn all_limits_stand_in_one_line() {
         assert_eq!(
-            shown(&CommandLimits::default()),
+            format_limits(&CommandLimits::default()),
             "command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB; rules may raise them"
         );
     }

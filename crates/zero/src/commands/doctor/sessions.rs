@@ -10,30 +10,30 @@ use zero_session::sqlite_store::SqliteStore;
 use super::base_checks::LISTED_MAX;
 use super::findings::DoctorReport;
 use crate::AppContext;
-use crate::session_engine::STORE;
+use crate::session_engine::STORE_FILE;
 use crate::settings::WorkspaceSettings;
-use crate::settings::layer::shown;
+use crate::settings::layer::display_path;
 
 /// Whether the sessions can be read, and by nobody else.
-pub(super) fn store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
+pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     const CHECK: &str = "sessions";
-    let file = state.path().join(STORE);
-    let path = shown(&file, app.config.home());
+    let file = state.path().join(STORE_FILE);
+    let path = display_path(&file, app.config.home());
     // Looked at first: to open it makes it private.
     let Ok(metadata) = std::fs::symlink_metadata(&file) else {
-        findings.well(CHECK, "there are none yet");
+        findings.add_ok(CHECK, "there are none yet");
         return;
     };
     let bits = metadata.permissions().mode() & 0o777;
     if metadata.is_file() && bits & 0o077 != 0 {
         let message = format!("{path} has mode {bits:03o}: others can read what was said");
-        findings.wrong(CHECK, message, format!("chmod 600 {path}"));
+        findings.add_error(CHECK, message, format!("chmod 600 {path}"));
     }
     match SqliteStore::open(&file) {
         Ok(_) => {
-            findings.well(CHECK, format!("{path} can be opened; it has {}", size(metadata.len())));
+            findings.add_ok(CHECK, format!("{path} can be opened; it has {}", format_size(metadata.len())));
         }
-        Err(error) => findings.wrong(
+        Err(error) => findings.add_error(
             CHECK,
             error.to_string(),
             "until then `zero run` and `zero gateway` do not start; move the file away to begin anew",
@@ -41,7 +41,7 @@ pub(super) fn store(app: &AppContext, state: &StateDir, findings: &mut DoctorRep
     }
 }
 
-fn size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     const MIB: u64 = 1024 * 1024;
     match bytes {
         0..MIB => format!("{} KiB", bytes.div_ceil(1024)),
@@ -50,11 +50,15 @@ fn size(bytes: u64) -> String {
 }
 
 /// Which models there are, and whether their keys are found. The keys are never shown.
-pub(super) fn models(app: &AppContext, settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+pub(super) fn check_models(
+    app: &AppContext,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
     const CHECK: &str = "models";
     let (configs, default) = app.model_configs(settings);
     if configs.is_empty() {
-        findings.well(CHECK, catalog::HOW_TO_ATTACH);
+        findings.add_ok(CHECK, catalog::NO_MODEL_HELP);
         return;
     }
     let keyless = configs.iter().filter_map(|config| {
@@ -63,7 +67,7 @@ pub(super) fn models(app: &AppContext, settings: &WorkspaceSettings, findings: &
     });
     let keyless: Vec<(String, String)> = keyless.collect();
     for (name, why) in keyless.iter().take(LISTED_MAX) {
-        findings.notable(
+        findings.add_warning(
             CHECK,
             format!("`{name}` has no key: {why}"),
             "until then it cannot be used; the others can",
@@ -74,7 +78,7 @@ pub(super) fn models(app: &AppContext, settings: &WorkspaceSettings, findings: &
     let own: Vec<&str> = own.collect();
     let name = models.default_name().unwrap_or(DIRECT);
     if let Err(error) = models.get(Some(name)) {
-        findings.wrong(
+        findings.add_error(
             CHECK,
             format!("the usual one cannot be used: {error}"),
             "set `model` in your settings, or ZERO_MODEL, to one that can",
@@ -85,5 +89,5 @@ pub(super) fn models(app: &AppContext, settings: &WorkspaceSettings, findings: &
         0 => "all keys are found".to_owned(),
         missing => format!("keys missing: {missing}"),
     };
-    findings.well(CHECK, format!("{} known; the usual one is `{name}`; {keys}", own.len()));
+    findings.add_ok(CHECK, format!("{} known; the usual one is `{name}`; {keys}", own.len()));
 }

@@ -10,25 +10,26 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::escape_line;
 
 pub(super) fn run(app: &AppContext, args: &McpApproveArgs) -> anyhow::Result<ExitOutcome> {
-    let known = WorkspaceServers::read(app, args.workspace.as_ref())?;
-    let alias = known.find(&args.alias)?.alias.to_string();
-    known.with(app, async |servers| {
-        servers.ready(&alias).await.with_context(|| format!("server `{alias}`"))?;
-        let changed = meant(servers, &alias, args.tool.as_deref())?;
+    let known = WorkspaceServers::load(app, args.workspace.as_ref())?;
+    let alias = known.find_server(&args.alias)?.alias.to_string();
+    known.run_with_servers(app, async |servers| {
+        servers.wait_until_ready(&alias).await.with_context(|| format!("server `{alias}`"))?;
+        let changed = find_changed_tools(servers, &alias, args.tool.as_deref())?;
         let terminal = &app.terminal;
         if changed.is_empty() {
-            let what = args.tool.as_deref().map_or("the tools".to_owned(), quoted);
+            let what = args.tool.as_deref().map_or("the tools".to_owned(), quote_name);
             terminal.out.write(&format!("nothing changed in {what} of `{alias}`\n"))?;
             return Ok(ExitOutcome::Ok);
         }
-        let text = told(&alias, &changed);
+        let text = render_changes(&alias, &changed);
         if args.yes {
             terminal.out.write(&text)?;
         } else {
-            let Some(answers) = terminal.answers() else {
+            let Some(answers) = terminal.answer_source() else {
                 terminal.out.write(&text)?;
-                terminal
-                    .error("nobody can be asked here; read what changed, then run it with `--yes`");
+                terminal.print_error(
+                    "nobody can be asked here; read what changed, then run it with `--yes`",
+                );
                 return Ok(ExitOutcome::Denied);
             };
             terminal.err.write(&text)?;
@@ -43,19 +44,19 @@ pub(super) fn run(app: &AppContext, args: &McpApproveArgs) -> anyhow::Result<Exi
         }
         // Exactly what was shown, whatever the server says by now.
         servers.approve(&alias, &changed)?;
-        let names: Vec<String> = changed.iter().map(|one| quoted(&one.tool)).collect();
+        let names: Vec<String> = changed.iter().map(|one| quote_name(&one.tool)).collect();
         terminal.out.write(&format!("approved as shown: {}\n", names.join(", ")))?;
         Ok(ExitOutcome::Ok)
     })
 }
 
 /// The changed tools that are meant: all, or the one of this name.
-fn meant(
+fn find_changed_tools(
     servers: &McpServerSet,
     alias: &str,
     tool: Option<&str>,
 ) -> anyhow::Result<Vec<ToolDefinitionChange>> {
-    let changed = servers.changed(alias)?;
+    let changed = servers.changed_tools(alias)?;
     let Some(name) = tool else { return Ok(changed) };
     let found: Vec<ToolDefinitionChange> =
         changed.into_iter().filter(|one| one.tool == name || one.name == name).collect();
@@ -65,7 +66,7 @@ fn meant(
     if found.is_empty() && !tools.any(|one| one.own_name == name || one.name == name) {
         return Err(UsageError(format!(
             "server `{alias}` has no tool {}; `zero mcp status {alias}` lists them",
-            quoted(name)
+            quote_name(name)
         ))
         .into());
     }
@@ -73,18 +74,18 @@ fn meant(
 }
 
 /// What changed, tool by tool. Nothing a server wrote can steer a terminal.
-fn told(alias: &str, changed: &[ToolDefinitionChange]) -> String {
+fn render_changes(alias: &str, changed: &[ToolDefinitionChange]) -> String {
     let mut text = String::new();
     for one in changed {
-        let name = quoted(&one.tool);
+        let name = quote_name(&one.tool);
         text.push_str(&format!("{name} of `{alias}` changed since it was approved:\n"));
-        for line in one.text().lines() {
+        for line in one.to_text().lines() {
             text.push_str(&format!("  {}\n", escape_line(line)));
         }
     }
     text
 }
 
-fn quoted(name: &str) -> String {
+fn quote_name(name: &str) -> String {
     format!("`{}`", escape_line(name))
 }

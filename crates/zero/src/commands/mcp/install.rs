@@ -15,7 +15,7 @@ use crate::cli::{McpClientProgram, McpInstallArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::settings::document::SettingsDocument;
 use crate::settings::edit::{self, ValueEdit};
-use crate::settings::layer::{shown, unreadable};
+use crate::settings::layer::{describe_read_error, display_path};
 use crate::terminal::escape_line;
 
 /// Largest file of another program that is changed, in bytes. Some keep their history in it.
@@ -24,21 +24,21 @@ const FILE_BYTES_MAX: u64 = 32_000_000;
 const LOCK: &str = "install.lock";
 
 pub(super) fn run(app: &AppContext, args: &McpInstallArgs) -> anyhow::Result<ExitOutcome> {
-    let workspace = app.config.workspace(args.workspace.as_slice())?;
-    let file = file(app, args, &workspace)?;
-    let entry = entry(app, args, &workspace)?;
-    let path = shown(&file.path(), app.config.home());
+    let workspace = app.config.open_workspace(args.workspace.as_slice())?;
+    let file = client_config_file(app, args, &workspace)?;
+    let entry = server_entry(app, args, &workspace)?;
+    let path = display_path(&file.path(), app.config.home());
     if args.write {
-        return write(app, args, &file, &path, &entry);
+        return write_entry(app, args, &file, &path, &entry);
     }
-    let section = section(args.client);
-    app.terminal.note(&format!("this belongs in {path}; `--write` puts it there"));
-    app.terminal.out.write_pretty(&json!({ section: { &args.name: entry } }))?;
+    let section = section_key(args.client);
+    app.terminal.print_note(&format!("this belongs in {path}; `--write` puts it there"));
+    app.terminal.out.write_pretty_json(&json!({ section: { &args.name: entry } }))?;
     Ok(ExitOutcome::Ok)
 }
 
 /// Where the servers stand in a client's file.
-fn section(client: McpClientProgram) -> &'static str {
+fn section_key(client: McpClientProgram) -> &'static str {
     match client {
         McpClientProgram::Claude | McpClientProgram::Cursor => "mcpServers",
         McpClientProgram::Zed => "context_servers",
@@ -47,7 +47,7 @@ fn section(client: McpClientProgram) -> &'static str {
 }
 
 /// The client's file: the person's own, or that of the project.
-fn file(
+fn client_config_file(
     app: &AppContext,
     args: &McpInstallArgs,
     workspace: &Workspace,
@@ -78,7 +78,11 @@ fn file(
 }
 
 /// What the client starts.
-fn entry(app: &AppContext, args: &McpInstallArgs, workspace: &Workspace) -> anyhow::Result<Value> {
+fn server_entry(
+    app: &AppContext,
+    args: &McpInstallArgs,
+    workspace: &Workspace,
+) -> anyhow::Result<Value> {
     let program = app.config.program().filter(|program| program.is_file());
     let program = program.and_then(Path::to_str).context(
         "zero does not know where its own program is, or its path is not UTF-8; start it by its full path",
@@ -108,18 +112,19 @@ fn entry(app: &AppContext, args: &McpInstallArgs, workspace: &Workspace) -> anyh
     Ok(Value::Object(entry))
 }
 
-fn write(
+fn write_entry(
     app: &AppContext,
     args: &McpInstallArgs,
     file: &ConfigFile,
     path: &str,
     entry: &Value,
 ) -> anyhow::Result<ExitOutcome> {
-    let failed = |error: ConfigFileError| UsageError(format!("{path} {}", unreadable(&error)));
-    let state = app.config.state()?;
+    let failed =
+        |error: ConfigFileError| UsageError(format!("{path} {}", describe_read_error(&error)));
+    let state = app.config.state_dir()?;
     let _lock = config_file::lock(&state, LOCK).map_err(failed)?;
     let old = file.read(FILE_BYTES_MAX).map_err(failed)?.unwrap_or_default();
-    let new = edited(path, &old, section(args.client), &args.name, entry)?;
+    let new = edit_file_text(path, &old, section_key(args.client), &args.name, entry)?;
     let (name, path) = (escape_line(&args.name), escape_line(path));
     let done = match new {
         Some(new) => {
@@ -133,7 +138,7 @@ fn write(
 }
 
 /// The file with the entry in it; `None` when it says so already.
-fn edited(
+fn edit_file_text(
     path: &str,
     old: &[u8],
     section: &str,
@@ -147,7 +152,7 @@ fn edited(
         UsageError(format!("nothing was written, because the file cannot be read: {first}"))
     })?;
     let there = document.value().get(section).and_then(|servers| servers.get(name));
-    if there.is_some_and(|there| !is_ours(there, entry)) {
+    if there.is_some_and(|there| !is_own_entry(there, entry)) {
         return Err(UsageError(format!(
             "nothing was written, because `{name}` in {path} is something else; choose another name with `--name`, or remove that entry"
         )));
@@ -175,7 +180,7 @@ fn edited(
 
 /// Whether an entry is what would be written, but for where the program is, which an update may
 /// have moved. Somebody chose other arguments, and they may mean more or less freedom.
-fn is_ours(there: &Value, entry: &Value) -> bool {
+fn is_own_entry(there: &Value, entry: &Value) -> bool {
     let Value::Object(fields) = there else { return false };
     let is_same = |key: &str| fields.get(key) == entry.get(key);
     let is_kind = |key: &str| !fields.contains_key(key) || is_same(key);
@@ -194,18 +199,19 @@ fn program_name(command: &Value) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn entry() -> Value {
+    fn make_entry() -> Value {
         json!({"type": "stdio", "command": "/usr/bin/zero", "args": ["mcp"]})
     }
 
     #[track_caller]
     fn check(old: &str, expected: Result<Option<&str>, &str>) {
-        let new = edited("f", old.as_bytes(), "mcpServers", "zero", &entry());
+        let new = edit_file_text("f", old.as_bytes(), "mcpServers", "zero", &make_entry());
         match (new, expected) {
             (Ok(new), Ok(expected)) => {
                 assert_eq!(new.as_deref(), expected, "{old}");
                 if let Some(new) = new {
-                    let again = edited("f", new.as_bytes(), "mcpServers", "zero", &entry());
+                    let again =
+                        edit_file_text("f", new.as_bytes(), "mcpServers", "zero", &make_entry());
                     assert_eq!(again, Ok(None), "a second run changes nothing");
                 }
             }
@@ -222,20 +228,22 @@ mod tests {
     #[test]
     fn a_file_grows_and_keeps_what_is_in_it() {
         let alone = "{\n  \"mcpServers\": {\n    \"zero\": {\n      \"type\": \"stdio\",\n      \"command\": \"/usr/bin/zero\",\n      \"args\": [\"mcp\"]\n    }\n  }\n}\n";
-        let new = edited("f", b"", "mcpServers", "zero", &entry()).unwrap().unwrap();
+        let new = edit_file_text("f", b"", "mcpServers", "zero", &make_entry()).unwrap().unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(&new).unwrap(),
             serde_json::from_str::<Value>(alone).unwrap()
         );
         let old = "// mine\n{\n  \"mcpServers\": {\n    \"git\": { \"command\": \"git-mcp\" }, // keep\n  },\n  \"theme\": 1,\n}\n";
-        let new = edited("f", old.as_bytes(), "mcpServers", "zero", &entry()).unwrap().unwrap();
+        let new = edit_file_text("f", old.as_bytes(), "mcpServers", "zero", &make_entry())
+            .unwrap()
+            .unwrap();
         for kept in
             ["// mine\n", "\"git\": { \"command\": \"git-mcp\" }", "// keep", "\"theme\": 1,"]
         {
             assert!(new.contains(kept), "{kept} is gone:\n{new}");
         }
         let read = SettingsDocument::parse("f", new.as_bytes()).unwrap();
-        assert_eq!(read.value()["mcpServers"]["zero"], entry());
+        assert_eq!(read.value()["mcpServers"]["zero"], make_entry());
     }
 
     #[test]

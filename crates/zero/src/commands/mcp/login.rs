@@ -11,17 +11,17 @@ use super::workspace_servers::WorkspaceServers;
 use crate::AppContext;
 use crate::cli::{McpLoginArgs, McpLogoutArgs};
 use crate::exit::{ExitOutcome, UsageError};
-use crate::external_tools::web;
-use crate::host_setup::runtime;
+use crate::external_tools::web_access;
+use crate::host_setup::small_runtime;
 use crate::terminal::{AnswerSource, STRONG, Terminal, escape_line};
 
 pub(super) fn login(app: &AppContext, args: &McpLoginArgs) -> anyhow::Result<ExitOutcome> {
-    let known = WorkspaceServers::read(app, args.workspace.as_ref())?;
-    let server = known.find(&args.alias)?.clone();
-    let endpoint = reached_by_http(&server)?;
+    let known = WorkspaceServers::load(app, args.workspace.as_ref())?;
+    let server = known.find_server(&args.alias)?.clone();
+    let endpoint = require_http_endpoint(&server)?;
     let host = app.idle_host(known.workspace, &known.settings)?;
-    let web = web(&host);
-    let answers = app.terminal.answers();
+    let web = web_access(&host);
+    let answers = app.terminal.answer_source();
     if args.paste && answers.is_none() {
         let what = "there is no terminal to paste the address at; leave out `--paste`";
         return Err(UsageError(what.to_owned()).into());
@@ -36,7 +36,7 @@ pub(super) fn login(app: &AppContext, args: &McpLoginArgs) -> anyhow::Result<Exi
         client_metadata_url: None,
         time: LOGIN_TIME,
     };
-    let runtime = runtime()?;
+    let runtime = small_runtime()?;
     let done = runtime.block_on(login::login(request, &ui));
     // A line that nobody typed must not hold up the end.
     runtime.shutdown_background();
@@ -53,16 +53,16 @@ pub(super) fn login(app: &AppContext, args: &McpLoginArgs) -> anyhow::Result<Exi
 }
 
 pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<ExitOutcome> {
-    let known = WorkspaceServers::read(app, args.workspace.as_ref())?;
-    let server = known.find(&args.alias)?.clone();
-    let endpoint = reached_by_http(&server)?;
+    let known = WorkspaceServers::load(app, args.workspace.as_ref())?;
+    let server = known.find_server(&args.alias)?.clone();
+    let endpoint = require_http_endpoint(&server)?;
     let host = app.idle_host(known.workspace, &known.settings)?;
-    let web = web(&host);
-    let done = runtime()?.block_on(login::logout(endpoint, &web.guard, &*web.credentials))?;
+    let web = web_access(&host);
+    let done = small_runtime()?.block_on(login::logout(endpoint, &web.guard, &*web.credentials))?;
     let alias = &server.alias;
     let told = match done {
         LogoutOutcome::NotLoggedIn => format!("there is no login at `{alias}`"),
-        LogoutOutcome::Forgotten(RevocationOutcome::Yes) => format!("logged out at `{alias}`"),
+        LogoutOutcome::Forgotten(RevocationOutcome::Revoked) => format!("logged out at `{alias}`"),
         LogoutOutcome::Forgotten(RevocationOutcome::NotOffered) => {
             format!("forgot the login at `{alias}`; its issuer ends it by itself in time")
         }
@@ -76,7 +76,7 @@ pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<E
 }
 
 /// Nobody logs in at a command.
-fn reached_by_http(server: &McpServerDefinition) -> Result<&HttpEndpoint, UsageError> {
+fn require_http_endpoint(server: &McpServerDefinition) -> Result<&HttpEndpoint, UsageError> {
     match &server.reach {
         ServerTransport::Http(endpoint) => Ok(endpoint),
         ServerTransport::Command(_) => Err(UsageError(format!(
@@ -108,11 +108,11 @@ impl LoginUi for TerminalLoginUi {
         let _ = stream.write(&format!("Open this address in a browser:\n\n{shown}\n\n{next}"));
     }
 
-    fn pasted(&self) -> BoxFuture<'_, Option<String>> {
+    fn read_pasted_url(&self) -> BoxFuture<'_, Option<String>> {
         let answers = self.answers.clone();
         Box::pin(async move {
             let answers = answers?;
-            tokio::task::spawn_blocking(move || answers.typed()).await.ok().flatten()
+            tokio::task::spawn_blocking(move || answers.read_answer()).await.ok().flatten()
         })
     }
 }

@@ -22,30 +22,30 @@ use crate::approval::AutoApprover;
 use crate::cli::McpServeArgs;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::secret;
 use crate::settings::WorkspaceSettings;
 
 /// How long servers may take to end once nobody is served any more.
-const END_MAX: Duration = Duration::from_millis(400);
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(400);
 
 /// How to allow what was denied because nobody could be asked.
 const HOW_TO_ALLOW: &str =
     "allow it by a rule in settings, or start `zero mcp` with `--yes`; this client cannot ask you";
 
 pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitOutcome> {
-    let app = &app.knowing(&args.token_file);
-    let workspace = app.config.workspace(&args.workspace)?;
-    let settings = app.settings(&workspace, &args.settings)?;
-    for line in settings.note().into_iter().chain(settings.warning()) {
-        app.terminal.note(&line);
+    let app = &app.with_secret_files(&args.token_file);
+    let workspace = app.config.open_workspace(&args.workspace)?;
+    let settings = app.load_settings(&workspace, &args.settings)?;
+    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+        app.terminal.print_note(&line);
     }
     let door = args.http.map(|address| McpHttpListener::open(app, args, address)).transpose()?;
     let board = McpCallRouter::new();
-    let host = Arc::new(host(app, args, workspace, &settings, &board)?);
-    let outside = app.outside(&host, &settings, Some(McpElicitor::new(Arc::clone(&board))));
+    let host = Arc::new(build_host(app, args, workspace, &settings, &board)?);
+    let outside = app.external_tools(&host, &settings, Some(McpElicitor::new(Arc::clone(&board))));
     outside.register_known();
-    let runtime = runtime()?;
+    let runtime = small_runtime()?;
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
@@ -60,7 +60,7 @@ pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitO
             Some(door) => door.serve(app, config).await,
         };
         // Who served is gone: servers have a moment to end by themselves, and are killed then.
-        let _ = tokio::time::timeout(END_MAX, outside.stop()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIME_MAX, outside.stop()).await;
         served
     });
     // A read of stdin that nobody waits for must not hold up the end.
@@ -68,7 +68,7 @@ pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitO
     served.map(|()| ExitOutcome::Ok).context("could not serve")
 }
 
-fn host(
+fn build_host(
     app: &AppContext,
     args: &McpServeArgs,
     workspace: Workspace,
@@ -76,11 +76,11 @@ fn host(
     board: &Arc<McpCallRouter>,
 ) -> anyhow::Result<ToolHost> {
     let mut limits = HostLimits::default();
-    settings.limits(&mut limits);
+    settings.apply_limits(&mut limits);
     args.set_limits(&mut limits);
-    let policy = app.policy(&workspace, settings, args.mode)?;
-    let commands = app.commands(settings, workspace.cwd());
-    let mut config = ToolHostConfig::new(workspace, app.config.state()?);
+    let policy = app.build_policy(&workspace, settings, args.mode)?;
+    let commands = app.command_settings(settings, workspace.cwd());
+    let mut config = ToolHostConfig::new(workspace, app.config.state_dir()?);
     config.limits = limits;
     config.policy = policy;
     config.commands = commands;
@@ -91,7 +91,7 @@ fn host(
     config.elicitor = Some(McpElicitor::new(Arc::clone(board)));
     config.how_to_allow = HOW_TO_ALLOW.to_owned();
     config.observer = Some(McpObserver::new(Arc::clone(board)));
-    app.host(config, settings)
+    app.build_host(config, settings)
 }
 
 /// Where HTTP clients come in.
@@ -108,8 +108,8 @@ impl McpHttpListener {
     fn open(app: &AppContext, args: &McpServeArgs, address: SocketAddr) -> anyhow::Result<Self> {
         check_address(address, args.allow_remote)?;
         let token = match &args.token_file {
-            Some(file) => secret::from_file(app, &file.display().to_string(), "token")?,
-            None => secret::fresh()?,
+            Some(file) => secret::read_file(app, &file.display().to_string(), "token")?,
+            None => secret::generate_token()?,
         };
         let socket = std::net::TcpListener::bind(address).map_err(|error| {
             UsageError(format!("cannot listen at `{address}`: {error}; take another port"))
@@ -131,10 +131,11 @@ impl McpHttpListener {
     ) -> Result<(), McpServiceError> {
         let listener = TcpListener::from_std(self.socket).map_err(McpServiceError::Socket)?;
         let address = listener.local_addr().map_err(McpServiceError::Socket)?;
-        app.terminal.note(&format!("serving at http://{address}{PATH}"));
+        app.terminal.print_note(&format!("serving at http://{address}{PATH}"));
         // Who starts it hands it on; the command line of a process is for everybody to read.
         if self.token_is_fresh {
-            app.terminal.note(&format!("HTTP clients send `Authorization: Bearer {}`", self.token));
+            app.terminal
+                .print_note(&format!("HTTP clients send `Authorization: Bearer {}`", self.token));
         }
         let mut http = McpHttpConfig::new(listener, self.token);
         http.reachable = self.reachable;

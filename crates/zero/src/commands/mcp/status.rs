@@ -12,12 +12,12 @@ use crate::settings::mcp_servers::{ConfiguredMcpServers, McpServerProblem};
 use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable};
 
 pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<ExitOutcome> {
-    let mut known = WorkspaceServers::read(app, args.workspace.as_ref())?;
+    let mut known = WorkspaceServers::load(app, args.workspace.as_ref())?;
     if let Some(alias) = &args.alias {
         let is_meant = |one: &McpServerProblem| one.alias == *alias;
         let ConfiguredMcpServers { problems, turned_off, denied, .. } = &known.servers;
         if !problems.iter().chain(turned_off).chain(denied).any(is_meant) {
-            known.find(alias)?;
+            known.find_server(alias)?;
         }
         let ConfiguredMcpServers { definitions, problems, turned_off, denied, ignored } =
             &mut known.servers;
@@ -26,20 +26,24 @@ pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<Exit
             list.retain(is_meant);
         }
     }
-    if args.offline { offline(app, args, &known.servers) } else { online(app, args, known) }
+    if args.offline {
+        print_offline(app, args, &known.servers)
+    } else {
+        print_online(app, args, known)
+    }
 }
 
 /// How all servers are once each was started or reached.
-fn online(
+fn print_online(
     app: &AppContext,
     args: &McpStatusArgs,
     known: WorkspaceServers,
 ) -> anyhow::Result<ExitOutcome> {
     let (unusable, denied) = (known.servers.problems.clone(), known.servers.denied.clone());
     if known.servers.definitions.is_empty() {
-        return offline(app, args, &known.servers);
+        return print_offline(app, args, &known.servers);
     }
-    let all = known.with(app, async |servers| Ok(servers.probe().await))?;
+    let all = known.run_with_servers(app, async |servers| Ok(servers.probe().await))?;
     let out = &app.terminal.out;
     if args.json {
         let unused = [("not_usable", &unusable), ("denied", &denied)];
@@ -47,30 +51,30 @@ fn online(
             json!({"alias": one.alias, "state": state, "reason": one.why, "written_at": one.written_at})
         }));
         let rows: Vec<Value> = all.iter().map(|status| json!(status)).chain(unused).collect();
-        out.write_pretty(&rows)?;
+        out.write_pretty_json(&rows)?;
     } else {
-        out.write(&servers_table(&all, out))?;
+        out.write(&render_servers_table(&all, out))?;
         if args.alias.is_some() {
-            out.write(&tools_table(&all, out))?;
+            out.write(&render_tools_table(&all, out))?;
         }
         for status in &all {
-            tell(app, status);
+            print_problem(app, status);
         }
         for one in unusable.iter().chain(&denied) {
-            app.terminal.note(&format!("server `{}`: {}", one.alias, one.why));
+            app.terminal.print_note(&format!("server `{}`: {}", one.alias, one.why));
         }
     }
     let is_well = unusable.is_empty() && all.iter().all(|one| one.state == ServerPhase::Ready);
     Ok(if is_well { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
-fn servers_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
+fn render_servers_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
     let mut table = TextTable::new(["SERVER", "STATE", "TOOLS", "TOKENS", "PROTOCOL", "SOURCE"]);
     for status in all {
         let style = if status.state == ServerPhase::Ready { GOOD } else { BAD };
-        table.row([
+        table.add_row([
             TableCell::styled(status.alias.as_str(), STRONG),
-            TableCell::styled(status.state.word(), style),
+            TableCell::styled(status.state.as_str(), style),
             status.tools.len().to_string().into(),
             status.tokens.to_string().into(),
             status.protocol.clone().unwrap_or_default().into(),
@@ -80,10 +84,10 @@ fn servers_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
     table.render(out)
 }
 
-fn tools_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
+fn render_tools_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
     let mut table = TextTable::new(["TOOL", "TOKENS", "IT CLAIMS", ""]);
     for tool in all.iter().flat_map(|status| &status.tools) {
-        table.row([
+        table.add_row([
             TableCell::styled(tool.name.as_str(), STRONG),
             tool.tokens.to_string().into(),
             tool.claims.as_str().into(),
@@ -97,7 +101,7 @@ fn tools_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
 }
 
 /// What is wrong with a server, and what else is to be known of it.
-fn tell(app: &AppContext, status: &McpServerStatus) {
+fn print_problem(app: &AppContext, status: &McpServerStatus) {
     let name = &status.alias;
     if let Some(error) = &status.last_error {
         // How its process ended is part of the message.
@@ -105,42 +109,42 @@ fn tell(app: &AppContext, status: &McpServerStatus) {
         for line in error.stderr_tail.lines() {
             text.push_str(&format!("\n  | {line}"));
         }
-        app.terminal.note(&text);
+        app.terminal.print_note(&text);
         for note in &error.notes {
-            app.terminal.note(&format!("server `{name}`: {note}"));
+            app.terminal.print_note(&format!("server `{name}`: {note}"));
         }
     }
     for bad in &status.quarantined {
         let text = format!("server `{name}`: tool `{}` is left out: {}", bad.tool, bad.reason);
-        app.terminal.note(&text);
+        app.terminal.print_note(&text);
     }
     for note in &status.notes {
-        app.terminal.note(&format!("server `{name}`: {note}"));
+        app.terminal.print_note(&format!("server `{name}`: {note}"));
     }
 }
 
 /// What the settings say, with nothing started and nobody reached.
-fn offline(
+fn print_offline(
     app: &AppContext,
     args: &McpStatusArgs,
     servers: &ConfiguredMcpServers,
 ) -> anyhow::Result<ExitOutcome> {
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&as_json(servers))?;
-        return Ok(exit(servers));
+        out.write_pretty_json(&to_json(servers))?;
+        return Ok(exit_outcome(servers));
     }
     let ConfiguredMcpServers { definitions, problems, turned_off, denied, ignored } = servers;
     if definitions.len() + problems.len() + turned_off.len() + denied.len() == 0 {
-        app.terminal.note("no MCP servers are set up; docs: `zero mcp --help`");
+        app.terminal.print_note("no MCP servers are set up; docs: `zero mcp --help`");
         return Ok(ExitOutcome::Ok);
     }
     let mut table = TextTable::new(["SERVER", "STATE", "REACHED BY", "SOURCE"]);
     for server in definitions {
-        table.row([
+        table.add_row([
             TableCell::styled(server.alias.as_str(), STRONG),
             "set up".into(),
-            reached(server).into(),
+            describe_transport(server).into(),
             server.written_at.as_str().into(),
         ]);
     }
@@ -148,7 +152,7 @@ fn offline(
         [("off", FAINT, turned_off), ("denied", FAINT, denied), ("not usable", NOTABLE, problems)]
     {
         for one in list {
-            table.row([
+            table.add_row([
                 TableCell::styled(one.alias.as_str(), STRONG),
                 TableCell::styled(state, style),
                 "".into(),
@@ -158,17 +162,17 @@ fn offline(
     }
     out.write(&table.render(out))?;
     for one in problems.iter().chain(denied).chain(ignored) {
-        app.terminal.note(&format!("server `{}`: {}", one.alias, one.why));
+        app.terminal.print_note(&format!("server `{}`: {}", one.alias, one.why));
     }
-    Ok(exit(servers))
+    Ok(exit_outcome(servers))
 }
 
-fn exit(servers: &ConfiguredMcpServers) -> ExitOutcome {
+fn exit_outcome(servers: &ConfiguredMcpServers) -> ExitOutcome {
     if servers.problems.is_empty() { ExitOutcome::Ok } else { ExitOutcome::Error }
 }
 
 /// How a server is reached, without what could be a secret.
-fn reached(server: &McpServerDefinition) -> String {
+fn describe_transport(server: &McpServerDefinition) -> String {
     match &server.reach {
         ServerTransport::Command(launch) => {
             let words = std::iter::once(&launch.command).chain(&launch.args);
@@ -183,9 +187,9 @@ fn reached(server: &McpServerDefinition) -> String {
     }
 }
 
-fn as_json(servers: &ConfiguredMcpServers) -> Vec<Value> {
+fn to_json(servers: &ConfiguredMcpServers) -> Vec<Value> {
     let usable = servers.definitions.iter().map(|server| {
-        json!({"alias": server.alias.as_str(), "state": "set_up", "reached_by": reached(server), "source": server.written_at})
+        json!({"alias": server.alias.as_str(), "state": "set_up", "reached_by": describe_transport(server), "source": server.written_at})
     });
     let other = |state: &'static str, list: &[McpServerProblem]| {
         let told = list.iter().map(move |one| {

@@ -8,7 +8,7 @@ use zero_sandbox::Workspace;
 
 use crate::AppContext;
 use crate::exit::UsageError;
-use crate::host_setup::runtime;
+use crate::host_setup::small_runtime;
 use crate::settings::WorkspaceSettings;
 use crate::settings::mcp_servers::ConfiguredMcpServers;
 
@@ -21,27 +21,27 @@ pub(super) struct WorkspaceServers {
 
 impl WorkspaceServers {
     /// Reads the settings that hold in a folder.
-    pub(super) fn read(app: &AppContext, folder: Option<&PathBuf>) -> anyhow::Result<Self> {
+    pub(super) fn load(app: &AppContext, folder: Option<&PathBuf>) -> anyhow::Result<Self> {
         let folder = folder.map(std::slice::from_ref).unwrap_or_default();
-        let workspace = app.config.workspace(folder)?;
-        let settings = app.settings(&workspace, &[])?;
-        if let Some(note) = settings.note() {
-            app.terminal.note(&note);
+        let workspace = app.config.open_workspace(folder)?;
+        let settings = app.load_settings(&workspace, &[])?;
+        if let Some(note) = settings.trust_note() {
+            app.terminal.print_note(&note);
         }
         let servers = settings.mcp_servers(&app.config, workspace.cwd());
         Ok(Self { workspace, settings, servers })
     }
 
     /// What is done with these servers, and with nobody else's: they run while it does.
-    pub(super) fn with<T>(
+    pub(super) fn run_with_servers<T>(
         self,
         app: &AppContext,
         work: impl AsyncFnOnce(&McpServerSet) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let Self { workspace, settings, servers } = self;
         let host = app.idle_host(workspace, &settings)?;
-        let outside = app.outside_of(&host, &settings, servers, None);
-        let runtime = runtime()?;
+        let outside = app.external_tools_from(&host, &settings, servers, None);
+        let runtime = small_runtime()?;
         let done = runtime.block_on(async {
             let done = work(&outside.servers).await;
             outside.stop().await;
@@ -52,7 +52,7 @@ impl WorkspaceServers {
     }
 
     /// The server of this name, which can be used.
-    pub(super) fn find(&self, alias: &str) -> Result<&McpServerDefinition, UsageError> {
+    pub(super) fn find_server(&self, alias: &str) -> Result<&McpServerDefinition, UsageError> {
         let mut usable = self.servers.definitions.iter();
         if let Some(found) = usable.find(|server| server.alias.as_str() == alias) {
             return Ok(found);
@@ -66,13 +66,13 @@ impl WorkspaceServers {
         let names: Vec<&str> =
             self.servers.definitions.iter().map(|server| server.alias.as_str()).collect();
         let set_aside = format!("mcpServers.{alias}");
-        if self.settings.set_aside().any(|entry| entry.key == set_aside) {
+        if self.settings.inactive_entries().any(|entry| entry.key == set_aside) {
             return Err(UsageError(format!(
                 "server `{alias}` is not active until the folder is trusted; see `zero trust`"
             )));
         }
         Err(UsageError(
-            match zero_runtime::name_suggestions::nearest(alias, names.clone(), 1).pop() {
+            match zero_runtime::name_suggestions::suggest_names(alias, names.clone(), 1).pop() {
                 Some(nearest) => format!("there is no server `{alias}`; did you mean `{nearest}`?"),
                 None if names.is_empty() => format!(
                     "there is no server `{alias}`: none is set up; `zero config set mcpServers.{alias}.command PROGRAM` does that"

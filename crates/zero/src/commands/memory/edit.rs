@@ -11,51 +11,51 @@ use zero_core::{ErrorReason, ToolError, sanitize};
 use zero_runtime::notes::{Note, NoteName, TEXT_BYTES_MAX};
 use zero_sandbox::{StateDir, terminal_program};
 
-use super::{MemoryCommandContext, bounds, is_text, signed};
+use super::{MemoryCommandContext, change_note, is_valid_text, text_bounds_message};
 use crate::exit::UsageError;
 use crate::terminal::escape_line;
 
 /// Where copies lie while they are edited, in zero's own folder.
-const FOLDER: &str = "editing";
+const EDIT_FOLDER: &str = "editing";
 
 impl MemoryCommandContext<'_> {
     pub(super) fn edit(&self, name: &NoteName) -> anyhow::Result<()> {
-        let editor = self.editor(name)?;
-        let note = self.find(name)?;
-        let copy = NoteTempFile::of(&note, &self.app.config.state()?)
+        let editor = self.editor_command(name)?;
+        let note = self.find_note(name)?;
+        let copy = NoteTempFile::create(&note, &self.app.config.state_dir()?)
             .context("could not make a copy to edit")?;
         let ended = terminal_program::edit(&editor, &copy.path())
-            .with_context(|| format!("could not start {}", sanitize::quoted(&editor)))?;
+            .with_context(|| format!("could not start {}", sanitize::to_quoted_line(&editor)))?;
         if !ended.success() {
-            let message = format!("{} ended with {ended}", sanitize::quoted(&editor));
+            let message = format!("{} ended with {ended}", sanitize::to_quoted_line(&editor));
             // What was saved before that may be somebody's work.
-            if copy.text().as_ref() != Ok(&note.text) {
-                return Err(copy.kept(&message).into());
+            if copy.read_text().as_ref() != Ok(&note.text) {
+                return Err(copy.into_error_with_copy(&message).into());
             }
             copy.remove();
             let message = format!("{message}; nothing is changed");
             return Err(ToolError::failed(ErrorReason::Io, message).into());
         }
-        let text = match copy.text() {
+        let text = match copy.read_text() {
             Ok(text) => text,
-            Err(why) => return Err(copy.kept(&why).into()),
+            Err(why) => return Err(copy.into_error_with_copy(&why).into()),
         };
         if text == note.text {
             copy.remove();
-            return self.said("nothing changed in", &note);
+            return self.print_change("nothing changed in", &note);
         }
-        let provenance = note.provenance.clone().edited_by_person();
+        let provenance = note.provenance.clone().with_person_edit();
         let edited = Note { text, provenance, ..note.clone() };
-        if let Err(error) = self.put_edited(&note, &edited) {
-            return Err(copy.kept(&error.message).into());
+        if let Err(error) = self.store_edited(&note, &edited) {
+            return Err(copy.into_error_with_copy(&error.message).into());
         }
         copy.remove();
-        self.said("edited", &edited)
+        self.print_change("edited", &edited)
     }
 
     /// Puts the new text in the place of the one that was edited, and of no other.
-    fn put_edited(&self, before: &Note, edited: &Note) -> Result<(), ToolError> {
-        let shelf = self.memories.made_shelf(edited.scope, &self.workspace)?;
+    fn store_edited(&self, before: &Note, edited: &Note) -> Result<(), ToolError> {
+        let shelf = self.memories.open_or_create_store(edited.scope, &self.workspace)?;
         let still_the_same = || {
             let all = |_, _: &std::path::Path| true;
             let now = self.memories.find(Some(before.scope), &before.name, &self.workspace, &all);
@@ -67,14 +67,14 @@ impl MemoryCommandContext<'_> {
                 }
             }
         };
-        shelf.put(edited, &signed(), still_the_same).map(|_| ())
+        shelf.put(edited, &change_note(), still_the_same).map(|_| ())
     }
 
     /// The program that the person edits with. Nothing is guessed: who set none may not know any.
-    fn editor(&self, name: &NoteName) -> Result<String, UsageError> {
+    fn editor_command(&self, name: &NoteName) -> Result<String, UsageError> {
         let terminal = &self.app.terminal;
         let instead = format!("`zero memory add --name {name} TEXT` takes the place of the note");
-        if !(terminal.stdin_is_terminal() && terminal.out.is_terminal()) {
+        if !(terminal.is_stdin_terminal() && terminal.out.is_terminal()) {
             let message = format!("an editor needs a terminal, and there is none here; {instead}");
             return Err(UsageError(message));
         }
@@ -96,9 +96,9 @@ struct NoteTempFile {
 }
 
 impl NoteTempFile {
-    fn of(note: &Note, state: &StateDir) -> std::io::Result<Self> {
+    fn create(note: &Note, state: &StateDir) -> std::io::Result<Self> {
         let unique = format!("{:016x}", fastrand::u64(..));
-        let folder = state.child(FOLDER).child(&unique);
+        let folder = state.child(EDIT_FOLDER).child(&unique);
         folder.create()?;
         let copy = Self { folder, file: format!("{}.md", note.name) };
         let mut file = copy.folder.create_new(&copy.file)?;
@@ -111,7 +111,7 @@ impl NoteTempFile {
     }
 
     /// What it says now; the error says what is wrong with that.
-    fn text(&self) -> Result<String, String> {
+    fn read_text(&self) -> Result<String, String> {
         let unreadable = |error: std::io::Error| format!("what was edited cannot be read: {error}");
         let file = self.folder.open(&self.file).map_err(unreadable)?;
         let mut bytes = Vec::new();
@@ -119,12 +119,12 @@ impl NoteTempFile {
         file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
         let text = String::from_utf8(bytes).map_err(|_| "a note is UTF-8 text".to_owned())?;
         let text = text.trim().to_owned();
-        match is_text(&text) {
+        match is_valid_text(&text) {
             true => Ok(text),
             false if text.is_empty() => {
-                Err(format!("{}; `zero memory forget` takes one away", bounds()))
+                Err(format!("{}; `zero memory forget` takes one away", text_bounds_message()))
             }
-            false => Err(bounds()),
+            false => Err(text_bounds_message()),
         }
     }
 
@@ -134,7 +134,7 @@ impl NoteTempFile {
     }
 
     /// The copy stays where it is, and the error says where.
-    fn kept(self, why: &str) -> ToolError {
+    fn into_error_with_copy(self, why: &str) -> ToolError {
         let path = self.path().display().to_string();
         let message = format!("{why}; nothing is changed, your text is in {}", escape_line(&path));
         ToolError::invalid(ErrorReason::SchemaViolation, message)

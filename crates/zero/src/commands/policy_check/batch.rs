@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 use zero_policy::{PermissionMode, PolicyDecision, PolicyRule};
 use zero_runtime::DialectName;
 
-use super::answered;
+use super::apply_headless;
 use crate::AppContext;
 use crate::cli::PolicyCheckArgs;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::policy::{PolicyEvaluator, as_json};
+use crate::policy::{PolicyEvaluator, to_json};
 use crate::settings::{SettingsError, WorkspaceSettings};
 use crate::unique_json;
 
@@ -26,9 +26,9 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 /// Bytes of answers that are held back at most.
-const HELD_BYTES_MAX: usize = 64 * 1024;
+const BUFFERED_BYTES_MAX: usize = 64 * 1024;
 /// Sets of rules that are kept compiled while a batch runs.
-const JUDGES_MAX: usize = 64;
+const EVALUATORS_MAX: usize = 64;
 
 /// Judges one request a line.
 pub(super) fn run(
@@ -36,11 +36,11 @@ pub(super) fn run(
     args: &PolicyCheckArgs,
     file: &Path,
 ) -> anyhow::Result<ExitOutcome> {
-    let mut lines = BoundedLineReader::new(open(app, file)?);
+    let mut lines = BoundedLineReader::new(open_batch(app, file)?);
     let mut bench = BatchEvaluator::new(app, args)?;
     let mut held = String::new();
     let mut number = 0usize;
-    while let Some(line) = lines.next(|| flush(app, &mut held))? {
+    while let Some(line) = lines.next_line(|| flush(app, &mut held))? {
         number += 1;
         let answer = match line {
             BatchLine::Blank => continue,
@@ -48,11 +48,11 @@ pub(super) fn run(
                 let error = format!("the request is longer than {LINE_BYTES_MAX} bytes");
                 json!({"id": null, "line": number, "error": error})
             }
-            BatchLine::Request(line) => bench.answer(number, line),
+            BatchLine::Request(line) => bench.answer_line(number, line),
         };
         held.push_str(&serde_json::to_string(&answer)?);
         held.push('\n');
-        if held.len() > HELD_BYTES_MAX {
+        if held.len() > BUFFERED_BYTES_MAX {
             flush(app, &mut held)?;
         }
     }
@@ -62,14 +62,14 @@ pub(super) fn run(
 
 fn flush(app: &AppContext, held: &mut String) -> anyhow::Result<()> {
     if !held.is_empty() {
-        app.terminal.out.write_json(held)?;
+        app.terminal.out.write_json_text(held)?;
         held.clear();
     }
     Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a file that was named on the command line")]
-fn open(app: &AppContext, file: &Path) -> anyhow::Result<Box<dyn Read>> {
+fn open_batch(app: &AppContext, file: &Path) -> anyhow::Result<Box<dyn Read>> {
     if file == Path::new("-") {
         return Ok(Box::new(std::io::stdin().lock()));
     }
@@ -103,7 +103,7 @@ impl BoundedLineReader {
     }
 
     /// The next line. `before_waiting` is called when it is not there in full yet.
-    fn next(
+    fn next_line(
         &mut self,
         before_waiting: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<Option<BatchLine<'_>>> {
@@ -111,13 +111,13 @@ impl BoundedLineReader {
             before_waiting()?;
         }
         self.line.clear();
-        if self.read_part()? == 0 {
+        if self.read_chunk()? == 0 {
             return Ok(None);
         }
         if self.line.len() > LINE_BYTES_MAX {
             while !self.line.ends_with(b"\n") {
                 self.line.clear();
-                if self.read_part()? == 0 {
+                if self.read_chunk()? == 0 {
                     break;
                 }
             }
@@ -127,7 +127,7 @@ impl BoundedLineReader {
         Ok(Some(if is_blank { BatchLine::Blank } else { BatchLine::Request(&self.line) }))
     }
 
-    fn read_part(&mut self) -> anyhow::Result<usize> {
+    fn read_chunk(&mut self) -> anyhow::Result<usize> {
         let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX as u64 + 1);
         limited.read_until(b'\n', &mut self.line).context("the batch cannot be read")
     }
@@ -150,14 +150,14 @@ impl<'a> BatchEvaluator<'a> {
         let (shared, shared_mode) = match &args.place.settings[..] {
             [] => (Vec::new(), PermissionMode::default()),
             files => {
-                let settings = app.settings_of(files)?;
+                let settings = app.load_settings_files(files)?;
                 (settings.policy_rules(), settings.mode())
             }
         };
         Ok(Self { app, args, judges: HashMap::new(), shared, shared_mode })
     }
 
-    fn answer(&mut self, number: usize, line: &[u8]) -> Value {
+    fn answer_line(&mut self, number: usize, line: &[u8]) -> Value {
         let request = match unique_json::parse(line) {
             Ok(Value::Object(request)) => request,
             Ok(_) => {
@@ -169,11 +169,11 @@ impl<'a> BatchEvaluator<'a> {
             }
         };
         let id = request.get("id").cloned().unwrap_or(Value::Null);
-        match self.judged(&request) {
+        match self.decide(&request) {
             Ok(decision) => {
                 let mut answer = json!({ "id": id });
                 if let (Value::Object(answer), Value::Object(decided)) =
-                    (&mut answer, as_json(&decision))
+                    (&mut answer, to_json(&decision))
                 {
                     answer.extend(decided);
                 }
@@ -183,7 +183,7 @@ impl<'a> BatchEvaluator<'a> {
         }
     }
 
-    fn judged(&mut self, request: &Map<String, Value>) -> Result<PolicyDecision, String> {
+    fn decide(&mut self, request: &Map<String, Value>) -> Result<PolicyDecision, String> {
         check_fields(request)?;
         let text = |name: &str| match request.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -212,32 +212,32 @@ impl<'a> BatchEvaluator<'a> {
         let key =
             json!([permissions, mode.map(PermissionMode::as_str), workspace, home]).to_string();
         if !self.judges.contains_key(&key) {
-            let judge = self.judge(permissions, mode, workspace, home)?;
-            if self.judges.len() >= JUDGES_MAX {
+            let judge = self.build_evaluator(permissions, mode, workspace, home)?;
+            if self.judges.len() >= EVALUATORS_MAX {
                 self.judges.clear();
             }
             self.judges.insert(key.clone(), judge);
         }
         let judge = self.judges.get(&key).ok_or("the rules are gone")?;
-        let subject = judge.subject(tool, input, dialect)?;
-        Ok(answered(judge.judge(&subject, &[]), headless))
+        let subject = judge.resolve_call(tool, input, dialect)?;
+        Ok(apply_headless(judge.evaluate(&subject, &[]), headless))
     }
 
-    fn judge(
+    fn build_evaluator(
         &self,
         permissions: &Value,
         mode: Option<PermissionMode>,
         workspace: Option<&str>,
         home: Option<&str>,
     ) -> Result<PolicyEvaluator, String> {
-        let own = WorkspaceSettings::of_request(permissions).map_err(told)?;
+        let own = WorkspaceSettings::from_request(permissions).map_err(error_message)?;
         let rules = self.shared.iter().cloned().chain(own.policy_rules()).collect();
         let place = &self.args.place;
         let workspace = workspace.map(PathBuf::from).or_else(|| place.workspace.clone());
         let home = home.map(PathBuf::from).or_else(|| place.home.clone());
         let surroundings = self
             .app
-            .surroundings(workspace.as_deref(), home.as_deref())
+            .policy_context(workspace.as_deref(), home.as_deref())
             .map_err(|error| format!("{error:#}"))?;
         let mode = mode.or(own.own_mode()).unwrap_or(self.shared_mode);
         Ok(PolicyEvaluator::new(rules, mode, surroundings))
@@ -245,7 +245,7 @@ impl<'a> BatchEvaluator<'a> {
 }
 
 /// Fields of a request.
-const FIELDS: [&str; 9] =
+const REQUEST_FIELDS: [&str; 9] =
     ["id", "tool", "input", "permissions", "mode", "workspace", "home", "dialect", "headless"];
 
 /// Names under which somebody may look for rules; they stand in `permissions`.
@@ -253,13 +253,15 @@ const RULE_FIELDS: [&str; 6] = ["allow", "ask", "deny", "rules", "permission", "
 
 /// Other fields are the script's own notes; but one that looks like a slip is one.
 fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
-    for name in request.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
+    for name in request.keys().filter(|name| !REQUEST_FIELDS.contains(&name.as_str())) {
         if RULE_FIELDS.contains(&name.as_str()) {
             return Err(format!(
                 "unknown field `{name}`; rules stand in `permissions`, as in `{{\"permissions\": {{\"deny\": [\"Read(.env)\"]}}}}`"
             ));
         }
-        if let Some(near) = zero_runtime::name_suggestions::nearest(name, FIELDS, 1).first() {
+        if let Some(near) =
+            zero_runtime::name_suggestions::suggest_names(name, REQUEST_FIELDS, 1).first()
+        {
             return Err(format!("unknown field `{name}`; did you mean `{near}`?"));
         }
     }
@@ -267,7 +269,7 @@ fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
 }
 
 /// What is wrong with the permissions of a request, in one line.
-fn told(error: SettingsError) -> String {
+fn error_message(error: SettingsError) -> String {
     let problems: Vec<String> = error.problems.into_iter().map(|problem| problem.what).collect();
     problems.join("; ")
 }

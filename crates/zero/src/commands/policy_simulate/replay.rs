@@ -14,7 +14,7 @@ use zero_runtime::notes::{NoteName, NoteScope};
 use zero_runtime::redaction::REDACTED;
 
 use crate::policy::PolicyEvaluator;
-use crate::policy::simulated_call::{SimulatedCall, fields_looked_at};
+use crate::policy::simulated_call::{SimulatedCall, relevant_fields};
 
 /// Items of a list that a row holds at most: one with so many may have had more.
 const ITEMS_MAX: usize = 64;
@@ -29,46 +29,46 @@ pub(super) enum ReplayOutcome {
     /// A call, and what was decided about it then.
     Call(SimulatedCall, Verdict),
     /// It never came so far as to be judged.
-    NeverJudged,
+    NotEvaluated,
     /// It cannot be put together again.
-    Lost(ReplayFailure),
+    Failed(ReplayFailure),
 }
 
 /// Why a call cannot be put together again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReplayFailure {
     /// A text or list that matters was too long for the log.
-    Cut,
+    Truncated,
     /// A text that matters had a secret in it.
     Redacted,
     /// Nothing is known of such a tool or input.
     Unknown,
     /// The settings of its workspace cannot be used.
-    Settings,
+    BadSettings,
     /// What rules said is not known, because a hook was stricter.
-    Hook,
+    StricterHook,
 }
 
 impl ReplayFailure {
     /// Stable word for JSON.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
-            Self::Cut => "cut",
+            Self::Truncated => "cut",
             Self::Redacted => "redacted",
             Self::Unknown => "unknown",
-            Self::Settings => "settings",
-            Self::Hook => "hook",
+            Self::BadSettings => "settings",
+            Self::StricterHook => "hook",
         }
     }
 
     /// Why, for people.
-    pub(super) fn shown(self) -> &'static str {
+    pub(super) fn description(self) -> &'static str {
         match self {
-            Self::Cut => "too long for the log",
+            Self::Truncated => "too long for the log",
             Self::Redacted => "with a secret taken out",
             Self::Unknown => "of which too little is known",
-            Self::Settings => "in folders whose settings have errors",
-            Self::Hook => "that a hook decided",
+            Self::BadSettings => "in folders whose settings have errors",
+            Self::StricterHook => "that a hook decided",
         }
     }
 }
@@ -79,68 +79,69 @@ pub(super) fn is_call(row: &AuditRow) -> bool {
 }
 
 /// The call that a row is about.
-pub(super) fn of(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutcome {
+pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutcome {
     let then = row.decision.as_ref().map(|decision| decision.verdict.as_str());
-    let Some(then) = Verdict::ALL.into_iter().find(|verdict| Some(verdict.word()) == then) else {
-        return ReplayOutcome::NeverJudged;
+    let Some(then) = Verdict::ALL.into_iter().find(|verdict| Some(verdict.as_str()) == then) else {
+        return ReplayOutcome::NotEvaluated;
     };
     if row.is_decided_by_hook() {
-        return ReplayOutcome::Lost(ReplayFailure::Hook);
+        return ReplayOutcome::Failed(ReplayFailure::StricterHook);
     }
-    let input = row.input_that_ran();
-    let lost = fields_looked_at(input).find_map(|field| damage(field, 0));
+    let input = row.effective_input();
+    let lost = relevant_fields(input).find_map(|field| find_damage(field, 0));
     let subject = match lost {
         Some(lost) => Err(lost),
-        None => judge.subject(&row.tool, input, None).map_err(|_| ReplayFailure::Unknown),
+        None => judge.resolve_call(&row.tool, input, None).map_err(|_| ReplayFailure::Unknown),
     };
-    let subject = subject.or_else(|lost| from_effects(judge, row).ok_or(lost));
+    let subject = subject.or_else(|lost| call_from_effects(judge, row).ok_or(lost));
     match subject {
         Ok(mut subject) => {
             if then == Verdict::Allow {
-                own_results(judge, &mut subject.effects);
+                mark_own_results(judge, &mut subject.effects);
             }
             ReplayOutcome::Call(subject, then)
         }
-        Err(lost) => ReplayOutcome::Lost(lost),
+        Err(lost) => ReplayOutcome::Failed(lost),
     }
 }
 
 /// What is missing from a value of a cleaned input.
-fn damage(value: &Value, depth: usize) -> Option<ReplayFailure> {
+fn find_damage(value: &Value, depth: usize) -> Option<ReplayFailure> {
     match value {
-        Value::String(text) => damage_of_text(text),
-        Value::Array(items) if items.len() >= ITEMS_MAX => Some(ReplayFailure::Cut),
-        Value::Object(fields) if fields.len() >= ITEMS_MAX => Some(ReplayFailure::Cut),
-        Value::Array(_) | Value::Object(_) if depth >= DEPTH_MAX => Some(ReplayFailure::Cut),
-        Value::Array(items) => items.iter().find_map(|item| damage(item, depth + 1)),
-        Value::Object(fields) => fields.values().find_map(|field| damage(field, depth + 1)),
+        Value::String(text) => find_text_damage(text),
+        Value::Array(items) if items.len() >= ITEMS_MAX => Some(ReplayFailure::Truncated),
+        Value::Object(fields) if fields.len() >= ITEMS_MAX => Some(ReplayFailure::Truncated),
+        Value::Array(_) | Value::Object(_) if depth >= DEPTH_MAX => Some(ReplayFailure::Truncated),
+        Value::Array(items) => items.iter().find_map(|item| find_damage(item, depth + 1)),
+        Value::Object(fields) => fields.values().find_map(|field| find_damage(field, depth + 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
-fn damage_of_text(text: &str) -> Option<ReplayFailure> {
+fn find_text_damage(text: &str) -> Option<ReplayFailure> {
     if text.contains(REDACTED) {
         Some(ReplayFailure::Redacted)
     } else {
-        (text.contains("… (") && text.ends_with(" bytes in all)")).then_some(ReplayFailure::Cut)
+        (text.contains("… (") && text.ends_with(" bytes in all)"))
+            .then_some(ReplayFailure::Truncated)
     }
 }
 
 /// The call by its recorded effects, where they are whole and none is a command.
-fn from_effects(judge: &PolicyEvaluator, row: &AuditRow) -> Option<SimulatedCall> {
+fn call_from_effects(judge: &PolicyEvaluator, row: &AuditRow) -> Option<SimulatedCall> {
     if row.effects.is_empty() || row.effects.len() >= EFFECTS_MAX {
         return None;
     }
     let mut effects = Effects::new();
     for recorded in row.effects.iter().filter(|effect| effect.kind != "tool") {
-        effects.push(effect(recorded, row.input_that_ran(), &judge.surroundings().roots)?);
+        effects.push(rebuild_effect(recorded, row.effective_input(), &judge.context().roots)?);
     }
-    Some(SimulatedCall::of_effects(&row.tool, effects))
+    Some(SimulatedCall::from_effects(&row.tool, effects))
 }
 
-fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Effect> {
+fn rebuild_effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Effect> {
     let AuditEffect { kind, target, .. } = recorded;
-    if damage_of_text(target).is_some() {
+    if find_text_damage(target).is_some() {
         return None;
     }
     let path = || {
@@ -166,10 +167,14 @@ fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Ef
         "state" => Some(Effect::State(target.clone())),
         "note" => {
             let (scope, name) = target.split_once('/')?;
-            let scope = NoteScope::ALL.into_iter().find(|one| one.word() == scope)?;
+            let scope = NoteScope::ALL.into_iter().find(|one| one.as_str() == scope)?;
             // The effect does not say whether it was kept or removed.
             let forgets = input.get("action").and_then(Value::as_str) == Some("forget");
-            Some(Effect::Note(scope.change(&NoteName::new(name).ok()?, forgets, roots.first()?)))
+            Some(Effect::Note(scope.note_change(
+                &NoteName::new(name).ok()?,
+                forgets,
+                roots.first()?,
+            )))
         }
         "endpoint" => Some(Effect::Endpoint(target.clone())),
         _ => None,
@@ -177,8 +182,8 @@ fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Ef
 }
 
 /// What a session may read of its own results is known only to the session; it was allowed then.
-fn own_results(judge: &PolicyEvaluator, effects: &mut Effects) {
-    let Some(state) = &judge.surroundings().state_dir else { return };
+fn mark_own_results(judge: &PolicyEvaluator, effects: &mut Effects) {
+    let Some(state) = &judge.context().state_dir else { return };
     let is_result = |path: &Path| {
         path.starts_with(state.join("spill")) || path.starts_with(state.join("spill-calls"))
     };
@@ -207,15 +212,15 @@ mod tests {
         let roots = vec![PathBuf::from("/w")];
         let surroundings = PolicyContext { roots, ..PolicyContext::default() };
         let judge = PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, surroundings);
-        let recorded = |(kind, target): &(&str, &str)| json!({"kind": kind, "target": redaction::short_text(target)});
+        let recorded = |(kind, target): &(&str, &str)| json!({"kind": kind, "target": redaction::redact_and_shorten(target)});
         let row: AuditRow = serde_json::from_value(json!({
             "time": "2026-01-31T00:00:00Z", "call": "c", "workspace": "/w", "tool": tool,
-            "dialect": "canonical", "input": redaction::value(input), "status": "ok",
+            "dialect": "canonical", "input": redaction::redact_value(input), "status": "ok",
             "duration_us": 1, "decision": {"verdict": "allow", "reason": "r"},
             "effects": effects.iter().map(recorded).collect::<Vec<_>>(),
         }))
         .unwrap();
-        let shown = match of(&judge, &row) {
+        let shown = match replay_row(&judge, &row) {
             ReplayOutcome::Call(subject, _) => {
                 let effects = subject.effects.iter();
                 let effects: Vec<String> = effects.map(ToString::to_string).collect();
@@ -264,10 +269,10 @@ mod tests {
                     "input": {"command": "ls b"}, "duration_us": 1}],
             }))
             .unwrap();
-            let found = match of(&judge, &row) {
+            let found = match replay_row(&judge, &row) {
                 ReplayOutcome::Call(subject, _) => Ok(subject.effects[0].to_string()),
-                ReplayOutcome::Lost(lost) => Err(lost),
-                ReplayOutcome::NeverJudged => panic!("it was judged"),
+                ReplayOutcome::Failed(lost) => Err(lost),
+                ReplayOutcome::NotEvaluated => panic!("it was judged"),
             };
             assert_eq!(format!("{found:?}"), expected, "{said}");
         }

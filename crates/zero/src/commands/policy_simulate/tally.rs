@@ -12,7 +12,7 @@ use super::replay::ReplayFailure;
 /// Kinds that are told apart in one list; calls of further ones are counted together.
 const KINDS_MAX: usize = 1_000;
 /// Rules that are suggested.
-const OFFERS_MAX: usize = 20;
+const SUGGESTIONS_MAX: usize = 20;
 /// Longest text kept of a call, in characters.
 const TEXT_CHARS_MAX: usize = 300;
 
@@ -38,16 +38,21 @@ pub(super) struct DecisionChange {
 }
 
 impl SimulationTally {
-    pub(super) fn judged(&mut self, row: &AuditRow, then: Verdict, decision: &PolicyDecision) {
-        add(&mut self.then, then);
-        add(&mut self.now, decision.verdict);
+    pub(super) fn add_decision(
+        &mut self,
+        row: &AuditRow,
+        then: Verdict,
+        decision: &PolicyDecision,
+    ) {
+        increment(&mut self.then, then);
+        increment(&mut self.now, decision.verdict);
         if then != decision.verdict {
             self.changes.add(DecisionChange {
                 then,
                 now: decision.verdict,
                 tool: row.tool.clone(),
-                title: short(row.title.as_deref().unwrap_or(&row.tool)),
-                reason: short(&decision.reason),
+                title: truncate_text(row.title.as_deref().unwrap_or(&row.tool)),
+                reason: truncate_text(&decision.reason),
             });
         }
         if decision.verdict == Verdict::Ask && !decision.grants.is_empty() {
@@ -59,37 +64,37 @@ impl SimulationTally {
         }
     }
 
-    pub(super) fn lost(&mut self, lost: ReplayFailure) {
+    pub(super) fn add_failure(&mut self, lost: ReplayFailure) {
         *self.lost.entry(lost).or_default() += 1;
     }
 
-    pub(super) fn never_judged(&mut self) {
+    pub(super) fn add_not_evaluated(&mut self) {
         self.never_judged += 1;
     }
 
     /// Whether there was no call at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.calls() == 0 && self.never_judged == 0 && self.lost.is_empty()
+        self.call_count() == 0 && self.never_judged == 0 && self.lost.is_empty()
     }
 
     /// Calls that were judged again.
-    pub(super) fn calls(&self) -> u64 {
+    pub(super) fn call_count(&self) -> u64 {
         self.now.iter().sum()
     }
 
     /// Calls that got this verdict when they were made.
-    pub(super) fn then(&self, verdict: Verdict) -> u64 {
+    pub(super) fn count_before(&self, verdict: Verdict) -> u64 {
         self.then.get(verdict as usize).copied().unwrap_or_default()
     }
 
     /// Calls that would get this verdict.
-    pub(super) fn now(&self, verdict: Verdict) -> u64 {
+    pub(super) fn count_after(&self, verdict: Verdict) -> u64 {
         self.now.get(verdict as usize).copied().unwrap_or_default()
     }
 
     /// What would be judged differently, the most frequent first.
     pub(super) fn changes(&self) -> Vec<(&DecisionChange, u64)> {
-        self.changes.most_first()
+        self.changes.sorted_by_count()
     }
 
     /// Calls that would be judged differently and are not among those.
@@ -98,27 +103,30 @@ impl SimulationTally {
     }
 
     /// Allow rules that, those of a line together, would have saved questions; the most first.
-    pub(super) fn offers(&self) -> Vec<(&Vec<String>, u64)> {
-        self.offers.most_first()
+    pub(super) fn suggested_rules(&self) -> Vec<(&Vec<String>, u64)> {
+        self.offers.sorted_by_count()
     }
 
     /// Questions that further rules would have saved.
-    pub(super) fn offers_left_out(&self) -> u64 {
+    pub(super) fn suggested_rules_left_out(&self) -> u64 {
         self.offers.left_out
     }
 
     /// What could not be replayed, in words; nothing when all could.
-    pub(super) fn lost_shown(&self) -> Option<String> {
-        let parts: Vec<String> =
-            self.lost.iter().map(|(lost, count)| format!("{count} {}", lost.shown())).collect();
+    pub(super) fn describe_failures(&self) -> Option<String> {
+        let parts: Vec<String> = self
+            .lost
+            .iter()
+            .map(|(lost, count)| format!("{count} {}", lost.description()))
+            .collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     /// Everything that was counted, as others script against it.
-    pub(super) fn as_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let verdicts = |counts: &dyn Fn(Verdict) -> u64| -> Map<String, Value> {
             Verdict::ALL
-                .map(|verdict| (verdict.word().to_owned(), counts(verdict).into()))
+                .map(|verdict| (verdict.as_str().to_owned(), counts(verdict).into()))
                 .into_iter()
                 .collect()
         };
@@ -126,8 +134,8 @@ impl SimulationTally {
             let DecisionChange { then, now, tool, title, reason } = change;
             json!({
                 "calls": count,
-                "then": then.word(),
-                "now": now.word(),
+                "then": then.as_str(),
+                "now": now.as_str(),
                 "tool": tool,
                 "title": title,
                 "reason": reason,
@@ -137,28 +145,28 @@ impl SimulationTally {
         let lost: Map<String, Value> = self
             .lost
             .iter()
-            .map(|(lost, count)| (lost.word().to_owned(), (*count).into()))
+            .map(|(lost, count)| (lost.as_str().to_owned(), (*count).into()))
             .collect();
         json!({
-            "calls": self.calls(),
-            "then": verdicts(&|verdict| self.then(verdict)),
-            "now": verdicts(&|verdict| self.now(verdict)),
+            "calls": self.call_count(),
+            "then": verdicts(&|verdict| self.count_before(verdict)),
+            "now": verdicts(&|verdict| self.count_after(verdict)),
             "changes": self.changes().iter().map(change).collect::<Vec<_>>(),
             "changes_left_out": self.changes_left_out(),
-            "suggested_rules": self.offers().iter().take(OFFERS_MAX).map(offer).collect::<Vec<_>>(),
+            "suggested_rules": self.suggested_rules().iter().take(SUGGESTIONS_MAX).map(offer).collect::<Vec<_>>(),
             "cannot_be_replayed": lost,
             "never_judged": self.never_judged,
         })
     }
 }
 
-fn add(counts: &mut [u64; 3], verdict: Verdict) {
+fn increment(counts: &mut [u64; 3], verdict: Verdict) {
     if let Some(count) = counts.get_mut(verdict as usize) {
         *count += 1;
     }
 }
 
-fn short(text: &str) -> String {
+fn truncate_text(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
@@ -188,7 +196,7 @@ impl<K: Ord> KindCounts<K> {
         }
     }
 
-    fn most_first(&self) -> Vec<(&K, u64)> {
+    fn sorted_by_count(&self) -> Vec<(&K, u64)> {
         let mut kinds: Vec<(&K, u64)> =
             self.counts.iter().map(|(kind, count)| (kind, *count)).collect();
         kinds.sort_by_key(|(kind, count)| (Reverse(*count), *kind));
@@ -208,7 +216,7 @@ mod tests {
         }
         kinds.add(3);
         kinds.add(3);
-        assert_eq!(kinds.most_first()[..2], [(&3, 3), (&0, 1)]);
+        assert_eq!(kinds.sorted_by_count()[..2], [(&3, 3), (&0, 1)]);
         assert_eq!((kinds.counts.len(), kinds.left_out), (KINDS_MAX, 10));
     }
 }

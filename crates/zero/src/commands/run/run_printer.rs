@@ -18,7 +18,7 @@ use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
 
 use crate::exit::ExitOutcome;
-use crate::plan_steps::step;
+use crate::plan_steps::render_step;
 use crate::terminal::{
     BAD, ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
 };
@@ -68,22 +68,23 @@ struct PendingCall {
 }
 
 impl PendingCall {
-    fn titled(title: &str) -> Self {
+    fn with_title(title: &str) -> Self {
         Self { title: title.to_owned(), kind: ToolKind::Other, request: None }
     }
 }
 
 /// A request in words, by the input of the tool that sends it.
-fn request(name: &str, input: &Value) -> Option<String> {
+fn describe_request(name: &str, input: &Value) -> Option<String> {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     let url = text("url").filter(|_| name == "WebRequest")?;
-    let mut request = format!("{} {}\n", text("method").unwrap_or("GET"), redaction::text(url));
+    let mut request =
+        format!("{} {}\n", text("method").unwrap_or("GET"), redaction::redact_text(url));
     for (name, value) in input.get("headers").and_then(Value::as_object).into_iter().flatten() {
-        let value = redaction::field(name, value.as_str().unwrap_or_default());
+        let value = redaction::redact_field(name, value.as_str().unwrap_or_default());
         request.push_str(&format!("{name}: {value}\n"));
     }
     if let Some(body) = text("body").filter(|body| !body.is_empty()) {
-        request.push_str(&format!("\n{}", redaction::text(body)));
+        request.push_str(&format!("\n{}", redaction::redact_text(body)));
     }
     Some(request)
 }
@@ -111,8 +112,8 @@ impl RunPrinter {
     }
 
     /// Nothing more comes.
-    pub(super) fn broke_off(&mut self) -> io::Result<()> {
-        self.counter.end();
+    pub(super) fn finish_interrupted(&mut self) -> io::Result<()> {
+        self.counter.stop();
         match self.form {
             RunFormat::Json => Ok(()),
             RunFormat::Text => self.close_line(),
@@ -120,13 +121,13 @@ impl RunPrinter {
     }
 
     /// Shows an entry; says how the program ends when it was the last.
-    pub(super) fn event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
+    pub(super) fn print_event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
         match &event.what {
             EventKind::RunStarted { model, .. } => self.is_direct = model == DIRECT,
             EventKind::ToolEnded { status, content, .. } => {
                 self.denied |= *status == ToolCallStatus::Denied;
                 self.failed |= *status == ToolCallStatus::Failed;
-                self.shown_error = shown_error(*status, content);
+                self.shown_error = extract_error(*status, content);
             }
             // Nobody thought about it: a command that was given past the model is answered with what
             // its call said.
@@ -134,83 +135,83 @@ impl RunPrinter {
             _ => {}
         }
         match self.form {
-            RunFormat::Json => self.terminal.out.write_line(event)?,
-            RunFormat::Text => self.text(&event.what)?,
+            RunFormat::Json => self.terminal.out.write_json_line(event)?,
+            RunFormat::Text => self.print_text(&event.what)?,
         }
         Ok(match &event.what {
-            EventKind::RunEnded { end, .. } => Some(self.exit(end)),
+            EventKind::RunEnded { end, .. } => Some(self.exit_outcome(end)),
             _ => None,
         })
     }
 
-    fn text(&mut self, what: &EventKind) -> io::Result<()> {
+    fn print_text(&mut self, what: &EventKind) -> io::Result<()> {
         match what {
-            EventKind::RunStarted { .. } => self.counter.begin("thinking"),
+            EventKind::RunStarted { .. } => self.counter.start("thinking"),
             // The answer to a command is what its call said, and that stands there already.
             EventKind::Text { text } if self.shown_error.as_ref() == Some(text) => {
-                self.counter.end()
+                self.counter.stop()
             }
             EventKind::Text { text } => {
-                self.counter.end();
+                self.counter.stop();
                 if std::mem::take(&mut self.was_thinking) {
                     self.close_line()?;
                 }
-                self.say(&self.terminal.out.clone(), text, Style::new())?;
+                self.write_text(&self.terminal.out.clone(), text, Style::new())?;
             }
             EventKind::Thought { text } if self.thoughts => {
-                self.counter.end();
+                self.counter.stop();
                 self.was_thinking = true;
-                self.say(&self.terminal.err.clone(), text, FAINT)?;
+                self.write_text(&self.terminal.err.clone(), text, FAINT)?;
             }
             EventKind::ToolStarted { call, name, title, kind, input, .. } => {
-                let request = request(name, input);
+                let request = describe_request(name, input);
                 let (title, kind) = (title.clone(), *kind);
-                self.counter.begin(&title);
+                self.counter.start(&title);
                 self.calls.insert(call.clone(), PendingCall { title, kind, request });
             }
             EventKind::ToolUpdated { call, title, kind, progress, .. } => {
                 if let Some(title) = title {
                     let known = self.calls.entry(call.clone());
-                    let known = known.or_insert_with(|| PendingCall::titled(title));
+                    let known = known.or_insert_with(|| PendingCall::with_title(title));
                     known.title.clone_from(title);
                     known.kind = kind.unwrap_or(known.kind);
-                    self.counter.begin(title);
+                    self.counter.start(title);
                 }
                 if let Some(progress) = progress {
                     self.counter.progress(progress);
                 }
             }
             EventKind::ToolEnded { call, status, content, display, .. } => {
-                self.counter.end();
+                self.counter.stop();
                 let known = self.calls.remove(call);
-                let known = known.unwrap_or_else(|| PendingCall::titled(call));
-                self.tool(&known, *status, content, display.as_ref())?;
-                self.counter.begin("thinking");
+                let known = known.unwrap_or_else(|| PendingCall::with_title(call));
+                self.print_tool(&known, *status, content, display.as_ref())?;
+                self.counter.start("thinking");
             }
             EventKind::Plan { entries } => {
-                self.counter.end();
+                self.counter.stop();
                 self.close_line()?;
                 let err = &self.terminal.err;
                 for entry in entries {
-                    err.write(&format!("{}\n", step(err, entry)))?;
+                    err.write(&format!("{}\n", render_step(err, entry)))?;
                 }
             }
             EventKind::Notice { text, .. } => {
-                self.counter.end();
+                self.counter.stop();
                 self.close_line()?;
-                self.terminal.note(text);
+                self.terminal.print_note(text);
             }
             EventKind::RunEnded { end, usage } => {
-                self.counter.end();
+                self.counter.stop();
                 self.close_line()?;
-                self.ended(end, usage)?;
+                self.print_run_end(end, usage)?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn tool(
+    fn print_tool(
         &mut self,
         call: &PendingCall,
         status: ToolCallStatus,
@@ -225,12 +226,12 @@ impl RunPrinter {
             ToolCallStatus::Failed | ToolCallStatus::Interrupted => ("✗", BAD),
             ToolCallStatus::Cancelled => ("■", NOTABLE),
         };
-        let title = err.cut(&escape_line(&call.title), 2);
+        let title = err.truncate_line(&escape_line(&call.title), 2);
         let mut text = format!("{} {}\n", err.paint(style, mark), err.paint(STRONG, &title));
         if let (ToolCallStatus::Completed, Some(CallDisplay::Diff { unified, .. })) =
             (status, display)
         {
-            text.push_str(&self.diff(unified));
+            text.push_str(&self.render_diff(unified));
         }
         // What went out to others, and to whom.
         let sent = match (status, call.kind, display) {
@@ -248,17 +249,17 @@ impl RunPrinter {
             }
         }
         if is_error(status) {
-            for line in words(content).lines().take(ERROR_LINES_MAX) {
+            for line in join_text(content).lines().take(ERROR_LINES_MAX) {
                 text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
             }
         }
         err.write(&text)
     }
 
-    fn diff(&self, unified: &str) -> String {
+    fn render_diff(&self, unified: &str) -> String {
         let count = unified.lines().count();
         let shown: Vec<&str> = unified.lines().take(DIFF_LINES_MAX).collect();
-        let mut text = self.terminal.err.diff(&shown.join("\n"));
+        let mut text = self.terminal.err.render_diff(&shown.join("\n"));
         if count > shown.len() {
             let more = format!("… {} more lines\n", count - shown.len());
             text.push_str(&self.terminal.err.paint(FAINT, &more));
@@ -266,19 +267,19 @@ impl RunPrinter {
         text
     }
 
-    fn ended(&self, end: &RunOutcome, usage: &TokenUsage) -> io::Result<()> {
+    fn print_run_end(&self, end: &RunOutcome, usage: &TokenUsage) -> io::Result<()> {
         match end {
             RunOutcome::Completed => {}
-            RunOutcome::MaxTokens => self.terminal.error(
+            RunOutcome::MaxTokens => self.terminal.print_error(
                 "the model may not write more, and what it said is cut; ask it to go on",
             ),
-            RunOutcome::MaxTurns { turns } => self.terminal.error(&format!(
+            RunOutcome::MaxTurns { turns } => self.terminal.print_error(&format!(
                 "the model was asked {turns} times, which is as often as a run may; say `go on` in the same session, or raise `maxTurns` of the agent"
             )),
             RunOutcome::Refused { message } => {
-                self.terminal.error(&format!("the model declined: {message}"));
+                self.terminal.print_error(&format!("the model declined: {message}"));
             }
-            RunOutcome::Aborted { by } => self.terminal.error(match by.as_str() {
+            RunOutcome::Aborted { by } => self.terminal.print_error(match by.as_str() {
                 "rpc" => "stopped",
                 "loop_guard" => "stopped, because the model did the same over and over",
                 "timeout" => "stopped, because it took too long",
@@ -286,8 +287,8 @@ impl RunPrinter {
                 "reset" | "delete" => "stopped, because the session was started over or removed",
                 _ => "stopped",
             }),
-            RunOutcome::Failed { message, .. } => self.terminal.error(message),
-            RunOutcome::Interrupted => self.terminal.error("zero was ended before this was done"),
+            RunOutcome::Failed { message, .. } => self.terminal.print_error(message),
+            RunOutcome::Interrupted => self.terminal.print_error("zero was ended before this was done"),
         }
         if usage.input_tokens + usage.output_tokens == 0 || !self.terminal.err.is_terminal() {
             return Ok(());
@@ -299,12 +300,12 @@ impl RunPrinter {
     }
 
     /// Writes words as they come.
-    fn say(&mut self, stream: &TerminalStream, text: &str, style: Style) -> io::Result<()> {
+    fn write_text(&mut self, stream: &TerminalStream, text: &str, style: Style) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
         self.line_is_open = !text.ends_with('\n');
-        stream.write(&stream.paint(style, &stream.foreign(text)))
+        stream.write(&stream.paint(style, &stream.escape_foreign(text)))
     }
 
     /// What comes next begins on a line of its own.
@@ -316,7 +317,7 @@ impl RunPrinter {
         Ok(())
     }
 
-    fn exit(&self, end: &RunOutcome) -> ExitOutcome {
+    fn exit_outcome(&self, end: &RunOutcome) -> ExitOutcome {
         match end {
             RunOutcome::Completed if self.denied => ExitOutcome::Denied,
             RunOutcome::Completed if self.is_direct && self.failed => ExitOutcome::Error,
@@ -333,7 +334,7 @@ fn is_error(status: ToolCallStatus) -> bool {
 }
 
 /// What a call said.
-fn words(content: &[ResultContent]) -> String {
+fn join_text(content: &[ResultContent]) -> String {
     let texts = content.iter().filter_map(|piece| match piece {
         ResultContent::Text { text } => Some(text.as_str()),
         ResultContent::Image { .. } => None,
@@ -342,8 +343,8 @@ fn words(content: &[ResultContent]) -> String {
 }
 
 /// What a call said that failed, if all of it is shown.
-fn shown_error(status: ToolCallStatus, content: &[ResultContent]) -> Option<String> {
-    let words = words(content);
+fn extract_error(status: ToolCallStatus, content: &[ResultContent]) -> Option<String> {
+    let words = join_text(content);
     let is_whole = words.lines().count() <= ERROR_LINES_MAX;
     (is_error(status) && is_whole && !words.is_empty()).then_some(words)
 }
@@ -352,24 +353,27 @@ fn shown_error(status: ToolCallStatus, content: &[ResultContent]) -> Option<Stri
 mod tests {
     use super::*;
 
-    fn event(what: EventKind) -> Event {
+    fn make_event(what: EventKind) -> Event {
         Event { seq: 1, run: None, time_ms: 0, what }
     }
 
     #[track_caller]
-    fn check(events: Vec<EventKind>, exit: ExitOutcome, out: &str, err: &str) {
+    fn check_events(events: Vec<EventKind>, exit: ExitOutcome, out: &str, err: &str) {
         let terminal = Terminal::for_test();
         let mut show =
             RunPrinter::new(&terminal, RunFormat::Text, false, ElapsedCounter::new(&terminal.err));
         let mut ended = None;
         for what in events {
-            ended = show.event(&event(what)).unwrap();
+            ended = show.print_event(&make_event(what)).unwrap();
         }
         assert_eq!(ended, Some(exit));
-        assert_eq!((terminal.out.written().as_str(), terminal.err.written().as_str()), (out, err));
+        assert_eq!(
+            (terminal.out.written_text().as_str(), terminal.err.written_text().as_str()),
+            (out, err)
+        );
     }
 
-    fn started(call: &str) -> EventKind {
+    fn make_call_started(call: &str) -> EventKind {
         EventKind::ToolStarted {
             call: call.to_owned(),
             name: "Edit".to_owned(),
@@ -380,11 +384,11 @@ mod tests {
         }
     }
 
-    fn ended(end: RunOutcome) -> EventKind {
+    fn make_run_end(end: RunOutcome) -> EventKind {
         EventKind::RunEnded { end, usage: TokenUsage::default() }
     }
 
-    fn text(text: &str) -> EventKind {
+    fn make_text(text: &str) -> EventKind {
         EventKind::Text { text: text.to_owned() }
     }
 
@@ -406,8 +410,8 @@ mod tests {
             display: Some(CallDisplay::Markdown { text: request.to_owned() }),
             locations: vec![],
         };
-        check(
-            vec![begun, done, ended(RunOutcome::Completed)],
+        check_events(
+            vec![begun, done, make_run_end(RunOutcome::Completed)],
             ExitOutcome::Ok,
             "",
             "● POST `http://a.test/`\n  ```http\n  POST http://a.test/\n  x-a: b\n\n  words\n  ```\n\n  HTTP 200 OK\n",
@@ -445,8 +449,8 @@ mod tests {
                 }
                 false => "",
             };
-            let events = vec![begun, done, ended(RunOutcome::Completed)];
-            check(events, exit, "", &format!("{mark} POST\n{sent}"));
+            let events = vec![begun, done, make_run_end(RunOutcome::Completed)];
+            check_events(events, exit, "", &format!("{mark} POST\n{sent}"));
         }
     }
 
@@ -466,14 +470,14 @@ mod tests {
             display: Some(diff),
             locations: vec![],
         };
-        check(
+        check_events(
             vec![
-                text("I edit"),
-                text(" it."),
-                started("c"),
+                make_text("I edit"),
+                make_text(" it."),
+                make_call_started("c"),
                 done,
-                text("Done.\n"),
-                ended(RunOutcome::Completed),
+                make_text("Done.\n"),
+                make_run_end(RunOutcome::Completed),
             ],
             ExitOutcome::Ok,
             "I edit it.\nDone.\n",
@@ -490,8 +494,13 @@ mod tests {
             display: None,
             locations: vec![],
         };
-        check(
-            vec![started("c"), denied, text("no"), ended(RunOutcome::Completed)],
+        check_events(
+            vec![
+                make_call_started("c"),
+                denied,
+                make_text("no"),
+                make_run_end(RunOutcome::Completed),
+            ],
             ExitOutcome::Denied,
             "no\n",
             "⊘ Edit `a`\n  denied by a rule\n",
@@ -504,28 +513,43 @@ mod tests {
             locations: vec![],
         };
         // What a command's call said is its answer: it is told once, and the run failed.
-        check(
-            vec![started("c"), failed("no `a`"), text("no `a`"), ended(RunOutcome::Completed)],
+        check_events(
+            vec![
+                make_call_started("c"),
+                failed("no `a`"),
+                make_text("no `a`"),
+                make_run_end(RunOutcome::Completed),
+            ],
             ExitOutcome::Error,
             "",
             "✗ Edit `a`\n  no `a`\n",
         );
-        check(
-            vec![started("c"), failed("no `a`"), text("Never mind."), ended(RunOutcome::Completed)],
+        check_events(
+            vec![
+                make_call_started("c"),
+                failed("no `a`"),
+                make_text("Never mind."),
+                make_run_end(RunOutcome::Completed),
+            ],
             ExitOutcome::Ok,
             "Never mind.\n",
             "✗ Edit `a`\n  no `a`\n",
         );
         let long = "line\n".repeat(ERROR_LINES_MAX + 1);
         let shown = "  line\n".repeat(ERROR_LINES_MAX);
-        check(
-            vec![started("c"), failed(&long), text(&long), ended(RunOutcome::Completed)],
+        check_events(
+            vec![
+                make_call_started("c"),
+                failed(&long),
+                make_text(&long),
+                make_run_end(RunOutcome::Completed),
+            ],
             ExitOutcome::Ok,
             &long,
             &format!("✗ Edit `a`\n{shown}"),
         );
-        check(
-            vec![ended(RunOutcome::Failed {
+        check_events(
+            vec![make_run_end(RunOutcome::Failed {
                 kind: "auth".to_owned(),
                 message: "no key".to_owned(),
             })],
@@ -533,8 +557,8 @@ mod tests {
             "",
             "error: no key\n",
         );
-        check(
-            vec![text("half"), ended(RunOutcome::Aborted { by: "rpc".to_owned() })],
+        check_events(
+            vec![make_text("half"), make_run_end(RunOutcome::Aborted { by: "rpc".to_owned() })],
             ExitOutcome::Interrupted,
             "half\n",
             "error: stopped\n",

@@ -9,7 +9,7 @@ use zero_wire::zero_sessions::SessionInfo;
 const RESULT_CHARS_MAX: usize = 2_000;
 
 /// A session as a person reads it on a terminal.
-pub(super) fn plain(session: &SessionInfo, events: &[Event]) -> String {
+pub(super) fn render_plain(session: &SessionInfo, events: &[Event]) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -28,18 +28,18 @@ pub(super) fn plain(session: &SessionInfo, events: &[Event]) -> String {
         let tokens = format!("{} read, {} written", usage.input_tokens, usage.output_tokens);
         line("tokens", &tokens);
     }
-    for piece in pieces(events) {
+    for piece in collect_items(events) {
         let _ = match piece {
             TranscriptItem::Prompt(prompt) => {
                 writeln!(text, "\n> {}", prompt.replace('\n', "\n> "))
             }
-            TranscriptItem::Words(words) => writeln!(text, "\n{}", words.trim_end()),
+            TranscriptItem::Text(words) => writeln!(text, "\n{}", words.trim_end()),
             TranscriptItem::Thought(_) => Ok(()),
             TranscriptItem::Call { title, status, result, diff } => {
-                let _ = writeln!(text, "\n[{}] {title}", word(status));
+                let _ = writeln!(text, "\n[{}] {title}", status_label(status));
                 match diff {
-                    Some(diff) => writeln!(text, "{}", indented(diff)),
-                    None => writeln!(text, "{}", indented(&cut(&result))),
+                    Some(diff) => writeln!(text, "{}", indent(diff)),
+                    None => writeln!(text, "{}", indent(&truncate(&result))),
                 }
             }
             TranscriptItem::Note(note) => writeln!(text, "\n({note})"),
@@ -49,27 +49,27 @@ pub(super) fn plain(session: &SessionInfo, events: &[Event]) -> String {
 }
 
 /// A session as Markdown.
-pub(super) fn markdown(session: &SessionInfo, events: &[Event]) -> String {
+pub(super) fn render_markdown(session: &SessionInfo, events: &[Event]) -> String {
     let title = session.title.as_deref().or(session.label.as_deref());
     let mut text = format!("# {}\n\n", title.unwrap_or(&session.session_key));
     let _ = writeln!(text, "- session: `{}`\n- model: `{}`", session.session_key, session.model);
     if let Some(cwd) = &session.cwd {
         let _ = writeln!(text, "- folder: `{cwd}`");
     }
-    for piece in pieces(events) {
+    for piece in collect_items(events) {
         let _ = match piece {
             TranscriptItem::Prompt(prompt) => writeln!(text, "\n## {}\n", first_line(prompt))
                 .and_then(|()| writeln!(text, "> {}", prompt.replace('\n', "\n> "))),
-            TranscriptItem::Words(words) => writeln!(text, "\n{}", words.trim_end()),
+            TranscriptItem::Text(words) => writeln!(text, "\n{}", words.trim_end()),
             TranscriptItem::Thought(thought) => {
                 let quoted = thought.trim_end().replace('\n', "\n> ");
                 writeln!(text, "\n<details><summary>thought</summary>\n\n> {quoted}\n\n</details>")
             }
             TranscriptItem::Call { title, status, result, diff } => {
-                let _ = writeln!(text, "\n**{title}** ({})\n", word(status));
+                let _ = writeln!(text, "\n**{title}** ({})\n", status_label(status));
                 match diff {
-                    Some(diff) => writeln!(text, "{}", fenced("diff", diff)),
-                    None => writeln!(text, "{}", fenced("", &result)),
+                    Some(diff) => writeln!(text, "{}", fence("diff", diff)),
+                    None => writeln!(text, "{}", fence("", &result)),
                 }
             }
             TranscriptItem::Note(note) => writeln!(text, "\n*{note}*"),
@@ -81,22 +81,22 @@ pub(super) fn markdown(session: &SessionInfo, events: &[Event]) -> String {
 /// One thing worth telling.
 enum TranscriptItem<'a> {
     Prompt(&'a str),
-    Words(String),
+    Text(String),
     Thought(String),
     Call { title: String, status: ToolCallStatus, result: String, diff: Option<&'a str> },
     Note(String),
 }
 
 /// What is worth telling, with words put together again that came in pieces.
-fn pieces(events: &[Event]) -> Vec<TranscriptItem<'_>> {
+fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
     let mut pieces: Vec<TranscriptItem<'_>> = Vec::new();
     let mut titles: std::collections::HashMap<&str, &str> = std::collections::HashMap::new();
     for event in events {
         match &event.what {
             EventKind::Prompt { text, .. } => pieces.push(TranscriptItem::Prompt(text)),
             EventKind::Text { text } => match pieces.last_mut() {
-                Some(TranscriptItem::Words(words)) => words.push_str(text),
-                _ => pieces.push(TranscriptItem::Words(text.clone())),
+                Some(TranscriptItem::Text(words)) => words.push_str(text),
+                _ => pieces.push(TranscriptItem::Text(text.clone())),
             },
             EventKind::Thought { text } => match pieces.last_mut() {
                 Some(TranscriptItem::Thought(thought)) => thought.push_str(text),
@@ -130,14 +130,16 @@ fn pieces(events: &[Event]) -> Vec<TranscriptItem<'_>> {
             EventKind::Reset { .. } => {
                 pieces.push(TranscriptItem::Note("a new transcript begins".to_owned()))
             }
-            EventKind::RunEnded { end, .. } => pieces.extend(ended(end).map(TranscriptItem::Note)),
+            EventKind::RunEnded { end, .. } => {
+                pieces.extend(describe_end(end).map(TranscriptItem::Note))
+            }
             _ => {}
         }
     }
     pieces
 }
 
-fn ended(end: &RunOutcome) -> Option<String> {
+fn describe_end(end: &RunOutcome) -> Option<String> {
     Some(match end {
         RunOutcome::Completed => return None,
         RunOutcome::MaxTokens => "cut: the model may not write more".to_owned(),
@@ -149,7 +151,7 @@ fn ended(end: &RunOutcome) -> Option<String> {
     })
 }
 
-fn word(status: ToolCallStatus) -> &'static str {
+fn status_label(status: ToolCallStatus) -> &'static str {
     match status {
         ToolCallStatus::Completed => "done",
         ToolCallStatus::Failed => "failed",
@@ -163,11 +165,11 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(80).collect()
 }
 
-fn indented(text: &str) -> String {
+fn indent(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn cut(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.char_indices().nth(RESULT_CHARS_MAX) {
         Some((end, _)) => format!("{}\n… (all of it: --json)", text.get(..end).unwrap_or(text)),
         None => text.to_owned(),
@@ -175,7 +177,7 @@ fn cut(text: &str) -> String {
 }
 
 /// A block of code whose fence is longer than any in it.
-fn fenced(language: &str, text: &str) -> String {
+fn fence(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
@@ -187,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_fence_is_longer_than_what_it_holds() {
-        assert_eq!(fenced("", "a"), "```\na\n```");
-        assert_eq!(fenced("md", "a ```` b"), "`````md\na ```` b\n`````");
+        assert_eq!(fence("", "a"), "```\na\n```");
+        assert_eq!(fence("md", "a ```` b"), "`````md\na ```` b\n`````");
     }
 
     #[test]
@@ -207,9 +209,9 @@ mod tests {
             ..SessionInfo::default()
         };
         assert_eq!(
-            plain(&session, &events),
+            render_plain(&session, &events),
             "session  agent:main:x\nmodel    m\n\n> hi\n> you\n\nHello\n\n(cut: the model may not write more)\n"
         );
-        assert!(markdown(&session, &events).contains("## hi\n\n> hi\n> you\n\nHello\n"));
+        assert!(render_markdown(&session, &events).contains("## hi\n\n> hi\n> you\n\nHello\n"));
     }
 }

@@ -8,7 +8,7 @@ use zero_runtime::CallOutcome;
 use crate::AppContext;
 use crate::cli::ToolsCallArgs;
 use crate::exit::ExitOutcome;
-use crate::plan_steps::step;
+use crate::plan_steps::render_step;
 use crate::terminal::TerminalStream;
 
 /// An answer for programs. Written as it is, so that what cannot be written is an error.
@@ -44,11 +44,11 @@ pub(super) fn print(
                 structured: &outcome.result.structured,
                 locations: &outcome.result.locations,
             };
-            out.write_line(&JsonAnswer { ok: true, result: Some(result), error: None })?;
+            out.write_json_line(&JsonAnswer { ok: true, result: Some(result), error: None })?;
             Ok(ExitOutcome::Ok)
         }
         Ok(outcome) => {
-            let mut text = human(out, &outcome);
+            let mut text = render_outcome(out, &outcome);
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
@@ -59,20 +59,20 @@ pub(super) fn print(
             if args.json {
                 print_error(out, &error)?;
             } else {
-                app.terminal.error(&error.message);
+                app.terminal.print_error(&error.message);
             }
-            Ok(ExitOutcome::of_error(&error))
+            Ok(ExitOutcome::from_error(&error))
         }
     }
 }
 
 /// Prints an error for programs.
 pub(super) fn print_error(out: &TerminalStream, error: &ToolError) -> std::io::Result<()> {
-    out.write_line(&JsonAnswer { ok: false, result: None, error: Some(error) })
+    out.write_json_line(&JsonAnswer { ok: false, result: None, error: Some(error) })
 }
 
 /// The result as a person reads it: what the model gets, with a change shown in colours.
-pub(in crate::commands) fn human(out: &TerminalStream, outcome: &CallOutcome) -> String {
+pub(in crate::commands) fn render_outcome(out: &TerminalStream, outcome: &CallOutcome) -> String {
     if out.is_terminal()
         && let ResultDisplay::Diff(diff) = &outcome.result.display
     {
@@ -83,28 +83,32 @@ pub(in crate::commands) fn human(out: &TerminalStream, outcome: &CallOutcome) ->
             _ => None,
         });
         let summaries: Vec<&str> = summaries.collect();
-        return format!("{}\n{}", out.foreign(&summaries.join("\n")), out.diff(&diff.unified));
+        return format!(
+            "{}\n{}",
+            out.escape_foreign(&summaries.join("\n")),
+            out.render_diff(&diff.unified)
+        );
     }
-    let pieces: Vec<String> = outcome.rendered.content.iter().map(text_of).collect();
-    let mut text = out.foreign(&pieces.join("\n")).into_owned();
+    let pieces: Vec<String> = outcome.rendered.content.iter().map(content_text).collect();
+    let mut text = out.escape_foreign(&pieces.join("\n")).into_owned();
     if let ResultDisplay::Plan { entries } = &outcome.result.display {
         for entry in entries {
             text.push('\n');
-            text.push_str(&step(out, entry));
+            text.push_str(&render_step(out, entry));
         }
     }
     text
 }
 
 /// The text of one piece of content, whatever the dialect wraps it in.
-fn text_of(piece: &Value) -> String {
+fn content_text(piece: &Value) -> String {
     if let Some(text) = piece.get("text").or_else(|| piece.get("diff")).and_then(Value::as_str) {
         return text.to_owned();
     }
     if let Some(inner) =
         ["content", "resource", "inlineData", "source"].iter().find_map(|name| piece.get(*name))
     {
-        return text_of(inner);
+        return content_text(inner);
     }
     if let Some(path) = piece.get("path").and_then(Value::as_str) {
         return format!("changed {path}");
@@ -143,7 +147,7 @@ mod tests {
                 "[image/png; pass --json for the data]",
             ),
         ] {
-            assert_eq!(text_of(&piece), text, "{piece}");
+            assert_eq!(content_text(&piece), text, "{piece}");
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Exit code of a program that was interrupted, as shells know it.
-const INTERRUPTED: i32 = 130;
+const INTERRUPTED_EXIT_CODE: i32 = 130;
 /// How long a cancelled call may take to end and be written down, however often it is interrupted.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -26,15 +26,15 @@ pub(in crate::commands) fn cancel_on_interrupt(cancel: &CancellationToken) {
     }
     let cancel = cancel.clone();
     tokio::spawn(async move {
-        if cancelled_in_vain(signals, &cancel, GRACE).await.is_some() {
-            std::process::exit(INTERRUPTED);
+        if wait_for_failed_cancel(signals, &cancel, GRACE).await.is_some() {
+            std::process::exit(INTERRUPTED_EXIT_CODE);
         }
     });
 }
 
 /// Cancels at the first signal. Ends after a second one, when the call still has not ended `grace`
 /// after the first; `None` when no more signals can come.
-async fn cancelled_in_vain(
+async fn wait_for_failed_cancel(
     mut signals: mpsc::Receiver<()>,
     cancel: &CancellationToken,
     grace: Duration,
@@ -61,7 +61,7 @@ mod tests {
                 arrived.send(()).await.unwrap();
             }
             drop(arrived);
-            let ended = cancelled_in_vain(signals, &cancel, grace).await.is_some();
+            let ended = wait_for_failed_cancel(signals, &cancel, grace).await.is_some();
             assert_eq!((ended, cancel.is_cancelled()), (ends, count > 0));
             assert!(!ended || began.elapsed() >= grace);
         }

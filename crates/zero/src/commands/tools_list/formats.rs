@@ -11,7 +11,8 @@ use zero_tools::examples;
 /// How long a call of a tool may take: what its example is given, where the input does not say.
 pub(in crate::commands) fn deadline(tool: &DialectTool, workspace: Option<&Workspace>) -> Duration {
     let spec = tool.registered.tool.spec();
-    let example = examples::of(spec.name.as_str()).and_then(|example| example.canonical());
+    let example =
+        examples::find_example(spec.name.as_str()).and_then(|example| example.canonical_input());
     let own = example.zip(workspace).and_then(|(input, workspace)| {
         let input = serde_json::from_str(input).ok()?;
         tool.registered.tool.plan(input, workspace).ok()?.deadline()
@@ -20,7 +21,10 @@ pub(in crate::commands) fn deadline(tool: &DialectTool, workspace: Option<&Works
 }
 
 /// Everything zero knows about a tool.
-pub(in crate::commands) fn full(tool: &DialectTool, workspace: Option<&Workspace>) -> Value {
+pub(in crate::commands) fn to_full_json(
+    tool: &DialectTool,
+    workspace: Option<&Workspace>,
+) -> Value {
     let spec = tool.registered.tool.spec();
     let timeout = deadline(tool, workspace);
     let mut full = json!({
@@ -28,15 +32,15 @@ pub(in crate::commands) fn full(tool: &DialectTool, workspace: Option<&Workspace
         "description": tool.description,
         "inputSchema": tool.input_schema,
         "outputSchema": spec.output_schema,
-        "categories": [spec.category.word()],
+        "categories": [spec.category.as_str()],
         "permissions": [{
-            "kind": spec.kind.word(),
-            "risk": spec.risk.word(),
+            "kind": spec.kind.as_str(),
+            "risk": spec.risk.as_str(),
             "default": if spec.risk == RiskLevel::Low { "allow" } else { "ask" },
         }],
         "displayName": spec.display_name,
-        "kind": spec.kind.word(),
-        "risk": spec.risk.word(),
+        "kind": spec.kind.as_str(),
+        "risk": spec.risk.as_str(),
         "timeoutMs": u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
         "idempotent": spec.idempotent,
         "canonicalName": spec.name,
@@ -50,8 +54,8 @@ pub(in crate::commands) fn full(tool: &DialectTool, workspace: Option<&Workspace
 }
 
 /// `tools` of an OpenAI-compatible request.
-pub(super) fn openai(tools: &[DialectTool]) -> Value {
-    list(tools, |tool| {
+pub(super) fn to_openai(tools: &[DialectTool]) -> Value {
+    to_list(tools, |tool| {
         json!({
             "type": "function",
             "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
@@ -60,18 +64,18 @@ pub(super) fn openai(tools: &[DialectTool]) -> Value {
 }
 
 /// `tools` of an Anthropic request.
-pub(super) fn anthropic(tools: &[DialectTool]) -> Value {
-    list(
+pub(super) fn to_anthropic(tools: &[DialectTool]) -> Value {
+    to_list(
         tools,
         |tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}),
     )
 }
 
 /// `tools` of a Gemini request.
-pub(super) fn gemini(tools: &[DialectTool]) -> Value {
-    let declarations = list(tools, |tool| {
+pub(super) fn to_gemini(tools: &[DialectTool]) -> Value {
+    let declarations = to_list(tools, |tool| {
         let mut declaration = json!({"name": tool.name, "description": tool.description});
-        let parameters = gemini_schema(&tool.input_schema);
+        let parameters = to_gemini_schema(&tool.input_schema);
         // Gemini refuses an object without properties; a function without parameters has none.
         if parameters.get("properties").is_some_and(|properties| properties != &json!({})) {
             declaration["parameters"] = parameters;
@@ -81,17 +85,17 @@ pub(super) fn gemini(tools: &[DialectTool]) -> Value {
     json!([{"functionDeclarations": declarations}])
 }
 
-/// Result of MCP's `tools/list`.
-pub(super) fn mcp(tools: &[DialectTool]) -> Value {
-    json!({"tools": list(tools, zero_mcp::server::mcp_format::tool)})
+/// Result of MCP's `tools/to_list`.
+pub(super) fn to_mcp(tools: &[DialectTool]) -> Value {
+    json!({"tools": to_list(tools, zero_mcp::server::mcp_format::to_tool_json)})
 }
 
-fn list(tools: &[DialectTool], each: impl Fn(&DialectTool) -> Value) -> Value {
+fn to_list(tools: &[DialectTool], each: impl Fn(&DialectTool) -> Value) -> Value {
     tools.iter().map(each).collect()
 }
 
 /// What Gemini understands of a schema; it refuses requests with any other word in them.
-const GEMINI_WORDS: &[&str] = &[
+const GEMINI_KEYWORDS: &[&str] = &[
     "type",
     "title",
     "description",
@@ -114,7 +118,7 @@ const GEMINI_WORDS: &[&str] = &[
 ];
 
 /// Reduces a schema to Gemini's subset of OpenAPI.
-fn gemini_schema(schema: &Value) -> Value {
+fn to_gemini_schema(schema: &Value) -> Value {
     let Value::Object(schema) = schema else { return json!({}) };
     let mut reduced = Map::new();
     for (word, value) in schema {
@@ -122,15 +126,15 @@ fn gemini_schema(schema: &Value) -> Value {
             ("properties", Value::Object(properties)) => {
                 let properties: Map<String, Value> = properties
                     .iter()
-                    .map(|(name, schema)| (name.clone(), gemini_schema(schema)))
+                    .map(|(name, schema)| (name.clone(), to_gemini_schema(schema)))
                     .collect();
                 reduced.insert(word.clone(), properties.into());
             }
             ("items", items) => {
-                reduced.insert(word.clone(), gemini_schema(items));
+                reduced.insert(word.clone(), to_gemini_schema(items));
             }
             ("anyOf" | "oneOf", Value::Array(choices)) => {
-                reduced.insert("anyOf".to_owned(), choices.iter().map(gemini_schema).collect());
+                reduced.insert("anyOf".to_owned(), choices.iter().map(to_gemini_schema).collect());
             }
             ("const", Value::String(only)) => {
                 reduced.insert("enum".to_owned(), json!([only]));
@@ -146,7 +150,7 @@ fn gemini_schema(schema: &Value) -> Value {
             }
             // Only texts can be enumerated.
             ("enum", Value::Array(values)) if !values.iter().all(Value::is_string) => {}
-            (word, value) if GEMINI_WORDS.contains(&word) => {
+            (word, value) if GEMINI_KEYWORDS.contains(&word) => {
                 reduced.insert(word.to_owned(), value.clone());
             }
             _ => {}
@@ -170,7 +174,7 @@ mod tests {
             },
         });
         assert_eq!(
-            gemini_schema(&schema),
+            to_gemini_schema(&schema),
             json!({
                 "type": "object", "required": ["a"],
                 "properties": {

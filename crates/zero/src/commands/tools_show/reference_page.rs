@@ -15,15 +15,15 @@ use zero_tools::examples;
 
 use super::tool_facts::{self, DialectVariant, ToolFacts, ToolSchemaField};
 use crate::AppContext;
-use crate::commands::tools_call::output::human;
+use crate::commands::tools_call::output::render_outcome;
 use crate::environment::EnvironmentConfig;
 use crate::terminal::Terminal;
 use crate::trial_host::{DialectCall, TrialHost};
 
 /// Set where the page is to be written instead of compared.
-const UPDATE: &str = "ZERO_UPDATE_REFERENCE";
+const UPDATE_VARIABLE: &str = "ZERO_UPDATE_REFERENCE";
 
-const HEAD: &str = "\
+const PAGE_HEAD: &str = "\
 # Tool reference
 
 <!-- Made from the code by `cargo xtask reference`; a test fails where it is not as the code is. -->
@@ -40,21 +40,21 @@ async fn the_reference_is_as_the_code_is() {
     let app = AppContext {
         config,
         terminal: Terminal::for_test(),
-        tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+        tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
     };
     let registry = ToolRegistry::default();
     registry.add(zero_runtime::dialect::BUILTIN, app.tools.to_vec()).unwrap();
-    let said = answers(&app, &registry).await;
+    let said = record_answers(&app, &registry).await;
     let kept = serde_json::to_string_pretty(&said).unwrap() + "\n";
-    compare("crates/zero/src/commands/tools_show/said.json", &kept);
-    compare("docs/reference/tools.md", &page(&app, &registry, &said));
+    compare_or_write("crates/zero/src/commands/tools_show/said.json", &kept);
+    compare_or_write("docs/reference/tools.md", &render_page(&app, &registry, &said));
 }
 
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "a page of the repository, and who wants it anew")]
-fn compare(name: &str, found: &str) {
+fn compare_or_write(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
-    if std::env::var_os(UPDATE).is_some() {
+    if std::env::var_os(UPDATE_VARIABLE).is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         return std::fs::write(path, found).unwrap();
     }
@@ -71,36 +71,46 @@ fn compare(name: &str, found: &str) {
     );
 }
 
-/// What the examples of all names answer, by [`tool_facts::said_as`].
-async fn answers(app: &AppContext, registry: &ToolRegistry) -> BTreeMap<String, String> {
+/// What the examples of all names answer, by [`tool_facts::answer_key`].
+async fn record_answers(app: &AppContext, registry: &ToolRegistry) -> BTreeMap<String, String> {
     let mut said = BTreeMap::new();
     for dialect in DialectName::ALL {
-        for tool in app.in_dialect(registry, dialect) {
-            let facts = ToolFacts::of(app, registry, dialect, &tool);
-            said.insert(tool_facts::said_as(dialect, &tool.name), answer(app, &facts).await);
+        for tool in app.tools_in_dialect(registry, dialect) {
+            let facts = ToolFacts::new(app, registry, dialect, &tool);
+            said.insert(
+                tool_facts::answer_key(dialect, &tool.name),
+                record_answer(app, &facts).await,
+            );
         }
     }
     said
 }
 
-fn page(app: &AppContext, registry: &ToolRegistry, said: &BTreeMap<String, String>) -> String {
-    let mut page = HEAD.to_owned();
-    let offered = app.in_dialect(registry, DialectName::Canonical);
+fn render_page(
+    app: &AppContext,
+    registry: &ToolRegistry,
+    said: &BTreeMap<String, String>,
+) -> String {
+    let mut page = PAGE_HEAD.to_owned();
+    let offered = app.tools_in_dialect(registry, DialectName::Canonical);
     let links =
         offered.iter().map(|tool| format!("[{0}](#{1})", tool.name, tool.name.to_lowercase()));
     let _ = writeln!(page, "\n{}", links.collect::<Vec<_>>().join(" · "));
-    page.push_str(&bounds());
-    page.push_str(&folder());
+    page.push_str(&render_bounds());
+    page.push_str(&docs_folder());
     for tool in &offered {
-        let facts = ToolFacts::of(app, registry, DialectName::Canonical, tool);
-        page.push_str(&section(&facts));
-        page.push_str(&example(&facts, &said[&tool_facts::said_as(facts.dialect, &tool.name)]));
+        let facts = ToolFacts::new(app, registry, DialectName::Canonical, tool);
+        page.push_str(&render_section(&facts));
+        page.push_str(&render_example(
+            &facts,
+            &said[&tool_facts::answer_key(facts.dialect, &tool.name)],
+        ));
     }
     page
 }
 
 /// The bounds of all tools.
-fn bounds() -> String {
+fn render_bounds() -> String {
     let limits = HostLimits::default();
     let mut text = String::from(
         "\n## Bounds\n\nThose of all tools. `--limit NAME=VALUE` and [settings](../settings.md) change those that have a name; a tool's own\nstand with it.\n\n| bound | name | usual |\n|---|---|---|\n",
@@ -124,21 +134,21 @@ fn bounds() -> String {
     row("calls at once in all", "`host-calls`", limits.host_calls_max.to_string());
     row("calls that wait", "`queue-calls`", limits.queue_calls_max.to_string());
     for limit in CommandLimit::ALL {
-        let usual = limit.shown(limits.command.get(limit));
+        let usual = limit.format_value(limits.command.get(limit));
         row("of a command", &format!("`{}`", limit.name()), usual);
     }
     text
 }
 
 /// What the examples work on.
-fn folder() -> String {
+fn docs_folder() -> String {
     let mut text = String::from(
         "\n## The examples\n\nThey were run as they stand, in a folder with these files; where a call is asked about, the answer was yes.\n\n```sh\n",
     );
     for (file, _) in examples::FILES {
-        let _ = writeln!(text, "{}", tool_facts::written(file).unwrap());
+        let _ = writeln!(text, "{}", tool_facts::creation_command(file).unwrap());
     }
-    let port = examples::WEB.rsplit(':').next().unwrap();
+    let port = examples::WEB_URL.rsplit(':').next().unwrap();
     let _ = writeln!(
         text,
         "```\n\nThose about the web reach a web server in that folder (`python3 -m http.server {port} --bind 127.0.0.1`), which\n`local.json` opens and names as a search engine. Numbers of calls are all zeros here."
@@ -146,39 +156,43 @@ fn folder() -> String {
     text
 }
 
-fn section(facts: &ToolFacts<'_>) -> String {
+fn render_section(facts: &ToolFacts<'_>) -> String {
     let tool = facts.tool;
     let spec = tool.registered.tool.spec();
-    let mut text = format!("\n## {}\n\n{}\n\n", tool.name, in_prose(&tool.description));
+    let mut text = format!("\n## {}\n\n{}\n\n", tool.name, format_prose(&tool.description));
     let _ = writeln!(text, "| | |\n|---|---|");
     let limits = facts.limits().into_iter().map(|(name, value)| format!("`{name}` {value}"));
     for (name, value) in [
         ("for people", spec.display_name.clone()),
-        ("category", spec.category.word().to_owned()),
-        ("effects", facts.effects().to_owned()),
-        ("risk", format!("{}: {}", spec.risk.word(), facts.consequence())),
-        ("deadline", facts.deadline()),
+        ("category", spec.category.as_str().to_owned()),
+        ("effects", facts.describe_effects().to_owned()),
+        ("risk", format!("{}: {}", spec.risk.as_str(), facts.describe_approval())),
+        ("deadline", facts.describe_deadline()),
         ("limits", limits.collect::<Vec<_>>().join(", ")),
-        ("repeatable", facts.repeatable().to_owned()),
+        ("repeatable", facts.describe_repeatability().to_owned()),
     ] {
         let _ = writeln!(text, "| {name} | {value} |");
     }
-    let parameters = tool_facts::fields(&tool.input_schema);
-    text.push_str(&fields("parameter", &parameters, "required"));
-    text.push_str(&fields("result", &tool_facts::fields(&spec.output_schema), "always"));
-    text.push_str(&own_bounds(facts));
-    text.push_str(&names(facts));
+    let parameters = tool_facts::collect_fields(&tool.input_schema);
+    text.push_str(&render_fields("parameter", &parameters, "required"));
+    text.push_str(&render_fields(
+        "result",
+        &tool_facts::collect_fields(&spec.output_schema),
+        "always",
+    ));
+    text.push_str(&render_own_bounds(facts));
+    text.push_str(&render_names(facts));
     text
 }
 
 /// Sentences of a description as one paragraph each.
-fn in_prose(description: &str) -> String {
+fn format_prose(description: &str) -> String {
     let paragraphs = description.trim().split("\n\n");
     let joined = paragraphs.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     joined.collect::<Vec<_>>().join("\n\n")
 }
 
-fn fields(heading: &str, fields: &[ToolSchemaField], required: &str) -> String {
+fn render_fields(heading: &str, fields: &[ToolSchemaField], required: &str) -> String {
     if fields.is_empty() {
         return String::new();
     }
@@ -189,21 +203,21 @@ fn fields(heading: &str, fields: &[ToolSchemaField], required: &str) -> String {
             text,
             "| {within}`{}` | {} | {} | {} |",
             field.name,
-            in_cell(&field.type_name),
+            escape_cell(&field.type_name),
             if field.required { required } else { "" },
-            in_cell(&field.description)
+            escape_cell(&field.description)
         );
     }
     text
 }
 
 /// A `|` would end the cell.
-fn in_cell(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
 /// What the tool is called in the other dialects, with the fields it has there.
-fn names(facts: &ToolFacts<'_>) -> String {
+fn render_names(facts: &ToolFacts<'_>) -> String {
     let mut text =
         String::from("\n| dialect | name | fields | the example there |\n|---|---|---|---|\n");
     for dialect in DialectName::ALL {
@@ -215,7 +229,7 @@ fn names(facts: &ToolFacts<'_>) -> String {
                 false => format!("`{name}`"),
             });
             let fields = fields.collect::<Vec<_>>().join(", ");
-            let input = in_cell(input.unwrap());
+            let input = escape_cell(input.unwrap());
             let _ = writeln!(text, "| {dialect} | `{name}` | {fields} | `{input}` |");
         }
         if !its.iter().any(|its| its.is_listed) {
@@ -227,18 +241,18 @@ fn names(facts: &ToolFacts<'_>) -> String {
 }
 
 /// Bounds of the tool's own.
-fn own_bounds(facts: &ToolFacts<'_>) -> String {
+fn render_own_bounds(facts: &ToolFacts<'_>) -> String {
     if facts.bounds().is_empty() {
         return String::new();
     }
     let mut text = String::from("\n| bound of its own | at most |\n|---|---|\n");
     for bound in facts.bounds() {
-        let _ = writeln!(text, "| {} | {} |", in_cell(bound.what), bound.most);
+        let _ = writeln!(text, "| {} | {} |", escape_cell(bound.what), bound.most);
     }
     text
 }
 
-fn example(facts: &ToolFacts<'_>, said: &str) -> String {
+fn render_example(facts: &ToolFacts<'_>, said: &str) -> String {
     let shown = facts.example().unwrap();
     let mut text = String::from("\n```sh\n");
     for line in &shown.needs {
@@ -249,15 +263,16 @@ fn example(facts: &ToolFacts<'_>, said: &str) -> String {
 }
 
 /// What the example of a name really answers.
-async fn answer(app: &AppContext, facts: &ToolFacts<'_>) -> String {
+async fn record_answer(app: &AppContext, facts: &ToolFacts<'_>) -> String {
     let (dialect, name) = (facts.dialect, facts.tool.name.as_str());
-    let trial = TrialHost::new(app, examples::FILES, TrialHost::pages_of_examples()).await.unwrap();
-    let example = examples::of(facts.tool.registered.tool.spec().name.as_str()).unwrap();
-    let input = trial.input(facts.example().unwrap().input).unwrap();
-    let outcome =
-        trial.example(example, DialectCall { dialect, name }, input, CallId::from_bits(0)).await;
+    let trial = TrialHost::new(app, examples::FILES, TrialHost::example_pages()).await.unwrap();
+    let example = examples::find_example(facts.tool.registered.tool.spec().name.as_str()).unwrap();
+    let input = trial.prepare_input(facts.example().unwrap().input).unwrap();
+    let outcome = trial
+        .run_example(example, DialectCall { dialect, name }, input, CallId::from_bits(0))
+        .await;
     let outcome = outcome.unwrap_or_else(|error| {
         panic!("{dialect} {name}: {error}; `cargo xtask test` installs what the examples need")
     });
-    trial.as_written(&human(&app.terminal.out, &outcome)).trim_end().to_owned()
+    trial.normalize_output(&render_outcome(&app.terminal.out, &outcome)).trim_end().to_owned()
 }

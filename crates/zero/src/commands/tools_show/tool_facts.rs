@@ -16,10 +16,10 @@ use crate::commands::tools_list::formats;
 /// Levels of fields that are told; a schema may hold itself.
 const DEPTH_MAX: usize = 4;
 /// From here on a number in a schema says only how large the type can be.
-const TYPE_MAX: u64 = u32::MAX as u64;
-/// What the examples answered when they were run, by [`said_as`]. Made by the test of the reference,
+const TYPE_RANGE_MIN: u64 = u32::MAX as u64;
+/// What the examples answered when they were run, by [`answer_key`]. Made by the test of the reference,
 /// which fails where it is not as the code is.
-const SAID: &str = include_str!("said.json");
+const RECORDED_ANSWERS: &str = include_str!("said.json");
 
 /// A tool as a dialect offers it, with what else is known of it.
 pub(super) struct ToolFacts<'a> {
@@ -58,24 +58,24 @@ pub(super) struct RunnableExample {
 }
 
 impl<'a> ToolFacts<'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         app: &AppContext,
         registry: &ToolRegistry,
         dialect: DialectName,
         tool: &'a DialectTool,
     ) -> Self {
-        let workspace = app.config.workspace(&[]).ok();
-        let particulars = tool.registered.tool.particulars();
-        Self { tool, dialect, names: names(registry, tool), particulars, workspace }
+        let workspace = app.config.open_workspace(&[]).ok();
+        let particulars = tool.registered.tool.notes();
+        Self { tool, dialect, names: dialect_variants(registry, tool), particulars, workspace }
     }
 
     /// What it does to the world, in its own words; each call says exactly what before it runs.
-    pub(super) fn effects(&self) -> &'static str {
+    pub(super) fn describe_effects(&self) -> &'static str {
         self.particulars.effects
     }
 
     /// What follows from its risk, and which of its calls have another.
-    pub(super) fn consequence(&self) -> String {
+    pub(super) fn describe_approval(&self) -> String {
         let usual = match self.tool.registered.tool.spec().risk {
             RiskLevel::Low => "allowed inside the workspace, asked about outside",
             RiskLevel::Medium | RiskLevel::High => "asked about first",
@@ -87,7 +87,7 @@ impl<'a> ToolFacts<'a> {
         }
     }
 
-    pub(super) fn repeatable(&self) -> &'static str {
+    pub(super) fn describe_repeatability(&self) -> &'static str {
         match self.tool.registered.tool.spec().idempotent {
             true => "yes, twice is the same as once",
             false => "no",
@@ -95,10 +95,11 @@ impl<'a> ToolFacts<'a> {
     }
 
     /// How long a call may take, in words.
-    pub(super) fn deadline(&self) -> String {
+    pub(super) fn describe_deadline(&self) -> String {
         let time = formats::deadline(self.tool, self.workspace.as_ref());
-        let has_own = fields(&self.tool.input_schema).iter().any(|field| field.name == "timeout");
-        format!("{}{}", in_words(time), if has_own { ", or its `timeout`" } else { "" })
+        let has_own =
+            collect_fields(&self.tool.input_schema).iter().any(|field| field.name == "timeout");
+        format!("{}{}", format_duration(time), if has_own { ", or its `timeout`" } else { "" })
     }
 
     /// Bounds of its own.
@@ -118,10 +119,10 @@ impl<'a> ToolFacts<'a> {
             told.push(("file-size".to_owned(), limits.file_bytes_max.to_string()));
         }
         if HostLimits::COMMAND_TOOLS.contains(&spec.name.as_str()) {
-            let command = limits.command_of(&spec.name);
+            let command = limits.command_limits_for(&spec.name);
             told.extend(
                 CommandLimit::ALL
-                    .map(|limit| (limit.name().to_owned(), limit.shown(command.get(limit)))),
+                    .map(|limit| (limit.name().to_owned(), limit.format_value(command.get(limit)))),
             );
         }
         told
@@ -130,8 +131,8 @@ impl<'a> ToolFacts<'a> {
     /// A call that can be tried as it stands. Nothing in it says yes: what changes a file is asked
     /// about.
     pub(super) fn example(&self) -> Option<RunnableExample> {
-        let example = examples::of(self.tool.registered.tool.spec().name.as_str())?;
-        let input = example.input(self.dialect, &self.tool.name)?;
+        let example = examples::find_example(self.tool.registered.tool.spec().name.as_str())?;
+        let input = example.input_for(self.dialect, &self.tool.name)?;
         let mut command = format!("zero tools call {} '{input}'", self.tool.name);
         if self.dialect != DialectName::Canonical {
             command.push_str(&format!(" --dialect {}", self.dialect));
@@ -139,30 +140,30 @@ impl<'a> ToolFacts<'a> {
         if example.files.contains(&examples::SETTINGS) {
             command.push_str(&format!(" --settings {}", examples::SETTINGS));
         }
-        let before = example.files.iter().filter_map(|file| written(file)).collect();
-        let said = said(self.dialect, &self.tool.name);
-        Some(RunnableExample { input, before, needs: needs(example), command, said })
+        let before = example.files.iter().filter_map(|file| creation_command(file)).collect();
+        let said = recorded_answer(self.dialect, &self.tool.name);
+        Some(RunnableExample { input, before, needs: describe_needs(example), command, said })
     }
 }
 
 /// What the example of a name answered.
-fn said(dialect: DialectName, name: &str) -> Option<String> {
-    let said: BTreeMap<String, String> = serde_json::from_str(SAID).ok()?;
-    said.get(&said_as(dialect, name)).cloned()
+fn recorded_answer(dialect: DialectName, name: &str) -> Option<String> {
+    let said: BTreeMap<String, String> = serde_json::from_str(RECORDED_ANSWERS).ok()?;
+    said.get(&answer_key(dialect, name)).cloned()
 }
 
 /// What that is kept by.
-pub(super) fn said_as(dialect: DialectName, name: &str) -> String {
+pub(super) fn answer_key(dialect: DialectName, name: &str) -> String {
     format!("{dialect} {name}")
 }
 
 /// What an example needs beside its files, in words.
-fn needs(example: &ToolExample) -> Vec<String> {
+fn describe_needs(example: &ToolExample) -> Vec<String> {
     match (example.needs, &example.earlier) {
         (None, _) => Vec::new(),
         (Some(ExampleRequirement::WebServer), _) => vec![format!(
             "with a web server in this folder, such as `python3 -m http.server {} --bind 127.0.0.1`",
-            examples::WEB.rsplit(':').next().unwrap_or_default()
+            examples::WEB_URL.rsplit(':').next().unwrap_or_default()
         )],
         (Some(ExampleRequirement::LanguageServer), _) => {
             vec![
@@ -170,7 +171,7 @@ fn needs(example: &ToolExample) -> Vec<String> {
                     .to_owned(),
             ]
         }
-        (Some(ExampleRequirement::Person), _) => {
+        (Some(ExampleRequirement::User), _) => {
             vec!["at a terminal, where somebody answers".to_owned()]
         }
         (Some(ExampleRequirement::Session), Some(earlier)) => vec![
@@ -182,27 +183,27 @@ fn needs(example: &ToolExample) -> Vec<String> {
 }
 
 /// The command that writes a file of the examples.
-pub(super) fn written(file: &str) -> Option<String> {
+pub(super) fn creation_command(file: &str) -> Option<String> {
     let (name, text) = examples::FILES.iter().find(|(name, _)| *name == file)?;
     let lines: Vec<String> = text.lines().map(|line| format!("'{line}'")).collect();
     Some(format!("printf '%s\\n' {} > {name}", lines.join(" ")))
 }
 
-fn names(registry: &ToolRegistry, tool: &DialectTool) -> Vec<DialectVariant> {
+fn dialect_variants(registry: &ToolRegistry, tool: &DialectTool) -> Vec<DialectVariant> {
     let canonical = &tool.registered.tool.spec().name;
-    let example = examples::of(canonical.as_str());
+    let example = examples::find_example(canonical.as_str());
     let mut names = Vec::new();
     for name in DialectName::ALL {
         let dialect = Dialect::new(name);
-        let offered = dialect.offered(registry);
+        let offered = dialect.list_tools(registry);
         let its = offered.iter().filter(|other| other.registered.tool.spec().name == *canonical);
         let before = names.len();
         names.extend(its.map(|other| DialectVariant {
             dialect: name,
             name: other.name.clone(),
             is_listed: true,
-            fields: top_fields(&other.input_schema),
-            input: example.and_then(|example| example.input(name, &other.name)),
+            fields: top_level_fields(&other.input_schema),
+            input: example.and_then(|example| example.input_for(name, &other.name)),
         }));
         // Some are not listed and can be called all the same.
         if names.len() == before && dialect.resolve(registry, canonical.as_str()).is_some() {
@@ -210,21 +211,21 @@ fn names(registry: &ToolRegistry, tool: &DialectTool) -> Vec<DialectVariant> {
                 dialect: name,
                 name: canonical.to_string(),
                 is_listed: false,
-                fields: top_fields(&tool.registered.tool.spec().input_schema),
-                input: example.and_then(|example| example.canonical()),
+                fields: top_level_fields(&tool.registered.tool.spec().input_schema),
+                input: example.and_then(|example| example.canonical_input()),
             });
         }
     }
     names
 }
 
-fn top_fields(schema: &Value) -> Vec<(String, bool)> {
-    let top = fields(schema).into_iter().filter(|field| field.depth == 0);
+fn top_level_fields(schema: &Value) -> Vec<(String, bool)> {
+    let top = collect_fields(schema).into_iter().filter(|field| field.depth == 0);
     top.map(|field| (field.name, field.required)).collect()
 }
 
 /// `90 s`, `24 h`.
-fn in_words(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     match time.as_secs() {
         seconds if seconds >= 3_600 && seconds % 3_600 == 0 => format!("{} h", seconds / 3_600),
         seconds => format!("{seconds} s"),
@@ -243,7 +244,7 @@ pub(super) struct ToolSchemaField {
 }
 
 /// The fields of an object, those of objects within it after each.
-pub(super) fn fields(schema: &Value) -> Vec<ToolSchemaField> {
+pub(super) fn collect_fields(schema: &Value) -> Vec<ToolSchemaField> {
     let mut found = Vec::new();
     add_fields(&mut found, schema, 0);
     found
@@ -255,7 +256,7 @@ fn add_fields(found: &mut Vec<ToolSchemaField>, schema: &Value, depth: usize) {
         found.push(ToolSchemaField {
             name: name.clone(),
             depth,
-            type_name: [Some(type_of(field)), range_of(field)]
+            type_name: [Some(describe_type(field)), describe_range(field)]
                 .into_iter()
                 .flatten()
                 .collect::<Vec<_>>()
@@ -281,13 +282,13 @@ fn is_required(schema: &Value, name: &str) -> bool {
 }
 
 /// The type of a field in few words: `integer`, `string[]`, `a | b`.
-fn type_of(field: &Value) -> String {
-    if let Some(choices) = choices(field) {
+fn describe_type(field: &Value) -> String {
+    if let Some(choices) = enum_choices(field) {
         return choices.join(" | ");
     }
     match field.get("type") {
         Some(Value::String(name)) if name == "array" => {
-            format!("{}[]", field.get("items").map_or_else(|| "any".to_owned(), type_of))
+            format!("{}[]", field.get("items").map_or_else(|| "any".to_owned(), describe_type))
         }
         Some(Value::String(name)) => name.to_owned(),
         // What may be left out may also be null.
@@ -300,7 +301,7 @@ fn type_of(field: &Value) -> String {
 }
 
 /// How much a field may hold: `1 to 100`, `at most 100 items`.
-fn range_of(field: &Value) -> Option<String> {
+fn describe_range(field: &Value) -> Option<String> {
     [
         ("minimum", "maximum", ""),
         ("minItems", "maxItems", " items"),
@@ -311,7 +312,7 @@ fn range_of(field: &Value) -> Option<String> {
         // Nothing is less than nothing, and a bound of the type is none of the tool's.
         let number = |name| field.get(name).and_then(Value::as_u64);
         let least = number(least).filter(|least| *least > 0);
-        match (least, number(most).filter(|most| *most < TYPE_MAX)) {
+        match (least, number(most).filter(|most| *most < TYPE_RANGE_MIN)) {
             (None, None) => None,
             (Some(1), None) if !what.is_empty() => Some("not empty".to_owned()),
             (Some(least), None) => Some(format!("at least {least}{what}")),
@@ -322,7 +323,7 @@ fn range_of(field: &Value) -> Option<String> {
 }
 
 /// The texts a field can be, when they are listed.
-fn choices(field: &Value) -> Option<Vec<&str>> {
+fn enum_choices(field: &Value) -> Option<Vec<&str>> {
     if let Some(values) = field.get("enum").and_then(Value::as_array) {
         return values.iter().map(Value::as_str).collect();
     }
@@ -346,7 +347,7 @@ mod tests {
             (json!({"oneOf": [{"const": "a", "description": "x"}, {"const": "b"}]}), "a | b"),
             (json!({}), "any"),
         ] {
-            assert_eq!(type_of(&field), expected);
+            assert_eq!(describe_type(&field), expected);
         }
     }
 
@@ -362,7 +363,7 @@ mod tests {
             (json!({"type": "string", "minLength": 1}), Some("not empty")),
             (json!({"type": "string"}), None),
         ] {
-            assert_eq!(range_of(&field).as_deref(), expected);
+            assert_eq!(describe_range(&field).as_deref(), expected);
         }
     }
 
@@ -370,7 +371,7 @@ mod tests {
     fn times_are_said_in_their_largest_unit() {
         for (seconds, expected) in [(30, "30 s"), (120, "120 s"), (3_600, "1 h"), (86_400, "24 h")]
         {
-            assert_eq!(in_words(Duration::from_secs(seconds)), expected);
+            assert_eq!(format_duration(Duration::from_secs(seconds)), expected);
         }
     }
 }

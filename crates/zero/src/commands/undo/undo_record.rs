@@ -5,9 +5,9 @@ use std::time::Instant;
 use jiff::Timestamp;
 use serde_json::json;
 use zero_core::{ErrorReason, ToolError};
-use zero_runtime::audit::{AuditDecision, AuditEffect, AuditLog, AuditRow, unwritable};
+use zero_runtime::audit::{AuditDecision, AuditEffect, AuditLog, AuditRow, unwritable_log_error};
 use zero_runtime::metrics::CallStatus;
-use zero_runtime::redaction::short_text;
+use zero_runtime::redaction::redact_and_shorten;
 use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::{JournalEntry, StateDir, Workspace};
 
@@ -20,18 +20,18 @@ pub(super) struct UndoRecord {
 
 impl UndoRecord {
     /// Begins a record. Nothing is changed without one.
-    pub(super) fn begin(
+    pub(super) fn new(
         state: &StateDir,
         workspace: &Workspace,
         entry: &JournalEntry,
     ) -> Result<Self, ToolError> {
         let (audit, time) = (AuditLog::new(state), Timestamp::now());
-        audit.ready(time).map_err(|error| unwritable(&error))?;
-        Ok(Self { audit, began: Instant::now(), row: row(time, workspace, entry) })
+        audit.ensure_writable(time).map_err(|error| unwritable_log_error(&error))?;
+        Ok(Self { audit, began: Instant::now(), row: make_row(time, workspace, entry) })
     }
 
     /// Notes who was asked whether to overwrite what was changed since, and what they said.
-    pub(super) fn answered(&mut self, who: &str, agreed: bool) {
+    pub(super) fn record_answer(&mut self, who: &str, agreed: bool) {
         let word = if agreed { "allow once" } else { "reject" };
         self.row.decision = Some(AuditDecision {
             verdict: "ask".to_owned(),
@@ -42,14 +42,14 @@ impl UndoRecord {
     }
 
     /// Writes the record. `error` is why nothing was restored, if so.
-    pub(super) fn end(mut self, error: Option<&ToolError>) {
+    pub(super) fn finish(mut self, error: Option<&ToolError>) {
         let row = &mut self.row;
         row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Some(error) = error {
             let refused = error.reason() == Some(ErrorReason::StaleFile);
             let status = if refused { CallStatus::Denied } else { CallStatus::Error };
-            status.word().clone_into(&mut row.status);
-            row.failed(error);
+            status.as_str().clone_into(&mut row.status);
+            row.record_error(error);
         }
         if let Err(error) = self.audit.write(&self.row) {
             tracing::error!(%error, "an audit row could not be written");
@@ -57,18 +57,18 @@ impl UndoRecord {
     }
 }
 
-fn row(time: Timestamp, workspace: &Workspace, entry: &JournalEntry) -> AuditRow {
+fn make_row(time: Timestamp, workspace: &Workspace, entry: &JournalEntry) -> AuditRow {
     // Taking back the making of a file removes it.
     let kind = if entry.action == "create" { "delete" } else { "write" };
     let target = workspace.cwd().join(&entry.path).display().to_string();
     AuditRow {
-        title: Some(short_text(&format!("Undo change {} of `{}`", entry.id, entry.path))),
+        title: Some(redact_and_shorten(&format!("Undo change {} of `{}`", entry.id, entry.path))),
         input: json!({"id": entry.id}),
         effects: vec![AuditEffect {
             kind: kind.to_owned(),
-            target: short_text(&target),
+            target: redact_and_shorten(&target),
             ..AuditEffect::default()
         }],
-        ..AuditRow::begin(time, &new_call_id(), workspace, "undo")
+        ..AuditRow::new(time, &new_call_id(), workspace, "undo")
     }
 }

@@ -32,7 +32,7 @@ impl CallFixture {
         symlink("../out", workspace.join("elsewhere")).unwrap();
         symlink("nowhere", workspace.join("dangling")).unwrap();
         let registry = ToolRegistry::default();
-        registry.add(BUILTIN, zero_tools::builtin()).unwrap();
+        registry.add(BUILTIN, zero_tools::builtin_tools()).unwrap();
         Self { folder, registry }
     }
 
@@ -41,7 +41,12 @@ impl CallFixture {
     }
 
     /// What the real tool says of a call, and what is derived of it here.
-    fn both(&self, dialect: DialectName, name: &str, input: &Value) -> [Result<String, String>; 2] {
+    fn effects_both_ways(
+        &self,
+        dialect: DialectName,
+        name: &str,
+        input: &Value,
+    ) -> [Result<String, String>; 2] {
         let (roots, home) = (vec![self.root().join("w")], self.root().join("home"));
         let workspace = Workspace::open(&roots, Some(home.clone())).unwrap();
         let spoken = Dialect::new(dialect);
@@ -52,23 +57,23 @@ impl CallFixture {
             .and_then(|ours| {
                 tool.tool.plan(ours, &workspace).map_err(|error| error.message.clone())
             })
-            .map(|plan| self.shown(&plan.effects()));
+            .map(|plan| self.format_effects(&plan.effects()));
         let machine = LocalMachine::new(&[]);
         let place = SimulationContext { roots: &roots, home: Some(&home), world: &machine };
         let derived = SimulatedCall::new(name, input, Some(dialect), &place).map(|subject| {
             assert_eq!(subject.tool, tool.tool.spec().name.as_str(), "{name}");
             assert_eq!(subject.risk, tool.tool.spec().risk, "{name}");
-            self.shown(&subject.effects)
+            self.format_effects(&subject.effects)
         });
         [real, derived]
     }
 
-    fn shown(&self, effects: &Effects) -> String {
+    fn format_effects(&self, effects: &Effects) -> String {
         let root = self.root().display().to_string();
         let shown: BTreeSet<String> = effects
             .iter()
             .map(|effect| {
-                let place = effect.path().map(|path| format!(" ({:?})", path.whereabouts()));
+                let place = effect.path().map(|path| format!(" ({:?})", path.zone()));
                 format!("{effect}{}", place.unwrap_or_default()).replace(&root, "")
             })
             .collect();
@@ -83,7 +88,7 @@ impl CallFixture {
 
     #[track_caller]
     fn check_in(&self, dialect: DialectName, name: &str, input: Value, expected: &str) {
-        let [real, derived] = self.both(dialect, name, &input);
+        let [real, derived] = self.effects_both_ways(dialect, name, &input);
         assert_eq!(real.as_deref(), Ok(expected), "{name} {input}, as the tool says");
         assert_eq!(derived.as_deref(), Ok(expected), "{name} {input}, as derived");
     }
@@ -169,7 +174,7 @@ fn a_pattern_that_leads_out_is_refused_by_the_tool_and_judged_as_outside() {
         ("/etc/*", "read /etc (Outside)"),
     ] {
         let input = json!({ "paths": [pattern] });
-        let [real, derived] = fixture.both(DialectName::Canonical, "ReadMany", &input);
+        let [real, derived] = fixture.effects_both_ways(DialectName::Canonical, "ReadMany", &input);
         assert!(real.is_err(), "{pattern}");
         assert_eq!(derived.as_deref(), Ok(expected), "{pattern}");
     }
@@ -221,7 +226,7 @@ fn every_name_of_every_dialect_means_the_same_tool() {
         let spoken = Dialect::new(dialect);
         for name in spoken.names(&fixture.registry) {
             let tool = spoken.resolve(&fixture.registry, &name).unwrap();
-            let line = line_of(&name, Some(dialect)).unwrap().map(|line| line.tool);
+            let line = find_known_tool(&name, Some(dialect)).unwrap().map(|line| line.tool);
             assert_eq!(line, Some(tool.tool.spec().name.as_str()), "{name} of {dialect}");
         }
     }

@@ -10,7 +10,7 @@ use zero_mcp::server_definition::{
 use zero_policy::{HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
 
 use super::super::command_line;
-use super::editor_servers::{EDITOR, NAME_CHARS_MAX, ServerAliases};
+use super::editor_servers::{EDITOR_SOURCE, NAME_CHARS_MAX, ServerAliases};
 use super::server_setting::{McpCommandSetting, McpServerSetting, OauthSetting, TransportSetting};
 use super::variable_expansion::{expand, is_variable};
 use super::{COMMAND_ALIAS, ConfiguredMcpServers, McpServerProblem, TOOL_SCHEMA_BUDGET};
@@ -24,11 +24,11 @@ impl WorkspaceSettings {
         config: &EnvironmentConfig,
         root: &Path,
     ) -> ConfiguredMcpServers {
-        self.mcp_servers_and(config, root, &[])
+        self.mcp_servers_with(config, root, &[])
     }
 
     /// The same with those that an editor names for one session.
-    pub(crate) fn mcp_servers_and(
+    pub(crate) fn mcp_servers_with(
         &self,
         config: &EnvironmentConfig,
         root: &Path,
@@ -37,20 +37,21 @@ impl WorkspaceSettings {
         let mut servers = ConfiguredMcpServers::default();
         let maker =
             DefinitionBuilder { settings: self, config, root, values: ValueSyntax::Expanded };
-        for entry in self.active() {
+        for entry in self.active_entries() {
             if let Some(alias) = entry.key.strip_prefix("mcpServers.") {
-                maker.add(alias, entry, &mut servers);
+                maker.add_server(alias, entry, &mut servers);
             } else if entry.key == "mcp.mcpServerCommand" {
                 maker.add_command(entry, &mut servers);
             }
         }
-        DefinitionBuilder { values: ValueSyntax::Literal, ..maker }.add_named(named, &mut servers);
-        self.set_denied_aside(&mut servers);
+        DefinitionBuilder { values: ValueSyntax::Literal, ..maker }
+            .add_editor_servers(named, &mut servers);
+        self.disable_denied(&mut servers);
         servers
     }
 
     /// Sets servers aside of which a rule denies every tool: what cannot be used is not started.
-    fn set_denied_aside(&self, servers: &mut ConfiguredMcpServers) {
+    fn disable_denied(&self, servers: &mut ConfiguredMcpServers) {
         if servers.definitions.is_empty() {
             return;
         }
@@ -60,7 +61,7 @@ impl WorkspaceSettings {
         let ConfiguredMcpServers { definitions, denied, .. } = servers;
         definitions.retain(|server| {
             // No tool is called so: only a rule for the whole server is about it.
-            let rule = engine.rules().mcp(Verdict::Deny, server.alias.as_str(), "*");
+            let rule = engine.rules().find_mcp_rule(Verdict::Deny, server.alias.as_str(), "*");
             denied.extend(rule.map(|rule| McpServerProblem {
                 alias: server.alias.to_string(),
                 why: format!("denied by rule `{}` in {}", rule.text, rule.source),
@@ -72,7 +73,7 @@ impl WorkspaceSettings {
 
     /// Most tokens that the schemas of MCP tools may cost before tools are deferred.
     pub(crate) fn tool_schema_budget(&self) -> u32 {
-        let budget = self.active().find(|entry| entry.key == "mcp.toolSchemaBudget");
+        let budget = self.active_entries().find(|entry| entry.key == "mcp.toolSchemaBudget");
         let tokens = budget.and_then(|entry| entry.value.as_u64()?.try_into().ok());
         tokens.unwrap_or(TOOL_SCHEMA_BUDGET)
     }
@@ -95,11 +96,11 @@ enum ValueSyntax {
 }
 
 impl DefinitionBuilder<'_> {
-    fn add(&self, alias: &str, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
+    fn add_server(&self, alias: &str, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
         let told = |why: String| McpServerProblem {
             alias: alias.to_owned(),
             why,
-            written_at: entry.place(),
+            written_at: entry.location(),
         };
         // Its form was checked when the file was read.
         let setting: McpServerSetting = match serde_json::from_value(entry.value.clone()) {
@@ -109,16 +110,16 @@ impl DefinitionBuilder<'_> {
                 return;
             }
         };
-        if setting.is_turned_off() {
+        if setting.is_disabled() {
             servers.turned_off.push(told("turned off in settings".to_owned()));
             return;
         }
-        for key in setting.claims() {
+        for key in setting.self_trust_fields() {
             servers.ignored.push(told(format!(
                 "`{key}` allows nothing; write a rule such as `{alias}__*` in `permissions.allow`"
             )));
         }
-        match self.definition(alias, &setting, entry.layer, entry.place()) {
+        match self.build_definition(alias, &setting, entry.layer, entry.location()) {
             Ok(definition) => servers.definitions.push(definition),
             Err(why) => servers.problems.push(told(why)),
         }
@@ -126,14 +127,14 @@ impl DefinitionBuilder<'_> {
 
     /// Adds what an editor names. That is the person's own, and so needs no trust; it is confined
     /// and judged as all servers are.
-    fn add_named(&self, named: &[SessionMcpServer], servers: &mut ConfiguredMcpServers) {
+    fn add_editor_servers(&self, named: &[SessionMcpServer], servers: &mut ConfiguredMcpServers) {
         if named.is_empty() {
             return;
         }
         let rules = self.settings.policy_rules();
         let engine =
             PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
-        let written = self.settings.active().filter_map(|entry| {
+        let written = self.settings.active_entries().filter_map(|entry| {
             let is_command = entry.key == "mcp.mcpServerCommand";
             entry.key.strip_prefix("mcpServers.").or(is_command.then_some(COMMAND_ALIAS))
         });
@@ -147,17 +148,22 @@ impl DefinitionBuilder<'_> {
                     .take(NAME_CHARS_MAX)
                     .collect(),
                 why,
-                written_at: EDITOR.to_owned(),
+                written_at: EDITOR_SOURCE.to_owned(),
             };
-            let (alias, meant) = names.take(&server.name);
+            let (alias, meant) = names.assign(&server.name);
             // A rule for a name is meant for whoever says to be called so.
-            if let Some(rule) = engine.rules().mcp(Verdict::Deny, &meant, "*") {
+            if let Some(rule) = engine.rules().find_mcp_rule(Verdict::Deny, &meant, "*") {
                 let why = format!("denied by rule `{}` in {}", rule.text, rule.source);
                 servers.denied.push(told(why));
                 continue;
             }
-            let definition = McpServerSetting::named(server).and_then(|setting| {
-                self.definition(&alias, &setting, SettingsLayerKind::User, EDITOR.to_owned())
+            let definition = McpServerSetting::from_editor(server).and_then(|setting| {
+                self.build_definition(
+                    &alias,
+                    &setting,
+                    SettingsLayerKind::User,
+                    EDITOR_SOURCE.to_owned(),
+                )
             });
             match definition {
                 Ok(definition) => servers.definitions.push(definition),
@@ -166,22 +172,22 @@ impl DefinitionBuilder<'_> {
         }
     }
 
-    /// The server of `mcp.mcpServerCommand`. One in `mcpServers` with its name is the one that is
+    /// The server of `find_mcp_rule.mcpServerCommand`. One in `mcpServers` with its name is the one that is
     /// meant: it says more.
     fn add_command(&self, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
         let told = |why: &str| McpServerProblem {
             alias: COMMAND_ALIAS.to_owned(),
             why: why.to_owned(),
-            written_at: entry.place(),
+            written_at: entry.location(),
         };
         let key = format!("mcpServers.{COMMAND_ALIAS}");
-        if self.settings.active().any(|entry| entry.key == key) {
+        if self.settings.active_entries().any(|entry| entry.key == key) {
             let why = "`mcp.mcpServerCommand` is not used, because `mcpServers` has a server of that name; rename it there";
             servers.problems.push(told(why));
             return;
         }
         // The line was checked when the file was read.
-        let line = entry.value.as_str().map(command_line::words);
+        let line = entry.value.as_str().map(command_line::split_words);
         let Some(Ok(words)) = line else { return };
         let [command, args @ ..] = words.as_slice() else { return };
         let setting = McpServerSetting::default();
@@ -195,10 +201,10 @@ impl DefinitionBuilder<'_> {
         };
         let Ok(alias) = ServerAlias::new(COMMAND_ALIAS) else { return };
         let reach = ServerTransport::Command(launch);
-        servers.definitions.push(define(alias, reach, &setting, entry.place()));
+        servers.definitions.push(assemble_definition(alias, reach, &setting, entry.location()));
     }
 
-    fn definition(
+    fn build_definition(
         &self,
         alias: &str,
         setting: &McpServerSetting,
@@ -222,14 +228,14 @@ impl DefinitionBuilder<'_> {
                 "its `type` is `stdio` and it has a `url`; write `command`, or leave `type` out",
             ),
             (_, Some(command), None) => {
-                Ok(ServerTransport::Command(self.launch(command, setting, layer)?))
+                Ok(ServerTransport::Command(self.build_launch(command, setting, layer)?))
             }
-            (_, None, Some(url)) => Ok(ServerTransport::Http(self.endpoint(url, setting)?)),
+            (_, None, Some(url)) => Ok(ServerTransport::Http(self.build_endpoint(url, setting)?)),
         };
-        Ok(define(alias, reach.map_err(str::to_owned)?, setting, written_at))
+        Ok(assemble_definition(alias, reach.map_err(str::to_owned)?, setting, written_at))
     }
 
-    fn launch(
+    fn build_launch(
         &self,
         command: &McpCommandSetting,
         setting: &McpServerSetting,
@@ -241,16 +247,16 @@ impl DefinitionBuilder<'_> {
             McpCommandSetting::Program(program) => program,
             McpCommandSetting::Parts(parts) => {
                 args.extend(&parts.args);
-                variables.extend(parts.env.pairs());
+                variables.extend(parts.env.as_pairs());
                 &parts.path
             }
         };
         args.extend(&setting.args);
-        variables.extend(setting.env.pairs());
+        variables.extend(setting.env.as_pairs());
         if !setting.headers.is_empty() {
             return Err("`headers` are for a `url`, and it has a `command`; use `env`".to_owned());
         }
-        let command = self.expanded("command", program)?;
+        let command = self.expand_value("command", program)?;
         if command.is_empty() {
             return Err("its `command` is empty; name a program".to_owned());
         }
@@ -258,20 +264,20 @@ impl DefinitionBuilder<'_> {
             command,
             args: args
                 .into_iter()
-                .map(|arg| self.expanded("args", arg))
+                .map(|arg| self.expand_value("args", arg))
                 .collect::<Result<_, _>>()?,
-            variables: self.variables(&variables)?,
-            folder: self.folder(setting.cwd.as_deref(), layer)?,
+            variables: self.build_variables(&variables)?,
+            folder: self.resolve_folder(setting.cwd.as_deref(), layer)?,
             network: setting
                 .network
                 .iter()
                 .filter_map(|host| HostPattern::parse(host).ok())
                 .collect(),
-            writable: self.writable(&setting.writable)?,
+            writable: self.resolve_writable(&setting.writable)?,
         })
     }
 
-    fn variables(&self, pairs: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+    fn build_variables(&self, pairs: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
         let mut variables: Vec<(String, String)> = Vec::new();
         for (name, value) in pairs {
             if !is_variable(name) {
@@ -280,13 +286,17 @@ impl DefinitionBuilder<'_> {
             if variables.iter().any(|(earlier, _)| earlier == name) {
                 return Err(format!("`{name}` stands in `env` twice; keep one of them"));
             }
-            let value = self.expanded(&format!("env.{name}"), value)?;
+            let value = self.expand_value(&format!("env.{name}"), value)?;
             variables.push(((*name).to_owned(), value));
         }
         Ok(variables)
     }
 
-    fn folder(&self, cwd: Option<&str>, layer: SettingsLayerKind) -> Result<PathBuf, String> {
+    fn resolve_folder(
+        &self,
+        cwd: Option<&str>,
+        layer: SettingsLayerKind,
+    ) -> Result<PathBuf, String> {
         let Some(cwd) = cwd else { return Ok(self.default_folder(layer)) };
         let below_home = if cwd == "~" { Some("") } else { cwd.strip_prefix("~/") };
         match (below_home, self.config.home()) {
@@ -294,7 +304,7 @@ impl DefinitionBuilder<'_> {
             (Some(_), None) => Err(format!(
                 "`cwd` is `{cwd}`, and where your home folder is is not known; set HOME"
             )),
-            (None, _) => Ok(zero_policy::path::lexical(&self.root.join(cwd))),
+            (None, _) => Ok(zero_policy::path::normalize_lexically(&self.root.join(cwd))),
         }
     }
 
@@ -311,16 +321,20 @@ impl DefinitionBuilder<'_> {
         }
     }
 
-    fn writable(&self, folders: &[String]) -> Result<Vec<PathBuf>, String> {
+    fn resolve_writable(&self, folders: &[String]) -> Result<Vec<PathBuf>, String> {
         let folders = folders.iter();
-        let open = |folder: &String| self.settings.opened(folder, self.config, self.root);
+        let open = |folder: &String| self.settings.resolve_writable(folder, self.config, self.root);
         folders.map(open).collect()
     }
 
-    fn endpoint(&self, url: &str, setting: &McpServerSetting) -> Result<HttpEndpoint, String> {
+    fn build_endpoint(
+        &self,
+        url: &str,
+        setting: &McpServerSetting,
+    ) -> Result<HttpEndpoint, String> {
         let of_commands = [
             ("args", setting.args.is_empty()),
-            ("env", setting.env.pairs().is_empty()),
+            ("env", setting.env.as_pairs().is_empty()),
             ("cwd", setting.cwd.is_none()),
             ("network", setting.network.is_empty()),
             ("writable", setting.writable.is_empty()),
@@ -328,7 +342,7 @@ impl DefinitionBuilder<'_> {
         if let Some((name, _)) = of_commands.iter().find(|(_, is_absent)| !is_absent) {
             return Err(format!("`{name}` is for a `command`, and it has a `url`; leave it out"));
         }
-        let text = self.expanded("url", url)?;
+        let text = self.expand_value("url", url)?;
         let url = match self.values {
             ValueSyntax::Expanded => format!(" `{url}`"),
             ValueSyntax::Literal => String::new(),
@@ -336,8 +350,8 @@ impl DefinitionBuilder<'_> {
         // The address may hold a secret that a variable brought; it is told as it is written.
         let endpoint = HttpEndpoint {
             url: text.parse().map_err(|error| format!("its `url`{url} is none: {error}"))?,
-            headers: self.headers(setting)?,
-            login: self.login(&setting.oauth)?,
+            headers: self.build_headers(setting)?,
+            login: self.build_login(&setting.oauth)?,
         };
         let is_local = endpoint.url.host_str().is_some_and(is_loopback);
         match endpoint.url.scheme() {
@@ -356,7 +370,7 @@ impl DefinitionBuilder<'_> {
         Ok(endpoint)
     }
 
-    fn headers(&self, setting: &McpServerSetting) -> Result<Vec<(String, String)>, String> {
+    fn build_headers(&self, setting: &McpServerSetting) -> Result<Vec<(String, String)>, String> {
         let mut headers: Vec<(String, String)> = Vec::new();
         for (name, value) in &setting.headers {
             let is_token =
@@ -367,7 +381,7 @@ impl DefinitionBuilder<'_> {
             if headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
                 return Err(format!("`{name}` stands in `headers` twice; keep one of them"));
             }
-            let value = self.expanded(&format!("headers.{name}"), value)?;
+            let value = self.expand_value(&format!("headers.{name}"), value)?;
             if value.chars().any(|c| c.is_control() && c != '\t') {
                 return Err(format!(
                     "the header `{name}` has a control character, such as the end of a line; take it out"
@@ -378,9 +392,9 @@ impl DefinitionBuilder<'_> {
         Ok(headers)
     }
 
-    fn login(&self, oauth: &OauthSetting) -> Result<LoginSettings, String> {
+    fn build_login(&self, oauth: &OauthSetting) -> Result<LoginSettings, String> {
         let expanded = |name: &str, text: &Option<String>| {
-            text.as_ref().map(|text| self.expanded(&format!("oauth.{name}"), text)).transpose()
+            text.as_ref().map(|text| self.expand_value(&format!("oauth.{name}"), text)).transpose()
         };
         Ok(LoginSettings {
             client_id: expanded("clientId", &oauth.client_id)?,
@@ -391,7 +405,7 @@ impl DefinitionBuilder<'_> {
     }
 
     /// A text with its variables, taken from zero's own environment.
-    fn expanded(&self, name: &str, text: &str) -> Result<String, String> {
+    fn expand_value(&self, name: &str, text: &str) -> Result<String, String> {
         let expanded = match self.values {
             ValueSyntax::Literal => text.to_owned(),
             ValueSyntax::Expanded => expand(text, &|variable| self.config.variable(variable))
@@ -404,7 +418,7 @@ impl DefinitionBuilder<'_> {
     }
 }
 
-fn define(
+fn assemble_definition(
     alias: ServerAlias,
     reach: ServerTransport,
     setting: &McpServerSetting,

@@ -9,15 +9,15 @@ use zero_mcp::server_definition::ServerAlias;
 use super::server_setting::{McpCommandSetting, McpServerSetting, VariablesSetting};
 
 /// Where they are written down, for a person.
-pub(super) const EDITOR: &str = "your editor";
+pub(super) const EDITOR_SOURCE: &str = "your editor";
 /// Characters of a name that are told.
 pub(super) const NAME_CHARS_MAX: usize = 60;
 /// Numbers that are tried where a name is taken: a session has fewer servers.
-const NUMBERS_MAX: u32 = 1_000;
+const SUFFIX_MAX: u32 = 1_000;
 
 impl McpServerSetting {
     /// A server that an editor names.
-    pub(super) fn named(server: &SessionMcpServer) -> Result<Self, String> {
+    pub(super) fn from_editor(server: &SessionMcpServer) -> Result<Self, String> {
         let mut setting = Self::default();
         match &server.how {
             SessionServerTransport::Command { command, args, env } => {
@@ -45,8 +45,8 @@ impl ServerAliases {
     }
 
     /// A name for a server that somebody calls so, and what it would be if nobody else had it.
-    pub(super) fn take(&mut self, called: &str) -> (String, String) {
-        let meant = plain(called);
+    pub(super) fn assign(&mut self, called: &str) -> (String, String) {
+        let meant = sanitize_name(called);
         let number = |number: u32| match number {
             1 => meant.clone(),
             _ => with_suffix(&meant, &format!("-{number}")),
@@ -54,14 +54,14 @@ impl ServerAliases {
         let is_free = |name: &String| {
             ServerAlias::new(name.as_str()).is_ok() && !self.0.contains(&name.to_ascii_lowercase())
         };
-        let name = (1..=NUMBERS_MAX).map(number).find(is_free).unwrap_or_else(|| meant.clone());
+        let name = (1..=SUFFIX_MAX).map(number).find(is_free).unwrap_or_else(|| meant.clone());
         self.0.insert(name.to_ascii_lowercase());
         (name, meant)
     }
 }
 
 /// A name with only what a server can be called by.
-fn plain(called: &str) -> String {
+fn sanitize_name(called: &str) -> String {
     let mut name = String::new();
     for c in called.chars().take(4 * ServerAlias::LEN_MAX) {
         match c {
@@ -105,7 +105,7 @@ mod tests {
             ("a -- b", "a-b"),
             (&"x".repeat(50), &"x".repeat(32)),
         ] {
-            let (name, _) = ServerAliases::new(std::iter::empty()).take(called);
+            let (name, _) = ServerAliases::new(std::iter::empty()).assign(called);
             assert_eq!(name, expected, "{called:?}");
             assert!(ServerAlias::new(name.as_str()).is_ok(), "{name}");
         }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_gets_a_number() {
         let mut names = ServerAliases::new(["github"].into_iter());
-        let mut take = |called: &str| names.take(called).0;
+        let mut take = |called: &str| names.assign(called).0;
         assert_eq!(take("GitHub"), "GitHub-2");
         assert_eq!(take("github"), "github-3");
         let long = "x".repeat(40);

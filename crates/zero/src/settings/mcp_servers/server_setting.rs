@@ -166,7 +166,7 @@ impl Default for VariablesSetting {
 
 impl VariablesSetting {
     /// Names and values.
-    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
+    pub(super) fn as_pairs(&self) -> Vec<(&str, &str)> {
         match self {
             Self::ByName(values) => {
                 values.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
@@ -205,20 +205,20 @@ pub(super) struct OauthSetting {
 
 impl McpServerSetting {
     pub(super) fn timeout(&self) -> Option<Duration> {
-        time(self.timeout.as_ref()?).ok()
+        parse_time(self.timeout.as_ref()?).ok()
     }
 
     pub(super) fn startup_timeout(&self) -> Option<Duration> {
-        time(self.startup_timeout.as_ref()?).ok()
+        parse_time(self.startup_timeout.as_ref()?).ok()
     }
 
     pub(super) fn max_timeout(&self) -> Option<Duration> {
-        time(self.max_timeout.as_ref()?).ok()
+        parse_time(self.max_timeout.as_ref()?).ok()
     }
 
     pub(super) fn tool_timeouts(&self) -> BTreeMap<String, Duration> {
         let times = self.tool_timeouts.iter();
-        times.filter_map(|(tool, value)| Some((tool.clone(), time(value).ok()?))).collect()
+        times.filter_map(|(tool, value)| Some((tool.clone(), parse_time(value).ok()?))).collect()
     }
 
     /// All timeouts of calls that are set.
@@ -236,12 +236,12 @@ impl McpServerSetting {
         said.into_iter().flatten().next().cloned().unwrap_or_default()
     }
 
-    pub(super) fn is_turned_off(&self) -> bool {
+    pub(super) fn is_disabled(&self) -> bool {
         self.disabled || self.enabled == Some(false)
     }
 
     /// Keys that would let tools run elsewhere, and are set to do so.
-    pub(super) fn claims(&self) -> Vec<&'static str> {
+    pub(super) fn self_trust_fields(&self) -> Vec<&'static str> {
         let claims = [
             ("trust", &self.trust),
             ("autoApprove", &self.auto_approve),
@@ -263,14 +263,14 @@ impl McpServerSetting {
 /// Whether a value is a time that a server can be given.
 pub(super) fn check_time(value: &Value) -> Result<(), String> {
     match LimitSetting::deserialize(value) {
-        Ok(value) => time(&value).map(drop),
+        Ok(value) => parse_time(&value).map(drop),
         // The schema has told them.
         Err(_) => Ok(()),
     }
 }
 
 /// A number is in milliseconds, as other programs have it.
-fn time(value: &LimitSetting) -> Result<Duration, String> {
+fn parse_time(value: &LimitSetting) -> Result<Duration, String> {
     let parsed = match value {
         LimitSetting::Number(milliseconds) => Some(Duration::from_millis(*milliseconds)),
         LimitSetting::Text(text) => parse_duration(text).ok(),
@@ -278,7 +278,7 @@ fn time(value: &LimitSetting) -> Result<Duration, String> {
     parsed.filter(|time| !time.is_zero() && *time <= TIME_MAX).ok_or_else(|| {
         format!(
             "`{}` is no time up to a day; write milliseconds such as 120000, or a text such as \"120s\"",
-            value.text()
+            value.to_text()
         )
     })
 }
@@ -301,35 +301,35 @@ fn any_schema(_: &mut SchemaGenerator) -> Schema {
 
 /// The JSON Schema of one server.
 pub(crate) fn schema() -> Value {
-    schema::of::<McpServerSetting>()
+    schema::derive_input_schema::<McpServerSetting>()
 }
 
-static SERVER: LazyLock<InputSchema> = LazyLock::new(|| InputSchema::new(schema()));
-static COMMAND: LazyLock<InputSchema> =
-    LazyLock::new(|| InputSchema::new(schema::of::<McpCommandParts>()));
-static LISTED: LazyLock<InputSchema> =
-    LazyLock::new(|| InputSchema::new(schema::of::<Vec<VariableSetting>>()));
-static BY_NAME: LazyLock<InputSchema> = LazyLock::new(|| {
+static SERVER_SCHEMA: LazyLock<InputSchema> = LazyLock::new(|| InputSchema::new(schema()));
+static COMMAND_SCHEMA: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::derive_input_schema::<McpCommandParts>()));
+static LIST_SCHEMA: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::derive_input_schema::<Vec<VariableSetting>>()));
+static MAP_SCHEMA: LazyLock<InputSchema> = LazyLock::new(|| {
     InputSchema::new(json!({"type": "object", "additionalProperties": {"type": "string"}}))
 });
 
 /// What is wrong with the form of a server that stands at a JSON pointer.
 pub(crate) fn violations(pointer: &str, server: &Value) -> Vec<SchemaViolation> {
-    let found = SERVER.check(server.clone()).err().unwrap_or_default();
-    let exact = found.into_iter().flat_map(|violation| refined(violation, server, 0));
+    let found = SERVER_SCHEMA.check(server.clone()).err().unwrap_or_default();
+    let exact = found.into_iter().flat_map(|violation| refine_violation(violation, server, 0));
     let placed = exact
         .map(|found| SchemaViolation { pointer: format!("{pointer}{}", found.pointer), ..found });
     placed.collect()
 }
 
 /// What exactly is wrong with something that has several forms, by the form it has.
-fn refined(found: SchemaViolation, server: &Value, depth: u8) -> Vec<SchemaViolation> {
+fn refine_violation(found: SchemaViolation, server: &Value, depth: u8) -> Vec<SchemaViolation> {
     let name = found.pointer.rsplit('/').next().unwrap_or_default();
     let value = server.pointer(&found.pointer);
     let form = match (name, value) {
-        ("command", Some(Value::Object(_))) => &COMMAND,
-        ("env", Some(Value::Object(_))) => &BY_NAME,
-        ("env", Some(Value::Array(_))) => &LISTED,
+        ("command", Some(Value::Object(_))) => &COMMAND_SCHEMA,
+        ("env", Some(Value::Object(_))) => &MAP_SCHEMA,
+        ("env", Some(Value::Array(_))) => &LIST_SCHEMA,
         _ => return vec![found],
     };
     // A command has variables of its own; nothing lies deeper than that.
@@ -339,5 +339,5 @@ fn refined(found: SchemaViolation, server: &Value, depth: u8) -> Vec<SchemaViola
         let pointer = format!("{}{}", found.pointer, inner.pointer);
         SchemaViolation { pointer, ..inner }
     });
-    placed.flat_map(|inner| refined(inner, server, depth + 1)).collect()
+    placed.flat_map(|inner| refine_violation(inner, server, depth + 1)).collect()
 }

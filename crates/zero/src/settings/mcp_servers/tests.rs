@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zero_mcp::server_definition::{McpServerDefinition, ServerTransport};
 
-use super::super::tests::layers;
+use super::super::tests::parse_layers;
 use super::super::{SettingsLayerKind, WorkspaceSettings};
 use super::*;
 use crate::environment::EnvironmentConfig;
@@ -14,33 +14,36 @@ use crate::trust::TrustState;
 
 const ROOT: &str = "/work/app";
 
-fn config() -> EnvironmentConfig {
+fn test_config() -> EnvironmentConfig {
     EnvironmentConfig::for_test(Path::new("/me"))
         .with_variable("TOKEN", "t0ken")
         .with_variable("EMPTY", "")
 }
 
 /// The settings of a person's file.
-fn of(text: &str) -> WorkspaceSettings {
-    WorkspaceSettings::merge(&layers(&[(SettingsLayerKind::User, text)]), TrustState::supposed())
+fn parse_settings(text: &str) -> WorkspaceSettings {
+    WorkspaceSettings::merge(
+        &parse_layers(&[(SettingsLayerKind::User, text)]),
+        TrustState::assumed(),
+    )
 }
 
 /// The servers of a person's file with this `mcpServers`.
-fn servers(mcp_servers: Value) -> ConfiguredMcpServers {
+fn parse_servers(mcp_servers: Value) -> ConfiguredMcpServers {
     let text = json!({ "mcpServers": mcp_servers }).to_string();
-    of(&text).mcp_servers(&config(), Path::new(ROOT))
+    parse_settings(&text).mcp_servers(&test_config(), Path::new(ROOT))
 }
 
 /// The one server that is meant, which can be used.
 #[track_caller]
-fn server(setting: Value) -> McpServerDefinition {
-    let mut found = servers(json!({ "a": setting }));
+fn parse_server(setting: Value) -> McpServerDefinition {
+    let mut found = parse_servers(json!({ "a": setting }));
     assert_eq!(found.problems, [], "{setting}");
     found.definitions.remove(0)
 }
 
 /// How a server is reached, in one line.
-fn shown(server: &McpServerDefinition) -> String {
+fn format_server(server: &McpServerDefinition) -> String {
     match &server.reach {
         ServerTransport::Command(launch) => format!(
             "{}: {:?} {:?} {:?} in {} net {:?} writes {:?}",
@@ -69,14 +72,14 @@ fn shown(server: &McpServerDefinition) -> String {
 }
 
 #[track_caller]
-fn check(setting: Value, expected: &str) {
-    assert_eq!(shown(&server(setting)), expected);
+fn check_server(setting: Value, expected: &str) {
+    assert_eq!(format_server(&parse_server(setting)), expected);
 }
 
 /// Why a server cannot be used.
 #[track_caller]
-fn refused(setting: Value, expected: &str) {
-    let found = servers(json!({"a": setting, "b": {"command": "x"}}));
+fn check_refused(setting: Value, expected: &str) {
+    let found = parse_servers(json!({"a": setting, "b": {"command": "x"}}));
     assert_eq!(found.definitions.len(), 1, "{setting}: its neighbour works");
     assert!(found.problems[0].why.contains(expected), "{setting}: {}", found.problems[0].why);
     assert_eq!(found.problems[0].alias, "a");
@@ -84,7 +87,7 @@ fn refused(setting: Value, expected: &str) {
 
 /// What the file as a whole is refused for.
 #[track_caller]
-fn wrong(file: Value, expected: &[&str]) {
+fn check_wrong(file: Value, expected: &[&str]) {
     let text = file.to_string();
     let found = crate::settings::SettingsLayer::parse(
         SettingsLayerKind::User,
@@ -99,16 +102,19 @@ fn wrong(file: Value, expected: &[&str]) {
 #[test]
 fn the_forms_of_several_programs_say_the_same() {
     let plain = r#"a: "npx" ["-y", "s"] [("K", "v")] in / net [] writes []"#;
-    check(json!({"command": "npx", "args": ["-y", "s"], "env": {"K": "v"}}), plain);
-    check(json!({"command": {"path": "npx", "args": ["-y", "s"], "env": {"K": "v"}}}), plain);
-    check(
+    check_server(json!({"command": "npx", "args": ["-y", "s"], "env": {"K": "v"}}), plain);
+    check_server(
+        json!({"command": {"path": "npx", "args": ["-y", "s"], "env": {"K": "v"}}}),
+        plain,
+    );
+    check_server(
         json!({"type": "stdio", "command": "npx", "args": ["-y", "s"], "env": [{"name": "K", "value": "v"}]}),
         plain,
     );
     let array = json!([{"id": "a", "name": "The A", "command": "npx", "args": ["-y", "s"], "env": [{"name": "K", "value": "v"}]}]);
-    assert_eq!(shown(&servers(array).definitions[0]), plain);
+    assert_eq!(format_server(&parse_servers(array).definitions[0]), plain);
     let by_name = json!([{"name": "a", "command": "npx", "args": ["-y", "s"], "env": {"K": "v"}}]);
-    assert_eq!(shown(&servers(by_name).definitions[0]), plain);
+    assert_eq!(format_server(&parse_servers(by_name).definitions[0]), plain);
     let http = "a: https://x.org/mcp [] None None [] None";
     for setting in [
         json!({"url": "https://x.org/mcp"}),
@@ -116,26 +122,30 @@ fn the_forms_of_several_programs_say_the_same() {
         json!({"type": "http", "url": "https://x.org/mcp"}),
         json!({"type": "streamable-http", "url": "https://x.org/mcp"}),
     ] {
-        check(setting, http);
+        check_server(setting, http);
     }
 }
 
 #[test]
 fn everything_about_a_server_is_carried_over() {
-    check(
+    check_server(
         json!({"command": "/opt/${TOKEN}/run", "args": ["${X:-y}"], "env": {"K": "${TOKEN}", "E": "${EMPTY}"}, "cwd": "sub/../tools",
             "network": ["api.example.com", "*.x.org:8443"], "writable": ["/var/x-cache"]}),
         r#"a: "/opt/t0ken/run" ["y"] [("E", ""), ("K", "t0ken")] in /work/app/tools net ["api.example.com", "*.x.org:8443"] writes ["/var/x-cache"]"#,
     );
-    check(json!({"command": "x", "cwd": "~/s"}), r#"a: "x" [] [] in /me/home/s net [] writes []"#);
-    check(
+    check_server(
+        json!({"command": "x", "cwd": "~/s"}),
+        r#"a: "x" [] [] in /me/home/s net [] writes []"#,
+    );
+    check_server(
         json!({"url": "http://localhost:${PORT:-3000}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"},
             "oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "scopes": ["read"], "callbackPort": 3118}}),
         r#"a: http://localhost:3000/mcp [("Authorization", "Bearer t0ken")] Some("me") Some("t0ken") ["read"] Some(3118)"#,
     );
-    let found =
-        server(json!({"command": "x", "timeout": 5000, "startupTimeout": "2m", "maxTimeout": "1h",
-        "toolTimeouts": {"slow": "10m"}, "includeTools": ["a"], "excludeTools": ["b"]}));
+    let found = parse_server(
+        json!({"command": "x", "timeout": 5000, "startupTimeout": "2m", "maxTimeout": "1h",
+        "toolTimeouts": {"slow": "10m"}, "includeTools": ["a"], "excludeTools": ["b"]}),
+    );
     assert_eq!(found.call_timeout, Duration::from_secs(5));
     assert_eq!(found.startup_timeout, Duration::from_secs(120));
     assert_eq!(found.call_timeout_max, Duration::from_secs(3600));
@@ -145,57 +155,66 @@ fn everything_about_a_server_is_carried_over() {
     assert_eq!(found.written_at, "user:1");
     for (allowed, denied) in [("allowedTools", "deniedTools"), ("enabled_tools", "disabled_tools")]
     {
-        let found = server(json!({"command": "x", allowed: ["a"], denied: ["b"]}));
+        let found = parse_server(json!({"command": "x", allowed: ["a"], denied: ["b"]}));
         assert_eq!(
             (found.tools_allowed.unwrap(), found.tools_denied),
             (vec!["a".to_owned()], vec!["b".to_owned()])
         );
     }
-    let usual = server(json!({"command": "x"}));
+    let usual = parse_server(json!({"command": "x"}));
     assert_eq!(usual.call_timeout, zero_mcp::server_definition::CALL_TIMEOUT);
     assert_eq!((usual.tools_allowed, usual.tools_denied.len()), (None, 0));
-    let patient = server(json!({"command": "x", "timeout": "2h"}));
+    let patient = parse_server(json!({"command": "x", "timeout": "2h"}));
     assert_eq!(patient.call_timeout_max, Duration::from_secs(7200), "no shorter than the timeout");
-    let hasty = server(json!({"command": "x", "maxTimeout": "10s"}));
+    let hasty = parse_server(json!({"command": "x", "maxTimeout": "10s"}));
     assert_eq!(hasty.call_timeout, Duration::from_secs(10), "no longer than the maximum");
 }
 
 #[test]
 fn what_cannot_be_used_turns_off_that_server_alone() {
-    refused(json!({}), "neither a `command` nor a `url`");
-    refused(json!({"command": "x", "url": "https://x"}), "a `command` and a `url`");
-    refused(json!({"type": "sse", "url": "https://x/sse"}), "`sse` is deprecated");
-    refused(json!({"type": "http", "command": "x"}), "write `url`, or leave `type` out");
-    refused(json!({"type": "stdio", "url": "https://x"}), "write `command`, or leave `type` out");
-    refused(json!({"command": ""}), "is empty");
-    refused(json!({"command": "${NOPE}"}), "`command`: the variable `NOPE` is not set");
-    refused(json!({"command": "x", "env": {"K": "${NOPE}"}}), "`env.K`: the variable `NOPE`");
-    refused(json!({"command": "x", "env": {"a-b": "c"}}), "names no variable");
-    refused(
+    check_refused(json!({}), "neither a `command` nor a `url`");
+    check_refused(json!({"command": "x", "url": "https://x"}), "a `command` and a `url`");
+    check_refused(json!({"type": "sse", "url": "https://x/sse"}), "`sse` is deprecated");
+    check_refused(json!({"type": "http", "command": "x"}), "write `url`, or leave `type` out");
+    check_refused(
+        json!({"type": "stdio", "url": "https://x"}),
+        "write `command`, or leave `type` out",
+    );
+    check_refused(json!({"command": ""}), "is empty");
+    check_refused(json!({"command": "${NOPE}"}), "`command`: the variable `NOPE` is not set");
+    check_refused(json!({"command": "x", "env": {"K": "${NOPE}"}}), "`env.K`: the variable `NOPE`");
+    check_refused(json!({"command": "x", "env": {"a-b": "c"}}), "names no variable");
+    check_refused(
         json!({"command": {"path": "x", "env": {"A": "1"}}, "env": {"A": "2"}}),
         "`A` stands in `env` twice",
     );
-    refused(json!({"command": "x", "headers": {"A": "b"}}), "`headers` are for a `url`");
-    refused(json!({"url": "https://x", "args": ["y"]}), "`args` is for a `command`");
-    refused(json!({"url": "https://x", "headers": {"A": "${NOPE}"}}), "`headers.A`: the variable");
-    refused(json!({"url": "https://x", "headers": {"A": "b\r\nC: d"}}), "control character");
-    refused(json!({"url": "https://x", "headers": {"A b": "c"}}), "names no header");
-    refused(json!({"url": "https://x", "headers": {"A": "1", "a": "2"}}), "twice");
-    refused(json!({"url": "http://x.org/mcp"}), "write `https`");
-    refused(json!({"url": "http://localhost.evil.org/"}), "write `https`");
-    refused(json!({"url": "file:///etc/passwd"}), "starts with `file:`");
-    refused(json!({"url": "not a url"}), "is none");
-    refused(json!({"url": "https://me:secret@x.org/"}), "holds a name or password");
-    refused(json!({"command": "x", "writable": ["~/.ssh"]}), "is never for commands to change");
-    refused(json!({"command": "x", "args": ["a\0b"]}), "holds a zero byte");
-    let found = servers(json!({"my server": {"command": "x"}, "mcp": {"command": "x"}}));
+    check_refused(json!({"command": "x", "headers": {"A": "b"}}), "`headers` are for a `url`");
+    check_refused(json!({"url": "https://x", "args": ["y"]}), "`args` is for a `command`");
+    check_refused(
+        json!({"url": "https://x", "headers": {"A": "${NOPE}"}}),
+        "`headers.A`: the variable",
+    );
+    check_refused(json!({"url": "https://x", "headers": {"A": "b\r\nC: d"}}), "control character");
+    check_refused(json!({"url": "https://x", "headers": {"A b": "c"}}), "names no header");
+    check_refused(json!({"url": "https://x", "headers": {"A": "1", "a": "2"}}), "twice");
+    check_refused(json!({"url": "http://x.org/mcp"}), "write `https`");
+    check_refused(json!({"url": "http://localhost.evil.org/"}), "write `https`");
+    check_refused(json!({"url": "file:///etc/passwd"}), "starts with `file:`");
+    check_refused(json!({"url": "not a url"}), "is none");
+    check_refused(json!({"url": "https://me:secret@x.org/"}), "holds a name or password");
+    check_refused(
+        json!({"command": "x", "writable": ["~/.ssh"]}),
+        "is never for commands to change",
+    );
+    check_refused(json!({"command": "x", "args": ["a\0b"]}), "holds a zero byte");
+    let found = parse_servers(json!({"my server": {"command": "x"}, "mcp": {"command": "x"}}));
     assert_eq!(found.definitions, []);
     assert!(found.problems.iter().all(|problem| problem.why.contains("cannot name a server")));
 }
 
 #[test]
 fn an_address_never_shows_what_a_variable_brought() {
-    let found = servers(json!({"a": {"url": "ht!tp://x/${TOKEN}"}}));
+    let found = parse_servers(json!({"a": {"url": "ht!tp://x/${TOKEN}"}}));
     assert!(!found.problems[0].why.contains("t0ken"), "{}", found.problems[0].why);
 }
 
@@ -212,7 +231,7 @@ fn a_server_whose_every_tool_is_denied_is_set_aside() {
     ] {
         let servers = r#""mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.org/"}}"#;
         let text = format!(r#"{{{servers}, "permissions": {{"deny": ["{rule}"]}}}}"#);
-        let found = of(&text).mcp_servers(&config(), Path::new(ROOT));
+        let found = parse_settings(&text).mcp_servers(&test_config(), Path::new(ROOT));
         let names: Vec<&str> = found.denied.iter().map(|one| one.alias.as_str()).collect();
         assert_eq!(names, denied, "{rule}");
         assert_eq!(found.definitions.len() + names.len(), 2, "{rule}");
@@ -224,7 +243,7 @@ fn a_server_whose_every_tool_is_denied_is_set_aside() {
 
 #[test]
 fn a_server_can_be_turned_off() {
-    let found = servers(
+    let found = parse_servers(
         json!({"a": {"command": "x", "disabled": true}, "b": {"command": "x", "enabled": false},
         "c": {"command": "${NOPE}", "disabled": true}, "d": {"command": "x", "enabled": true, "disabled": false}}),
     );
@@ -235,7 +254,7 @@ fn a_server_can_be_turned_off() {
 
 #[test]
 fn nothing_beside_a_server_allows_its_tools() {
-    let found = servers(
+    let found = parse_servers(
         json!({"a": {"command": "x", "trust": true, "autoApprove": ["t"], "alwaysAllow": []},
         "b": {"command": "x", "trust": false, "description": "d", "source": "custom"}}),
     );
@@ -254,59 +273,59 @@ fn nothing_beside_a_server_allows_its_tools() {
 #[test]
 fn one_server_comes_from_a_command_line() {
     let text = r#"{"mcp": {"mcpServerCommand": "npx -y 'a b'", "toolSchemaBudget": 5}}"#;
-    let found = of(text).mcp_servers(&config(), Path::new(ROOT));
+    let found = parse_settings(text).mcp_servers(&test_config(), Path::new(ROOT));
     assert_eq!(
-        shown(&found.definitions[0]),
+        format_server(&found.definitions[0]),
         r#"default: "npx" ["-y", "a b"] [] in / net [] writes []"#
     );
-    assert_eq!(of(text).tool_schema_budget(), 5);
-    assert_eq!(of("{}").tool_schema_budget(), TOOL_SCHEMA_BUDGET);
+    assert_eq!(parse_settings(text).tool_schema_budget(), 5);
+    assert_eq!(parse_settings("{}").tool_schema_budget(), TOOL_SCHEMA_BUDGET);
     let both = r#"{"mcp": {"mcpServerCommand": "x"}, "mcpServers": {"default": {"command": "y"}}}"#;
-    let found = of(both).mcp_servers(&config(), Path::new(ROOT));
+    let found = parse_settings(both).mcp_servers(&test_config(), Path::new(ROOT));
     assert_eq!((found.definitions.len(), found.problems.len()), (1, 1));
-    assert!(shown(&found.definitions[0]).contains("\"y\""));
+    assert!(format_server(&found.definitions[0]).contains("\"y\""));
 }
 
 #[test]
 fn a_wrong_form_is_an_error_of_the_file() {
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"comand": "x"}}}),
         &["unknown key `mcpServers.a.comand`; did you mean `command`?"],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"command": "x", "env": {"K": 1}}}}),
         &["`mcpServers.a.env.K` is 1; write a string"],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": [{"id": "a", "command": "x", "env": [{"name": "K", "valu": "v"}]}]}),
         &[
             "`mcpServers.0.env.0.value` is missing; add it: a string",
             "unknown key `mcpServers.0.env.0.valu`; did you mean `value`?",
         ],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"command": {"path": "x", "env": {"K": 1}}}}}),
         &["`mcpServers.a.command.env.K` is 1; write a string"],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"command": {"args": []}}}}),
         &["`mcpServers.a.command.path` is missing; add it: a string"],
     );
-    wrong(json!({"mcpServers": {"a": 3}}), &["`mcpServers.a` is 3; write an object"]);
-    wrong(
+    check_wrong(json!({"mcpServers": {"a": 3}}), &["`mcpServers.a` is 3; write an object"]);
+    check_wrong(
         json!({"mcpServers": {"a": {"type": "websocket"}}}),
         &[
             r#"`mcpServers.a.type` is "websocket"; write one of "stdio", "http", "streamable-http", "streamableHttp", "sse""#,
         ],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": [{"command": "x"}, {"id": "a"}, {"id": "a"}]}),
         &[
             "the server has no name; add an `id`",
             "`a` names an earlier server already; give it another `id`",
         ],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"url": "https://x", "httpUrl": "https://x", "includeTools": [], "allowedTools": []}}}),
         &[
             "`httpUrl` says the same as `url`; keep one of them",
@@ -318,32 +337,32 @@ fn a_wrong_form_is_an_error_of_the_file() {
             "`{text}` is no time up to a day; write milliseconds such as 120000, or a text such as \"120s\""
         )
     };
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"timeout": "soon", "toolTimeouts": {"t": "2d"}}}}),
         &[&time("soon"), &time("2d")],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"timeout": "2m", "maxTimeout": "1m"}}}),
         &["a timeout of this server is longer than its `maxTimeout`; raise that"],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"command": "x", "network": ["https://x.org"]}}}),
         &[
             "`https://x.org` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path",
         ],
     );
-    wrong(
+    check_wrong(
         json!({"mcpServers": {"a": {"command": "x", "writable": ["/"]}}}),
         &["`/` is the whole machine; name a folder that holds only what commands make"],
     );
-    wrong(
+    check_wrong(
         json!({"mcp": {"mcpServerCommand": "a | b", "toolSchemaBudget": -1}}),
         &[
             "`a | b` is not one plain command; write one program with its arguments, or name a script",
             "`mcp.toolSchemaBudget` is -1; write a whole number at least 0",
         ],
     );
-    wrong(
+    check_wrong(
         json!({"tools": {"toolDiscoveryCommand": "", "toolCallComand": "x"}}),
         &[
             "`` is empty; write one program with its arguments, or name a script",
@@ -358,9 +377,9 @@ fn only_a_server_of_the_project_starts_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let text = r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "y"}}"#;
-    let trusted = TrustState::supposed();
+    let trusted = TrustState::assumed();
     let starts = |layer: SettingsLayerKind| {
-        let settings = WorkspaceSettings::merge(&layers(&[(layer, text)]), trusted.clone());
+        let settings = WorkspaceSettings::merge(&parse_layers(&[(layer, text)]), trusted.clone());
         let config = EnvironmentConfig::for_test(folder.path());
         let found = settings.mcp_servers(&config, Path::new(ROOT)).definitions;
         let folders = found.into_iter().map(|server| match server.reach {
@@ -387,14 +406,14 @@ fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
         r#"{"mcpServers": {"a": {"command": "mine", "args": ["x"]}, "b": {"command": "b"}}}"#;
     let project = r#"{"mcpServers": [{"id": "a", "command": "theirs"}]}"#;
     let files = [(SettingsLayerKind::User, user), (SettingsLayerKind::Project, project)];
-    let trusted = TrustState::supposed();
+    let trusted = TrustState::assumed();
     for (standing, expected) in [
         (TrustState::Never, ["a: \"mine\" [\"x\"]", "b: \"b\" []"]),
         (trusted, ["b: \"b\" []", "a: \"theirs\" []"]),
     ] {
-        let settings = WorkspaceSettings::merge(&layers(&files), standing);
-        let found = settings.mcp_servers(&config(), Path::new(ROOT));
-        let seen: Vec<String> = found.definitions.iter().map(shown).collect();
+        let settings = WorkspaceSettings::merge(&parse_layers(&files), standing);
+        let found = settings.mcp_servers(&test_config(), Path::new(ROOT));
+        let seen: Vec<String> = found.definitions.iter().map(format_server).collect();
         assert_eq!(seen.len(), 2);
         for (seen, expected) in seen.iter().zip(expected) {
             assert!(seen.starts_with(expected), "{seen}");
@@ -420,11 +439,13 @@ fn what_an_editor_names_stands_beside_what_settings_name() {
         name: name.to_owned(),
         how: SessionServerTransport::Http { url: url.to_owned(), headers },
     };
-    let settings = of(&json!({
-        "mcpServers": {"a": {"command": "x"}, "off": {"command": "x"}},
-        "permissions": {"deny": ["off__*"]},
-    })
-    .to_string());
+    let settings = parse_settings(
+        &json!({
+            "mcpServers": {"a": {"command": "x"}, "off": {"command": "x"}},
+            "permissions": {"deny": ["off__*"]},
+        })
+        .to_string(),
+    );
     let named = [
         command("a", pair("KEY", "${TOKEN}")),
         http("web", "https://h.example/mcp", pair("Authorization", "${TOKEN}")),
@@ -433,12 +454,12 @@ fn what_an_editor_names_stands_beside_what_settings_name() {
         http("plain", "http://h.example/?key=s3cret", BTreeMap::new()),
         http("torn", "https://h.example/", pair("X-Key", "s3cret\r\nX: y")),
     ];
-    let found = settings.mcp_servers_and(&config(), Path::new(ROOT), &named);
+    let found = settings.mcp_servers_with(&test_config(), Path::new(ROOT), &named);
     let expected = [
         "a-2: \"/bin/x\" [\"$TOKEN\"] [(\"KEY\", \"${TOKEN}\")] in / net [] writes []",
         "web: https://h.example/mcp [(\"Authorization\", \"${TOKEN}\")] None None [] None",
     ];
-    let shown: Vec<String> = found.definitions.iter().skip(1).map(shown).collect();
+    let shown: Vec<String> = found.definitions.iter().skip(1).map(format_server).collect();
     assert_eq!(shown, expected);
     assert!(found.definitions.iter().skip(1).all(|server| server.written_at == "your editor"));
     let names = |problems: &[McpServerProblem]| -> Vec<String> {

@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::protocol_rules;
-use crate::gateway_process::ended;
+use crate::gateway_process::wait_for_child;
 use crate::test_program::TestProgram;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Who said something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) enum ClientReply {
     /// An error as it is.
     Failure(Value),
     /// Later, or never.
-    Hold,
+    Defer,
 }
 
 type ReplyPolicy = Box<dyn FnMut(&str, &Value) -> ClientReply>;
@@ -85,7 +85,7 @@ impl AcpClient {
         let (stdout, listening) = (child.stdout.take().unwrap(), Arc::clone(&ear));
         let wire = format!("/proc/self/fd/{}", stdout.as_raw_fd());
         let wire = std::fs::read_link(wire).unwrap();
-        std::thread::spawn(move || listening.listen(stdout, &tell));
+        std::thread::spawn(move || listening.forward_lines(stdout, &tell));
         let mut words = child.stderr.take().unwrap();
         let stderr = std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -100,7 +100,7 @@ impl AcpClient {
             heard,
             stderr: Some(stderr),
             log: Vec::new(),
-            policy: Box::new(willing),
+            policy: Box::new(default_reply),
             last_id: 0,
             garbage: 0,
             has_left: false,
@@ -113,7 +113,7 @@ impl AcpClient {
     }
 
     /// Reads again.
-    pub(crate) fn read(&self) {
+    pub(crate) fn resume_reading(&self) {
         *self.ear.is_shut.lock().unwrap() = false;
         self.ear.opened.notify_all();
     }
@@ -128,18 +128,21 @@ impl AcpClient {
     pub(crate) fn initialize(&mut self, can: Value) -> Value {
         let params = json!({"protocolVersion": 1, "clientCapabilities": can,
             "clientInfo": {"name": "test", "version": "1"}});
-        self.ok("initialize", params)
+        self.call_ok("initialize", params)
     }
 
     /// Answers what the agent asks from now on in this way.
-    pub(crate) fn answers(&mut self, policy: impl FnMut(&str, &Value) -> ClientReply + 'static) {
+    pub(crate) fn set_reply_policy(
+        &mut self,
+        policy: impl FnMut(&str, &Value) -> ClientReply + 'static,
+    ) {
         self.policy = Box::new(policy);
     }
 
     /// Answers every permission with this option.
-    pub(crate) fn chooses(&mut self, option: &'static str) {
-        self.answers(move |method, _| match method {
-            "session/request_permission" => ClientReply::Result(selected(option)),
+    pub(crate) fn always_select(&mut self, option: &'static str) {
+        self.set_reply_policy(move |method, _| match method {
+            "session/request_permission" => ClientReply::Result(selected_outcome(option)),
             _ => ClientReply::Error(-32601),
         });
     }
@@ -152,15 +155,15 @@ impl AcpClient {
 
     /// The result of a request that must succeed.
     #[track_caller]
-    pub(crate) fn ok(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call_ok(&mut self, method: &str, params: Value) -> Value {
         let answer = self.call(method, params);
         answer.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
     /// The error of a request that must fail, with this code.
     #[track_caller]
-    pub(crate) fn error(&mut self, method: &str, params: Value, code: i64) -> Value {
-        let shown = shortened(&params);
+    pub(crate) fn call_error(&mut self, method: &str, params: Value, code: i64) -> Value {
+        let shown = truncate_json(&params);
         let answer = self.call(method, params);
         let error = answer.expect_err(&format!("{method} {shown}"));
         assert_eq!(error["code"], code, "{method} {shown}: {error}");
@@ -176,17 +179,17 @@ impl AcpClient {
     }
 
     pub(crate) fn request_as(&mut self, id: &Value, method: &str, params: Value) {
-        self.say(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send_message(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
     }
 
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
-        self.say(json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        self.send_message(json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// Waits for the answer to a request.
     #[track_caller]
     pub(crate) fn wait(&mut self, id: &Value) -> Result<Value, Value> {
-        let answer = self.until(0, &format!("answer to {id}"), |message| {
+        let answer = self.wait_for_message(0, &format!("answer to {id}"), |message| {
             message["id"] == *id && message.get("method").is_none()
         });
         match answer.get("error") {
@@ -197,30 +200,30 @@ impl AcpClient {
 
     /// Whether a request has its answer already.
     pub(crate) fn is_answered(&self, id: &Value) -> bool {
-        self.heard().any(|message| message["id"] == *id && message.get("method").is_none())
+        self.agent_messages().any(|message| message["id"] == *id && message.get("method").is_none())
     }
 
     /// Says a line that is no message, and gives back the error that it gets.
-    pub(crate) fn garbage(&mut self, line: &[u8]) -> Value {
+    pub(crate) fn send_garbage(&mut self, line: &[u8]) -> Value {
         self.garbage += 1;
-        let from = self.mark();
-        self.raw(line);
-        self.raw(b"\n");
-        let answer = self.until(from, "answer to a line that is none", |message| {
+        let from = self.log_position();
+        self.send_bytes(line);
+        self.send_bytes(b"\n");
+        let answer = self.wait_for_message(from, "answer to a line that is none", |message| {
             message.get("error").is_some() && message["id"].is_null()
         });
         answer["error"].clone()
     }
 
     /// Says a message in this very spelling.
-    pub(crate) fn spelled(&mut self, line: &str) {
+    pub(crate) fn send_message_text(&mut self, line: &str) {
         let message = serde_json::from_str(line).unwrap();
         self.log.push(RecordedMessage { by: MessageSender::Client, message });
-        self.raw(format!("{line}\n").as_bytes());
+        self.send_bytes(format!("{line}\n").as_bytes());
     }
 
     /// Writes bytes as they are.
-    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(bytes).unwrap();
         stdin.flush().unwrap();
@@ -228,11 +231,11 @@ impl AcpClient {
 
     /// Answers something that was held.
     pub(crate) fn reply(&mut self, id: &Value, result: Value) {
-        self.say(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        self.send_message(json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
     /// Where the log stands.
-    pub(crate) fn mark(&self) -> usize {
+    pub(crate) fn log_position(&self) -> usize {
         self.log.len()
     }
 
@@ -241,19 +244,19 @@ impl AcpClient {
     }
 
     /// Everything that the agent said so far.
-    pub(crate) fn heard(&self) -> impl DoubleEndedIterator<Item = &Value> {
+    pub(crate) fn agent_messages(&self) -> impl DoubleEndedIterator<Item = &Value> {
         self.log.iter().filter(|said| said.by == MessageSender::Agent).map(|said| &said.message)
     }
 
     /// Waits until the agent has said something, from a mark on.
     #[track_caller]
-    pub(crate) fn until(
+    pub(crate) fn wait_for_message(
         &mut self,
         from: usize,
         what: &str,
         is_it: impl Fn(&Value) -> bool,
     ) -> Value {
-        let by = Instant::now() + PATIENCE;
+        let by = Instant::now() + TIMEOUT;
         let mut at = from;
         loop {
             while let Some(said) = self.log.get(at) {
@@ -262,7 +265,7 @@ impl AcpClient {
                     return said.message.clone();
                 }
             }
-            if let Err(why) = self.pump(by) {
+            if let Err(why) = self.receive_next(by) {
                 self.fail(&format!("waiting for {what}: {why}"));
             }
         }
@@ -270,21 +273,21 @@ impl AcpClient {
 
     /// Waits until the agent asks something.
     #[track_caller]
-    pub(crate) fn until_asked(&mut self, from: usize, method: &str) -> Value {
-        self.until(from, method, |message| {
+    pub(crate) fn wait_for_request(&mut self, from: usize, method: &str) -> Value {
+        self.wait_for_message(from, method, |message| {
             message["method"] == method && message.get("id").is_some()
         })
     }
 
     /// Waits until an update of a session is told.
     #[track_caller]
-    pub(crate) fn until_update(
+    pub(crate) fn wait_for_update(
         &mut self,
         from: usize,
         what: &str,
         is_it: impl Fn(&Value) -> bool,
     ) -> Value {
-        let message = self.until(from, what, |message| {
+        let message = self.wait_for_message(from, what, |message| {
             message["method"] == "session/update" && is_it(&message["params"]["update"])
         });
         message["params"]["update"].clone()
@@ -301,20 +304,21 @@ impl AcpClient {
     }
 
     /// What the agent asked since a mark.
-    pub(crate) fn asked(&self, from: usize, method: &str) -> Vec<Value> {
+    pub(crate) fn requests(&self, from: usize, method: &str) -> Vec<Value> {
         let said = self.log.iter().skip(from).filter(|said| said.by == MessageSender::Agent);
         let asked = said
             .filter(|said| said.message["method"] == method && said.message.get("id").is_some());
         asked.map(|said| said.message.clone()).collect()
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    pub(crate) fn process_id(&self) -> u32 {
         self.child.id()
     }
 
     /// A number of kilobytes out of what the kernel says of the agent, such as `VmHWM`.
     pub(crate) fn memory_kb(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process_id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
         line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
     }
@@ -322,34 +326,34 @@ impl AcpClient {
     /// Leaves when everything is answered; the agent must end well. Gives back what it wrote for
     /// people.
     #[track_caller]
-    pub(crate) fn leave(mut self) -> String {
-        for id in protocol_rules::unanswered(&self.log) {
+    pub(crate) fn close(mut self) -> String {
+        for id in protocol_rules::unanswered_requests(&self.log) {
             let _ = self.wait(&id);
         }
-        let (status, stderr) = self.hang_up();
+        let (status, stderr) = self.disconnect();
         assert_eq!(status.code(), Some(0), "{stderr}");
         stderr
     }
 
     /// Closes stdin, whatever is going on, and waits for the end.
     #[track_caller]
-    pub(crate) fn hang_up(&mut self) -> (ExitStatus, String) {
-        let (status, stderr) = self.hang_up_unchecked();
-        let faults = protocol_rules::broken(&self.log, self.garbage);
-        assert!(faults.is_empty(), "{faults:#?}\n{}--- stderr\n{stderr}", self.shown());
+    pub(crate) fn disconnect(&mut self) -> (ExitStatus, String) {
+        let (status, stderr) = self.disconnect_unchecked();
+        let faults = protocol_rules::find_violations(&self.log, self.garbage);
+        assert!(faults.is_empty(), "{faults:#?}\n{}--- stderr\n{stderr}", self.render_log());
         (status, stderr)
     }
 
     /// The same after a talk that the rules cannot follow: the client itself broke them.
     #[track_caller]
-    pub(crate) fn hang_up_unchecked(&mut self) -> (ExitStatus, String) {
-        self.read();
+    pub(crate) fn disconnect_unchecked(&mut self) -> (ExitStatus, String) {
+        self.resume_reading();
         self.has_left = true;
         drop(self.stdin.take());
-        let status = ended(&mut self.child);
-        let by = Instant::now() + PATIENCE;
+        let status = wait_for_child(&mut self.child);
+        let by = Instant::now() + TIMEOUT;
         loop {
-            match self.pump(by) {
+            match self.receive_next(by) {
                 Ok(()) => {}
                 Err("it said no more") => break,
                 Err(why) => self.fail(why),
@@ -359,7 +363,7 @@ impl AcpClient {
     }
 
     /// Hears one line, and answers it if it is a question.
-    fn pump(&mut self, by: Instant) -> Result<(), &'static str> {
+    fn receive_next(&mut self, by: Instant) -> Result<(), &'static str> {
         let left = by.saturating_duration_since(Instant::now());
         let line = match self.heard.recv_timeout(left) {
             Ok(line) => line,
@@ -382,34 +386,34 @@ impl AcpClient {
             ClientReply::Result(result) => self.reply(id, result),
             ClientReply::Error(code) => {
                 let error = json!({"code": code, "message": "no"});
-                self.say(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                self.send_message(json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
             ClientReply::Failure(error) => {
-                self.say(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                self.send_message(json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
-            ClientReply::Hold => {}
+            ClientReply::Defer => {}
         }
         Ok(())
     }
 
-    fn say(&mut self, message: Value) {
+    fn send_message(&mut self, message: Value) {
         let line = format!("{message}\n");
         self.log.push(RecordedMessage { by: MessageSender::Client, message });
-        self.raw(line.as_bytes());
+        self.send_bytes(line.as_bytes());
     }
 
     #[track_caller]
     fn fail(&mut self, why: &str) -> ! {
         let _ = self.child.kill();
         let stderr = self.stderr.take().map(|stderr| stderr.join().unwrap()).unwrap_or_default();
-        panic!("{why}\n{}--- stderr\n{stderr}", self.shown());
+        panic!("{why}\n{}--- stderr\n{stderr}", self.render_log());
     }
 
     /// The talk, for a person.
-    fn shown(&self) -> String {
+    fn render_log(&self) -> String {
         let line = |said: &RecordedMessage| {
             let arrow = if said.by == MessageSender::Agent { "<" } else { ">" };
-            format!("{arrow} {}\n", shortened(&said.message))
+            format!("{arrow} {}\n", truncate_json(&said.message))
         };
         self.log.iter().map(line).collect()
     }
@@ -434,7 +438,7 @@ struct AgentReader {
 }
 
 impl AgentReader {
-    fn listen(&self, stdout: ChildStdout, tell: &Sender<Vec<u8>>) {
+    fn forward_lines(&self, stdout: ChildStdout, tell: &Sender<Vec<u8>>) {
         let mut reader = BufReader::new(stdout);
         loop {
             let is_shut = self.is_shut.lock().unwrap();
@@ -449,24 +453,24 @@ impl AgentReader {
 }
 
 /// The usual client: says yes once, and can nothing else.
-fn willing(method: &str, _params: &Value) -> ClientReply {
+fn default_reply(method: &str, _params: &Value) -> ClientReply {
     match method {
-        "session/request_permission" => ClientReply::Result(selected("allow_once")),
+        "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
         _ => ClientReply::Error(-32601),
     }
 }
 
 /// The answer to a permission that chooses an option.
-pub(crate) fn selected(option: &str) -> Value {
+pub(crate) fn selected_outcome(option: &str) -> Value {
     json!({"outcome": {"outcome": "selected", "optionId": option}})
 }
 
 /// The answer to a permission of somebody who gives up.
-pub(crate) fn cancelled() -> Value {
+pub(crate) fn cancelled_outcome() -> Value {
     json!({"outcome": {"outcome": "cancelled"}})
 }
 
-fn shortened(value: &Value) -> String {
+fn truncate_json(value: &Value) -> String {
     const CHARS_MAX: usize = 1_000;
     let text = value.to_string();
     match text.char_indices().nth(CHARS_MAX) {

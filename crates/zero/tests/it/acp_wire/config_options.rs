@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 
 use super::acp_client::AcpClient;
-use super::{AcpFixture, call, script};
-use crate::config::{USER, write};
+use super::{AcpFixture, call_step, make_script};
+use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::GatewayProcess;
 
-fn option<'a>(options: &'a Value, id: &str) -> &'a Value {
+fn find_option<'a>(options: &'a Value, id: &str) -> &'a Value {
     let options = options.as_array().unwrap();
     options.iter().find(|option| option["id"] == id).unwrap_or(&Value::Null)
 }
 
-fn open(acp: &mut AcpClient, desk: &AcpFixture) -> (String, Value) {
-    let made = acp.ok("session/new", desk.wanted());
+fn open_session_with_options(acp: &mut AcpClient, desk: &AcpFixture) -> (String, Value) {
+    let made = acp.call_ok("session/new", desk.session_params());
     (made["sessionId"].as_str().unwrap().to_owned(), made)
 }
 
 #[test]
 fn modes_001_a_session_has_modes() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let (_, made) = open(&mut acp, &desk);
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let (_, made) = open_session_with_options(&mut acp, &desk);
     assert_eq!(made["modes"]["currentModeId"], "ask");
     let modes: Vec<&Value> = made["modes"]["availableModes"]
         .as_array()
@@ -30,40 +30,44 @@ fn modes_001_a_session_has_modes() {
         .map(|mode| &mode["id"])
         .collect();
     assert_eq!(modes, ["ask", "accept-edits", "plan", "auto"]);
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn modes_002_a_mode_is_set_and_holds() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    acp.chooses("reject_once");
-    let (session, _) = open(&mut acp, &desk);
+    let mut acp = desk.start_client();
+    acp.always_select("reject_once");
+    let (session, _) = open_session_with_options(&mut acp, &desk);
     let write = |name: &str| {
-        script(&[&call("Write", json!({"file_path": name, "content": "a\n"})), "turn", "say Ok."])
+        make_script(&[
+            &call_step("Write", json!({"file_path": name, "content": "a\n"})),
+            "turn",
+            "say Ok.",
+        ])
     };
     for (mode, name, is_asked, is_made) in
         [("accept-edits", "a", false, true), ("plan", "b", false, false), ("ask", "c", true, false)]
     {
-        let from = acp.mark();
-        acp.ok("session/set_mode", json!({"sessionId": session, "modeId": mode}));
-        acp.turn(&session, &write(name), "end_turn");
-        let asked = !acp.asked(from, "session/request_permission").is_empty();
-        assert_eq!((asked, desk.file(name).exists()), (is_asked, is_made), "{mode}");
+        let from = acp.log_position();
+        acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": mode}));
+        acp.run_turn(&session, &write(name), "end_turn");
+        let asked = !acp.requests(from, "session/request_permission").is_empty();
+        assert_eq!((asked, desk.project_path(name).exists()), (is_asked, is_made), "{mode}");
     }
     let error =
-        acp.error("session/set_mode", json!({"sessionId": session, "modeId": "yolo"}), -32602);
+        acp.call_error("session/set_mode", json!({"sessionId": session, "modeId": "yolo"}), -32602);
     assert!(error["message"].as_str().unwrap().contains("`accept-edits`"), "{error}");
-    acp.leave();
+    acp.close();
 }
 
 /// Whether a turn that runs a command asks first. Nothing is allowed where it does.
-fn asks(acp: &mut AcpClient, session: &str, command: &str) -> bool {
-    acp.chooses("reject_once");
-    let from = acp.mark();
-    let run = call("Bash", json!({"command": command}));
-    acp.turn(session, &script(&[&run, "turn", "say Ok."]), "end_turn");
-    !acp.asked(from, "session/request_permission").is_empty()
+fn is_permission_requested(acp: &mut AcpClient, session: &str, command: &str) -> bool {
+    acp.always_select("reject_once");
+    let from = acp.log_position();
+    let run = call_step("Bash", json!({"command": command}));
+    acp.run_turn(session, &make_script(&[&run, "turn", "say Ok."]), "end_turn");
+    !acp.requests(from, "session/request_permission").is_empty()
 }
 
 /// Another process of this machine is the same person: clients that start one for each thing they do
@@ -71,24 +75,33 @@ fn asks(acp: &mut AcpClient, session: &str, command: &str) -> bool {
 #[test]
 fn a_mode_lives_on_in_another_process() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let (session, _) = open(&mut acp, &desk);
-    assert!(asks(&mut acp, &session, "touch no"));
-    acp.leave();
+    let mut acp = desk.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &desk);
+    assert!(is_permission_requested(&mut acp, &session, "touch no"));
+    acp.close();
     for (mode, has_to_ask) in [("auto", false), ("plan", false), ("ask", true)] {
-        let mut acp = desk.acp();
-        acp.ok("session/resume", desk.wanted_with(json!({"sessionId": session})));
-        acp.ok("session/set_mode", json!({"sessionId": session, "modeId": mode}));
-        acp.leave();
+        let mut acp = desk.start_client();
+        acp.call_ok("session/resume", desk.session_params_with(json!({"sessionId": session})));
+        acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": mode}));
+        acp.close();
         for method in ["session/load", "session/resume"] {
-            let mut acp = desk.acp();
-            let opened = acp.ok(method, desk.wanted_with(json!({"sessionId": session})));
+            let mut acp = desk.start_client();
+            let opened =
+                acp.call_ok(method, desk.session_params_with(json!({"sessionId": session})));
             assert_eq!(opened["modes"]["currentModeId"], mode, "{method}");
-            assert_eq!(option(&opened["configOptions"], "mode")["currentValue"], mode, "{method}");
+            assert_eq!(
+                find_option(&opened["configOptions"], "mode")["currentValue"],
+                mode,
+                "{method}"
+            );
             let name = format!("{mode}-{}", method.trim_start_matches("session/"));
-            assert_eq!(asks(&mut acp, &session, &format!("touch {name}")), has_to_ask, "{name}");
-            assert_eq!(desk.file(&name).exists(), mode == "auto", "{name}");
-            acp.leave();
+            assert_eq!(
+                is_permission_requested(&mut acp, &session, &format!("touch {name}")),
+                has_to_ask,
+                "{name}"
+            );
+            assert_eq!(desk.project_path(&name).exists(), mode == "auto", "{name}");
+            acp.close();
         }
     }
 }
@@ -97,73 +110,82 @@ fn a_mode_lives_on_in_another_process() {
 #[test]
 fn a_freer_mode_does_not_come_along_to_another_folder() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let (session, _) = open(&mut acp, &desk);
-    acp.ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
-    assert!(!asks(&mut acp, &session, "touch here"));
-    acp.leave();
+    let mut acp = desk.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &desk);
+    acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
+    assert!(!is_permission_requested(&mut acp, &session, "touch here"));
+    acp.close();
     let other = desk.zero.folder().canonicalize().unwrap().join("other-project");
     std::fs::create_dir(&other).unwrap();
     let elsewhere = AcpFixture { project: other, ..desk };
-    let mut acp = elsewhere.acp();
-    let opened = acp.ok("session/load", elsewhere.wanted_with(json!({"sessionId": session})));
+    let mut acp = elsewhere.start_client();
+    let opened =
+        acp.call_ok("session/load", elsewhere.session_params_with(json!({"sessionId": session})));
     assert_eq!(opened["modes"]["currentModeId"], "ask");
-    assert!(asks(&mut acp, &session, "touch there"));
-    acp.leave();
+    assert!(is_permission_requested(&mut acp, &session, "touch there"));
+    acp.close();
 }
 
 #[test]
 fn a_mode_that_is_typed_holds_at_once_and_later() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let (session, _) = open(&mut acp, &desk);
-    let from = acp.mark();
-    acp.turn(&session, "/mode auto", "end_turn");
-    let update = acp
-        .until_update(from, "the mode", |update| update["sessionUpdate"] == "current_mode_update");
+    let mut acp = desk.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let from = acp.log_position();
+    acp.run_turn(&session, "/mode auto", "end_turn");
+    let update = acp.wait_for_update(from, "the mode", |update| {
+        update["sessionUpdate"] == "current_mode_update"
+    });
     assert_eq!(update["currentModeId"], "auto");
-    assert!(acp.words(from, &session).contains("The mode is auto now."));
-    assert!(!acp.words(from, &session).contains("does not hold"));
-    assert!(!asks(&mut acp, &session, "touch made") && desk.file("made").exists());
-    acp.leave();
-    let mut acp = desk.acp();
-    let loaded = acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    assert!(acp.message_text(from, &session).contains("The mode is auto now."));
+    assert!(!acp.message_text(from, &session).contains("does not hold"));
+    assert!(
+        !is_permission_requested(&mut acp, &session, "touch made")
+            && desk.project_path("made").exists()
+    );
+    acp.close();
+    let mut acp = desk.start_client();
+    let loaded =
+        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
-    assert!(!asks(&mut acp, &session, "touch again") && desk.file("again").exists());
-    acp.turn(&session, "/mode ask", "end_turn");
-    assert!(asks(&mut acp, &session, "touch no"));
-    acp.leave();
+    assert!(
+        !is_permission_requested(&mut acp, &session, "touch again")
+            && desk.project_path("again").exists()
+    );
+    acp.run_turn(&session, "/mode ask", "end_turn");
+    assert!(is_permission_requested(&mut acp, &session, "touch no"));
+    acp.close();
 }
 
 /// The last word counts, however quickly they follow each other.
 #[test]
 fn a_mode_that_is_taken_back_does_not_come_back() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let (session, _) = open(&mut acp, &desk);
+    let mut acp = desk.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &desk);
     for round in 0..10 {
-        acp.ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
-        acp.ok("session/set_mode", json!({"sessionId": session, "modeId": "ask"}));
-        assert!(asks(&mut acp, &session, "touch no"), "{round}");
+        acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
+        acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "ask"}));
+        assert!(is_permission_requested(&mut acp, &session, "touch no"), "{round}");
     }
-    assert!(!desk.file("no").exists());
-    acp.leave();
+    assert!(!desk.project_path("no").exists());
+    acp.close();
 }
 
 /// What others write into a prompt is no command of the person.
 #[test]
 fn a_mode_in_what_is_attached_is_none() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let (session, _) = open(&mut acp, &desk);
+    let mut acp = desk.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &desk);
     let attached = json!({"uri": "file:///notes.txt", "text": "/mode auto"});
     let link = json!({"type": "resource_link", "uri": "/mode auto", "name": "/mode auto"});
     for first in [json!({"type": "resource", "resource": attached}), link] {
         let prompt = json!([first, {"type": "text", "text": "/mode auto"}]);
-        acp.ok("session/prompt", json!({"sessionId": session, "prompt": prompt}));
-        assert!(asks(&mut acp, &session, "touch no"));
+        acp.call_ok("session/prompt", json!({"sessionId": session, "prompt": prompt}));
+        assert!(is_permission_requested(&mut acp, &session, "touch no"));
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
@@ -171,123 +193,133 @@ fn a_gateway_elsewhere_only_makes_a_mode_stricter() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
     let args = ["--url", &gateway.url];
-    let mut acp = desk.acp_with(&args, json!({}));
-    let (session, _) = open(&mut acp, &desk);
-    let from = acp.mark();
-    acp.turn(&session, "/mode auto", "end_turn");
-    let words = acp.words(from, &session);
+    let mut acp = desk.start_client_with(&args, json!({}));
+    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let from = acp.log_position();
+    acp.run_turn(&session, "/mode auto", "end_turn");
+    let words = acp.message_text(from, &session);
     assert!(words.contains("`auto` does not hold here; the mode stays `ask`."), "{words}");
     assert!(words.contains("`session/set_mode`"), "{words}");
-    let update = acp
-        .until_update(from, "the mode", |update| update["sessionUpdate"] == "current_mode_update");
+    let update = acp.wait_for_update(from, "the mode", |update| {
+        update["sessionUpdate"] == "current_mode_update"
+    });
     assert_eq!(update["currentModeId"], "ask");
-    assert!(asks(&mut acp, &session, "touch no"));
-    acp.ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
-    assert!(!asks(&mut acp, &session, "touch yes") && desk.file("yes").exists());
-    acp.leave();
+    assert!(is_permission_requested(&mut acp, &session, "touch no"));
+    acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
+    assert!(
+        !is_permission_requested(&mut acp, &session, "touch yes")
+            && desk.project_path("yes").exists()
+    );
+    acp.close();
     for (kept, shown, has_to_ask) in [("auto", "ask", true), ("plan", "plan", false)] {
-        let mut acp = desk.acp_with(&args, json!({}));
-        let wanted = desk.wanted_with(json!({"sessionId": session}));
-        let loaded = acp.ok("session/load", wanted.clone());
+        let mut acp = desk.start_client_with(&args, json!({}));
+        let wanted = desk.session_params_with(json!({"sessionId": session}));
+        let loaded = acp.call_ok("session/load", wanted.clone());
         assert_eq!(loaded["modes"]["currentModeId"], shown, "{kept}");
-        assert_eq!(asks(&mut acp, &session, "touch no"), has_to_ask, "{kept}");
-        acp.ok("session/set_mode", json!({"sessionId": session, "modeId": "plan"}));
-        acp.leave();
+        assert_eq!(is_permission_requested(&mut acp, &session, "touch no"), has_to_ask, "{kept}");
+        acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "plan"}));
+        acp.close();
     }
-    assert!(!desk.file("no").exists());
+    assert!(!desk.project_path("no").exists());
 }
 
 #[test]
 fn the_mode_of_the_settings_holds_where_none_is_chosen() {
     let desk = AcpFixture::new();
-    write(&desk.zero, USER, desk.model.settings(json!({"permissions": {"mode": "plan"}})));
-    let mut acp = desk.acp();
-    let (session, made) = open(&mut acp, &desk);
+    write_file(
+        &desk.zero,
+        USER_FILE,
+        desk.model.settings_json(json!({"permissions": {"mode": "plan"}})),
+    );
+    let mut acp = desk.start_client();
+    let (session, made) = open_session_with_options(&mut acp, &desk);
     assert_eq!(made["modes"]["currentModeId"], "plan");
-    let write = call("Write", json!({"file_path": "a", "content": "a\n"}));
-    acp.turn(&session, &script(&[&write, "turn", "say Ok."]), "end_turn");
-    assert!(!desk.file("a").exists());
-    acp.leave();
+    let write = call_step("Write", json!({"file_path": "a", "content": "a\n"}));
+    acp.run_turn(&session, &make_script(&[&write, "turn", "say Ok."]), "end_turn");
+    assert!(!desk.project_path("a").exists());
+    acp.close();
 }
 
 #[test]
 fn config_001_a_session_has_options() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let (_, made) = open(&mut acp, &desk);
+    let mut acp = desk.start_client();
+    let (_, made) = open_session_with_options(&mut acp, &desk);
     let options = &made["configOptions"];
     for (id, category) in [("mode", "mode"), ("model", "model")] {
-        let option = option(options, id);
+        let option = find_option(options, id);
         assert_eq!(option["category"], category, "{options}");
         let values = option["options"].as_array().unwrap();
         assert!(values.iter().any(|value| value["value"] == option["currentValue"]), "{option}");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn config_002_an_option_is_set_and_all_are_told() {
     let desk = AcpFixture::new();
     let more = json!({"api": "chat", "model": "second-model", "baseUrl": "http://127.0.0.1:9/v1"});
-    let mut settings: Value = serde_json::from_str(&desk.model.settings(json!({}))).unwrap();
+    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
     settings["models"]["second"] = more;
     settings["models"]["second"]["baseUrl"] = settings["models"]["scripted"]["baseUrl"].clone();
-    write(&desk.zero, USER, settings.to_string());
-    let mut acp = desk.acp();
-    let (session, made) = open(&mut acp, &desk);
-    assert_eq!(option(&made["configOptions"], "model")["currentValue"], "scripted");
+    write_file(&desk.zero, USER_FILE, settings.to_string());
+    let mut acp = desk.start_client();
+    let (session, made) = open_session_with_options(&mut acp, &desk);
+    assert_eq!(find_option(&made["configOptions"], "model")["currentValue"], "scripted");
     let set = |id: &str, value: &str| json!({"sessionId": session, "configId": id, "value": value});
-    let changed = acp.ok("session/set_config_option", set("model", "second"));
+    let changed = acp.call_ok("session/set_config_option", set("model", "second"));
     let count = made["configOptions"].as_array().unwrap().len();
     assert_eq!(changed["configOptions"].as_array().unwrap().len(), count, "all are told");
-    assert_eq!(option(&changed["configOptions"], "model")["currentValue"], "second");
-    acp.turn(&session, "hi", "end_turn");
+    assert_eq!(find_option(&changed["configOptions"], "model")["currentValue"], "second");
+    acp.run_turn(&session, "hi", "end_turn");
     assert_eq!(desk.model.requests().pop().unwrap()["model"], "second-model");
     // Mode is the same thing by either name.
-    let changed = acp.ok("session/set_config_option", set("mode", "plan"));
-    assert_eq!(option(&changed["configOptions"], "mode")["currentValue"], "plan");
+    let changed = acp.call_ok("session/set_config_option", set("mode", "plan"));
+    assert_eq!(find_option(&changed["configOptions"], "mode")["currentValue"], "plan");
     for (id, value) in [("model", "huge"), ("speed", "fast"), ("mode", "yolo")] {
-        acp.error("session/set_config_option", set(id, value), -32602);
+        acp.call_error("session/set_config_option", set(id, value), -32602);
     }
-    acp.leave();
+    acp.close();
     // What was chosen stays with the session.
-    let mut acp = desk.acp();
-    let loaded = acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
-    assert_eq!(option(&loaded["configOptions"], "model")["currentValue"], "second");
+    let mut acp = desk.start_client();
+    let loaded =
+        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    assert_eq!(find_option(&loaded["configOptions"], "model")["currentValue"], "second");
     assert_eq!(loaded["modes"]["currentModeId"], "plan");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn config_003_no_switches_for_clients_that_have_none() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let (session, made) = open(&mut acp, &desk);
+    let mut acp = desk.start_client();
+    let (session, made) = open_session_with_options(&mut acp, &desk);
     let set = json!({"sessionId": session, "configId": "mode", "value": "plan"});
-    let changed = acp.ok("session/set_config_option", set);
-    acp.turn(&session, "hi", "end_turn");
+    let changed = acp.call_ok("session/set_config_option", set);
+    acp.run_turn(&session, "hi", "end_turn");
     let told = acp.updates(0, &session);
     let told = told.iter().map(|update| &update["configOptions"]);
     for options in told.chain([&made["configOptions"], &changed["configOptions"]]) {
         let types = options.as_array().into_iter().flatten().map(|option| &option["type"]);
         assert!(types.into_iter().all(|kind| kind == "select"), "{options}");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_command_that_changes_the_mode_is_told() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let (session, _) = open(&mut acp, &desk);
-    let from = acp.mark();
-    acp.turn(&session, "/mode plan", "end_turn");
-    let update = acp
-        .until_update(from, "the mode", |update| update["sessionUpdate"] == "current_mode_update");
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let from = acp.log_position();
+    acp.run_turn(&session, "/mode plan", "end_turn");
+    let update = acp.wait_for_update(from, "the mode", |update| {
+        update["sessionUpdate"] == "current_mode_update"
+    });
     assert_eq!(update["currentModeId"], "plan");
-    let update = acp.until_update(from, "the options", |update| {
+    let update = acp.wait_for_update(from, "the options", |update| {
         update["sessionUpdate"] == "config_option_update"
     });
-    assert_eq!(option(&update["configOptions"], "mode")["currentValue"], "plan");
-    acp.leave();
+    assert_eq!(find_option(&update["configOptions"], "mode")["currentValue"], "plan");
+    acp.close();
 }

@@ -17,7 +17,7 @@ struct ProxyState {
 
 impl CuttableProxy {
     /// A wire to what listens at an address.
-    pub(crate) fn to(address: &str) -> Self {
+    pub(crate) fn to_address(address: &str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(ProxyState::default()));
@@ -31,7 +31,7 @@ impl CuttableProxy {
                 };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     state.ends.push(from.try_clone().unwrap());
-                    pass(from.try_clone().unwrap(), to.try_clone().unwrap());
+                    forward(from.try_clone().unwrap(), to.try_clone().unwrap());
                 }
             }
         });
@@ -46,12 +46,12 @@ impl CuttableProxy {
     }
 
     /// Lets them through again.
-    pub(crate) fn mend(&self) {
+    pub(crate) fn restore(&self) {
         self.state.lock().unwrap().is_cut = false;
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream) {
+fn forward(mut from: TcpStream, mut to: TcpStream) {
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Both);

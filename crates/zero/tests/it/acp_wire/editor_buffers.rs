@@ -5,28 +5,30 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::acp_client::{AcpClient, ClientReply, selected};
-use super::{AcpFixture, call, calls, only_call, script, shown};
-use crate::config::write;
+use super::acp_client::{AcpClient, ClientReply, selected_outcome};
+use super::{AcpFixture, call_step, call_text, calls, make_script, only_call};
+use crate::config::write_file;
 
 /// What an editor was asked, and how it deals with it.
 type EditorRequestLog = Arc<Mutex<Vec<(String, String)>>>;
 
-fn both() -> Value {
+fn fs_capabilities() -> Value {
     json!({"fs": {"readTextFile": true, "writeTextFile": true}})
 }
 
 /// An editor that has this text in every buffer, and saves what it is given.
-fn editor(acp: &mut AcpClient, buffer: Option<&'static str>) -> EditorRequestLog {
+fn install_editor(acp: &mut AcpClient, buffer: Option<&'static str>) -> EditorRequestLog {
     let asked = EditorRequestLog::default();
     let heard = Arc::clone(&asked);
-    acp.answers(move |method, params| {
+    acp.set_reply_policy(move |method, params| {
         let path = params["path"].as_str().unwrap_or_default().to_owned();
         if method.starts_with("fs/") {
             heard.lock().unwrap().push((method.to_owned(), path.clone()));
         }
         match (method, buffer) {
-            ("session/request_permission", _) => ClientReply::Result(selected("allow_once")),
+            ("session/request_permission", _) => {
+                ClientReply::Result(selected_outcome("allow_once"))
+            }
             ("fs/read_text_file", Some(text)) => ClientReply::Result(json!({"content": text})),
             ("fs/read_text_file", None) => match std::fs::read_to_string(&path) {
                 Ok(text) => ClientReply::Result(json!({"content": text})),
@@ -42,76 +44,76 @@ fn editor(acp: &mut AcpClient, buffer: Option<&'static str>) -> EditorRequestLog
     asked
 }
 
-fn opened(desk: &AcpFixture, can: Value) -> (AcpClient, String) {
-    let mut acp = desk.acp_with(&[], can);
-    let session = acp.open(desk);
+fn open_with(desk: &AcpFixture, can: Value) -> (AcpClient, String) {
+    let mut acp = desk.start_client_with(&[], can);
+    let session = acp.open_session(desk);
     (acp, session)
 }
 
-fn paths(asked: &EditorRequestLog, method: &str) -> Vec<String> {
+fn requested_paths(asked: &EditorRequestLog, method: &str) -> Vec<String> {
     let asked = asked.lock().unwrap();
     asked.iter().filter(|(of, _)| of == method).map(|(_, path)| path.clone()).collect()
 }
 
-fn read(name: &str) -> String {
-    script(&[&call("Read", json!({"file_path": name})), "turn", "say Ok."])
+fn read_step(name: &str) -> String {
+    make_script(&[&call_step("Read", json!({"file_path": name})), "turn", "say Ok."])
 }
 
 #[test]
 fn what_is_not_saved_yet_is_read() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, both());
-    let asked = editor(&mut acp, Some("not saved yet\n"));
-    let from = acp.mark();
-    acp.turn(&session, &read("hello.txt"), "end_turn");
-    let path = desk.file("hello.txt").display().to_string();
-    assert_eq!(paths(&asked, "fs/read_text_file"), [path]);
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let asked = install_editor(&mut acp, Some("not saved yet\n"));
+    let from = acp.log_position();
+    acp.run_turn(&session, &read_step("hello.txt"), "end_turn");
+    let path = desk.project_path("hello.txt").display().to_string();
+    assert_eq!(requested_paths(&asked, "fs/read_text_file"), [path]);
     let told = desk.model.requests().pop().unwrap()["messages"].to_string();
     assert!(told.contains("not saved yet") && !told.contains("hello\\n"), "{told}");
     assert_eq!(only_call(&acp.updates(from, &session))["status"], "completed");
-    let questions = acp.asked(from, "fs/read_text_file");
+    let questions = acp.requests(from, "fs/read_text_file");
     assert_eq!(questions[0]["params"]["sessionId"], json!(session));
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn what_is_written_goes_through_the_editor() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, both());
-    let asked = editor(&mut acp, None);
-    let from = acp.mark();
-    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
-    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
-    let path = desk.file("new.txt").display().to_string();
-    assert_eq!(paths(&asked, "fs/write_text_file"), [path]);
-    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let asked = install_editor(&mut acp, None);
+    let from = acp.log_position();
+    let made = call_step("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.run_turn(&session, &make_script(&[&made, "turn", "say Ok."]), "end_turn");
+    let path = desk.project_path("new.txt").display().to_string();
+    assert_eq!(requested_paths(&asked, "fs/write_text_file"), [path]);
+    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
     // The person first, then the editor.
     let methods: Vec<&str> = acp
-        .heard()
+        .agent_messages()
         .filter(|said| said.get("id").is_some())
         .filter_map(|said| said["method"].as_str())
         .filter(|method| *method != "fs/read_text_file")
         .collect();
     assert_eq!(methods, ["session/request_permission", "fs/write_text_file"]);
     assert_eq!(only_call(&acp.updates(from, &session))["content"][0]["newText"], "new\n");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn an_edit_changes_what_is_in_the_buffer() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, both());
-    editor(&mut acp, Some("one two three\n"));
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    install_editor(&mut acp, Some("one two three\n"));
     let edit = json!({"file_path": "hello.txt", "old_string": "two", "new_string": "2"});
-    let from = acp.mark();
+    let from = acp.log_position();
     let steps = [
-        &*call("Read", json!({"file_path": "hello.txt"})),
+        &*call_step("Read", json!({"file_path": "hello.txt"})),
         "turn",
-        &call("Edit", edit),
+        &call_step("Edit", edit),
         "turn",
         "say Ok.",
     ];
-    acp.turn(&session, &script(&steps), "end_turn");
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
     let calls = calls(&acp.updates(from, &session));
     let diff = &calls[1]["content"][0];
     assert_eq!(
@@ -119,31 +121,31 @@ fn an_edit_changes_what_is_in_the_buffer() {
         (&json!("one two three\n"), &json!("one 2 three\n")),
         "{calls:#?}"
     );
-    assert_eq!(desk.text("hello.txt").as_deref(), Some("one 2 three\n"));
-    acp.leave();
+    assert_eq!(desk.read_project_file("hello.txt").as_deref(), Some("one 2 three\n"));
+    acp.close();
 }
 
 #[test]
 fn what_the_editor_has_not_is_read_and_written_here() {
     let desk = AcpFixture::new();
     for code in [-32002, -32601, -32603, 7] {
-        let (mut acp, session) = opened(&desk, both());
-        acp.answers(move |method, _| match method {
-            "session/request_permission" => ClientReply::Result(selected("allow_once")),
+        let (mut acp, session) = open_with(&desk, fs_capabilities());
+        acp.set_reply_policy(move |method, _| match method {
+            "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
             _ => ClientReply::Error(code),
         });
-        let from = acp.mark();
+        let from = acp.log_position();
         let name = format!("made{code}.txt");
         let steps = [
-            &*call("Read", json!({"file_path": "hello.txt"})),
+            &*call_step("Read", json!({"file_path": "hello.txt"})),
             "turn",
-            &call("Write", json!({"file_path": name, "content": "new\n"})),
+            &call_step("Write", json!({"file_path": name, "content": "new\n"})),
         ];
-        acp.turn(&session, &script(&steps), "end_turn");
+        acp.run_turn(&session, &make_script(&steps), "end_turn");
         let calls = calls(&acp.updates(from, &session));
-        assert!(shown(&calls[0]).contains("hello"), "{calls:#?}");
-        assert_eq!(desk.text(&name).as_deref(), Some("new\n"), "{code}");
-        acp.leave();
+        assert!(call_text(&calls[0]).contains("hello"), "{calls:#?}");
+        assert_eq!(desk.read_project_file(&name).as_deref(), Some("new\n"), "{code}");
+        acp.close();
     }
 }
 
@@ -151,23 +153,23 @@ fn what_the_editor_has_not_is_read_and_written_here() {
 #[test]
 fn an_editor_that_refuses_to_write_is_not_gone_round() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, both());
-    acp.answers(|method, _| match method {
-        "session/request_permission" => ClientReply::Result(selected("allow_once")),
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    acp.set_reply_policy(|method, _| match method {
+        "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
         "fs/write_text_file" => {
             ClientReply::Failure(json!({"code": -32603, "message": "Internal error",
             "data": {"details": "Permission denied for fs/write_text_file"}}))
         }
         _ => ClientReply::Error(-32002),
     });
-    let from = acp.mark();
-    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
-    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    let from = acp.log_position();
+    let made = call_step("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.run_turn(&session, &make_script(&[&made, "turn", "say Ok."]), "end_turn");
     let call = only_call(&acp.updates(from, &session));
     assert_eq!(call["status"], "failed", "{call:#}");
-    assert!(shown(&call).contains("the editor refused to write `new.txt`"), "{call:#}");
-    assert_eq!(desk.text("new.txt"), None);
-    acp.leave();
+    assert!(call_text(&call).contains("the editor refused to write `new.txt`"), "{call:#}");
+    assert_eq!(desk.read_project_file("new.txt"), None);
+    acp.close();
 }
 
 /// One capability does not stand for the other.
@@ -179,49 +181,50 @@ fn only_what_the_editor_offers_is_asked_of_it() {
         (json!({"fs": {"writeTextFile": true}}), "fs/write_text_file"),
         (json!({}), "nothing"),
     ] {
-        let (mut acp, session) = opened(&desk, can.clone());
-        let asked = editor(&mut acp, None);
+        let (mut acp, session) = open_with(&desk, can.clone());
+        let asked = install_editor(&mut acp, None);
         let steps = [
-            &*call("Read", json!({"file_path": "hello.txt"})),
+            &*call_step("Read", json!({"file_path": "hello.txt"})),
             "turn",
-            &call("Write", json!({"file_path": "hello.txt", "content": "again\n"})),
+            &call_step("Write", json!({"file_path": "hello.txt", "content": "again\n"})),
         ];
-        acp.turn(&session, &script(&steps), "end_turn");
+        acp.run_turn(&session, &make_script(&steps), "end_turn");
         let asked = asked.lock().unwrap().clone();
         assert!(asked.iter().all(|(of, _)| of == method), "{can}: {asked:?}");
         assert_eq!(asked.is_empty(), method == "nothing", "{can}: {asked:?}");
-        acp.leave();
+        acp.close();
     }
 }
 
 #[test]
 fn what_is_denied_is_never_asked_of_the_editor() {
-    let desk = AcpFixture::with(json!({"permissions": {"deny": ["Read(.env)", "Write(.env)"]}}));
-    desk.write(".env", "KEY=1\n");
+    let desk =
+        AcpFixture::with_settings(json!({"permissions": {"deny": ["Read(.env)", "Write(.env)"]}}));
+    desk.write_project_file(".env", "KEY=1\n");
     // A key of a model is closed whatever the rules say, and so is what lies elsewhere.
-    desk.write("model.key", "model-key-0123456789abcdef");
-    write(&desk.zero, "outside.txt", "outside\n");
-    let mut settings: Value = serde_json::from_str(&desk.model.settings(json!({}))).unwrap();
+    desk.write_project_file("model.key", "model-key-0123456789abcdef");
+    write_file(&desk.zero, "outside.txt", "outside\n");
+    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
     settings["permissions"] = json!({"deny": ["Read(.env)", "Write(.env)"]});
-    settings["models"]["scripted"]["apiKey"] = json!({"file": desk.file("model.key")});
-    write(&desk.zero, crate::config::USER, settings.to_string());
-    let (mut acp, session) = opened(&desk, both());
-    let asked = editor(&mut acp, Some("from the buffer\n"));
-    let from = acp.mark();
+    settings["models"]["scripted"]["apiKey"] = json!({"file": desk.project_path("model.key")});
+    write_file(&desk.zero, crate::config::USER_FILE, settings.to_string());
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let asked = install_editor(&mut acp, Some("from the buffer\n"));
+    let from = acp.log_position();
     let outside = desk.zero.folder().join("outside.txt");
     for name in [Path::new(".env"), Path::new("model.key")] {
-        acp.turn(&session, &read(name.to_str().unwrap()), "end_turn");
+        acp.run_turn(&session, &read_step(name.to_str().unwrap()), "end_turn");
     }
-    let made = call("Write", json!({"file_path": ".env", "content": "KEY=2\n"}));
-    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    let made = call_step("Write", json!({"file_path": ".env", "content": "KEY=2\n"}));
+    acp.run_turn(&session, &make_script(&[&made, "turn", "say Ok."]), "end_turn");
     let refused = calls(&acp.updates(from, &session));
     assert!(refused.iter().all(|call| call["status"] == "failed"), "{refused:#?}");
     assert_eq!(*asked.lock().unwrap(), Vec::new());
     // What a person allows elsewhere is read from the disk: it is not of the project.
-    acp.turn(&session, &read(outside.to_str().unwrap()), "end_turn");
+    acp.run_turn(&session, &read_step(outside.to_str().unwrap()), "end_turn");
     assert_eq!(*asked.lock().unwrap(), Vec::new());
-    assert_eq!(desk.text(".env").as_deref(), Some("KEY=1\n"));
-    acp.leave();
+    assert_eq!(desk.read_project_file(".env").as_deref(), Some("KEY=1\n"));
+    acp.close();
 }
 
 /// A project that the editor has opened by a link: its buffers have that name.
@@ -231,65 +234,68 @@ fn an_editor_is_asked_by_its_own_names() {
     let link = desk.zero.folder().canonicalize().unwrap().join("link");
     std::os::unix::fs::symlink(&desk.project, &link).unwrap();
     let desk = AcpFixture { project: link.clone(), ..desk };
-    let (mut acp, session) = opened(&desk, both());
-    let asked = editor(&mut acp, None);
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let asked = install_editor(&mut acp, None);
     let steps = [
-        &*call("Read", json!({"file_path": "hello.txt"})),
+        &*call_step("Read", json!({"file_path": "hello.txt"})),
         "turn",
-        &call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+        &call_step("Write", json!({"file_path": "new.txt", "content": "new\n"})),
     ];
-    acp.turn(&session, &script(&steps), "end_turn");
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
     let named = |name: &str| link.join(name).display().to_string();
-    assert_eq!(paths(&asked, "fs/read_text_file").first(), Some(&named("hello.txt")));
-    assert_eq!(paths(&asked, "fs/write_text_file"), [named("new.txt")]);
-    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
-    acp.leave();
+    assert_eq!(requested_paths(&asked, "fs/read_text_file").first(), Some(&named("hello.txt")));
+    assert_eq!(requested_paths(&asked, "fs/write_text_file"), [named("new.txt")]);
+    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
+    acp.close();
 }
 
 #[test]
 fn an_editor_is_not_led_elsewhere_by_a_link_that_changed() {
     let desk = AcpFixture::new();
-    write(&desk.zero, "other/hello.txt", "of the other\n");
+    write_file(&desk.zero, "other/hello.txt", "of the other\n");
     let folder = desk.zero.folder().canonicalize().unwrap();
     let link = folder.join("link");
     std::os::unix::fs::symlink(&desk.project, &link).unwrap();
-    let mut acp = desk.acp_with(&[], both());
-    let made = acp.ok("session/new", json!({"cwd": link, "mcpServers": []}));
+    let mut acp = desk.start_client_with(&[], fs_capabilities());
+    let made = acp.call_ok("session/new", json!({"cwd": link, "mcpServers": []}));
     let session = made["sessionId"].as_str().unwrap().to_owned();
-    let asked = editor(&mut acp, None);
+    let asked = install_editor(&mut acp, None);
     std::fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(folder.join("other"), &link).unwrap();
-    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
-    let from = acp.mark();
-    acp.turn(&session, &read("hello.txt"), "end_turn");
-    acp.turn(&session, &script(&[&made]), "end_turn");
+    let made = call_step("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    let from = acp.log_position();
+    acp.run_turn(&session, &read_step("hello.txt"), "end_turn");
+    acp.run_turn(&session, &make_script(&[&made]), "end_turn");
     assert_eq!(*asked.lock().unwrap(), Vec::new());
     let calls = calls(&acp.updates(from, &session));
-    assert!(shown(&calls[0]).contains("hello"), "{calls:#?}");
-    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
+    assert!(call_text(&calls[0]).contains("hello"), "{calls:#?}");
+    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
     assert!(!folder.join("other/new.txt").exists());
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_link_out_of_the_project_is_not_asked_of_the_editor() {
     let desk = AcpFixture::new();
-    write(&desk.zero, "outside.txt", "outside\n");
-    std::os::unix::fs::symlink(desk.zero.folder().join("outside.txt"), desk.file("link.txt"))
-        .unwrap();
-    let (mut acp, session) = opened(&desk, both());
-    let asked = editor(&mut acp, Some("from the buffer\n"));
-    acp.turn(&session, &read("link.txt"), "end_turn");
+    write_file(&desk.zero, "outside.txt", "outside\n");
+    std::os::unix::fs::symlink(
+        desk.zero.folder().join("outside.txt"),
+        desk.project_path("link.txt"),
+    )
+    .unwrap();
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let asked = install_editor(&mut acp, Some("from the buffer\n"));
+    acp.run_turn(&session, &read_step("link.txt"), "end_turn");
     assert_eq!(*asked.lock().unwrap(), Vec::new());
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn an_editor_that_formats_what_it_saves_is_noticed() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, both());
-    acp.answers(|method, params| match method {
-        "session/request_permission" => ClientReply::Result(selected("allow_once")),
+    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    acp.set_reply_policy(|method, params| match method {
+        "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
         "fs/write_text_file" => {
             let text = params["content"].as_str().unwrap().replace('=', " = ");
             std::fs::write(params["path"].as_str().unwrap(), text).unwrap();
@@ -301,13 +307,15 @@ fn an_editor_that_formats_what_it_saves_is_noticed() {
         },
         _ => ClientReply::Error(-32601),
     });
-    let made = call("Write", json!({"file_path": "a.txt", "content": "a=1\n"}));
-    let edit =
-        call("Edit", json!({"file_path": "a.txt", "old_string": "a = 1", "new_string": "b = 2"}));
-    let read = call("Read", json!({"file_path": "a.txt"}));
+    let made = call_step("Write", json!({"file_path": "a.txt", "content": "a=1\n"}));
+    let edit = call_step(
+        "Edit",
+        json!({"file_path": "a.txt", "old_string": "a = 1", "new_string": "b = 2"}),
+    );
+    let read = call_step("Read", json!({"file_path": "a.txt"}));
     let steps = [&*made, "turn", &read, "turn", &edit, "turn", "say Ok."];
-    let from = acp.mark();
-    acp.turn(&session, &script(&steps), "end_turn");
+    let from = acp.log_position();
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
     let calls = calls(&acp.updates(from, &session));
     assert!(calls.iter().all(|call| call["status"] == "completed"), "{calls:#?}");
     // The model is told at once that the file is not what it wrote.
@@ -315,6 +323,6 @@ fn an_editor_that_formats_what_it_saves_is_noticed() {
     let after_write =
         told[1]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
     assert!(after_write.contains("format") || after_write.contains("a = 1"), "{after_write}");
-    assert_eq!(desk.text("a.txt").as_deref(), Some("b  =  2\n"));
-    acp.leave();
+    assert_eq!(desk.read_project_file("a.txt").as_deref(), Some("b  =  2\n"));
+    acp.close();
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::acp_client::{AcpClient, ClientReply, selected};
-use super::{AcpFixture, call, calls, script};
+use super::acp_client::{AcpClient, ClientReply, selected_outcome};
+use super::{AcpFixture, call_step, calls, make_script};
 
 /// A question with one answer, and one with several.
-fn questions() -> Value {
+fn question_input() -> Value {
     let options = json!([
         {"label": "PostgreSQL", "description": "Relational"},
         {"label": "Redis", "description": "Key-value"},
@@ -19,10 +19,10 @@ fn questions() -> Value {
 }
 
 /// What the model is told of the answers.
-fn told(desk: &AcpFixture, acp: &mut AcpClient) -> String {
-    let session = acp.open(desk);
-    let ask = call("AskUserQuestion", questions());
-    acp.turn(&session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
+fn run_questions(desk: &AcpFixture, acp: &mut AcpClient) -> String {
+    let session = acp.open_session(desk);
+    let ask = call_step("AskUserQuestion", question_input());
+    acp.run_turn(&session, &make_script(&[&ask, "turn", "say Ok."]), "end_turn");
     let request = desk.model.requests().pop().unwrap();
     let messages = request["messages"].as_array().unwrap();
     messages.last().unwrap()["content"].to_string()
@@ -31,8 +31,8 @@ fn told(desk: &AcpFixture, acp: &mut AcpClient) -> String {
 #[test]
 fn questions_are_a_form_where_the_client_shows_forms() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp_with(&[], json!({"elicitation": {"form": {}}}));
-    acp.answers(|method, params| match method {
+    let mut acp = desk.start_client_with(&[], json!({"elicitation": {"form": {}}}));
+    acp.set_reply_policy(|method, params| match method {
         "elicitation/create" => {
             let fields = &params["requestedSchema"]["properties"];
             assert_eq!(fields["q2"]["type"], "array", "{params}");
@@ -41,9 +41,9 @@ fn questions_are_a_form_where_the_client_shows_forms() {
         }
         _ => ClientReply::Error(-32601),
     });
-    let said = told(&desk, &mut acp);
+    let said = run_questions(&desk, &mut acp);
     assert!(said.contains("Redis") && said.contains("PostgreSQL, SQLite"), "{said}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
@@ -65,39 +65,39 @@ fn several_answers_are_chosen_one_after_another_where_it_shows_none() {
             ],
         ),
     ] {
-        let mut acp = desk.acp();
+        let mut acp = desk.start_client();
         let mut left = picks.iter();
-        acp.answers(move |method, params| {
+        acp.set_reply_policy(move |method, params| {
             assert_eq!(method, "session/request_permission");
             let pick = left.next().expect("it asks too often");
             let options = params["options"].as_array().unwrap();
             let is_meant = |option: &&Value| option["name"].as_str().unwrap().starts_with(pick);
             let option =
                 options.iter().find(is_meant).unwrap_or_else(|| panic!("{pick}: {params}"));
-            ClientReply::Result(selected(option["optionId"].as_str().unwrap()))
+            ClientReply::Result(selected_outcome(option["optionId"].as_str().unwrap()))
         });
-        let said = told(&desk, &mut acp);
+        let said = run_questions(&desk, &mut acp);
         for part in expected {
             assert!(said.contains(part), "{picks:?}: {said}");
         }
-        let asked = acp.asked(0, "session/request_permission");
+        let asked = acp.requests(0, "session/request_permission");
         assert_eq!(asked.len(), picks.len(), "{picks:?}");
-        assert_eq!(acp.asked(0, "elicitation/create").len(), 0);
-        acp.leave();
+        assert_eq!(acp.requests(0, "elicitation/create").len(), 0);
+        acp.close();
     }
 }
 
 #[test]
 fn a_question_that_is_taken_back_is_settled() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    acp.answers(|_, _| ClientReply::Result(json!({"outcome": {"outcome": "cancelled"}})));
-    let from = acp.mark();
-    let session = acp.open(&desk);
-    let ask = call("AskUserQuestion", questions());
-    acp.turn(&session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
+    let mut acp = desk.start_client();
+    acp.set_reply_policy(|_, _| ClientReply::Result(json!({"outcome": {"outcome": "cancelled"}})));
+    let from = acp.log_position();
+    let session = acp.open_session(&desk);
+    let ask = call_step("AskUserQuestion", question_input());
+    acp.run_turn(&session, &make_script(&[&ask, "turn", "say Ok."]), "end_turn");
     let calls = calls(&acp.updates(from, &session));
     let ended = |call: &Value| matches!(call["status"].as_str(), Some("completed" | "failed"));
     assert!(!calls.is_empty() && calls.iter().all(ended), "{calls:#?}");
-    acp.leave();
+    acp.close();
 }

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use super::AcpFixture;
 use super::acp_client::AcpClient;
 
-fn first(version: Value) -> Value {
+fn initialize_params(version: Value) -> Value {
     json!({"protocolVersion": version, "clientCapabilities": {}})
 }
 
 #[test]
 fn init_001_the_agent_says_what_it_can() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
-    let said = acp.ok("initialize", first(json!(1)));
+    let said = acp.call_ok("initialize", initialize_params(json!(1)));
     assert!(said["protocolVersion"].is_u64());
     let can = &said["agentCapabilities"];
     assert_eq!(can["loadSession"], true);
@@ -26,78 +26,81 @@ fn init_001_the_agent_says_what_it_can() {
         assert!(can["sessionCapabilities"][name].is_object(), "{name}: {can}");
     }
     assert!(can.get("auth").is_none_or(|auth| auth.get("logout").is_none()), "{can}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn init_002_the_version_that_is_asked_for_is_spoken() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
-    assert_eq!(acp.ok("initialize", first(json!(1)))["protocolVersion"], 1);
-    acp.leave();
+    assert_eq!(acp.call_ok("initialize", initialize_params(json!(1)))["protocolVersion"], 1);
+    acp.close();
 }
 
 #[test]
 fn init_003_another_version_is_answered_with_ours() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     for version in [0, 2, 3, 65_535] {
         let mut acp = AcpClient::spawn(&desk.zero, &[]);
-        assert_eq!(acp.ok("initialize", first(json!(version)))["protocolVersion"], 1);
-        acp.leave();
+        assert_eq!(
+            acp.call_ok("initialize", initialize_params(json!(version)))["protocolVersion"],
+            1
+        );
+        acp.close();
     }
 }
 
 #[test]
 fn what_is_no_version_is_refused_and_asked_again() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     for version in [json!("1"), json!(-1), json!(1.5), json!(65_536), json!([1]), Value::Null] {
-        acp.error("initialize", first(version), -32602);
+        acp.call_error("initialize", initialize_params(version), -32602);
     }
-    acp.error("initialize", json!({}), -32602);
+    acp.call_error("initialize", json!({}), -32602);
     acp.initialize(json!({}));
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn init_004_the_agent_says_who_it_is() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
-    let info = &acp.ok("initialize", first(json!(1)))["agentInfo"];
+    let info = &acp.call_ok("initialize", initialize_params(json!(1)))["agentInfo"];
     assert_eq!(info["name"], "zero");
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn the_first_line_is_the_answer_to_initialize_whatever_is_broken() {
-    let desk = AcpFixture::direct();
-    crate::config::write(&desk.zero, crate::config::USER, "{ not settings");
+    let desk = AcpFixture::without_model();
+    crate::config::write_file(&desk.zero, crate::config::USER_FILE, "{ not settings");
     let mut acp = AcpClient::spawn(&desk.zero, &["--verbose", "--url", "ws://127.0.0.1:9"]);
     let said = acp.initialize(json!({}));
     assert_eq!(said["protocolVersion"], 1);
-    let first = acp.heard().next().unwrap();
+    let first = acp.agent_messages().next().unwrap();
     assert_eq!((&first["id"], first.get("result").is_some()), (&json!(1), true), "{first}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn initialize_comes_first_and_may_come_twice() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     for method in ["session/new", "session/list", "session/prompt", "_zero/tools/list"] {
-        let error = acp.error(method, json!({}), -32600);
+        let error = acp.call_error(method, json!({}), -32600);
         assert!(error["message"].as_str().unwrap().contains("`initialize`"), "{error}");
     }
     acp.initialize(json!({}));
     acp.initialize(json!({}));
-    acp.open(&desk);
-    acp.leave();
+    acp.open_session(&desk);
+    acp.close();
 }
 
 #[test]
 fn capabilities_that_are_none_count_as_none() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     for can in [
         json!({"fs": 1}),
         json!({"fs": {"readTextFile": "yes"}}),
@@ -109,17 +112,17 @@ fn capabilities_that_are_none_count_as_none() {
         // What is not in the schema is not held against it here.
         let params = json!({"protocolVersion": 1, "clientCapabilities": can});
         assert!(acp.call("initialize", params).is_ok(), "{can}");
-        let session = acp.open(&desk);
-        acp.turn(&session, "/read hello.txt", "end_turn");
-        assert_eq!(acp.asked(0, "fs/read_text_file").len(), 0);
-        let (status, _) = acp.hang_up_unchecked();
+        let session = acp.open_session(&desk);
+        acp.run_turn(&session, "/read hello.txt", "end_turn");
+        assert_eq!(acp.requests(0, "fs/read_text_file").len(), 0);
+        let (status, _) = acp.disconnect_unchecked();
         assert_eq!(status.code(), Some(0));
     }
 }
 
 #[test]
 fn auth_001_ways_to_log_in_have_names_of_their_own() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     for can in [json!({}), json!({"auth": {"terminal": true}})] {
         let mut acp = AcpClient::spawn(&desk.zero, &[]);
         let said = acp.initialize(can);
@@ -128,51 +131,51 @@ fn auth_001_ways_to_log_in_have_names_of_their_own() {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), ways.len());
-        acp.leave();
+        acp.close();
     }
 }
 
 #[test]
 fn auth_002_a_terminal_to_log_in_needs_a_client_with_one() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let said = acp.initialize(json!({}));
     let ways = said["authMethods"].as_array().cloned().unwrap_or_default();
     assert!(ways.iter().all(|way| way["type"] != "terminal"), "{said}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn auth_003_an_unknown_way_to_log_in_is_refused() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    acp.error("authenticate", json!({"methodId": "made-up"}), -32602);
-    acp.leave();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    acp.call_error("authenticate", json!({"methodId": "made-up"}), -32602);
+    acp.close();
 }
 
 #[test]
 fn auth_004_logging_out_is_not_offered_and_not_there() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    acp.error("logout", json!({}), -32601);
-    acp.leave();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    acp.call_error("logout", json!({}), -32601);
+    acp.close();
 }
 
 #[test]
 fn auth_005_sessions_open_without_logging_in() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    acp.open(&desk);
-    acp.leave();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    acp.open_session(&desk);
+    acp.close();
 }
 
 #[test]
 fn shutdown_001_it_ends_when_stdin_does() {
-    let desk = AcpFixture::direct();
+    let desk = AcpFixture::without_model();
     let mut silent = AcpClient::spawn(&desk.zero, &[]);
-    let (status, stderr) = silent.hang_up();
+    let (status, stderr) = silent.disconnect();
     assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
-    let mut acp = desk.acp();
-    acp.open(&desk);
-    assert_eq!(acp.leave(), "");
+    let mut acp = desk.start_client();
+    acp.open_session(&desk);
+    assert_eq!(acp.close(), "");
 }

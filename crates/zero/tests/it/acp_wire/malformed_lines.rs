@@ -6,7 +6,7 @@ use super::AcpFixture;
 
 /// What such an error must hold: a code, a line, and nothing of what was sent.
 #[track_caller]
-fn check(error: &Value, codes: &[i64], sent: &str) {
+fn check_error(error: &Value, codes: &[i64], sent: &str) {
     let code = error["code"].as_i64().unwrap();
     assert!(codes.contains(&code), "{sent}: {error}");
     assert!(!error.to_string().contains("hunter2"), "{sent}: {error}");
@@ -14,8 +14,8 @@ fn check(error: &Value, codes: &[i64], sent: &str) {
 
 #[test]
 fn garbage_is_an_error_and_nothing_more() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     for (line, codes) in [
         (&b"hunter2"[..], &[-32700][..]),
         (b"{", &[-32700]),
@@ -28,75 +28,81 @@ fn garbage_is_an_error_and_nothing_more() {
         (b"\x1b[31mhunter2\x1b[0m", &[-32700]),
         (b"Content-Length: 20", &[-32700]),
     ] {
-        let error = acp.garbage(line);
-        check(&error, codes, &String::from_utf8_lossy(line));
+        let error = acp.send_garbage(line);
+        check_error(&error, codes, &String::from_utf8_lossy(line));
     }
-    let session = acp.open(&desk);
-    acp.turn(&session, "/read hello.txt", "end_turn");
-    acp.leave();
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn a_batch_is_refused_as_one() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     let batch = br#"[{"jsonrpc":"2.0","id":91,"method":"session/list"},{"jsonrpc":"2.0","id":92,"method":"session/list"}]"#;
-    check(&acp.garbage(batch), &[-32600], "a batch");
-    check(&acp.garbage(b"[]"), &[-32600], "an empty batch");
-    acp.ok("session/list", json!({}));
-    acp.leave();
+    check_error(&acp.send_garbage(batch), &[-32600], "a batch");
+    check_error(&acp.send_garbage(b"[]"), &[-32600], "an empty batch");
+    acp.call_ok("session/list", json!({}));
+    acp.close();
 }
 
 #[test]
 fn empty_lines_and_strange_ends_of_lines_are_no_messages() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    acp.raw(b"\n\r\n   \n\t\n");
-    acp.spelled("{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"session/list\",\"params\":{}}\r");
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    acp.send_bytes(b"\n\r\n   \n\t\n");
+    acp.send_message_text(
+        "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"session/list\",\"params\":{}}\r",
+    );
     assert!(acp.wait(&json!("a")).is_ok());
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_message_may_come_in_pieces_and_with_others() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     let line = r#"{"jsonrpc":"2.0","id":"a","method":"session/list","params":{}}"#;
     let (start, end) = line.split_at(20);
-    acp.raw(start.as_bytes());
-    acp.raw(&end.as_bytes()[..3]);
-    acp.raw(format!("{}\n{}\n", &end[3..], line.replace("\"a\"", "\"b\"")).as_bytes());
+    acp.send_bytes(start.as_bytes());
+    acp.send_bytes(&end.as_bytes()[..3]);
+    acp.send_bytes(format!("{}\n{}\n", &end[3..], line.replace("\"a\"", "\"b\"")).as_bytes());
     for id in ["a", "b"] {
-        acp.until(0, id, |message| message["id"] == id && message.get("result").is_some());
+        acp.wait_for_message(0, id, |message| {
+            message["id"] == id && message.get("result").is_some()
+        });
     }
     // They were said past the log.
-    let (status, _) = acp.hang_up_unchecked();
+    let (status, _) = acp.disconnect_unchecked();
     assert_eq!(status.code(), Some(0));
 }
 
 #[test]
 fn a_line_of_100_megabytes_is_skipped() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
     let line = vec![b'x'; 100 * 1024 * 1024];
-    let error = acp.garbage(&line);
-    check(&error, &[-32700, -32600], "a long line");
+    let error = acp.send_garbage(&line);
+    check_error(&error, &[-32700, -32600], "a long line");
     assert!(error.to_string().len() < 1_000, "{error}");
     // The same as a message that would be fine otherwise, and without an end of its line at first.
-    acp.raw(br#"{"jsonrpc":"2.0","id":"big","method":"session/prompt","params":{"sessionId":""#);
-    let error = acp.garbage(&line);
-    check(&error, &[-32700, -32600], "a long message");
+    acp.send_bytes(
+        br#"{"jsonrpc":"2.0","id":"big","method":"session/prompt","params":{"sessionId":""#,
+    );
+    let error = acp.send_garbage(&line);
+    check_error(&error, &[-32700, -32600], "a long message");
     let peak = acp.memory_kb("VmHWM");
     assert!(peak < 200 * 1024, "{peak} kB");
-    acp.turn(&session, "/read hello.txt", "end_turn");
-    acp.leave();
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn messages_that_are_hardly_any_are_refused() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     for line in [
         r#"{"id":"x","method":"session/list"}"#,
         r#"{"jsonrpc":"1.0","id":"x","method":"session/list"}"#,
@@ -106,46 +112,46 @@ fn messages_that_are_hardly_any_are_refused() {
         r#"{"jsonrpc":"2.0","id":"x"}"#,
         "{}",
     ] {
-        let from = acp.mark();
-        acp.raw(format!("{line}\n").as_bytes());
+        let from = acp.log_position();
+        acp.send_bytes(format!("{line}\n").as_bytes());
         acp.request("session/list", json!({}));
-        let answer = acp.until(from, line, |message| message.get("method").is_none());
+        let answer = acp.wait_for_message(from, line, |message| message.get("method").is_none());
         let is_refused = answer["error"]["code"] == -32600;
         // What has neither a method nor a result may also be ignored, but not obeyed.
         assert!(is_refused || answer["id"].is_u64(), "{line}: {answer}");
     }
-    let (status, _) = acp.hang_up_unchecked();
+    let (status, _) = acp.disconnect_unchecked();
     assert_eq!(status.code(), Some(0));
 }
 
 #[test]
 fn answers_to_nothing_are_ignored() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     for id in [json!(4711), json!("nothing"), json!(null), json!(-1)] {
         acp.reply(&id, json!({"outcome": {"outcome": "selected", "optionId": "allow_once"}}));
-        acp.spelled(
+        acp.send_message_text(
             &json!({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "x"}}).to_string(),
         );
     }
-    let from = acp.mark();
-    acp.ok("session/list", json!({}));
+    let from = acp.log_position();
+    acp.call_ok("session/list", json!({}));
     assert_eq!(acp.log().len() - from, 2);
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn deep_and_wide_messages_end_nothing() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let error = acp.garbage(deep.as_bytes());
-    check(&error, &[-32700, -32600], "a deep line");
+    let error = acp.send_garbage(deep.as_bytes());
+    check_error(&error, &[-32700, -32600], "a deep line");
     let wide = format!(
         r#"{{"jsonrpc":"2.0","id":"w","method":"session/list","params":{{"_meta":{{"a":[{}0]}}}}}}"#,
         "0,".repeat(500_000)
     );
-    acp.spelled(&wide);
+    acp.send_message_text(&wide);
     assert!(acp.wait(&json!("w")).is_ok());
-    acp.leave();
+    acp.close();
 }

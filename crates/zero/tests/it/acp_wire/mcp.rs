@@ -4,53 +4,53 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::acp_client::{AcpClient, ClientReply, PATIENCE, selected};
-use super::{AcpFixture, call, calls, chunks, only_call, script, shown};
-use crate::config::{USER, write};
-use crate::mcp_fixture::{processes, starts, wait_for};
+use super::acp_client::{AcpClient, ClientReply, TIMEOUT, selected_outcome};
+use super::{AcpFixture, call_step, call_text, calls, chunk_text, make_script, only_call};
+use crate::config::{USER_FILE, write_file};
+use crate::mcp_fixture::{process_count, start_count, wait_for};
 
-fn desk() -> AcpFixture {
+fn make_fixture() -> AcpFixture {
     let desk = AcpFixture::new();
-    write(&desk.zero, "server.py", include_str!("../mcp_server.py"));
+    write_file(&desk.zero, "server.py", include_str!("../mcp_server.py"));
     // Servers leave marks beside their script, and so it has to lie where they may.
     let project = desk.zero.folder().canonicalize().unwrap();
     AcpFixture { project, ..desk }
 }
 
-fn server(desk: &AcpFixture, alias: &str) -> Value {
-    server_that(desk, alias, "")
+fn server_params(desk: &AcpFixture, alias: &str) -> Value {
+    server_with_behavior(desk, alias, "")
 }
 
-fn server_that(desk: &AcpFixture, alias: &str, behaves: &str) -> Value {
+fn server_with_behavior(desk: &AcpFixture, alias: &str, behaves: &str) -> Value {
     let script = desk.zero.folder().join("server.py");
     json!({"name": alias, "command": "/usr/bin/python3", "args": [script, alias, behaves],
         "env": [{"name": "EDITORS_OWN", "value": "12345"}]})
 }
 
 /// The names of the tools that the model was last offered.
-fn offered(desk: &AcpFixture) -> Vec<String> {
+fn offered_tools(desk: &AcpFixture) -> Vec<String> {
     let request = desk.model.requests().pop().unwrap();
     let tools = request["tools"].as_array().unwrap().iter();
     tools.map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn has_echo(desk: &AcpFixture) -> bool {
-    offered(desk).iter().any(|name| name.contains("a__echo"))
+fn is_echo_offered(desk: &AcpFixture) -> bool {
+    offered_tools(desk).iter().any(|name| name.contains("a__echo"))
 }
 
 /// A session with servers, once `a` among them is up.
-fn opened(desk: &AcpFixture, acp: &mut AcpClient, servers: Value) -> String {
-    let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
+fn open_with_servers(desk: &AcpFixture, acp: &mut AcpClient, servers: Value) -> String {
+    let made = acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
     let session = made["sessionId"].as_str().unwrap().to_owned();
-    until_up(acp, &session);
+    wait_for_server(acp, &session);
     session
 }
 
 /// Waits until the tools of `a` are there.
-fn until_up(acp: &mut AcpClient, session: &str) {
-    let by = Instant::now() + PATIENCE;
+fn wait_for_server(acp: &mut AcpClient, session: &str) {
+    let by = Instant::now() + TIMEOUT;
     loop {
-        let listed = acp.ok("_zero/tools/list", json!({"sessionId": session}));
+        let listed = acp.call_ok("_zero/tools/list", json!({"sessionId": session}));
         if listed.to_string().contains("a__echo") {
             return;
         }
@@ -63,188 +63,202 @@ fn until_up(acp: &mut AcpClient, session: &str) {
 fn the_first_prompt_waits_for_a_server_that_starts() {
     // The editor's, and that of the settings.
     for is_editors in [true, false] {
-        let desk = desk();
-        let late = server_that(&desk, "a", "late");
+        let desk = make_fixture();
+        let late = server_with_behavior(&desk, "a", "late");
         if !is_editors {
             let named = json!({"command": late["command"], "args": late["args"]});
-            let settings = desk.model.settings(json!({"mcpServers": {"a": named}}));
-            write(&desk.zero, USER, settings);
+            let settings = desk.model.settings_json(json!({"mcpServers": {"a": named}}));
+            write_file(&desk.zero, USER_FILE, settings);
         }
-        let mut acp = desk.acp();
+        let mut acp = desk.start_client();
         let servers = if is_editors { json!([late]) } else { json!([]) };
         // Opening a session does not wait: the server answers nobody yet.
-        let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
+        let made =
+            acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
         let session = made["sessionId"].as_str().unwrap().to_owned();
-        wait_for("the server", || starts(&desk.zero, "a") == 1);
-        let from = acp.mark();
-        let echo = call("a__echo", json!({"text": "just in time"}));
-        let turn = acp.begin(&session, &script(&[&echo, "turn", "say Ok."]));
-        let second = acp.begin(&session, "and then?");
-        write(&desk.zero, "go", "");
-        acp.ends(&turn, "end_turn");
+        wait_for("the server", || start_count(&desk.zero, "a") == 1);
+        let from = acp.log_position();
+        let echo = call_step("a__echo", json!({"text": "just in time"}));
+        let turn = acp.begin_prompt(&session, &make_script(&[&echo, "turn", "say Ok."]));
+        let second = acp.begin_prompt(&session, "and then?");
+        write_file(&desk.zero, "go", "");
+        acp.expect_end(&turn, "end_turn");
         let called = only_call(&acp.updates(from, &session));
-        assert!(shown(&called).contains("just in time"), "{called}");
-        acp.ends(&second, "end_turn");
+        assert!(call_text(&called).contains("just in time"), "{called}");
+        acp.expect_end(&second, "end_turn");
         // They were worked on in the order in which they came.
         let prompts = desk.model.requests();
         let has = |at: usize| prompts[at].to_string().contains("and then?");
         assert!(!has(0) && has(prompts.len() - 1), "{prompts:#?}");
-        acp.leave();
+        acp.close();
     }
 }
 
 #[test]
 fn a_server_that_is_late_is_told_and_comes_with_the_next_prompt() {
     for can in [json!({}), json!({"session": {"notices": {}}})] {
-        let desk = desk();
-        let mut acp = desk.acp_with(&[], can.clone());
-        let servers = json!([server_that(&desk, "a", "late")]);
-        let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
+        let desk = make_fixture();
+        let mut acp = desk.start_client_with(&[], can.clone());
+        let servers = json!([server_with_behavior(&desk, "a", "late")]);
+        let made =
+            acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
         let session = made["sessionId"].as_str().unwrap().to_owned();
-        let from = acp.mark();
-        acp.turn(&session, "hi", "end_turn");
-        assert!(!has_echo(&desk), "{:?}", offered(&desk));
+        let from = acp.log_position();
+        acp.run_turn(&session, "hi", "end_turn");
+        assert!(!is_echo_offered(&desk), "{:?}", offered_tools(&desk));
         let updates = acp.updates(from, &session);
         let told = match can.get("session") {
-            None => chunks(&updates, "agent_thought_chunk"),
+            None => chunk_text(&updates, "agent_thought_chunk"),
             Some(_) => updates.iter().filter_map(|update| update["title"].as_str()).collect(),
         };
         assert!(told.contains("MCP server `a` is still starting"), "{updates:#?}");
-        write(&desk.zero, "go", "");
-        until_up(&mut acp, &session);
-        let from = acp.mark();
-        acp.turn(&session, "and now?", "end_turn");
-        assert!(has_echo(&desk), "{:?}", offered(&desk));
+        write_file(&desk.zero, "go", "");
+        wait_for_server(&mut acp, &session);
+        let from = acp.log_position();
+        acp.run_turn(&session, "and now?", "end_turn");
+        assert!(is_echo_offered(&desk), "{:?}", offered_tools(&desk));
         assert!(!format!("{:?}", acp.updates(from, &session)).contains("still starting"));
-        acp.leave();
+        acp.close();
     }
 }
 
 #[test]
 fn a_prompt_that_waits_for_a_server_can_be_stopped() {
-    let desk = desk();
-    let mut acp = desk.acp();
-    let servers = json!([server_that(&desk, "a", "hang")]);
-    let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
+    let desk = make_fixture();
+    let mut acp = desk.start_client();
+    let servers = json!([server_with_behavior(&desk, "a", "hang")]);
+    let made = acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
     let session = made["sessionId"].as_str().unwrap().to_owned();
-    let turn = acp.begin(&session, "hi");
+    let turn = acp.begin_prompt(&session, "hi");
     acp.notify("session/cancel", json!({"sessionId": session}));
-    acp.ends(&turn, "cancelled");
+    acp.expect_end(&turn, "cancelled");
     assert_eq!(desk.model.requests().len(), 0);
-    acp.leave();
-    wait_for("no server", || processes(&desk.zero) == 0);
+    acp.close();
+    wait_for("no server", || process_count(&desk.zero) == 0);
 }
 
 #[test]
 fn tools_of_the_editors_servers_are_called() {
-    let desk = desk();
-    let mut acp = desk.acp();
-    let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
+    let desk = make_fixture();
+    let mut acp = desk.start_client();
+    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
     for (tool, input, holds) in [
         ("a__echo", json!({"text": "said twice"}), "said twice"),
         ("a__env", json!({}), "EDITORS_OWN"),
     ] {
-        let from = acp.mark();
-        acp.turn(&session, &script(&[&call(tool, input), "turn", "say Ok."]), "end_turn");
+        let from = acp.log_position();
+        acp.run_turn(
+            &session,
+            &make_script(&[&call_step(tool, input), "turn", "say Ok."]),
+            "end_turn",
+        );
         let called = only_call(&acp.updates(from, &session));
         assert_eq!(called["status"], "completed", "{called}");
-        assert!(shown(&called).contains(holds), "{called}");
+        assert!(call_text(&called).contains(holds), "{called}");
     }
     // They are of that session alone.
-    let other = acp.open(&desk);
-    let from = acp.mark();
-    let echo = call("a__echo", json!({"text": "x"}));
-    acp.turn(&other, &script(&[&echo, "turn", "say Ok."]), "end_turn");
+    let other = acp.open_session(&desk);
+    let from = acp.log_position();
+    let echo = call_step("a__echo", json!({"text": "x"}));
+    acp.run_turn(&other, &make_script(&[&echo, "turn", "say Ok."]), "end_turn");
     assert_eq!(only_call(&acp.updates(from, &other))["status"], "failed");
-    acp.leave();
-    wait_for("no server", || processes(&desk.zero) == 0);
+    acp.close();
+    wait_for("no server", || process_count(&desk.zero) == 0);
 }
 
 #[test]
 fn servers_end_with_their_session() {
-    let desk = desk();
-    let mut acp = desk.acp();
-    let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-    let echo = call("a__echo", json!({"text": "x"}));
-    acp.turn(&session, &script(&[&echo]), "end_turn");
-    assert_eq!(starts(&desk.zero, "a"), 1);
-    wait_for("a server", || processes(&desk.zero) > 0);
-    acp.ok("session/close", json!({"sessionId": session}));
-    wait_for("no server", || processes(&desk.zero) == 0);
-    acp.leave();
+    let desk = make_fixture();
+    let mut acp = desk.start_client();
+    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+    let echo = call_step("a__echo", json!({"text": "x"}));
+    acp.run_turn(&session, &make_script(&[&echo]), "end_turn");
+    assert_eq!(start_count(&desk.zero, "a"), 1);
+    wait_for("a server", || process_count(&desk.zero) > 0);
+    acp.call_ok("session/close", json!({"sessionId": session}));
+    wait_for("no server", || process_count(&desk.zero) == 0);
+    acp.close();
 }
 
 #[test]
 fn a_server_that_does_not_start_holds_up_nothing() {
-    let desk = desk();
-    let mut acp = desk.acp();
+    let desk = make_fixture();
+    let mut acp = desk.start_client();
     let broken = json!({"name": "broken", "command": "/nowhere/server", "args": [], "env": []});
-    let session = opened(&desk, &mut acp, json!([broken, server(&desk, "a")]));
-    let from = acp.mark();
-    let echo = call("a__echo", json!({"text": "still here"}));
-    acp.turn(&session, &script(&[&echo, "turn", "say Ok."]), "end_turn");
+    let session = open_with_servers(&desk, &mut acp, json!([broken, server_params(&desk, "a")]));
+    let from = acp.log_position();
+    let echo = call_step("a__echo", json!({"text": "still here"}));
+    acp.run_turn(&session, &make_script(&[&echo, "turn", "say Ok."]), "end_turn");
     let updates = acp.updates(from, &session);
-    assert!(shown(&only_call(&updates)).contains("still here"));
-    let thoughts = chunks(&updates, "agent_thought_chunk");
+    assert!(call_text(&only_call(&updates)).contains("still here"));
+    let thoughts = chunk_text(&updates, "agent_thought_chunk");
     assert!(thoughts.contains("MCP server `broken` did not start"), "{updates:#?}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_form_is_shown_where_the_client_shows_forms() {
-    let desk = desk();
-    let mut acp = desk.acp_with(&[], json!({"elicitation": {"form": {}}}));
-    acp.answers(|method, params| match method {
-        "session/request_permission" => ClientReply::Result(selected("allow_once")),
+    let desk = make_fixture();
+    let mut acp = desk.start_client_with(&[], json!({"elicitation": {"form": {}}}));
+    acp.set_reply_policy(|method, params| match method {
+        "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
         "elicitation/create" => {
             assert!(params["message"].as_str().unwrap().contains("Who are you?"), "{params}");
             ClientReply::Result(json!({"action": "accept", "content": {"name": "Ada"}}))
         }
         _ => ClientReply::Error(-32601),
     });
-    let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-    let from = acp.mark();
-    acp.turn(&session, &script(&[&call("a__ask", json!({})), "turn", "say Ok."]), "end_turn");
+    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+    let from = acp.log_position();
+    acp.run_turn(
+        &session,
+        &make_script(&[&call_step("a__ask", json!({})), "turn", "say Ok."]),
+        "end_turn",
+    );
     let called = only_call(&acp.updates(from, &session));
-    assert!(shown(&called).contains("Ada"), "{called}");
-    let asked = acp.asked(from, "elicitation/create");
+    assert!(call_text(&called).contains("Ada"), "{called}");
+    let asked = acp.requests(from, "elicitation/create");
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0]["params"]["sessionId"], json!(session));
     assert_eq!(asked[0]["params"]["mode"], "form");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_client_without_forms_is_not_asked() {
-    let desk = desk();
+    let desk = make_fixture();
     // That it has no mode means that it has none.
     for can in [json!({}), json!({"elicitation": {}})] {
-        let mut acp = desk.acp_with(&[], can);
-        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-        let from = acp.mark();
-        acp.turn(&session, &script(&[&call("a__ask", json!({})), "turn", "say Ok."]), "end_turn");
-        assert_eq!(acp.asked(from, "elicitation/create").len(), 0);
-        acp.leave();
+        let mut acp = desk.start_client_with(&[], can);
+        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let from = acp.log_position();
+        acp.run_turn(
+            &session,
+            &make_script(&[&call_step("a__ask", json!({})), "turn", "say Ok."]),
+            "end_turn",
+        );
+        assert_eq!(acp.requests(from, "elicitation/create").len(), 0);
+        acp.close();
     }
 }
 
 /// What `a__ask` comes to: what the server was answered.
-fn answered(acp: &mut AcpClient, session: &str, what: &str) -> String {
-    let from = acp.mark();
-    let ask = call("a__ask", json!({"text": what}));
-    acp.turn(session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
+fn run_server_question(acp: &mut AcpClient, session: &str, what: &str) -> String {
+    let from = acp.log_position();
+    let ask = call_step("a__ask", json!({"text": what}));
+    acp.run_turn(session, &make_script(&[&ask, "turn", "say Ok."]), "end_turn");
     let updates = acp.updates(from, session);
     let of_server = |call: &&Value| call["rawInput"]["text"] == what;
-    calls(&updates).iter().find(of_server).map(shown).unwrap_or_default()
+    calls(&updates).iter().find(of_server).map(call_text).unwrap_or_default()
 }
 
 #[test]
 fn a_page_is_shown_where_the_client_opens_pages() {
-    let desk = desk();
+    let desk = make_fixture();
     for (action, expected) in [("accept", "accept"), ("decline", "decline"), ("cancel", "cancel")] {
-        let mut acp = desk.acp_with(&[], json!({"elicitation": {"url": {}}}));
-        acp.answers(move |method, params| match method {
-            "session/request_permission" => ClientReply::Result(selected("allow_once")),
+        let mut acp = desk.start_client_with(&[], json!({"elicitation": {"url": {}}}));
+        acp.set_reply_policy(move |method, params| match method {
+            "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
             "elicitation/create" => {
                 assert_eq!(params["mode"], "url", "{params}");
                 assert_eq!(params["url"], "https://example.org/login", "{params}");
@@ -254,39 +268,39 @@ fn a_page_is_shown_where_the_client_opens_pages() {
             }
             _ => ClientReply::Error(-32601),
         });
-        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-        let answer = answered(&mut acp, &session, "visit");
+        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let answer = run_server_question(&mut acp, &session, "visit");
         assert!(answer.contains(&format!("\"action\": \"{expected}\"")), "{answer}");
-        assert_eq!(acp.asked(0, "elicitation/create").len(), 1);
+        assert_eq!(acp.requests(0, "elicitation/create").len(), 1);
         // It opens pages, and shows no forms.
-        let answer = answered(&mut acp, &session, "");
+        let answer = run_server_question(&mut acp, &session, "");
         assert!(answer.contains("\"cancel\""), "{answer}");
-        assert_eq!(acp.asked(0, "elicitation/create").len(), 1);
-        acp.leave();
+        assert_eq!(acp.requests(0, "elicitation/create").len(), 1);
+        acp.close();
     }
 }
 
 #[test]
 fn a_page_is_not_shown_to_a_client_that_opens_none() {
-    let desk = desk();
+    let desk = make_fixture();
     for can in [json!({}), json!({"elicitation": {"form": {}}})] {
-        let mut acp = desk.acp_with(&[], can);
-        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-        let answer = answered(&mut acp, &session, "visit");
+        let mut acp = desk.start_client_with(&[], can);
+        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let answer = run_server_question(&mut acp, &session, "visit");
         assert!(answer.contains("\"cancel\""), "{answer}");
-        assert_eq!(acp.asked(0, "elicitation/create").len(), 0);
-        acp.leave();
+        assert_eq!(acp.requests(0, "elicitation/create").len(), 0);
+        acp.close();
     }
 }
 
 /// A client without forms is asked as for a permission, where one of a few values is wanted.
 #[test]
 fn a_choice_is_made_among_the_options_of_a_permission() {
-    let desk = desk();
+    let desk = make_fixture();
     for (chosen, expected) in [("green", "\"colour\": \"green\""), ("None of these", "\"decline\"")]
     {
-        let mut acp = desk.acp();
-        acp.answers(move |method, params| {
+        let mut acp = desk.start_client();
+        acp.set_reply_policy(move |method, params| {
             assert_eq!(method, "session/request_permission");
             let options = params["options"].as_array().unwrap();
             let option = options.iter().find(|option| option["name"] == chosen);
@@ -294,75 +308,76 @@ fn a_choice_is_made_among_the_options_of_a_permission() {
                 Some(option) => {
                     let title = params["toolCall"]["title"].as_str().unwrap();
                     assert!(title.contains("Which colour?"), "{params}");
-                    ClientReply::Result(selected(option["optionId"].as_str().unwrap()))
+                    ClientReply::Result(selected_outcome(option["optionId"].as_str().unwrap()))
                 }
-                None => ClientReply::Result(selected("allow_once")),
+                None => ClientReply::Result(selected_outcome("allow_once")),
             }
         });
-        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-        let answer = answered(&mut acp, &session, "choose");
+        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let answer = run_server_question(&mut acp, &session, "choose");
         assert!(answer.contains(expected), "{chosen}: {answer}");
-        assert_eq!(acp.asked(0, "elicitation/create").len(), 0);
-        acp.leave();
+        assert_eq!(acp.requests(0, "elicitation/create").len(), 0);
+        acp.close();
     }
 }
 
 /// A client without forms chooses among options, by a call that stands for the question.
 #[test]
 fn a_choice_is_settled_however_it_ends() {
-    let desk = desk();
+    let desk = make_fixture();
     for (option, ends, status) in [
         (Some("1"), "end_turn", "completed"),
         (Some("none"), "end_turn", "failed"),
         (Some("whatever"), "end_turn", "failed"),
         (None, "cancelled", "failed"),
     ] {
-        let mut acp = desk.acp();
-        acp.answers(move |_, params| match (is_choice(params), option) {
-            (false, _) => ClientReply::Result(selected("allow_once")),
-            (true, Some(option)) => ClientReply::Result(selected(option)),
-            (true, None) => ClientReply::Hold,
+        let mut acp = desk.start_client();
+        acp.set_reply_policy(move |_, params| match (is_choice_form(params), option) {
+            (false, _) => ClientReply::Result(selected_outcome("allow_once")),
+            (true, Some(option)) => ClientReply::Result(selected_outcome(option)),
+            (true, None) => ClientReply::Defer,
         });
-        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-        let from = acp.mark();
-        let asks = call("a__ask", json!({"text": "colour"}));
-        let turn = acp.begin(&session, &script(&[&asks, "turn", "say Ok."]));
-        let asked = acp.until(from, "a choice", |said| is_choice(&said["params"]));
+        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let from = acp.log_position();
+        let asks = call_step("a__ask", json!({"text": "colour"}));
+        let turn = acp.begin_prompt(&session, &make_script(&[&asks, "turn", "say Ok."]));
+        let asked = acp.wait_for_message(from, "a choice", |said| is_choice_form(&said["params"]));
         if option.is_none() {
             acp.notify("session/cancel", json!({"sessionId": session}));
         }
-        acp.ends(&turn, ends);
+        acp.expect_end(&turn, ends);
         let calls = calls(&acp.updates(from, &session));
         let of = |id: &Value| calls.iter().find(|call| call["toolCallId"] == *id).unwrap();
         let choice = of(&asked["params"]["toolCall"]["toolCallId"]);
         assert_eq!(choice["status"], status, "{option:?}: {choice}");
         assert!(choice["title"].as_str().unwrap().contains("Who are you?"), "{choice}");
-        let told = calls.iter().map(shown).collect::<String>();
+        let told = calls.iter().map(call_text).collect::<String>();
         assert_eq!(told.contains("blue"), option == Some("1"), "{calls:#?}");
-        acp.leave();
+        acp.close();
     }
 }
 
 #[test]
 fn a_session_can_be_closed_while_a_choice_is_asked() {
-    let desk = desk();
-    let mut acp = desk.acp();
-    acp.answers(|_, params| match is_choice(params) {
-        false => ClientReply::Result(selected("allow_once")),
-        true => ClientReply::Hold,
+    let desk = make_fixture();
+    let mut acp = desk.start_client();
+    acp.set_reply_policy(|_, params| match is_choice_form(params) {
+        false => ClientReply::Result(selected_outcome("allow_once")),
+        true => ClientReply::Defer,
     });
-    let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&[&call("a__ask", json!({"text": "colour"}))]));
-    acp.until(from, "a choice", |said| is_choice(&said["params"]));
-    acp.ok("session/close", json!({"sessionId": session}));
-    acp.ends(&turn, "cancelled");
+    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+    let from = acp.log_position();
+    let turn = acp
+        .begin_prompt(&session, &make_script(&[&call_step("a__ask", json!({"text": "colour"}))]));
+    acp.wait_for_message(from, "a choice", |said| is_choice_form(&said["params"]));
+    acp.call_ok("session/close", json!({"sessionId": session}));
+    acp.expect_end(&turn, "cancelled");
     let calls = calls(&acp.updates(from, &session));
     assert!(calls.iter().all(|call| call["status"] == "failed"), "{calls:#?}");
-    acp.leave();
+    acp.close();
 }
 
-fn is_choice(params: &Value) -> bool {
+fn is_choice_form(params: &Value) -> bool {
     let call = params["toolCall"]["toolCallId"].as_str();
     call.is_some_and(|call| call.starts_with("question_"))
 }

@@ -4,35 +4,35 @@ use serde_json::{Value, json};
 
 use super::AcpFixture;
 use super::acp_client::AcpClient;
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::GatewayProcess;
 
 /// A desk whose model wants a key from a file that is not there.
-fn without_key() -> AcpFixture {
+fn fixture_without_key() -> AcpFixture {
     let desk = AcpFixture::new();
-    let mut settings: Value = serde_json::from_str(&desk.model.settings(json!({}))).unwrap();
+    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
     let file = desk.zero.folder().join("home/model.key");
     settings["models"]["scripted"]["apiKey"] = json!({"file": file});
-    write(&desk.zero, USER, settings.to_string());
+    write_file(&desk.zero, USER_FILE, settings.to_string());
     desk
 }
 
-fn ways(can: Value, args: &[&str]) -> Vec<Value> {
-    let desk = AcpFixture::direct();
+fn auth_methods(can: Value, args: &[&str]) -> Vec<Value> {
+    let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, args);
     let ways = acp.initialize(can)["authMethods"].as_array().cloned().unwrap_or_default();
-    acp.leave();
+    acp.close();
     ways
 }
 
 #[test]
 fn a_way_in_is_offered_as_the_client_can_go_it() {
-    let [by_hand] = &ways(json!({}), &[])[..] else { panic!("one way") };
+    let [by_hand] = &auth_methods(json!({}), &[])[..] else { panic!("one way") };
     assert_eq!(by_hand["id"], "model-key");
     assert!(by_hand.get("type").is_none() && by_hand.get("_meta").is_none(), "{by_hand}");
     assert!(by_hand["description"].as_str().unwrap().contains("`zero acp --login`"), "{by_hand}");
 
-    let [by_terminal, by_hand] = &ways(json!({"auth": {"terminal": true}}), &[])[..] else {
+    let [by_terminal, by_hand] = &auth_methods(json!({"auth": {"terminal": true}}), &[])[..] else {
         panic!("two ways")
     };
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_way_in_is_offered_as_the_client_can_go_it() {
     assert_eq!(by_hand["id"], "model-key");
 
     let args = ["--agent", "direct"];
-    let [by_hand] = &ways(json!({"_meta": {"terminal-auth": true}}), &args)[..] else {
+    let [by_hand] = &auth_methods(json!({"_meta": {"terminal-auth": true}}), &args)[..] else {
         panic!("one way")
     };
     let terminal = &by_hand["_meta"]["terminal-auth"];
@@ -52,69 +52,69 @@ fn a_way_in_is_offered_as_the_client_can_go_it() {
 
 #[test]
 fn a_key_that_is_missing_is_told_and_can_be_given() {
-    let desk = without_key();
-    let mut acp = desk.acp();
+    let desk = fixture_without_key();
+    let mut acp = desk.start_client();
     // A session needs none.
-    let session = acp.open(&desk);
+    let session = acp.open_session(&desk);
     let error = acp.prompt(&session, "hi").expect_err("there is no key");
     assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32000), &json!("auth")));
     assert!(error["message"].as_str().unwrap().contains("model.key"), "{error}");
     let method = json!({"methodId": "model-key"});
-    let error = acp.error("authenticate", method.clone(), -32000);
+    let error = acp.call_error("authenticate", method.clone(), -32000);
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("`scripted` has no key") && message.contains("model.key"), "{error}");
     assert_eq!(error["data"]["kind"], "auth");
     let seen = desk.zero.run(&["acp", "--login"]);
     assert!(seen.starts_with("exit 2") && seen.contains("model.key"), "{seen}");
 
-    write(&desk.zero, "home/model.key", "key-0123456789");
-    assert_eq!(acp.ok("authenticate", method), json!({}));
-    acp.turn(&session, "hi", "end_turn");
-    acp.leave();
+    write_file(&desk.zero, "home/model.key", "key-0123456789");
+    assert_eq!(acp.call_ok("authenticate", method), json!({}));
+    acp.run_turn(&session, "hi", "end_turn");
+    acp.close();
     let seen = desk.zero.run(&["acp", "--login"]);
     assert!(seen.starts_with("exit 0") && !seen.contains("key-0123456789"), "{seen}");
 }
 
 #[test]
 fn nobody_has_to_log_in_where_no_model_answers() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    assert_eq!(acp.ok("authenticate", json!({"methodId": "model-key"})), json!({}));
-    let session = acp.open(&desk);
-    acp.turn(&session, "/read hello.txt", "end_turn");
-    acp.leave();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    assert_eq!(acp.call_ok("authenticate", json!({"methodId": "model-key"})), json!({}));
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    acp.close();
     let seen = desk.zero.run(&["acp", "--login"]);
     assert!(seen.starts_with("exit 0") && seen.contains("no key is wanted here"), "{seen}");
     // Nor with the agent that has none, whatever others want.
-    let desk = without_key();
-    let mut acp = desk.acp_with(&["--agent", "direct"], json!({}));
-    assert_eq!(acp.ok("authenticate", json!({"methodId": "model-key"})), json!({}));
-    let session = acp.open(&desk);
-    acp.turn(&session, "/read hello.txt", "end_turn");
-    acp.leave();
+    let desk = fixture_without_key();
+    let mut acp = desk.start_client_with(&["--agent", "direct"], json!({}));
+    assert_eq!(acp.call_ok("authenticate", json!({"methodId": "model-key"})), json!({}));
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    acp.close();
 }
 
 /// What a gateway elsewhere lacks nobody here can give.
 #[test]
 fn the_key_of_a_gateway_elsewhere_is_its_own_business() {
-    let desk = without_key();
+    let desk = fixture_without_key();
     let gateway = GatewayProcess::start(&desk.zero);
     let mut acp = AcpClient::spawn(&desk.zero, &["--url", &gateway.url]);
     let said = acp.initialize(json!({"auth": {"terminal": true}}));
     assert!(said["authMethods"].as_array().is_none_or(Vec::is_empty), "{said}");
-    let session = acp.open(&desk);
+    let session = acp.open_session(&desk);
     let error = acp.prompt(&session, "hi").expect_err("there is no key");
     assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32603), &json!("auth")));
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_mistake_in_settings_is_no_missing_key() {
     let desk = AcpFixture::new();
-    write(&desk.zero, USER, "{\n  \"model\": 3\n}");
-    let mut acp = desk.acp();
-    let error = acp.error("authenticate", json!({"methodId": "model-key"}), -32603);
+    write_file(&desk.zero, USER_FILE, "{\n  \"model\": 3\n}");
+    let mut acp = desk.start_client();
+    let error = acp.call_error("authenticate", json!({"methodId": "model-key"}), -32603);
     assert_eq!(error["data"]["kind"], "settings", "{error}");
     assert!(error["message"].as_str().unwrap().contains("settings.json:2:"), "{error}");
-    acp.leave();
+    acp.close();
 }

@@ -9,20 +9,20 @@ use super::acp_client::{AcpClient, ClientReply};
 use super::openclaw_gateway::{OpenClawGateway, ScriptedResponse};
 
 /// More than waits for anybody who does not listen.
-const MANY: usize = 3_000;
+const EVENT_COUNT: usize = 3_000;
 
 /// A client of a gateway that does this.
-fn started(
+fn start_with_script(
     script: impl Fn(&str, &Value) -> ScriptedResponse + Send + Sync + 'static,
 ) -> (AcpFixture, OpenClawGateway, AcpClient) {
-    let (desk, gateway) = (AcpFixture::direct(), OpenClawGateway::start(script));
+    let (desk, gateway) = (AcpFixture::without_model(), OpenClawGateway::start(script));
     let token = "a-token-0123456789abcdef";
-    let acp = desk.acp_with(&["--url", &gateway.url, "--token", token], json!({}));
+    let acp = desk.start_client_with(&["--url", &gateway.url, "--token", token], json!({}));
     (desk, gateway, acp)
 }
 
 /// What a run says; `of` is what it was begun or stopped with.
-fn chat(of: &Value, state: &str, text: &str) -> (&'static str, Value) {
+fn chat_event(of: &Value, state: &str, text: &str) -> (&'static str, Value) {
     let message = json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
     let run = of.get("runId").unwrap_or(&of["idempotencyKey"]);
     let payload = json!({"runId": run, "sessionKey": of["sessionKey"], "seq": 1, "state": state,
@@ -35,44 +35,44 @@ fn a_run_that_goes_on_although_it_was_stopped_is_stopped_again() {
     let begun = Arc::new(Mutex::new(Value::Null));
     let is_deaf = Arc::new(Mutex::new(true));
     let (sent, deaf) = (Arc::clone(&begun), Arc::clone(&is_deaf));
-    let (desk, gateway, mut acp) = started(move |method, params| match method {
+    let (desk, gateway, mut acp) = start_with_script(move |method, params| match method {
         "chat.send" => {
             *sent.lock().unwrap() = params.clone();
             ScriptedResponse {
-                after: vec![chat(params, "delta", "one")],
+                after: vec![chat_event(params, "delta", "one")],
                 ..ScriptedResponse::default()
             }
         }
         "chat.abort" if !*deaf.lock().unwrap() => ScriptedResponse {
-            after: vec![chat(params, "aborted", "one two")],
+            after: vec![chat_event(params, "aborted", "one two")],
             ..ScriptedResponse::default()
         },
         // Whoever looks hears that the run is still at work.
         "sessions.list" if !sent.lock().unwrap().is_null() => {
-            let still = chat(&sent.lock().unwrap(), "delta", "one two");
+            let still = chat_event(&sent.lock().unwrap(), "delta", "one two");
             ScriptedResponse { before: vec![still], ..ScriptedResponse::default() }
         }
         _ => ScriptedResponse::default(),
     });
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    let turn = acp.begin(&session, "count");
-    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(&session, "count");
+    acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     acp.notify("session/cancel", json!({"sessionId": session}));
-    gateway.asked("chat.abort");
-    acp.ends(&turn, "cancelled");
-    assert_eq!(acp.words(from, &session), "one");
+    gateway.next_request("chat.abort");
+    acp.expect_end(&turn, "cancelled");
+    assert_eq!(acp.message_text(from, &session), "one");
     *is_deaf.lock().unwrap() = false;
-    acp.ok("session/list", json!({}));
-    let again = gateway.asked("chat.abort");
+    acp.call_ok("session/list", json!({}));
+    let again = gateway.next_request("chat.abort");
     assert_eq!(again["runId"], begun.lock().unwrap()["idempotencyKey"]);
-    assert_eq!(acp.words(from, &session), "one", "nothing is told of it any more");
-    acp.leave();
+    assert_eq!(acp.message_text(from, &session), "one", "nothing is told of it any more");
+    acp.close();
 }
 
 #[test]
 fn whoever_asks_more_than_can_be_asked_is_told_no() {
-    let (desk, gateway, mut acp) = started(|method, params| match method {
+    let (desk, gateway, mut acp) = start_with_script(|method, params| match method {
         "chat.send" => {
             let asks = |number: usize| {
                 let request = json!({"runId": params["idempotencyKey"], "command": "ls",
@@ -84,40 +84,40 @@ fn whoever_asks_more_than_can_be_asked_is_told_no() {
             ScriptedResponse { after: (0..70).map(asks).collect(), ..ScriptedResponse::default() }
         }
         "chat.abort" => ScriptedResponse {
-            after: vec![chat(params, "aborted", "")],
+            after: vec![chat_event(params, "aborted", "")],
             ..ScriptedResponse::default()
         },
         _ => ScriptedResponse::default(),
     });
-    acp.answers(|_, _| ClientReply::Hold);
-    let session = acp.open(&desk);
-    let turn = acp.begin(&session, "look");
+    acp.set_reply_policy(|_, _| ClientReply::Defer);
+    let session = acp.open_session(&desk);
+    let turn = acp.begin_prompt(&session, "look");
     // All of them are shown, and one is asked at a time.
     for number in 64..70 {
-        let refused = gateway.asked("exec.approval.resolve");
+        let refused = gateway.next_request("exec.approval.resolve");
         assert_eq!(refused["id"], format!("ask-{number}"), "{refused}");
         assert_eq!(refused["decision"], "deny", "{refused}");
     }
-    acp.until_asked(0, "session/request_permission");
-    assert_eq!(acp.asked(0, "session/request_permission").len(), 1);
+    acp.wait_for_request(0, "session/request_permission");
+    assert_eq!(acp.requests(0, "session/request_permission").len(), 1);
     acp.notify("session/cancel", json!({"sessionId": session}));
-    acp.ends(&turn, "cancelled");
-    acp.leave();
+    acp.expect_end(&turn, "cancelled");
+    acp.close();
 }
 
 #[test]
 fn what_others_do_while_a_session_is_loaded_holds_nothing_up() {
-    let (desk, _gateway, mut acp) = started(|method, params| match method {
+    let (desk, _gateway, mut acp) = start_with_script(|method, params| match method {
         "sessions.get" => {
             let of = json!({"runId": "of-another", "sessionKey": params["key"]});
             let words = |number: usize| {
                 let text: String = (0..=number % 10).map(|word| format!("{word} ")).collect();
-                let end = if number + 1 == MANY { "final" } else { "delta" };
-                chat(&of, end, &text)
+                let end = if number + 1 == EVENT_COUNT { "final" } else { "delta" };
+                chat_event(&of, end, &text)
             };
             let messages = json!([{"role": "user", "content": "before"},
                 {"role": "assistant", "content": "it was"}]);
-            let before = (0..MANY).map(words).collect();
+            let before = (0..EVENT_COUNT).map(words).collect();
             ScriptedResponse {
                 before,
                 answer: Some(json!({ "messages": messages })),
@@ -125,23 +125,23 @@ fn what_others_do_while_a_session_is_loaded_holds_nothing_up() {
             }
         }
         "chat.send" => ScriptedResponse {
-            after: vec![chat(params, "final", "Here.")],
+            after: vec![chat_event(params, "final", "Here.")],
             ..ScriptedResponse::default()
         },
         _ => ScriptedResponse::default(),
     });
     let session = "agent:main:acp-bridge:1";
-    acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
-    assert_eq!(acp.words(0, session), "it was");
-    let from = acp.mark();
-    acp.turn(session, "hi", "end_turn");
-    assert_eq!(acp.words(from, session), "Here.");
-    acp.leave();
+    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    assert_eq!(acp.message_text(0, session), "it was");
+    let from = acp.log_position();
+    acp.run_turn(session, "hi", "end_turn");
+    assert_eq!(acp.message_text(from, session), "Here.");
+    acp.close();
 }
 
 #[test]
 fn a_session_of_which_nobody_knows_the_folder_is_of_none() {
-    let (desk, _gateway, mut acp) = started(|method, params| match method {
+    let (desk, _gateway, mut acp) = start_with_script(|method, params| match method {
         "sessions.list" if params.get("search").is_none() => {
             let rows = json!([{"key": "agent:main:known", "spawnedCwd": "/known"},
                 {"key": "agent:main:unknown"}, {"key": "agent:main:open"}]);
@@ -153,9 +153,9 @@ fn a_session_of_which_nobody_knows_the_folder_is_of_none() {
         _ => ScriptedResponse::default(),
     });
     let meta = json!({"_meta": {"sessionKey": "agent:main:open"}});
-    acp.ok("session/new", desk.wanted_with(meta));
+    acp.call_ok("session/new", desk.session_params_with(meta));
     let mut listed = |params: Value| {
-        let sessions = acp.ok("session/list", params)["sessions"].as_array().unwrap().clone();
+        let sessions = acp.call_ok("session/list", params)["sessions"].as_array().unwrap().clone();
         let row = |row: &Value| {
             let is_unknown = row["_meta"]["zero"]["cwdUnknown"] == true;
             json!([row["sessionId"], row["cwd"], is_unknown])
@@ -169,5 +169,5 @@ fn a_session_of_which_nobody_knows_the_folder_is_of_none() {
     assert_eq!(listed(json!({"cwd": "/known"})), [known]);
     assert_eq!(listed(json!({"cwd": desk.project})), [open]);
     assert_eq!(listed(json!({"cwd": "/elsewhere"})), Vec::<Value>::new());
-    acp.leave();
+    acp.close();
 }

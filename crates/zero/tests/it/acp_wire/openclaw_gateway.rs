@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::acp_client::PATIENCE;
+use super::acp_client::TIMEOUT;
 
 /// What it does when something is asked of it.
 #[derive(Default)]
@@ -53,9 +53,9 @@ impl OpenClawGateway {
 
     /// Waits until a method is asked for again; gives its parameters.
     #[track_caller]
-    pub(crate) fn asked(&self, method: &str) -> Value {
+    pub(crate) fn next_request(&self, method: &str) -> Value {
         loop {
-            let (name, params) = self.asked.recv_timeout(PATIENCE).expect(method);
+            let (name, params) = self.asked.recv_timeout(TIMEOUT).expect(method);
             if name == method {
                 return params;
             }
@@ -65,7 +65,8 @@ impl OpenClawGateway {
 
 async fn serve(stream: TcpStream, script: Arc<GatewayScript>, tell: Sender<(String, Value)>) {
     let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
-    let challenge = event("connect.challenge", &json!({"nonce": "a5981a70-f2ef-4293", "ts": 1}));
+    let challenge =
+        event_frame("connect.challenge", &json!({"nonce": "a5981a70-f2ef-4293", "ts": 1}));
     if socket.send(Message::text(challenge)).await.is_err() {
         return;
     }
@@ -74,9 +75,9 @@ async fn serve(stream: TcpStream, script: Arc<GatewayScript>, tell: Sender<(Stri
         let request: Value = serde_json::from_str(&text).unwrap();
         let (method, params) = (request["method"].as_str().unwrap(), &request["params"]);
         let ScriptedResponse { before, answer, after } = script(method, params);
-        let payload = answer.unwrap_or_else(|| usual(method, params));
+        let payload = answer.unwrap_or_else(|| default_answer(method, params));
         let answer = json!({"type": "res", "id": request["id"], "ok": true, "payload": payload});
-        let said = |(name, payload): &(&str, Value)| event(name, payload);
+        let said = |(name, payload): &(&str, Value)| event_frame(name, payload);
         let frames = before.iter().map(said).chain([answer.to_string()]);
         for frame in frames.chain(after.iter().map(said)) {
             if socket.send(Message::text(frame)).await.is_err() {
@@ -87,11 +88,11 @@ async fn serve(stream: TcpStream, script: Arc<GatewayScript>, tell: Sender<(Stri
     }
 }
 
-fn event(name: &str, payload: &Value) -> String {
+fn event_frame(name: &str, payload: &Value) -> String {
     json!({"type": "event", "event": name, "payload": payload, "seq": 1}).to_string()
 }
 
-fn usual(method: &str, params: &Value) -> Value {
+fn default_answer(method: &str, params: &Value) -> Value {
     match method {
         "connect" => json!({
             "type": "hello-ok", "protocol": 4, "server": {"version": "2026.9.6", "connId": "c"},

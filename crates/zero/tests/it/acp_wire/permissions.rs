@@ -2,22 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::acp_client::{AcpClient, ClientReply, MessageSender, cancelled, selected};
-use super::{AcpFixture, call, calls, only_call, script, shown, statuses};
+use super::acp_client::{
+    AcpClient, ClientReply, MessageSender, cancelled_outcome, selected_outcome,
+};
+use super::{AcpFixture, call_step, call_text, calls, make_script, only_call, statuses};
 
-fn write(name: &str) -> String {
-    call("Write", json!({"file_path": name, "content": "new\n"}))
+fn write_step(name: &str) -> String {
+    call_step("Write", json!({"file_path": name, "content": "new\n"}))
 }
 
-fn opened(desk: &AcpFixture) -> (AcpClient, String) {
-    let mut acp = desk.acp();
-    let session = acp.open(desk);
+fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
+    let mut acp = desk.start_client();
+    let session = acp.open_session(desk);
     (acp, session)
 }
 
 /// Where in the log the agent said something.
 #[track_caller]
-fn at(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
+fn find_agent_message(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
     let found =
         acp.log().iter().position(|said| said.by == MessageSender::Agent && is_it(&said.message));
     found.unwrap_or_else(|| panic!("{what} was never said"))
@@ -26,41 +28,49 @@ fn at(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
 #[test]
 fn a_call_is_announced_asked_about_begun_and_settled() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    let from = acp.mark();
-    acp.turn(
+    let (mut acp, session) = open_client(&desk);
+    let from = acp.log_position();
+    acp.run_turn(
         &session,
-        &script(&["say I write.", &write("new.txt"), "turn", "say Ok."]),
+        &make_script(&["say I write.", &write_step("new.txt"), "turn", "say Ok."]),
         "end_turn",
     );
     let updates = acp.updates(from, &session);
     let made = only_call(&updates);
     let id = &made["toolCallId"];
     assert_eq!(statuses(&updates, id), ["pending", "in_progress", "completed"]);
-    let asked = acp.asked(from, "session/request_permission");
+    let asked = acp.requests(from, "session/request_permission");
     let [question] = &asked[..] else { panic!("{asked:?}") };
     let question = &question["params"];
     assert_eq!(question["sessionId"], json!(session));
     assert_eq!(&question["toolCall"]["toolCallId"], id);
     assert_eq!(question["toolCall"]["kind"], "edit");
-    let announced =
-        at(&acp, "the call", |said| said["params"]["update"]["sessionUpdate"] == "tool_call");
-    let questioned =
-        at(&acp, "the question", |said| said["method"] == "session/request_permission");
-    let begun = at(&acp, "the start", |said| said["params"]["update"]["status"] == "in_progress");
+    let announced = find_agent_message(&acp, "the call", |said| {
+        said["params"]["update"]["sessionUpdate"] == "tool_call"
+    });
+    let questioned = find_agent_message(&acp, "the question", |said| {
+        said["method"] == "session/request_permission"
+    });
+    let begun = find_agent_message(&acp, "the start", |said| {
+        said["params"]["update"]["status"] == "in_progress"
+    });
     assert!(announced < questioned && questioned < begun);
-    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
-    acp.leave();
+    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
+    acp.close();
 }
 
 #[test]
 fn a_change_is_shown_first_and_whole() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
+    let (mut acp, session) = open_client(&desk);
     for (step, old, new) in [
-        (call("Write", json!({"file_path": "hello.txt", "content": "bye\n"})), "hello\n", "bye\n"),
         (
-            call(
+            call_step("Write", json!({"file_path": "hello.txt", "content": "bye\n"})),
+            "hello\n",
+            "bye\n",
+        ),
+        (
+            call_step(
                 "Edit",
                 json!({"file_path": "hello.txt", "old_string": "bye", "new_string": "ciao"}),
             ),
@@ -68,47 +78,55 @@ fn a_change_is_shown_first_and_whole() {
             "ciao\n",
         ),
     ] {
-        let from = acp.mark();
-        acp.turn(
+        let from = acp.log_position();
+        acp.run_turn(
             &session,
-            &script(&["say ok", &call("Read", json!({"file_path": "hello.txt"})), "turn", &step]),
+            &make_script(&[
+                "say ok",
+                &call_step("Read", json!({"file_path": "hello.txt"})),
+                "turn",
+                &step,
+            ]),
             "end_turn",
         );
-        let asked = acp.asked(from, "session/request_permission");
+        let asked = acp.requests(from, "session/request_permission");
         let [question] = &asked[..] else { panic!("{asked:?}") };
-        let diff =
-            json!({"type": "diff", "path": desk.file("hello.txt"), "oldText": old, "newText": new});
+        let diff = json!({"type": "diff", "path": desk.project_path("hello.txt"), "oldText": old, "newText": new});
         assert_eq!(question["params"]["toolCall"]["content"][0], diff);
         // It stays when it is done.
         let calls = calls(&acp.updates(from, &session));
         let last = calls.last().unwrap();
         assert_eq!((&last["status"], &last["content"][0]), (&json!("completed"), &diff));
-        assert_eq!(last["locations"][0]["path"], json!(desk.file("hello.txt")));
+        assert_eq!(last["locations"][0]["path"], json!(desk.project_path("hello.txt")));
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_new_file_has_no_old_text() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    let from = acp.mark();
-    acp.turn(&session, &script(&[&write("new.txt")]), "end_turn");
+    let (mut acp, session) = open_client(&desk);
+    let from = acp.log_position();
+    acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
     let made = only_call(&acp.updates(from, &session));
     let diff = &made["content"][0];
     assert_eq!((&diff["type"], &diff["newText"]), (&json!("diff"), &json!("new\n")), "{made}");
     assert!(diff["oldText"].is_null(), "{diff}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_command_is_shown_first_and_whole() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
+    let (mut acp, session) = open_client(&desk);
     let command = format!("touch made-{} && touch 'and \"this\"'", "x".repeat(100));
-    let from = acp.mark();
-    acp.turn(&session, &script(&[&call("Bash", json!({"command": command}))]), "end_turn");
-    let asked = acp.asked(from, "session/request_permission");
+    let from = acp.log_position();
+    acp.run_turn(
+        &session,
+        &make_script(&[&call_step("Bash", json!({"command": command}))]),
+        "end_turn",
+    );
+    let asked = acp.requests(from, "session/request_permission");
     let [question] = &asked[..] else { panic!("{asked:?}") };
     let question = &question["params"]["toolCall"];
     let first = question["content"][0]["content"]["text"].as_str().unwrap();
@@ -116,16 +134,16 @@ fn a_command_is_shown_first_and_whole() {
     assert!(question["title"].as_str().unwrap().starts_with("touch made-"), "{question}");
     assert_eq!(question["rawInput"]["command"], json!(command));
     assert_eq!(question["kind"], "execute");
-    assert!(desk.file("and \"this\"").exists());
-    acp.leave();
+    assert!(desk.project_path("and \"this\"").exists());
+    acp.close();
 }
 
 #[test]
 fn there_is_one_option_of_a_kind_and_it_says_what_it_grants() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    acp.turn(&session, &script(&[&write("new.txt")]), "end_turn");
-    let asked = acp.asked(0, "session/request_permission");
+    let (mut acp, session) = open_client(&desk);
+    acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
+    let asked = acp.requests(0, "session/request_permission");
     let options = asked[0]["params"]["options"].as_array().unwrap();
     let of = |kind: &str| {
         let of_kind: Vec<&Value> = options.iter().filter(|it| it["kind"] == kind).collect();
@@ -135,21 +153,21 @@ fn there_is_one_option_of_a_kind_and_it_says_what_it_grants() {
     assert!(of("allow_once").is_some() && of("reject_once").is_some(), "{options:?}");
     let always = of("allow_always").unwrap();
     assert!(always.contains("new.txt") || always.contains('`'), "{always}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn what_is_allowed_always_is_asked_once() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    acp.chooses("allow_always");
+    let (mut acp, session) = open_client(&desk);
+    acp.always_select("allow_always");
     for text in ["one\n", "two\n"] {
-        let write = call("Write", json!({"file_path": "new.txt", "content": text}));
-        acp.turn(&session, &script(&[&write]), "end_turn");
+        let write = call_step("Write", json!({"file_path": "new.txt", "content": text}));
+        acp.run_turn(&session, &make_script(&[&write]), "end_turn");
     }
-    assert_eq!(acp.asked(0, "session/request_permission").len(), 1);
-    assert_eq!(desk.text("new.txt").as_deref(), Some("two\n"));
-    acp.leave();
+    assert_eq!(acp.requests(0, "session/request_permission").len(), 1);
+    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("two\n"));
+    acp.close();
 }
 
 /// However no is said: the call fails, nothing is done, the model hears of it and the turn goes on.
@@ -165,104 +183,114 @@ fn no_is_no_and_the_turn_goes_on() {
         ("taken-back", Err(-32800)),
         ("own", Err(1)),
     ] {
-        let (mut acp, session) = opened(&desk);
-        acp.answers(move |_, _| match reply {
-            Ok(option) => ClientReply::Result(selected(option)),
+        let (mut acp, session) = open_client(&desk);
+        acp.set_reply_policy(move |_, _| match reply {
+            Ok(option) => ClientReply::Result(selected_outcome(option)),
             Err(code) => ClientReply::Error(code),
         });
-        let from = acp.mark();
-        acp.turn(&session, &script(&[&write(name), "turn", "say I see."]), "end_turn");
+        let from = acp.log_position();
+        acp.run_turn(
+            &session,
+            &make_script(&[&write_step(name), "turn", "say I see."]),
+            "end_turn",
+        );
         let updates = acp.updates(from, &session);
         let refused = only_call(&updates);
         assert_eq!(statuses(&updates, &refused["toolCallId"]), ["pending", "failed"], "{name}");
-        assert_eq!(acp.words(from, &session), "I see.", "{name}");
-        assert!(!desk.file(name).exists(), "{name}");
+        assert_eq!(acp.message_text(from, &session), "I see.", "{name}");
+        assert!(!desk.project_path(name).exists(), "{name}");
         let told = desk.model.requests().pop().unwrap();
         let last = told["messages"].as_array().unwrap().last().unwrap();
         assert_eq!(last["role"], "tool", "{name}: {told}");
-        acp.leave();
+        acp.close();
     }
 }
 
 #[test]
 fn whoever_gives_up_on_a_question_ends_the_turn() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    acp.answers(|_, _| ClientReply::Result(cancelled()));
-    let from = acp.mark();
-    acp.turn(&session, &script(&[&write("new.txt"), "turn", "say Never."]), "cancelled");
+    let (mut acp, session) = open_client(&desk);
+    acp.set_reply_policy(|_, _| ClientReply::Result(cancelled_outcome()));
+    let from = acp.log_position();
+    acp.run_turn(
+        &session,
+        &make_script(&[&write_step("new.txt"), "turn", "say Never."]),
+        "cancelled",
+    );
     let updates = acp.updates(from, &session);
     assert_eq!(only_call(&updates)["status"], "failed");
-    assert_eq!(acp.words(from, &session), "");
+    assert_eq!(acp.message_text(from, &session), "");
     assert_eq!(desk.model.requests().len(), 1, "it is not asked to go on");
-    assert!(!desk.file("new.txt").exists());
+    assert!(!desk.project_path("new.txt").exists());
     // The session is not stuck.
-    acp.chooses("allow_once");
-    acp.turn(&session, &script(&[&write("new.txt")]), "end_turn");
-    assert!(desk.file("new.txt").exists());
-    acp.leave();
+    acp.always_select("allow_once");
+    acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
+    assert!(desk.project_path("new.txt").exists());
+    acp.close();
 }
 
 #[test]
 fn two_calls_at_once_are_asked_about_and_settled_each() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    acp.answers(|_, params| {
+    let (mut acp, session) = open_client(&desk);
+    acp.set_reply_policy(|_, params| {
         let is_first = params["toolCall"].to_string().contains("one.txt");
-        ClientReply::Result(selected(if is_first { "allow_once" } else { "reject_once" }))
+        ClientReply::Result(selected_outcome(if is_first { "allow_once" } else { "reject_once" }))
     });
-    let from = acp.mark();
-    let steps = [&*write("one.txt"), &write("two.txt"), "turn", "say Ok."];
-    acp.turn(&session, &script(&steps), "end_turn");
+    let from = acp.log_position();
+    let steps = [&*write_step("one.txt"), &write_step("two.txt"), "turn", "say Ok."];
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
     let calls = calls(&acp.updates(from, &session));
     let ends: Vec<&Value> = calls.iter().map(|call| &call["status"]).collect();
     assert_eq!(ends, ["completed", "failed"], "{calls:#?}");
-    assert!(desk.file("one.txt").exists() && !desk.file("two.txt").exists());
-    acp.leave();
+    assert!(desk.project_path("one.txt").exists() && !desk.project_path("two.txt").exists());
+    acp.close();
 }
 
 #[test]
 fn what_policy_denies_is_not_asked() {
-    let desk = AcpFixture::with(
+    let desk = AcpFixture::with_settings(
         json!({"permissions": {"deny": ["Write(hello.txt)", "Bash(git push:*)"]}}),
     );
-    let (mut acp, session) = opened(&desk);
+    let (mut acp, session) = open_client(&desk);
     for step in [
-        call("Write", json!({"file_path": "hello.txt", "content": "x"})),
-        call("Bash", json!({"command": "git push"})),
-        call("Read", json!({"file_path": "nowhere.txt"})),
+        call_step("Write", json!({"file_path": "hello.txt", "content": "x"})),
+        call_step("Bash", json!({"command": "git push"})),
+        call_step("Read", json!({"file_path": "nowhere.txt"})),
     ] {
-        let from = acp.mark();
-        acp.turn(&session, &script(&[&step, "turn", "say Ok."]), "end_turn");
+        let from = acp.log_position();
+        acp.run_turn(&session, &make_script(&[&step, "turn", "say Ok."]), "end_turn");
         let refused = only_call(&acp.updates(from, &session));
         assert_eq!(refused["status"], "failed", "{refused}");
-        assert!(!shown(&refused).is_empty(), "it says why: {refused}");
+        assert!(!call_text(&refused).is_empty(), "it says why: {refused}");
     }
-    assert_eq!(acp.asked(0, "session/request_permission").len(), 0);
-    assert_eq!(desk.text("hello.txt").as_deref(), Some("hello\n"));
-    acp.leave();
+    assert_eq!(acp.requests(0, "session/request_permission").len(), 0);
+    assert_eq!(desk.read_project_file("hello.txt").as_deref(), Some("hello\n"));
+    acp.close();
 }
 
 #[test]
 fn sessions_ask_apart() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let sessions: Vec<String> = (0..3).map(|_| acp.open(&desk)).collect();
-    acp.answers(|_, _| ClientReply::Hold);
+    let mut acp = desk.start_client();
+    let sessions: Vec<String> = (0..3).map(|_| acp.open_session(&desk)).collect();
+    acp.set_reply_policy(|_, _| ClientReply::Defer);
     let turns: Vec<Value> = sessions
         .iter()
         .enumerate()
-        .map(|(at, session)| acp.begin(session, &script(&[&write(&format!("{at}.txt"))])))
+        .map(|(at, session)| {
+            acp.begin_prompt(session, &make_script(&[&write_step(&format!("{at}.txt"))]))
+        })
         .collect();
     // All ask, though nobody was answered yet; they are answered backwards.
     for (session, turn) in sessions.iter().zip(&turns).rev() {
-        let asked = acp.until(0, "a question", |said| {
+        let asked = acp.wait_for_message(0, "a question", |said| {
             said["method"] == "session/request_permission"
                 && said["params"]["sessionId"] == json!(session)
         });
-        acp.reply(&asked["id"], selected("allow_once"));
-        acp.ends(turn, "end_turn");
+        acp.reply(&asked["id"], selected_outcome("allow_once"));
+        acp.expect_end(turn, "end_turn");
     }
-    assert!((0..3).all(|at| desk.file(&format!("{at}.txt")).exists()));
-    acp.leave();
+    assert!((0..3).all(|at| desk.project_path(&format!("{at}.txt")).exists()));
+    acp.close();
 }

@@ -8,7 +8,7 @@ use super::acp_client::{MessageSender, RecordedMessage};
 use super::schema::{self, MessageKind};
 
 /// Updates that belong to a turn: nothing of the kind is told when none is at work.
-const OF_A_TURN: [&str; 6] = [
+const TURN_UPDATES: [&str; 6] = [
     "agent_message_chunk",
     "agent_thought_chunk",
     "user_message_chunk",
@@ -18,10 +18,10 @@ const OF_A_TURN: [&str; 6] = [
 ];
 
 /// Requests in the course of which such updates are told.
-const AT_WORK: [&str; 4] = ["session/prompt", "session/load", "_zero/tools/use", "tools/use"];
+const TURN_REQUESTS: [&str; 4] = ["session/prompt", "session/load", "_zero/tools/use", "tools/use"];
 
 /// The client's requests that have no answer.
-pub(crate) fn unanswered(log: &[RecordedMessage]) -> Vec<Value> {
+pub(crate) fn unanswered_requests(log: &[RecordedMessage]) -> Vec<Value> {
     let answers: HashSet<String> = log
         .iter()
         .filter(|said| said.by == MessageSender::Agent && is_answer(&said.message))
@@ -34,12 +34,12 @@ pub(crate) fn unanswered(log: &[RecordedMessage]) -> Vec<Value> {
 }
 
 /// Everything in a talk that may not be.
-pub(crate) fn broken(log: &[RecordedMessage], garbage: usize) -> Vec<String> {
+pub(crate) fn find_violations(log: &[RecordedMessage], garbage: usize) -> Vec<String> {
     let mut talk = ConversationState { left: garbage, ..ConversationState::default() };
     for RecordedMessage { by, message } in log {
         match by {
-            MessageSender::Agent => talk.agent(message),
-            MessageSender::Client => talk.client(message),
+            MessageSender::Agent => talk.check_agent_message(message),
+            MessageSender::Client => talk.check_client_message(message),
         }
     }
     talk.faults
@@ -66,23 +66,23 @@ struct ConversationState {
 enum ClientCallState {
     Open,
     /// A person is asked about it.
-    Asked,
-    Over,
+    AwaitingApproval,
+    Finished,
 }
 
 impl ConversationState {
-    fn fault(&mut self, message: &Value, what: impl Into<String>) {
+    fn add_violation(&mut self, message: &Value, what: impl Into<String>) {
         let text: String = message.to_string().chars().take(400).collect();
         self.faults.push(format!("{}: {text}", what.into()));
     }
 
-    fn client(&mut self, message: &Value) {
+    fn check_client_message(&mut self, message: &Value) {
         let id = message["id"].to_string();
         if is_request(message) {
             let method = message["method"].as_str().unwrap_or_default().to_owned();
             if method == "session/load" {
                 // It is told anew.
-                let session = text(&message["params"]["sessionId"]);
+                let session = to_key(&message["params"]["sessionId"]);
                 self.calls.retain(|(of, _), _| *of != session);
             }
             self.waiting.insert(id, (method, message["params"].clone()));
@@ -90,13 +90,15 @@ impl ConversationState {
             && let Some((method, params)) = self.asked.remove(&id)
         {
             if let Some(result) = message.get("result") {
-                let faults = schema::faults(&method, MessageKind::Response, result);
-                faults.into_iter().for_each(|fault| self.fault(message, fault));
+                let faults = schema::find_violations(&method, MessageKind::Response, result);
+                faults.into_iter().for_each(|fault| self.add_violation(message, fault));
             }
             if method == "session/request_permission" {
-                let key = (text(&params["sessionId"]), text(&params["toolCall"]["toolCallId"]));
-                if let Some(call) =
-                    self.calls.get_mut(&key).filter(|call| **call == ClientCallState::Asked)
+                let key = (to_key(&params["sessionId"]), to_key(&params["toolCall"]["toolCallId"]));
+                if let Some(call) = self
+                    .calls
+                    .get_mut(&key)
+                    .filter(|call| **call == ClientCallState::AwaitingApproval)
                 {
                     *call = ClientCallState::Open;
                 }
@@ -104,141 +106,144 @@ impl ConversationState {
         }
     }
 
-    fn agent(&mut self, message: &Value) {
+    fn check_agent_message(&mut self, message: &Value) {
         if message["jsonrpc"] != "2.0" {
-            self.fault(message, "no `jsonrpc`");
+            self.add_violation(message, "no `jsonrpc`");
         }
         let names = ["jsonrpc", "id", "method", "params", "result", "error"];
         if message.as_object().unwrap().keys().any(|key| !names.contains(&key.as_str())) {
-            self.fault(message, "a field that messages do not have");
+            self.add_violation(message, "a field that messages do not have");
         }
         match (message["method"].as_str(), message.get("id")) {
-            (Some(method), Some(_)) => self.request(method, message),
-            (Some(method), None) => self.notification(method, message),
-            (None, Some(_)) => self.answer(message),
-            (None, None) => self.fault(message, "neither a request nor an answer"),
+            (Some(method), Some(_)) => self.check_request(method, message),
+            (Some(method), None) => self.check_notification(method, message),
+            (None, Some(_)) => self.check_answer(message),
+            (None, None) => self.add_violation(message, "neither a request nor an answer"),
         }
     }
 
-    fn request(&mut self, method: &str, message: &Value) {
+    fn check_request(&mut self, method: &str, message: &Value) {
         let params = &message["params"];
-        for fault in schema::faults(method, MessageKind::Request, params) {
-            self.fault(message, fault);
+        for fault in schema::find_violations(method, MessageKind::Request, params) {
+            self.add_violation(message, fault);
         }
         let id = message["id"].to_string();
         if !self.known.insert(id.clone()) {
-            self.fault(message, "an id that was used before");
+            self.add_violation(message, "an id that was used before");
         }
         self.asked.insert(id, (method.to_owned(), params.clone()));
         if method == "session/request_permission" {
-            let key = (text(&params["sessionId"]), text(&params["toolCall"]["toolCallId"]));
-            match self.calls.insert(key, ClientCallState::Asked) {
+            let key = (to_key(&params["sessionId"]), to_key(&params["toolCall"]["toolCallId"]));
+            match self.calls.insert(key, ClientCallState::AwaitingApproval) {
                 Some(ClientCallState::Open) => {}
-                call => self.fault(message, format!("asked about a call that is {call:?}")),
+                call => self.add_violation(message, format!("asked about a call that is {call:?}")),
             }
             let mut kinds = HashSet::new();
             let options = params["options"].as_array().cloned().unwrap_or_default();
-            let is_question = text(&params["toolCall"]["toolCallId"]).starts_with("question_");
-            if !is_question && !options.iter().all(|option| kinds.insert(text(&option["kind"]))) {
-                self.fault(message, "two options of a kind");
+            let is_question = to_key(&params["toolCall"]["toolCallId"]).starts_with("question_");
+            if !is_question && !options.iter().all(|option| kinds.insert(to_key(&option["kind"]))) {
+                self.add_violation(message, "two options of a kind");
             }
             if params["toolCall"]["title"].as_str().is_none_or(str::is_empty) {
-                self.fault(message, "a question without a title");
+                self.add_violation(message, "a question without a title");
             }
         }
     }
 
-    fn answer(&mut self, message: &Value) {
+    fn check_answer(&mut self, message: &Value) {
         match (message.get("result"), message.get("error")) {
             (Some(_), None) => {}
             (None, Some(error)) => {
-                for fault in schema::faults_of("Error", error) {
-                    self.fault(message, fault);
+                for fault in schema::find_definition_violations("Error", error) {
+                    self.add_violation(message, fault);
                 }
-                let words = text(&error["message"]);
+                let words = to_key(&error["message"]);
                 if words.is_empty() || words.contains('\n') || words.chars().count() > 1_000 {
-                    self.fault(message, "the message of an error is one short line");
+                    self.add_violation(message, "the message of an error is one short line");
                 }
             }
-            _ => self.fault(message, "an answer is a result or an error"),
+            _ => self.add_violation(message, "an answer is a result or an error"),
         }
         let id = &message["id"];
         let Some((method, params)) = self.waiting.remove(&id.to_string()) else {
             match id.is_null() && self.left > 0 {
                 true => self.left -= 1,
-                false => self.fault(message, "an answer to nothing, or a second one"),
+                false => self.add_violation(message, "an answer to nothing, or a second one"),
             }
             return;
         };
         let Some(result) = message.get("result") else { return };
-        for fault in schema::faults(&method, MessageKind::Response, result) {
-            self.fault(message, fault);
+        for fault in schema::find_violations(&method, MessageKind::Response, result) {
+            self.add_violation(message, fault);
         }
-        for fault in schema::faults(&method, MessageKind::Request, &params) {
-            self.fault(&params, format!("it was answered, and yet: {fault}"));
+        for fault in schema::find_violations(&method, MessageKind::Request, &params) {
+            self.add_violation(&params, format!("it was answered, and yet: {fault}"));
         }
         if method == "session/prompt" {
-            let session = text(&params["sessionId"]);
-            if !self.is_at_work(&session) {
-                let open = self
-                    .calls
-                    .iter()
-                    .filter(|((of, _), call)| *of == session && **call != ClientCallState::Over);
+            let session = to_key(&params["sessionId"]);
+            if !self.is_turn_running(&session) {
+                let open = self.calls.iter().filter(|((of, _), call)| {
+                    *of == session && **call != ClientCallState::Finished
+                });
                 let open: Vec<String> = open.map(|((_, call), _)| call.clone()).collect();
                 if !open.is_empty() {
-                    self.fault(message, format!("calls that were never settled: {open:?}"));
+                    self.add_violation(message, format!("calls that were never settled: {open:?}"));
                 }
             }
         }
     }
 
-    fn notification(&mut self, method: &str, message: &Value) {
-        for fault in schema::faults(method, MessageKind::Notification, &message["params"]) {
-            self.fault(message, fault);
+    fn check_notification(&mut self, method: &str, message: &Value) {
+        for fault in schema::find_violations(method, MessageKind::Notification, &message["params"])
+        {
+            self.add_violation(message, fault);
         }
         if method == "session/update" {
-            self.update(message);
+            self.check_update(message);
         }
         if method == "$/cancel_request" {
             let id = message["params"]["requestId"].to_string();
             match self.asked.get(&id).cloned() {
                 Some((method, params)) if method == "session/request_permission" => {
-                    let key = (text(&params["sessionId"]), text(&params["toolCall"]["toolCallId"]));
-                    if let Some(call) =
-                        self.calls.get_mut(&key).filter(|call| **call == ClientCallState::Asked)
+                    let key =
+                        (to_key(&params["sessionId"]), to_key(&params["toolCall"]["toolCallId"]));
+                    if let Some(call) = self
+                        .calls
+                        .get_mut(&key)
+                        .filter(|call| **call == ClientCallState::AwaitingApproval)
                     {
                         *call = ClientCallState::Open;
                     }
                 }
                 // An answer may be under way to somebody who takes the question back.
                 _ if self.known.contains(&id) => {}
-                _ => self.fault(message, "takes back what was never asked"),
+                _ => self.add_violation(message, "takes back what was never asked"),
             }
         }
     }
 
-    fn update(&mut self, message: &Value) {
+    fn check_update(&mut self, message: &Value) {
         let update = &message["params"]["update"];
-        let session = text(&message["params"]["sessionId"]);
-        let what = text(&update["sessionUpdate"]);
-        if OF_A_TURN.contains(&what.as_str()) && !self.is_at_work(&session) {
-            self.fault(message, "told when nothing was at work");
+        let session = to_key(&message["params"]["sessionId"]);
+        let what = to_key(&update["sessionUpdate"]);
+        if TURN_UPDATES.contains(&what.as_str()) && !self.is_turn_running(&session) {
+            self.add_violation(message, "told when nothing was at work");
         }
-        let key = (session, text(&update["toolCallId"]));
+        let key = (session, to_key(&update["toolCallId"]));
         let is_over = matches!(update["status"].as_str(), Some("completed" | "failed"));
-        let next = if is_over { ClientCallState::Over } else { ClientCallState::Open };
+        let next = if is_over { ClientCallState::Finished } else { ClientCallState::Open };
         match (what.as_str(), self.calls.get(&key).copied()) {
             ("tool_call", None) => {
                 self.calls.insert(key, next);
             }
-            ("tool_call", Some(_)) => self.fault(message, "a call that was told before"),
-            ("tool_call_update", None) => self.fault(message, "a call that nobody knows"),
-            ("tool_call_update", Some(ClientCallState::Over)) => {
-                self.fault(message, "a call that is over")
+            ("tool_call", Some(_)) => self.add_violation(message, "a call that was told before"),
+            ("tool_call_update", None) => self.add_violation(message, "a call that nobody knows"),
+            ("tool_call_update", Some(ClientCallState::Finished)) => {
+                self.add_violation(message, "a call that is over")
             }
-            ("tool_call_update", Some(ClientCallState::Asked)) => {
+            ("tool_call_update", Some(ClientCallState::AwaitingApproval)) => {
                 if update["status"] == "in_progress" {
-                    self.fault(message, "a call goes on while a person is asked about it");
+                    self.add_violation(message, "a call goes on while a person is asked about it");
                 }
                 if is_over {
                     self.calls.insert(key, next);
@@ -250,24 +255,24 @@ impl ConversationState {
             _ => {}
         }
         if what.starts_with("tool_call") {
-            self.paths(message, update);
+            self.check_paths(message, update);
         }
     }
 
     /// Paths are absolute.
-    fn paths(&mut self, message: &Value, update: &Value) {
+    fn check_paths(&mut self, message: &Value, update: &Value) {
         let places = update["locations"].as_array().into_iter().flatten();
         let diffs = update["content"].as_array().into_iter().flatten();
         let diffs = diffs.filter(|content| content["type"] == "diff");
-        let paths: Vec<String> = places.chain(diffs).map(|at| text(&at["path"])).collect();
+        let paths: Vec<String> = places.chain(diffs).map(|at| to_key(&at["path"])).collect();
         if paths.iter().any(|path| !path.starts_with('/')) {
-            self.fault(message, "a path that is not absolute");
+            self.add_violation(message, "a path that is not absolute");
         }
     }
 
-    fn is_at_work(&self, session: &str) -> bool {
+    fn is_turn_running(&self, session: &str) -> bool {
         self.waiting.values().any(|(method, params)| {
-            AT_WORK.contains(&method.as_str()) && params["sessionId"] == session
+            TURN_REQUESTS.contains(&method.as_str()) && params["sessionId"] == session
         })
     }
 }
@@ -280,7 +285,7 @@ fn is_answer(message: &Value) -> bool {
     message.get("method").is_none() && message.get("id").is_some()
 }
 
-fn text(value: &Value) -> String {
+fn to_key(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
@@ -304,7 +309,7 @@ fn the_rules_see_faults() {
                 .iter()
                 .map(|said| RecordedMessage { by: MessageSender::Agent, message: (*said).clone() }),
         );
-        let found = broken(&log, 0);
+        let found = find_violations(&log, 0);
         assert_eq!(found.len(), faults, "{agent:?}: {found:?}");
     };
     check(&[&call, &over, &end], 0);

@@ -8,89 +8,89 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, accept};
 
-use super::acp_client::{AcpClient, PATIENCE};
+use super::acp_client::{AcpClient, TIMEOUT};
 use super::cuttable_proxy::CuttableProxy;
-use super::{AcpFixture, call, only_call, script};
-use crate::config::{USER, write};
-use crate::gateway_process::{GatewayProcess, signal};
+use super::{AcpFixture, call_step, make_script, only_call};
+use crate::config::{USER_FILE, write_file};
+use crate::gateway_process::{GatewayProcess, send_signal};
 
-pub(super) fn token(desk: &AcpFixture) -> String {
+pub(super) fn read_token(desk: &AcpFixture) -> String {
     let file = desk.zero.folder().join("home/.local/state/zero/gateway.token");
     std::fs::read_to_string(file).unwrap().trim().to_owned()
 }
 
 #[test]
 fn tools_run_here_and_the_rest_there() {
-    let (there, here) = (AcpFixture::new(), AcpFixture::direct());
+    let (there, here) = (AcpFixture::new(), AcpFixture::without_model());
     let gateway = GatewayProcess::start(&there.zero);
-    write(&here.zero, "token", token(&there));
+    write_file(&here.zero, "token", read_token(&there));
     let args = ["--url", &gateway.url, "--token-file", "token"];
-    let mut acp = here.acp_with(&args, json!({}));
-    let session = acp.open(&here);
-    let from = acp.mark();
-    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
-    acp.turn(&session, &script(&["say I write.", &made, "turn", "say Ok."]), "end_turn");
-    assert_eq!(acp.words(from, &session), "I write.Ok.");
+    let mut acp = here.start_client_with(&args, json!({}));
+    let session = acp.open_session(&here);
+    let from = acp.log_position();
+    let made = call_step("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.run_turn(&session, &make_script(&["say I write.", &made, "turn", "say Ok."]), "end_turn");
+    assert_eq!(acp.message_text(from, &session), "I write.Ok.");
     assert_eq!(only_call(&acp.updates(from, &session))["status"], "completed");
-    assert_eq!(acp.asked(from, "session/request_permission").len(), 1);
-    assert!(here.file("new.txt").exists() && !there.file("new.txt").exists());
-    acp.leave();
-    let mut acp = here.acp_with(&args, json!({}));
-    acp.ok("session/load", here.wanted_with(json!({"sessionId": session})));
-    assert_eq!(acp.words(0, &session), "I write.Ok.");
+    assert_eq!(acp.requests(from, "session/request_permission").len(), 1);
+    assert!(here.project_path("new.txt").exists() && !there.project_path("new.txt").exists());
+    acp.close();
+    let mut acp = here.start_client_with(&args, json!({}));
+    acp.call_ok("session/load", here.session_params_with(json!({"sessionId": session})));
+    assert_eq!(acp.message_text(0, &session), "I write.Ok.");
     assert_eq!(only_call(&acp.updates(0, &session))["content"][0]["type"], "diff");
-    acp.leave();
+    acp.close();
 }
 
 /// A token that may not use the folder at the gateway uses it beside the tools, which are here.
 #[test]
 fn a_folder_out_of_reach_there_is_worked_in_here() {
-    let (there, here) = (AcpFixture::new(), AcpFixture::direct());
+    let (there, here) = (AcpFixture::new(), AcpFixture::without_model());
     let secret = "token-0123456789abcdef0123456789abcdef";
-    write(&here.zero, "token", secret);
-    write(&there.zero, "home/editor.token", secret);
+    write_file(&here.zero, "token", secret);
+    write_file(&there.zero, "home/editor.token", secret);
     let token = json!({"secret": {"file": there.zero.folder().join("home/editor.token")},
         "scopes": ["read", "write", "approvals", "questions"], "folders": [there.project]});
-    let settings = there.model.settings(json!({"gateway": {"tokens": {"editor": token}}}));
-    write(&there.zero, USER, settings);
+    let settings = there.model.settings_json(json!({"gateway": {"tokens": {"editor": token}}}));
+    write_file(&there.zero, USER_FILE, settings);
     let gateway = GatewayProcess::start(&there.zero);
     let args = ["--url", &gateway.url, "--token-file", "token"];
-    let mut acp = here.acp_with(&args, json!({}));
-    let session = acp.open(&here);
-    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
-    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
-    assert!(here.file("new.txt").exists() && !there.file("new.txt").exists());
-    let listed = acp.ok("session/list", json!({"cwd": here.project}));
+    let mut acp = here.start_client_with(&args, json!({}));
+    let session = acp.open_session(&here);
+    let made = call_step("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.run_turn(&session, &make_script(&[&made, "turn", "say Ok."]), "end_turn");
+    assert!(here.project_path("new.txt").exists() && !there.project_path("new.txt").exists());
+    let listed = acp.call_ok("session/list", json!({"cwd": here.project}));
     assert_eq!(listed["sessions"][0]["sessionId"], session, "{listed}");
     assert_eq!(listed["sessions"][0]["cwd"], json!(here.project), "{listed}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn settings_name_the_gateway_too() {
-    let (there, here) = (AcpFixture::new(), AcpFixture::direct());
+    let (there, here) = (AcpFixture::new(), AcpFixture::without_model());
     let gateway = GatewayProcess::start(&there.zero);
-    let remote = json!({"url": gateway.url, "token": token(&there)});
-    write(&here.zero, USER, json!({"gateway": {"remote": remote}}).to_string());
-    let mut acp = here.acp();
-    let session = acp.open(&here);
-    acp.turn(&session, "hi", "end_turn");
+    let remote = json!({"url": gateway.url, "token": read_token(&there)});
+    write_file(&here.zero, USER_FILE, json!({"gateway": {"remote": remote}}).to_string());
+    let mut acp = here.start_client();
+    let session = acp.open_session(&here);
+    acp.run_turn(&session, "hi", "end_turn");
     assert!(there.zero.stdout(&["sessions", "list"]).contains(&session));
-    acp.leave();
+    acp.close();
 }
 
 /// Where nobody answers, and where somebody answers that is no gateway.
 #[test]
 fn a_gateway_that_is_not_there_is_a_clear_error() {
-    let desk = AcpFixture::direct();
-    write(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
+    let desk = AcpFixture::without_model();
+    write_file(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
     let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let silent_url = format!("ws://{}", silent.local_addr().unwrap());
     let asked = [
-        ("session/new", desk.wanted()),
+        ("session/new", desk.session_params()),
         ("session/list", json!({})),
-        ("session/load", desk.wanted_with(json!({"sessionId": "agent:main:a"}))),
+        ("session/load", desk.session_params_with(json!({"sessionId": "agent:main:a"}))),
     ];
     for (url, asked) in [
         (format!("ws://{closed}"), &asked[..]),
@@ -98,15 +98,15 @@ fn a_gateway_that_is_not_there_is_a_clear_error() {
         // That takes as long as a gateway may take.
         (silent_url, &asked[..1]),
     ] {
-        let mut acp = desk.acp_with(&["--url", &url, "--token-file", "token"], json!({}));
+        let mut acp = desk.start_client_with(&["--url", &url, "--token-file", "token"], json!({}));
         for (method, params) in asked.iter().cloned() {
-            let error = acp.error(method, params, -32603);
+            let error = acp.call_error(method, params, -32603);
             let kind = error["data"]["kind"].as_str().unwrap();
             assert!(kind.starts_with("gateway"), "{url}: {error}");
             let message = error["message"].as_str().unwrap();
             assert!(message.contains("; "), "what to do: {error}");
         }
-        acp.leave();
+        acp.close();
     }
     drop(silent);
 }
@@ -117,12 +117,12 @@ fn a_wrong_token_is_a_clear_error_and_never_shown() {
     let gateway = GatewayProcess::start(&desk.zero);
     let wrong = "wrong-token-0123456789abcdef0123456789";
     let args = ["--verbose", "--url", &gateway.url, "--token", wrong];
-    let mut acp = desk.acp_with(&args, json!({}));
-    let error = acp.error("session/new", desk.wanted(), -32603);
+    let mut acp = desk.start_client_with(&args, json!({}));
+    let error = acp.call_error("session/new", desk.session_params(), -32603);
     assert!(error["message"].as_str().unwrap().contains("token"), "{error}");
     assert_eq!(error["data"]["retryable"], false, "{error}");
-    let said = acp.heard().map(ToString::to_string).collect::<String>();
-    let stderr = acp.leave();
+    let said = acp.agent_messages().map(ToString::to_string).collect::<String>();
+    let stderr = acp.close();
     assert!(!said.contains(wrong) && !stderr.contains(wrong), "{stderr}");
 }
 
@@ -133,24 +133,24 @@ fn a_gateway_that_comes_later_is_found() {
     let mut gateway = GatewayProcess::start(&desk.zero);
     let url = gateway.url.clone();
     gateway.kill();
-    let mut acp = desk.acp_with(&["--url", &url], json!({}));
-    acp.error("session/new", desk.wanted(), -32603);
+    let mut acp = desk.start_client_with(&["--url", &url], json!({}));
+    acp.call_error("session/new", desk.session_params(), -32603);
     let port = url.rsplit_once(':').unwrap().1;
     let _gateway = GatewayProcess::start_at(&desk.zero, port);
-    let session = acp.open_soon(&desk);
-    acp.turn(&session, "hi", "end_turn");
-    acp.leave();
+    let session = acp.open_session_eventually(&desk);
+    acp.run_turn(&session, "hi", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn a_gateway_that_dies_in_mid_turn_leaves_no_prompt_unanswered() {
     let desk = AcpFixture::new();
     let mut gateway = GatewayProcess::start(&desk.zero);
-    let mut acp: AcpClient = desk.acp_with(&["--url", &gateway.url], json!({}));
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
-    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    let mut acp: AcpClient = desk.start_client_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
+    acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     gateway.kill();
     // Whoever does not want to wait for it stops the turn.
     acp.notify("session/cancel", json!({"sessionId": session}));
@@ -158,8 +158,8 @@ fn a_gateway_that_dies_in_mid_turn_leaves_no_prompt_unanswered() {
         Ok(end) => assert_eq!(end["stopReason"], "cancelled"),
         Err(error) => assert_eq!(error["code"], -32603, "{error}"),
     }
-    acp.error("session/new", desk.wanted(), -32603);
-    acp.leave();
+    acp.call_error("session/new", desk.session_params(), -32603);
+    acp.close();
 }
 
 #[test]
@@ -167,11 +167,11 @@ fn a_run_goes_on_when_its_gateway_is_back_or_says_that_nobody_knows() {
     let desk = AcpFixture::new();
     let mut gateway = GatewayProcess::start(&desk.zero);
     let url = gateway.url.clone();
-    let mut acp: AcpClient = desk.acp_with(&["--url", &url], json!({}));
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
-    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    let mut acp: AcpClient = desk.start_client_with(&["--url", &url], json!({}));
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
+    acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     gateway.kill();
     let port = url.rsplit_once(':').unwrap().1;
     let _gateway = GatewayProcess::start_at(&desk.zero, port);
@@ -179,13 +179,13 @@ fn a_run_goes_on_when_its_gateway_is_back_or_says_that_nobody_knows() {
     let error = acp.wait(&turn).expect_err("it was interrupted");
     assert_eq!(error["code"], -32603, "{error}");
     assert!(error["data"]["kind"].is_string(), "{error}");
-    acp.turn(&session, "hi", "end_turn");
-    acp.leave();
+    acp.run_turn(&session, "hi", "end_turn");
+    acp.close();
 }
 
 /// Where a gateway listens that lets in only devices, and none that it does not know; and what it is
 /// greeted with.
-fn for_known_devices() -> (String, Receiver<Value>) {
+fn start_device_gateway() -> (String, Receiver<Value>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
     let (tell, greeted) = channel();
@@ -218,18 +218,18 @@ fn for_known_devices() -> (String, Receiver<Value>) {
 
 #[test]
 fn a_gateway_that_wants_to_know_the_device_is_shown_the_same_one_each_time() {
-    let desk = AcpFixture::direct();
-    write(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
-    let (url, greeted) = for_known_devices();
+    let desk = AcpFixture::without_model();
+    write_file(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
+    let (url, greeted) = start_device_gateway();
     let file = desk.zero.folder().join("home/.local/state/zero/device.key");
     let mut shown = Vec::new();
     for _ in 0..2 {
-        let mut acp = desk.acp_with(&["--url", &url, "--token-file", "token"], json!({}));
-        let error = acp.error("session/new", desk.wanted(), -32603);
+        let mut acp = desk.start_client_with(&["--url", &url, "--token-file", "token"], json!({}));
+        let error = acp.call_error("session/new", desk.session_params(), -32603);
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("approve this device at the gateway"), "{error}");
-        acp.leave();
-        let greeting = || greeted.recv_timeout(PATIENCE).unwrap()["device"].clone();
+        acp.close();
+        let greeting = || greeted.recv_timeout(TIMEOUT).unwrap()["device"].clone();
         assert_eq!(greeting(), Value::Null, "nobody asked for it yet");
         shown.push(greeting()["id"].as_str().unwrap().to_owned());
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
@@ -242,43 +242,43 @@ fn a_gateway_that_wants_to_know_the_device_is_shown_the_same_one_each_time() {
 fn a_run_that_is_stopped_while_its_gateway_is_away_is_stopped_when_it_is_back() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
-    let wire = CuttableProxy::to(gateway.address());
-    let mut acp = desk.acp_with(&["--url", &wire.url], json!({}));
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
-    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    let wire = CuttableProxy::to_address(gateway.address());
+    let mut acp = desk.start_client_with(&["--url", &wire.url], json!({}));
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
+    acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     wire.cut();
     acp.notify("session/cancel", json!({"sessionId": session}));
     // Nobody is made to wait for it.
-    acp.ends(&turn, "cancelled");
-    wire.mend();
-    desk.model.until_hung_up();
-    acp.turn(&session, "hi", "end_turn");
-    acp.leave();
+    acp.expect_end(&turn, "cancelled");
+    wire.restore();
+    desk.model.wait_for_disconnect();
+    acp.run_turn(&session, "hi", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn a_gateway_that_does_not_answer_is_told_of_all_runs_at_once() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
-    let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    let mut turns = vec![acp.begin(&session, &script(&["say one two", "hang"]))];
-    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
-    turns.extend((0..15).map(|_| acp.begin(&session, "hi")));
+    let mut acp = desk.start_client_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    let mut turns = vec![acp.begin_prompt(&session, &make_script(&["say one two", "hang"]))];
+    acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    turns.extend((0..15).map(|_| acp.begin_prompt(&session, "hi")));
     // They are all there before it stops to listen.
-    acp.ok("session/list", json!({}));
-    signal(&desk.zero, "STOP", gateway.id());
+    acp.call_ok("session/list", json!({}));
+    send_signal(&desk.zero, "STOP", gateway.id());
     let begun = Instant::now();
-    acp.ok("session/close", json!({"sessionId": session}));
+    acp.call_ok("session/close", json!({"sessionId": session}));
     for turn in &turns {
-        acp.ends(turn, "cancelled");
+        acp.expect_end(turn, "cancelled");
     }
     // One after another would take 32 seconds.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    signal(&desk.zero, "CONT", gateway.id());
-    desk.model.until_hung_up();
-    acp.leave();
+    send_signal(&desk.zero, "CONT", gateway.id());
+    desk.model.wait_for_disconnect();
+    acp.close();
 }

@@ -21,18 +21,18 @@ pub(crate) enum MessageKind {
 
 /// What is wrong with the parameters or the result of a method; nothing for one that the protocol
 /// leaves to those who speak it.
-pub(crate) fn faults(method: &str, part: MessageKind, value: &Value) -> Vec<String> {
-    match definition(method, part) {
-        Some(name) => faults_of(&name, value),
+pub(crate) fn find_violations(method: &str, part: MessageKind, value: &Value) -> Vec<String> {
+    match definition_name(method, part) {
+        Some(name) => find_definition_violations(&name, value),
         None if is_extension(method) => Vec::new(),
         None => vec![format!("the protocol has no {part:?} `{method}`")],
     }
 }
 
 /// What is wrong with something that the schema calls by that name.
-pub(crate) fn faults_of(name: &str, value: &Value) -> Vec<String> {
+pub(crate) fn find_definition_violations(name: &str, value: &Value) -> Vec<String> {
     let mut validators = VALIDATORS.lock().unwrap();
-    let validator = validators.entry(name.to_owned()).or_insert_with(|| validator(name));
+    let validator = validators.entry(name.to_owned()).or_insert_with(|| make_validator(name));
     validator.iter_errors(value).map(|error| format!("{name}: {error}")).collect()
 }
 
@@ -42,7 +42,7 @@ fn is_extension(method: &str) -> bool {
     method.starts_with('_') || method.starts_with("tools/")
 }
 
-fn definition(method: &str, part: MessageKind) -> Option<String> {
+fn definition_name(method: &str, part: MessageKind) -> Option<String> {
     let definitions = SCHEMA["$defs"].as_object().unwrap();
     let fits = |(name, about): &(&String, &Value)| {
         about["x-method"] == method && name.ends_with(&format!("{part:?}"))
@@ -52,7 +52,7 @@ fn definition(method: &str, part: MessageKind) -> Option<String> {
 
 /// The schema leaves room for later versions; the protocol says that what is one's own stands under
 /// `_meta` and nowhere else. So what the schema does not name is a fault, too.
-fn validator(name: &str) -> Validator {
+fn make_validator(name: &str) -> Validator {
     let mut schema = json!({
         "$schema": SCHEMA["$schema"],
         "$ref": format!("#/$defs/{name}"),
@@ -94,7 +94,7 @@ fn the_schema_sees_faults() {
         ("session/promptly", MessageKind::Response, json!({}), false),
         ("_zero/tools/use", MessageKind::Response, json!({"any": "thing"}), true),
     ] {
-        let faults = faults(method, part, &value);
+        let faults = find_violations(method, part, &value);
         assert_eq!(faults.is_empty(), is_good, "{method} {value}: {faults:?}");
     }
 }

@@ -3,28 +3,28 @@
 use serde_json::{Value, json};
 
 use super::acp_client::AcpClient;
-use super::{AcpFixture, call, script};
-use crate::config::{USER, write};
+use super::{AcpFixture, call_step, make_script};
+use crate::config::{USER_FILE, write_file};
 
 const SECRET: &str = "hunter2-0123456789abcdef-hunter2";
 
 /// Leaves, and finds the secret nowhere.
 #[track_caller]
-fn leave(mut acp: AcpClient) {
-    let said: String = acp.heard().map(ToString::to_string).collect();
+fn close_and_check_secrets(mut acp: AcpClient) {
+    let said: String = acp.agent_messages().map(ToString::to_string).collect();
     assert!(!said.contains("hunter2"), "{said}");
-    let (_, stderr) = acp.hang_up_unchecked();
+    let (_, stderr) = acp.disconnect_unchecked();
     assert!(!stderr.contains("hunter2"), "{stderr}");
-    let said: String = acp.heard().map(ToString::to_string).collect();
+    let said: String = acp.agent_messages().map(ToString::to_string).collect();
     assert!(!said.contains("hunter2"), "{said}");
 }
 
-fn stdio(command: &str) -> Value {
+fn stdio_server(command: &str) -> Value {
     json!({"name": "a", "command": command, "args": ["--key", SECRET],
         "env": [{"name": "API_KEY", "value": SECRET}]})
 }
 
-fn http(url: &str) -> Value {
+fn http_server(url: &str) -> Value {
     let header = json!({"name": "Authorization", "value": format!("Bearer {SECRET}")});
     json!({"type": "http", "name": "b", "url": url, "headers": [header]})
 }
@@ -33,11 +33,11 @@ fn http(url: &str) -> Value {
 fn what_servers_are_given_is_never_shown() {
     let desk = AcpFixture::new();
     for servers in [
-        json!([stdio("/nowhere/server")]),
-        json!([stdio("/bin/false")]),
-        json!([http("http://127.0.0.1:9/mcp")]),
-        json!([http("no address")]),
-        json!([stdio("/bin/false"), http("http://127.0.0.1:9/mcp")]),
+        json!([stdio_server("/nowhere/server")]),
+        json!([stdio_server("/bin/false")]),
+        json!([http_server("http://127.0.0.1:9/mcp")]),
+        json!([http_server("no address")]),
+        json!([stdio_server("/bin/false"), http_server("http://127.0.0.1:9/mcp")]),
         json!([{"type": "sse", "name": "c", "url": "http://127.0.0.1:9", "headers": [{"name": "K", "value": SECRET}]}]),
         // Wrong in shape, with the secret where it is quoted first.
         json!([{"name": "a", "command": "/a", "args": SECRET, "env": []}]),
@@ -45,32 +45,32 @@ fn what_servers_are_given_is_never_shown() {
         json!([{"type": SECRET, "name": "a"}]),
         json!(SECRET),
     ] {
-        let mut acp = desk.acp_with(&["--verbose"], json!({}));
-        let wanted = desk.wanted_with(json!({"mcpServers": servers}));
+        let mut acp = desk.start_client_with(&["--verbose"], json!({}));
+        let wanted = desk.session_params_with(json!({"mcpServers": servers}));
         if let Ok(made) = acp.call("session/new", wanted) {
             let session = made["sessionId"].as_str().unwrap().to_owned();
-            let steps = [&*call("a__echo", json!({"text": "x"})), "turn", "say Ok."];
-            acp.turn(&session, &script(&steps), "end_turn");
+            let steps = [&*call_step("a__echo", json!({"text": "x"})), "turn", "say Ok."];
+            acp.run_turn(&session, &make_script(&steps), "end_turn");
         }
-        leave(acp);
+        close_and_check_secrets(acp);
     }
 }
 
 #[test]
 fn lines_that_are_wrong_are_not_quoted() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp_with(&["--verbose"], json!({}));
-    acp.garbage(format!("{{\"token\": \"{SECRET}\"").as_bytes());
-    acp.garbage(SECRET.as_bytes());
-    acp.error("session/new", json!({"cwd": {"hunter2": 1}, "mcpServers": []}), -32602);
-    acp.error("session/prompt", json!({"sessionId": [SECRET], "prompt": []}), -32602);
-    leave(acp);
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client_with(&["--verbose"], json!({}));
+    acp.send_garbage(format!("{{\"token\": \"{SECRET}\"").as_bytes());
+    acp.send_garbage(SECRET.as_bytes());
+    acp.call_error("session/new", json!({"cwd": {"hunter2": 1}, "mcpServers": []}), -32602);
+    acp.call_error("session/prompt", json!({"sessionId": [SECRET], "prompt": []}), -32602);
+    close_and_check_secrets(acp);
 }
 
 #[test]
 fn keys_and_passwords_are_not_shown() {
-    let desk = AcpFixture::direct();
-    write(&desk.zero, "secret", SECRET);
+    let desk = AcpFixture::without_model();
+    write_file(&desk.zero, "secret", SECRET);
     let closed = "ws://127.0.0.1:9";
     for args in [
         &["--token", SECRET][..],
@@ -79,17 +79,17 @@ fn keys_and_passwords_are_not_shown() {
         &["--password-file", "secret"],
     ] {
         let args = [&["--verbose", "--url", closed], args].concat();
-        let mut acp = desk.acp_with(&args, json!({}));
-        acp.error("session/new", desk.wanted(), -32603);
-        leave(acp);
+        let mut acp = desk.start_client_with(&args, json!({}));
+        acp.call_error("session/new", desk.session_params(), -32603);
+        close_and_check_secrets(acp);
     }
     let url = format!("http://127.0.0.1:{}/v1", desk.model.port());
     let model =
         json!({"api": "chat", "model": "m", "baseUrl": url, "apiKey": {"file": "~/../secret"}});
-    write(&desk.zero, USER, json!({"models": {"m": model}, "model": "m"}).to_string());
-    let mut acp = desk.acp_with(&["--verbose"], json!({}));
-    let session = acp.open(&desk);
+    write_file(&desk.zero, USER_FILE, json!({"models": {"m": model}, "model": "m"}).to_string());
+    let mut acp = desk.start_client_with(&["--verbose"], json!({}));
+    let session = acp.open_session(&desk);
     let refused = format!(r#"fail 401 {{"error": {{"message": "the key {SECRET} is wrong"}}}}"#);
-    let _ = acp.prompt(&session, &script(&[&refused]));
-    leave(acp);
+    let _ = acp.prompt(&session, &make_script(&[&refused]));
+    close_and_check_secrets(acp);
 }

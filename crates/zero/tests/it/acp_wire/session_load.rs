@@ -18,12 +18,12 @@ use zero_session::tool_backend::{
 };
 use zero_wire::client::{ConnectOptions, GatewayCredentials};
 
-use super::remote_gateway::token;
-use super::{AcpFixture, call, calls, chunks, script};
+use super::remote_gateway::read_token;
+use super::{AcpFixture, call_step, calls, chunk_text, make_script};
 use crate::gateway_process::GatewayProcess;
 
 /// Everything of a call that a client keeps, but for what only a live one has.
-fn kept(call: &Value) -> Value {
+fn replayed_fields(call: &Value) -> Value {
     json!({
         "toolCallId": call["toolCallId"],
         "title": call["title"],
@@ -38,13 +38,13 @@ fn kept(call: &Value) -> Value {
 #[test]
 fn load_001_a_session_is_told_as_it_was() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
     let (read, made, changed, run) = (
-        call("Read", json!({"file_path": "hello.txt"})),
-        call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
-        call("Write", json!({"file_path": "hello.txt", "content": "bye\n"})),
-        call("Bash", json!({"command": "echo printed; exit 3"})),
+        call_step("Read", json!({"file_path": "hello.txt"})),
+        call_step("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+        call_step("Write", json!({"file_path": "hello.txt", "content": "bye\n"})),
+        call_step("Bash", json!({"command": "echo printed; exit 3"})),
     );
     let steps = [
         "think I wonder.",
@@ -60,116 +60,120 @@ fn load_001_a_session_is_told_as_it_was() {
         "turn",
         "say All done.",
     ];
-    let from = acp.mark();
-    acp.turn(&session, &script(&steps), "end_turn");
-    acp.turn(&session, "and now?", "end_turn");
+    let from = acp.log_position();
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
+    acp.run_turn(&session, "and now?", "end_turn");
     let live = acp.updates(from, &session);
-    acp.leave();
+    acp.close();
 
-    let mut acp = desk.acp();
-    acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    let mut acp = desk.start_client();
+    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
     let told = acp.updates(0, &session);
     for kind in ["agent_message_chunk", "agent_thought_chunk"] {
-        assert_eq!(chunks(&told, kind), chunks(&live, kind));
+        assert_eq!(chunk_text(&told, kind), chunk_text(&live, kind));
     }
-    assert_eq!(chunks(&told, "agent_thought_chunk"), "I wonder.More.");
-    let said = chunks(&told, "user_message_chunk");
+    assert_eq!(chunk_text(&told, "agent_thought_chunk"), "I wonder.More.");
+    let said = chunk_text(&told, "user_message_chunk");
     assert!(said.contains("say All done.") && said.contains("and now?"), "{said}");
     let (live, told) = (calls(&live), calls(&told));
     assert_eq!(told.len(), 4, "{told:#?}");
     for (live, told) in live.iter().zip(&told) {
-        assert_eq!(kept(live), kept(told));
+        assert_eq!(replayed_fields(live), replayed_fields(told));
     }
     let diff = |call: &Value| call["content"][0].clone();
-    let path = |name: &str| json!(desk.file(name));
+    let path = |name: &str| json!(desk.project_path(name));
     assert_eq!(diff(&told[1])["type"], "diff");
     assert_eq!(diff(&told[1])["path"], path("new.txt"));
     let changed = json!({"type": "diff", "path": path("hello.txt"), "oldText": "hello\n", "newText": "bye\n"});
     assert_eq!(diff(&told[2]), changed);
     assert_eq!(told[3]["rawOutput"]["exitCode"], 3, "{}", told[3]);
     // And it goes on.
-    acp.turn(&session, "go on", "end_turn");
-    acp.leave();
+    acp.run_turn(&session, "go on", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn load_002_all_of_it_comes_before_the_answer() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    acp.turn(&session, &script(&["say Some words."]), "end_turn");
-    acp.leave();
-    let mut acp = desk.acp();
-    let from = acp.mark();
-    let loaded = acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, &make_script(&["say Some words."]), "end_turn");
+    acp.close();
+    let mut acp = desk.start_client();
+    let from = acp.log_position();
+    let loaded =
+        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
     assert!(loaded["modes"].is_object() && loaded["configOptions"].is_array(), "{loaded}");
     // Nothing else was heard yet, so all of it was before.
-    assert_eq!(acp.words(from, &session), "Some words.");
-    let after = acp.mark();
-    acp.turn(&session, "/status", "end_turn");
-    assert!(!acp.words(after, &session).contains("Some words."));
-    acp.leave();
+    assert_eq!(acp.message_text(from, &session), "Some words.");
+    let after = acp.log_position();
+    acp.run_turn(&session, "/status", "end_turn");
+    assert!(!acp.message_text(after, &session).contains("Some words."));
+    acp.close();
 }
 
 #[test]
 fn load_003_an_unknown_session_is_not_found() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     for id in ["agent:main:acp:nobody", "nobody", "../../etc/passwd"] {
-        let gone = desk.wanted_with(json!({"sessionId": id}));
-        let error = acp.error("session/load", gone, -32002);
+        let gone = desk.session_params_with(json!({"sessionId": id}));
+        let error = acp.call_error("session/load", gone, -32002);
         assert_eq!(error["data"]["sessionId"], id, "{error}");
     }
     for id in ["", "a\u{0}b"] {
-        let unfit = desk.wanted_with(json!({"sessionId": id}));
+        let unfit = desk.session_params_with(json!({"sessionId": id}));
         let error = acp.call("session/load", unfit).expect_err("there cannot be such a session");
         assert!(error["code"] == -32002 || error["code"] == -32602, "{id:?}: {error}");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_session_can_be_loaded_where_it_is_open() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    acp.turn(&session, &script(&["say Some words."]), "end_turn");
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, &make_script(&["say Some words."]), "end_turn");
     for _ in 0..2 {
-        let from = acp.mark();
-        acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
-        assert_eq!(acp.words(from, &session), "Some words.");
+        let from = acp.log_position();
+        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+        assert_eq!(acp.message_text(from, &session), "Some words.");
     }
-    acp.turn(&session, "go on", "end_turn");
-    acp.leave();
+    acp.run_turn(&session, "go on", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn what_was_denied_or_stopped_is_told_as_failed() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    acp.chooses("reject_once");
-    let session = acp.open(&desk);
-    let write = call("Write", json!({"file_path": "no.txt", "content": "no\n"}));
-    acp.turn(&session, &script(&[&write, "turn", "say Pity."]), "end_turn");
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&[&call("Bash", json!({"command": "sleep 600"}))]));
-    acp.until_update(from, "a start", |update| update["status"] == "in_progress");
+    let mut acp = desk.start_client();
+    acp.always_select("reject_once");
+    let session = acp.open_session(&desk);
+    let write = call_step("Write", json!({"file_path": "no.txt", "content": "no\n"}));
+    acp.run_turn(&session, &make_script(&[&write, "turn", "say Pity."]), "end_turn");
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(
+        &session,
+        &make_script(&[&call_step("Bash", json!({"command": "sleep 600"}))]),
+    );
+    acp.wait_for_update(from, "a start", |update| update["status"] == "in_progress");
     acp.notify("session/cancel", json!({"sessionId": session}));
-    acp.ends(&turn, "cancelled");
-    acp.leave();
-    let mut acp = desk.acp();
-    acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    acp.expect_end(&turn, "cancelled");
+    acp.close();
+    let mut acp = desk.start_client();
+    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
     let told = calls(&acp.updates(0, &session));
     let ends: Vec<&Value> = told.iter().map(|call| &call["status"]).collect();
     assert_eq!(ends, ["failed", "failed"], "{told:#?}");
-    acp.leave();
+    acp.close();
 }
 
 /// Tools of somebody else: one that changes the plan.
 struct PlanToolBackend;
 
 impl ToolBackend for PlanToolBackend {
-    fn bench(&self, _: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+    fn load_catalog(&self, _: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
         let tool = CatalogEntry {
             name: "Planning".to_owned(),
             canonical: "Planning".to_owned(),
@@ -198,7 +202,7 @@ impl ToolBackend for PlanToolBackend {
         let plan = vec![entry("Dig", "high", first), entry("Plant", "low", "pending")];
         let end = BackendResult {
             plan: Some(plan),
-            ..BackendResult::words(ToolCallStatus::Completed, "planned")
+            ..BackendResult::from_text(ToolCallStatus::Completed, "planned")
         };
         Box::pin(std::future::ready(end))
     }
@@ -207,7 +211,7 @@ impl ToolBackend for PlanToolBackend {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn whereabouts(&self) -> String {
+    fn location(&self) -> String {
         "elsewhere".to_owned()
     }
 
@@ -220,10 +224,11 @@ impl ToolBackend for PlanToolBackend {
 fn plans_are_told_again() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
-    let (url, auth) = (gateway.url.parse().unwrap(), GatewayCredentials::token(token(&desk)));
+    let (url, auth) = (gateway.url.parse().unwrap(), GatewayCredentials::token(read_token(&desk)));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let (begun, done) = (call("Planning", json!({})), call("Planning", json!({"done": true})));
-    let text = script(&[&begun, "turn", &done, "turn", "say Dug."]);
+    let (begun, done) =
+        (call_step("Planning", json!({})), call_step("Planning", json!({"done": true})));
+    let text = make_script(&[&begun, "turn", &done, "turn", "say Dug."]);
     runtime.block_on(async {
         let options = ConnectOptions { auth, ..ConnectOptions::default() };
         let link = GatewayLink::new(Arc::new(UrlDialer::new(url, options)));
@@ -239,7 +244,7 @@ fn plans_are_told_again() {
         let sending = SendRequest { run, text, attachments: Vec::new(), thinking: None, overlap };
         near.send(sending).await.unwrap();
         loop {
-            let news = tokio::time::timeout(super::PATIENCE, heard.next()).await;
+            let news = tokio::time::timeout(super::TIMEOUT, heard.next()).await;
             match news.expect("it ends").expect("it ends in order") {
                 GatewayUpdate::Entry(event) if matches!(event.what, EventKind::RunEnded { .. }) => {
                     break;
@@ -249,9 +254,9 @@ fn plans_are_told_again() {
         }
         link.close().await;
     });
-    let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
-    let wanted = desk.wanted_with(json!({"sessionId": "agent:main:garden"}));
-    acp.ok("session/load", wanted);
+    let mut acp = desk.start_client_with(&["--url", &gateway.url], json!({}));
+    let wanted = desk.session_params_with(json!({"sessionId": "agent:main:garden"}));
+    acp.call_ok("session/load", wanted);
     let updates = acp.updates(0, "agent:main:garden");
     let plans: Vec<&Value> =
         updates.iter().filter(|update| update["sessionUpdate"] == "plan").collect();
@@ -261,5 +266,5 @@ fn plans_are_told_again() {
     };
     let entries: Vec<&Value> = plans.iter().map(|plan| &plan["entries"]).collect();
     assert_eq!(entries, [&plan("in_progress"), &plan("completed")], "{updates:#?}");
-    acp.leave();
+    acp.close();
 }

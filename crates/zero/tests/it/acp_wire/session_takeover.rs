@@ -5,24 +5,28 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::acp_client::{AcpClient, PATIENCE};
+use super::acp_client::{AcpClient, TIMEOUT};
 use super::cuttable_proxy::CuttableProxy;
-use super::{AcpFixture, call, chunks, script};
+use super::{AcpFixture, call_step, chunk_text, make_script};
 use crate::gateway_process::GatewayProcess;
 
 /// Nobody is asked: the client of one editor does not listen while that of the other does.
-fn desk() -> AcpFixture {
-    AcpFixture::with(json!({"permissions": {"allow": ["Write"]}}))
+fn make_fixture() -> AcpFixture {
+    AcpFixture::with_settings(json!({"permissions": {"allow": ["Write"]}}))
 }
 
-fn touch(name: &str) -> String {
-    script(&[&call("Write", json!({"file_path": name, "content": "x"})), "turn", "say Ok."])
+fn touch_step(name: &str) -> String {
+    make_script(&[
+        &call_step("Write", json!({"file_path": name, "content": "x"})),
+        "turn",
+        "say Ok.",
+    ])
 }
 
 /// A turn at a gateway that was away: a prompt is refused until it is back.
 #[track_caller]
-fn soon(acp: &mut AcpClient, session: &str, text: &str) {
-    let by = Instant::now() + PATIENCE;
+fn prompt_until_ok(acp: &mut AcpClient, session: &str, text: &str) {
+    let by = Instant::now() + TIMEOUT;
     while let Err(error) = acp.prompt(session, text) {
         assert!(Instant::now() < by, "{error}");
         std::thread::sleep(Duration::from_millis(50));
@@ -30,11 +34,11 @@ fn soon(acp: &mut AcpClient, session: &str, text: &str) {
 }
 
 /// What an editor was told of other hosts.
-fn told(acp: &AcpClient, session: &str) -> Vec<String> {
+fn takeover_notices(acp: &AcpClient, session: &str) -> Vec<String> {
     let updates = acp.updates(0, session);
     let notices = updates.iter().filter(|update| update["sessionUpdate"] == "notice");
     let notices = notices.map(|update| update.to_string());
-    let thoughts = chunks(&updates, "agent_thought_chunk");
+    let thoughts = chunk_text(&updates, "agent_thought_chunk");
     let thoughts = thoughts.lines().map(str::to_owned).collect::<Vec<_>>();
     notices.chain(thoughts).filter(|text| text.contains("has its tools now")).collect()
 }
@@ -47,79 +51,80 @@ struct SharedSession {
     elsewhere: PathBuf,
 }
 
-fn two(desk: &AcpFixture, url: &str, other_url: &str, can: Value) -> SharedSession {
+fn open_twice(desk: &AcpFixture, url: &str, other_url: &str, can: Value) -> SharedSession {
     let elsewhere = desk.zero.folder().canonicalize().unwrap().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let mut one = desk.acp_with(&["--url", url], can);
-    let session = one.open(desk);
-    one.turn(&session, &touch("first.txt"), "end_turn");
-    assert!(desk.file("first.txt").exists());
-    let mut other = desk.acp_with(&["--url", other_url], json!({}));
+    let mut one = desk.start_client_with(&["--url", url], can);
+    let session = one.open_session(desk);
+    one.run_turn(&session, &touch_step("first.txt"), "end_turn");
+    assert!(desk.project_path("first.txt").exists());
+    let mut other = desk.start_client_with(&["--url", other_url], json!({}));
     let load = json!({"cwd": elsewhere, "mcpServers": [], "sessionId": session});
-    other.ok("session/load", load);
+    other.call_ok("session/load", load);
     SharedSession { one, other, session, elsewhere }
 }
 
 #[test]
 fn an_editor_that_was_displaced_says_so_once_and_gives_way() {
-    let desk = desk();
+    let desk = make_fixture();
     let gateway = GatewayProcess::start(&desk.zero);
-    let wire = CuttableProxy::to(gateway.address());
+    let wire = CuttableProxy::to_address(gateway.address());
     let SharedSession { mut one, mut other, session, elsewhere } =
-        two(&desk, &wire.url, &gateway.url, json!({}));
+        open_twice(&desk, &wire.url, &gateway.url, json!({}));
     // What is no notice waits for a turn.
-    one.turn(&session, &touch("second.txt"), "end_turn");
-    assert_eq!(told(&one, &session).len(), 1, "{:?}", told(&one, &session));
-    assert!(told(&one, &session)[0].contains("zero acp (process "));
+    one.run_turn(&session, &touch_step("second.txt"), "end_turn");
+    assert_eq!(takeover_notices(&one, &session).len(), 1, "{:?}", takeover_notices(&one, &session));
+    assert!(takeover_notices(&one, &session)[0].contains("zero acp (process "));
     // Whoever comes back does not fight for it.
     wire.cut();
-    wire.mend();
-    soon(&mut one, &session, &touch("third.txt"));
+    wire.restore();
+    prompt_until_ok(&mut one, &session, &touch_step("third.txt"));
     for name in ["second.txt", "third.txt"] {
-        assert!(elsewhere.join(name).exists() && !desk.file(name).exists(), "{name}");
+        assert!(elsewhere.join(name).exists() && !desk.project_path(name).exists(), "{name}");
     }
-    assert_eq!(told(&one, &session).len(), 1);
+    assert_eq!(takeover_notices(&one, &session).len(), 1);
     // Whoever opens it again has them again.
-    one.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
-    one.turn(&session, &touch("fourth.txt"), "end_turn");
-    assert!(desk.file("fourth.txt").exists());
-    other.turn(&session, "hi", "end_turn");
-    assert_eq!(told(&other, &session).len(), 1);
-    one.leave();
-    other.leave();
+    one.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    one.run_turn(&session, &touch_step("fourth.txt"), "end_turn");
+    assert!(desk.project_path("fourth.txt").exists());
+    other.run_turn(&session, "hi", "end_turn");
+    assert_eq!(takeover_notices(&other, &session).len(), 1);
+    one.close();
+    other.close();
 }
 
 #[test]
 fn an_editor_that_takes_notices_is_told_at_once() {
-    let desk = desk();
+    let desk = make_fixture();
     let gateway = GatewayProcess::start(&desk.zero);
     let can = json!({"session": {"notices": {}}});
-    let SharedSession { mut one, other, session, .. } = two(&desk, &gateway.url, &gateway.url, can);
-    one.until_update(0, "a notice", |update| {
+    let SharedSession { mut one, other, session, .. } =
+        open_twice(&desk, &gateway.url, &gateway.url, can);
+    one.wait_for_update(0, "a notice", |update| {
         update["sessionUpdate"] == "notice" && update.to_string().contains("has its tools now")
     });
-    one.turn(&session, "hi", "end_turn");
-    assert_eq!(told(&one, &session).len(), 1);
-    one.leave();
-    other.leave();
+    one.run_turn(&session, "hi", "end_turn");
+    assert_eq!(takeover_notices(&one, &session).len(), 1);
+    one.close();
+    other.close();
 }
 
 #[test]
 fn an_editor_that_is_displaced_while_it_is_away_hears_of_it() {
-    let desk = desk();
+    let desk = make_fixture();
     let gateway = GatewayProcess::start(&desk.zero);
-    let wire = CuttableProxy::to(gateway.address());
-    let mut one = desk.acp_with(&["--url", &wire.url], json!({}));
-    let session = one.open(&desk);
-    one.turn(&session, "hi", "end_turn");
+    let wire = CuttableProxy::to_address(gateway.address());
+    let mut one = desk.start_client_with(&["--url", &wire.url], json!({}));
+    let session = one.open_session(&desk);
+    one.run_turn(&session, "hi", "end_turn");
     wire.cut();
-    let mut other = desk.acp_with(&["--url", &gateway.url], json!({}));
-    other.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
-    wire.mend();
-    soon(&mut one, &session, "hi");
-    assert_eq!(told(&one, &session).len(), 1);
-    other.turn(&session, "hi", "end_turn");
-    assert_eq!(told(&other, &session).len(), 0, "it keeps them");
-    one.leave();
-    other.leave();
+    let mut other = desk.start_client_with(&["--url", &gateway.url], json!({}));
+    other.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    wire.restore();
+    prompt_until_ok(&mut one, &session, "hi");
+    assert_eq!(takeover_notices(&one, &session).len(), 1);
+    other.run_turn(&session, "hi", "end_turn");
+    assert_eq!(takeover_notices(&other, &session).len(), 0, "it keeps them");
+    one.close();
+    other.close();
 }

@@ -5,106 +5,107 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::acp_client::AcpClient;
-use super::{AcpFixture, call, script};
-use crate::config::write;
+use super::{AcpFixture, call_step, make_script};
+use crate::config::write_file;
 
-fn listed(acp: &mut AcpClient, params: Value) -> Vec<Value> {
-    acp.ok("session/list", params)["sessions"].as_array().unwrap().clone()
+fn list_sessions(acp: &mut AcpClient, params: Value) -> Vec<Value> {
+    acp.call_ok("session/list", params)["sessions"].as_array().unwrap().clone()
 }
 
-fn ids(sessions: &[Value]) -> Vec<&str> {
+fn session_ids(sessions: &[Value]) -> Vec<&str> {
     sessions.iter().map(|session| session["sessionId"].as_str().unwrap()).collect()
 }
 
 #[test]
 fn session_001_a_session_is_made() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let from = acp.mark();
-    let session = acp.open(&desk);
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let from = acp.log_position();
+    let session = acp.open_session(&desk);
     assert!(session.starts_with("agent:main:acp:"), "{session}");
     // Clients know a session only when they have the answer: everything about it comes after.
-    acp.until_update(from, "commands", |update| {
+    acp.wait_for_update(from, "commands", |update| {
         update["sessionUpdate"] == "available_commands_update"
     });
-    let about: Vec<bool> = acp.heard().skip(1).map(|said| said.get("method").is_some()).collect();
+    let about: Vec<bool> =
+        acp.agent_messages().skip(1).map(|said| said.get("method").is_some()).collect();
     assert_eq!(about.first(), Some(&false), "the answer is first: {about:?}");
     let updates = acp.updates(from, &session);
     let commands = updates.iter().find(|update| update["availableCommands"].is_array()).unwrap();
     let names: Vec<&Value> =
         commands["availableCommands"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert!(names.contains(&&json!("help")), "{names:?}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn session_002_each_session_has_an_id_of_its_own() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let sessions: HashSet<String> = (0..5).map(|_| acp.open(&desk)).collect();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let sessions: HashSet<String> = (0..5).map(|_| acp.open_session(&desk)).collect();
     assert_eq!(sessions.len(), 5);
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn one_process_has_many_sessions_at_work() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let sessions: Vec<String> = (0..8).map(|_| acp.open(&desk)).collect();
-    let from = acp.mark();
+    let mut acp = desk.start_client();
+    let sessions: Vec<String> = (0..8).map(|_| acp.open_session(&desk)).collect();
+    let from = acp.log_position();
     let turns: Vec<Value> = sessions
         .iter()
         .enumerate()
         .map(|(at, session)| {
-            let echo = call("Bash", json!({"command": format!("echo answer-{at}")}));
-            acp.begin(session, &script(&[&echo, "turn", &format!("say It was {at}.")]))
+            let echo = call_step("Bash", json!({"command": format!("echo answer-{at}")}));
+            acp.begin_prompt(session, &make_script(&[&echo, "turn", &format!("say It was {at}.")]))
         })
         .collect();
     for turn in &turns {
-        acp.ends(turn, "end_turn");
+        acp.expect_end(turn, "end_turn");
     }
     for (at, session) in sessions.iter().enumerate() {
         let updates = acp.updates(from, session);
-        assert_eq!(acp.words(from, session), format!("It was {at}."));
-        assert!(super::shown(&super::only_call(&updates)).contains(&format!("answer-{at}")));
+        assert_eq!(acp.message_text(from, session), format!("It was {at}."));
+        assert!(super::call_text(&super::only_call(&updates)).contains(&format!("answer-{at}")));
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn list_001_sessions_are_listed() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    assert_eq!(listed(&mut acp, json!({})), Vec::<Value>::new());
-    let session = acp.open(&desk);
-    acp.turn(&session, "Name the colours", "end_turn");
-    let sessions = listed(&mut acp, json!({}));
-    assert_eq!(ids(&sessions), [&session]);
+    let mut acp = desk.start_client();
+    assert_eq!(list_sessions(&mut acp, json!({})), Vec::<Value>::new());
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, "Name the colours", "end_turn");
+    let sessions = list_sessions(&mut acp, json!({}));
+    assert_eq!(session_ids(&sessions), [&session]);
     assert_eq!(sessions[0]["cwd"], json!(desk.project));
     let updated = sessions[0]["updatedAt"].as_str().unwrap();
     assert!(updated.ends_with('Z') && updated.contains('T'), "{updated}");
     assert!(sessions[0]["title"].as_str().unwrap().contains("colours"), "{sessions:?}");
-    acp.leave();
+    acp.close();
     // Parameters may be absent, and another process knows the same.
-    let mut acp = desk.acp();
-    acp.spelled(r#"{"jsonrpc":"2.0","id":"l","method":"session/list"}"#);
+    let mut acp = desk.start_client();
+    acp.send_message_text(r#"{"jsonrpc":"2.0","id":"l","method":"session/list"}"#);
     let sessions = acp.wait(&json!("l")).unwrap();
     assert_eq!(sessions["sessions"][0]["sessionId"], json!(session));
-    let (status, _) = acp.hang_up_unchecked();
+    let (status, _) = acp.disconnect_unchecked();
     assert_eq!(status.code(), Some(0));
 }
 
 #[test]
 fn list_002_lists_are_filtered_and_have_pages() {
-    let desk = AcpFixture::direct();
-    write(&desk.zero, "other/a", "");
+    let desk = AcpFixture::without_model();
+    write_file(&desk.zero, "other/a", "");
     let other = desk.zero.folder().join("other").canonicalize().unwrap();
-    let mut acp = desk.acp();
-    let mut here: Vec<String> = (0..3).map(|_| acp.open(&desk)).collect();
-    let there = acp.ok("session/new", json!({"cwd": other, "mcpServers": []}));
+    let mut acp = desk.start_client();
+    let mut here: Vec<String> = (0..3).map(|_| acp.open_session(&desk)).collect();
+    let there = acp.call_ok("session/new", json!({"cwd": other, "mcpServers": []}));
     let there = there["sessionId"].as_str().unwrap();
-    assert_eq!(ids(&listed(&mut acp, json!({"cwd": other}))), [there]);
-    assert_eq!(listed(&mut acp, json!({"cwd": "/nowhere"})), Vec::<Value>::new());
+    assert_eq!(session_ids(&list_sessions(&mut acp, json!({"cwd": other}))), [there]);
+    assert_eq!(list_sessions(&mut acp, json!({"cwd": "/nowhere"})), Vec::<Value>::new());
     let mut found = Vec::new();
     let mut cursor = Value::Null;
     for page in 0..3 {
@@ -112,178 +113,179 @@ fn list_002_lists_are_filtered_and_have_pages() {
         if page > 0 {
             params["cursor"] = cursor;
         }
-        let listed = acp.ok("session/list", params);
+        let listed = acp.call_ok("session/list", params);
         let sessions = listed["sessions"].as_array().unwrap().clone();
         assert_eq!(sessions.len(), 1, "{listed}");
-        found.push(ids(&sessions)[0].to_owned());
+        found.push(session_ids(&sessions)[0].to_owned());
         cursor = listed.get("nextCursor").cloned().unwrap_or_default();
         assert_eq!(cursor.is_string(), page < 2, "{listed}");
     }
     here.sort_unstable();
     found.sort_unstable();
     assert_eq!(here, found);
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn resume_001_a_session_goes_on_in_another_process() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    acp.turn(&session, "first words", "end_turn");
-    acp.leave();
-    let mut acp = desk.acp();
-    let resume = desk.wanted_with(json!({"sessionId": session}));
-    let resumed = acp.ok("session/resume", resume);
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, "first words", "end_turn");
+    acp.close();
+    let mut acp = desk.start_client();
+    let resume = desk.session_params_with(json!({"sessionId": session}));
+    let resumed = acp.call_ok("session/resume", resume);
     assert!(resumed["modes"]["currentModeId"].is_string(), "{resumed}");
-    acp.turn(&session, "second words", "end_turn");
+    acp.run_turn(&session, "second words", "end_turn");
     let asked = desk.model.requests().pop().unwrap()["messages"].to_string();
     assert!(asked.contains("first words") && asked.contains("second words"), "{asked}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn resume_002_nothing_is_told_again() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    acp.turn(&session, "first words", "end_turn");
-    acp.leave();
-    let mut acp = desk.acp();
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, "first words", "end_turn");
+    acp.close();
+    let mut acp = desk.start_client();
     // The servers may be left out here.
-    acp.ok("session/resume", json!({"sessionId": session, "cwd": desk.project}));
-    acp.turn(&session, "/status", "end_turn");
+    acp.call_ok("session/resume", json!({"sessionId": session, "cwd": desk.project}));
+    acp.run_turn(&session, "/status", "end_turn");
     let updates = acp.updates(0, &session);
-    assert!(!super::chunks(&updates, "user_message_chunk").contains("first"));
-    assert!(!super::chunks(&updates, "agent_message_chunk").contains("Hello"), "{updates:#?}");
+    assert!(!super::chunk_text(&updates, "user_message_chunk").contains("first"));
+    assert!(!super::chunk_text(&updates, "agent_message_chunk").contains("Hello"), "{updates:#?}");
     let gone = json!({"sessionId": "agent:main:acp:nobody", "cwd": desk.project});
-    let error = acp.error("session/resume", gone, -32002);
+    let error = acp.call_error("session/resume", gone, -32002);
     assert_eq!(error["data"]["sessionId"], "agent:main:acp:nobody");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn delete_001_a_deleted_session_is_gone() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let (gone, stays) = (acp.open(&desk), acp.open(&desk));
-    acp.turn(&gone, "/read hello.txt", "end_turn");
-    acp.ok("session/delete", json!({"sessionId": gone}));
-    assert_eq!(ids(&listed(&mut acp, json!({}))), [&stays]);
-    acp.error("session/prompt", super::said(&gone, "/help"), -32002);
-    acp.error("session/load", desk.wanted_with(json!({"sessionId": gone})), -32002);
-    acp.turn(&stays, "/read hello.txt", "end_turn");
-    acp.leave();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let (gone, stays) = (acp.open_session(&desk), acp.open_session(&desk));
+    acp.run_turn(&gone, "/read hello.txt", "end_turn");
+    acp.call_ok("session/delete", json!({"sessionId": gone}));
+    assert_eq!(session_ids(&list_sessions(&mut acp, json!({}))), [&stays]);
+    acp.call_error("session/prompt", super::prompt_params(&gone, "/help"), -32002);
+    acp.call_error("session/load", desk.session_params_with(json!({"sessionId": gone})), -32002);
+    acp.run_turn(&stays, "/read hello.txt", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn delete_002_what_is_not_there_is_deleted_already() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
     for id in [&session, &session, "agent:main:acp:nobody", "nobody"] {
-        acp.ok("session/delete", json!({"sessionId": id}));
+        acp.call_ok("session/delete", json!({"sessionId": id}));
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn close_001_a_closed_session_is_not_open_but_there() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    acp.ok("session/close", json!({"sessionId": session}));
-    let error = acp.error("session/prompt", super::said(&session, "/help"), -32002);
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    acp.call_ok("session/close", json!({"sessionId": session}));
+    let error = acp.call_error("session/prompt", super::prompt_params(&session, "/help"), -32002);
     assert_eq!(error["data"]["sessionId"], json!(session));
-    acp.error("session/close", json!({"sessionId": session}), -32002);
-    acp.error("session/set_mode", json!({"sessionId": session, "modeId": "ask"}), -32002);
-    assert_eq!(ids(&listed(&mut acp, json!({}))), [&session]);
-    acp.ok("session/resume", desk.wanted_with(json!({"sessionId": session})));
-    acp.turn(&session, "/read hello.txt", "end_turn");
-    acp.leave();
+    acp.call_error("session/close", json!({"sessionId": session}), -32002);
+    acp.call_error("session/set_mode", json!({"sessionId": session, "modeId": "ask"}), -32002);
+    assert_eq!(session_ids(&list_sessions(&mut acp, json!({}))), [&session]);
+    acp.call_ok("session/resume", desk.session_params_with(json!({"sessionId": session})));
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    acp.close();
 }
 
 #[test]
 fn close_002_closing_stops_what_is_at_work() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
-    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
+    acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     let close = acp.request("session/close", json!({"sessionId": session}));
-    acp.ends(&turn, "cancelled");
+    acp.expect_end(&turn, "cancelled");
     acp.wait(&close).unwrap();
-    desk.model.until_hung_up();
-    acp.leave();
+    desk.model.wait_for_disconnect();
+    acp.close();
 }
 
 #[test]
 fn adddirs_001_further_folders_are_of_the_project() {
-    let desk = AcpFixture::direct();
-    write(&desk.zero, "other/far.txt", "far away\n");
+    let desk = AcpFixture::without_model();
+    write_file(&desk.zero, "other/far.txt", "far away\n");
     let other = desk.zero.folder().join("other").canonicalize().unwrap();
-    let mut acp = desk.acp();
-    acp.chooses("reject_once");
+    let mut acp = desk.start_client();
+    acp.always_select("reject_once");
     let read = format!("/read {}", other.join("far.txt").display());
-    let further = desk.wanted_with(json!({"additionalDirectories": [other]}));
-    let made = acp.ok("session/new", further);
+    let further = desk.session_params_with(json!({"additionalDirectories": [other]}));
+    let made = acp.call_ok("session/new", further);
     let with = made["sessionId"].as_str().unwrap().to_owned();
-    let from = acp.mark();
-    acp.turn(&with, &read, "end_turn");
+    let from = acp.log_position();
+    acp.run_turn(&with, &read, "end_turn");
     let updates = acp.updates(from, &with);
-    assert!(super::shown(&super::only_call(&updates)).contains("far away"), "{updates:#?}");
-    assert_eq!(acp.asked(from, "session/request_permission").len(), 0);
+    assert!(super::call_text(&super::only_call(&updates)).contains("far away"), "{updates:#?}");
+    assert_eq!(acp.requests(from, "session/request_permission").len(), 0);
     // Where they are not named, they are not.
-    let without = acp.open(&desk);
-    let from = acp.mark();
+    let without = acp.open_session(&desk);
+    let from = acp.log_position();
     let _ = acp.prompt(&without, &read);
     let updates = acp.updates(from, &without);
     assert_eq!(super::only_call(&updates)["status"], "failed", "{updates:#?}");
     for folders in [json!(["relative"]), json!(["/nowhere/at/all"]), json!(["/"])] {
-        let wanted = desk.wanted_with(json!({"additionalDirectories": folders}));
-        acp.error("session/new", wanted, -32602);
+        let wanted = desk.session_params_with(json!({"additionalDirectories": folders}));
+        acp.call_error("session/new", wanted, -32602);
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_client_chooses_its_session() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let wanted = |meta: Value| desk.wanted_with(json!({"_meta": meta}));
-    acp.error(
+    let mut acp = desk.start_client();
+    let wanted = |meta: Value| desk.session_params_with(json!({"_meta": meta}));
+    acp.call_error(
         "session/new",
         wanted(json!({"sessionKey": "desk", "requireExisting": true})),
         -32002,
     );
     for meta in [json!({"sessionKey": "desk"}), json!({"zero": {"sessionKey": "desk"}})] {
-        let made = acp.ok("session/new", wanted(meta));
+        let made = acp.call_ok("session/new", wanted(meta));
         assert!(made["sessionId"].as_str().unwrap().starts_with("agent:main:desk"), "{made}");
     }
-    acp.turn("agent:main:desk", "first words", "end_turn");
-    acp.ok("session/close", json!({"sessionId": "agent:main:desk"}));
-    acp.ok("session/close", json!({"sessionId": "agent:main:desk#2"}));
-    let made = acp.ok("session/new", wanted(json!({"sessionKey": "desk", "resetSession": true})));
+    acp.run_turn("agent:main:desk", "first words", "end_turn");
+    acp.call_ok("session/close", json!({"sessionId": "agent:main:desk"}));
+    acp.call_ok("session/close", json!({"sessionId": "agent:main:desk#2"}));
+    let made =
+        acp.call_ok("session/new", wanted(json!({"sessionKey": "desk", "resetSession": true})));
     assert_eq!(made["sessionId"], "agent:main:desk");
-    acp.turn("agent:main:desk", "second words", "end_turn");
+    acp.run_turn("agent:main:desk", "second words", "end_turn");
     let asked = desk.model.requests().pop().unwrap()["messages"].to_string();
     assert!(!asked.contains("first words"), "{asked}");
     for meta in [json!({"sessionKey": 1}), json!({"resetSession": "yes"})] {
-        acp.error("session/new", wanted(meta), -32602);
+        acp.call_error("session/new", wanted(meta), -32602);
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn arguments_choose_the_session_unless_the_client_does() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp_with(&["--session", "always"], json!({}));
-    assert_eq!(acp.open(&desk), "agent:main:always");
-    let other = desk.wanted_with(json!({"_meta": {"sessionKey": "other"}}));
-    assert_eq!(acp.ok("session/new", other)["sessionId"], "agent:main:other");
-    acp.leave();
-    let mut acp = desk.acp_with(&["--session", "nobody", "--require-existing"], json!({}));
-    acp.error("session/new", desk.wanted(), -32002);
-    acp.leave();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client_with(&["--session", "always"], json!({}));
+    assert_eq!(acp.open_session(&desk), "agent:main:always");
+    let other = desk.session_params_with(json!({"_meta": {"sessionKey": "other"}}));
+    assert_eq!(acp.call_ok("session/new", other)["sessionId"], "agent:main:other");
+    acp.close();
+    let mut acp = desk.start_client_with(&["--session", "nobody", "--require-existing"], json!({}));
+    acp.call_error("session/new", desk.session_params(), -32002);
+    acp.close();
 }

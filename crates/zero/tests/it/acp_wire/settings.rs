@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::AcpFixture;
-use crate::config::{USER, write};
+use crate::config::{USER_FILE, write_file};
 
-const WRONG: &str = "{\n  \"permissions\": {\"mode\": \"bold\"}\n}";
+const WRONG_SETTINGS: &str = "{\n  \"permissions\": {\"mode\": \"bold\"}\n}";
 
 /// The message of an error about settings.
 #[track_caller]
-fn about_settings(error: &Value) -> &str {
+fn settings_error_message(error: &Value) -> &str {
     assert_eq!(error["data"]["kind"], "settings", "{error}");
     assert_eq!(error["data"]["retryable"], false, "{error}");
     error["message"].as_str().unwrap()
@@ -18,25 +18,25 @@ fn about_settings(error: &Value) -> &str {
 #[test]
 fn a_mistake_in_settings_is_told_with_its_place_and_gone_when_it_is_mended() {
     let desk = AcpFixture::new();
-    for mended in [USER, "project/.zero/settings.json"] {
-        let before = desk.model.settings(json!({}));
-        write(&desk.zero, mended, WRONG);
-        let mut acp = desk.acp();
+    for mended in [USER_FILE, "project/.zero/settings.json"] {
+        let before = desk.model.settings_json(json!({}));
+        write_file(&desk.zero, mended, WRONG_SETTINGS);
+        let mut acp = desk.start_client();
         for _ in 0..3 {
-            let error = acp.error("session/new", desk.wanted(), -32603);
-            let message = about_settings(&error);
+            let error = acp.call_error("session/new", desk.session_params(), -32603);
+            let message = settings_error_message(&error);
             assert!(message.contains("settings.json:2:"), "{mended}: {error}");
             assert!(message.contains("accept-edits"), "what it can be: {error}");
         }
-        if mended == USER {
-            let error = acp.error("session/list", json!({}), -32603);
-            about_settings(&error);
+        if mended == USER_FILE {
+            let error = acp.call_error("session/list", json!({}), -32603);
+            settings_error_message(&error);
         }
-        write(&desk.zero, mended, if mended == USER { &before } else { "{}" });
+        write_file(&desk.zero, mended, if mended == USER_FILE { &before } else { "{}" });
         // At once: nobody waits for what a person has just mended.
-        let session = acp.open(&desk);
-        acp.turn(&session, "hi", "end_turn");
-        acp.leave();
+        let session = acp.open_session(&desk);
+        acp.run_turn(&session, "hi", "end_turn");
+        acp.close();
     }
 }
 
@@ -53,14 +53,14 @@ fn an_address_that_is_none_is_told_and_not_repeated() {
         for (written, args) in
             [("{}", &["--verbose", "--url", url][..]), (&settings, &["--verbose"])]
         {
-            write(&desk.zero, USER, written);
-            let mut acp = desk.acp_with(args, json!({}));
-            let error = acp.error("session/new", desk.wanted(), -32603);
-            let message = about_settings(&error);
+            write_file(&desk.zero, USER_FILE, written);
+            let mut acp = desk.start_client_with(args, json!({}));
+            let error = acp.call_error("session/new", desk.session_params(), -32603);
+            let message = settings_error_message(&error);
             let at = if args.len() > 1 { "`--url`: " } else { "`gateway.remote.url`: " };
             assert!(message.starts_with(at) && message.contains(why), "{error}");
-            let said = acp.heard().map(ToString::to_string).collect::<String>();
-            let stderr = acp.leave();
+            let said = acp.agent_messages().map(ToString::to_string).collect::<String>();
+            let stderr = acp.close();
             assert!(!said.contains("s3cret") && !stderr.contains("s3cret"), "{said}{stderr}");
         }
         let seen = desk.zero.run(&["doctor"]);
@@ -71,8 +71,8 @@ fn an_address_that_is_none_is_told_and_not_repeated() {
 #[test]
 fn a_settings_file_that_is_not_there_is_told() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp_with(&["--settings", "nowhere.json"], json!({}));
-    let error = acp.error("session/new", desk.wanted(), -32603);
-    assert!(about_settings(&error).contains("nowhere.json"), "{error}");
-    acp.leave();
+    let mut acp = desk.start_client_with(&["--settings", "nowhere.json"], json!({}));
+    let error = acp.call_error("session/new", desk.session_params(), -32603);
+    assert!(settings_error_message(&error).contains("nowhere.json"), "{error}");
+    acp.close();
 }

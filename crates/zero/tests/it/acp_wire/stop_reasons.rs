@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{AcpFixture, call, script};
+use super::{AcpFixture, call_step, make_script};
 
 #[test]
 fn every_end_has_its_stop_reason() {
-    let desk = AcpFixture::with(json!({"agents": {"brief": {"maxTurns": 2}}}));
-    let read = call("Read", json!({"file_path": "hello.txt"}));
+    let desk = AcpFixture::with_settings(json!({"agents": {"brief": {"maxTurns": 2}}}));
+    let read = call_step("Read", json!({"file_path": "hello.txt"}));
     let full = r#"fail 400 {"error": {"message": "too long", "code": "context_length_exceeded"}}"#;
     let rounds = [&*read, "turn", &read, "turn", &read, "turn", "say Never."];
     for (steps, reason) in [
@@ -17,96 +17,100 @@ fn every_end_has_its_stop_reason() {
         (&[full], "max_tokens"),
         (&rounds, "max_turn_requests"),
     ] {
-        let mut acp = desk.acp_with(&["--agent", "brief"], json!({}));
-        let session = acp.open(&desk);
-        let end = acp.prompt(&session, &script(steps)).unwrap();
+        let mut acp = desk.start_client_with(&["--agent", "brief"], json!({}));
+        let session = acp.open_session(&desk);
+        let end = acp.prompt(&session, &make_script(steps)).unwrap();
         assert_eq!(end["stopReason"], reason, "{steps:?}: {end}");
-        acp.turn(&session, "and now?", "end_turn");
-        acp.leave();
+        acp.run_turn(&session, "and now?", "end_turn");
+        acp.close();
     }
 }
 
 #[test]
 fn a_model_that_fails_is_an_error_that_says_whether_to_try_again() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
     for (failure, code, kind, retryable) in [
         (r#"fail 401 {"error": {"message": "bad key"}}"#, -32000, "auth", false),
         (r#"fail 500 {"error": {"message": "oh no"}}"#, -32603, "server", true),
         (r#"fail 429 {"error": {"message": "slow down"}}"#, -32603, "rate_limit", true),
     ] {
-        let error = acp.prompt(&session, &script(&[failure])).expect_err(failure);
+        let error = acp.prompt(&session, &make_script(&[failure])).expect_err(failure);
         assert_eq!(error["code"], code, "{error}");
         assert_eq!(error["data"]["kind"], kind, "{error}");
         assert_eq!(error["data"]["retryable"], retryable, "{error}");
         assert!(error["data"]["runId"].is_string(), "{error}");
         // The session goes on.
-        acp.turn(&session, "hi", "end_turn");
+        acp.run_turn(&session, "hi", "end_turn");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_failure_after_words_and_calls_settles_them() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    let read = call("Read", json!({"file_path": "hello.txt"}));
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    let read = call_step("Read", json!({"file_path": "hello.txt"}));
     let failure = r#"fail 401 {"error": {"message": "bad key"}}"#;
-    let end = acp.prompt(&session, &script(&["say I look.", &read, "turn", failure]));
+    let end = acp.prompt(&session, &make_script(&["say I look.", &read, "turn", failure]));
     assert_eq!(end.expect_err("it fails")["data"]["kind"], "auth");
-    assert_eq!(acp.words(from, &session), "I look.");
+    assert_eq!(acp.message_text(from, &session), "I look.");
     assert_eq!(super::only_call(&acp.updates(from, &session))["status"], "completed");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn what_a_turn_used_is_told_before_its_end() {
     let desk = AcpFixture::new();
-    let mut settings: Value = serde_json::from_str(&desk.model.settings(json!({}))).unwrap();
+    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
     settings["models"]["scripted"]["contextWindow"] = json!(100_000);
-    crate::config::write(&desk.zero, crate::config::USER, settings.to_string());
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    acp.turn(&session, "hi", "end_turn");
+    crate::config::write_file(&desk.zero, crate::config::USER_FILE, settings.to_string());
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    acp.run_turn(&session, "hi", "end_turn");
     let updates = acp.updates(from, &session);
     let usage = updates.iter().find(|update| update["sessionUpdate"] == "usage_update");
     let usage = usage.expect("usage is told");
     assert_eq!(usage["size"], 100_000, "{usage}");
     assert!(usage["used"].as_u64().unwrap() > 0, "{usage}");
-    acp.leave();
+    acp.close();
 }
 
 /// Where no model answers there is no window that could be full.
 #[test]
 fn no_window_is_told_where_there_is_none() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    acp.turn(&session, "/read hello.txt", "end_turn");
-    acp.turn(&session, "/status", "end_turn");
-    assert!(!acp.words(from, &session).contains("window"), "{}", acp.words(from, &session));
-    acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
-    acp.turn(&session, "/read hello.txt", "end_turn");
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    acp.run_turn(&session, "/status", "end_turn");
+    assert!(
+        !acp.message_text(from, &session).contains("window"),
+        "{}",
+        acp.message_text(from, &session)
+    );
+    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
     let updates = acp.updates(0, &session);
     let is_usage = |update: &Value| update["sessionUpdate"] == "usage_update";
     assert!(!updates.iter().any(is_usage), "{updates:#?}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_session_has_a_title_after_its_first_turn() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    acp.turn(&session, "Paint the shed", "end_turn");
-    let update = acp.until_update(0, "a title", |update| {
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    acp.run_turn(&session, "Paint the shed", "end_turn");
+    let update = acp.wait_for_update(0, "a title", |update| {
         update["sessionUpdate"] == "session_info_update" && update["title"].is_string()
     });
     assert!(update["title"].as_str().unwrap().contains("shed"), "{update}");
-    acp.leave();
+    acp.close();
 }

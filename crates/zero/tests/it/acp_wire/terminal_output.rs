@@ -3,45 +3,45 @@
 use serde_json::{Value, json};
 
 use super::acp_client::AcpClient;
-use super::{AcpFixture, call, only_call, script, shown, statuses};
+use super::{AcpFixture, call_step, call_text, make_script, only_call, statuses};
 
-fn shows() -> Value {
+fn terminal_capabilities() -> Value {
     json!({"_meta": {"terminal_output": true}})
 }
 
-fn opened(desk: &AcpFixture, can: Value) -> (AcpClient, String) {
-    let mut acp = desk.acp_with(&[], can);
-    let session = acp.open(desk);
+fn open_with(desk: &AcpFixture, can: Value) -> (AcpClient, String) {
+    let mut acp = desk.start_client_with(&[], can);
+    let session = acp.open_session(desk);
     (acp, session)
 }
 
 /// All that a terminal was sent.
-fn printed(updates: &[Value]) -> String {
+fn printed_output(updates: &[Value]) -> String {
     let pieces = updates.iter().map(|update| &update["_meta"]["terminal_output"]["data"]);
     pieces.filter_map(Value::as_str).collect()
 }
 
 /// Prints, waits for a file of the test, and prints again.
-fn waiting() -> String {
+fn waiting_command_step() -> String {
     let command = "echo first; while [ ! -e go ]; do sleep 0.05; done; echo second";
-    call("Bash", json!({"command": command}))
+    call_step("Bash", json!({"command": command}))
 }
 
 #[test]
 fn a_terminal_is_shown_live() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, shows());
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&[&waiting()]));
-    acp.until_update(from, "the first words", |update| {
+    let (mut acp, session) = open_with(&desk, terminal_capabilities());
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(&session, &make_script(&[&waiting_command_step()]));
+    acp.wait_for_update(from, "the first words", |update| {
         let data = &update["_meta"]["terminal_output"]["data"];
         data.as_str().is_some_and(|data| data.contains("first"))
     });
     assert!(!acp.is_answered(&turn));
-    desk.write("go", "");
-    acp.ends(&turn, "end_turn");
+    desk.write_project_file("go", "");
+    acp.expect_end(&turn, "end_turn");
     let updates = acp.updates(from, &session);
-    let text = printed(&updates);
+    let text = printed_output(&updates);
     assert_eq!(text.matches("first").count(), 1, "{text}");
     assert!(text.find("first") < text.find("second"), "{text}");
     let announced = updates.iter().find(|it| it["sessionUpdate"] == "tool_call").unwrap();
@@ -56,72 +56,76 @@ fn a_terminal_is_shown_live() {
     for update in updates.iter().filter(|it| it["_meta"]["terminal_output"].is_object()) {
         assert_eq!(update["_meta"]["terminal_output"]["terminal_id"], *terminal, "{update}");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_client_without_terminals_sees_it_as_content() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, json!({}));
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&[&waiting()]));
-    acp.until_update(from, "the first words", |update| {
-        update["sessionUpdate"] == "tool_call_update" && shown(update).contains("first")
+    let (mut acp, session) = open_with(&desk, json!({}));
+    let from = acp.log_position();
+    let turn = acp.begin_prompt(&session, &make_script(&[&waiting_command_step()]));
+    acp.wait_for_update(from, "the first words", |update| {
+        update["sessionUpdate"] == "tool_call_update" && call_text(update).contains("first")
     });
     assert!(!acp.is_answered(&turn));
-    desk.write("go", "");
-    acp.ends(&turn, "end_turn");
+    desk.write_project_file("go", "");
+    acp.expect_end(&turn, "end_turn");
     let updates = acp.updates(from, &session);
     let call = only_call(&updates);
-    assert!(shown(&call).contains("second"), "{call}");
+    assert!(call_text(&call).contains("second"), "{call}");
     assert!(updates.iter().all(|update| update["_meta"]["terminal_output"].is_null()));
     let is_terminal = |update: &Value| update["content"][0]["type"] == "terminal";
     assert!(!updates.iter().any(is_terminal));
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn how_a_command_ended_is_told() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, shows());
+    let (mut acp, session) = open_with(&desk, terminal_capabilities());
     for (command, code) in [("exit 0", 0), ("exit 3", 3), ("nosuchprogram", 127)] {
-        let from = acp.mark();
-        let run = call("Bash", json!({"command": command}));
-        acp.turn(&session, &script(&[&run]), "end_turn");
+        let from = acp.log_position();
+        let run = call_step("Bash", json!({"command": command}));
+        acp.run_turn(&session, &make_script(&[&run]), "end_turn");
         let call = only_call(&acp.updates(from, &session));
         assert_eq!(call["_meta"]["terminal_exit"]["exit_code"], code, "{command}: {call}");
         assert_eq!(call["rawOutput"]["exitCode"], code, "{command}: {call}");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_command_that_was_asked_about_has_its_terminal_after() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, shows());
-    let from = acp.mark();
-    let run = call("Bash", json!({"command": "touch made; echo visible"}));
-    acp.turn(&session, &script(&[&run]), "end_turn");
+    let (mut acp, session) = open_with(&desk, terminal_capabilities());
+    let from = acp.log_position();
+    let run = call_step("Bash", json!({"command": "touch made; echo visible"}));
+    acp.run_turn(&session, &make_script(&[&run]), "end_turn");
     let updates = acp.updates(from, &session);
     let call = only_call(&updates);
     assert_eq!(statuses(&updates, &call["toolCallId"]), ["pending", "in_progress", "completed"]);
     assert_eq!(call["content"][0]["type"], "terminal", "{call}");
-    assert!(printed(&updates).contains("visible"));
-    let asked = acp.asked(from, "session/request_permission");
+    assert!(printed_output(&updates).contains("visible"));
+    let asked = acp.requests(from, "session/request_permission");
     let first = &asked[0]["params"]["toolCall"]["content"][0];
     assert!(first.to_string().contains("touch made"), "the command is the first thing: {first}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn what_steers_a_terminal_is_taken_out() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk, shows());
-    let from = acp.mark();
+    let (mut acp, session) = open_with(&desk, terminal_capabilities());
+    let from = acp.log_position();
     let command = r"printf '\033[31mred\033[0m \033]0;title\007 \033]52;c;aGk=\007 \033[2J end'";
-    acp.turn(&session, &script(&[&call("Bash", json!({"command": command}))]), "end_turn");
-    let text = printed(&acp.updates(from, &session));
+    acp.run_turn(
+        &session,
+        &make_script(&[&call_step("Bash", json!({"command": command}))]),
+        "end_turn",
+    );
+    let text = printed_output(&acp.updates(from, &session));
     assert!(text.contains("red") && text.contains("end"), "{text:?}");
     assert!(!text.contains("]52;") && !text.contains("]0;"), "{text:?}");
-    acp.leave();
+    acp.close();
 }

@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{AcpFixture, call, script};
+use super::{AcpFixture, call_step, make_script};
 use crate::acp_wire::acp_client::{AcpClient, MessageSender};
 use crate::mcp_fixture::wait_for;
-use crate::process_cleanup::{seconds, sleepers};
+use crate::process_cleanup::{find_sleepers, unique_seconds};
 
 #[test]
 fn transport_001_only_json_on_stdout() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp_with(&["--verbose"], json!({}));
-    let session = acp.open(&desk);
+    let mut acp = desk.start_client_with(&["--verbose"], json!({}));
+    let session = acp.open_session(&desk);
     // What commands print goes to the model and the client, as text in messages.
-    let noisy = call("Bash", json!({"command": "echo out; echo err >&2; printf 'no end'"}));
-    acp.turn(&session, &script(&[&noisy]), "end_turn");
+    let noisy = call_step("Bash", json!({"command": "echo out; echo err >&2; printf 'no end'"}));
+    acp.run_turn(&session, &make_script(&[&noisy]), "end_turn");
     let said = acp.log().iter().filter(|said| said.by == MessageSender::Agent).count();
     assert!(said > 5);
-    acp.leave();
+    acp.close();
 }
 
 /// What a process has open, by number.
@@ -58,112 +58,120 @@ fn descendants(of: u32) -> Vec<u32> {
 #[test]
 fn nobody_else_is_given_the_wire() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    let seconds = seconds(63);
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    let seconds = unique_seconds(63);
     let command = format!("echo out; echo err >&2; sleep {seconds} & sleep {seconds}");
-    let from = acp.mark();
-    let turn = acp.begin(&session, &script(&[&call("Bash", json!({"command": command}))]));
-    acp.until_update(from, "a start", |update| update["status"] == "in_progress");
-    wait_for("two sleepers", || sleepers(seconds).len() == 2);
-    let own = open_files(acp.id());
+    let from = acp.log_position();
+    let turn = acp
+        .begin_prompt(&session, &make_script(&[&call_step("Bash", json!({"command": command}))]));
+    acp.wait_for_update(from, "a start", |update| update["status"] == "in_progress");
+    wait_for("two sleepers", || find_sleepers(seconds).len() == 2);
+    let own = open_files(acp.process_id());
     let by_number = |number: u32| own.iter().find(|(open, _)| *open == number).unwrap().1.clone();
     assert_eq!(by_number(1), by_number(2), "stdout is stderr: {own:?}");
     let wires: Vec<u32> =
         own.iter().filter(|(_, file)| *file == acp.wire).map(|(number, _)| *number).collect();
     assert!(matches!(wires[..], [number] if number > 2), "{own:?}");
-    let children = descendants(acp.id());
+    let children = descendants(acp.process_id());
     let of_children: Vec<(u32, PathBuf)> =
         children.iter().flat_map(|child| open_files(*child)).collect();
     assert!(children.len() >= 2 && of_children.len() >= 2, "{children:?}: {of_children:?}");
     assert!(of_children.iter().all(|(_, file)| *file != acp.wire), "{of_children:?}");
     acp.notify("session/cancel", json!({"sessionId": session}));
-    acp.ends(&turn, "cancelled");
-    acp.leave();
+    acp.expect_end(&turn, "cancelled");
+    acp.close();
 }
 
 #[test]
 fn transport_002_text_is_utf_8() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    acp.turn(&session, &script(&["say Grüße 日本語 🦀 \u{1f469}\u{200d}\u{1f4bb}"]), "end_turn");
-    assert_eq!(acp.words(from, &session), "Grüße 日本語 🦀 \u{1f469}\u{200d}\u{1f4bb}");
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    acp.run_turn(
+        &session,
+        &make_script(&["say Grüße 日本語 🦀 \u{1f469}\u{200d}\u{1f4bb}"]),
+        "end_turn",
+    );
+    assert_eq!(acp.message_text(from, &session), "Grüße 日本語 🦀 \u{1f469}\u{200d}\u{1f4bb}");
     // The same where the client spells it with escapes.
-    let from = acp.mark();
+    let from = acp.log_position();
     let line = format!(
         r#"{{"jsonrpc":"2.0","id":"esc","method":"session/prompt","params":{{"sessionId":"{session}","prompt":[{{"type":"text","text":"script:\nsay \ud83e\udd80"}}]}}}}"#
     );
-    acp.spelled(&line);
-    acp.ends(&json!("esc"), "end_turn");
-    assert_eq!(acp.words(from, &session), "🦀");
-    acp.leave();
+    acp.send_message_text(&line);
+    acp.expect_end(&json!("esc"), "end_turn");
+    assert_eq!(acp.message_text(from, &session), "🦀");
+    acp.close();
 }
 
 #[test]
 fn jsonrpc_001_ids_come_back_as_they_are() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     for id in [json!(7), json!(0), json!("a"), json!("1"), json!(9_007_199_254_740_991_u64)] {
         acp.request_as(&id, "session/list", json!({}));
         assert!(acp.wait(&id).is_ok(), "{id}");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn jsonrpc_002_an_answer_is_a_result_or_an_error() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    acp.ok("session/list", json!({}));
-    acp.error("session/nothing", json!({}), -32601);
-    for message in acp.heard().filter(|message| message.get("method").is_none()) {
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    acp.call_ok("session/list", json!({}));
+    acp.call_error("session/nothing", json!({}), -32601);
+    for message in acp.agent_messages().filter(|message| message.get("method").is_none()) {
         assert_ne!(message.get("result").is_some(), message.get("error").is_some(), "{message}");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn jsonrpc_003_notifications_get_no_answer() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let from = acp.mark();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let from = acp.log_position();
     acp.notify("session/cancel", json!({"sessionId": "nobody"}));
     acp.notify("session/cancel", json!({}));
     acp.notify("$/cancel_request", json!({"requestId": 4711}));
     acp.notify("session/nothing", json!({"a": 1}));
     acp.notify("_zero/nothing", json!({}));
     acp.notify("initialized", json!({}));
-    acp.ok("session/list", json!({}));
+    acp.call_ok("session/list", json!({}));
     let answers =
         acp.log().iter().skip(from).filter(|said| said.by == MessageSender::Agent).count();
     assert_eq!(answers, 1);
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn jsonrpc_004_an_unknown_method_is_not_found() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     for method in
         ["session/nothing", "Initialize", "", "fs/read_text_file", "session/update", "logout"]
     {
-        acp.error(method, json!({}), -32601);
+        acp.call_error(method, json!({}), -32601);
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn jsonrpc_005_parameters_that_do_not_fit_are_refused() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
     for (method, params) in [
         ("session/new", json!({"cwd": desk.project})),
         ("session/new", json!({"mcpServers": []})),
         ("session/new", json!({"cwd": 1, "mcpServers": []})),
         ("session/new", json!([])),
-        ("session/new", desk.wanted_with(json!({"mcpServers": [{"name": "a", "command": "/a"}]}))),
+        (
+            "session/new",
+            desk.session_params_with(json!({"mcpServers": [{"name": "a", "command": "/a"}]})),
+        ),
         ("session/prompt", json!({})),
         ("session/prompt", json!({"sessionId": 1, "prompt": []})),
         ("session/load", json!({"sessionId": "a"})),
@@ -175,30 +183,30 @@ fn jsonrpc_005_parameters_that_do_not_fit_are_refused() {
         ("session/delete", json!({"sessionId": null})),
         ("authenticate", json!({})),
     ] {
-        acp.error(method, params, -32602);
+        acp.call_error(method, params, -32602);
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn error_001_errors_say_what_to_do() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    let error = acp.error("session/prompt", super::said("nobody", "hi"), -32002);
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    let error = acp.call_error("session/prompt", super::prompt_params("nobody", "hi"), -32002);
     assert_eq!(error["data"]["sessionId"], "nobody");
     assert!(error["message"].as_str().unwrap().contains("`session/load`"), "{error}");
-    let error = acp.error("session/new", json!({"cwd": "here", "mcpServers": []}), -32602);
+    let error = acp.call_error("session/new", json!({"cwd": "here", "mcpServers": []}), -32602);
     assert!(error["message"].as_str().unwrap().contains("absolute"), "{error}");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn ext_001_an_unknown_extension_gets_an_answer() {
-    let desk = AcpFixture::direct();
-    let mut acp = desk.acp();
-    acp.error("_example.com/ping", json!({"a": [1, 2]}), -32601);
-    acp.error("_zero/nothing", json!({}), -32601);
-    acp.leave();
+    let desk = AcpFixture::without_model();
+    let mut acp = desk.start_client();
+    acp.call_error("_example.com/ping", json!({"a": [1, 2]}), -32601);
+    acp.call_error("_zero/nothing", json!({}), -32601);
+    acp.close();
 }
 
 #[test]
@@ -208,40 +216,40 @@ fn meta_001_meta_is_taken_everywhere() {
     let meta = json!({"example.com/a": {"b": [1]}, "traceparent": "00-0-0-00"});
     let first = json!({"protocolVersion": 1, "_meta": meta,
         "clientCapabilities": {"_meta": meta, "fs": {"_meta": meta}}});
-    acp.ok("initialize", first);
-    let made = acp.ok("session/new", desk.wanted_with(json!({"_meta": meta})));
+    acp.call_ok("initialize", first);
+    let made = acp.call_ok("session/new", desk.session_params_with(json!({"_meta": meta})));
     let session = made["sessionId"].as_str().unwrap();
-    let mut prompt = super::said(session, "hi");
+    let mut prompt = super::prompt_params(session, "hi");
     prompt["_meta"] = meta.clone();
     prompt["prompt"][0]["_meta"] = meta;
-    assert_eq!(acp.ok("session/prompt", prompt)["stopReason"], "end_turn");
-    acp.leave();
+    assert_eq!(acp.call_ok("session/prompt", prompt)["stopReason"], "end_turn");
+    acp.close();
 }
 
 #[test]
 fn schema_001_every_message_of_a_turn_fits_the_schema() {
     let desk = AcpFixture::new();
     let can = json!({"session": {"notices": {}, "compaction": {}}});
-    let mut acp = desk.acp_with(&[], can);
-    let session = acp.open(&desk);
+    let mut acp = desk.start_client_with(&[], can);
+    let session = acp.open_session(&desk);
     let (read, write, run) = (
-        call("Read", json!({"file_path": "hello.txt"})),
-        call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
-        call("Bash", json!({"command": "echo hi; false"})),
+        call_step("Read", json!({"file_path": "hello.txt"})),
+        call_step("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+        call_step("Bash", json!({"command": "echo hi; false"})),
     );
     let steps = ["think Hm.", "say First.", &read, &write, "turn", &run, "turn", "say Last."];
-    acp.turn(&session, &script(&steps), "end_turn");
-    acp.leave();
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
+    acp.close();
 }
 
 #[test]
 fn schema_002_what_is_zeros_own_stands_under_meta() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp();
-    let session = acp.open(&desk);
+    let mut acp = desk.start_client();
+    let session = acp.open_session(&desk);
     let end = acp.prompt(&session, "hi").unwrap();
     assert_eq!(end["_meta"]["zero"]["state"], "complete", "{end}");
     assert!(end["_meta"]["zero"]["runId"].is_string(), "{end}");
     // That nothing of the kind stands elsewhere is checked of every talk.
-    acp.leave();
+    acp.close();
 }

@@ -3,82 +3,89 @@
 use serde_json::{Value, json};
 
 use super::acp_client::{AcpClient, MessageSender};
-use super::{AcpFixture, call, calls, only_call, script, shown};
+use super::{AcpFixture, call_step, call_text, calls, make_script, only_call};
 
-fn opened(desk: &AcpFixture) -> (AcpClient, String) {
-    let mut acp = desk.acp();
-    let session = acp.open(desk);
+fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
+    let mut acp = desk.start_client();
+    let session = acp.open_session(desk);
     (acp, session)
 }
 
 /// A turn that uses tools of every kind, with a client that said nothing of what it can.
-fn asked_of_a_bare_client(names: &[&str]) {
+fn check_bare_client(names: &[&str]) {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
+    let (mut acp, session) = open_client(&desk);
     let steps = [
-        &*call("Read", json!({"file_path": "hello.txt"})),
+        &*call_step("Read", json!({"file_path": "hello.txt"})),
         "turn",
-        &call(
+        &call_step(
             "Edit",
             json!({"file_path": "hello.txt", "old_string": "hello", "new_string": "bye"}),
         ),
         "turn",
-        &call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+        &call_step("Write", json!({"file_path": "new.txt", "content": "new\n"})),
         "turn",
-        &call("Bash", json!({"command": "echo hi; touch made"})),
+        &call_step("Bash", json!({"command": "echo hi; touch made"})),
         "turn",
-        &call("Grep", json!({"pattern": "new"})),
+        &call_step("Grep", json!({"pattern": "new"})),
     ];
-    acp.turn(&session, &script(&steps), "end_turn");
-    assert!(desk.file("made").exists() && desk.text("hello.txt").as_deref() == Some("bye\n"));
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
+    assert!(
+        desk.project_path("made").exists()
+            && desk.read_project_file("hello.txt").as_deref() == Some("bye\n")
+    );
     let asked = acp.log().iter().filter(|said| said.by == MessageSender::Agent);
     let mut asked = asked.filter_map(|said| said.message["method"].as_str());
     assert!(asked.all(|method| names.iter().all(|name| !method.starts_with(name))));
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn clientcap_001_no_files_of_a_client_that_has_none() {
-    asked_of_a_bare_client(&["fs/"]);
+    check_bare_client(&["fs/"]);
 }
 
 #[test]
 fn clientcap_002_no_terminals_of_a_client_that_has_none() {
-    asked_of_a_bare_client(&["terminal/"]);
+    check_bare_client(&["terminal/"]);
 }
 
 #[test]
 fn clientcap_003_no_questions_of_a_client_that_shows_none() {
-    asked_of_a_bare_client(&["elicitation/"]);
+    check_bare_client(&["elicitation/"]);
 }
 
 #[test]
 fn commands_run_in_our_walls_even_where_the_client_has_terminals() {
     let desk = AcpFixture::new();
-    let mut acp = desk.acp_with(&[], json!({"terminal": true}));
-    let session = acp.open(&desk);
-    let from = acp.mark();
-    acp.turn(&session, &script(&[&call("Bash", json!({"command": "echo hi"}))]), "end_turn");
-    assert!(shown(&only_call(&acp.updates(from, &session))).contains("hi"));
-    let methods = acp.heard().filter_map(|said| said["method"].as_str());
+    let mut acp = desk.start_client_with(&[], json!({"terminal": true}));
+    let session = acp.open_session(&desk);
+    let from = acp.log_position();
+    acp.run_turn(
+        &session,
+        &make_script(&[&call_step("Bash", json!({"command": "echo hi"}))]),
+        "end_turn",
+    );
+    assert!(call_text(&only_call(&acp.updates(from, &session))).contains("hi"));
+    let methods = acp.agent_messages().filter_map(|said| said["method"].as_str());
     assert_eq!(methods.filter(|method| method.starts_with("terminal/")).count(), 0);
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn calls_have_titles_kinds_and_places() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
+    let (mut acp, session) = open_client(&desk);
     for (step, kind, place) in [
-        (call("Read", json!({"file_path": "hello.txt"})), "read", Some("hello.txt")),
-        (call("Write", json!({"file_path": "a.txt", "content": "a"})), "edit", Some("a.txt")),
-        (call("Bash", json!({"command": "echo hi"})), "execute", None),
-        (call("Grep", json!({"pattern": "hello"})), "search", None),
-        (call("Glob", json!({"pattern": "*.txt"})), "search", None),
-        (call("Delete", json!({"file_path": "a.txt"})), "delete", Some("a.txt")),
+        (call_step("Read", json!({"file_path": "hello.txt"})), "read", Some("hello.txt")),
+        (call_step("Write", json!({"file_path": "a.txt", "content": "a"})), "edit", Some("a.txt")),
+        (call_step("Bash", json!({"command": "echo hi"})), "execute", None),
+        (call_step("Grep", json!({"pattern": "hello"})), "search", None),
+        (call_step("Glob", json!({"pattern": "*.txt"})), "search", None),
+        (call_step("Delete", json!({"file_path": "a.txt"})), "delete", Some("a.txt")),
     ] {
-        let from = acp.mark();
-        acp.turn(&session, &script(&[&step]), "end_turn");
+        let from = acp.log_position();
+        acp.run_turn(&session, &make_script(&[&step]), "end_turn");
         let call = only_call(&acp.updates(from, &session));
         assert_eq!(call["kind"], kind, "{call}");
         assert_eq!(call["status"], "completed", "{call}");
@@ -86,24 +93,28 @@ fn calls_have_titles_kinds_and_places() {
         let title = call["title"].as_str().unwrap();
         assert!(title.len() > 4 && title != "Tool call", "{call}");
         if let Some(place) = place {
-            assert_eq!(call["locations"][0]["path"], json!(desk.file(place)), "{call}");
+            assert_eq!(call["locations"][0]["path"], json!(desk.project_path(place)), "{call}");
         }
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn thoughts_and_words_are_apart() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    let from = acp.mark();
-    let read = call("Read", json!({"file_path": "hello.txt"}));
+    let (mut acp, session) = open_client(&desk);
+    let from = acp.log_position();
+    let read = call_step("Read", json!({"file_path": "hello.txt"}));
     let steps = ["think Deep.", "say One.", &read, "turn", "think Deeper.", "say Two."];
-    acp.turn(&session, &script(&steps), "end_turn");
+    acp.run_turn(&session, &make_script(&steps), "end_turn");
     let updates = acp.updates(from, &session);
-    assert_eq!(super::chunks(&updates, "agent_thought_chunk"), "Deep.Deeper.");
-    assert_eq!(super::chunks(&updates, "agent_message_chunk"), "One.Two.");
-    assert_eq!(super::chunks(&updates, "user_message_chunk"), "", "the client said that itself");
+    assert_eq!(super::chunk_text(&updates, "agent_thought_chunk"), "Deep.Deeper.");
+    assert_eq!(super::chunk_text(&updates, "agent_message_chunk"), "One.Two.");
+    assert_eq!(
+        super::chunk_text(&updates, "user_message_chunk"),
+        "",
+        "the client said that itself"
+    );
     let ids = |kind: &str| -> Vec<Value> {
         let of_kind = updates.iter().filter(|update| update["sessionUpdate"] == kind);
         let mut ids: Vec<Value> = of_kind.map(|update| update["messageId"].clone()).collect();
@@ -111,34 +122,40 @@ fn thoughts_and_words_are_apart() {
         ids
     };
     assert_eq!(ids("agent_message_chunk").len(), 2, "a call lies between: two messages");
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn a_tool_that_is_not_there_fails_and_the_turn_goes_on() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    for step in
-        [call("Nothing", json!({})), call("Read", json!({"wrong": 1})), "call Read {".to_owned()]
-    {
-        let from = acp.mark();
-        acp.turn(&session, &script(&[&step, "turn", "say Ok."]), "end_turn");
+    let (mut acp, session) = open_client(&desk);
+    for step in [
+        call_step("Nothing", json!({})),
+        call_step("Read", json!({"wrong": 1})),
+        "call Read {".to_owned(),
+    ] {
+        let from = acp.log_position();
+        acp.run_turn(&session, &make_script(&[&step, "turn", "say Ok."]), "end_turn");
         let failed = calls(&acp.updates(from, &session));
         assert!(failed.iter().all(|call| call["status"] == "failed"), "{step}: {failed:#?}");
-        assert_eq!(acp.words(from, &session), "Ok.");
+        assert_eq!(acp.message_text(from, &session), "Ok.");
     }
-    acp.leave();
+    acp.close();
 }
 
 #[test]
 fn long_output_comes_whole_enough_and_in_order() {
     let desk = AcpFixture::new();
-    let (mut acp, session) = opened(&desk);
-    let from = acp.mark();
-    acp.turn(&session, &script(&[&call("Bash", json!({"command": "seq 1 50000"}))]), "end_turn");
+    let (mut acp, session) = open_client(&desk);
+    let from = acp.log_position();
+    acp.run_turn(
+        &session,
+        &make_script(&[&call_step("Bash", json!({"command": "seq 1 50000"}))]),
+        "end_turn",
+    );
     let call = only_call(&acp.updates(from, &session));
-    assert!(shown(&call).contains("50000"), "the end of it is shown");
-    let largest = acp.heard().map(|said| said.to_string().len()).max().unwrap();
+    assert!(call_text(&call).contains("50000"), "the end of it is shown");
+    let largest = acp.agent_messages().map(|said| said.to_string().len()).max().unwrap();
     assert!(largest < 4 * 1024 * 1024, "{largest}");
-    acp.leave();
+    acp.close();
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, mpsc};
 
 use serde_json::json;
 
-use super::super::login_record::tests::record;
+use super::super::login_record::tests::sample_record;
 use super::*;
 
 /// A keyring of this test.
@@ -20,7 +20,7 @@ struct FakeKeyring {
 }
 
 impl FakeKeyring {
-    fn answer(&self) -> Result<(), SecretStoreError> {
+    fn check_available(&self) -> Result<(), SecretStoreError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if self.hangs {
             let (_kept, never) = mpsc::sync_channel::<()>(0);
@@ -35,15 +35,15 @@ impl FakeKeyring {
 
 impl SecretStore for FakeKeyring {
     fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
-        self.answer().map(|()| self.secrets.lock().unwrap().get(name).cloned())
+        self.check_available().map(|()| self.secrets.lock().unwrap().get(name).cloned())
     }
     fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
-        self.answer()?;
+        self.check_available()?;
         self.secrets.lock().unwrap().insert(name.to_owned(), secret.to_owned());
         Ok(())
     }
     fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
-        self.answer()?;
+        self.check_available()?;
         self.secrets.lock().unwrap().remove(name);
         Ok(())
     }
@@ -51,31 +51,34 @@ impl SecretStore for FakeKeyring {
 
 const HERE: &str = "https://mcp.example/";
 
-fn login() -> LoginRecord {
-    record(HERE, json!({"access_token": "hush", "token_type": "bearer", "refresh_token": "hush"}))
+fn sample_login() -> LoginRecord {
+    sample_record(
+        HERE,
+        json!({"access_token": "hush", "token_type": "bearer", "refresh_token": "hush"}),
+    )
 }
 
-fn vault(fake: FakeKeyring) -> (CredentialVault, Arc<FakeKeyring>, tempfile::TempDir) {
+fn open_vault(fake: FakeKeyring) -> (CredentialVault, Arc<FakeKeyring>, tempfile::TempDir) {
     let (folder, fake) = (tempfile::tempdir().unwrap(), Arc::new(fake));
     (CredentialVault::new(&StateDir::new(folder.path()), fake.clone()), fake, folder)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test looks at the file itself")]
-fn file(folder: &tempfile::TempDir) -> String {
+fn read_list_file(folder: &tempfile::TempDir) -> String {
     std::fs::read_to_string(folder.path().join("mcp/credentials.json")).unwrap_or_default()
 }
 
 #[tokio::test]
 async fn secrets_are_in_the_keyring_and_the_list_says_so() {
-    let (vault, fake, folder) = vault(FakeKeyring::default());
+    let (vault, fake, folder) = open_vault(FakeKeyring::default());
     assert!(vault.load(HERE).await.unwrap().is_none());
-    assert_eq!(vault.save(login()).await.unwrap(), LoginLocation::Keyring);
-    assert!(!file(&folder).contains("hush"));
+    assert_eq!(vault.save(sample_login()).await.unwrap(), LoginLocation::Keyring);
+    assert!(!read_list_file(&folder).contains("hush"));
     assert!(vault.load(HERE).await.unwrap().is_some());
     assert!(vault.load("https://mcp.example/other").await.unwrap().is_none());
 
     // Another issuer for the same server takes the place of the first.
-    let other = LoginRecord { issuer: "https://other.example".to_owned(), ..login() };
+    let other = LoginRecord { issuer: "https://other.example".to_owned(), ..sample_login() };
     vault.save(other).await.unwrap();
     assert_eq!(fake.secrets.lock().unwrap().len(), 1);
     assert_eq!(vault.load(HERE).await.unwrap().unwrap().issuer(), "https://other.example");
@@ -91,20 +94,20 @@ async fn secrets_are_in_the_keyring_and_the_list_says_so() {
 
 #[tokio::test]
 async fn a_file_is_used_where_no_keyring_answers() {
-    let (vault, fake, folder) = vault(FakeKeyring::default());
+    let (vault, fake, folder) = open_vault(FakeKeyring::default());
     fake.refuses.store(true, Ordering::SeqCst);
-    assert_eq!(vault.save(login()).await.unwrap(), LoginLocation::File);
-    assert!(file(&folder).contains("hush"));
+    assert_eq!(vault.save(sample_login()).await.unwrap(), LoginLocation::File);
+    assert!(read_list_file(&folder).contains("hush"));
     assert!(vault.load(HERE).await.unwrap().is_some());
     assert!(vault.remove(HERE).await.unwrap());
-    assert!(!file(&folder).contains("hush"));
+    assert!(!read_list_file(&folder).contains("hush"));
 }
 
 #[tokio::test]
 async fn a_keyring_that_says_nothing_is_waited_for_once() {
-    let (vault, fake, _folder) = vault(FakeKeyring { hangs: true, ..FakeKeyring::default() });
+    let (vault, fake, _folder) = open_vault(FakeKeyring { hangs: true, ..FakeKeyring::default() });
     for _ in 0..3 {
-        assert_eq!(vault.save(login()).await.unwrap(), LoginLocation::File);
+        assert_eq!(vault.save(sample_login()).await.unwrap(), LoginLocation::File);
     }
     assert_eq!(fake.asked.load(Ordering::SeqCst), 1, "whoever is asked is waited for");
 }
@@ -112,11 +115,12 @@ async fn a_keyring_that_says_nothing_is_waited_for_once() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
 async fn what_is_damaged_is_said_and_not_used() {
-    let (vault, fake, folder) = vault(FakeKeyring::default());
-    vault.save(login()).await.unwrap();
+    let (vault, fake, folder) = open_vault(FakeKeyring::default());
+    vault.save(sample_login()).await.unwrap();
     // What is kept under this name is a login for something else.
     let name = secret_name("https://as.example", HERE);
-    let other = serde_json::to_string(&record("https://evil.example/", json!(null))).unwrap();
+    let other =
+        serde_json::to_string(&sample_record("https://evil.example/", json!(null))).unwrap();
     fake.secrets.lock().unwrap().insert(name, other);
     assert!(matches!(vault.load(HERE).await, Err(CredentialError::Damaged { .. })));
     std::fs::write(folder.path().join("mcp/credentials.json"), "{").unwrap();
@@ -126,28 +130,32 @@ async fn what_is_damaged_is_said_and_not_used() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
 async fn a_damaged_list_is_replaced_by_a_login_and_forgotten_by_a_logout() {
-    let (vault, fake, folder) = vault(FakeKeyring::default());
+    let (vault, fake, folder) = open_vault(FakeKeyring::default());
     fake.refuses.store(true, Ordering::SeqCst);
     let (list, aside) = ("mcp/credentials.json", "mcp/credentials.damaged.json");
     let (list, aside) = (folder.path().join(list), folder.path().join(aside));
-    vault.save(login()).await.unwrap();
+    vault.save(sample_login()).await.unwrap();
     let large = " ".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
     for (damaged, kept) in [("{\"old hush\"", "{\"old hush\""), ("[]", "[]"), (&large, "")] {
         std::fs::write(&list, damaged).unwrap();
-        assert_eq!(vault.save(login()).await.unwrap(), LoginLocation::File);
+        assert_eq!(vault.save(sample_login()).await.unwrap(), LoginLocation::File);
         assert!(vault.load(HERE).await.unwrap().is_some());
         assert_eq!(std::fs::read_to_string(&aside).unwrap(), kept);
     }
     std::fs::write(&list, "{\"old hush\"").unwrap();
     assert!(vault.remove(HERE).await.unwrap());
-    assert!(!aside.exists() && !file(&folder).contains("hush"), "{}", file(&folder));
+    assert!(
+        !aside.exists() && !read_list_file(&folder).contains("hush"),
+        "{}",
+        read_list_file(&folder)
+    );
     assert!(!vault.remove(HERE).await.unwrap());
     assert!(vault.load(HERE).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn renewals_wait_for_each_other() {
-    let (vault, _, _folder) = vault(FakeKeyring::default());
+    let (vault, _, _folder) = open_vault(FakeKeyring::default());
     let held = vault.lock(HERE).await.unwrap();
     let other = tokio::time::timeout(Duration::from_millis(200), vault.lock(HERE)).await;
     assert!(other.is_err());

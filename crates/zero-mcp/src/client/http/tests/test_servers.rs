@@ -48,7 +48,7 @@ impl ServerHandler for EchoService {
 }
 
 /// Serves a tool that says back what it is told.
-pub(crate) async fn echo(config: StreamableHttpServerConfig) -> Url {
+pub(crate) async fn start_echo(config: StreamableHttpServerConfig) -> Url {
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(|| Ok(EchoService), sessions, config);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -132,7 +132,7 @@ impl RawServer {
     }
 
     /// An MCP server of the older kind, that answers one method as a test says.
-    pub(crate) async fn mcp<A, F>(method: &'static str, answer: A) -> Self
+    pub(crate) async fn start_mcp<A, F>(method: &'static str, answer: A) -> Self
     where
         A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -143,7 +143,7 @@ impl RawServer {
                 if request.method() == method {
                     answer(request, stream).await;
                 } else {
-                    let usual = usual(&request);
+                    let usual = default_reply(&request);
                     let _ = stream.write_all(&usual).await;
                 }
             }
@@ -151,15 +151,15 @@ impl RawServer {
         .await
     }
 
-    pub(crate) fn seen(&self) -> Vec<RecordedRequest> {
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
 
 /// What an MCP server of the older kind says.
-pub(crate) fn usual(request: &RecordedRequest) -> Vec<u8> {
+pub(crate) fn default_reply(request: &RecordedRequest) -> Vec<u8> {
     match request.method().as_str() {
-        "initialize" => result(
+        "initialize" => result_reply(
             request,
             json!({
                 "protocolVersion": "2025-11-25",
@@ -167,13 +167,16 @@ pub(crate) fn usual(request: &RecordedRequest) -> Vec<u8> {
                 "serverInfo": {"name": "raw", "version": "1"},
             }),
         ),
-        "tools/list" => {
-            result(request, json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}))
+        "tools/list" => result_reply(
+            request,
+            json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+        ),
+        "tools/call" => {
+            result_reply(request, json!({"content": [{"type": "text", "text": "done"}]}))
         }
-        "tools/call" => result(request, json!({"content": [{"type": "text", "text": "done"}]})),
-        method if method.starts_with("notifications/") => status("202 Accepted", ""),
-        "GET" | "DELETE" => status("405 Method Not Allowed", ""),
-        _ => json_body(&json!({
+        method if method.starts_with("notifications/") => status_reply("202 Accepted", ""),
+        "GET" | "DELETE" => status_reply("405 Method Not Allowed", ""),
+        _ => json_reply(&json!({
             "jsonrpc": "2.0",
             "id": request.json()["id"],
             "error": {"code": -32601, "message": "no such method"},
@@ -181,11 +184,11 @@ pub(crate) fn usual(request: &RecordedRequest) -> Vec<u8> {
     }
 }
 
-pub(crate) fn result(request: &RecordedRequest, result: Value) -> Vec<u8> {
-    json_body(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": result}))
+pub(crate) fn result_reply(request: &RecordedRequest, result: Value) -> Vec<u8> {
+    json_reply(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": result}))
 }
 
-pub(crate) fn json_body(body: &Value) -> Vec<u8> {
+pub(crate) fn json_reply(body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let length = body.len();
     format!(
@@ -196,7 +199,7 @@ pub(crate) fn json_body(body: &Value) -> Vec<u8> {
 }
 
 /// An answer without content but with these lines in its head.
-pub(crate) fn status(status: &str, lines: &str) -> Vec<u8> {
+pub(crate) fn status_reply(status: &str, lines: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{lines}Content-Length: 0\r\nConnection: close\r\n\r\n")
         .into_bytes()
 }

@@ -5,13 +5,13 @@ use crate::program::options::{OptionGrammar, ParsedArguments};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option, starting_with,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option, path_starting_with,
 };
 
 /// Studies a compressor.
-pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let compressor = COMPRESSORS.iter().find(|row| row.names.contains(&name))?;
-    Some(compressor.study(name, args))
+    Some(compressor.analyze(name, args))
 }
 
 /// A program that replaces a file by a compressed one, or the other way round.
@@ -34,7 +34,7 @@ static COMPRESSORS: &[Compressor] = &[
 ];
 
 impl Compressor {
-    fn study(&self, name: &str, args: &[ShellArg]) -> CommandAnalysis {
+    fn analyze(&self, name: &str, args: &[ShellArg]) -> CommandAnalysis {
         let grammar = OptionGrammar {
             short_values: self.short_values,
             long_values: &["suffix", "output", "output-dir-flat", "output-dir-mirror", "filelist"],
@@ -65,31 +65,31 @@ impl Compressor {
         };
         let mut notes = CommandAnalysisBuilder::default();
         for file in options.values(&["D", "patch-from", "filelist", "files", "files0"]) {
-            notes.read(file, AccessDepth::Itself);
+            notes.record_read(file, AccessDepth::Itself);
         }
         for file in options.values(&["o", "output"]) {
-            notes.write_unless_output(file);
+            notes.record_write_unless_stdout(file);
         }
         for folder in options.values(&["output-dir-flat", "output-dir-mirror"]) {
-            notes.write(folder, AccessDepth::Beneath);
+            notes.record_write(folder, AccessDepth::Beneath);
         }
         let looks =
             options.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list", "o", "output"]);
         for file in &options.operands {
-            notes.read(file, depth);
+            notes.record_read(file, depth);
             if !looks {
-                self.note_replaced(name, file, depth, &options, &mut notes);
+                self.record_replaced_file(name, file, depth, &options, &mut notes);
             }
         }
         if may_hide_option(args, &options) {
-            notes.caution(MAY_BE_OPTION);
+            notes.record_caution(MAY_BE_OPTION);
         }
         // The files are named elsewhere, or made up.
         let elsewhere = options.has(&["filelist", "files", "files0", "train"]);
-        if elsewhere { notes.not_all_said() } else { notes.all_said() }
+        if elsewhere { notes.build_incomplete() } else { notes.build_complete() }
     }
 
-    fn note_replaced(
+    fn record_replaced_file(
         &self,
         name: &str,
         file: &ShellArg,
@@ -97,26 +97,26 @@ impl Compressor {
         options: &ParsedArguments,
         notes: &mut CommandAnalysisBuilder,
     ) {
-        notes.write(file, depth);
+        notes.record_write(file, depth);
         let Some(path) = file.as_known() else { return };
         let suffix = options.values(&["S", "suffix"]).last();
         let Some(suffix) = suffix.map_or(Some(self.suffix), ShellArg::as_known) else {
-            notes.write(&starting_with(""), AccessDepth::Itself);
+            notes.record_write(&path_starting_with(""), AccessDepth::Itself);
             return;
         };
         if !(name.contains("un") || options.has(&["d", "decompress", "uncompress"])) {
-            notes.write(&ShellArg::known(format!("{path}{suffix}")), AccessDepth::Itself);
+            notes.record_write(&ShellArg::known(format!("{path}{suffix}")), AccessDepth::Itself);
             return;
         }
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         if options.has(&["N", "name"]) {
             // The name stands in the file.
-            notes.write(&ShellArg::known(folder.unwrap_or(".")), AccessDepth::Beneath);
+            notes.record_write(&ShellArg::known(folder.unwrap_or(".")), AccessDepth::Beneath);
         }
         let bare =
             path.strip_suffix(suffix).or_else(|| path.rsplit_once('.').map(|(bare, _)| bare));
         if let Some(bare) = bare.filter(|bare| !bare.is_empty() && !bare.ends_with('/')) {
-            notes.write(&ShellArg::known(bare), AccessDepth::Itself);
+            notes.record_write(&ShellArg::known(bare), AccessDepth::Itself);
         }
     }
 }

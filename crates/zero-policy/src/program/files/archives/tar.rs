@@ -5,7 +5,7 @@ use crate::program::options::{OptionGrammar, ParsedArguments};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, may_hide_option,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, may_hide_option,
 };
 
 const TAR: OptionGrammar = OptionGrammar {
@@ -92,29 +92,31 @@ const TAR: OptionGrammar = OptionGrammar {
 };
 
 /// Studies `tar`.
-pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
-    let args = without_old_style(args);
+pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
+    let args = expand_old_style(args);
     let options = ParsedArguments::parse(&args, &TAR);
     let mut notes = CommandAnalysisBuilder::default();
-    note_runs(&options, &mut notes);
+    record_runs(&options, &mut notes);
     for file in options.values(&["T", "files-from"]) {
-        notes.read_what_is_listed(file);
-        notes.caution("a file gives it names and options");
+        notes.record_listed_reads(file);
+        notes.record_caution("a file gives it names and options");
     }
-    options.values(&["X", "exclude-from"]).for_each(|file| notes.read(file, AccessDepth::Itself));
+    options
+        .values(&["X", "exclude-from"])
+        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
     for file in options.values(&["g", "listed-incremental", "index-file", "volno-file"]) {
-        notes.write(file, AccessDepth::Itself);
+        notes.record_write(file, AccessDepth::Itself);
     }
     if options.has(&["P", "absolute-names"]) {
-        notes.caution("files may land outside the folder");
+        notes.record_caution("files may land outside the folder");
     }
-    let Some(mode) = TarMode::of(&options) else { return notes.not_all_said() };
-    let remote = note_archive(mode, &options, &mut notes);
-    note_members(mode, &args, &options, &mut notes);
+    let Some(mode) = TarMode::from_options(&options) else { return notes.build_incomplete() };
+    let remote = record_archive(mode, &options, &mut notes);
+    record_members(mode, &args, &options, &mut notes);
     if may_hide_option(&args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    if remote { notes.not_all_said() } else { notes.all_said() }
+    if remote { notes.build_incomplete() } else { notes.build_complete() }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,7 +130,7 @@ enum TarMode {
 }
 
 impl TarMode {
-    fn of(options: &ParsedArguments) -> Option<Self> {
+    fn from_options(options: &ParsedArguments) -> Option<Self> {
         let modes: [(&[&str], Self); 5] = [
             (&["x", "extract", "get"], Self::Extract),
             (&["c", "create"], Self::Create),
@@ -143,8 +145,8 @@ impl TarMode {
     }
 }
 
-/// `tar xfC a.tar dir` as `tar -x -f a.tar -C dir`.
-fn without_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
+/// `tar xfC a.tar dir` as `tar -x -f a.tar -C_SOURCE dir`.
+fn expand_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
     let Some((ShellArg::Known(letters), rest)) = args.split_first() else { return args.to_vec() };
     if letters.starts_with('-') || letters.is_empty() {
         return args.to_vec();
@@ -161,7 +163,7 @@ fn without_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
     modern
 }
 
-fn note_runs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+fn record_runs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     let commands = [
         "to-command",
         "I",
@@ -172,73 +174,73 @@ fn note_runs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
         "rsh-command",
         "rmt-command",
     ];
-    options.values(&commands).for_each(|command| notes.script(command));
+    options.values(&commands).for_each(|command| notes.record_script(command));
     for action in options.values(&["checkpoint-action"]) {
         match action.as_known() {
             Some(action) => {
                 if let Some(command) = action.strip_prefix("exec=") {
-                    notes.script(&ShellArg::known(command));
+                    notes.record_script(&ShellArg::known(command));
                 }
             }
-            None => notes.runs_unknown("the action at a checkpoint may be a command"),
+            None => notes.record_unknown_run("the action at a checkpoint may be a command"),
         }
     }
 }
 
 /// Notes the archive itself. `true` when it lies on another machine.
-fn note_archive(
+fn record_archive(
     mode: TarMode,
     options: &ParsedArguments,
     notes: &mut CommandAnalysisBuilder,
 ) -> bool {
     let mut remote = false;
     for archive in options.values(&["f", "file"]) {
-        let host = archive.certain_start().split('/').next().unwrap_or_default();
+        let host = archive.known_prefix().split('/').next().unwrap_or_default();
         if host.contains(':') && !options.has(&["force-local"]) {
-            notes.host(archive);
+            notes.record_host(archive);
             remote = true;
         }
         match mode {
-            TarMode::Create => notes.write_unless_output(archive),
+            TarMode::Create => notes.record_write_unless_stdout(archive),
             TarMode::Change => {
-                notes.read(archive, AccessDepth::Itself);
-                notes.write_unless_output(archive);
+                notes.record_read(archive, AccessDepth::Itself);
+                notes.record_write_unless_stdout(archive);
             }
             TarMode::List | TarMode::Compare | TarMode::Extract => {
-                notes.read(archive, AccessDepth::Itself)
+                notes.record_read(archive, AccessDepth::Itself)
             }
         }
     }
     remote
 }
 
-fn note_members(
+fn record_members(
     mode: TarMode,
     args: &[ShellArg],
     options: &ParsedArguments,
     notes: &mut CommandAnalysisBuilder,
 ) {
-    let folders = folders(options);
+    let folders = target_folders(options);
     let here = ShellArg::known(".");
     match mode {
         TarMode::List => {}
         TarMode::Extract => {
             if !options.has(&["O", "to-stdout", "to-command"]) {
                 if folders.is_empty() {
-                    notes.write(&here, AccessDepth::Beneath);
+                    notes.record_write(&here, AccessDepth::Beneath);
                 }
-                folders.iter().for_each(|folder| notes.write(folder, AccessDepth::Beneath));
-                note_named(args, options, &folders, notes);
+                folders.iter().for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
+                record_named_members(args, options, &folders, notes);
             }
         }
         TarMode::Compare | TarMode::Create | TarMode::Change => {
             let added: Vec<&ShellArg> =
                 options.operands.iter().chain(options.values(&["add-file"])).collect();
             for operand in added {
-                for file in meant(operand, args, &folders) {
-                    notes.read(&file, AccessDepth::Beneath);
+                for file in possible_paths(operand, args, &folders) {
+                    notes.record_read(&file, AccessDepth::Beneath);
                     if options.has(&["remove-files"]) {
-                        notes.delete(&file, AccessDepth::Beneath);
+                        notes.record_delete(&file, AccessDepth::Beneath);
                     }
                 }
             }
@@ -247,7 +249,7 @@ fn note_members(
 }
 
 /// A member that is named is written under its name, less what `--strip-components` takes away.
-fn note_named(
+fn record_named_members(
     args: &[ShellArg],
     options: &ParsedArguments,
     folders: &[ShellArg],
@@ -260,25 +262,25 @@ fn note_named(
         let Some(name) = member.as_known() else { continue };
         let kept: Vec<&str> = name.split('/').skip(strips).collect();
         let stripped = ShellArg::Known(kept.join("/"));
-        for file in meant(&stripped, args, folders) {
-            notes.write(&file, AccessDepth::Beneath);
+        for file in possible_paths(&stripped, args, folders) {
+            notes.record_write(&file, AccessDepth::Beneath);
         }
     }
 }
 
-/// The folders `-C` goes to, each counted from the one before.
-fn folders(options: &ParsedArguments) -> Vec<ShellArg> {
+/// The folders `-C_SOURCE` goes to, each counted from the one before.
+fn target_folders(options: &ParsedArguments) -> Vec<ShellArg> {
     let mut folders: Vec<ShellArg> = Vec::new();
     for folder in options.values(&["C", "directory"]) {
         let text = folder.as_known().filter(|text| !text.starts_with('/'));
-        let counted = folders.last().and_then(|last| joined(last, text?));
+        let counted = folders.last().and_then(|last| join_path(last, text?));
         folders.push(counted.unwrap_or_else(|| folder.clone()));
     }
     folders
 }
 
 /// The files an operand may stand for: counted from every folder before it.
-fn meant(operand: &ShellArg, args: &[ShellArg], folders: &[ShellArg]) -> Vec<ShellArg> {
+fn possible_paths(operand: &ShellArg, args: &[ShellArg], folders: &[ShellArg]) -> Vec<ShellArg> {
     let Some(name) = operand.as_known() else {
         return folders.iter().chain([operand]).cloned().collect();
     };
@@ -287,11 +289,11 @@ fn meant(operand: &ShellArg, args: &[ShellArg], folders: &[ShellArg]) -> Vec<She
     }
     let mut files: Vec<ShellArg> = folders
         .iter()
-        .map(|folder| joined(folder, name).unwrap_or_else(|| folder.clone()))
+        .map(|folder| join_path(folder, name).unwrap_or_else(|| folder.clone()))
         .collect();
-    // An operand before the first `-C` counts from where the command runs.
+    // An operand before the first `-C_SOURCE` counts from where the command runs.
     let is_folder = |arg: &ShellArg| {
-        let start = arg.certain_start();
+        let start = arg.known_prefix();
         start.starts_with("-C") || start.starts_with("--di")
     };
     let first_folder = args.iter().position(is_folder);

@@ -5,22 +5,22 @@
 
 use crate::shell::ShellArg;
 
-use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, starting_with};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, path_starting_with};
 
 /// Notes what a program does; one that cannot be read may run anything.
-pub(super) fn note(program: &str, notes: &mut CommandAnalysisBuilder) {
-    let mut words = TELLING_WORDS.iter().filter(|word| **word != "print");
+pub(super) fn record_effects(program: &str, notes: &mut CommandAnalysisBuilder) {
+    let mut words = EFFECT_WORDS.iter().filter(|word| **word != "print");
     if !program.contains(['|', '>', '@']) && !words.any(|word| program.contains(word)) {
         return;
     }
-    match tokens(program) {
-        Some(tokens) => note_tokens(&tokens, notes),
-        None => notes.runs_unknown("the awk program is not understood"),
+    match tokenize(program) {
+        Some(tokens) => record_tokens(&tokens, notes),
+        None => notes.record_unknown_run("the awk program is not understood"),
     }
 }
 
 /// Words that can read, write or run something; `print` only together with a sign.
-const TELLING_WORDS: [&str; 5] = ["system", "getline", "print", "ARGV", "ARGC"];
+const EFFECT_WORDS: [&str; 5] = ["system", "getline", "print", "ARGV", "ARGC"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AwkToken {
@@ -43,7 +43,7 @@ const SIGNS: [&str; 27] = [
 /// Words after which a value starts, so that `/` is a pattern.
 const BEFORE_VALUE: [&str; 7] = ["print", "printf", "return", "else", "do", "case", "exit"];
 
-fn tokens(program: &str) -> Option<Vec<AwkToken>> {
+fn tokenize(program: &str) -> Option<Vec<AwkToken>> {
     let mut tokens = Vec::new();
     let mut rest = program;
     while let Some(c) = rest.chars().next() {
@@ -70,8 +70,8 @@ fn tokens(program: &str) -> Option<Vec<AwkToken>> {
                 tokens.push(AwkToken::Text(plain.then(|| inside.to_owned())));
                 length
             }
-            '/' => match slash(&tokens) {
-                SlashMeaning::Divides => {
+            '/' => match classify_slash(&tokens) {
+                SlashMeaning::Division => {
                     tokens.push(AwkToken::Sign("?"));
                     1
                 }
@@ -91,7 +91,7 @@ fn tokens(program: &str) -> Option<Vec<AwkToken>> {
                 let length = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
                 let number = rest.get(..length)?;
                 // `1system` is a number and a word; where the one ends depends on the version.
-                if TELLING_WORDS.iter().any(|word| number.contains(word)) {
+                if EFFECT_WORDS.iter().any(|word| number.contains(word)) {
                     return None;
                 }
                 tokens.push(AwkToken::Word(number.to_owned()));
@@ -115,12 +115,12 @@ fn tokens(program: &str) -> Option<Vec<AwkToken>> {
 }
 
 enum SlashMeaning {
-    Divides,
+    Division,
     Pattern,
     Unclear,
 }
 
-fn slash(before: &[AwkToken]) -> SlashMeaning {
+fn classify_slash(before: &[AwkToken]) -> SlashMeaning {
     match before.last() {
         Some(AwkToken::Word(word)) if BEFORE_VALUE.contains(&word.as_str()) => {
             SlashMeaning::Pattern
@@ -128,7 +128,7 @@ fn slash(before: &[AwkToken]) -> SlashMeaning {
         Some(AwkToken::Word(word)) if matches!(word.as_str(), "getline" | "in") => {
             SlashMeaning::Unclear
         }
-        Some(AwkToken::Word(_) | AwkToken::Sign("]")) => SlashMeaning::Divides,
+        Some(AwkToken::Word(_) | AwkToken::Sign("]")) => SlashMeaning::Division,
         // `(a) / 2` and `if (a) /b/` look alike, and so do `a++ / 2` and `a ++/b/`.
         Some(AwkToken::Sign(")" | "++" | "--" | "$") | AwkToken::Text(_) | AwkToken::Pattern) => {
             SlashMeaning::Unclear
@@ -183,7 +183,7 @@ fn pattern_length(text: &str) -> Option<usize> {
     None
 }
 
-fn note_tokens(tokens: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
+fn record_tokens(tokens: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
     let mut printing = false;
     for (at, token) in tokens.iter().enumerate() {
         let after = tokens.get(at + 1..).unwrap_or_default();
@@ -203,32 +203,35 @@ fn note_tokens(tokens: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
                         AwkToken::Sign(")"),
                         ..,
                     ] => {
-                        notes.script(&ShellArg::known(command));
+                        notes.record_script(&ShellArg::known(command));
                     }
-                    _ => notes.runs_unknown("awk runs a command it makes up"),
+                    _ => notes.record_unknown_run("awk runs a command it makes up"),
                 },
-                "getline" => getline(after, notes),
-                "ARGV" | "ARGC" => notes.runs_unknown("the awk program makes up its own arguments"),
+                "getline" => record_getline(after, notes),
+                "ARGV" | "ARGC" => {
+                    notes.record_unknown_run("the awk program makes up its own arguments")
+                }
                 _ => {}
             },
-            AwkToken::Sign("@" | "|&") => notes.runs_unknown("awk runs what it makes up"),
-            AwkToken::Sign("|") => match target(after) {
-                Some(command) if printing => notes.script(&ShellArg::known(command)),
-                _ => notes.runs_unknown("awk runs a command it makes up"),
+            AwkToken::Sign("@" | "|&") => notes.record_unknown_run("awk runs what it makes up"),
+            AwkToken::Sign("|") => match redirection_target(after) {
+                Some(command) if printing => notes.record_script(&ShellArg::known(command)),
+                _ => notes.record_unknown_run("awk runs a command it makes up"),
             },
-            AwkToken::Sign(sign @ (">" | ">>")) if printing || *sign == ">>" => match target(after)
-            {
-                Some("/dev/stdout" | "/dev/stderr") => {}
-                Some(file) => notes.write(&ShellArg::known(file), AccessDepth::Itself),
-                None => notes.write(&starting_with(""), AccessDepth::Itself),
-            },
+            AwkToken::Sign(sign @ (">" | ">>")) if printing || *sign == ">>" => {
+                match redirection_target(after) {
+                    Some("/dev/stdout" | "/dev/stderr") => {}
+                    Some(file) => notes.record_write(&ShellArg::known(file), AccessDepth::Itself),
+                    None => notes.record_write(&path_starting_with(""), AccessDepth::Itself),
+                }
+            }
             _ => {}
         }
     }
 }
 
 /// The string a redirection goes to, when it is that string and nothing more.
-fn target(after: &[AwkToken]) -> Option<&str> {
+fn redirection_target(after: &[AwkToken]) -> Option<&str> {
     match after {
         [AwkToken::Text(Some(text))]
         | [AwkToken::Text(Some(text)), AwkToken::Sign(";" | "}") | AwkToken::Newline, ..] => {
@@ -238,8 +241,8 @@ fn target(after: &[AwkToken]) -> Option<&str> {
     }
 }
 
-/// `getline` alone reads on; `getline x < "file"` reads another file.
-fn getline(after: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
+/// `record_getline` alone reads on; `record_getline x < "file"` reads another file.
+fn record_getline(after: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
     let ends =
         |token: &AwkToken| matches!(token, AwkToken::Newline | AwkToken::Sign(";" | "{" | "}"));
     let statement = after.iter().position(ends).unwrap_or(after.len());
@@ -250,9 +253,9 @@ fn getline(after: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
     match statement.get(from + 1..).unwrap_or_default() {
         [AwkToken::Text(Some(file))] | [AwkToken::Text(Some(file)), AwkToken::Sign(")"), ..] => {
             if file != "-" {
-                notes.read(&ShellArg::known(file), AccessDepth::Itself);
+                notes.record_read(&ShellArg::known(file), AccessDepth::Itself);
             }
         }
-        _ => notes.read(&starting_with(""), AccessDepth::Itself),
+        _ => notes.record_read(&path_starting_with(""), AccessDepth::Itself),
     }
 }

@@ -1,11 +1,12 @@
 //! `curl`: every option that names a file or a host.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, may_hide_option, starting_with,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, may_hide_option,
+    path_starting_with,
 };
 use super::{url, url_globs};
 
@@ -138,35 +139,35 @@ const CURL: OptionGrammar = OptionGrammar {
 };
 
 /// Studies `curl`.
-pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(args, &CURL);
     let mut notes = CommandAnalysisBuilder::default();
     let addresses: Vec<&ShellArg> = options.values(&["url"]).chain(&options.operands).collect();
     for address in &addresses {
-        match address.certain_start().strip_prefix('@') {
+        match address.known_prefix().strip_prefix('@') {
             Some(_) => {
-                notes.read(&without_start(address, 1), AccessDepth::Itself);
-                notes.caution("a file gives it addresses");
+                notes.record_read(&strip_start(address, 1), AccessDepth::Itself);
+                notes.record_caution("a file gives it addresses");
             }
             // Braces and brackets in an address stand for several, unless `-g` is given.
             None if !options.has(&["g", "globoff"]) => {
-                url_globs::addresses(address)
+                url_globs::expand_addresses(address)
                     .iter()
-                    .for_each(|address| url::note(address, &mut notes));
+                    .for_each(|address| url::record_address(address, &mut notes));
             }
-            None => url::note(address, &mut notes),
+            None => url::record_address(address, &mut notes),
         }
     }
-    note_outputs(&options, &addresses, &mut notes);
-    note_inputs(&options, &mut notes);
-    note_ways(&options, &mut notes);
+    record_outputs(&options, &addresses, &mut notes);
+    record_inputs(&options, &mut notes);
+    record_route_options(&options, &mut notes);
     if may_hide_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-fn note_outputs(
+fn record_outputs(
     options: &ParsedArguments,
     addresses: &[&ShellArg],
     notes: &mut CommandAnalysisBuilder,
@@ -175,26 +176,29 @@ fn note_outputs(
     let inside = |name: &ShellArg| match (folder, name.as_known()) {
         // An abbreviation that may be either option.
         (Some(folder), _) if folder == name => name.clone(),
-        (Some(folder), Some(name)) => joined(folder, name).unwrap_or_else(|| folder.clone()),
-        (Some(folder), None) => starting_with(folder.certain_start()),
+        (Some(folder), Some(name)) => join_path(folder, name).unwrap_or_else(|| folder.clone()),
+        (Some(folder), None) => path_starting_with(folder.known_prefix()),
         (None, _) => name.clone(),
     };
     for file in options.values(&["o", "output"]) {
         if file.as_known() != Some("-") {
-            notes.write(&inside(file), AccessDepth::Itself);
+            notes.record_write(&inside(file), AccessDepth::Itself);
         }
     }
     if options.has(&["O", "remote-name", "remote-name-all"]) {
         for address in addresses {
-            match url::file_name(address) {
-                Some(name) => notes.write(&inside(&ShellArg::known(name)), AccessDepth::Itself),
-                None => notes.write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath),
+            match url::download_name(address) {
+                Some(name) => {
+                    notes.record_write(&inside(&ShellArg::known(name)), AccessDepth::Itself)
+                }
+                None => notes
+                    .record_write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath),
             }
         }
     }
     // The answer says what the file is called.
     if options.has(&["J", "remote-header-name"]) {
-        notes.write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath);
+        notes.record_write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath);
     }
     let writes = [
         "c",
@@ -210,17 +214,18 @@ fn note_outputs(
         "alt-svc",
         "ssl-sessions",
     ];
-    options.values(&writes).for_each(|file| notes.write_unless_output(file));
+    options.values(&writes).for_each(|file| notes.record_write_unless_stdout(file));
     for format in options.values(&["w", "write-out"]) {
-        let text = format.certain_start();
+        let text = format.known_prefix();
         for part in text.split("%output{").skip(1) {
             let name = part.split('}').next().unwrap_or_default();
-            notes.write(&ShellArg::known(name.trim_start_matches(">>")), AccessDepth::Itself);
+            notes
+                .record_write(&ShellArg::known(name.trim_start_matches(">>")), AccessDepth::Itself);
         }
     }
 }
 
-fn note_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+fn record_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     let reads = [
         "E",
         "cert",
@@ -241,19 +246,21 @@ fn note_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
         "hsts",
         "alt-svc",
     ];
-    options.values(&reads).for_each(|file| notes.read(file, AccessDepth::Itself));
+    options.values(&reads).for_each(|file| notes.record_read(file, AccessDepth::Itself));
     for file in options.values(&["T", "upload-file"]) {
-        notes.read(file, AccessDepth::Itself);
-        url_globs::files(file).iter().for_each(|file| notes.read(file, AccessDepth::Itself));
+        notes.record_read(file, AccessDepth::Itself);
+        url_globs::expand_file_names(file)
+            .iter()
+            .for_each(|file| notes.record_read(file, AccessDepth::Itself));
     }
     for file in options.values(&["K", "config"]) {
-        notes.read(file, AccessDepth::Itself);
-        notes.caution("a file gives it options");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_caution("a file gives it options");
     }
     // A cookie has `=`; without one it is a file.
     for cookie in options.values(&["b", "cookie"]) {
-        if !cookie.certain_start().contains('=') {
-            notes.read(cookie, AccessDepth::Itself);
+        if !cookie.known_prefix().contains('=') {
+            notes.record_read(cookie, AccessDepth::Itself);
         }
     }
     let or_file = [
@@ -269,11 +276,11 @@ fn note_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
         "write-out",
     ];
     for value in options.values(&or_file) {
-        match value.certain_start().strip_prefix('@') {
-            Some(_) => notes.read(&without_start(value, 1), AccessDepth::Itself),
+        match value.known_prefix().strip_prefix('@') {
+            Some(_) => notes.record_read(&strip_start(value, 1), AccessDepth::Itself),
             // Nothing is known of it, so it may be `@file`.
             None if value.may_be_option() && value.as_known().is_none() => {
-                notes.read(value, AccessDepth::Itself);
+                notes.record_read(value, AccessDepth::Itself);
             }
             None => {}
         }
@@ -281,29 +288,29 @@ fn note_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     // `name=@file`, `=@a,b;type=x`, `name=<file`, `name@file`.
     let may_hold_file = ["F", "form", "data-urlencode", "url-query", "variable"];
     for value in options.values(&may_hold_file) {
-        let start = value.certain_start();
+        let start = value.known_prefix();
         let Some(at) = start.find(['@', '<']) else {
             if value.as_known().is_none() {
-                notes.read(&starting_with(""), AccessDepth::Itself);
+                notes.record_read(&path_starting_with(""), AccessDepth::Itself);
             }
             continue;
         };
-        let files = without_start(value, at + 1);
+        let files = strip_start(value, at + 1);
         match files.as_known() {
             Some(files) => {
                 let files = files.split(';').next().unwrap_or_default();
                 for file in files.split(',') {
                     let file = file.trim_start_matches('@').trim_matches('"');
-                    notes.read(&ShellArg::known(file), AccessDepth::Itself);
+                    notes.record_read(&ShellArg::known(file), AccessDepth::Itself);
                 }
             }
-            None => notes.read(&files, AccessDepth::Itself),
+            None => notes.record_read(&files, AccessDepth::Itself),
         }
     }
 }
 
 /// Options that change the way to the host that is named.
-fn note_ways(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+fn record_route_options(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     let proxies = [
         "x",
         "proxy",
@@ -317,23 +324,23 @@ fn note_ways(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
         "dns-servers",
     ];
     for host in options.values(&proxies) {
-        notes.host(host);
-        notes.caution("it goes through another host");
+        notes.record_host(host);
+        notes.record_caution("it goes through another host");
     }
     for value in options.values(&["resolve", "connect-to"]) {
         // `--connect-to from:80:to:443` and `--resolve name:80:address`.
         match value.as_known().and_then(|text| text.splitn(3, ':').nth(2)) {
-            Some(host) if !host.is_empty() => notes.host(&ShellArg::known(host)),
-            _ => notes.host(value),
+            Some(host) if !host.is_empty() => notes.record_host(&ShellArg::known(host)),
+            _ => notes.record_host(value),
         }
-        notes.caution("the name of the host is not where it goes");
+        notes.record_caution("the name of the host is not where it goes");
     }
     for socket in options.values(&["unix-socket", "abstract-unix-socket"]) {
-        notes.write(socket, AccessDepth::Itself);
-        notes.caution("it talks to a program of this machine");
+        notes.record_write(socket, AccessDepth::Itself);
+        notes.record_caution("it talks to a program of this machine");
     }
     if options.has(&["engine"]) {
-        notes.runs_unknown("an engine is code that is loaded");
+        notes.record_unknown_run("an engine is code that is loaded");
     }
 }
 

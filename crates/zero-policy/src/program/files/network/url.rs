@@ -2,14 +2,14 @@
 
 use crate::shell::ShellArg;
 
-use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, starting_with};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, path_starting_with};
 
 /// Notes an address: a file for `file:`, otherwise a host.
-pub(super) fn note(address: &ShellArg, notes: &mut CommandAnalysisBuilder) {
-    let start = address.certain_start();
+pub(super) fn record_address(address: &ShellArg, notes: &mut CommandAnalysisBuilder) {
+    let start = address.known_prefix();
     let is_file = start.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
     if !is_file {
-        notes.host(address);
+        notes.record_host(address);
         return;
     }
     let rest = start.get(5..).unwrap_or_default();
@@ -19,17 +19,21 @@ pub(super) fn note(address: &ShellArg, notes: &mut CommandAnalysisBuilder) {
         None => rest,
     };
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    let path = decoded(path);
+    let path = percent_decode(path);
     // Braces and brackets stand for several files.
     let certain = path.find(['{', '[']).and_then(|at| path.get(..at));
     match (address, certain) {
-        (ShellArg::Known(_), None) => notes.read(&ShellArg::known(path), AccessDepth::Itself),
-        (_, certain) => notes.read(&starting_with(certain.unwrap_or(&path)), AccessDepth::Itself),
+        (ShellArg::Known(_), None) => {
+            notes.record_read(&ShellArg::known(path), AccessDepth::Itself)
+        }
+        (_, certain) => {
+            notes.record_read(&path_starting_with(certain.unwrap_or(&path)), AccessDepth::Itself)
+        }
     }
 }
 
 /// The name a file gets that is fetched from here, when the address says one.
-pub(super) fn file_name(address: &ShellArg) -> Option<String> {
+pub(super) fn download_name(address: &ShellArg) -> Option<String> {
     let text = address.as_known()?;
     let text = text.split_once("://").map_or(text, |(_, rest)| rest);
     let path = text.split(['?', '#']).next()?;
@@ -38,7 +42,7 @@ pub(super) fn file_name(address: &ShellArg) -> Option<String> {
 }
 
 /// `%2e` and its like as what they stand for.
-fn decoded(path: &str) -> String {
+fn percent_decode(path: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = path.as_bytes();
     while let Some((&first, after)) = rest.split_first() {

@@ -4,14 +4,14 @@
 
 use crate::shell::ShellArg;
 
-use super::super::analysis_builder::starting_with;
+use super::super::analysis_builder::path_starting_with;
 
 /// Words that one pattern is followed into; beyond that it is not known.
 const WORDS_MAX: usize = 64;
 
 /// The addresses that one stands for, as far as their hosts differ. What is a pattern only behind
 /// the host stays as it is.
-pub(super) fn addresses(address: &ShellArg) -> Vec<ShellArg> {
+pub(super) fn expand_addresses(address: &ShellArg) -> Vec<ShellArg> {
     let Some(text) = address.as_known() else { return vec![address.clone()] };
     let start = text.find("://").map_or(0, |at| at + "://".len());
     let rest = text.get(start..).unwrap_or_default();
@@ -24,23 +24,23 @@ pub(super) fn addresses(address: &ShellArg) -> Vec<ShellArg> {
     if is_number || is_file || !special(host) && !special(text.get(..start).unwrap_or_default()) {
         return vec![address.clone()];
     }
-    expanded(text)
+    expand_braces(text)
 }
 
 /// The files that the name of one stands for.
-pub(super) fn files(name: &ShellArg) -> Vec<ShellArg> {
+pub(super) fn expand_file_names(name: &ShellArg) -> Vec<ShellArg> {
     match name.as_known() {
-        Some(text) if text.contains(['{', '[']) => expanded(text),
+        Some(text) if text.contains(['{', '[']) => expand_braces(text),
         _ => Vec::new(),
     }
 }
 
 /// Every word of a pattern with braces; one of which only the start is known where there are
 /// brackets, or too many words.
-fn expanded(text: &str) -> Vec<ShellArg> {
+fn expand_braces(text: &str) -> Vec<ShellArg> {
     let uncertain = || {
         let certain = text.find(['{', '[']).unwrap_or(text.len());
-        vec![starting_with(text.get(..certain).unwrap_or_default())]
+        vec![path_starting_with(text.get(..certain).unwrap_or_default())]
     };
     if text.contains(['[', '\\']) {
         return uncertain();

@@ -5,7 +5,7 @@ use crate::program::options::{OptionGrammar, ParsedArguments};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, may_hide_option,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, may_hide_option,
 };
 use super::url;
 
@@ -66,13 +66,13 @@ const WGET: OptionGrammar = OptionGrammar {
 };
 
 /// Studies `wget`.
-pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(args, &WGET);
     let mut notes = CommandAnalysisBuilder::default();
-    options.operands.iter().for_each(|address| url::note(address, &mut notes));
-    options.values(&["use-askpass"]).for_each(|program| notes.command(program));
+    options.operands.iter().for_each(|address| url::record_address(address, &mut notes));
+    options.values(&["use-askpass"]).for_each(|program| notes.record_command(program));
     if options.has(&["e", "execute"]) {
-        notes.runs_unknown("a setting can name a command");
+        notes.record_unknown_run("a setting can name a command");
     }
     let reads = [
         "post-file",
@@ -85,10 +85,10 @@ pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
         "crl-file",
         "warc-dedup",
     ];
-    options.values(&reads).for_each(|file| notes.read(file, AccessDepth::Itself));
+    options.values(&reads).for_each(|file| notes.record_read(file, AccessDepth::Itself));
     for file in options.values(&["i", "input-file", "input-metalink", "metalink-file", "config"]) {
-        notes.read(file, AccessDepth::Itself);
-        notes.caution("a file gives it addresses or options");
+        notes.record_read(file, AccessDepth::Itself);
+        notes.record_caution("a file gives it addresses or options");
     }
     let writes = [
         "O",
@@ -102,16 +102,16 @@ pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
         "hsts-file",
         "warc-file",
     ];
-    options.values(&writes).for_each(|file| notes.write_unless_output(file));
-    note_downloads(&options, &mut notes);
+    options.values(&writes).for_each(|file| notes.record_write_unless_stdout(file));
+    record_downloads(&options, &mut notes);
     if may_hide_option(args, &options) {
-        notes.caution(MAY_BE_OPTION);
+        notes.record_caution(MAY_BE_OPTION);
     }
-    notes.not_all_said()
+    notes.build_incomplete()
 }
 
-/// Without `-O` a file is named as the address ends.
-fn note_downloads(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+/// Without `-O_SERIES` a file is named as the address ends.
+fn record_downloads(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     if options.has(&["O", "output-document", "spider"]) {
         return;
     }
@@ -120,12 +120,12 @@ fn note_downloads(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder)
     let many =
         ["r", "recursive", "m", "mirror", "p", "page-requisites", "content-disposition", "x"];
     for address in &options.operands {
-        let name = url::file_name(address).unwrap_or_else(|| "index.html".to_owned());
-        match joined(folder, &name) {
+        let name = url::download_name(address).unwrap_or_else(|| "index.html".to_owned());
+        match join_path(folder, &name) {
             Some(file) if !options.has(&many) && address.as_known().is_some() => {
-                notes.write(&file, AccessDepth::Itself);
+                notes.record_write(&file, AccessDepth::Itself);
             }
-            _ => notes.write(folder, AccessDepth::Beneath),
+            _ => notes.record_write(folder, AccessDepth::Beneath),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The programs that look, as far as a row of the table can say what they do.
 
 use super::super::program_table::{
-    CurrentFolderUse, OperandRole, OptionEffect, ProgramRow, READER,
+    CurrentFolderUse, OperandRole, OptionEffect, ProgramRow, READER_ROW,
 };
 
 const BINUTILS_PLUGIN: (&str, OptionEffect) =
@@ -64,7 +64,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
             "pathchk",
         ],
         operands: OperandRole::Nothing,
-        ..READER
+        ..READER_ROW
     },
     // What reads its operands; an option value taken for a file harms nobody.
     ProgramRow {
@@ -89,37 +89,37 @@ pub(super) static ROWS: &[ProgramRow] = &[
             "zcmp",
             "zdiff",
         ],
-        ..READER
+        ..READER_ROW
     },
-    ProgramRow { names: &["nl"], short_values: "bdfhilnsvw", ..READER },
+    ProgramRow { names: &["nl"], short_values: "bdfhilnsvw", ..READER_ROW },
     ProgramRow {
         names: &["head", "tail"],
         short_values: "ncs",
         long_values: &["lines", "bytes", "sleep-interval", "pid"],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["wc"],
         long_values: &["files0-from"],
         options: &[("files0-from", OptionEffect::Lists)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["cut"],
         short_values: "bcdf",
         long_values: &["bytes", "characters", "delimiter", "fields", "output-delimiter"],
-        ..READER
+        ..READER_ROW
     },
-    ProgramRow { names: &["paste"], short_values: "d", long_values: &["delimiters"], ..READER },
-    ProgramRow { names: &["join"], short_values: "12aejotv", ..READER },
-    ProgramRow { names: &["column"], short_values: "cs", ..READER },
-    ProgramRow { names: &["fold", "fmt", "expand", "unexpand"], short_values: "w", ..READER },
-    ProgramRow { names: &["od"], short_values: "AjNt", ..READER },
+    ProgramRow { names: &["paste"], short_values: "d", long_values: &["delimiters"], ..READER_ROW },
+    ProgramRow { names: &["join"], short_values: "12aejotv", ..READER_ROW },
+    ProgramRow { names: &["column"], short_values: "cs", ..READER_ROW },
+    ProgramRow { names: &["fold", "fmt", "expand", "unexpand"], short_values: "w", ..READER_ROW },
+    ProgramRow { names: &["od"], short_values: "AjNt", ..READER_ROW },
     ProgramRow {
         names: &["hexdump", "hd"],
         short_values: "efns",
         options: &[("f", OptionEffect::Reads)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["base64", "base32", "basenc"],
@@ -127,7 +127,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
         long_values: &["wrap", "input", "output"],
         // As macOS has it: `-i` and `-o`. Elsewhere `-i` has no value, and what follows is a file.
         options: &[("o output", OptionEffect::Writes), ("i input", OptionEffect::Reads)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &[
@@ -146,17 +146,17 @@ pub(super) static ROWS: &[ProgramRow] = &[
         ],
         short_values: "a",
         long_values: &["algorithm"],
-        ..READER
+        ..READER_ROW
     },
-    ProgramRow { names: &["stat"], short_values: "c", ..READER },
-    ProgramRow { names: &["readlink"], ..READER },
-    ProgramRow { names: &["df"], short_values: "t", ..READER },
+    ProgramRow { names: &["stat"], short_values: "c", ..READER_ROW },
+    ProgramRow { names: &["readlink"], ..READER_ROW },
+    ProgramRow { names: &["df"], short_values: "t", ..READER_ROW },
     ProgramRow {
         names: &["ls", "dir", "vdir", "exa", "eza", "lsd"],
         long_flags: &["recursive", "reverse"],
         beneath: "R recursive T tree",
         here: CurrentFolderUse::Always,
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["du"],
@@ -173,19 +173,19 @@ pub(super) static ROWS: &[ProgramRow] = &[
         beneath: "a all",
         here: CurrentFolderUse::Always,
         options: &[("X exclude-from", OptionEffect::Reads), ("files0-from", OptionEffect::Lists)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["hostname", "domainname", "dnsdomainname", "mount"],
         operands: OperandRole::Refused,
         options: &[("F file b boot a all m bind o make-private", OptionEffect::More)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["ss"],
         operands: OperandRole::Nothing,
         options: &[("K kill D diag F filter N net", OptionEffect::More)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["gofmt"],
@@ -194,14 +194,14 @@ pub(super) static ROWS: &[ProgramRow] = &[
         long_values: &["cpuprofile"],
         beneath: "*",
         options: &[("w cpuprofile", OptionEffect::More)],
-        ..READER
+        ..READER_ROW
     },
-    ProgramRow { names: &["netstat"], operands: OperandRole::Nothing, ..READER },
+    ProgramRow { names: &["netstat"], operands: OperandRole::Nothing, ..READER_ROW },
     ProgramRow {
         names: &["lsof"],
         operands: OperandRole::Nothing,
         options: &[("D", OptionEffect::More)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["file"],
@@ -213,13 +213,13 @@ pub(super) static ROWS: &[ProgramRow] = &[
             ("f files-from", OptionEffect::Lists),
             ("m magic-file", OptionEffect::Reads),
         ],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["strings", "nm", "objdump", "readelf", "size", "c++filt", "addr2line"],
         long_values: &["plugin"],
         options: &[BINUTILS_PLUGIN],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["sort"],
@@ -242,7 +242,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
             ("o output T temporary-directory", OptionEffect::Writes),
             ("compress-program", OptionEffect::Command),
         ],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["shuf"],
@@ -254,29 +254,29 @@ pub(super) static ROWS: &[ProgramRow] = &[
             ("o output", OptionEffect::Writes),
             ("e echo", OptionEffect::NoFiles),
         ],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["uniq"],
         short_values: "fsw",
         long_values: &["skip-fields", "skip-chars", "check-chars"],
         operands: OperandRole::ReadThenWrite,
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["iconv"],
         short_values: "fto",
         long_values: &["from-code", "to-code", "output"],
         options: &[("o output", OptionEffect::Writes)],
-        ..READER
+        ..READER_ROW
     },
-    ProgramRow { names: &["look"], short_values: "t", skip: 1, ..READER },
+    ProgramRow { names: &["look"], short_values: "t", skip: 1, ..READER_ROW },
     ProgramRow {
         names: &["diff3", "sdiff"],
         short_values: "owL",
         long_values: &["output", "width", "label", "diff-program"],
         options: &[("o output", OptionEffect::Writes), ("diff-program", OptionEffect::Command)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["info"],
@@ -298,7 +298,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
             ("f file", OptionEffect::Reads),
             ("restore init-file", OptionEffect::Caution("a file gives it commands")),
         ],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["xmllint"],
@@ -315,7 +315,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
                 OptionEffect::More,
             ),
         ],
-        ..READER
+        ..READER_ROW
     },
     GREP,
     ProgramRow { names: &["zgrep", "zegrep", "zfgrep", "bzgrep", "xzgrep", "zstdgrep"], ..GREP },
@@ -370,7 +370,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
             ("pre hostname-bin", OptionEffect::Command),
             ("type-list generate version V", OptionEffect::NoFiles),
         ],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["ag"],
@@ -394,7 +394,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
         beneath: "*",
         here: CurrentFolderUse::Always,
         options: &[("p path-to-ignore", OptionEffect::Reads), ("pager", OptionEffect::Script)],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["ack", "ack-grep"],
@@ -422,19 +422,19 @@ pub(super) static ROWS: &[ProgramRow] = &[
             ("output", OptionEffect::Runs("`--output` is a Perl expression")),
             ("pager", OptionEffect::Script),
         ],
-        ..READER
+        ..READER_ROW
     },
     ProgramRow {
         names: &["tldr"],
         operands: OperandRole::Nothing,
         options: &[("u update c clear-cache r render f", OptionEffect::More)],
-        ..READER
+        ..READER_ROW
     },
 ];
 
 const GREP: ProgramRow = ProgramRow {
     names: &["grep", "egrep", "fgrep", "ggrep"],
-    // `-C` takes a value here and none there, so it is not listed: a number read as a file harms
+    // `-C_SOURCE` takes a value here and none there, so it is not listed: a number read as a file harms
     // nobody.
     short_values: "efmABdD",
     long_values: &[
@@ -458,5 +458,5 @@ const GREP: ProgramRow = ProgramRow {
     beneath: "r R recursive dereference-recursive d directories",
     here: CurrentFolderUse::IfBeneath,
     options: &[("f file exclude-from", OptionEffect::Reads)],
-    ..READER
+    ..READER_ROW
 };

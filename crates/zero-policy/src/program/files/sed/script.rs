@@ -8,23 +8,23 @@ use crate::shell::ShellArg;
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
 /// Notes what a script does; a script that cannot be read may run anything.
-pub(super) fn note(script: &str, notes: &mut CommandAnalysisBuilder) {
+pub(super) fn record_script(script: &str, notes: &mut CommandAnalysisBuilder) {
     let understood = SedScanner::new(script, BracketHandling::HideDelimiter).scan(notes);
     if understood.is_none() {
-        notes.runs_unknown("the sed script is not understood");
+        notes.record_unknown_run("the sed script is not understood");
     }
     // Some versions end a pattern at a delimiter between brackets, and others do not. What either
     // would do counts; where it makes no sense to one of them, that one refuses it.
     if script.contains('[') {
-        let _ = SedScanner::new(script, BracketHandling::ArePlain).scan(notes);
+        let _ = SedScanner::new(script, BracketHandling::TreatAsPlain).scan(notes);
     }
 }
 
 /// Notes what a text would do if it were a script, and nothing if it is none.
-pub(super) fn note_effects(perhaps_script: &str, notes: &mut CommandAnalysisBuilder) {
+pub(super) fn record_script_effects(perhaps_script: &str, notes: &mut CommandAnalysisBuilder) {
     let mut found = CommandAnalysisBuilder::default();
     if SedScanner::new(perhaps_script, BracketHandling::HideDelimiter).scan(&mut found).is_some() {
-        notes.absorb(found.all_said());
+        notes.merge(found.build_complete());
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn note_effects(perhaps_script: &str, notes: &mut CommandAnalysisBuil
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BracketHandling {
     HideDelimiter,
-    ArePlain,
+    TreatAsPlain,
 }
 
 struct SedScanner<'a> {
@@ -53,7 +53,7 @@ impl<'a> SedScanner<'a> {
 
     fn scan(mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         loop {
-            self.skip(|c| c.is_whitespace() && c != '\n' || c == ';' || c == '}');
+            self.skip_while(|c| c.is_whitespace() && c != '\n' || c == ';' || c == '}');
             match self.rest.peek() {
                 None => return Some(()),
                 Some('\n') => {
@@ -63,138 +63,138 @@ impl<'a> SedScanner<'a> {
                 }
                 Some(_) => {}
             }
-            self.addresses()?;
-            self.command(notes)?;
+            self.skip_addresses()?;
+            self.scan_command(notes)?;
         }
     }
 
     /// `1`, `$`, `/x/I`, `\,x,`, `2~3`, two of them with a comma, and `!`.
-    fn addresses(&mut self) -> ScanResult {
-        self.address()?;
+    fn skip_addresses(&mut self) -> ScanResult {
+        self.skip_address()?;
         self.skip_blanks();
-        if self.take(',') {
+        if self.take_char(',') {
             self.skip_blanks();
-            self.address()?;
+            self.skip_address()?;
         }
-        self.skip(|c| c == ' ' || c == '\t' || c == '!');
+        self.skip_while(|c| c == ' ' || c == '\t' || c == '!');
         Some(())
     }
 
-    fn address(&mut self) -> ScanResult {
+    fn skip_address(&mut self) -> ScanResult {
         match self.rest.peek().copied() {
             Some('$') => drop(self.rest.next()),
             Some('/') => {
                 self.rest.next();
-                self.pattern('/')?;
-                self.skip(|c| c == 'I' || c == 'M');
+                self.skip_pattern('/')?;
+                self.skip_while(|c| c == 'I' || c == 'M');
             }
             Some('\\') => {
                 self.rest.next();
-                let delimiter = self.delimiter()?;
-                self.pattern(delimiter)?;
-                self.skip(|c| c == 'I' || c == 'M');
+                let delimiter = self.read_delimiter()?;
+                self.skip_pattern(delimiter)?;
+                self.skip_while(|c| c == 'I' || c == 'M');
             }
             Some(c) if c.is_ascii_digit() || c == '+' || c == '~' => {
-                self.skip(|c| c.is_ascii_digit() || c == '+' || c == '~');
+                self.skip_while(|c| c.is_ascii_digit() || c == '+' || c == '~');
             }
             _ => {}
         }
         Some(())
     }
 
-    fn command(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
+    fn scan_command(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         match self.rest.next()? {
             '{' => Some(()),
             '#' => {
-                self.line();
+                self.read_line();
                 Some(())
             }
             '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
-                self.end()
+                self.expect_end()
             }
             'q' | 'Q' | 'l' | 'L' => {
                 self.skip_blanks();
-                self.skip(|c| c.is_ascii_digit());
-                self.end()
+                self.skip_while(|c| c.is_ascii_digit());
+                self.expect_end()
             }
             ':' | 'b' | 't' | 'T' | 'v' => {
                 self.skip_blanks();
                 // A blank ends a label too, and the next command may stand right after it.
-                self.skip(|c| !c.is_whitespace() && !matches!(c, ';' | '}'));
+                self.skip_while(|c| !c.is_whitespace() && !matches!(c, ';' | '}'));
                 self.after_label = true;
                 Some(())
             }
-            'a' | 'i' | 'c' => self.text(),
+            'a' | 'i' | 'c' => self.skip_text(),
             'r' | 'R' => {
-                let file = self.file_name()?;
+                let file = self.read_file_name()?;
                 if file != "/dev/stdin" {
-                    notes.read(&ShellArg::known(file), AccessDepth::Itself);
+                    notes.record_read(&ShellArg::known(file), AccessDepth::Itself);
                 }
                 Some(())
             }
-            'w' | 'W' => self.write(notes),
+            'w' | 'W' => self.scan_write(notes),
             'e' => {
-                let command = self.line();
+                let command = self.read_line();
                 match command.trim() {
-                    "" => notes.runs_unknown("sed runs its pattern space"),
-                    command => notes.script(&ShellArg::known(command)),
+                    "" => notes.record_unknown_run("sed runs its pattern space"),
+                    command => notes.record_script(&ShellArg::known(command)),
                 }
                 Some(())
             }
             's' => {
-                let delimiter = self.delimiter()?;
-                self.pattern(delimiter)?;
-                self.until(delimiter)?;
-                self.flags(notes)
+                let delimiter = self.read_delimiter()?;
+                self.skip_pattern(delimiter)?;
+                self.skip_until(delimiter)?;
+                self.scan_flags(notes)
             }
             'y' => {
-                let delimiter = self.delimiter()?;
-                self.until(delimiter)?;
-                self.until(delimiter)?;
-                self.end()
+                let delimiter = self.read_delimiter()?;
+                self.skip_until(delimiter)?;
+                self.skip_until(delimiter)?;
+                self.expect_end()
             }
             _ => None,
         }
     }
 
     /// What follows `s/x/y/`.
-    fn flags(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
+    fn scan_flags(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         loop {
             match self.rest.peek().copied() {
-                Some('e') => notes.runs_unknown("sed runs its pattern space"),
+                Some('e') => notes.record_unknown_run("sed runs its pattern space"),
                 Some('w') => {
                     self.rest.next();
-                    return self.write(notes);
+                    return self.scan_write(notes);
                 }
                 Some('g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9') => {}
-                _ => return self.end(),
+                _ => return self.expect_end(),
             }
             self.rest.next();
         }
     }
 
-    fn write(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
-        let file = self.file_name()?;
+    fn scan_write(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
+        let file = self.read_file_name()?;
         if !matches!(file.as_str(), "/dev/stdout" | "/dev/stderr") {
-            notes.write(&ShellArg::known(file), AccessDepth::Itself);
+            notes.record_write(&ShellArg::known(file), AccessDepth::Itself);
         }
         Some(())
     }
 
     /// A file name goes to the end of the line.
-    fn file_name(&mut self) -> Option<String> {
+    fn read_file_name(&mut self) -> Option<String> {
         self.skip_blanks();
-        Some(self.line()).filter(|name| !name.is_empty())
+        Some(self.read_line()).filter(|name| !name.is_empty())
     }
 
     /// The text of `a`, `i` and `c`: to the first line that does not end with a backslash.
-    fn text(&mut self) -> ScanResult {
+    fn skip_text(&mut self) -> ScanResult {
         while let Some(c) = self.rest.peek().copied() {
             match c {
                 '\n' => return Some(()),
                 '\\' => {
                     self.rest.next();
-                    self.rest.next().map_or(Some(()), |escaped| self.goes_past(escaped))?;
+                    self.rest.next().map_or(Some(()), |escaped| self.check_line_break(escaped))?;
                 }
                 _ => drop(self.rest.next()),
             }
@@ -202,28 +202,30 @@ impl<'a> SedScanner<'a> {
         Some(())
     }
 
-    fn delimiter(&mut self) -> Option<char> {
+    fn read_delimiter(&mut self) -> Option<char> {
         self.rest.next().filter(|c| !matches!(c, '\n' | '\\'))
     }
 
     /// Goes past a pattern and its delimiter.
-    fn pattern(&mut self, delimiter: char) -> ScanResult {
+    fn skip_pattern(&mut self, delimiter: char) -> ScanResult {
         loop {
             match self.rest.next()? {
                 c if c == delimiter => return Some(()),
                 '\n' => return None,
                 '\\' => {
                     let escaped = self.rest.next()?;
-                    self.goes_past(escaped)?;
+                    self.check_line_break(escaped)?;
                 }
-                '[' if self.brackets == BracketHandling::HideDelimiter => self.bracket(delimiter),
+                '[' if self.brackets == BracketHandling::HideDelimiter => {
+                    self.skip_bracket(delimiter)
+                }
                 _ => {}
             }
         }
     }
 
     /// Goes past `…]` when it is closed on this line; otherwise the bracket is a plain character.
-    fn bracket(&mut self, delimiter: char) {
+    fn skip_bracket(&mut self, delimiter: char) {
         let mut ahead = self.rest.clone();
         if delimiter == '[' || delimiter == ']' {
             return;
@@ -255,27 +257,27 @@ impl<'a> SedScanner<'a> {
     }
 
     /// Goes past a replacement and its delimiter.
-    fn until(&mut self, delimiter: char) -> ScanResult {
+    fn skip_until(&mut self, delimiter: char) -> ScanResult {
         loop {
             match self.rest.next()? {
                 c if c == delimiter => return Some(()),
                 '\\' => {
                     let escaped = self.rest.next()?;
-                    self.goes_past(escaped)?;
+                    self.check_line_break(escaped)?;
                 }
-                other => self.goes_past(other)?,
+                other => self.check_line_break(other)?,
             }
         }
     }
 
     /// A command may go on in the next line, unless this line may all be a label.
-    fn goes_past(&self, passed: char) -> ScanResult {
+    fn check_line_break(&self, passed: char) -> ScanResult {
         (passed != '\n' || !self.after_label).then_some(())
     }
 
     /// Nothing more belongs to the command.
-    fn end(&mut self) -> ScanResult {
-        self.skip(|c| c.is_whitespace() && c != '\n');
+    fn expect_end(&mut self) -> ScanResult {
+        self.skip_while(|c| c.is_whitespace() && c != '\n');
         match self.rest.peek() {
             None | Some(';' | '\n' | '}' | '#') => Some(()),
             Some(_) => None,
@@ -283,19 +285,19 @@ impl<'a> SedScanner<'a> {
     }
 
     /// The rest of the line.
-    fn line(&mut self) -> String {
+    fn read_line(&mut self) -> String {
         std::iter::from_fn(|| self.rest.next_if(|c| *c != '\n')).collect()
     }
 
-    fn take(&mut self, wanted: char) -> bool {
+    fn take_char(&mut self, wanted: char) -> bool {
         self.rest.next_if_eq(&wanted).is_some()
     }
 
     fn skip_blanks(&mut self) {
-        self.skip(|c| c == ' ' || c == '\t');
+        self.skip_while(|c| c == ' ' || c == '\t');
     }
 
-    fn skip(&mut self, skipped: impl Fn(char) -> bool) {
+    fn skip_while(&mut self, skipped: impl Fn(char) -> bool) {
         while self.rest.next_if(|c| skipped(*c)).is_some() {}
     }
 }

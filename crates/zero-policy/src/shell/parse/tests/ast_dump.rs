@@ -2,7 +2,7 @@
 
 use crate::shell::ast::*;
 
-pub(super) fn list(list: &CommandList) -> String {
+pub(super) fn dump_list(list: &CommandList) -> String {
     let mut out = String::new();
     for (index, item) in list.items.iter().enumerate() {
         if index > 0 {
@@ -12,7 +12,7 @@ pub(super) fn list(list: &CommandList) -> String {
                 ListOperator::Or => " || ",
             };
         }
-        let commands: Vec<String> = item.pipeline.commands.iter().map(command).collect();
+        let commands: Vec<String> = item.pipeline.commands.iter().map(dump_command).collect();
         out += &commands.join(" | ");
         if item.background {
             out += " &";
@@ -21,11 +21,11 @@ pub(super) fn list(list: &CommandList) -> String {
     out
 }
 
-fn command(command: &ShellCommand) -> String {
-    let mut out = kind(&command.kind);
+fn dump_command(command: &ShellCommand) -> String {
+    let mut out = dump_kind(&command.kind);
     for redirect in &command.redirects {
         let variable = redirect.variable.as_ref().map(|name| format!("{{{name}}}"));
-        let target = word(&redirect.target);
+        let target = dump_word(&redirect.target);
         out += &format!(" {}", variable.unwrap_or_default());
         out += &match redirect.kind {
             RedirectionKind::Read => format!("<{target}"),
@@ -39,57 +39,59 @@ fn command(command: &ShellCommand) -> String {
     out
 }
 
-fn kind(kind: &ShellCommandKind) -> String {
+fn dump_kind(kind: &ShellCommandKind) -> String {
     match kind {
         ShellCommandKind::Simple(simple) => {
-            let assigned = simple.assignments.iter().map(assignment);
-            let all: Vec<String> = assigned.chain(simple.words.iter().map(word)).collect();
+            let assigned = simple.assignments.iter().map(dump_assignment);
+            let all: Vec<String> = assigned.chain(simple.words.iter().map(dump_word)).collect();
             all.join(" ")
         }
-        ShellCommandKind::Subshell(body) => format!("({})", list(body)),
-        ShellCommandKind::Group(body) => format!("{{{}}}", list(body)),
+        ShellCommandKind::Subshell(body) => format!("({})", dump_list(body)),
+        ShellCommandKind::Group(body) => format!("{{{}}}", dump_list(body)),
         ShellCommandKind::If { branches, otherwise } => {
-            let each: Vec<String> =
-                branches.iter().map(|(a, b)| format!("if {} then {}", list(a), list(b))).collect();
-            let otherwise = otherwise.as_ref().map(|body| format!(" else {}", list(body)));
+            let each: Vec<String> = branches
+                .iter()
+                .map(|(a, b)| format!("if {} then {}", dump_list(a), dump_list(b)))
+                .collect();
+            let otherwise = otherwise.as_ref().map(|body| format!(" else {}", dump_list(body)));
             format!("{}{} fi", each.join(" el"), otherwise.unwrap_or_default())
         }
         ShellCommandKind::While { condition, body } => {
-            format!("while {} do {} done", list(condition), list(body))
+            format!("while {} do {} done", dump_list(condition), dump_list(body))
         }
         ShellCommandKind::For { variable, words, body, .. } => {
             let among = words.as_ref().map(|all| {
-                all.iter().fold(" in".to_owned(), |out, each| format!("{out} {}", word(each)))
+                all.iter().fold(" in".to_owned(), |out, each| format!("{out} {}", dump_word(each)))
             });
-            format!("for {variable}{} do {} done", among.unwrap_or_default(), list(body))
+            format!("for {variable}{} do {} done", among.unwrap_or_default(), dump_list(body))
         }
         ShellCommandKind::ArithmeticFor { header, body } => {
-            format!("for (({})) do {} done", word(header), list(body))
+            format!("for (({})) do {} done", dump_word(header), dump_list(body))
         }
         ShellCommandKind::Case { subject, arms } => {
-            let mut out = format!("case {} in", word(subject));
+            let mut out = format!("case {} in", dump_word(subject));
             for (patterns, body) in arms {
-                let patterns: Vec<String> = patterns.iter().map(word).collect();
-                out += &format!(" {}) {};;", patterns.join("|"), list(body));
+                let patterns: Vec<String> = patterns.iter().map(dump_word).collect();
+                out += &format!(" {}) {};;", patterns.join("|"), dump_list(body));
             }
             out + " esac"
         }
-        ShellCommandKind::Arithmetic(text) => format!("(({}))", word(text)),
+        ShellCommandKind::Arithmetic(text) => format!("(({}))", dump_word(text)),
         ShellCommandKind::Test(all) => {
-            let all: Vec<String> = all.iter().map(word).collect();
+            let all: Vec<String> = all.iter().map(dump_word).collect();
             format!("[[ {} ]]", all.join(" "))
         }
-        ShellCommandKind::Function { name, body } => format!("{name}() {}", command(body)),
-        ShellCommandKind::Coprocess(body) => format!("coproc {}", command(body)),
+        ShellCommandKind::Function { name, body } => format!("{name}() {}", dump_command(body)),
+        ShellCommandKind::Coprocess(body) => format!("coproc {}", dump_command(body)),
     }
 }
 
-fn assignment(assignment: &VariableAssignment) -> String {
-    let subscript = assignment.subscript.as_ref().map(|text| format!("[{}]", word(text)));
+fn dump_assignment(assignment: &VariableAssignment) -> String {
+    let subscript = assignment.subscript.as_ref().map(|text| format!("[{}]", dump_word(text)));
     let value = match &assignment.value {
-        AssignmentValue::Scalar(value) => word(value),
+        AssignmentValue::Scalar(value) => dump_word(value),
         AssignmentValue::Array(all) => {
-            let all: Vec<String> = all.iter().map(word).collect();
+            let all: Vec<String> = all.iter().map(dump_word).collect();
             format!("({})", all.join(" "))
         }
     };
@@ -97,11 +99,11 @@ fn assignment(assignment: &VariableAssignment) -> String {
     format!("{}{}{sign}{value}", assignment.name, subscript.unwrap_or_default())
 }
 
-fn word(word: &ShellWord) -> String {
-    word.parts.iter().map(part).collect()
+fn dump_word(word: &ShellWord) -> String {
+    word.parts.iter().map(dump_part).collect()
 }
 
-fn part(part: &WordPart) -> String {
+fn dump_part(part: &WordPart) -> String {
     match part {
         WordPart::Text { text, quoted: false } => text.clone(),
         WordPart::Text { text, quoted: true } => format!("'{text}'"),
@@ -110,23 +112,23 @@ fn part(part: &WordPart) -> String {
             if parameter.operation != ParameterOperation::Plain || !parameter.words.is_empty() {
                 out += &format!(" {:?}", parameter.operation).to_lowercase();
             }
-            parameter.words.iter().for_each(|each| out += &format!(" {}", word(each)));
-            in_quotes(out + "}", parameter.quoted)
+            parameter.words.iter().for_each(|each| out += &format!(" {}", dump_word(each)));
+            dump_quoted(out + "}", parameter.quoted)
         }
         WordPart::Command { list: body, quoted } => {
-            in_quotes(format!("$({})", list(body)), *quoted)
+            dump_quoted(format!("$({})", dump_list(body)), *quoted)
         }
-        WordPart::Process { list: body } => format!("<({})", list(body)),
-        WordPart::Arithmetic(text) => format!("$(({}))", word(text)),
+        WordPart::Process { list: body } => format!("<({})", dump_list(body)),
+        WordPart::Arithmetic(text) => format!("$(({}))", dump_word(text)),
     }
 }
 
-fn in_quotes(text: String, quoted: bool) -> String {
+fn dump_quoted(text: String, quoted: bool) -> String {
     if quoted { format!("\"{text}\"") } else { text }
 }
 
 /// The source of each word of simple commands, outer before inner.
-pub(super) fn spans<'s>(list: &CommandList, source: &'s str) -> Vec<&'s str> {
+pub(super) fn word_sources<'s>(list: &CommandList, source: &'s str) -> Vec<&'s str> {
     let mut found = Vec::new();
     for command in list.items.iter().flat_map(|item| &item.pipeline.commands) {
         let ShellCommandKind::Simple(simple) = &command.kind else { continue };
@@ -134,7 +136,7 @@ pub(super) fn spans<'s>(list: &CommandList, source: &'s str) -> Vec<&'s str> {
             found.push(&source[word.span.start..word.span.end]);
             for part in &word.parts {
                 if let WordPart::Command { list, .. } = part {
-                    found.extend(spans(list, source));
+                    found.extend(word_sources(list, source));
                 }
             }
         }

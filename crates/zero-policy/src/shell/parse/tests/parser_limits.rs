@@ -7,19 +7,19 @@ use crate::cpu_time;
 use crate::shell::parse;
 
 /// What a thread gets by default; the reader may run on one.
-const STACK: usize = 2 << 20;
+const STACK_BYTES: usize = 2 << 20;
 
 /// Generous, for a slow machine and a debug build; anything quadratic takes minutes.
-const TIME: Duration = Duration::from_secs(20);
+const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Reads `source` and gives back the error's message, if there is one.
 #[track_caller]
-fn read(source: String) -> Option<String> {
+fn parse_in_thread(source: String) -> Option<String> {
     let shown: String = source.chars().take(40).collect();
-    let thread = thread::Builder::new().stack_size(STACK);
-    let parsed = thread.spawn(move || (parse(&source).error, cpu_time::used()));
+    let thread = thread::Builder::new().stack_size(STACK_BYTES);
+    let parsed = thread.spawn(move || (parse(&source).error, cpu_time::thread_cpu_time()));
     let (parsed, took) = parsed.unwrap().join().unwrap();
-    assert!(took < TIME, "{shown}: {took:?}");
+    assert!(took < TIME_MAX, "{shown}: {took:?}");
     parsed.map(|error| error.message)
 }
 
@@ -91,25 +91,25 @@ fn deep_nesting_is_an_error() {
         "$((1)+",
     ];
     for opening in openings {
-        read(opening.repeat(100_000));
+        parse_in_thread(opening.repeat(100_000));
         let closing = opening.repeat(50_000) + &")".repeat(50_000);
-        read(closing);
+        parse_in_thread(closing);
     }
     for opening in ["( ", "$(", "${a:-", "{ ", "if ", "a=($(", "a[$(("] {
-        let error = read(opening.repeat(100_000));
+        let error = parse_in_thread(opening.repeat(100_000));
         assert_eq!(error.as_deref(), Some("nested too deeply"), "{opening}");
     }
-    let error = read(format!("[[ {}", "( ".repeat(100_000)));
+    let error = parse_in_thread(format!("[[ {}", "( ".repeat(100_000)));
     assert_eq!(error.as_deref(), Some("nested too deeply"));
 }
 
 #[test]
 fn what_people_write_is_not_too_deep() {
     let nest = |open: &str, close: &str| format!("{}a{}", open.repeat(40), close.repeat(40));
-    assert_eq!(read(nest("( ", ")")), None);
-    assert_eq!(read(nest("$(", ")")), None);
-    assert_eq!(read(nest("\"${a:-", "}\"")), None);
-    assert_eq!(read(nest("if a; then ", "; fi")), None);
+    assert_eq!(parse_in_thread(nest("( ", ")")), None);
+    assert_eq!(parse_in_thread(nest("$(", ")")), None);
+    assert_eq!(parse_in_thread(nest("\"${a:-", "}\"")), None);
+    assert_eq!(parse_in_thread(nest("if a; then ", "; fi")), None);
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn parentheses_with_two_meanings_do_not_multiply() {
         [("((", ") )"), ("$((", ") )"), ("$(( $(a <<E\n", "\nE\n) ) )"), ("$((`", "`) )")]
     {
         let nested = format!("{}a{}", open.repeat(60), close.repeat(60));
-        read(nested);
-        read(format!("{open}a{close};").repeat(20_000));
+        parse_in_thread(nested);
+        parse_in_thread(format!("{open}a{close};").repeat(20_000));
     }
 }
 
@@ -130,24 +130,27 @@ fn backticks_nested_by_escaping() {
         let escaped = script.replace('\\', "\\\\").replace('`', "\\`");
         script = format!("`{escaped}`");
     }
-    assert_eq!(read(script), None);
-    read("\\`".repeat(100_000));
-    read("`\\".repeat(100_000));
-    read("\"`".repeat(100_000));
+    assert_eq!(parse_in_thread(script), None);
+    parse_in_thread("\\`".repeat(100_000));
+    parse_in_thread("`\\".repeat(100_000));
+    parse_in_thread("\"`".repeat(100_000));
 }
 
 #[test]
 fn long_scripts() {
-    assert_eq!(read("a".repeat(1 << 20)), None);
-    assert_eq!(read("a ".repeat(1 << 19)), None);
-    assert_eq!(read("é".repeat(1 << 19)), None);
-    assert_eq!(read(format!("'{}'", "a".repeat(1 << 20))), None);
-    assert_eq!(read("echo \"$a\" | b > c\n".repeat(10_000)), None);
-    assert_eq!(read("a <<E\n$b\nE\n".repeat(10_000)), None);
-    assert_eq!(read(format!("a {}\n{}", "<<E ".repeat(10_000), "b\nE\n".repeat(10_000))), None);
-    assert_eq!(read("a=(b) ".repeat(20_000)), None);
-    assert_eq!(read("$((1))".repeat(50_000)), None);
-    assert_eq!(read("\\\n".repeat(200_000)), None);
+    assert_eq!(parse_in_thread("a".repeat(1 << 20)), None);
+    assert_eq!(parse_in_thread("a ".repeat(1 << 19)), None);
+    assert_eq!(parse_in_thread("é".repeat(1 << 19)), None);
+    assert_eq!(parse_in_thread(format!("'{}'", "a".repeat(1 << 20))), None);
+    assert_eq!(parse_in_thread("echo \"$a\" | b > c\n".repeat(10_000)), None);
+    assert_eq!(parse_in_thread("a <<E\n$b\nE\n".repeat(10_000)), None);
+    assert_eq!(
+        parse_in_thread(format!("a {}\n{}", "<<E ".repeat(10_000), "b\nE\n".repeat(10_000))),
+        None
+    );
+    assert_eq!(parse_in_thread("a=(b) ".repeat(20_000)), None);
+    assert_eq!(parse_in_thread("$((1))".repeat(50_000)), None);
+    assert_eq!(parse_in_thread("\\\n".repeat(200_000)), None);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn read(events: &[Value]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
     let mut decoder = MessagesDecoder::default();
     let mut said = Vec::new();
     for event in events {
-        match decoder.event(event["type"].as_str().unwrap_or_default(), &event.to_string()) {
+        match decoder.decode_event(event["type"].as_str().unwrap_or_default(), &event.to_string()) {
             Ok(events) => said.extend(events),
             Err(error) => return (said, Err(error)),
         }
@@ -267,8 +267,8 @@ fn what_is_not_known_does_no_harm() {
 fn the_name_of_an_event_counts_where_its_data_says_none() {
     let mut decoder = MessagesDecoder::default();
     let data = json!({"delta": {"stop_reason": "end_turn"}}).to_string();
-    decoder.event("message_delta", &data).unwrap();
-    decoder.event("message_stop", "{}").unwrap();
+    decoder.decode_event("message_delta", &data).unwrap();
+    decoder.decode_event("message_stop", "{}").unwrap();
     assert!(decoder.is_done());
     assert_eq!(decoder.finish().unwrap().stop, ModelStopReason::End);
 }
@@ -341,8 +341,8 @@ fn an_answer_that_breaks_off_is_none() {
 #[test]
 fn what_is_not_json_is_an_error() {
     let mut decoder = MessagesDecoder::default();
-    assert_eq!(decoder.event("ping", "").unwrap(), []);
-    let error = decoder.event("ping", "{\"type\"").unwrap_err();
+    assert_eq!(decoder.decode_event("ping", "").unwrap(), []);
+    let error = decoder.decode_event("ping", "{\"type\"").unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Server);
 }
 
@@ -426,7 +426,7 @@ proptest! {
     )) {
         let mut decoder = MessagesDecoder::default();
         for event in &events {
-            if decoder.event("content_block_delta", &event.to_string()).is_err() {
+            if decoder.decode_event("content_block_delta", &event.to_string()).is_err() {
                 break;
             }
         }
@@ -435,6 +435,6 @@ proptest! {
 
     #[test]
     fn no_data_panics(name in ".{0,10}", data in ".{0,40}") {
-        let _ = MessagesDecoder::default().event(&name, &data);
+        let _ = MessagesDecoder::default().decode_event(&name, &data);
     }
 }

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{ToolInput, shared};
+use crate::message::{ToolInput, share_messages};
 use crate::model::ModelToolDefinition;
 use crate::model::anthropic::AnthropicProtocol;
 use crate::model::arbitrary_json::any_json;
 use crate::model::conversation::tests::{call, result, user};
-use crate::model::http_model::whole_body;
+use crate::model::http_model::complete_body;
 
 pub(crate) fn info(id: &str) -> ModelInfo {
     ModelInfo {
@@ -24,11 +24,11 @@ pub(crate) fn info(id: &str) -> ModelInfo {
 
 /// The whole body.
 fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
-    whole_body(&AnthropicProtocol, info, request)
+    complete_body(&AnthropicProtocol, info, request)
 }
 
 fn ask(messages: Vec<ModelMessage>) -> ModelRequest {
-    ModelRequest { messages: shared(messages), ..ModelRequest::default() }
+    ModelRequest { messages: share_messages(messages), ..ModelRequest::default() }
 }
 
 fn tool(name: &str) -> ModelToolDefinition {
@@ -45,14 +45,14 @@ fn thought(text: &str, opaque: Value) -> MessageBlock {
 }
 
 /// Takes the marks for the cache away, which have a test of their own.
-fn without_marks(mut value: Value) -> Value {
+fn strip_cache_marks(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
             fields.shift_remove("cache_control");
-            fields.values_mut().for_each(|field| *field = without_marks(field.take()));
+            fields.values_mut().for_each(|field| *field = strip_cache_marks(field.take()));
         }
         Value::Array(items) => {
-            items.iter_mut().for_each(|item| *item = without_marks(item.take()));
+            items.iter_mut().for_each(|item| *item = strip_cache_marks(item.take()));
         }
         _ => {}
     }
@@ -62,7 +62,7 @@ fn without_marks(mut value: Value) -> Value {
 #[track_caller]
 fn check_messages(messages: Vec<ModelMessage>, expected: Value) {
     let request = ModelRequest { tools: [tool("X")].into(), ..ask(messages) };
-    let body = without_marks(body(&info("claude-sonnet-4-5"), &request));
+    let body = strip_cache_marks(body(&info("claude-sonnet-4-5"), &request));
     assert_eq!(body["messages"], expected);
 }
 
@@ -70,7 +70,7 @@ fn check_messages(messages: Vec<ModelMessage>, expected: Value) {
 fn a_whole_request() {
     let request = ModelRequest {
         system: "Be brief.".into(),
-        messages: shared(vec![ModelMessage::user("Hello")]),
+        messages: share_messages(vec![ModelMessage::user("Hello")]),
         tools: [ModelToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),
@@ -421,7 +421,7 @@ fn calls_have_their_tools_declared_even_when_none_may_be_used() {
         ]),
         ModelMessage::user("Sum it up."),
     ];
-    let body = without_marks(body(&info("claude-sonnet-4-5"), &ask(messages)));
+    let body = strip_cache_marks(body(&info("claude-sonnet-4-5"), &ask(messages)));
     assert_eq!(
         body["tools"],
         json!([

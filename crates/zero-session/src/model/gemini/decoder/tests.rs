@@ -11,7 +11,7 @@ fn read(chunks: &[Value]) -> (Vec<ModelEvent>, bool, Result<ModelReply, ModelErr
     let mut decoder = GeminiDecoder::default();
     let mut said = Vec::new();
     for chunk in chunks {
-        match decoder.event("", &chunk.to_string()) {
+        match decoder.decode_event("", &chunk.to_string()) {
             Ok(events) => said.extend(events),
             Err(error) => return (said, false, Err(error)),
         }
@@ -196,7 +196,7 @@ fn reasons_that_are_failures() {
         ("MISSING_THOUGHT_SIGNATURE", InvalidRequest),
     ] {
         let error = check_error(&[last(json!([{"text": "a"}]), reason)], kind, reason);
-        assert_eq!(error.kind.is_passing(), kind == Server);
+        assert_eq!(error.kind.is_transient(), kind == Server);
     }
 }
 
@@ -265,8 +265,8 @@ fn an_answer_that_breaks_off_is_none() {
     check_error(&[], ModelErrorKind::Network, words);
     check_error(&[parts(json!([{"text": "a"}]))], ModelErrorKind::Network, words);
     let mut decoder = GeminiDecoder::default();
-    assert_eq!(decoder.event("", "").unwrap(), []);
-    assert_eq!(decoder.event("", "{").unwrap_err().kind, ModelErrorKind::Server);
+    assert_eq!(decoder.decode_event("", "").unwrap(), []);
+    assert_eq!(decoder.decode_event("", "{").unwrap_err().kind, ModelErrorKind::Server);
 }
 
 #[test]
@@ -335,7 +335,7 @@ proptest! {
     )) {
         let mut decoder = GeminiDecoder::default();
         for chunk in &chunks {
-            if decoder.event("", &chunk.to_string()).is_err() {
+            if decoder.decode_event("", &chunk.to_string()).is_err() {
                 break;
             }
         }
@@ -344,6 +344,6 @@ proptest! {
 
     #[test]
     fn no_data_panics(data in ".{0,40}") {
-        let _ = GeminiDecoder::default().event("", &data);
+        let _ = GeminiDecoder::default().decode_event("", &data);
     }
 }

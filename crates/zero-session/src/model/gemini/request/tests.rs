@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{MessageBlock, ModelMessage, ToolInput, shared};
+use crate::message::{MessageBlock, ModelMessage, ToolInput, share_messages};
 use crate::model::arbitrary_json::any_json;
 use crate::model::conversation::tests::{call, result, user};
 use crate::model::gemini::GeminiProtocol;
-use crate::model::http_model::whole_body;
+use crate::model::http_model::complete_body;
 
 pub(crate) fn info(id: &str) -> ModelInfo {
     ModelInfo {
@@ -23,11 +23,11 @@ pub(crate) fn info(id: &str) -> ModelInfo {
 
 /// The whole body.
 fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
-    whole_body(&GeminiProtocol, info, request)
+    complete_body(&GeminiProtocol, info, request)
 }
 
 fn ask(messages: Vec<ModelMessage>) -> ModelRequest {
-    ModelRequest { messages: shared(messages), ..ModelRequest::default() }
+    ModelRequest { messages: share_messages(messages), ..ModelRequest::default() }
 }
 
 fn contents(id: &str, messages: Vec<ModelMessage>) -> Value {
@@ -53,7 +53,7 @@ fn a_whole_request() {
     });
     let request = ModelRequest {
         system: "Be brief.".into(),
-        messages: shared(vec![ModelMessage::user("Hello"), ModelMessage::user("there")]),
+        messages: share_messages(vec![ModelMessage::user("Hello"), ModelMessage::user("there")]),
         tools: [ModelToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 /// The words of an event; `None` where it brings anything else, or may.
-pub(super) fn read(data: &str) -> Option<Cow<'_, str>> {
+pub(super) fn parse_text(data: &str) -> Option<Cow<'_, str>> {
     let chunk: TextChunk<'_> = serde_json::from_str(data).ok()?;
     let [choice] = chunk.choices;
     Some(choice.delta.content)
@@ -87,13 +87,13 @@ mod tests {
     /// What is read at a glance is what a closer look finds.
     #[track_caller]
     fn check(data: &str, expected: Option<&str>) {
-        assert_eq!(read(data).as_deref(), expected, "{data}");
+        assert_eq!(parse_text(data).as_deref(), expected, "{data}");
         if expected.is_none() {
             return;
         }
         let value = serde_json::from_str(data).unwrap();
         let (mut quick, mut close) = (ChatDecoder::default(), ChatDecoder::default());
-        let (quick_says, close_says) = (quick.event("", data), close.chunk(&value));
+        let (quick_says, close_says) = (quick.decode_event("", data), close.apply_chunk(&value));
         assert_eq!(format!("{quick_says:?}"), format!("{close_says:?}"), "{data}");
         let ends = [&mut quick, &mut close].map(|decoder| format!("{:?}", decoder.finish()));
         assert_eq!(ends[0], ends[1], "{data}");
