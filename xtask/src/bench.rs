@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_understood_or_refused() {
+    fn bench_options_are_parsed_or_refused() {
         check("", Some((FULL.search, false, None)));
         check("--quick --write", Some((QUICK.search, true, None)));
         check("--only acp --quick", Some((QUICK.search, false, Some("acp"))));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repository_is_tidy() {
+    fn repository_is_tidy() {
         let findings: Vec<String> =
             check_repository().unwrap().iter().map(TidyFinding::to_string).collect();
         assert!(findings.is_empty(), "\n{}", findings.join("\n"));

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_of_the_request_and_nothing_else_is_said() {
+    async fn panic_in_handler_answers_error_without_details() {
         let config = AcpConfig {
             link: GatewayLink::new(Arc::new(PanickingOpener)),
             bench: Arc::new(PanickingOpener),

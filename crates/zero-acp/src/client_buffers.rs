@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_will_not_is_told_from_one_that_cannot() {
+    fn refusal_is_distinguished_from_inability_to_write() {
         let internal = "Internal error";
         let denied = "Permission denied for fs/write_text_file";
         check_refusal(-32603, internal, json!({"details": denied}), Some(denied));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_called_as_the_client_calls_it() {
+    fn path_is_translated_to_client_name() {
         check("/real/a.txt", Some("/link/a.txt"));
         check("/real/deep/a.txt", Some("/link/deep/a.txt"));
         check("/plain/a.txt", Some("/plain/a.txt"));

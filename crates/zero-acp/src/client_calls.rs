@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_spellings_mean_the_same() {
+    fn both_method_prefixes_parse_to_same_method() {
         for (name, expected) in [
             ("_zero/tools/list", Some((ToolMethod::List, MethodPrefix::Extension))),
             ("tools/list", Some((ToolMethod::List, MethodPrefix::Plain))),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_makes_no_sense_is_refused() {
+    fn malformed_call_params_are_refused() {
         let call = |input: Value, id: &str| json!({"sessionId": "s", "toolCallId": id, "toolName": "t", "input": input});
         assert_eq!(ToolUseParams::from_params(call(Value::Null, "1")).unwrap().input, json!({}));
         check(call(json!([]), "1"), "`input` has to be an object");

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_there() {
+    fn features_default_to_unsupported() {
         check(json!({}), ClientFeatures::default());
         check(
             json!({"_meta": {"terminal_output": "yes"}, "terminal": true}),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_is_said_on_its_own() {
+    fn each_feature_is_parsed_independently() {
         let none = ClientFeatures::default;
         check(
             json!({"fs": {"readTextFile": true}}),

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_offered_is_no() {
+    fn unoffered_permission_option_counts_as_rejection() {
         check(selected("allow_once"), Some(ApprovalAnswer::AllowOnce));
         check(selected("reject_once"), Some(ApprovalAnswer::RejectOnce));
         check(selected("allow_always"), Some(ApprovalAnswer::RejectOnce));

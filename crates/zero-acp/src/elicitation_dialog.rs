@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_with_a_few_values_are_choices() {
+    fn enum_fields_become_choices() {
         let titled = json!({"properties": {"c": {"oneOf": [{"const": "r", "title": "Red"}]}}});
         check(titled, Some(&["c None r=Red"]));
         let plain = json!({"properties": {"c": {"title": "C", "enum": ["a", "b"]}}});
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_beside_a_choice_can_be_left_out_unless_it_is_needed() {
+    fn optional_text_field_is_skipped_required_is_not() {
         let fields = json!({"c": {"enum": ["a"]}, "t": {"type": "string"}});
         check(json!({ "properties": fields }), Some(&["c None a=a"]));
         check(json!({"properties": fields, "required": ["c"]}), Some(&["c None a=a"]));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn several_of_a_few_values_are_choices_too() {
+    fn multi_select_fields_become_choices() {
         let titled = json!({"properties": {"m": {"type": "array", "maxItems": 2,
             "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}}}});
         check(titled, Some(&["m[0..=2] None a=A b=B"]));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_is_not_offered_again_and_there_is_an_end() {
+    fn chosen_values_are_not_offered_again() {
         let schema = json!({"properties": {"m": {"type": "array", "items": {"enum": ["a", "b"]}}}});
         let choice = parse_choice_fields(&schema).unwrap().remove(0);
         let ids = |chosen: &[usize], least: usize| {

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_message_is_not_quoted() {
+    async fn invalid_line_is_not_quoted() {
         let lines = read_lines(b"{\"a\":1}\n\n  \r\nsecret\n\xff\n{\"b\":2}").await;
         let expected = [
             "{\"a\":1}",
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_tells_more_than_is_read_waits() {
+    async fn update_sender_waits_for_slow_client() {
         let gauge = WriteBacklog::default();
         for _ in 0..UPDATES_WAITING_MAX {
             gauge.admit_update().await;
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_a_client_that_is_gone() {
+    async fn closed_client_blocks_nobody() {
         use futures_util::SinkExt as _;
         let gauge = WriteBacklog::default();
         for _ in 0..UPDATES_WAITING_MAX {

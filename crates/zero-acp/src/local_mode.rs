@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_elsewhere_never_lets_more_be_done() {
+    fn remote_gateway_cannot_loosen_mode() {
         let own = LocalMode::new(
             GatewayLocality::Remote,
             PermissionMode::Ask,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_in_this_process_is_the_persons_word() {
+    fn in_process_gateway_mode_counts_as_user_choice() {
         let own = |mode| {
             LocalMode::new(
                 GatewayLocality::InProcess,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ledger_said_before_a_choice_does_not_undo_it() {
+    fn older_ledger_entry_does_not_undo_choice() {
         let own = LocalMode::new(
             GatewayLocality::InProcess,
             PermissionMode::Ask,

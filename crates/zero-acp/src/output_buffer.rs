@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_bounded_and_told_once() {
+    fn output_buffer_is_bounded_and_signals_once() {
         let printed = OutputBuffer::default();
         assert!(printed.push("a"));
         assert!(!printed.push("b"));

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_what_was_sent_is_quoted() {
+    fn parse_error_does_not_quote_params() {
         #[derive(Debug, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[expect(dead_code, reason = "only read")]

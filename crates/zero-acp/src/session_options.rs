@@ -352,7 +352,7 @@ mod tests {
     const THOUGHTS: &str = "thought_level=default of default off low medium high";
 
     #[test]
-    fn what_is_chosen_is_among_what_can_be() {
+    fn current_value_is_listed_among_values() {
         check(
             &sample_options(),
             &[MODES, "model=big of big small", "agent=main of main qa", THOUGHTS],
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_choice_of_is_not_offered() {
+    fn option_without_choices_is_not_offered() {
         let mut named = sample_options();
         named.info.session_key = "agent:main:acp:1".to_owned();
         check(&named, &[MODES, "model=big of big small", THOUGHTS]);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_what_they_are_for() {
+    fn options_have_descriptions_and_categories() {
         let options = serde_json::to_value(sample_options().options()).unwrap();
         let categories: Vec<_> =
             options.as_array().unwrap().iter().map(|option| option["category"].clone()).collect();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn choosing_changes_one_thing_or_says_what_there_is() {
+    fn choose_changes_one_field_or_lists_known_values() {
         #[track_caller]
         fn check(option: &str, value: &str, expected: Result<SessionChange, &str>) {
             let chosen = sample_options().choose(option, value).map_err(|error| error.to_string());
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_say_what_may_follow_them() {
+    fn commands_carry_argument_hints() {
         let mut choices = sample_options();
         let command = |name: &str, hint: Option<&str>| SlashCommandInfo {
             name: name.to_owned(),

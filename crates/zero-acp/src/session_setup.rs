@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_chooses_its_session() {
+    fn meta_selects_session() {
         let key = |key: &str| OpenRequest { key: Some(key.to_owned()), ..OpenRequest::default() };
         check(json!({"sessionKey": "agent:main:main"}), key("agent:main:main"));
         check(json!({"zero": {"sessionKey": "a"}, "sessionKey": "b"}), key("a"));
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_session_has_a_key_of_its_own() {
+    fn new_session_gets_unique_key() {
         let opening =
             |defaults: &SessionOpenDefaults| select_session(defaults, None, None).unwrap().opening;
         let key = opening(&SessionOpenDefaults::default()).key.unwrap();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_was_there_is_known_by_its_id() {
+    fn existing_session_is_opened_by_id() {
         for (id, expected) in [("acp:1", "acp:1"), ("acp:1#2", "acp:1"), ("acp:#x", "acp:#x")] {
             let opening =
                 select_session(&SessionOpenDefaults::default(), Some(id), None).unwrap().opening;
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_wrongly_is_refused() {
+    fn invalid_meta_is_refused() {
         for meta in [json!({"sessionKey": 1}), json!({"resetSession": "yes"}), json!({"label": ""})]
         {
             let meta: Meta = serde_json::from_value(meta).unwrap();

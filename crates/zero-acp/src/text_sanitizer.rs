@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_one_line_and_says_what_is_hidden_in_it() {
+    fn one_line_collapses_and_escapes_hidden_characters() {
         check(one_line("  a\n\tb  ", 10), "a b");
         check(one_line("a\u{202e}b\u{1b}[31m", 40), "a\\u{202e}b\\u{1b}[31m");
         check(one_line("äöüß", 2), "äö…");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_lines_where_they_may() {
+    fn make_visible_keeps_line_breaks() {
         check(make_visible("a\r\nb\tc"), "a\nb\tc");
         check(make_visible("rm x\r ls"), "rm x\\r ls");
         check(make_visible("a\u{200b}\u{7}"), "a\\u{200b}\\u{7}");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn code_cannot_be_left() {
+    fn code_fences_cannot_be_escaped() {
         check(code_block("a", "sh"), "```sh\na\n```");
         check(code_block("a\n```\nb\n", ""), "````\na\n```\nb\n````");
         check(inline_code("a`b"), "`` a`b ``");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn shortened_text_counts_omitted_bytes() {
         check(shorten_middle("abc", 3), "abc");
         check(shorten_middle("aaabbbccc", 6), "aaab\n[… 3 bytes are not shown …]\ncc");
         check(shorten_middle("ääää", 6), "ää\n[… 2 bytes are not shown …]\nä");

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_later_is_kept_and_nothing_piles_up() {
+    fn buffer_keeps_last_change_per_field_and_is_bounded() {
         let displaced = || GatewayUpdate::Displaced { host: "laptop".to_owned() };
         let text = entry_update(2, EventKind::Text { text: "of another's run".to_owned() });
         check(

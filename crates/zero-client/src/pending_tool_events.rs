@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_room_is_not_taken_and_all_else_is_kept() {
+    fn call_over_limit_is_rejected_and_other_events_are_kept() {
         let mut early = PendingToolEvents::default();
         for number in 0..CALLS_MAX {
             assert!(early.push(&event(TOOLS_USE, &number.to_string())));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_cannot_be_gone_round() {
+    fn limits_cannot_be_bypassed() {
         let mut early = PendingToolEvents::default();
         let large = |size: usize| "x".repeat(size);
         for _ in 0..1_000 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_bring_is_bounded() {
+    fn buffered_call_bytes_are_bounded() {
         let mut early = PendingToolEvents::default();
         let large = "x".repeat(BYTES_MAX / 2);
         let large = |call: &str| event_with(TOOLS_USE, json!({"toolCallId": call, "input": large}));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_finds_no_room_is_remembered_as_missed() {
+    async fn entry_over_limit_is_marked_missed() {
         let inbox = UpdateQueue::default();
         for seq in 1..=1_500 {
             inbox.offer(entry(seq, "x"));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn few_large_entries_fill_it_too() {
+    async fn few_large_entries_fill_queue() {
         let inbox = UpdateQueue::default();
         let large = "x".repeat(BYTES_MAX / 2);
         for seq in 1..=3 {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn losses_do_not_pile_up() {
+    async fn repeated_disconnects_are_coalesced() {
         let inbox = UpdateQueue::default();
         inbox.offer(entry(1, "x"));
         for _ in 0..1_000 {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_puts_waits_for_room() {
+    async fn push_waits_for_free_space() {
         let inbox = UpdateQueue::default();
         let puts = async {
             for seq in 1..=3_000 {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_one_gives_nothing_and_holds_nobody_up() {
+    async fn closed_queue_yields_nothing_and_blocks_nobody() {
         let inbox = UpdateQueue::default();
         for seq in 1..=ENTRIES_MAX as u64 {
             inbox.offer(entry(seq, "x"));

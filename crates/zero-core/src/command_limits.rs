@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_has_a_unit_and_a_range() {
+    fn command_limit_parses_unit_and_checks_range() {
         use CommandLimit::{Cpu, File, Memory, OpenFiles, Processes};
         check(Memory, "4 GB", Ok("4 GB"));
         check(File, "2gb", Ok("2 GB"));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_replaces_and_a_rule_only_raises() {
+    fn tool_change_replaces_rule_change_only_raises() {
         let usual = CommandLimits::default();
         let both = change(&[(CommandLimit::Memory, "4GB"), (CommandLimit::Cpu, "10%")]);
         let replaced = usual.with_change(&both);
@@ -256,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_largest_of_each_counts() {
+    fn merged_changes_keep_largest_of_each_limit() {
         let mut one = change(&[(CommandLimit::Memory, "4GB")]);
         one.merge_larger(&change(&[(CommandLimit::Memory, "1GB"), (CommandLimit::Cpu, "400%")]));
         assert_eq!(one, change(&[(CommandLimit::Memory, "4GB"), (CommandLimit::Cpu, "400%")]));
     }
 
     #[test]
-    fn every_limit_is_found_by_its_name() {
+    fn every_command_limit_is_found_by_name() {
         for limit in CommandLimit::ALL {
             assert_eq!(CommandLimit::from_name(limit.name()), Some(limit));
         }

@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_print_and_parse_with_their_unit() {
+    fn byte_sizes_print_and_parse_with_unit() {
         for (text, bytes) in
             [("10 MB", 10_000_000), ("50 KB", 50_000), ("1.5 MB", 1_500_000), ("7 B", 7)]
         {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_can_have_limits_of_its_own() {
+    fn tool_can_have_own_command_limits() {
         let mut limits = HostLimits::default();
         limits.set("command-cpu", "100%").unwrap();
         limits.set("Bash.command-memory", "1GB").unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_set_by_name_and_never_to_zero() {
+    fn limit_is_set_by_name_and_never_to_zero() {
         let mut limits = HostLimits::default();
         limits.set("file-timeout", "250 ms").expect("a known limit");
         assert_eq!(limits.timeout(TimeoutClass::File), Duration::from_millis(250));

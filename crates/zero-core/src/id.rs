@@ -105,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_ids_pass_their_own_check() {
+    fn generated_ids_are_valid() {
         let id = CallId::from_bits(u128::MAX);
         assert_eq!(id.as_str(), "call_ffffffffffffffffffffffff");
         assert_eq!(CallId::new(id.as_str()), Ok(id));
     }
 
     #[test]
-    fn ids_cannot_leave_a_folder_or_a_line() {
+    fn ids_reject_path_separators_and_line_breaks() {
         for bad in ["", "../x", ".hidden", "a/b", "a\nb", "a b", &"a".repeat(129)] {
             assert!(SessionId::new(bad).is_err(), "{bad:?}");
         }

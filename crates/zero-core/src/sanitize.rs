@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cannot_do_anything_but_be_read() {
+    fn sanitized_line_holds_no_control_characters() {
         check("List files", "List files");
         check("a\n\n  b\tc", "a b c");
         check("\u{1b}[2Jgone\u{7}", "[2Jgone");
@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn what_would_do_more_than_be_read_is_escaped() {
+    fn unsafe_characters_are_escaped() {
         assert_eq!(escape_unsafe_chars("a\tb\r\n\u{1b}[2J é"), "a\tb\n\\u{1b}[2J é");
         assert_eq!(escape_unsafe_chars("x\u{202E}y\u{200B}"), "x\\u{202e}y\\u{200b}");
     }
 
     #[test]
-    fn a_block_is_not_left_from_within() {
+    fn code_block_fence_cannot_be_closed_from_within() {
         assert_eq!(to_code_block("a", "json"), "```json\na\n```");
         assert_eq!(to_code_block("x\n```\n**bold**", ""), "````\nx\n```\n**bold**\n````");
         assert_eq!(to_code_block("a\u{1b}b\r", ""), "```\na\u{FFFD}b\u{FFFD}\n```");

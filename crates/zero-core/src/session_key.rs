@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_one_spelling() {
+    fn session_key_has_one_spelling() {
         check("agent:main:main", "agent:main:main");
         check("main", "agent:main:main");
         check("MAIN", "agent:main:main");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_like_a_key_must_be_one() {
+    fn malformed_session_key_prefix_is_rejected() {
         for bad in ["agent", "agent:main", "agent::x", "agent:main:", "agent:a b:x", "a\nb", " "] {
             let error = SessionKey::resolve(bad, "main").unwrap_err();
             assert!(error.to_string().contains("malformed session key"), "{bad:?}: {error}");
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn its_parts_can_be_told() {
+    fn session_key_splits_into_agent_and_name() {
         let key = SessionKey::resolve("agent:qa:acp:1", "main").unwrap();
         assert_eq!((key.agent(), key.name()), ("qa", "acp:1"));
     }
 
     #[test]
-    fn only_keys_of_editors_leave_the_agent_open() {
+    fn only_editor_keys_can_change_agent() {
         let rows = [
             ("acp:1", true),
             ("agent:main:acp-bridge:1", true),

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_serialises_to_the_four_agreed_fields() {
+    fn tool_error_serializes_to_four_fields() {
         let error =
             ToolError::not_found(ErrorReason::Io, "no").with_detail("file", "a").with_tool("Read");
         assert_eq!(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_tools_own_failures_count_against_it() {
+    fn only_tool_faults_count_against_tool() {
         assert!(ToolError::failed(ErrorReason::Panic, "").is_tool_fault());
         assert!(ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "").is_tool_fault());
         assert!(!ToolError::cancelled().is_tool_fault());

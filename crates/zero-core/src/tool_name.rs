@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_names_pass() {
+    fn only_plain_tool_names_are_valid() {
         check("Read", true);
         check("github__create_issue", true);
         check("lsp-hover", true);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_somebody_else_is_cleaned_and_stays_its_own() {
+    fn namespaced_tool_name_is_sanitized_and_unique() {
         #[track_caller]
         fn check(prefix: &str, original: &str, expected: &str) {
             let name = ToolName::from_namespaced(prefix, original);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_the_published_one() {
+    fn fnv_1a_matches_published_values() {
         assert_eq!(fnv_1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv_1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv_1a(b"foobar"), 0x8594_4171_f739_67e8);

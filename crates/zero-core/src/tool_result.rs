@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_is_not_text_can_still_be_written_down() {
+    fn non_utf8_path_serializes_lossily() {
         let path = PathBuf::from(OsStr::from_bytes(b"/w/x\xfe.txt"));
         let location = serde_json::to_value(FileLocation { path, line: Some(1) }).unwrap();
         assert_eq!(location, serde_json::json!({"path": "/w/x\u{FFFD}.txt", "line": 1}));

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_holder_count_as_one() {
+    fn addresses_of_one_host_form_one_group() {
         check("127.0.0.1", "127.9.8.7", true);
         check("127.0.0.1", "::1", true);
         check("127.0.0.1", "::ffff:127.0.0.1", true);

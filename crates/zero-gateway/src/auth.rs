@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_or_password_says_who_somebody_is() {
+    fn token_or_password_identifies_principal() {
         check(&format!(r#"{{"token":"{READER}"}}"#), Ok("reader"));
         check(&format!(r#"{{"token":"{ADMIN}"}}"#), Ok("admin"));
         check(&format!(r#"{{"password":"{PASSWORD}"}}"#), Ok("person"));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_does() {
+    fn other_credentials_are_refused() {
         check("null", Err(AuthError::TokenMissing));
         check("{}", Err(AuthError::TokenMissing));
         check(r#"{"token":""}"#, Err(AuthError::TokenMissing));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_nobody() {
+    fn deny_all_refuses_everyone() {
         let shown = ConnectAuth { token: Some(String::new()), ..Default::default() };
         assert_eq!(AuthConfig::deny_all().authenticate(Some(&shown)), Err(AuthError::TokenMissing));
         assert!(AuthConfig::deny_all().is_auth_required());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_secret_is_refused_and_not_shown() {
+    fn short_secret_is_refused_and_not_quoted() {
         let refused = AuthConfig::deny_all().with_token("hunter2", principal("x", &[]));
         let why = refused.err().unwrap().to_string();
         assert!(why.contains("7 characters") && !why.contains("hunter2"), "{why}");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_never_adds_a_scope() {
+    fn requested_scopes_never_exceed_granted() {
         #[track_caller]
         fn check(has: &[TokenScope], asked: &[&str], expected: &[TokenScope]) {
             let asked: Vec<String> = asked.iter().map(|word| (*word).to_owned()).collect();

@@ -247,7 +247,7 @@ mod tests {
     const WRONG: Result<(), AuthError> = Err(AuthError::TokenMismatch);
 
     #[test]
-    fn answers_get_slower_and_then_stop() {
+    fn failed_attempts_slow_down_then_lock() {
         let table = LimiterFixture::new(AuthAttemptLimits::default());
         for delay in [250, 500, 1000, 2000, 4000, 5000, 5000, 5000, 5000, 5000] {
             table.check(1, THERE, WRONG, &format!("wrong, {delay} ms"));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_limited_too_but_not_for_long() {
+    fn loopback_is_locked_only_briefly() {
         let table = LimiterFixture::new(AuthAttemptLimits::default());
         for at in 0..10_u8 {
             let from = format!("127.0.0.{}", at + 1);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_guess_brings_along_it_counts() {
+    fn every_guess_counts_regardless_of_other_fields() {
         let guesses = [
             AuthError::DeviceTokenMismatch,
             AuthError::BootstrapTokenInvalid,
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn showing_nothing_is_no_guess() {
+    fn missing_credentials_do_not_count_as_guess() {
         let table = LimiterFixture::new(AuthAttemptLimits::default());
         for _ in 0..50 {
             table.check(0, HERE, Err(AuthError::TokenMissing), "wrong, 0 ms");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn getting_in_does_not_forgive_guesses() {
+    fn success_does_not_reset_failures() {
         let table = LimiterFixture::new(AuthAttemptLimits::default());
         for _ in 0..9 {
             table.attempt(0, THERE, WRONG);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn old_failures_no_longer_count() {
+    fn expired_failures_do_not_count() {
         let table = LimiterFixture::new(AuthAttemptLimits::default());
         for second in [0, 10, 20, 30, 40, 50, 55, 56, 57] {
             table.attempt(second, THERE, WRONG);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn many_addresses_together_are_limited_and_known_ones_go_on() {
+    fn global_limit_spares_trusted_addresses() {
         let table = LimiterFixture::new(AuthAttemptLimits {
             total_max: 20,
             ..AuthAttemptLimits::default()
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_full_means_no() {
+    fn tracked_addresses_are_bounded_and_overflow_is_denied() {
         let table = LimiterFixture::new(AuthAttemptLimits {
             total_max: u32::MAX,
             ..AuthAttemptLimits::default()

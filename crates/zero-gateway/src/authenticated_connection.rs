@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_beside_the_key_has_to_be_the_one_in_it() {
+    fn agent_param_must_match_key() {
         check("main", None, "agent:main:main");
         check("bug", Some("QA"), "agent:qa:bug");
         check("agent:qa:bug", Some("qa"), "agent:qa:bug");

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_cannot_take_all() {
+    fn one_address_cannot_take_all_permits() {
         let slots = limiter();
         let take = |from: &str| slots.admit_connection(from.parse().unwrap());
         let first = take("192.0.2.1").unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_who_left() {
+    fn departed_address_is_forgotten() {
         let slots = limiter();
         for at in 0..200_u8 {
             drop(slots.admit_connection(IpAddr::from([192, 0, 2, at])).unwrap());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_wait_for_their_turn_and_one_address_has_few() {
+    async fn unauthenticated_wait_and_are_limited_per_address() {
         let slots = limiter();
         let there = "192.0.2.1".parse().unwrap();
         let first =

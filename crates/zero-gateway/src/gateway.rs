@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_fit_into_the_files_that_can_be_open() {
+    fn connection_limits_fit_open_file_limit() {
         check(0, 1, 1);
         check(64, 1, 1);
         check(96, 8, 24);

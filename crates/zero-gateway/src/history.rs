@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shown_becomes_messages() {
+    fn ledger_events_become_messages() {
         let [started, ended] = tool("c1");
         let events = run_ledger(
             "r",
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_waited_stands_before_its_answer() {
+    fn queued_prompt_precedes_its_reply() {
         let mut events =
             run_ledger("a", [prompt("one"), text("1"), prompt("two"), text("1"), text("2")]);
         events[2].run = Some(run_id("b"));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_leaves_nothing_before_it() {
+    fn reset_hides_earlier_messages() {
         let mut events =
             run_ledger("a", [prompt("old"), EventKind::Reset { transcript: 1 }, prompt("new")]);
         events[1].run = None;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_that_fit_are_given() {
+    fn only_newest_messages_that_fit_are_kept() {
         let events = run_ledger("a", [prompt("one"), text("two")]);
         assert_eq!(
             format_messages(&keep_newest(build_messages(&events), 1, 1_000)),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_too_long_to_be_read_is_shown_from_a_whole_message_on() {
+    fn truncated_run_starts_at_whole_message() {
         let [started, ended] = tool("c");
         let events =
             run_ledger("a", [prompt("ask"), text("I "), text("look"), started, ended, text("so")]);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_is_short() {
+    fn preview_is_truncated() {
         let [started, ended] = tool("c");
         let events = run_ledger("a", [prompt("ask"), text("äöü and more"), started, ended]);
         let items = preview_items(&build_messages(&events), 5, 5);

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_for_this_machine_and_for_who_may_look() {
+    fn metrics_need_loopback_or_read_scope() {
         let wrong = |problem, delay| {
             Err(MetricsDenial::Denied(AuthDenial::BadCredentials(
                 problem,

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_is_read_than_is_needed_or_bearable() {
+    async fn tail_reads_only_as_much_as_needed() {
         // Few entries that are light are all there.
         assert_eq!(first_entry(200, 10, 1).await, 1);
         // Of many, the first look is enough or is not.

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_whether_to_try_again() {
+    fn errors_tell_if_retry_can_help() {
         use ErrorCode::{InvalidRequest, Unavailable};
         check(SessionError::NotFound("x".into()), InvalidRequest, "No session found: x");
         check(SessionError::NoLabel("x".into()), InvalidRequest, "No session found with label: x");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_operator_needs_stays_here() {
+    fn internal_details_are_not_sent() {
         let broken = StoreError::Broken { verb: "write", why: "/var/lib/x: disk full".into() };
         let message = "the session store cannot write now; try again in a moment";
         check(broken.into(), ErrorCode::Unavailable, message);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_scope_is_named() {
+    fn missing_scope_is_named_in_error() {
         let shape = forbidden_error("chat.send", TokenScope::Write);
         assert_eq!(shape.code, ErrorCode::Forbidden);
         assert!(shape.message.contains("operator.write"), "{}", shape.message);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_is_chosen_in_our_words_or_theirs() {
+    fn thinking_accepts_zero_and_openclaw_names() {
         for (word, expected) in [
             ("off", ThinkingEffort::Off),
             ("High", ThinkingEffort::High),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn no_method_is_answered_twice() {
+    fn method_names_are_unique() {
         let mut names = NAMES.to_vec();
         names.sort_unstable();
         names.dedup();

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tools_share_a_row_and_nothing_is_lost() {
+    fn excess_tools_share_row_without_losing_counts() {
         let metrics = CallMetrics::default();
         for n in 0..TOOLS_MAX + 50 {
             record_call(&metrics, &format!("t{n:04}"));

@@ -88,7 +88,7 @@ mod tests {
     use crate::send_queue::SendQueueLimits;
 
     #[tokio::test]
-    async fn what_was_said_before_the_end_arrives() {
+    async fn messages_before_close_arrive() {
         // Which of several things that are ready comes first is left to chance.
         for _ in 0..200 {
             let (client, server) = pipe();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_shows_everything() {
+    fn page_lists_every_metric() {
         let metrics = CallMetrics::default();
         record_call(&metrics, "Read", CallStatus::Ok, None, 2);
         record_call(&metrics, "Read", CallStatus::Timeout, Some(ErrorType::Timeout), 30_000);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_break_out_of_their_label() {
+    fn label_values_are_escaped() {
         let metrics = CallMetrics::default();
         record_call(&metrics, "a\"}\n1\\", CallStatus::Ok, None, 1);
         let page = render_source(&FixedMetrics(metrics));

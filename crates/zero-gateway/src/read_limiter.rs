@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_has_all_turns() {
+    async fn one_token_cannot_take_all_permits() {
         let reads = ReadLimiter::new(LIMITS);
         let connections = [(); 5].map(|()| ReadLimiter::connection_queue());
         let first = try_acquire(&reads, "ann", &connections[0]).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_often_is_not_served_before_who_asks_once() {
+    async fn frequent_reader_is_not_served_before_rare_one() {
         let reads = ReadLimiter::new(ReadLimits { all_max: 1, asked_max: 100, ..LIMITS });
         let (busy, other) = (ReadLimiter::connection_queue(), ReadLimiter::connection_queue());
         let held = try_acquire(&reads, "ann", &busy).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_is_forgotten() {
+    async fn departed_waiter_is_forgotten() {
         let reads = ReadLimiter::new(LIMITS);
         let connection = ReadLimiter::connection_queue();
         let held = try_acquire(&reads, "ann", &connection).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_ever() {
+    async fn acquire_times_out() {
         let reads = ReadLimiter::new(LIMITS);
         let connection = ReadLimiter::connection_queue();
         let _held = try_acquire(&reads, "ann", &connection).unwrap();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_must_be_addressed_to_us() {
+    fn host_header_must_name_this_gateway() {
         for host in [
             "localhost",
             "localhost:18789",
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_names_a_host_names_the_same() {
+    fn absolute_target_must_match_host_header() {
         let headers = [("host", "localhost:1")];
         check_target("http://LOCALHOST:1/", &headers, Ok(()));
         check_target("http://localhost:2/", &headers, Err(RequestRefusal::Host));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_must_be_named() {
+    fn origin_must_be_allowed() {
         let host = ("host", "localhost:1");
         check(&[host, ("origin", "https://app.example:8443")], Ok(()));
         for origin in [
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_request_for_a_websocket_gets_one() {
+    fn only_websocket_request_is_upgraded() {
         #[track_caller]
         fn check(method: Method, headers: &[(&str, &str)], expected: Result<&str, UpgradeError>) {
             let accepted = accept_key(&method, &header_map(headers));

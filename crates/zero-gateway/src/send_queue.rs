@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_numbered_and_the_rest_is_not() {
+    fn only_events_are_numbered() {
         let outbox = SendQueue::new(LIMITS);
         assert!(outbox.send_event("tick", &json!({"ts": 5})));
         outbox.send_response(ResponseFrame {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_messages_cut() {
+    fn too_many_messages_abort_connection() {
         let outbox = SendQueue::new(LIMITS);
         for _ in 0..8 {
             assert!(outbox.send_event("e", &1));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_bytes_cut() {
+    fn too_many_bytes_abort_connection() {
         let outbox = SendQueue::new(LIMITS);
         let payload: Arc<str> = format!("\"{}\"", "x".repeat(1000)).into();
         for _ in 0..3 {
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_makes_room() {
+    fn sent_messages_free_space() {
         let outbox = SendQueue::new(LIMITS);
         for _ in 0..100 {
             assert!(outbox.send_event("e", &"x".repeat(500)));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_large_says_so() {
+    fn oversized_answer_becomes_error() {
         let outbox = SendQueue::new(LIMITS);
         let payload = Some(json!("x".repeat(2000)));
         outbox.send_response(ResponseFrame { id: "big".into(), ok: true, payload, error: None });
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_a_response() {
+    fn answer_is_sent_as_response() {
         let outbox = SendQueue::new(LIMITS);
         outbox.send_answer("a\"b".to_owned(), r#"{"ok":1}"#);
         assert_eq!(
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_goes_first_and_silence_is_seen() {
+    fn ping_goes_first_and_silence_is_detected() {
         let outbox = SendQueue::new(LIMITS);
         outbox.send_text("first".to_owned());
         assert!(outbox.ping());
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_one_that_is_gone() {
+    fn disconnected_queue_stores_nothing() {
         let outbox = SendQueue::new(LIMITS);
         outbox.send_text("x".to_owned());
         outbox.mark_disconnected();

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pongs_that_nobody_reads_do_not_fill_the_memory() {
+    async fn unread_pongs_do_not_fill_memory() {
         let (mut socket, mut far, outbox) = connected_pair();
         // A ping of 100 bytes, masked with zeros.
         let mut ping = vec![0x89, 0x80 | 100, 0, 0, 0, 0];
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_arrives_and_no_room_is_kept_for_it() {
+    async fn written_data_arrives_and_buffer_shrinks() {
         let (mut socket, far, outbox) = connected_pair();
         let (mut read, _write) = split(far);
         let texts = [125, 126, 65_535, 65_536, 2 * MIB].map(|length| "x".repeat(length));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_word_about_the_right_state_counts() {
+    async fn latest_report_for_version_counts() {
         let published = DiagnosticsStore::default();
         let told = DocumentVersion { version: 2, since: 0 };
         let limit = Duration::from_secs(5);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_version_what_comes_later_counts() {
+    async fn report_without_version_counts_when_later() {
         let published = DiagnosticsStore::default();
         let path = Path::new("/a");
         published.publish(&publish_params(None, &["old"]));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_not_taken_and_there_is_an_end_to_it() {
+    fn invalid_reports_are_rejected_and_files_bounded() {
         let published = DiagnosticsStore::default();
         for wrong in
             [json!(null), json!({"uri": "x:y", "diagnostics": []}), json!({"uri": "file:///a"})]
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_in_bytes() {
+    fn stored_diagnostics_are_bounded_in_bytes() {
         let published = DiagnosticsStore::default();
         let long = "x".repeat(1_900);
         let messages = vec![long.as_str(); 4_000];

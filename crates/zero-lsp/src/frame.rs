@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_come_one_after_the_other() {
+    async fn messages_are_read_in_sequence() {
         let two = [encode_frame(br#"{"a":1}"#), encode_frame("{\"é\":[]}".as_bytes())].concat();
         let (messages, error) = read_all(&two).await;
         assert_eq!(messages, [r#"{"a":1}"#, "{\"é\":[]}"]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_message_ends_it() {
+    async fn invalid_message_ends_reading() {
         for (bytes, part) in [
             (&b"Server listening on stdio\n"[..], "Server listening"),
             (b"{\"jsonrpc\":\"2.0\"}\n", "jsonrpc"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn heavy_json_is_not_parsed() {
+    async fn oversized_json_is_not_parsed() {
         let deep = "[".repeat(DEPTH_MAX + 1);
         assert_eq!(read_all(&encode_frame(deep.as_bytes())).await.1, LspFrameError::TooComplex);
         let many = format!("[{}1]", "1,".repeat(VALUES_MAX));

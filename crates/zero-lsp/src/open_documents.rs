@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_told_once_and_each_state_has_a_larger_number() {
+    fn unchanged_text_is_sent_once_with_growing_versions() {
         let (mut documents, now) = (OpenDocuments::default(), Instant::now());
         let mut tell = |path, content, since| {
             documents.sync(document_text(path, content, false), since, now, |_| None)
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_changed_is_closed() {
+    fn file_changed_by_others_is_closed() {
         #![expect(clippy::disallowed_methods, reason = "a stamp is a real file's")]
         let temp = tempfile::tempdir().unwrap();
         let real = |name: &str| {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_open_and_not_for_long() {
+    fn open_documents_are_bounded_and_expire() {
         let (mut documents, now) = (OpenDocuments::default(), Instant::now());
         for number in 0..OPEN_MAX {
             let path = format!("/{number}");

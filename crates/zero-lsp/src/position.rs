@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_counted_as_people_do() {
+    fn characters_convert_to_and_from_units() {
         let line = "let ä = \"😀x\"; é";
         for (character, utf8, utf16, utf32) in [
             (1, 0, 0, 0),
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_line_end_counts() {
+    fn all_line_endings_split_lines() {
         let split: Vec<&str> = lines("a\nb\r\nc\rd\n").collect();
         assert_eq!(split, ["a", "b", "c", "d", ""]);
         assert_eq!(lines("").collect::<Vec<_>>(), [""]);
     }
 
     #[test]
-    fn a_name_is_found_where_one_points() {
+    fn word_at_position_is_found() {
         for (line, character, expected) in [
             ("let grüße = 1", 5, Some("grüße")),
             ("let grüße = 1", 9, Some("grüße")),

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn places_have_several_forms_and_bad_ones_are_left_out() {
+    fn location_forms_parse_and_invalid_ones_are_skipped() {
         let place = |uri: &str, line, character| LspLocation {
             uri: uri.to_owned(),
             start: LspPosition { line, character },
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn hover_is_text_in_any_form() {
+    fn hover_contents_parse_in_every_form() {
         for (answer, expected) in [
             (Value::Null, Some(None)),
             (json!({"contents": "plain"}), Some(Some("plain".to_owned()))),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_come_in_order_with_their_depth() {
+    fn symbols_keep_order_and_depth() {
         let inner =
             json!({"name": "go", "kind": 6, "range": range(2, 0), "selectionRange": range(2, 5)});
         let outer = json!({"name": "A", "kind": 5, "range": range(1, 0), "selectionRange": range(1, 6), "children": [inner, {"name": 1}]});
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn diagnostics_say_how_bad_it_is() {
+    fn diagnostics_carry_severity_and_code() {
         let values = [
             json!({"range": range(0, 1), "message": " bad \n", "severity": 1, "source": "cc", "code": "E1"}),
             json!({"range": range(1, 1), "message": "odd", "severity": 2, "code": 7}),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_server_and_project_has_its_own() {
+    fn cache_folder_differs_per_server_and_project() {
         let temp = tempfile::tempdir().unwrap();
         let caches = StateDir::new(temp.path().join("lsp"));
         let of = |server, root: &str, denied: &[&str]| {

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_one_language() {
+    fn file_maps_to_one_language() {
         let servers = builtin_servers();
         for (file, expected) in [
             ("src/main.rs", Some(("rust-analyzer", "rust"))),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_project_brings_along_is_not_found_by_name() {
+    fn program_in_workspace_is_not_found_by_name() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         let (work, usual) = (root.join("work"), root.join("bin"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_first_and_take_the_place_of_known_ones() {
+    fn settings_override_builtin_servers() {
         let own = LanguageServerDefinition {
             name: "gopls".to_owned(),
             ..LanguageServerDefinition::default()

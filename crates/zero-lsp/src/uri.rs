@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_comes_back_as_it_was() {
+    fn path_round_trips_through_uri() {
         for path in ["/a/b.rs", "/a b/ü#?%.c", "/x/😀"] {
             assert_eq!(to_path(&from_path(Path::new(path))).as_deref(), Some(Path::new(path)));
         }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_no_paths() {
+    fn foreign_uri_is_not_a_path() {
         for uri in [
             "",
             "/a",

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_is_taken_apart_in_one_way_only() {
+    fn alias_parses_unambiguously() {
         check("github", true);
         check("my-server_2", true);
         check(&"a".repeat(32), true);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_zeros_own_is_said_to_be_taken_however_it_is_written() {
+    fn reserved_alias_is_refused_in_any_case() {
         for taken in ["mcp", "cmd", "MCP", "Cmd"] {
             assert_eq!(ServerAlias::new(taken), Err(ServerAliasError::Reserved(taken.to_owned())));
         }

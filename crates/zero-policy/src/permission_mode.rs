@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_lies_within_another_or_does_not() {
+    fn permission_mode_ordering_is_partial() {
         let within = |mode: PermissionMode| PermissionMode::ALL.map(|other| mode.is_within(other));
         assert_eq!(within(PermissionMode::Plan), [true; 4]);
         assert_eq!(within(PermissionMode::Ask), [true, true, false, true]);

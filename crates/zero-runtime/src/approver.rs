@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_says_what_exactly_it_settles() {
+    fn session_option_names_exact_grants() {
         check(RiskLevel::Medium, &[], &["allow_once: Allow once", "reject_once: Reject"]);
         check(
             RiskLevel::High,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_answers_the_first_counts() {
+    async fn first_of_several_answers_wins() {
         let (pending, first) = PendingAnswer::new();
         let pending = Arc::new(pending);
         let clients: Vec<_> = (0..8)
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_anybody_to_answer_or_to_wait_nothing_is_allowed() {
+    async fn dropped_answer_or_waiter_allows_nothing() {
         let (pending, first) = PendingAnswer::new();
         drop(pending);
         assert_eq!(first.await, ApprovalAnswer::RejectOnce);

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_effects_the_strictest_are_noted() {
+    fn excess_effects_keep_strictest() {
         let mut effects = vec![effect("a", Verdict::Allow), effect("b", Verdict::Allow)];
         effects.extend((0..1_000).map(|_| effect("c", Verdict::Ask)));
         effects.push(effect("d", Verdict::Deny));

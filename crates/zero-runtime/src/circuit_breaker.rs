@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_opens_rests_and_probes() {
+    async fn breaker_opens_pauses_and_probes() {
         let limits = HostLimits { breaker_failures_max: 2, ..HostLimits::default() };
         let (breakers, tool) = (CircuitBreakers::new(&limits), ToolName::new("T").unwrap());
         breakers.record_health(&tool, ToolHealth::Failing);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_success_between_failures_starts_the_count_afresh() {
+    async fn success_between_failures_resets_count() {
         let limits = HostLimits { breaker_failures_max: 2, ..HostLimits::default() };
         let (breakers, tool) = (CircuitBreakers::new(&limits), ToolName::new("T").unwrap());
         for _ in 0..10 {

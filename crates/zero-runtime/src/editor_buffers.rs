@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_editor_is_asked_about_plain_text_only() {
+    fn editor_is_asked_about_plain_text_only() {
         for (bytes, expected) in [
             (&b""[..], true),
             ("plain é".as_bytes(), true),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn line_endings_are_told_by_all_of_them() {
+    fn crlf_detection_considers_every_line() {
         for (bytes, expected) in
             [(&b"a\r\nb\r\n"[..], true), (b"a\r\nb", true), (b"a\r\nb\n", false), (b"a", false)]
         {

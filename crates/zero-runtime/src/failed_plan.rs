@@ -112,7 +112,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_path_is_settled_as_far_as_it_leads() {
+    fn path_is_resolved_as_far_as_possible() {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().canonicalize().unwrap();
         let root = base.join("w");

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_answer_takes_the_place_of_the_earlier() {
+    fn later_answer_replaces_earlier() {
         let grants = GrantTable::default();
         assert!(grants.record(
             GrantDecision::Allowed,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_revoked_is_gone_and_its_id_with_it() {
+    fn revoked_grant_and_its_id_are_gone() {
         let grants = GrantTable::default();
         grants.record(GrantDecision::Allowed, &[rule_grant("a"), rule_grant("b")], "person");
         grants.record(GrantDecision::Rejected, &[rule_grant("c")], "person");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_keeps_them_hears_what_stands_and_can_bring_it_back() {
+    fn grant_store_is_notified_and_can_restore() {
         let heard: Arc<Mutex<Vec<Vec<SavedGrant>>>> = Arc::default();
         let keeper: GrantStore = {
             let heard = Arc::clone(&heard);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_brought_back_is_bounded_and_never_both() {
+    fn restored_grants_are_bounded_and_unambiguous() {
         let one = |number: usize, stand| SavedGrant {
             stand,
             grant: rule_grant(&number.to_string()),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many_and_no_more() {
+    fn grant_table_rejects_more_than_its_limit() {
         let grants = GrantTable::default();
         let many: Vec<GrantScope> = (0..GRANTS_MAX).map(|n| rule_grant(&n.to_string())).collect();
         assert!(grants.has_room(GRANTS_MAX) && !grants.has_room(GRANTS_MAX + 1));

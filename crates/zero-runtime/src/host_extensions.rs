@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_of_each_type() {
+    fn one_extension_is_stored_per_type() {
         let companions = HostExtensions::default();
         assert_eq!(companions.get::<String>(), None);
         companions.insert(Arc::new("first".to_owned()));

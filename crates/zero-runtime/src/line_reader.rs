@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_is_told_at_both_ends() {
+    async fn overlong_line_is_reported_at_both_ends() {
         let told = read_lines(b"ab\n123456\ncd\nef", 4).await;
         let expected = [
             LineEvent::Whole(b"ab".into()),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_long_and_never_ends_ends_with_the_stream() {
+    async fn overlong_line_without_end_stops_at_eof() {
         let told = read_lines(b"123456", 4).await;
         let expected = [
             LineEvent::TooLong(b"123456".into()),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_hundred_megabytes_in_a_line_take_no_more_than_its_limit() {
+    async fn huge_line_uses_bounded_memory() {
         const CHUNKS: usize = 200 * 16;
         let (mut there, here) = tokio::io::duplex(CHUNK);
         let writing = tokio::spawn(async move {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_is_dropped_loses_nothing() {
+    async fn dropped_read_loses_nothing() {
         use tokio::io::AsyncWriteExt as _;
         let (mut there, here) = tokio::io::duplex(64);
         let mut reader = LineReader::new(here, 100);

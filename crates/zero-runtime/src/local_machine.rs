@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn something_is_found_is_nowhere_or_cannot_be_looked_for() {
+    fn find_reports_found_nowhere_or_gave_up() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/deep")).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_bound_is_not_nothing() {
+    fn search_beyond_limit_gives_up() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         for name in ["a", "b", "c/d", "c/e"] {

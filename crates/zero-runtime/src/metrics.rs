@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_counted_by_how_they_ended() {
+    fn calls_are_counted_by_status() {
         let metrics = CallMetrics::default();
         for (status, error_type, micros) in [
             (CallStatus::Ok, None, 3),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_near_the_truth() {
+    fn quantiles_are_close_to_exact() {
         check_quantile(&[185], 0.5, 185, 0);
         check_quantile(&[185], 0.95, 185, 0);
         check_quantile(&[0], 0.5, 0, 0);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_each_other_without_a_gap() {
+    fn buckets_are_contiguous() {
         for bucket in 0..BUCKETS - 1 {
             let (begin, width) = bucket_bounds(bucket);
             assert_eq!((bucket_index(begin), bucket_index(begin + width - 1)), (bucket, bucket));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_names_do_not_grow_without_bound() {
+    fn unknown_tool_names_do_not_grow_unbounded() {
         let metrics = CallMetrics::default();
         for n in 0..TOOLS_MAX + 50 {
             let tool = format!("t{n}");

@@ -90,7 +90,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_closest_come_first_and_strangers_not_at_all() {
+    fn closest_names_come_first_and_unrelated_are_omitted() {
         #[track_caller]
         fn check(wanted: &str, known: &[&str], expected: &str) {
             let found = suggest_names(wanted, known.iter().copied(), 1).pop();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_another_platform_is_understood() {
+    fn synonym_from_other_platform_is_found() {
         #[track_caller]
         fn check(wanted: &str, known: &[&str], expected: &str) {
             assert_eq!(find_synonym(wanted, known).unwrap_or("nothing"), expected, "{wanted}");

@@ -260,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_a_secret_by_its_name_or_by_its_shape() {
+    fn field_is_secret_by_name_or_shape() {
         assert_eq!(redact_field("X-Api-Key", "k-93"), REDACTED);
         assert_eq!(redact_field("X-Mine", "own words"), "own words");
         assert_eq!(redact_field("X-Mine", "ghp_0123456789abcdefghij0123"), REDACTED);
     }
 
     #[test]
-    fn shapes_of_secrets_are_taken_out() {
+    fn secret_shapes_are_redacted() {
         check("use sk-ant-api03-abcdefghijklmnopqrstuv now", "use [redacted] now");
         check("ghp_0123456789abcdefghij0123", "[redacted]");
         check("AKIAIOSFODNN7EXAMPLE", "[redacted]");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn common_spellings_are_known() {
+    fn common_secret_spellings_are_redacted() {
         for dirty in [
             r#"let password: &str = "LEAK1234";"#,
             r#"const apiKey: string = "LEAK1234""#,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_file_is_counted_and_not_quoted() {
+    fn file_content_is_counted_not_quoted() {
         let input =
             json!({"file_path": "a", "content": "x = 1", "edits": [{"newText": "secret stuff"}]});
         let clean =
@@ -357,13 +357,13 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_can_be_built() {
+    fn every_pattern_compiles() {
         assert!(MARKS.is_some());
         assert!(SHAPES.iter().all(|shape| Regex::new(shape.pattern).is_ok()));
     }
 
     #[test]
-    fn ordinary_text_stays() {
+    fn ordinary_text_is_unchanged() {
         for plain in [
             "fn token_count(&self) -> usize",
             "src/tokens.rs",
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_value_behind_a_name_is_taken_out() {
+    fn whole_value_after_name_is_redacted() {
         check(r#"password="correct horse battery staple" x"#, r#"password="[redacted]" x"#);
         check("password = 'it is LEAK' # x", "password = '[redacted]' # x");
         check("PASSWORD=p,LEAK make", "PASSWORD=[redacted] make");
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_on_lines_of_its_own_is_taken_out() {
+    fn multiline_value_is_redacted() {
         check(
             "PRIVATE_TOKEN: |\n  LEAK\n  LEAK\nnext: 1",
             "PRIVATE_TOKEN: |\n  [redacted]\nnext: 1",
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn of_headers_only_the_plain_ones_are_written_down() {
+    fn only_plain_headers_are_recorded() {
         let input = json!({"headers": {
             "Content-Type": "application/json",
             "X-Custom": "LEAK-9f8e",
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_under_a_secret_field_stays() {
+    fn nothing_under_secret_field_remains() {
         for field in
             ["password", "accessToken", "APIKey", "X-Api-Key", "db_pwd", "dbPass", "secrets"]
         {
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_and_no_half_secret_is_left() {
+    fn long_text_is_cut_without_partial_secret() {
         let long = format!(
             "{}{}",
             "x".repeat(TEXT_BYTES_MAX - 10),

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_keeps_head_and_tail_and_names_the_rest() {
+    fn long_text_keeps_head_tail_and_spill_path() {
         let long = format!("START{}END", "é".repeat(1_000));
         let (result, temp) = truncate(ToolResultPart::Text(long.clone()));
         let ToolResultPart::Text(text) = &result.unwrap().content[0] else { panic!("a text") };
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_are_cut_whole_and_the_cut_is_marked() {
+    fn hits_are_cut_whole_and_cut_is_marked() {
         let hit =
             |n| SearchHit { file: "a".into(), line: n, text: format!("line {n}"), is_match: true };
         let note = Some("showing 50 of 90".to_owned());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_made_is_never_refused() {
+    fn applied_change_is_never_refused() {
         let diff = |bytes: usize| FileDiff {
             path: "a".into(),
             unified: "+".repeat(bytes),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_person_sees_is_bounded_too() {
+    fn display_is_truncated_too() {
         let temp = tempfile::tempdir().unwrap();
         let long = ToolResult {
             display: ResultDisplay::markdown("x".repeat(6_000)),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_passes_the_hard_cap() {
+    fn no_result_exceeds_hard_cap() {
         let image = ToolResultPart::Image { mime: "image/png".into(), data: "A".repeat(6_000) };
         let error = truncate(image).0.unwrap_err();
         assert_eq!(error.reason(), Some(ErrorReason::TooLarge));

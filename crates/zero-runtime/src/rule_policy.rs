@@ -102,7 +102,7 @@ mod tests {
     use zero_policy::{PermissionMode, PolicyEngineConfig, Verdict};
 
     #[test]
-    fn what_a_rule_denies_is_found_outside_the_workspace_too() {
+    fn denied_files_outside_workspace_are_found() {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().canonicalize().unwrap();
         for name in ["home/notes/a", "home/other", "work/.env", "work/deep/.env", "out/key"] {

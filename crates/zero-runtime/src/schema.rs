@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn every_violation_is_reported_with_its_place() {
+    fn every_violation_is_reported_with_pointer() {
         check(json!({"file_path": "a"}), &[]);
         check(
             json!({"filePath": "a", "limit": 0, "mode": "all"}),
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_promises_only_what_always_comes() {
+    fn output_schema_requires_only_always_present_fields() {
         #[derive(serde::Serialize, JsonSchema)]
         struct SampleOutput {
             #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_whole_floats_are_understood() {
+    fn null_and_whole_floats_are_normalized() {
         let input = schema().check(json!({"file_path": "a", "limit": 3.0, "mode": null})).unwrap();
         assert_eq!(input, json!({"file_path": "a", "limit": 3}));
         check(json!({"file_path": null}), &["/file_path: expected a string, found null"]);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_type_holds_is_a_violation() {
+    fn out_of_range_number_is_a_violation() {
         #[derive(JsonSchema, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         #[expect(dead_code, reason = "only its schema is used")]
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_input_is_refused_before_anything_recurses_into_it() {
+    fn deep_input_is_refused_before_recursion() {
         let mut deep = json!(1);
         for _ in 0..1_000 {
             deep = json!([deep]);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_for_the_first_file_and_goes_with_the_session() {
+    fn folder_is_created_on_first_file_and_removed_at_end() {
         let (temp, state) = state();
         let folder = SpillFolder::new_leased(&state, "spill", "sess_1").unwrap();
         assert!(!temp.path().join("state").exists(), "nothing is made beforehand");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_there_after_the_end() {
+    fn permanent_folder_survives_end() {
         let (_temp, state) = state();
         let folder = SpillFolder::new_permanent(state.child("spill-calls").child("x"));
         folder.create_new("a.txt").unwrap();

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn input_ends_when_it_is_told_to() {
+    async fn input_ends_on_cancellation() {
         let (mut near, far) = tokio::io::duplex(64);
         let stop = CancellationToken::new();
         let stopped = Box::pin(stop.clone().cancelled_owned());

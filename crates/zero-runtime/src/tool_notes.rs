@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_said_in_the_unit_that_suits_them() {
+    fn amounts_use_suitable_units() {
         let time = |millis| ToolBound::time("", Duration::from_millis(millis));
         for (bound, expected) in [
             (ToolBound::count("", 7), "7"),

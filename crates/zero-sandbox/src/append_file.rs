@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_never_continues_a_torn_one() {
+    fn append_after_torn_line_starts_new_line() {
         let (temp, mut file) = create_file_with("whole\ntor");
         file.reserve(1_000).unwrap();
         let (_, start) = file.find_last_line(9, 1_000, |_| Some(())).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_is_found_behind_what_is_none() {
+    fn last_line_is_found_before_invalid_lines() {
         use LineStart::{AfterTorn, Fresh};
         let junk = "junk\n".repeat(20_000);
         check("", 1_000, None, Fresh);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_mean_what_the_kernel_would_open() {
+    fn canonical_path_matches_what_kernel_opens() {
         let tree = LinkTreeFixture::new();
         tree.check("a/b/file", "ROOT/a/b/file");
         tree.check("./a//b/../b/./file", "ROOT/a/b/file");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_without_a_meaning_are_refused() {
+    fn meaningless_paths_are_refused() {
         let tree = LinkTreeFixture::new();
         tree.check("loop", "more than 40 links lead on from each other");
         tree.check("magic/etc", "a link under `/proc` leads somewhere else than it says");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_link_can_be_kept() {
+    fn final_link_can_be_kept() {
         let tree = LinkTreeFixture::new();
         let root = tree.temp.path().canonicalize().unwrap();
         let kept = canonicalize(&root, Path::new("short"), FinalLinkMode::Keep).unwrap();
@@ -286,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn composed_and_decomposed_names_are_one() {
+    fn composed_and_decomposed_names_are_equal() {
         let tree = LinkTreeFixture::new();
         std::fs::write(tree.temp.path().join("cafe\u{301}.txt"), "").unwrap();
         tree.check("caf\u{e9}.txt", "ROOT/cafe\u{301}.txt");
     }
 
     #[test]
-    fn case_matters_where_the_folder_says_so() {
+    fn case_matters_where_folder_is_case_sensitive() {
         let tree = LinkTreeFixture::new();
         std::fs::write(tree.temp.path().join("env"), "").unwrap();
         tree.check("ENV", "ROOT+ENV");

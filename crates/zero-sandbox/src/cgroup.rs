@@ -483,7 +483,7 @@ mod tests {
     /// Where no group can be made, there is nothing to sweep, and this says just that.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a process to be left behind")]
-    fn only_what_nobody_keeps_is_swept() {
+    fn sweep_removes_only_cgroups_without_owner() {
         let places = CgroupParents::find();
         let kept = CommandCgroups::create(&places, &ProcessLimits::default());
         let own = CgroupName::for_self().unwrap();
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_cannot_be_read_is_over_no_limit() {
+    fn unreadable_cgroup_exceeds_no_limit() {
         let folder = PathBuf::from("/sys/fs/cgroup/zero-test-of-none");
         let group = ControlGroup { version: CgroupVersion::V1, folder: folder.clone() };
         let mut groups = CommandCgroups::default();
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells_who_keeps_the_group() {
+    fn cgroup_name_identifies_owner() {
         let own = CgroupName::for_self().unwrap();
         assert_eq!(CgroupName::parse(&own.to_string()), Some(CgroupName::for_self().unwrap()));
         assert!(own.is_owner_alive());

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_to_a_persons_own_file_and_never_in_a_workspace() {
+    fn links_are_followed_for_own_file_but_not_in_workspace() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("work/.zero")).unwrap();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_of_ones_own_is_private_and_an_old_one_keeps_its_mode() {
+    fn new_own_file_is_private_and_old_file_keeps_mode() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("config/zero/settings.json");
         let file = ConfigFile::Own(path.clone());
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_ones_own_is_written_through_also_when_it_leads_nowhere_yet() {
+    fn own_link_is_written_through_even_if_dangling() {
         let temp = tempfile::tempdir().unwrap();
         let link = temp.path().join("settings.json");
         symlink("dotfiles/zero.json", &link).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_ones_own_that_leads_nowhere_is_no_missing_file() {
+    fn dangling_own_link_is_not_a_missing_file() {
         let temp = tempfile::tempdir().unwrap();
         let link = temp.path().join("settings.json");
         symlink("unmounted/zero.json", &link).unwrap();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_cannot_have_zero_write_elsewhere() {
+    fn workspace_file_cannot_redirect_writes() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().join("work");
         std::fs::create_dir(&root).unwrap();

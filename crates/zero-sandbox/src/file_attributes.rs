@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extended_attributes_are_carried_over() {
+    fn extended_attributes_are_copied() {
         let folder = tempfile::tempdir().unwrap();
         let open = |name: &str| File::create_new(folder.path().join(name)).unwrap();
         let (from, to) = (open("from"), open("to"));

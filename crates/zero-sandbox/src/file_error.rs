@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_gets_its_kind() {
+    fn each_errno_maps_to_error_type_and_reason() {
         check(Errno::NOENT, ErrorType::NotFound, ErrorReason::Io);
         check(Errno::ACCESS, ErrorType::PermissionDenied, ErrorReason::AccessDenied);
         check(Errno::NOSPC, ErrorType::ExecutionFailed, ErrorReason::DiskFull);

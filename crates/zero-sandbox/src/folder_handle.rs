@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_ordinary_file_is_opened_and_no_link_is_followed_on_the_way() {
+    fn open_beneath_opens_only_plain_files_without_links() {
         let temp = tempfile::tempdir().unwrap();
         let folder = open_fixture(temp.path());
         for (path, opens, looks_like) in [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_opened_when_it_leads_to_an_ordinary_file() {
+    fn open_named_opens_only_plain_files() {
         let temp = tempfile::tempdir().unwrap();
         let folder = open_fixture(temp.path());
         for (name, expected) in [

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_to_leave_takes_the_folder_away() {
+    fn last_lease_holder_removes_folder() {
         let (_temp, state) = state();
         let one = FolderLease::acquire(&state, SHELF, "a").unwrap();
         std::fs::write(one.folder().path().join("file"), "x").unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_swept() {
+    fn folder_of_killed_process_is_swept() {
         let (_temp, state) = state();
         let lease = FolderLease::acquire(&state, SHELF, "killed").unwrap();
         std::fs::write(lease.folder().path().join("file"), "x").unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_removed_keeps_its_lock() {
+    fn folder_that_cannot_be_removed_keeps_lock() {
         let (_temp, state) = state();
         let lease = FolderLease::acquire(&state, SHELF, "a").unwrap();
         let path = lease.folder().path().to_owned();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_is_bounded() {
+    fn sweep_is_bounded() {
         let (_temp, state) = state();
         for number in 0..=SWEPT_MAX {
             state.child(SHELF).child(&number.to_string()).create().unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn many_who_come_and_go_do_not_lose_it() {
+    fn folder_survives_concurrent_acquire_and_release() {
         let (_temp, state) = state();
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layer_that_is_missing_says_why() {
+    fn missing_layer_reports_reason() {
         let layers = SandboxLayers::probe().without_bubblewrap().without_landlock();
         for report in layers.report().iter().take(2) {
             assert!(!report.holds && report.why.contains("switched off"), "{report:?}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_said() {
+    fn layer_report_describes_what_was_found() {
         for report in SandboxLayers::probe().report() {
             assert!(!report.why.is_empty(), "{report:?}");
         }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn on_average_a_tree_gets_what_it_may() {
+    fn cpu_budget_grants_configured_average() {
         check(50, 1, 0.5);
         check(10, 1, 0.1);
         check(50, 8, 0.5);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_pages_count_once_when_it_matters() {
+    fn shared_pages_count_once_near_limit() {
         let own = ProcessInfo::read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
         let resident = own.resident_pages * rustix::param::page_size() as u64;
         assert_eq!(measure_memory(std::slice::from_ref(&own), u64::MAX), resident);

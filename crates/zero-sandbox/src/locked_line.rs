@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_and_gone_is_noticed() {
+    fn lock_is_exclusive_and_removal_is_noticed() {
         let temp = tempfile::tempdir().unwrap();
         let dir = StateDir::new(temp.path().join("made"));
         assert!(LockedLine::open_existing(&dir, "line").unwrap().is_none());

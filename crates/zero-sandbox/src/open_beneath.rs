@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_dots_are_refused_both_ways() {
+    fn open_beneath_refuses_links_and_dots_in_both_modes() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path();
         std::fs::create_dir(root.join("dir")).unwrap();

@@ -353,7 +353,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
-    fn names_kinds_and_small_files_are_seen() {
+    fn names_types_and_small_files_are_read() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("folder")).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_in_a_folder_shows() {
+    fn stamp_shows_change_in_folder() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("folder")).unwrap();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_place_of_another_is_another_one() {
+    fn replaced_file_has_other_identity() {
         let temp = tempfile::tempdir().unwrap();
         let (file, other) = (temp.path().join("file"), temp.path().join("other"));
         let make = |path: &Path| {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_is_found_by_its_user() {
+    fn home_is_parsed_by_uid() {
         let users = "root:x:0:0:root:/root:/bin/sh\nodd\n_apt:x:42:65534::/nonexistent:/bin/false\n\
              me:x:1000:1000:Me,,:/home/me:/bin/zsh\nsvc:x:7:7::/:/bin/false\n";
         let check =
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_says_why_it_brought_nothing() {
+    fn listing_reports_why_it_is_empty() {
         let temp = tempfile::tempdir().unwrap();
         std::fs::write(temp.path().join("file"), "").unwrap();
         symlink("none", temp.path().join("dangling")).unwrap();

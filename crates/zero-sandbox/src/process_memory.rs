@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_code_of_the_program_itself_is_meant() {
+    fn only_own_program_text_is_parsed() {
         let maps = "\
 1000-2000 r--p 00000000 fe:00 7 /bin/zero
 2000-5000 r-xp 00001000 fe:00 7 /bin/zero
@@ -106,7 +106,7 @@ c000-d000 r-xp 00000000 00:00 0 [vdso]
     }
 
     #[test]
-    fn the_program_goes_on_when_its_pages_were_given_back() {
+    fn program_continues_after_trim() {
         let held = vec![7_u8; 4 * 1024 * 1024];
         for _ in 0..3 {
             trim();

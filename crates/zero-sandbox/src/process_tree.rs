@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_forge_the_other_fields() {
+    fn process_name_cannot_forge_stat_fields() {
         let rest = "S 7 8 9 0 -1 4 1 2 3 4 10 20 30 40 20 0 1 0 555 1000 66 18446744073709551615";
         let expected = Some((42, 'S', 7, 100, 555, 66));
         check(&format!("42 (sh) {rest}"), expected);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn children_are_found_whether_the_kernel_lists_them_or_not() {
+    fn children_are_found_with_and_without_kernel_list() {
         let own = i32::try_from(std::process::id()).unwrap();
         #[expect(clippy::disallowed_methods, reason = "a child to find")]
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();

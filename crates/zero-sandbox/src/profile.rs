@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_survives_the_wire_whatever_its_bytes() {
+    fn profile_with_non_utf8_paths_round_trips() {
         let odd = PathBuf::from(OsString::from_vec(b"/w\xff\n".to_vec()));
         let profile = SandboxProfile {
             writable: vec![odd.clone(), "/plain".into()],
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_of_a_property_is_the_one_on_the_wire() {
+    fn property_as_str_equals_wire_name() {
         for property in SandboxProperty::ALL {
             let wire = serde_json::to_string(&property).unwrap();
             assert_eq!(wire, format!("\"{property}\""));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_told_from_what_is_not() {
+    fn empty_paths_are_told_from_non_empty() {
         let place = QuarantineFixture::new();
         fs::create_dir(place.path("none")).unwrap();
         fs::write(place.path("empty"), "").unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_moved_with_all_it_holds() {
+    fn quarantine_moves_folder_with_contents() {
         let place = QuarantineFixture::new();
         let kept = place.quarantine(&place.path("kept"), ".vscode").unwrap();
         assert!(kept.starts_with(place.path("kept")));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn from_another_disk_it_is_copied_first() {
+    fn quarantine_copies_from_other_disk() {
         let place = QuarantineFixture::new();
         symlink("/etc/passwd", place.path("work/.vscode/link")).unwrap();
         let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_copied_is_put_aside() {
+    fn uncopyable_entry_is_renamed_in_place() {
         let place = QuarantineFixture::new();
         let large = File::create(place.path("work/.vscode/large")).unwrap();
         large.set_len(COPY_BYTES_MAX + 1).unwrap();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_moved_and_never_followed() {
+    fn quarantine_moves_link_without_following() {
         let place = QuarantineFixture::new();
         symlink(place.path("outside"), place.path("work/.github")).unwrap();
         let work = place.path("work");

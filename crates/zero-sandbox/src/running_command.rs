@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_limit_says_who_keeps_it_and_what_would_help() {
+    fn every_limit_reports_enforcer_and_fix() {
         let by = LimitsReport {
             memory: LimitEnforcer::CgroupV2,
             cpu: LimitEnforcer::CgroupV1,

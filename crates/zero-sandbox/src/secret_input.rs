@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_what_was_typed_and_not_taken_back() {
+    fn hidden_line_honors_backspace_and_erase() {
         check(b"key\rrest", Some(b"key"), 4);
         check(b"key\n", Some(b"key"), 0);
         check(b"\x7fkex\x7fy\n", Some(b"key"), 0);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gives_up_gives_nothing() {
+    fn cancelled_hidden_line_gives_none() {
         check(b"key\x03\n", None, 1);
         check(b"\x04", None, 0);
         check(b"key", None, 0);

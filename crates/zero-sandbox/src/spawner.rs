@@ -555,7 +555,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_given_out_again_only_if_nobody_took_it() {
+    fn command_is_dispatched_again_only_if_not_accepted() {
         #[track_caller]
         fn check(told: &[SpawnerReply], is_untaken: bool) {
             let (ours, theirs) = message::create_channel().unwrap();

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_made_once_and_is_its_folders_own() {
+    fn secret_is_created_once_per_folder() {
         let temp = tempfile::tempdir().unwrap();
         let [one, other] = ["one", "other"].map(|name| StateDir::new(temp.path().join(name)));
         assert_eq!(one.read_secret("key").unwrap(), None);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_folder_is_not_followed() {
+    fn link_in_state_dir_is_not_followed() {
         let temp = tempfile::tempdir().unwrap();
         let dir = StateDir::new(temp.path().join("state"));
         dir.create().unwrap();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_named_as_shells_name_it() {
+    fn editor_command_is_split_like_a_shell() {
         check("sed -i s/one/two/", Some(0), "two\n");
         check("sh -c 'echo three > \"$0\"'", Some(0), "three\n");
         check("false", Some(1), "one\n");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_not_run_for_want_of_a_program() {
+    fn blank_editor_command_does_not_run_file() {
         for program in ["", " ", "\t\n"] {
             let error = edit(program, Path::new("/bin/true")).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{program:?}");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_is_judged_by_what_it_denotes() {
+    fn paths_are_judged_by_what_they_denote() {
         let f = WorkspaceFixture::new();
         f.check("sub/new.txt", "Workspace one/sub/new.txt");
         f.check("../two/x", "Workspace two/x");
@@ -279,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sibling_with_the_roots_name_as_prefix_is_outside() {
+    fn sibling_with_root_as_name_prefix_is_outside() {
         let f = WorkspaceFixture::new();
         std::fs::create_dir(f.temp.path().join("one-more")).unwrap();
         f.check("../one-more/x", "Outside one-more/x");
     }
 
     #[test]
-    fn the_spill_folder_is_a_place_of_its_own() {
+    fn spill_folder_has_own_path_zone() {
         let f = WorkspaceFixture::new();
         let spill = f.temp.path().join("elsewhere");
         let workspace = f.workspace.with_spill(&spill).unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_found_once_there_are_any() {
+    fn spilled_results_resolve_once_created() {
         let f = WorkspaceFixture::new();
         let spill = f.temp.path().canonicalize().unwrap().join("state/spill/x");
         let workspace = f.workspace.with_spill(&spill).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_workspace_is_said() {
+    fn missing_workspace_root_is_reported() {
         let error = Workspace::open(&[PathBuf::from("/nonexistent/x")], None).unwrap_err();
         assert!(error.message.contains("does not exist"), "{error}");
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_becomes_a_call() {
+    async fn command_becomes_tool_call() {
         let events = events(ModelMessage::user("/read a.txt")).await;
         let name = "Read".to_owned();
         let id = "direct-3".to_owned();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_tool_says_is_the_answer() {
+    async fn tool_result_becomes_answer() {
         let result = |content: Vec<ResultContent>, is_error| ModelMessage {
             role: MessageRole::User,
             blocks: vec![
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_persons_own_line_is_read() {
+    async fn only_last_user_line_is_read() {
         let picture = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
         let blocks =
             vec![picture, MessageBlock::text("/read a.txt"), MessageBlock::text("/read b.txt")];

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_is_where_a_path_leads() {
+    fn folder_check_resolves_links() {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().canonicalize().unwrap();
         std::fs::create_dir_all(base.join("mine/deep")).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_folder_and_the_setting() {
+    fn error_names_folder_and_setting() {
         #[track_caller]
         fn check(allowed: &[&str], expected: &str) {
             let folders = allowed.iter().map(PathBuf::from).collect();

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_listens_hears_everything_in_order() {
+    async fn subscriber_receives_all_events_in_order() {
         let bus = LocalEventBus::new();
         let (ear, one) = delivery_channel(100);
         let (other_ear, other) = delivery_channel(100);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_subscription_ends_when_it_is_dropped_and_leaves_nothing() {
+    async fn dropped_subscription_ends_and_is_removed() {
         let bus = LocalEventBus::new();
         let (ear, listener) = delivery_channel(100);
         let a = session("a");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_ear_that_is_full_or_gone_does_not_hurt_others() {
+    async fn slow_subscriber_does_not_block_others() {
         let bus = LocalEventBus::new();
         let a = session("a");
         let (narrow, slow) = delivery_channel(2);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn telling_listening_and_leaving_may_happen_at_once() {
+    fn concurrent_publish_subscribe_and_drop_have_no_gaps() {
         const ENTRIES: u64 = 2_000;
         let bus = LocalEventBus::new();
         let a = session("a");

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_without_spare_room_says_the_same() {
+    fn shrink_to_fit_keeps_content() {
         let written = json!({"role": "assistant", "blocks": [
             {"type": "text", "text": "a"},
             {"type": "tool_use", "id": "1", "name": "Read", "input": {"z": {"b": 1, "a": 2}, "a": []}},

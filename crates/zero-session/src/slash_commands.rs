@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_a_slash_and_a_plain_name() {
+    fn slash_and_plain_name_is_command() {
         check("/help", Some(Ok(SlashCommand::Help)));
         check("/HELP  ", Some(Ok(SlashCommand::Help)));
         check("/status", Some(Ok(SlashCommand::Status)));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_left_alone() {
+    fn non_command_text_is_left_alone() {
         for text in [
             "",
             "hello",
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_command_says_what_to_do() {
+    fn wrong_command_explains_fix() {
         check("/hepl", Some(Err("there is no command `/hepl`; did you mean `/help`?")));
         check("/tmp is full", Some(Err("put a space in front of it")));
         check("/help me", Some(Err("nothing may follow `/help`")));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_model_most_is_for_direct_to_read() {
+    fn parse_without_model_leaves_most_to_direct() {
         let user = [command("review", "/bash rm -rf ."), command("read", "x")];
         for text in ["/help", "/read README.md", "/bash ls", "/LS", "/Write {}", "/nonsense"] {
             check_in(text, &user, true, None);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_filled_in_once() {
+    fn expansion_fills_placeholders_once() {
         check_expansion("Look at $ARGUMENTS.", "a 'b c'", "Look at a 'b c'.");
         check_expansion("$1, $2, $9.", "a 'b c'", "a, b c, .");
         check_expansion("$1 and $ARGUMENTS", "$2 $ARGUMENTS", "$2 and $2 $ARGUMENTS");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_does_not_grow_without_end() {
+    fn expansion_size_is_bounded() {
         let long = "ü".repeat(100_000);
         let filled = expand(&command("x", &"$ARGUMENTS".repeat(5_000)), &long);
         assert!(filled.len() < EXPANDED_BYTES_MAX + 100, "{}", filled.len());
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn help_names_every_command() {
+    fn help_lists_every_command() {
         let text = help_text(&[command("review", "x")]);
         for (name, ..) in BUILT_IN {
             assert!(text.contains(&format!("`/{name}")), "{text}");

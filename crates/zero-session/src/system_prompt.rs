@@ -86,7 +86,7 @@ mod tests {
     const TODAY: Date = Date::constant(2026, 11, 15);
 
     #[test]
-    fn an_agent_without_words_has_zeros() {
+    fn agent_without_prompt_gets_default_prompt() {
         let prompt = system_prompt(&AgentProfile::default(), &catalog(&[]), TODAY);
         insta::assert_snapshot!(prompt, @r###"
         You are zero, a coding agent. You help a person with the software in their workspace, by looking, changing and running things with the tools you are given.
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_has_its_own_words_and_the_workspace_its() {
+    fn agent_prompt_is_combined_with_instructions() {
         let agent = AgentProfile {
             system_prompt: Some("You review.\n".to_owned()),
             ..AgentProfile::default()

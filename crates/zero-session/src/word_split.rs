@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_as_a_shell_does_quotes() {
+    fn words_are_split_with_shell_quotes() {
         check("", &[]);
         check("  a\tb \n c ", &["a", "b", "c"]);
         check("'a b' \"c d\" e\\ f", &["a b", "c d", "e f"]);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_closed_or_ends_nowhere_is_refused() {
+    fn unclosed_quote_is_refused() {
         assert_eq!(split("a 'b"), Err(WordSplitError::OpenQuote));
         assert_eq!(split("a \"b\\\""), Err(WordSplitError::OpenQuote));
         assert_eq!(split(&"a ".repeat(WORDS_MAX + 1)), Err(WordSplitError::TooMany));

@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_one_short_line() {
+    fn title_is_one_short_line() {
         #[track_caller]
         fn check(description: Option<&str>, command: &str, expected: &str) {
             assert_eq!(command_title(description, command), expected);

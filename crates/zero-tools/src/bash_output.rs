@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_keeps_whole_lines() {
+    fn filter_keeps_whole_lines() {
         let filter = RegexMatcher::new("^err").unwrap();
         assert_eq!(filter_lines("err 1\nok\nerr 2", Some(&filter)), "err 1\nerr 2");
         assert_eq!(filter_lines("a\nb", None), "a\nb");

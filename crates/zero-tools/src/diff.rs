@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn hunks_are_numbered_as_in_the_file() {
+    fn hunk_numbers_match_the_file() {
         let numbers =
             |range: std::ops::Range<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
         check(
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_change_is_shown_in_part() {
+    fn large_change_is_shown_in_part() {
         let lines = |text: &str| format!("{text}\n").repeat(500_000);
         let one_line = |text: &str| text.repeat(1_200_000);
         let rows: [(Option<String>, Option<String>); 4] = [

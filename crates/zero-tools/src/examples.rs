@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_of_every_tool_has_a_call_that_fits() {
+    fn every_tool_name_has_a_valid_example() {
         let registry = ToolRegistry::default();
         registry.add(BUILTIN, crate::builtin_tools()).unwrap();
         let mut called = BTreeSet::new();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_can_write_the_files() {
+    fn example_files_can_be_written_by_shell() {
         let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         for (name, text) in FILES {
             assert!(!text.contains('\'') && text.ends_with('\n'), "{name}");

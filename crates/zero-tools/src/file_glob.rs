@@ -129,7 +129,7 @@ mod tests {
     use crate::test_host::TestHost;
 
     #[test]
-    fn a_glob_outside_the_workspace_or_with_dots_is_refused() {
+    fn glob_outside_workspace_or_with_dots_is_refused() {
         let host = TestHost::new();
         #[track_caller]
         fn check(host: &TestHost, glob: &str, expected: &str) {

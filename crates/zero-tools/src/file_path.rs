@@ -25,7 +25,7 @@ mod tests {
     use crate::test_host::TestHost;
 
     #[test]
-    fn a_folder_is_not_a_file_however_it_is_written() {
+    fn folder_path_is_not_accepted_as_file() {
         let host = TestHost::new().with_files(&[("a", ""), ("d/b", "")]);
         for (written, is_file) in [
             ("a", true),

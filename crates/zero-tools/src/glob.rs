@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_below_the_base_and_never_what_is_ignored() {
+    fn patterns_match_below_base_and_skip_ignored() {
         let host = sample_tree();
         check(&host, json!({"pattern": "*.md"}), &["README.md"]);
         check(
@@ -309,7 +309,7 @@ mod tests {
 
     /// One name is one line, whatever it holds; the structured name stays what it is.
     #[test]
-    fn a_name_with_control_characters_stays_on_its_line() {
+    fn control_characters_in_name_stay_on_one_line() {
         let host = TestHost::new().with_files(&[("a\nREADME.md", ""), ("b\u{1b}[2J", "")]);
         let mut lines: Vec<String> =
             host.text("Glob", json!({"pattern": "*"})).lines().map(str::to_owned).collect();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_in_order_and_the_count_is_true() {
+    fn files_are_sorted_and_count_is_exact() {
         let host = TestHost::new();
         let total = FILES_MAX + 5;
         for n in (0..total).rev() {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_is_said_and_wrong_input_is_explained() {
+    fn empty_result_and_bad_input_are_explained() {
         let host = sample_tree();
         let text = host.text("Glob", json!({"pattern": "*.py", "path": "src"}));
         assert!(text.starts_with("No files match `*.py` in src;"), "{text}");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_title_names_the_pattern_and_the_place() {
+    async fn title_names_pattern_and_folder() {
         let host = sample_tree();
         let title = async |input| host.call("Glob", input).await.title.unwrap();
         assert_eq!(title(json!({"pattern": "**/*.rs"})).await, "Glob `**/*.rs`");

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mode_lists_its_own_and_all_count_the_same() {
+    fn output_modes_agree_on_totals() {
         let host = sample_tree();
         check(
             &host,
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_narrow_and_never_bring_back_what_is_ignored() {
+    fn filters_narrow_without_unignoring() {
         let host = sample_tree();
         let all = |key: &str, value: Value| json!({"pattern": "needle", key: value});
         check_files(&host, all("glob", json!("*.rs")), &["a.rs", "lib/b.rs"]);
@@ -507,7 +507,7 @@ mod tests {
 
     /// One name is one line, whatever it holds; the structured name stays what it is.
     #[test]
-    fn a_name_with_control_characters_stays_on_its_line() {
+    fn control_characters_in_name_stay_on_one_line() {
         let host = TestHost::new().with_files(&[("a\nb.rs", "needle\n")]);
         for (mode, expected) in [
             ("files_with_matches", r"a\nb.rs"),
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn context_is_shown_around_but_not_counted() {
+    fn context_lines_are_shown_but_not_counted() {
         let host = sample_tree();
         let shown = model_text(
             &host,
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn multiline_counts_matches_and_shows_each_line_once() {
+    fn multiline_counts_matches_and_shows_lines_once() {
         let host = TestHost::new()
             .with_files(&[("m.txt", "start a\nend b\nx start c end start d\ne end\nlast\n")]);
         let input = json!({"pattern": "start.*?end", "multiline": true, "output_mode": "content"});
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_the_first_in_path_order_and_totals_stay_true() {
+    fn shown_hits_are_first_by_path_and_totals_exact() {
         let host = TestHost::new();
         for n in 0..300 {
             host.write_file(&format!("d{}/f{n:03}", n % 7), "hit\nmiss\n".repeat(n % 5).as_bytes());
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_a_bound_in_bytes_too() {
+    fn results_are_bounded_in_bytes() {
         let line = format!("hit {}\n", "x".repeat(1_900));
         let host = TestHost::new().with_result_max(100_000);
         for n in 0..4 {
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut() {
+    fn long_line_is_truncated() {
         let host =
             TestHost::new().with_files(&[("min.js", &format!("hit{}", "y".repeat(200_000)))]);
         let (shown, _) = hits(&host, json!({"pattern": "hit", "output_mode": "content"}));
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_longer_than_one_read_is_searched_to_its_end() {
+    fn file_longer_than_buffer_is_searched_fully() {
         let host = TestHost::new();
         let filler = "nothing here\n".repeat(20_000);
         host.write_file("long.txt", format!("{filler}hit\n").as_bytes());
@@ -656,7 +656,7 @@ mod tests {
 
     /// What a walk shows may be gone, or something else, by the time it is opened.
     #[test]
-    fn a_file_swapped_for_a_link_is_not_opened() {
+    fn file_swapped_for_link_is_not_opened() {
         let host = sample_tree();
         std::fs::write(host.outside().join("secret"), "password\n").unwrap();
         std::os::unix::fs::symlink(host.outside(), host.path("folder")).unwrap();
@@ -669,7 +669,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_input_is_explained() {
+    fn bad_input_is_explained() {
         let host = sample_tree();
         for (input, error_type, why) in [
             (
@@ -709,7 +709,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_search_stops_when_told_to() {
+    async fn search_stops_on_cancel() {
         let host = TestHost::new();
         for n in 0..3_000 {
             host.write_file(&format!("d{}/{n}", n % 10), &b"some text to look at\n".repeat(400));
@@ -735,7 +735,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_says_what_it_does_and_where_it_found_it() {
+    async fn call_reports_effects_and_locations() {
         let host = sample_tree();
         let input = json!({"pattern": "needle", "path": "lib", "output_mode": "content"});
         let report = host.call("Grep", input).await;

@@ -81,7 +81,7 @@ mod tests {
     use zero_runtime::schema::foreign_schema;
 
     #[test]
-    fn every_input_schema_is_fit_to_be_offered() {
+    fn input_schemas_pass_vetting() {
         for tool in super::builtin_tools() {
             let spec = tool.spec();
             let mut schema = spec.input_schema.clone();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_says_what_it_does_to_the_world() {
+    fn every_tool_describes_its_effects_and_bounds() {
         for tool in super::builtin_tools() {
             let (name, said) = (&tool.spec().name, tool.notes());
             assert_ne!(said.effects, ToolNotes::default().effects, "{name}");

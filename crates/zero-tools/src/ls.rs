@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_directly_in_a_folder_is_listed() {
+    fn folder_entries_are_all_listed() {
         check(json!({}), ".git/\n.gitignore\n.hidden\nA.o\nb.txt\nlink@\nsrc/");
         check(json!({"path": "src"}), "deep/\nmain.rs");
         check(json!({"path": "src/"}), "deep/\nmain.rs");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_types_and_sizes() {
+    fn structured_output_has_types_and_sizes() {
         let result = sample_host().ok("LS", json!({"ignore": [".*", "A.o"]}));
         assert_eq!(
             result.structured,
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_folder_is_listed_in_part_and_counted_in_full() {
+    fn huge_folder_is_truncated_and_counted() {
         let host = TestHost::new();
         for number in 0..ENTRIES_MAX + 7 {
             host.write_file(&format!("f{number:05}"), b"");
@@ -300,13 +300,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_pretend_to_be_two() {
+    fn control_characters_in_name_stay_on_one_line() {
         let host = TestHost::new().with_files(&[("a\nb", "")]);
         assert_eq!(host.text("LS", json!({})), "a\\nb");
     }
 
     #[test]
-    fn what_cannot_be_listed_is_explained() {
+    fn listing_errors_are_explained() {
         #[track_caller]
         fn check(input: serde_json::Value, reason: ErrorReason, message: &str) {
             let error = sample_host().err("LS", input);

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_what_an_editor_numbers() {
+    fn line_numbers_match_editors() {
         check(b"", 1, 9, " of 0");
         check(b"a", 1, 9, "a of 1");
         check(b"a\n", 1, 9, "a of 1");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_cut_out_of_the_middle() {
+    fn page_is_cut_from_the_middle() {
         check(b"a\nb\nc\nd\n", 2, 2, "b|c of 4");
         check(b"a\nb\nc\nd", 4, 2, "d of 4");
         check(b"a\nb\nc\nd", 5, 2, " of 4");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn any_encoding_is_read() {
+    fn every_encoding_is_read() {
         let utf16 = |text: &str, order: fn(u16) -> [u8; 2]| {
             text.encode_utf16().flat_map(order).collect::<Vec<u8>>()
         };
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_character_is_shown_and_counted() {
+    fn invalid_bytes_are_replaced_and_counted() {
         let found =
             read_page_as(TextEncoding::UTF_8, b"ok\nbad \xFF\xFE and \xE2\x82 cut\n", WHOLE_FILE);
         assert_eq!(found.text, "ok\nbad \u{fffd}\u{fffd} and \u{fffd} cut");
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_and_says_by_how_much() {
+    fn long_line_is_cut_with_omitted_count() {
         let max = LINE_CHARS_MAX;
         for (character, ending) in [("x", "\n"), ("é", "\r\n"), ("😀", "\r\n"), ("😀", "")] {
             for (length, expected) in [
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_page_ends_before_the_line_that_does_not_fit() {
+    fn full_page_ends_before_line_that_does_not_fit() {
         let text = "1234567890\n".repeat(100);
         let request = TextPageRequest { bytes_max: 50, ..WHOLE_FILE };
         let found = read_utf8_page(text.as_bytes(), request);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_heard() {
+    fn cancel_stops_reading() {
         let stopped = read_page(&b"a"[..], TextEncoding::UTF_8, WHOLE_FILE, || true);
         assert!(matches!(stopped, Err(TextPageError::Stopped)));
     }

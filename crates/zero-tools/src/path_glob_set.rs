@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stays_within_a_component() {
+    fn star_stays_within_a_component() {
         let path = |text| PathGlobSet::from_path_glob(text).unwrap();
         check(&path("*.md"), &["a.md"], &["d/a.md"]);
         check(&path("**/*.md"), &["a.md", "d/e/a.md"], &["a.mdx"]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_matches_at_any_depth_and_a_path_from_the_base() {
+    fn bare_name_matches_at_any_depth() {
         let names =
             |texts: &[&'static str]| PathGlobSet::from_name_globs(texts.iter().copied()).unwrap();
         check(&names(&["*.rs"]), &["a.rs", "x/y/a.rs"], &["a.rst"]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pattern_rules_out_is_known_before_walking() {
+    fn excluded_folders_are_known_before_walking() {
         for (text, folder, depth, hidden) in [
             ("*.md", "", Some(1), false),
             ("src/lib/*.rs", "src/lib", Some(3), false),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_is_explained() {
+    fn bad_pattern_is_explained() {
         for (text, why) in [
             ("", "is empty"),
             ("src/[a", "unclosed character class"),

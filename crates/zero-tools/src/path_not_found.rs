@@ -76,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_missing_path_says_how_far_it_exists_and_what_it_may_mean() {
+    fn missing_path_error_names_existing_part_and_suggestions() {
         let host = TestHost::new().with_files(&[
             ("src/main.rs", ""),
             ("src/parser/lexer.rs", ""),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_the_names_too() {
+    fn suggestions_are_in_error_details() {
         let host = TestHost::new().with_files(&[("notes.txt", ""), ("notes.md", "")]);
         let error = host.err("Read", json!({"file_path": "notes.tx"}));
         assert_eq!(error.details["file"], "notes.tx");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_read_is_not_suggested() {
+    fn denied_names_are_not_suggested() {
         let files = [("secret.txt", ""), ("secrets.txt", ""), ("vault/secret.md", "")];
         let host = TestHost::new().with_files(&files).with_denied(&["secret.txt", "vault"]);
         std::os::unix::fs::symlink("secret.txt", host.path("secret.tx")).unwrap();

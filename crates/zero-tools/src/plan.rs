@@ -114,7 +114,7 @@ mod tests {
     use crate::test_host::TestHost;
 
     #[test]
-    fn a_plan_is_shown_with_its_reason() {
+    fn plan_is_shown_with_explanation() {
         let host = TestHost::new();
         let plan = json!([
             {"step": "Look", "status": "completed"},
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_each_step() {
+    fn violations_name_each_step() {
         let two = json!([
             {"step": "a", "status": "in_progress"},
             {"step": "", "status": "in_progress"},

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_numbered_lines_and_their_total() {
+    fn structured_output_has_numbered_lines_and_total() {
         let host = TestHost::new().with_files(&[("a.go", "func main() {\n\t// Hello\n}\n")]);
         let result = host.ok("Read", json!({"file_path": "a.go"}));
         assert_eq!(
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_where_to_go_on() {
+    fn page_names_the_next_offset() {
         let long: String = (1..=2_500).map(|n| format!("{n}\n")).collect();
         let host = TestHost::new().with_files(&[("f", &long)]);
         let text = host.text("Read", json!({"file_path": "f"}));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_fits_what_the_model_may_get() {
+    fn page_fits_model_output_limit() {
         let host = TestHost::new().with_model_output_max(100);
         host.write_file("f", "0123456789\n".repeat(20).as_bytes());
         let text = host.text("Read", json!({"file_path": "f", "limit": 10}));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_about_a_text_is_said() {
+    fn unusual_encoding_is_noted() {
         check(b"", json!({}), "(the file is empty)");
         check(b"\n", json!({}), "1: ");
         check(b"a\r\nb\r\n", json!({}), "1: a\nb");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_past_the_end_says_how_long_the_file_is() {
+    fn offset_past_end_reports_line_count() {
         let host = TestHost::new().with_files(&[("f", "a\nb\n"), ("one", "a"), ("empty", "")]);
         let at = |file: &str, offset: u64| json!({"file_path": file, "offset": offset});
         let out = ErrorReason::OutOfRange;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn media_are_returned_as_what_they_are() {
+    fn media_files_return_their_media_type() {
         #[track_caller]
         fn check(name: &str, bytes: &[u8], mime: &str) {
             let host = TestHost::new();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn media_that_fit_in_no_result_are_refused_with_their_size() {
+    fn oversized_media_is_refused_with_size() {
         let host = TestHost::new().with_result_max(10_000);
         let png = |size: usize| [b"\x89PNG\r\n\x1A\n".to_vec(), vec![0; size - 8]].concat();
         host.write_file("fits.png", &png(4_428));
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_at_once() {
+    fn non_file_is_refused_at_once() {
         let host = TestHost::new().with_files(&[("dir/a", "")]);
         #[expect(clippy::disallowed_methods, reason = "nothing else makes a pipe")]
         let made = std::process::Command::new("mkfifo").arg(host.path("pipe")).status().unwrap();
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stopped_call_reads_nothing() {
+    async fn cancelled_call_reads_nothing() {
         let host = TestHost::new().with_files(&[("a", "1")]);
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_answered_with_the_nearest_names() {
+    fn missing_file_suggests_nearest_names() {
         let host = TestHost::new().with_files(&[("src/main.rs", "")]);
         let error = host.err("Read", json!({"file_path": "src/mian.rs"}));
         assert_eq!(error.error_type, ErrorType::NotFound);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_names_the_lines() {
+    fn title_names_the_lines() {
         #[track_caller]
         fn check(args: Value, expected: &str) {
             let host = TestHost::new();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_remembers_what_it_saw() {
+    fn session_records_what_was_read() {
         let host = TestHost::with_session().with_files(&[("whole", "a\nb\n"), ("part", "a\nb\n")]);
         host.ok("Read", json!({"file_path": "whole"}));
         host.ok("Read", json!({"file_path": "part", "limit": 1}));
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_in_the_middle_of_a_huge_file_is_read_by_passing_over_the_rest() {
+    fn page_deep_in_huge_file_is_read() {
         let host = TestHost::new();
         let block: String = (0..5_000).map(|n| format!("{:>99}\n", n)).collect();
         host.write_file("huge", block.repeat(100).as_bytes());
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_never_ends_is_cut() {
+    fn endless_line_is_truncated() {
         let host = TestHost::new();
         host.write_file("endless", &vec![b'x'; 20_000_000]);
         let text = host.text("Read", json!({"file_path": "endless"}));

@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_globs_are_read_each_file_once() {
+    fn files_and_globs_are_read_once_each() {
         check(
             json!(["notes.md", "src/**/*.rs", "src/main.rs"]),
             "--- notes.md ---\n1: # Notes\n--- src/deep/lib.rs ---\n1: mod a;\n--- src/main.rs ---\n1: fn main() {\n}",
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_skipped_with_its_reason() {
+    fn unreadable_files_are_skipped_with_reason() {
         check(
             json!(["notes.md", "src/mian.rs", "src/*.bin", "src/logo.png", "target/*.rs", "src"]),
             "--- notes.md ---\n1: # Notes\nSkipped:\n\
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_files_skipped_and_count() {
+    fn structured_output_has_files_skipped_and_count() {
         let result = sample_host().ok("ReadMany", json!({"paths": ["notes.md", "none*"]}));
         assert_eq!(
             result.structured,
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fails_when_nothing_could_be_read() {
+    fn nothing_readable_is_an_error() {
         let error = sample_host().err("ReadMany", json!({"paths": ["none*", "src/data.bin"]}));
         assert_eq!(error.error_type, ErrorType::NotFound);
         assert_eq!(
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_share_the_room_of_one_answer() {
+    fn files_share_the_output_budget() {
         let host = TestHost::new().with_model_output_max(3_000);
         host.write_file("big1", "0123456789\n".repeat(1_000).as_bytes());
         host.write_file("small", b"all of it");
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_follows_no_link_out_of_the_workspace() {
+    fn glob_does_not_follow_links_out_of_workspace() {
         let host =
             TestHost::new().with_files(&[("a/b.txt", "inside"), ("../secret/c.txt", "outside")]);
         std::os::unix::fs::symlink(host.outside().join("secret"), host.path("a/link")).unwrap();
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_files_are_read_than_may_be() {
+    fn file_count_is_bounded() {
         let host = TestHost::new();
         for number in 0..150 {
             host.write_file(&format!("f{number:03}"), b"x");
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_do_not_break_the_bound() {
+    fn long_lines_stay_within_output_limit() {
         let host = TestHost::new().with_model_output_max(5_000);
         for number in 0..50 {
             host.write_file(&format!("f{number}"), "x".repeat(3_000).as_bytes());
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_remembers_what_it_saw() {
+    fn session_records_what_was_read() {
         let host = TestHost::with_session().with_files(&[("a", "1"), ("d/b", "2")]);
         host.ok("ReadMany", json!({"paths": ["a", "d/*"]}));
         for name in ["a", "d/b"] {
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_and_the_effects_say_what_will_be_read() {
+    fn title_and_effects_name_the_files() {
         let host = sample_host();
         let args =
             ReadManyArgs { paths: ["a", "b", "src/*.rs", "d", "*.md"].map(str::to_owned).to_vec() };

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_told_by_content() {
+    fn encodings_are_detected_by_content() {
         check(b"", Some("UTF-8"));
         check("plain é 漢".as_bytes(), Some("UTF-8"));
         check(b"\xEF\xBB\xBFmarked", Some("UTF-8 with a byte order mark"));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_said_to_be() {
+    fn binary_content_is_not_text() {
         check(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0", None);
         check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", None);
         check(b"a\0b", None);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_may_end_within_a_character() {
+    fn sample_may_end_within_a_character() {
         let cut = &"aé".as_bytes()[..2];
         assert_eq!(TextEncoding::detect(cut, false), Some(TextEncoding::UTF_8));
         let wide = encode_utf16("a smile \u{1F600}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_sample_does_not_count() {
+    fn content_beyond_sample_is_ignored() {
         let mut bytes = b"plain\n".repeat(SAMPLE_BYTES_MAX / 6 + 1);
         bytes.extend_from_slice(b"caf\xE9 cr\xE8me br\xFBl\xE9e");
         assert_eq!(TextEncoding::detect_in_file(&bytes), Some(TextEncoding::UTF_8));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_named() {
+    fn unencodable_character_is_named() {
         let encoding = TextEncoding::detect(b"caf\xE9 cr\xE8me br\xFBl\xE9e", true).unwrap();
         assert_eq!(encoding.encode("ok €").unwrap(), b"ok \x80");
         let error = encoding.encode("ok\n漢").unwrap_err();

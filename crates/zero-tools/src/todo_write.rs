@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_replaced_and_shown_as_a_plan() {
+    fn todo_list_replaces_plan() {
         let host = TestHost::new();
         let todos = json!([
             todo_json("a", "completed"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_each_entry() {
+    fn violations_name_each_entry() {
         check_rejected(
             json!([
                 todo_json("first", "in_progress"),

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_of_the_web_and_means_one_host() {
+    fn address_is_http_with_one_host() {
         check("https://go.dev/doc#top", Ok(("https://go.dev/doc", "go.dev")));
         check("HTTP://GO.dev", Ok(("http://go.dev/", "go.dev")));
         // Odd notations mean the same address to everybody from here on.

@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_engine_never_says_a_key_back_through_an_error() {
+    fn engine_error_never_echoes_key() {
         const KEY: &str = "tvly/A1b2C3d4E5f6G7h8";
         #[track_caller]
         fn check(body: &str, expected: Option<&str>) {

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn both_bounds_hold() {
+    async fn item_and_byte_limits_both_hold() {
         let (sender, mut receiver) = bounded_queue(3, 10);
         assert_eq!(sender.try_send('a', 6), Ok(()));
         assert_eq!(sender.try_send('b', 5), Err(QueueSendError::Full), "bytes");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_heavier_than_the_bound_passes_alone() {
+    async fn item_heavier_than_limit_passes_alone() {
         let (sender, mut receiver) = bounded_queue(3, 10);
         assert!(sender.send('a', 1000).await);
         assert_eq!(sender.try_send('b', 1), Err(QueueSendError::Full));

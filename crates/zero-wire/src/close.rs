@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_short_and_safe_to_show() {
+    fn close_reason_is_short_and_safe_to_show() {
         check("", "1008");
         check("slow consumer", "1008 slow consumer");
         check("\u{1b}[2J", "1008 \\u{1b}[2J");

@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_of_a_client_of_the_family_holds() {
+    fn recorded_openclaw_proof_verifies() {
         let recorded = RecordedProof::read();
         assert_eq!(verify(&recorded.proof, &recorded.context(), 4), Ok(()));
         assert_eq!(verify(&recorded.proof, &recorded.context(), 3), Ok(()));
     }
 
     #[test]
-    fn every_flipped_bit_is_found() {
+    fn every_flipped_bit_is_detected() {
         let recorded = RecordedProof::read();
         let context = recorded.context();
         let text =
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn another_claim_is_found() {
+    fn proof_for_other_claim_is_refused() {
         use DeviceProofError::*;
         let same = |_: &mut DeviceProof| {};
         check(same, |context| context.nonce = "another", Nonce);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_key_proves_itself_and_survives_being_kept() {
+    fn generated_key_proves_itself_and_survives_storage() {
         let (key, bytes) = DeviceKey::generate().unwrap();
         let kept = DeviceKey::from_pkcs8(&bytes).unwrap();
         assert_eq!(key.id(), kept.id());
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_form_is_for_the_older_protocol() {
+    fn v2_form_is_accepted_only_by_older_protocol() {
         let (key, _) = DeviceKey::generate().unwrap();
         let recorded = RecordedProof::read();
         let context = recorded.context();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_reads_in_two_ways_is_refused() {
+    fn ambiguous_signed_text_is_refused() {
         let (key, _) = DeviceKey::generate().unwrap();
         let recorded = RecordedProof::read();
         let context = recorded.context();

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn chat_events_are_those_of_the_family() {
+    fn chat_events_match_openclaw() {
         let message = json!({"role": "assistant", "content": [{"type": "text", "text": "Hi"}], "timestamp": 1});
         let event = |more: Value| {
             let mut event = json!({"runId": "r", "sessionKey": "agent:main:main", "seq": 1});

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_told_why() {
+    fn invalid_frame_error_says_why() {
         let not_json = "not JSON; send one JSON object in each message";
         for text in ["", "hello", "{", "{\"a\":1} x", "\u{0}", "{\"type\":\"req\""] {
             check(text, not_json);
@@ -267,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_hold_what_values_are_told_by() {
+    fn separators_in_strings_do_not_count_as_values() {
         let text = ",[{".repeat(VALUES_MAX);
         let frame = format!(r#"{{"type":"req","id":"\\\",","method":"m","params":"{text}"}}"#);
         check(&frame, r#"Request(RequestFrame { id: "\\\",", method: "m""#);
     }
 
     #[test]
-    fn an_error_of_a_kind_that_is_not_known_is_kept() {
+    fn unknown_error_code_is_preserved() {
         check(
             r#"{"type":"res","id":"1","ok":false,"error":{"code":"TEAPOT","message":"m"}}"#,
             r#"Response(ResponseFrame { id: "1", ok: false, payload: None, error: Some(ErrorShape { code: Other("TEAPOT")"#,

@@ -364,7 +364,7 @@ mod tests {
     use crate::method::GatewayMethod as _;
 
     #[test]
-    fn the_words_are_those_of_the_wire() {
+    fn client_id_and_mode_names_match_the_wire() {
         let known = |place: &str| {
             let words = Connect::checker().schema().pointer(place).unwrap().as_array().unwrap();
             words.clone()
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_credentials_cannot_be_shown() {
+    fn debug_output_hides_credentials() {
         let auth = ConnectAuth { token: Some("s3cret".to_owned()), ..Default::default() };
         assert_eq!(format!("{auth:?}"), "ConnectAuth(…)");
     }

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_sent_before_a_close_arrives_and_nothing_after() {
+    async fn frames_before_close_arrive_and_none_after() {
         let (client, server) = pipe();
         let ((to_server, mut at_client), (to_client, mut at_server)) =
             (client.split(), server.split());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_that_goes_without_a_word_is_found_lost() {
+    async fn dropped_end_is_reported_as_lost() {
         let (client, server) = pipe();
         let (to_client, mut at_server) = server.split();
         drop(client);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_end_makes_the_other_wait_and_a_close_frees_it() {
+    async fn slow_end_blocks_sender_until_close() {
         let (client, server) = pipe();
         let (to_client, _at_server) = server.split();
         let (_to_server, mut at_client) = client.split();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_are_bounded() {
+    async fn queued_bytes_are_bounded() {
         let (client, server) = pipe();
         let (to_server, _at_client) = client.split();
         let too_long = "x".repeat(PAYLOAD_BYTES_MAX + 1);

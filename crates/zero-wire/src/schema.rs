@@ -104,14 +104,14 @@ mod tests {
         LazyLock::new(|| jsonschema::draft202012::new(&protocol_schema()).unwrap());
 
     #[test]
-    fn the_schema_is_sound_and_stays_as_it_is() {
+    fn protocol_schema_is_valid_and_unchanged() {
         let schema = protocol_schema();
         assert!(jsonschema::draft202012::meta::is_valid(&schema));
         insta::assert_snapshot!(serde_json::to_string_pretty(&schema).unwrap());
     }
 
     #[test]
-    fn names_are_unique_and_in_order() {
+    fn method_and_event_names_are_unique_and_ordered() {
         let names: Vec<&str> =
             methods().map(|method| method.name).chain(events().map(|event| event.name)).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_closed() {
+    fn params_schemas_reject_unknown_fields() {
         let schema = protocol_schema();
         for method in methods() {
             let params = schema["methods"][method.name]["params"]["$ref"].as_str().unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_of_frames_says_what_the_parser_takes() {
+    fn frame_schema_agrees_with_parser() {
         check(json!({"type": "req", "id": "1", "method": "health"}), true);
         check(json!({"type": "req", "id": "1", "method": "health", "params": {"a": [1]}}), true);
         check(json!({"type": "req", "id": "", "method": "health"}), false);

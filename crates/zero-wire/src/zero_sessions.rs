@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_goes_on() {
+    fn event_pages_must_be_consecutive() {
         check(0, &[1, 2, 3], true, true);
         check(7, &[8, 12], false, true);
         check(7, &[], false, true);

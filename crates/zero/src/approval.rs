@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_offered_can_be_chosen() {
+    fn prompt_accepts_only_offered_answers() {
         use ApprovalAnswer::{AllowOnce, AllowSession, RejectOnce, RejectSession};
         let plain = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectOnce), ("", RejectOnce)];
         check_choices(RiskLevel::Medium, &[], "y/N", &plain);

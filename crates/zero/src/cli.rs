@@ -584,12 +584,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_well_formed() {
+    fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn limits_are_checked_where_they_are_read() {
+    fn limit_flags_are_checked_when_parsed() {
         for (text, fits) in [
             ("file-timeout=5s", true),
             ("file-timeout=0s", false),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_the_same_each_time_and_nobody_elses() {
+    fn device_key_is_stable_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::new(folder.path().join("zero"));
         let device = DeviceKeyFile::new(state.clone());

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_folder_follows_the_xdg_rules() {
+    fn state_folder_follows_xdg_rules() {
         check(Some("/home/me"), None, Some("/home/me/.local/state/zero"));
         check(Some("/home/me"), Some("/state"), Some("/state/zero"));
         check(Some("/home/me"), Some("relative"), Some("/home/me/.local/state/zero"));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locale_says_which_letters_there_are() {
+    fn locale_decides_utf8_support() {
         for (locale, expected) in
             [("C.UTF-8", true), ("de_DE.utf8", true), ("C", false), ("POSIX", false)]
         {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn so_does_the_settings_file() {
+    fn settings_file_follows_xdg_rules() {
         for (home, xdg, expected) in [
             (Some("/me"), None, Some("/me/.config/zero/settings.json")),
             (Some("/me"), Some("/config"), Some("/config/zero/settings.json")),

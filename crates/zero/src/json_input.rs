@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_pointed_at() {
+    fn json_error_points_at_position() {
         insta::assert_snapshot!(parse_error(r#"{"file_path" "a"}"#), @r#"
         the input is not valid JSON: expected `:` at line 1, column 14
           | {"file_path" "a"}
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_and_escapes_do_not_reach_the_terminal() {
+    fn long_lines_are_truncated_and_escaped() {
         let text = format!("[{}\x1b[2J{}]", "1,".repeat(500), "1,".repeat(500));
         let message = parse_error(&text);
         assert!(
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn stdin_is_bounded() {
+    fn stdin_input_is_bounded() {
         let limits =
             HostLimits { input_bytes_max: zero_core::ByteSize::bytes(4), ..HostLimits::default() };
         assert_eq!(read_bounded(&b"null"[..], &limits), Ok("null".to_owned()));

@@ -118,7 +118,7 @@ mod tests {
     use crate::environment::EnvironmentConfig;
 
     #[test]
-    fn a_bug_is_told_in_one_line() {
+    fn panic_is_reported_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let config = EnvironmentConfig::for_test(folder.path());
         let app = AppContext {

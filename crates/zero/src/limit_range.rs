@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_calls_has_a_range() {
+    fn call_count_limit_has_range() {
         for name in ["session-calls", "host-calls", "queue-calls"] {
             check(name, "1", true);
             check(name, "1000000", true);

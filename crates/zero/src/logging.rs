@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_logins_are_not_logged_whatever_is_asked_for() {
+    fn login_codes_are_never_logged() {
         check("trace");
         check("zero_mcp=debug");
         check("rmcp::transport::auth=trace");

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_cannot_be_guessed() {
+    fn generated_token_is_unguessable() {
         let [one, other] = [generate_token().unwrap(), generate_token().unwrap()];
         assert_eq!(one.len(), 64);
         assert_ne!(one, other);

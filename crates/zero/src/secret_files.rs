@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_settings_and_the_command_line_name_is_known() {
+    fn secret_files_include_settings_and_command_line() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
         std::fs::create_dir_all(folder.join("home/.config/zero")).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_alone_make_a_file_no_secret() {
+    fn rules_alone_make_no_secret_file() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
         std::fs::write(folder.join("rules.json"), r#"{"permissions": {"mode": "plan"}}"#).unwrap();

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_rules_are_handed_out_with_their_source() {
+    fn limits_and_rules_carry_their_source() {
         let settings = WorkspaceSettings::merge(
             &parse_layers(&[(SettingsLayerKind::User, USER_SETTINGS)]),
             TrustState::Never,
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_name_a_value_a_list_or_all_of_a_section() {
+    fn key_can_name_value_list_or_section() {
         let project =
             r#"{"permissions": {"allow": ["Grep"]}, "mcpServers": {"a.b": {"command": "x"}}}"#;
         let trusted = TrustState::assumed();

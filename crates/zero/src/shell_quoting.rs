@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_pasted_is_one_word_for_a_shell() {
+    fn quoted_text_is_one_shell_word() {
         for (word, expected) in [
             ("agent:main:run-1f", "agent:main:run-1f"),
             ("wss://host:18789/", "wss://host:18789/"),

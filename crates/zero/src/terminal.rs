@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_cannot_steer_a_terminal() {
+    fn foreign_text_cannot_control_terminal() {
         for (text, harmless) in [
             ("plain ünï\tcode\n", "plain ünï\tcode\n"),
             ("\x1b[2Jgone", "\\u{1b}[2Jgone"),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn json_cannot_steer_a_terminal_and_stays_the_same_document() {
+    fn json_cannot_control_terminal_and_stays_equal() {
         let value = serde_json::json!({"a\u{202e}": ["\u{9b}31m \u{7f}\x1b\n", "\u{e0041}ü"]});
         let shown = "{\"a\\u202e\":[\"\\u009b31m \\u007f\\u001b\\n\",\"\\udb40\\udc41ü\"]}\n";
         let stream = Terminal::for_test().out.with_columns(80);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_nobody_answers_ends_its_line() {
+    fn unanswered_question_ends_its_line() {
         let terminal = Terminal::for_test();
         let (answered, gone) = (AnswerSource::from_script(&["Y"]), AnswerSource::from_script(&[]));
         assert_eq!(terminal.ask(&answered, "Allow?", "y/N").as_deref(), Some("y"));
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_is_coloured_only_where_colours_show() {
+    fn diff_is_coloured_only_with_colours_enabled() {
         let stream = Terminal::for_test().out;
         assert_eq!(stream.render_diff("@@ -1 +1 @@\n-a\n+b"), "@@ -1 +1 @@\n-a\n+b\n");
         assert_eq!(

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_nobody_elses() {
+    fn token_name_must_not_be_reserved() {
         for name in ["phone", "Ann's phone", "ci-2", "password 2", "Jürgen", "zero-ci"] {
             check(name, Ok(()));
         }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_can_be_for_the_sessions_of_somebody_who_has_some() {
+    fn token_owner_must_have_own_sessions() {
         let tokens = parse_tokens(
             r#"{"ann": {"secret": {"env": "A"}, "scopes": ["write"]},
                 "phone": {"secret": {"env": "B"}, "scopes": ["approvals"], "owner": "ann"},

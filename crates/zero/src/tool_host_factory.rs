@@ -454,7 +454,7 @@ mod tests {
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test puts its folders there")]
-    async fn what_was_made_ready_is_found_as_long_as_it_is_kept() {
+    async fn prewarmed_host_is_shared_while_held() {
         let temp = tempfile::tempdir().unwrap();
         let work = temp.path().join("work");
         std::fs::create_dir(&work).unwrap();
@@ -478,7 +478,7 @@ mod tests {
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test puts its folders there")]
-    async fn hosts_of_their_own_share_language_servers_as_long_as_settings_stay() {
+    async fn private_hosts_share_language_servers_until_settings_change() {
         let temp = tempfile::tempdir().unwrap();
         let (work, other) = (temp.path().join("work"), temp.path().join("other"));
         for folder in [&work, &other] {

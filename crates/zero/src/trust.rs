@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_ends_when_what_was_trusted_changes_and_not_before() {
+    fn trust_ends_when_trusted_entries_change() {
         check(TRUSTED_SETTINGS, "trusted");
         check(
             "// hello\n{\"mcpServers\": {\"a\": {\"args\": [\"y\"], \"command\": \"x\"}}, \"permissions\": {\"allow\": [\"Grep\",\n\"Read\"], \"deny\": [], \"ask\": [\"Edit\"]}}",
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_trusted_with_all_its_words_and_in_its_place() {
+    fn hook_trust_covers_all_words_and_order() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let settings = |hooks: &str| {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_trusted_with_the_files_that_it_names() {
+    fn hook_trust_covers_named_files() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap().join("w");
         let state = StateDir::new(temp.path().join("state"));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_is_for_one_folder_and_the_file_that_was_seen() {
+    fn trust_is_per_folder_and_file() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let seen = parse_entries(SettingsLayerKind::Project, TRUSTED_SETTINGS);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_asks_for_nothing_is_trusted_only_once_somebody_says_so() {
+    fn folder_without_requests_is_untrusted_until_confirmed() {
         let temp = tempfile::tempdir().unwrap();
         let config = EnvironmentConfig::for_test(temp.path());
         let state = StateDir::new(temp.path().join("state"));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_list_trusts_nobody() {
+    fn damaged_trust_file_trusts_nothing() {
         for text in ["", "{", "[]", r#"{"folders": {}, "all": true}"#] {
             let temp = tempfile::tempdir().unwrap();
             let state = StateDir::new(temp.path());

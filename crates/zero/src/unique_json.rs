@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unique_is_read_as_ever() {
+    fn unique_json_parses_as_usual() {
         for text in [
             "null",
             "[]",
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_stands_there_twice_is_refused_wherever_it_is() {
+    fn duplicate_field_is_refused_at_any_depth() {
         for text in [
             r#"{"a": 1, "a": 1}"#,
             r#"[{"b": {"a": 1, "c": 2, "a": 3}}]"#,

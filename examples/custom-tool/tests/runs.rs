@@ -4,7 +4,7 @@
 use std::process::Command;
 
 #[test]
-fn one_call_is_answered_and_one_is_not_allowed() {
+fn allowed_call_is_answered_and_other_is_denied() {
     let output = Command::new(env!("CARGO_BIN_EXE_custom-tool")).output().unwrap();
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());

@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
+    fn table_columns_line_up() {
         let expected = "what  zero   peer   ratio  budget\nGrep  21 ms  20 ms  1.05   ≤ 1.15  ✓\n";
         assert_eq!(sample_table().render_terminal(), expected);
     }
 
     #[test]
-    fn the_document_keeps_what_is_around_the_markers() {
+    fn document_outside_markers_is_kept() {
         let document = format!("before\n{BEGIN_MARKER}\nold\n{END_MARKER}\nafter\n");
         let new = replace_between_markers(&document, &sample_table().render_markdown()).unwrap();
         assert_eq!(

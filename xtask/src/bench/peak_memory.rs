@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_words_are_understood() {
+    fn proc_status_memory_is_parsed() {
         assert_eq!(
             parse_high_water("Name:\tx\nVmHWM:\t    12 kB\nVmRSS:\t 8 kB\n"),
             Some(12 * 1024)

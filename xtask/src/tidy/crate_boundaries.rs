@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_point_down_only() {
+    fn upward_dependencies_are_found() {
         check_one("zero-runtime", "zero-core", None, "");
         check_one("zero-core", "zero-sandbox", Some("dev"), "");
         check_one(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_crates_stay_behind_their_walls() {
+    fn restricted_crates_are_found_outside_their_crate() {
         check_one("zero-sandbox", "rustix", None, "");
         check_one("zero-runtime", "rustix", Some("dev"), "");
         check_one(
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_have_no_cycle() {
+    fn allowed_dependencies_have_no_cycle() {
         for (index, (name, below)) in ALLOWED_DEPENDENCIES.iter().enumerate() {
             for lower in *below {
                 let at = ALLOWED_DEPENDENCIES.iter().position(|(other, _)| other == lower);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outside_crate_is_explained() {
+    fn unexplained_outside_crate_is_found() {
         let metadata = sample_metadata("zero-core", "serde", None);
         let explain = |rows: &str| {
             let findings = check_reasons(

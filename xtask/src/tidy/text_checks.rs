@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_named_after_what_they_hold() {
+    fn vague_file_names_are_found() {
         check_one("crates/zero/src/undo.rs", "//! Takes changes back.\n", "");
         check_one(
             "crates/zero/src/undo/mod.rs",
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn every_module_opens_with_why_it_exists() {
+    fn missing_module_doc_is_found() {
         check_one("xtask/src/main.rs", "fn main() {}\n", "it does not open with a `//!` doc");
         check_one("crates/zero/src/a.rs", "", "it does not open with a `//!` doc");
         check_one("crates/zero/src/a.rs", "//!\n", "it does not open with a `//!` doc");
     }
 
     #[test]
-    fn only_the_sandbox_is_unsafe() {
+    fn unsafe_code_outside_sandbox_is_found() {
         let line = |code: &str| format!("//! Why.\n{}\n", code.replace('!', "unsafe"));
         for code in [
             "! { x() }",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn some_words_do_not_belong_here() {
+    fn forbidden_words_are_found() {
         for word in FORBIDDEN_WORDS {
             check_one(
                 "docs/a.md",

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_told_in_the_clients_form() {
+    fn result_content_uses_client_format() {
         let mut end = BackendResult::from_text(ToolCallStatus::Completed, "done");
         end.content.push(ResultContent::Image { mime: "image/png".into(), data: "AA==".into() });
         let (path, unified) = ("/a".to_owned(), "@@ -1 +1 @@".to_owned());

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_has_a_name_of_its_own_and_there_are_so_many() {
+    fn call_table_refuses_duplicate_ids_and_too_many_calls() {
         let book = Arc::new(CallTable::default());
         let first = book.register("s", "1").unwrap();
         assert!(book.register("s", "1").is_err());

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_that_are_about_something_are_taken_back_and_no_others() {
+    async fn withdraw_matching_withdraws_only_matches() {
         let mut pending = PendingQuestions::new(Arc::default());
         let run = |name: &str| QuestionSubject::Run(Some(RunId::new(name).unwrap()));
         let subjects =
@@ -192,7 +192,7 @@ mod tests {
 
     /// What is asked holds on to things that others wait for, such as the next question's turn.
     #[tokio::test]
-    async fn the_client_is_not_asked_any_more_at_once() {
+    async fn withdraw_stops_client_request_immediately() {
         let mut pending = PendingQuestions::new(Arc::default());
         let (asked, mut gone) = oneshot::channel::<()>();
         let (reply, mut answer) = oneshot::channel::<()>();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_comes_after_it_was_taken_back_is_none() {
+    async fn answer_after_withdrawal_is_ignored() {
         let taken_back = WithdrawalSignal(CancellationToken::new());
         taken_back.0.cancel();
         let late = tokio::time::timeout(
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_asked_before_a_stop_is_taken_back_by_it_and_nothing_after() {
+    async fn cancel_withdraws_earlier_questions_only() {
         let stops = Arc::new(QuestionCanceller::default());
         let mut pending = PendingQuestions::new(Arc::clone(&stops));
         let mut answers = Vec::new();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_of_the_same_name_takes_the_place_of_the_one_before() {
+    async fn question_with_same_id_replaces_previous() {
         let mut pending = PendingQuestions::new(Arc::default());
         let (reply, answer) = oneshot::channel::<()>();
         let question = |taken_back: WithdrawalSignal| async move {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_are_so_many_at_a_time() {
+    async fn pending_questions_are_limited() {
         let mut pending = PendingQuestions::new(Arc::default());
         for number in 0..WAITING_MAX {
             let room = pending.spawn_question(number.to_string(), QuestionSubject::Unknown, never);

@@ -28,7 +28,7 @@ fn link(fields: Value) -> Value {
 }
 
 #[test]
-fn words_come_in_their_order() {
+fn text_blocks_keep_order() {
     check(json!([text("a"), text("b")]), None, "a\nb");
     check(
         json!([text("look at"), link(json!({})), text("please")]),
@@ -47,7 +47,7 @@ fn words_come_in_their_order() {
 }
 
 #[test]
-fn the_folder_is_said_first_but_not_before_a_command() {
+fn folder_precedes_prompt_but_not_command() {
     let folder = Some("~/project");
     check(json!([text("hi")]), folder, "[Working directory: ~/project]\n\nhi");
     check(json!([text("hi")]), Some("/a\nb"), "[Working directory: /a\\nb]\n\nhi");
@@ -60,7 +60,7 @@ fn the_folder_is_said_first_but_not_before_a_command() {
 }
 
 #[test]
-fn a_folder_that_was_said_can_be_left_out_again() {
+fn folder_prefix_can_be_stripped() {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         assert_eq!(strip_folder(text), expected);
@@ -72,7 +72,7 @@ fn a_folder_that_was_said_can_be_left_out_again() {
 }
 
 #[test]
-fn home_is_said_as_a_tilde() {
+fn home_is_abbreviated_as_tilde() {
     #[track_caller]
     fn check(folder: &str, home: Option<&str>, expected: &str) {
         assert_eq!(abbreviate_home(Path::new(folder), home.map(Path::new)), Path::new(expected));
@@ -87,7 +87,7 @@ fn home_is_said_as_a_tilde() {
 }
 
 #[test]
-fn a_prompt_has_to_say_something_that_can_be_sent() {
+fn empty_or_unsupported_prompt_is_refused() {
     let empty = "! the prompt is empty; say what is wanted";
     check(json!([]), None, empty);
     check(json!([text(" \n")]), Some("/w"), empty);
@@ -108,7 +108,7 @@ fn a_prompt_has_to_say_something_that_can_be_sent() {
 }
 
 #[test]
-fn the_size_is_bounded_with_the_folder_and_without() {
+fn size_limit_includes_folder_prefix() {
     let size = |text: &str, folder: Option<&str>| {
         let block = ContentBlock::from(text.to_owned());
         translate_blocks(&[block], folder.map(Path::new)).map(|said| said.text.len())
@@ -140,7 +140,7 @@ fn image(mime: &str, data: &str, uri: Option<&str>) -> Value {
 }
 
 #[test]
-fn pictures_are_attached_or_named() {
+fn images_are_attached_or_listed_by_path() {
     check_pictures(
         json!([
             image("image/png", "AAAA", Some("file:///w/a.png")),
@@ -176,7 +176,7 @@ fn pictures_are_attached_or_named() {
 }
 
 #[test]
-fn pictures_are_checked() {
+fn invalid_images_are_refused() {
     let check = |parts: Value, expected: &str| check(parts, None, expected);
     check(
         json!([image("image/tiff", "AAAA", None)]),

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_no_run_goes_with_the_last_one() {
+    fn unattributed_items_end_with_last_run() {
         let own_calls = Arc::new(CallTable::default());
         let _begun = own_calls.register("s", "own").unwrap();
         let (r1, r2) = (RunId::new("r1").unwrap(), RunId::new("r2").unwrap());

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_colours_and_no_orders() {
+    fn styled_mode_keeps_colors_and_drops_control_sequences() {
         let check = |printed, expected| check(AnsiFilterMode::Styled, printed, expected);
         check("\u{1b}[1;31mred\u{1b}[0m\r\n", "\u{1b}[1;31mred\u{1b}[0m\r\n");
         check("10%\r20%\u{1b}[K", "10%\r20%\u{1b}[K");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_gets_words() {
+    fn plain_mode_keeps_text_only() {
         let check = |printed, expected| check(AnsiFilterMode::PlainText, printed, expected);
         check("\u{1b}[1;31mred\u{1b}[0m\r\n", "red\n");
         check("one\n10%\r20%\r\n", "one\n20%\n");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_without_an_end_hides_little() {
+    fn unterminated_sequence_hides_bounded_output() {
         let printed = format!("\u{1b}]{}end", "x".repeat(SWALLOWED_MAX + 1));
         check(AnsiFilterMode::PlainText, &printed, "end");
     }

@@ -190,7 +190,7 @@ mod tests {
         "Why you are asked: no rule allows it\n\nRisk: high\n\n- exec `rm` (ask: by mode)";
 
     #[test]
-    fn a_command_is_shown_whole_and_first() {
+    fn command_is_shown_first_and_whole() {
         let said = format!("What the agent says it does: Tidy up\n\n{WHY}");
         let long = format!("echo {}\nrm -rf ~\u{202e}", "x".repeat(5000));
         let shown = long.replace('\u{202e}', "\\u{202e}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_comes_first() {
+    fn diff_is_shown_before_reason() {
         let diff = CallDisplay::Diff {
             path: "a".to_owned(),
             unified: "-a\n+b".to_owned(),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_called_by_its_own_words() {
+    fn question_title_uses_actual_command() {
         #[track_caller]
         fn check(commands: &[&str], expected: &str) {
             assert_eq!(question_title(&request(commands, None), 12), expected);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_answer_of_each_kind_and_always_a_no() {
+    fn options_have_one_of_each_kind_and_always_reject() {
         #[track_caller]
         fn check(given: &[(&str, &str)], expected: Value) {
             let option = |(id, name): &(&str, &str)| ApprovalOption {

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_both_texts_or_is_told_as_hunks() {
+    fn diff_has_both_texts_or_falls_back_to_hunks() {
         let path = "/w/src/a.rs";
         check(
             &diff(Some("a"), Some("b"), "-a\n+b", false),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_absolute_and_few() {
+    fn locations_are_absolute_and_limited() {
         let place = |path: &str, line| FilePosition { path: path.to_owned(), line };
         let places = [
             place("./a", Some(3)),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_read_is_bounded_and_without_pictures() {
+    fn raw_values_are_truncated_and_omit_images() {
         let long = "ä".repeat(RAW_BYTES_MAX);
         let content = [
             ResultContent::Text { text: long.clone() },

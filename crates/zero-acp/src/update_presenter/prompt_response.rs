@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_has_one_answer() {
+    fn every_run_end_maps_to_one_response() {
         let stop = |reason: &str, state: &str, message: Option<&str>| {
             let mut zero = json!({"state": state, "runId": "r1"});
             if let Some(message) = message {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_whole_is_told_once() {
+    fn growing_text_is_emitted_once() {
         check(&[Whole("I "), Whole("I am "), Whole("I am here"), Last("I am here")], "I am here");
         check(&[Whole("I "), Last("I am here")], "I am here");
         check(&[Last("All at once")], "All at once");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_across_calls_and_one_for_each_message_are_both_told_once() {
+    fn cumulative_and_per_message_text_are_emitted_once() {
         check(
             &[Whole("I look."), Call, Whole("I look.\n\nSeen"), Last("I look.\n\nSeen")],
             "I look.|\n\nSeen",
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_beside_the_whole_are_told_once() {
+    fn items_beside_whole_text_are_emitted_once() {
         check(
             &[
                 Item("1", "Check"),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_anew_is_told_whole() {
+    fn rewritten_text_is_emitted_whole() {
         check(&[Whole("Helo wrld"), Whole("Hello world")], "Helo wrld\n\nHello world");
     }
 }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_both_kinds_of_gateway_are_told() {
+    fn messages_of_both_gateway_kinds_become_entries() {
         let theirs = json!([
             {"role": "user", "content": "hi", "timestamp": 1},
             {"role": "assistant", "timestamp": 2, "content": [

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn each_last_state_is_an_end_of_its_own() {
+    fn each_final_chat_state_maps_to_run_end() {
         check(json!({"state": "delta"}), None);
         check(json!({"state": "status", "phase": "starting_model"}), None);
         check(json!({"state": "final"}), Some(RunOutcome::Completed));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_the_cache_is_counted_once() {
+    fn cached_tokens_are_counted_once() {
         let theirs = json!({"input": 10, "output": 5, "cacheRead": 100, "totalTokens": 115});
         assert_eq!(parse_usage(&theirs).input_tokens, 110);
         let ours = json!({"input": 110, "output": 5, "cacheRead": 100, "totalTokens": 115});

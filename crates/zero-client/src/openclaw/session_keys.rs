@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_keys_of_editors_have_another_form() {
+    fn only_acp_keys_have_bridge_form() {
         let rows = [
             ("acp:1", Some("acp-bridge:1")),
             ("agent:qa:acp:1", Some("agent:qa:acp-bridge:1")),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_key_goes_under_the_agent() {
+    fn bare_key_is_prefixed_with_agent() {
         assert_eq!(with_agent("acp:1", Some("qa")), "agent:qa:acp:1");
         assert_eq!(with_agent("agent:main:x", Some("qa")), "agent:main:x");
         assert_eq!(with_agent("x", None), "x");

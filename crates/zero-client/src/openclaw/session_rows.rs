@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_read_whatever_it_leaves_out() {
+    fn incomplete_session_row_is_parsed() {
         let listed = json!({
             "defaults": {"model": "m", "contextTokens": 1000},
             "sessions": [

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_by_name_and_arguments() {
+    fn call_title_uses_name_and_arguments() {
         let command = json!({"command": "ls\n -l", "workdir": "/w"});
         check("exec", command, "exec: ls -l", ToolKind::Execute, &[]);
         check(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_or_wide_argument_is_not_looked_through_for_ever() {
+    fn location_search_is_bounded_in_depth_and_width() {
         let mut deep = json!({"path": "/deep"});
         for _ in 0..50 {
             deep = json!({"in": deep});

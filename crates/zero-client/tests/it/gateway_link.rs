@@ -25,7 +25,7 @@ async fn link_through_proxy(lab: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, Gat
 }
 
 #[tokio::test]
-async fn a_loss_in_mid_run_is_seen_in_time_only() {
+async fn disconnect_mid_run_only_delays_updates() {
     let lab = TestGateway::start(&["One @wait two @wait three look:a", "four"]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
     let (near, mut heard) = open_session(&link, "acp:1").await;
@@ -55,7 +55,7 @@ async fn a_loss_in_mid_run_is_seen_in_time_only() {
 }
 
 #[tokio::test]
-async fn every_cut_of_many_is_healed() {
+async fn repeated_disconnects_lose_nothing() {
     let words = (0..40).map(|n| format!("{n} @wait")).collect::<Vec<_>>().join(" ");
     let lab = TestGateway::start(&[&words]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
@@ -78,7 +78,7 @@ async fn every_cut_of_many_is_healed() {
 }
 
 #[tokio::test]
-async fn what_was_asked_when_the_connection_was_lost_is_asked_again() {
+async fn request_in_flight_is_retried_after_reconnect() {
     let lab = TestGateway::start(&["Hello"]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
     let (near, mut heard) = open_session(&link, "acp:1").await;
@@ -92,7 +92,7 @@ async fn what_was_asked_when_the_connection_was_lost_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_not_there_is_an_error_at_once_and_found_when_it_is() {
+async fn absent_gateway_fails_at_once_and_is_found_later() {
     let lab = TestGateway::start(&["Hello"]).await;
     let (proxy, dial, link) = link_through_proxy(&lab).await;
     proxy.stop().await;
@@ -122,7 +122,7 @@ async fn a_gateway_that_is_not_there_is_an_error_at_once_and_found_when_it_is() 
 }
 
 #[tokio::test]
-async fn who_asks_while_it_is_away_is_told_so() {
+async fn request_while_disconnected_fails_with_reason() {
     let lab = TestGateway::start(&[]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
     let (near, mut heard) = open_session(&link, "acp:1").await;
@@ -137,7 +137,7 @@ async fn who_asks_while_it_is_away_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_said_and_not_tried_for_long() {
+async fn wrong_token_is_reported_without_long_retry() {
     let lab = TestGateway::start(&[]).await;
     let address = lab.listen(ANY_ADDRESS.parse().unwrap()).await;
     let token = "a-wrong-token-0123456789";
@@ -149,7 +149,7 @@ async fn a_wrong_token_is_said_and_not_tried_for_long() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_starts_anew_tells_what_became_of_the_run() {
+async fn restarted_gateway_reports_run_outcome() {
     let lab = TestGateway::start(&["Working @wait"]).await;
     let address = lab.listen(ANY_ADDRESS.parse().unwrap()).await;
     let link = GatewayLink::new(TcpDialer::new(address));
@@ -170,7 +170,7 @@ async fn a_gateway_that_starts_anew_tells_what_became_of_the_run() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_come_back_is_gone_and_can_be_found_later() {
+async fn gateway_that_stays_away_is_lost_and_can_return() {
     let lab = TestGateway::start(&["Hello"]).await;
     let (proxy, dial, _) = link_through_proxy(&lab).await;
     let link = GatewayLink::with_reconnect_max(dial, Duration::from_secs(1));
@@ -204,7 +204,7 @@ async fn wait_until_displaced(heard: &mut zero_client::SessionUpdates, by: &str)
 }
 
 #[tokio::test]
-async fn who_is_displaced_hears_of_it_and_does_not_fight() {
+async fn displaced_host_is_notified_and_does_not_retake() {
     let lab = TestGateway::start(&["look:a", "Seen", "look:b", "Seen", "look:c", "Seen"]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
     let (one, mut heard) = open_session(&link, "acp:1").await;
@@ -234,7 +234,7 @@ async fn who_is_displaced_hears_of_it_and_does_not_fight() {
 }
 
 #[tokio::test]
-async fn who_was_displaced_while_away_hears_of_it_on_coming_back() {
+async fn displacement_while_disconnected_is_reported_on_return() {
     let lab = TestGateway::start(&["look:a", "Seen"]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
     let (one, mut heard) = open_session(&link, "acp:1").await;
@@ -256,7 +256,7 @@ async fn who_was_displaced_while_away_hears_of_it_on_coming_back() {
 
 /// A connection that was lost may be there still, as far as the gateway knows.
 #[tokio::test]
-async fn who_comes_back_has_its_own_tools_though_its_ghost_is_there() {
+async fn reattach_replaces_own_stale_connection() {
     let lab = TestGateway::start(&["look:a", "Seen"]).await;
     let ghost_link = lab.link();
     let (ghost, mut ghost_heard) = open_session(&ghost_link, "acp:1").await;

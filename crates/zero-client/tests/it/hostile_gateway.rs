@@ -69,7 +69,7 @@ fn is_entry(news: &GatewayUpdate, seq: u64) -> bool {
 }
 
 #[tokio::test]
-async fn a_ledger_that_does_not_go_on_is_read_once() {
+async fn stalled_ledger_is_read_once() {
     for (numbers, has_more) in
         [(&[1_u64, 2][..], true), (&[4, 4][..], true), (&[][..], true), (&[u64::MAX][..], false)]
     {
@@ -89,7 +89,7 @@ async fn a_ledger_that_does_not_go_on_is_read_once() {
 }
 
 #[tokio::test]
-async fn the_last_number_there_is_is_no_end_of_us() {
+async fn maximum_sequence_number_does_not_panic() {
     let (server, _link, _near, mut heard) = open_hostile_session(u64::MAX - 1).await;
     send_entry(&server, u64::MAX);
     assert!(is_entry(&next_update(&mut heard).await, u64::MAX));
@@ -187,7 +187,7 @@ fn displace(server: &OpenClawServer) {
 }
 
 #[tokio::test]
-async fn whoever_displaces_us_while_we_attach_is_noticed() {
+async fn displacement_during_attach_is_detected() {
     let (server, _link, near, mut heard) = open_hostile_session(3).await;
     let refused = json!({"code": "INVALID_REQUEST", "message": "hosted elsewhere",
         "details": {"code": "TOOLS_HOSTED", "host": "laptop"}});
@@ -207,7 +207,7 @@ async fn whoever_displaces_us_while_we_attach_is_noticed() {
 }
 
 #[tokio::test]
-async fn whoever_displaced_us_before_we_attached_is_old_news() {
+async fn displacement_before_attach_is_ignored() {
     let (server, _link, near, mut heard) = open_hostile_session(3).await;
     let hands = SlowToolBackend::new();
     host_while(&server, &near, &mut heard, &hands, displace).await;
@@ -219,7 +219,7 @@ async fn whoever_displaced_us_before_we_attached_is_old_news() {
 }
 
 #[tokio::test]
-async fn every_call_that_comes_early_is_made_or_refused() {
+async fn early_calls_are_run_or_rejected() {
     let (server, _link, near, mut heard) = open_hostile_session(3).await;
     let hands = SlowToolBackend::new();
     let many = |server: &OpenClawServer| (0..100).for_each(|call| use_tool(server, call));
@@ -229,7 +229,7 @@ async fn every_call_that_comes_early_is_made_or_refused() {
 }
 
 #[tokio::test]
-async fn early_calls_are_refused_where_the_tools_do_not_come() {
+async fn early_calls_are_rejected_if_attach_fails() {
     for is_left in [false, true] {
         let (server, _link, near, mut heard) = open_hostile_session(3).await;
         let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});

@@ -20,7 +20,7 @@ use crate::test_gateway::{
 };
 
 #[tokio::test]
-async fn a_prompt_is_answered_and_can_be_read_again() {
+async fn prompt_is_answered_and_ledger_can_be_reread() {
     let lab = TestGateway::start(&["Once upon a time"]).await;
     let link = lab.link();
     let cwd = Some("/tmp".to_owned());
@@ -56,7 +56,7 @@ async fn a_prompt_is_answered_and_can_be_read_again() {
 }
 
 #[tokio::test]
-async fn what_is_changed_is_known_and_heard() {
+async fn session_change_is_stored_and_announced() {
     let lab = TestGateway::start(&[]).await;
     let link = lab.link();
     let (near, mut heard) = open_session(&link, "acp:1").await;
@@ -87,7 +87,7 @@ async fn what_is_changed_is_known_and_heard() {
 }
 
 #[tokio::test]
-async fn sessions_are_found_listed_and_removed() {
+async fn sessions_are_found_listed_and_deleted() {
     let lab = TestGateway::start(&[]).await;
     let link = lab.link();
     let missing = OpenRequest { require_existing: true, ..open_request("acp:1") };
@@ -113,7 +113,7 @@ async fn sessions_are_found_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn tools_are_hosted_here_in_a_mode_no_looser_than_our_own() {
+async fn hosted_tools_never_exceed_local_mode() {
     let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
     let link = lab.link();
     let (near, mut heard) = open_session(&link, "acp:1").await;
@@ -133,7 +133,7 @@ async fn tools_are_hosted_here_in_a_mode_no_looser_than_our_own() {
 }
 
 #[tokio::test]
-async fn what_a_call_does_is_told_with_its_end_unless_that_takes_a_while() {
+async fn description_comes_with_result_unless_call_is_slow() {
     for (takes, told_with_end) in [(0, true), (500, false)] {
         let lab = TestGateway::start(&["look:a", "Seen"]).await;
         let (near, mut heard) = open_session(&lab.link(), "acp:1").await;
@@ -161,7 +161,7 @@ async fn what_a_call_does_is_told_with_its_end_unless_that_takes_a_while() {
 }
 
 #[tokio::test]
-async fn a_call_for_a_session_that_was_left_fails_at_once() {
+async fn call_for_left_session_fails_at_once() {
     let lab = TestGateway::start(&["@wait look:a", "Gone"]).await;
     let link = lab.link();
     let (near, _) = open_session(&link, "acp:1").await;
@@ -181,7 +181,7 @@ async fn a_call_for_a_session_that_was_left_fails_at_once() {
 }
 
 #[tokio::test]
-async fn one_session_can_be_open_twice() {
+async fn session_can_be_opened_twice() {
     let lab = TestGateway::start(&["Hello", "look:a", "Seen"]).await;
     let link = lab.link();
     let (one, mut heard_one) = open_session(&link, "acp:1").await;
@@ -204,7 +204,7 @@ async fn one_session_can_be_open_twice() {
 }
 
 #[tokio::test]
-async fn a_slow_listener_loses_nothing_and_holds_nobody_up() {
+async fn slow_reader_loses_nothing_and_blocks_nobody() {
     let words = vec!["word"; 5_000].join(" ");
     let lab = TestGateway::start(&[&words, "quick"]).await;
     let link = lab.link();
@@ -224,7 +224,7 @@ async fn a_slow_listener_loses_nothing_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_run_is_stopped() {
+async fn abort_stops_run() {
     let lab = TestGateway::start(&["Working @wait on"]).await;
     let (near, mut heard) = open_session(&lab.link(), "acp:1").await;
     near.send(send_request("run-1", "work")).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_run_is_stopped() {
 
 /// Whoever may not use a folder at the gateway can have it beside their own tools.
 #[tokio::test]
-async fn a_folder_out_of_reach_is_that_of_the_tools_here() {
+async fn inaccessible_folder_is_used_by_local_tools() {
     let lab = TestGateway::start(&[]).await;
     let scopes = vec![TokenScope::Read, TokenScope::Write];
     let reach = FolderAccess::Folders([lab.folder.path().to_owned()].into());
@@ -261,7 +261,7 @@ async fn a_folder_out_of_reach_is_that_of_the_tools_here() {
 }
 
 #[tokio::test]
-async fn a_session_knows_whether_its_gateway_is_in_this_process() {
+async fn session_knows_if_gateway_is_in_process() {
     let lab = TestGateway::start(&[]).await;
     let (near, _heard) = open_session(&lab.link(), "acp:1").await;
     assert_eq!(near.locality(), GatewayLocality::InProcess);

@@ -29,7 +29,7 @@ async fn open_openclaw_session() -> (OpenClawServer, GatewayLink, SessionHandle,
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_with_calls_and_words() {
+async fn prompt_yields_calls_and_text() {
     let (server, _link, near, mut heard) = open_openclaw_session().await;
     assert!(!near.is_cwd_known());
     assert!(
@@ -95,7 +95,7 @@ impl DeviceKeySource for CountingDeviceSource {
 }
 
 #[tokio::test]
-async fn a_device_is_shown_to_a_gateway_that_wants_one_and_to_no_other() {
+async fn device_key_is_sent_only_when_required() {
     let server = OpenClawServer::start().await;
     let url: GatewayUrl = format!("ws://{}", server.address).parse().unwrap();
     let key = Arc::new(DeviceKey::generate().unwrap().0);
@@ -130,7 +130,7 @@ async fn a_device_is_shown_to_a_gateway_that_wants_one_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn an_error_is_an_error() {
+async fn gateway_error_fails_run() {
     let (server, _link, near, mut heard) = open_openclaw_session().await;
     server.set_answer("chat.send", Err("Agent \"x\" no longer exists in configuration"));
     let refused = near.send(send_request("run-0", "hi")).await.unwrap_err();
@@ -147,7 +147,7 @@ async fn an_error_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_loss_in_mid_run_is_healed_by_what_the_run_said_last() {
+async fn disconnect_mid_run_is_recovered_from_final_text() {
     let (server, _link, near, mut heard) = open_openclaw_session().await;
     near.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One two");
@@ -170,7 +170,7 @@ async fn a_loss_in_mid_run_is_healed_by_what_the_run_said_last() {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_after_a_loss_is_heard_on() {
+async fn run_continues_after_reconnect() {
     let (server, _link, near, mut heard) = open_openclaw_session().await;
     near.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One ");
@@ -186,7 +186,7 @@ async fn a_run_that_goes_on_after_a_loss_is_heard_on() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_said_plainly() {
+async fn unknown_run_outcome_is_reported() {
     let (server, _link, near, mut heard) = open_openclaw_session().await;
     near.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One ");
@@ -208,7 +208,7 @@ async fn what_nobody_knows_is_said_plainly() {
 }
 
 #[tokio::test]
-async fn a_question_is_asked_and_answered() {
+async fn approval_is_requested_and_resolved() {
     let (server, _link, near, mut heard) = open_openclaw_session().await;
     near.send(send_request("run-1", "hi")).await.unwrap();
     let asked = |key: &str, id: &str| {
@@ -248,7 +248,7 @@ async fn a_question_is_asked_and_answered() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_becomes_one_for_bridges() {
+async fn refused_key_is_retried_as_bridge_key() {
     let server = OpenClawServer::start().await;
     let link = GatewayLink::new(TcpDialer::new(server.address));
     server.set_answer("sessions.resolve", Err("malformed session key \"acp:1\""));
@@ -310,7 +310,7 @@ async fn sessions_are_found_reset_changed_and_listed() {
 }
 
 #[tokio::test]
-async fn a_second_prompt_waits_or_takes_the_place_of_the_first() {
+async fn second_prompt_queues_or_replaces_first() {
     let (server, _link, near, _heard) = open_openclaw_session().await;
     near.send(send_request("run-1", "one")).await.unwrap();
     near.send(send_request("run-2", "two")).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_second_prompt_waits_or_takes_the_place_of_the_first() {
 }
 
 #[tokio::test]
-async fn many_words_reach_a_slow_listener() {
+async fn slow_reader_receives_all_text() {
     let (server, _link, near, mut heard) = open_openclaw_session().await;
     near.send(send_request("run-1", "much")).await.unwrap();
     let mut all = String::new();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_offered_can_be_answered() {
+    fn only_offered_answers_are_accepted() {
         let once = request(&["allow_once", "reject_once"]);
         assert_eq!(
             decision_answer(ExecApprovalDecision::AllowOnce, &once),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn no_can_always_be_said() {
+    fn deny_is_always_accepted() {
         let none = request(&[]);
         assert_eq!(
             decision_answer(ExecApprovalDecision::Deny, &none),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_answered_by_one_of_three_words() {
+    fn question_action_is_one_of_three() {
         let params = |action: &str| QuestionsResolveParams {
             id: "q".to_owned(),
             action: action.to_owned(),

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_taken_in_the_usual_wrappings() {
+    fn images_are_accepted_in_common_encodings() {
         check(image(Some("image/png"), "aGk="), "image/png aGk=");
         check(image(Some("IMAGE/PNG"), "aGk"), "image/png aGk=");
         check(image(None, "data:image/webp;base64,aGk="), "image/webp aGk=");
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_refused() {
+    fn non_images_are_refused() {
         check(image(None, "aGk="), "its mimeType is missing");
         check(image(Some("text/html"), "aGk="), "only images can be taken, not `text/html`");
         check(image(Some("image/"), "aGk="), "only images can be taken, not `image/`");
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn attachments_are_bounded() {
+    fn attachments_are_limited() {
         let many = vec![image(Some("image/png"), "aGk="); ATTACHMENTS_MAX + 1];
         let error = parse_attachments(many).unwrap_err();
         assert_eq!(error.message, "33 attachments are more than 32; send fewer");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_says_something() {
+    fn empty_prompt_is_refused() {
         let said = |message: &str| ChatSendParams { message: message.into(), ..Default::default() };
         let refused =
             |params| build_prompt(params, PromptAuthority::PromptOnly).unwrap_err().message;
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_is_sent_again_tells_how_its_run_ended() {
+    fn resent_prompt_reports_run_end() {
         let run = |end| RunRecord {
             id: RunId::new("r").unwrap(),
             session: zero_core::SessionId::new("s").unwrap(),

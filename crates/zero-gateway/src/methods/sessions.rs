@@ -421,7 +421,7 @@ mod tests {
     use zero_wire::method::TokenScope;
 
     #[test]
-    fn exactly_one_way_to_name_a_session() {
+    fn selector_requires_exactly_one_field() {
         let some = |text: &str| Some(text.to_owned());
         let params = |key, session_id, label| SessionsResolveParams {
             key,
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_bounded_and_only_of_what_may_be_seen() {
+    fn page_is_limited_and_filtered_by_owner() {
         let query_of = |limit, minutes| {
             let params = SessionsListParams {
                 limit,
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_takes_what_is_known_and_clears_what_is_null() {
+    fn patch_accepts_known_fields_and_null_clears() {
         let params: SessionsPatchParams = serde_json::from_value(serde_json::json!({
             "key": "main", "label": null, "thinkingLevel": "minimal", "fastMode": true
         }))
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_one_line() {
+    fn label_must_be_one_line() {
         assert_eq!(check_label(" Bug 7 ".to_owned()).unwrap(), "Bug 7");
         for bad in ["", "  ", "a\nb", &"x".repeat(513)] {
             assert!(check_label(bad.to_owned()).is_err(), "{bad:?}");
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_with_a_transcript_names_the_session() {
+    fn transcript_id_names_its_session() {
         assert_eq!(strip_transcript("sess_1.2"), "sess_1");
         assert_eq!(strip_transcript("sess_1"), "sess_1");
         assert_eq!(strip_transcript("a.b"), "a.b");

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_has_a_name_of_one_line() {
+    fn host_name_must_be_one_line() {
         assert_eq!(check_host_name(" laptop ").unwrap(), "laptop");
         for bad in ["", " ", "a\nb", "a\u{202e}b", &"x".repeat(129)] {
             assert!(check_host_name(bad).is_err(), "{bad:?}");

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_absolute() {
+    fn folder_must_be_absolute() {
         assert_eq!(parse_folder("/work/x").unwrap(), PathBuf::from("/work/x"));
         for bad in ["", "x", "./x", "~/x", "/a\0b"] {
             let error = parse_folder(bad).unwrap_err();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_clears_a_field() {
+    fn empty_text_clears_field() {
         let params = SessionSetParams {
             session_key: "main".to_owned(),
             mode: Some("plan".to_owned()),

@@ -149,7 +149,7 @@ fn whole_run() -> Vec<Event> {
 }
 
 #[test]
-fn a_whole_run_for_a_client_that_hears_everything() {
+fn full_run_is_relayed_with_all_interests() {
     let mut relay = relay(ALL);
     let told = relay_events(&mut relay, &whole_run());
     assert!(!relay.is_busy());
@@ -157,7 +157,7 @@ fn a_whole_run_for_a_client_that_hears_everything() {
 }
 
 #[test]
-fn a_whole_run_for_a_client_that_only_chats() {
+fn full_run_is_relayed_as_chat_only() {
     let told = relay_events(&mut relay(RelayInterest::default()), &whole_run());
     insta::assert_snapshot!(wire_lines(&told));
 }
@@ -196,7 +196,7 @@ fn deltas(told: &[RelayEvent]) -> Vec<String> {
 }
 
 #[test]
-fn text_only_grows_also_across_tools() {
+fn text_grows_monotonically_across_tool_calls() {
     let events = run_ledger(
         "r",
         [
@@ -218,7 +218,7 @@ fn text_only_grows_also_across_tools() {
 }
 
 #[test]
-fn numbers_of_a_run_have_no_gap() {
+fn run_sequence_numbers_have_no_gaps() {
     let told = relay_events(&mut relay(ALL), &whole_run());
     let seqs = told.iter().filter_map(|told| match told {
         RelayEvent::Chat(event) => Some(event.seq),
@@ -246,7 +246,7 @@ fn check_end(end: RunOutcome, expected: &str) {
 }
 
 #[test]
-fn every_run_ends_exactly_once_and_keeps_what_it_said() {
+fn every_run_ends_once_and_keeps_its_text() {
     check_end(RunOutcome::Completed, "final");
     check_end(RunOutcome::MaxTurns { turns: 3 }, "final");
     check_end(RunOutcome::Aborted { by: "rpc".to_owned() }, "aborted");
@@ -256,7 +256,7 @@ fn every_run_ends_exactly_once_and_keeps_what_it_said() {
 }
 
 #[test]
-fn a_run_that_is_over_says_nothing_more() {
+fn ended_run_emits_nothing() {
     let mut events =
         run_ledger("r", [prompt(), text("a"), run_ended(RunOutcome::Completed), text("ghost")]);
     events.extend(run_ledger("never-begun", [text("ghost"), run_ended(RunOutcome::Completed)]));
@@ -266,7 +266,7 @@ fn a_run_that_is_over_says_nothing_more() {
 }
 
 #[test]
-fn whoever_comes_late_hears_all_of_it_first() {
+fn late_subscriber_receives_full_text_first() {
     let events = whole_run();
     let (earlier, later) = events.split_at(6);
     let mut late = OpenClawRelay::from_history(session_info(), ALL, [], earlier);
@@ -280,7 +280,7 @@ fn whoever_comes_late_hears_all_of_it_first() {
 }
 
 #[test]
-fn whoever_comes_after_the_end_hears_nothing_of_it() {
+fn subscriber_after_run_end_receives_nothing() {
     let mut late = OpenClawRelay::from_history(session_info(), ALL, [], &whole_run());
     let mut told = Vec::new();
     late.catch_up(&mut told);
@@ -289,7 +289,7 @@ fn whoever_comes_after_the_end_hears_nothing_of_it() {
 }
 
 #[test]
-fn a_run_older_than_what_is_remembered_still_ends() {
+fn run_started_before_history_still_ends() {
     let events = run_ledger("old", [text("tail"), run_ended(RunOutcome::Completed)]);
     let (earlier, later) = events.split_at(1);
     let mut late = OpenClawRelay::from_history(session_info(), ALL, [run_id("old")], earlier);
@@ -317,7 +317,7 @@ fn runs_of_one_session_do_not_mix() {
 }
 
 #[test]
-fn bytes_told_stay_in_proportion_to_bytes_said() {
+fn bytes_sent_are_proportional_to_reply() {
     let mut relay = relay(RelayInterest::default());
     let (mut told, mut said, mut bytes) = (Vec::new(), 0, 0);
     relay.handle_event(&run_ledger("r", [prompt()])[0], SendCapacity::Ample, &mut told);
@@ -335,7 +335,7 @@ fn bytes_told_stay_in_proportion_to_bytes_said() {
 }
 
 #[test]
-fn an_endless_reply_is_cut_and_says_so() {
+fn endless_reply_is_truncated_with_notice() {
     let mut relay = relay(RelayInterest::default());
     let mut told = Vec::new();
     let long = "x".repeat(REPLY_BYTES_MAX / 2);
@@ -360,7 +360,7 @@ fn sent_bytes(told: &[RelayEvent]) -> usize {
 }
 
 #[test]
-fn one_reply_fits_into_what_may_wait_whatever_it_consists_of() {
+fn one_reply_always_fits_send_queue() {
     let limits = crate::GatewayLimits::default();
     for character in ["x", "\u{1}", "\"", "é", "🦀"] {
         let long = character.repeat(9 * 1024 * 1024 / character.len());
@@ -378,7 +378,7 @@ fn one_reply_fits_into_what_may_wait_whatever_it_consists_of() {
 }
 
 #[test]
-fn while_much_waits_text_is_held_back_and_the_end_has_it_all() {
+fn text_is_held_at_low_capacity_and_sent_at_end() {
     let mut relay = relay(ALL);
     let mut told = Vec::new();
     let events = run_ledger(
@@ -400,7 +400,7 @@ fn while_much_waits_text_is_held_back_and_the_end_has_it_all() {
 }
 
 #[test]
-fn questions_are_only_for_whoever_may_answer() {
+fn approvals_go_only_to_approvers() {
     let mut events = run_ledger(
         "r",
         [prompt(), approval_requested(), approval_resolved("expired"), approval_requested()],

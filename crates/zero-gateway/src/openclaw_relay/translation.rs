@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_has_its_state() {
+    fn every_run_end_has_chat_state() {
         check(RunOutcome::Completed, json!({"state": "final", "stopReason": "stop"}));
         check(RunOutcome::MaxTokens, json!({"state": "final", "stopReason": "max_tokens"}));
         check(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_allows_nothing_denies() {
+    fn non_allowing_answer_is_deny() {
         for answer in ["reject_once", "reject_always", "expired", "cancelled", "", "allow"] {
             assert_eq!(parse_decision(answer), ExecApprovalDecision::Deny, "{answer}");
         }

@@ -134,7 +134,7 @@ impl RemoteBackendFixture {
 }
 
 #[tokio::test]
-async fn a_call_goes_there_and_its_result_comes_back() {
+async fn call_is_sent_to_host_and_result_returned() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     let (name, payload) = rig.next_event().await;
@@ -161,7 +161,7 @@ async fn a_call_goes_there_and_its_result_comes_back() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_at_once_says_with_its_end_what_it_was() {
+async fn fast_call_describes_itself_with_result() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
@@ -174,7 +174,7 @@ async fn a_call_that_ends_at_once_says_with_its_end_what_it_was() {
 }
 
 #[tokio::test]
-async fn a_call_is_answered_once_and_only_if_it_was_asked() {
+async fn result_is_accepted_once_and_only_for_known_call() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
@@ -187,7 +187,7 @@ async fn a_call_is_answered_once_and_only_if_it_was_asked() {
 }
 
 #[tokio::test]
-async fn a_host_that_vanishes_settles_its_calls() {
+async fn vanished_host_fails_its_calls() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
@@ -206,7 +206,7 @@ async fn a_host_that_vanishes_settles_its_calls() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_replaced_hears_it_and_its_calls_are_settled() {
+async fn displaced_host_is_notified_and_its_calls_fail() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
@@ -223,7 +223,7 @@ async fn a_host_that_is_replaced_hears_it_and_its_calls_are_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_call_ends_as_the_host_says_or_soon() {
+async fn cancelled_call_ends_by_host_or_after_grace() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
@@ -248,7 +248,7 @@ async fn a_cancelled_call_ends_as_the_host_says_or_soon() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_taken_back() {
+async fn abandoned_call_is_cancelled_at_host() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
@@ -258,7 +258,7 @@ async fn a_call_that_nobody_waits_for_is_taken_back() {
 }
 
 #[tokio::test]
-async fn only_what_is_offered_is_asked_for() {
+async fn only_offered_tools_are_called() {
     let rig = RemoteBackendFixture::with_offer();
     let end = rig.start_call("c1", "rm").await.unwrap();
     assert_eq!(
@@ -289,7 +289,7 @@ async fn calls_and_results_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_are_wanted_in_a_dialect_and_waited_for() {
+async fn offer_is_requested_in_dialect_and_awaited() {
     let mut rig = fixture();
     let terms = rig.hands.set_initial_terms(None, Some(PermissionMode::Plan));
     assert_eq!((terms.dialect.as_str(), terms.mode.as_deref()), ("canonical", Some("plan")));
@@ -310,7 +310,7 @@ async fn tools_are_wanted_in_a_dialect_and_waited_for() {
 }
 
 #[test]
-fn an_error_cannot_be_called_a_success() {
+fn error_result_cannot_be_success() {
     for (status, is_error, expected) in [
         (None, false, ToolCallStatus::Completed),
         (None, true, ToolCallStatus::Failed),

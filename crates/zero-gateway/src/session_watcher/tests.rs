@@ -65,7 +65,7 @@ fn run_ended() -> EventKind {
 }
 
 #[tokio::test]
-async fn a_client_of_our_own_hears_the_entries_as_they_are() {
+async fn native_client_receives_raw_entries() {
     let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
     let early = rig.append(vec![prompt()]).await;
     let last = rig.watch.watch(&rig.session).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_client_of_our_own_hears_the_entries_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_the_bus_dropped_is_read_from_the_store() {
+async fn entries_dropped_by_bus_are_read_from_store() {
     let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
     let last = rig.watch.watch(&rig.session).await.unwrap();
     let events = rig.append(vec![prompt(), text("a"), text("b"), run_ended()]).await;
@@ -95,7 +95,7 @@ async fn what_the_bus_dropped_is_read_from_the_store() {
 }
 
 #[tokio::test]
-async fn an_ear_that_was_full_misses_nothing_not_even_the_end() {
+async fn full_subscription_loses_nothing_including_run_end() {
     let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
     rig.watch.watch(&rig.session).await.unwrap();
     let many = ENTRIES_MAX * 2;
@@ -115,7 +115,7 @@ async fn an_ear_that_was_full_misses_nothing_not_even_the_end() {
 }
 
 #[tokio::test]
-async fn held_text_is_told_soon_without_anything_else_happening() {
+async fn held_text_is_flushed_after_delay() {
     let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
     rig.watch.watch(&rig.session).await.unwrap();
     let events = rig.append(vec![prompt(), text(&"x".repeat(100_000)), text("y")]).await;
@@ -130,7 +130,7 @@ async fn held_text_is_told_soon_without_anything_else_happening() {
 }
 
 #[tokio::test]
-async fn nothing_is_heard_of_what_was_forgotten() {
+async fn unwatched_session_is_silent() {
     let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
     rig.watch.watch(&rig.session).await.unwrap();
     rig.watch.unwatch(&rig.session.id).await;

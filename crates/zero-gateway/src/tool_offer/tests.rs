@@ -28,7 +28,7 @@ fn check(at: &str, value: Value, expected: &str) {
 }
 
 #[test]
-fn a_sound_offer_is_taken_as_it_is() {
+fn valid_offer_is_accepted_unchanged() {
     let ToolOffer { dialect, bench } = ToolOffer::from_params(offer(|_| {})).unwrap();
     assert_eq!(dialect, DialectName::Canonical);
     let names: Vec<&str> = bench.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -45,7 +45,7 @@ fn a_sound_offer_is_taken_as_it_is() {
 }
 
 #[test]
-fn a_name_is_a_plain_word() {
+fn tool_name_must_be_plain() {
     let plain = "use 1 to 64 ASCII letters, digits, `_` or `-`, starting with a letter";
     for (name, quoted) in [
         ("", "``"),
@@ -66,7 +66,7 @@ fn a_name_is_a_plain_word() {
 }
 
 #[test]
-fn words_do_nothing_but_be_read() {
+fn text_with_hidden_characters_is_refused() {
     let hides =
         |c: &str| format!("it has the character U+{c}, which hides or moves others; leave it out");
     for (said, c) in
@@ -107,7 +107,7 @@ fn words_do_nothing_but_be_read() {
 }
 
 #[test]
-fn a_schema_is_that_of_an_object() {
+fn schema_must_be_object() {
     let at = "/tools/1/inputSchema";
     let no = |why: &str| format!("tool `git__log`: inputSchema: it {why}");
     check(at, json!("{\"type\": \"object\"}"), &no("is no object"));
@@ -119,7 +119,7 @@ fn a_schema_is_that_of_an_object() {
 }
 
 #[test]
-fn there_is_only_so_much_in_an_offer() {
+fn offer_size_is_limited() {
     check(
         "/dialect",
         json!("klingon"),

@@ -31,7 +31,7 @@ async fn repeat_call(host: &mut TestClient) {
 }
 
 #[tokio::test]
-async fn it_hears_and_answers_the_questions_of_its_owner_and_nothing_else() {
+async fn approver_receives_only_owner_approvals() {
     let lab = TestGateway::start(&["Psst look:a", "look:a", "look:a", "look:a", "Seen"]).await;
     let mut phone = lab.connect_as(approver_device(Some("ann")), CAPS).await;
     let mut other = lab.connect_as(approver_device(None), CAPS).await;
@@ -74,7 +74,7 @@ async fn it_hears_and_answers_the_questions_of_its_owner_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn who_comes_late_hears_what_still_waits() {
+async fn late_approver_receives_pending_approvals() {
     let lab = TestGateway::start(&["look:a", "look:a", "look:a", "look:a", "Seen"]).await;
     let mut host = attach_host(&lab).await;
     let mut ann =

@@ -19,7 +19,7 @@ fn upgrade_request(target: &str, headers: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_foreign_page_or_name_never_gets_a_websocket() {
+async fn foreign_origin_or_host_gets_no_websocket() {
     let rig = RawGateway::start().await;
     let rows = [
         ("Host: localhost\r\n", 101),
@@ -47,7 +47,7 @@ async fn a_foreign_page_or_name_never_gets_a_websocket() {
 }
 
 #[tokio::test]
-async fn a_token_in_the_url_is_not_read() {
+async fn token_in_url_is_ignored() {
     let rig = RawGateway::start().await;
     let stream = rig.tcp().await;
     let url = format!("ws://localhost/?token={ADMIN}&auth={ADMIN}");
@@ -61,7 +61,7 @@ async fn a_token_in_the_url_is_not_read() {
 }
 
 #[tokio::test]
-async fn no_answer_repeats_a_secret() {
+async fn responses_never_repeat_secrets() {
     let rig = RawGateway::start().await;
     let almost = format!("{ADMIN}x");
     let mut client = rig.client().await;
@@ -74,7 +74,7 @@ async fn no_answer_repeats_a_secret() {
 }
 
 #[tokio::test]
-async fn scopes_are_those_of_the_token() {
+async fn scopes_are_limited_to_token() {
     let rig = RawGateway::start().await;
     let check = async |asked: &[&str], expected: &[&str]| {
         let mut client = rig.client().await;
@@ -109,7 +109,7 @@ async fn guess_until_locked(
 }
 
 #[tokio::test]
-async fn guessing_ends_on_this_machine_too_whatever_comes_along() {
+async fn guessing_is_locked_on_loopback_too() {
     let bogus = [
         json!({"token": "guess"}),
         json!({"token": "guess", "deviceToken": "bogus"}),
@@ -132,7 +132,7 @@ async fn guessing_ends_on_this_machine_too_whatever_comes_along() {
 }
 
 #[tokio::test]
-async fn a_lock_ends_and_hurts_nobody_who_is_in() {
+async fn lock_expires_and_spares_open_connections() {
     let rig = RawGateway::with_config(|config| {
         config.limits.tries.short_lock = Duration::from_millis(300);
     })
@@ -146,7 +146,7 @@ async fn a_lock_ends_and_hurts_nobody_who_is_in() {
 }
 
 #[tokio::test]
-async fn failed_tries_are_answered_ever_more_slowly() {
+async fn failed_attempts_are_answered_more_slowly() {
     let rig = RawGateway::with_config(|config| {
         config.limits.tries.delay_first = Duration::from_millis(40);
         config.limits.tries.delay_max = Duration::from_millis(160);
@@ -163,7 +163,7 @@ async fn failed_tries_are_answered_ever_more_slowly() {
 }
 
 #[tokio::test]
-async fn no_gateway_is_reached_from_elsewhere_without_a_token_and_tls() {
+async fn remote_listen_requires_token_and_tls() {
     let check = async |auth: AuthConfig,
                        tls: Option<TlsIdentity>,
                        plaintext: PlaintextPolicy,
@@ -190,7 +190,7 @@ async fn no_gateway_is_reached_from_elsewhere_without_a_token_and_tls() {
 }
 
 #[tokio::test]
-async fn without_tokens_whoever_is_here_is_who_was_said() {
+async fn without_tokens_local_clients_get_configured_principal() {
     let rig = RawGateway::with_config(|config| {
         config.auth = AuthConfig::allow_all(principal("local", &[TokenScope::Write]));
     })
@@ -203,7 +203,7 @@ async fn without_tokens_whoever_is_here_is_who_was_said() {
 }
 
 #[tokio::test]
-async fn what_it_says_over_http() {
+async fn http_endpoints_return_expected_replies() {
     let rig = RawGateway::start().await;
     let get = async |path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");

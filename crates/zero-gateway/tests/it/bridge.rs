@@ -16,42 +16,42 @@ use crate::bridge_gateway::{FOLDER, TOKEN, start_bridge_gateway};
 use crate::raw_gateway::{PATIENCE, RawArrival, RawClient};
 
 #[tokio::test]
-async fn a_new_session_and_a_prompt() {
+async fn new_session_and_prompt_match_recording() {
     replay_recording(include_str!("../fixtures/bridge/new_and_prompt.jsonl")).await;
 }
 
 #[tokio::test]
-async fn tool_calls() {
+async fn tool_calls_match_recording() {
     replay_recording(include_str!("../fixtures/bridge/tool_calls.jsonl")).await;
 }
 
 #[tokio::test]
-async fn a_prompt_is_cancelled() {
+async fn cancelled_prompt_matches_recording() {
     replay_recording(include_str!("../fixtures/bridge/cancel.jsonl")).await;
 }
 
 #[tokio::test]
-async fn a_prompt_while_another_runs() {
+async fn overlapping_prompts_match_recording() {
     replay_recording(include_str!("../fixtures/bridge/overlapping.jsonl")).await;
 }
 
 #[tokio::test]
-async fn a_picture() {
+async fn image_prompt_matches_recording() {
     replay_recording(include_str!("../fixtures/bridge/image.jsonl")).await;
 }
 
 #[tokio::test]
-async fn an_approval_is_given() {
+async fn granted_approval_matches_recording() {
     replay_recording(include_str!("../fixtures/bridge/approval_allow.jsonl")).await;
 }
 
 #[tokio::test]
-async fn an_approval_is_denied() {
+async fn denied_approval_matches_recording() {
     replay_recording(include_str!("../fixtures/bridge/approval_deny.jsonl")).await;
 }
 
 #[tokio::test]
-async fn sessions_are_listed_loaded_and_reset() {
+async fn session_list_load_and_reset_match_recording() {
     replay_recording(include_str!("../fixtures/bridge/list_load_reset.jsonl")).await;
 }
 

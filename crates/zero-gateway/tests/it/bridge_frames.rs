@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_differ_and_what_may_not() {
+    fn frame_comparison_ignores_only_volatile_fields() {
         check("", "", true);
         check(r#""ts": 5"#, r#""ts": 7"#, true);
         check("abcdef", "fedcba", true);

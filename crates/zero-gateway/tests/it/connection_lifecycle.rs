@@ -12,7 +12,7 @@ use zero_wire::pipe::pipe;
 use crate::raw_gateway::{ADMIN, PATIENCE, RawArrival, RawGateway, connect_params, principal};
 
 #[tokio::test]
-async fn a_client_that_does_not_even_pong_is_cut_off() {
+async fn client_without_pong_is_disconnected() {
     // One that reads pongs. It may come too late for that on a machine that stands still, but not every
     // time.
     for _ in 0..20 {
@@ -83,7 +83,7 @@ async fn connect_over_pipe(
 }
 
 #[tokio::test]
-async fn a_client_in_the_process_is_asked_for_nothing_and_gets_no_more_than_it_was_given() {
+async fn pipe_client_needs_no_token_and_keeps_given_scopes() {
     let mut params = connect_params("whatever");
     let (sender, mut receiver, hello) = connect_over_pipe(params.clone()).await;
     assert_eq!(hello["payload"]["auth"]["scopes"], json!(["operator.write"]));
@@ -99,7 +99,7 @@ async fn a_client_in_the_process_is_asked_for_nothing_and_gets_no_more_than_it_w
 }
 
 #[tokio::test]
-async fn the_end_is_told_and_nobody_comes_in_any_more() {
+async fn shutdown_is_announced_and_new_clients_refused() {
     let rig = RawGateway::start().await;
     let mut client = rig.connected_client(ADMIN).await;
     let (embedded, server) = pipe();
@@ -123,7 +123,7 @@ async fn the_end_is_told_and_nobody_comes_in_any_more() {
 }
 
 #[tokio::test]
-async fn who_connects_while_it_ends_is_told_to_come_back() {
+async fn connect_during_shutdown_is_told_to_retry() {
     let rig = RawGateway::with_config(|config| config.limits.last_words = PATIENCE).await;
     let mut late = rig.client().await;
     let mut inside = rig.connected_client(ADMIN).await;
@@ -137,7 +137,7 @@ async fn who_connects_while_it_ends_is_told_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
+async fn client_that_never_reads_does_not_block_shutdown() {
     let rig =
         RawGateway::with_config(|config| config.limits.close_grace = Duration::from_millis(100))
             .await;

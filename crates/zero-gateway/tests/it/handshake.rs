@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::raw_gateway::{ADMIN, PASSWORD, READER, RawGateway, connect_params};
 
 #[tokio::test]
-async fn a_client_with_a_token_is_greeted() {
+async fn valid_token_receives_hello() {
     let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     assert!(client.challenge.get("seq").is_none());
@@ -106,7 +106,7 @@ async fn connect_outcome(rig: &RawGateway, change: Value) -> String {
 }
 
 #[tokio::test]
-async fn what_is_agreed() {
+async fn protocol_and_scopes_are_negotiated() {
     let rig = RawGateway::start().await;
     let rows = [
         (json!({}), r#"4 ["operator.admin"]"#),
@@ -143,7 +143,7 @@ async fn what_is_agreed() {
 }
 
 #[tokio::test]
-async fn refusals_have_their_details() {
+async fn refusals_carry_details() {
     let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     let answer = client.connect(connect_params("wrong")).await;
@@ -175,7 +175,7 @@ async fn refusals_have_their_details() {
 }
 
 #[tokio::test]
-async fn what_is_no_connect_ends_the_connection() {
+async fn first_message_must_be_connect() {
     let rig = RawGateway::start().await;
     let rows = [
         (Message::text("hello"), 1000, ""),
@@ -205,7 +205,7 @@ async fn what_is_no_connect_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn bad_input_after_the_greeting_costs_nothing_but_an_answer() {
+async fn bad_input_after_handshake_gets_error_answer() {
     let rig = RawGateway::start().await;
     let mut client = rig.connected_client(ADMIN).await;
     client.send_text("not json").await;
@@ -248,7 +248,7 @@ impl TestDevice {
 }
 
 #[tokio::test]
-async fn a_device_need_not_be_shown_but_must_be_right() {
+async fn device_proof_is_optional_but_must_be_valid() {
     let rig = RawGateway::start().await;
     let device = TestDevice::new();
     let check = async |nonce: Option<&str>, token: &str, expected: &str| {
@@ -276,7 +276,7 @@ async fn a_device_need_not_be_shown_but_must_be_right() {
 }
 
 #[tokio::test]
-async fn a_device_alone_opens_nothing() {
+async fn device_without_token_is_refused() {
     let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     let challenge = client.challenge["payload"].take();

@@ -21,7 +21,7 @@ fn connect_frame(bytes: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_stranger_may_say_64_kib_and_not_a_byte_more() {
+async fn unauthenticated_message_limit_is_64_kib() {
     let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     client.send_text(connect_frame(64 * 1024)).await;
@@ -36,7 +36,7 @@ async fn a_stranger_may_say_64_kib_and_not_a_byte_more() {
 }
 
 #[tokio::test]
-async fn parts_do_not_add_up_to_more() {
+async fn fragmented_message_cannot_exceed_limit() {
     use tokio_tungstenite::tungstenite::protocol::frame::Frame;
     use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
     let rig = RawGateway::start().await;
@@ -50,7 +50,7 @@ async fn parts_do_not_add_up_to_more() {
 }
 
 #[tokio::test]
-async fn who_is_known_may_say_25_mib() {
+async fn authenticated_message_limit_is_25_mib() {
     let rig = RawGateway::start().await;
     let mut client = rig.connected_client(ADMIN).await;
     let mut text =
@@ -64,7 +64,7 @@ async fn who_is_known_may_say_25_mib() {
 }
 
 #[tokio::test]
-async fn what_came_with_the_connect_waits_for_its_answer() {
+async fn messages_sent_with_connect_wait_for_answer() {
     let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     client.send_request("c", "connect", connect_params(ADMIN)).await;
@@ -77,7 +77,7 @@ async fn what_came_with_the_connect_waits_for_its_answer() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_not_waited_for() {
+async fn silent_client_times_out() {
     let short = Duration::from_millis(100);
     let rig = RawGateway::with_config(|config| config.limits.handshake_time = short).await;
     let mut silent = rig.client().await;
@@ -105,7 +105,7 @@ async fn who_says_nothing_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_head_has_an_end() {
+async fn request_head_is_limited() {
     let rig = RawGateway::start().await;
     let head = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(100_000));
     let (status, _) = rig.http(&head).await;
@@ -113,7 +113,7 @@ async fn a_head_has_an_end() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_cut_off_and_nobody_else_waits() {
+async fn slow_reader_is_disconnected_without_blocking_others() {
     let rig = RawGateway::with_config(|config| {
         config.limits.buffered_bytes_max = MIB;
     })
@@ -145,7 +145,7 @@ async fn who_does_not_read_is_cut_off_and_nobody_else_waits() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_late_is_told_why_it_was_cut_off() {
+async fn late_reader_learns_close_reason() {
     let rig = RawGateway::with_config(|config| {
         config.limits.buffered_messages_max = 16;
         config.limits.close_grace = PATIENCE;
@@ -163,7 +163,7 @@ async fn a_client_that_reads_late_is_told_why_it_was_cut_off() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_connections() {
+async fn connection_count_is_limited() {
     let rig = RawGateway::with_config(|config| config.limits.connections_max = 2).await;
     let mut first = rig.connected_client(ADMIN).await;
     let second = rig.connected_client(ADMIN).await;
@@ -180,7 +180,7 @@ async fn there_are_only_so_many_connections() {
 }
 
 #[tokio::test]
-async fn strangers_wait_while_there_are_too_many_and_none_is_lost() {
+async fn excess_unauthenticated_wait_and_none_is_lost() {
     let rig = RawGateway::with_config(|config| {
         config.limits.strangers_max = 2;
         config.limits.handshake_time = Duration::from_secs(8);
@@ -196,7 +196,7 @@ async fn strangers_wait_while_there_are_too_many_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn who_is_greeted_holds_no_place_of_a_stranger() {
+async fn authenticated_connection_frees_accept_permit() {
     let rig = RawGateway::with_config(|config| config.limits.strangers_max = 1).await;
     let mut greeted = Vec::new();
     for _ in 0..5 {
@@ -208,7 +208,7 @@ async fn who_is_greeted_holds_no_place_of_a_stranger() {
 }
 
 #[tokio::test]
-async fn a_flood_of_pings_holds_up_nothing() {
+async fn ping_flood_blocks_nothing() {
     let rig = RawGateway::start().await;
     let mut client = rig.connected_client(ADMIN).await;
     // Nobody reads the pongs: were they waited for, this would not end.
@@ -220,7 +220,7 @@ async fn a_flood_of_pings_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn what_breaks_the_protocol_of_websockets_is_told_so() {
+async fn websocket_protocol_violation_is_reported() {
     let rig = RawGateway::start().await;
     let mut stream = rig.tcp().await;
     let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -236,7 +236,7 @@ async fn what_breaks_the_protocol_of_websockets_is_told_so() {
 }
 
 #[tokio::test]
-async fn events_of_one_connection_are_numbered_from_one() {
+async fn connection_events_are_numbered_from_one() {
     let rig =
         RawGateway::with_config(|config| config.limits.tick_interval = Duration::from_millis(20))
             .await;
@@ -251,7 +251,7 @@ async fn events_of_one_connection_are_numbered_from_one() {
 }
 
 #[tokio::test]
-async fn more_requests_at_a_time_than_there_may_be_are_refused_and_not_lost() {
+async fn excess_concurrent_requests_are_refused_with_answer() {
     let rig = RawGateway::with_config(|config| config.limits.requests_max = 0).await;
     let mut client = rig.connected_client(ADMIN).await;
     let refused = client.call_method("h", "health", json!({})).await;

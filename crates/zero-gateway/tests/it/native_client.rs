@@ -48,7 +48,7 @@ async fn check((client, _events): (GatewayClient, GatewayEvents), scopes: &[&str
 }
 
 #[tokio::test]
-async fn it_comes_with_what_it_has() {
+async fn native_client_connects_with_each_credential() {
     let rig = RawGateway::start().await;
     let connect = async |options| GatewayClient::connect(url(&rig, "ws"), options).await;
     check(connect(token(ADMIN)).await.unwrap(), &["operator.admin"]).await;
@@ -65,7 +65,7 @@ async fn it_comes_with_what_it_has() {
 }
 
 #[tokio::test]
-async fn it_comes_by_tls_to_the_certificate_it_knows() {
+async fn native_client_connects_by_tls_with_pinned_certificate() {
     let (tls, _) = self_signed();
     let known = tls.fingerprint().parse().unwrap();
     let rig = RawGateway::with_tls(Some(tls), |_| {}).await;
@@ -81,7 +81,7 @@ async fn it_comes_by_tls_to_the_certificate_it_knows() {
 }
 
 #[tokio::test]
-async fn it_comes_from_within_and_hears_the_end() {
+async fn native_client_connects_by_pipe_and_sees_shutdown() {
     let rig = RawGateway::start().await;
     let (client_end, server_end) = pipe();
     rig.gateway.attach_pipe(server_end, principal("me", &[TokenScope::Admin]));

@@ -39,7 +39,7 @@ fn history_params(key: &str) -> ChatHistoryParams {
 }
 
 #[tokio::test]
-async fn others_are_answered_while_one_reads_a_history_again_and_again() {
+async fn repeated_history_reads_do_not_block_others() {
     const REQUESTS: usize = 100;
     let lab = TestGateway::start(&[]).await;
     fill_ledger(&lab, "ann", "main", 20, 50_000).await;
@@ -71,7 +71,7 @@ async fn others_are_answered_while_one_reads_a_history_again_and_again() {
 }
 
 #[tokio::test]
-async fn no_answer_reads_more_of_a_ledger_than_is_bearable() {
+async fn answer_reads_bounded_part_of_ledger() {
     let lab = TestGateway::start(&[]).await;
     fill_ledger(&lab, "ann", "main", 25, 1_000_000).await;
     let ann = lab.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
@@ -112,7 +112,7 @@ async fn refusal_message(desk: &TestClient) -> Option<String> {
 }
 
 #[tokio::test]
-async fn who_left_before_its_turn_waits_no_more() {
+async fn departed_client_leaves_read_queue() {
     let limits = GatewayLimits { reads_max: 0, reads_asked_max: 1, ..GatewayLimits::default() };
     let lab = TestGateway::with_limits(&[], limits).await;
     let first = lab.connect("ann", &[TokenScope::Read], &[]).await;

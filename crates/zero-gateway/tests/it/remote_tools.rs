@@ -48,7 +48,7 @@ pub(crate) fn send_params(run: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_commands_of_a_host_can_be_chosen() {
+async fn host_commands_are_listed_in_choices() {
     let lab = TestGateway::start(&[]).await;
     let host = attach_host(&lab).await;
     let names = async |params: Value| {
@@ -62,7 +62,7 @@ async fn the_commands_of_a_host_can_be_chosen() {
 }
 
 #[tokio::test]
-async fn a_client_does_the_work_and_the_run_goes_on() {
+async fn client_hosts_tool_call_and_run_continues() {
     let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
     let mut host = attach_host(&lab).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
@@ -92,7 +92,7 @@ async fn a_client_does_the_work_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
+async fn host_lost_mid_call_fails_call_not_session() {
     let lab = TestGateway::start(&["look:a", "It is gone", "never"]).await;
     let mut host = attach_host(&lab).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
@@ -121,7 +121,7 @@ async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
 }
 
 #[tokio::test]
-async fn nothing_of_an_offer_that_is_wrong_counts() {
+async fn invalid_offer_is_rejected_whole() {
     let lab = TestGateway::start(&["look:a", "Seen"]).await;
     let mut host = attach_host(&lab).await;
     let tool = |name: &str, schema: Value| {
@@ -152,7 +152,7 @@ fn attach_params(host: &str, take_over: bool) -> Value {
 }
 
 #[tokio::test]
-async fn nobody_is_replaced_unawares() {
+async fn host_is_replaced_only_with_take_over() {
     let lab = TestGateway::start(&["look:a", "It is gone", "look:b", "Seen"]).await;
     let mut first = attach_host(&lab).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;

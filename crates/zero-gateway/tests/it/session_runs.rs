@@ -28,7 +28,7 @@ fn event_text(event: &EventFrame) -> String {
 }
 
 #[tokio::test]
-async fn a_family_client_hears_a_run_from_its_first_word() {
+async fn openclaw_client_receives_run_from_first_word() {
     let lab = TestGateway::start(&["Hello there"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     let ack = ann.request::<ChatSend>(send_params("run-1")).await;
@@ -61,7 +61,7 @@ async fn a_family_client_hears_a_run_from_its_first_word() {
 }
 
 #[tokio::test]
-async fn a_run_is_stopped_and_says_so_once() {
+async fn aborted_run_reports_abort_once() {
     let lab = TestGateway::start(&["Working @hang"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
@@ -79,7 +79,7 @@ async fn a_run_is_stopped_and_says_so_once() {
 }
 
 #[tokio::test]
-async fn whoever_comes_late_hears_what_was_said_so_far() {
+async fn late_client_receives_text_so_far() {
     let lab = TestGateway::start(&["Once upon a @hang"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
@@ -101,7 +101,7 @@ async fn whoever_comes_late_hears_what_was_said_so_far() {
 }
 
 #[tokio::test]
-async fn a_client_of_our_own_hears_the_ledger_itself() {
+async fn native_client_receives_ledger_entries() {
     let lab = TestGateway::start(&["Hi"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     let open = ann.request::<ZeroSessionsOpen>(json!({"sessionKey": "main", "cwd": "/tmp"})).await;
@@ -127,7 +127,7 @@ async fn a_client_of_our_own_hears_the_ledger_itself() {
 }
 
 #[tokio::test]
-async fn somebody_elses_session_is_not_there() {
+async fn session_of_other_owner_is_hidden() {
     let lab = TestGateway::start(&["mine", "ours"]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     let mut bob = lab.connect("bob", &[TokenScope::Write], &[]).await;
@@ -173,7 +173,7 @@ async fn somebody_elses_session_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_scope_that_is_missing_is_named() {
+async fn missing_scope_is_named_in_error() {
     let lab = TestGateway::start(&[]).await;
     let reader = lab.connect("ann", &[TokenScope::Read], &[]).await;
     let refused = reader.expect_refusal::<ChatSend>(send_params("run-1")).await;
@@ -188,7 +188,7 @@ async fn a_scope_that_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn to_start_over_is_for_whoever_talks_in_a_session_by_both_ways() {
+async fn reset_needs_write_scope_by_both_methods() {
     let lab = TestGateway::start(&[]).await;
     let ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     let (by_key, by_open) = (json!({"key": "main"}), json!({"sessionKey": "main", "reset": true}));
@@ -211,7 +211,7 @@ async fn to_start_over_is_for_whoever_talks_in_a_session_by_both_ways() {
 }
 
 #[tokio::test]
-async fn who_may_not_permit_may_not_choose_a_mode_that_asks_less() {
+async fn looser_mode_needs_approval_scope() {
     let lab = TestGateway::start(&[]).await;
     let talker = lab.connect("ann", &[TokenScope::Write], &[]).await;
     for mode in ["auto", "accept-edits"] {
@@ -229,7 +229,7 @@ async fn who_may_not_permit_may_not_choose_a_mode_that_asks_less() {
 }
 
 #[tokio::test]
-async fn the_agent_of_an_editors_session_can_be_chosen() {
+async fn agent_of_acp_session_can_be_set() {
     let lab = TestGateway::start(&[]).await;
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     let open = json!({"sessionKey": "acp:1", "agent": "Direct"});

@@ -44,7 +44,7 @@ fn pem(kind: &str, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn with_a_certificate_everything_goes_by_tls() {
+async fn certificate_forces_tls() {
     let (tls, certificate) = self_signed();
     let digest: String = Sha256::digest(&certificate).iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(tls.fingerprint(), digest);
@@ -72,7 +72,7 @@ async fn with_a_certificate_everything_goes_by_tls() {
 }
 
 #[test]
-fn what_is_no_certificate_is_told_so() {
+fn invalid_certificate_is_reported() {
     #[track_caller]
     fn check(certificate: &str, key: &str, expected: &str) {
         let error = match TlsIdentity::from_pem(certificate.as_bytes(), key.as_bytes()) {

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_as_the_server_says() {
+    fn encoding_follows_server_choice() {
         for (greeting, expected) in [
             (json!({}), Some(PositionEncoding::Utf16)),
             (json!({"capabilities": {"positionEncoding": "utf-8"}}), Some(PositionEncoding::Utf8)),

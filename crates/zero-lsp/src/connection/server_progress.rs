@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_begins_and_ends() {
+    async fn progress_tracks_begin_and_end() {
         let progress = LanguageServerProgress::default();
         let say = |token: Value, kind: &str| {
             progress.update(&json!({"token": token, "value": {"kind": kind}}))

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_found_by_their_sections() {
+    fn configuration_request_resolves_sections() {
         let settings = json!({"python": {"analysis": {"mode": "x"}}, "a": 1});
         let ask = |sections: &[&str]| {
             let items: Vec<Value> = sections.iter().map(|s| json!({"section": s})).collect();

@@ -29,7 +29,7 @@ fn check_hover(found: Result<Option<String>, LspError>, mode: &str, expected: Re
 }
 
 #[tokio::test]
-async fn whatever_it_does_there_is_an_answer_or_an_error() {
+async fn misbehaving_server_yields_answer_or_error() {
     let rows = [
         ("good", Ok("fine")),
         ("garbage", Err("no message of a language server: `Server ready")),
@@ -64,7 +64,7 @@ async fn whatever_it_does_there_is_an_answer_or_an_error() {
 }
 
 #[tokio::test]
-async fn silence_has_an_end() {
+async fn silent_server_times_out() {
     let short = Duration::from_millis(500);
     let arena = LspFixture::with_limits(
         &["silent"],
@@ -92,7 +92,7 @@ async fn silence_has_an_end() {
 }
 
 #[tokio::test]
-async fn one_that_reads_nothing_is_cut_off_and_started_again() {
+async fn server_that_never_reads_is_killed_and_restarted() {
     let bounds = LanguageServerLimits { stuck_max: Duration::from_millis(300), ..test_limits() };
     let arena = LspFixture::with_limits(&["deaf"], bounds, |_| {});
     let server = arena.start_server("deaf").await.unwrap();
@@ -108,7 +108,7 @@ async fn one_that_reads_nothing_is_cut_off_and_started_again() {
 }
 
 #[tokio::test]
-async fn one_that_closes_its_input_is_cut_off_and_started_again() {
+async fn server_that_closes_input_is_killed_and_restarted() {
     let bounds = LanguageServerLimits { stuck_max: Duration::from_millis(300), ..test_limits() };
     let arena = LspFixture::with_limits(&["hangs-up"], bounds, |_| {});
     let server = arena.start_server("hangs-up").await.unwrap();
@@ -126,7 +126,7 @@ async fn one_that_closes_its_input_is_cut_off_and_started_again() {
 }
 
 #[tokio::test]
-async fn what_only_stands_in_for_a_server_is_not_taken_for_it() {
+async fn rustup_proxy_is_not_taken_for_server() {
     let arena = LspFixture::with_limits(&["good", "stand-in"], test_limits(), |server| {
         if server.name == "stand-in" {
             server.name = "rust-analyzer".to_owned();
@@ -144,7 +144,7 @@ async fn what_only_stands_in_for_a_server_is_not_taken_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn files_are_opened_and_closed_in_the_order_it_hears_of_it() {
+async fn documents_open_and_close_in_server_order() {
     let arena = Arc::new(LspFixture::new(&["minds-the-order"]));
     let server = Arc::new(arena.start_server("minds-the-order").await.unwrap());
     let path = arena.file_path("minds-the-order");
@@ -170,7 +170,7 @@ async fn files_are_opened_and_closed_in_the_order_it_hears_of_it() {
 
 /// Many servers are scripts, and what runs those is found by name.
 #[tokio::test]
-async fn what_runs_its_script_is_not_found_in_the_workspace() {
+async fn interpreter_is_not_found_in_workspace() {
     let put = |path: &Path, text: &str| {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
@@ -213,7 +213,7 @@ impl Policy for LateFileDenyPolicy {
 }
 
 #[tokio::test]
-async fn what_comes_to_be_denied_is_not_told_and_hidden_from_the_next() {
+async fn newly_denied_file_is_withheld_and_server_replaced() {
     let arena = LspFixture::with_host(
         &["peeks"],
         test_limits(),
@@ -261,7 +261,7 @@ async fn what_comes_to_be_denied_is_not_told_and_hidden_from_the_next() {
 }
 
 #[tokio::test]
-async fn what_it_asks_of_us_changes_nothing() {
+async fn server_requests_change_nothing() {
     let arena = LspFixture::new(&["asks-back"]);
     let told = arena.hover("asks-back").await.unwrap().unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();
@@ -290,7 +290,7 @@ impl Policy for SecretDenyPolicy {
 }
 
 #[tokio::test]
-async fn it_reads_the_project_and_changes_and_reaches_nothing() {
+async fn server_reads_project_without_writes_or_network() {
     let outside = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = outside.local_addr().unwrap().port().to_string();
     let arena = LspFixture::with_host(
@@ -324,7 +324,7 @@ async fn it_reads_the_project_and_changes_and_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn units_are_agreed_on_and_problems_come_with_their_state() {
+async fn encoding_is_negotiated_and_diagnostics_match_version() {
     let arena = LspFixture::new(&["utf-8", "good", "publishes"]);
     assert_eq!(arena.start_server("utf-8").await.unwrap().encoding(), PositionEncoding::Utf8);
     assert_eq!(arena.start_server("good").await.unwrap().encoding(), PositionEncoding::Utf16);
@@ -342,7 +342,7 @@ async fn units_are_agreed_on_and_problems_come_with_their_state() {
 }
 
 #[tokio::test]
-async fn a_file_without_a_server_is_told_so() {
+async fn file_without_server_is_reported() {
     let arena = LspFixture::with_limits(&["good", "gone"], test_limits(), |server| {
         if server.name == "gone" {
             server.commands = vec![vec!["no-such-language-server".to_owned()]];

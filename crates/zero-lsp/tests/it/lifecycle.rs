@@ -9,7 +9,7 @@ use zero_lsp::{LanguageServerLimits, LspError};
 use crate::fixture::{LONG_TIMEOUT, LspFixture, is_process_alive, test_limits, wait_until};
 
 #[tokio::test]
-async fn one_server_answers_all_who_ask() {
+async fn one_server_is_shared_by_all_callers() {
     let arena = LspFixture::new(&["good"]);
     assert!(arena.servers.running_for_file(&arena.file_path("good")).is_none());
     let (first, second) = tokio::join!(arena.start_server("good"), arena.start_server("good"));
@@ -25,7 +25,7 @@ async fn one_server_answers_all_who_ask() {
 }
 
 #[tokio::test]
-async fn one_that_died_is_started_again_and_not_for_ever() {
+async fn dead_server_is_restarted_a_bounded_number_of_times() {
     let arena = LspFixture::new(&["crash-once", "crash-on-ask"]);
     let error = arena.hover("crash-once").await.unwrap_err();
     assert!(error.is_worth_restart() && error.to_string().contains("out of luck"), "{error}");
@@ -40,7 +40,7 @@ async fn one_that_died_is_started_again_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn none_runs_where_the_folder_is_not_trusted() {
+async fn untrusted_folder_starts_no_server() {
     let arena = LspFixture::new(&["good"]);
     let mark = arena.workspace_path().join("untrusted");
     std::fs::write(&mark, "").unwrap();
@@ -65,7 +65,7 @@ async fn none_runs_where_the_folder_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn one_that_nobody_asks_ends() {
+async fn idle_server_is_shut_down() {
     let idle_max = Duration::from_millis(300);
     let arena = LspFixture::with_limits(
         &["good", "ignores-the-end"],
@@ -86,7 +86,7 @@ async fn one_that_nobody_asks_ends() {
 }
 
 #[tokio::test]
-async fn only_so_many_run_at_a_time() {
+async fn running_servers_are_bounded() {
     let arena = LspFixture::with_limits(
         &["good", "utf-8"],
         LanguageServerLimits { servers_max: 1, ..test_limits() },
@@ -103,7 +103,7 @@ async fn only_so_many_run_at_a_time() {
 }
 
 #[tokio::test]
-async fn none_outlives_its_host() {
+async fn server_ends_with_its_host() {
     let arena = LspFixture::new(&["good", "ignores-the-end"]);
     let (first, second) =
         (arena.start_server("good").await, arena.start_server("ignores-the-end").await);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_content_arrives() {
+    fn every_content_kind_is_converted() {
         check(
             json!({"content": [
                 {"type": "text", "text": "one\u{1b}[0m"},
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_what_it_claims_is_left_out_and_told() {
+    fn mislabeled_content_is_omitted_and_reported() {
         check(
             json!({"content": [
                 {"type": "image", "mimeType": "image/png", "data": "not base64!"},
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_content_is_said_once() {
+    fn structured_content_is_rendered_once() {
         let text = |text: &str| json!([{"type": "text", "text": text}]);
         check(
             json!({"content": text("{\"a\": 1, \"b\": [2]}"), "structuredContent": {"b": [2], "a": 1}}),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misfit_is_a_note_and_no_error() {
+    fn schema_mismatch_is_a_note_not_an_error() {
         let promised = || {
             Some(
                 json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_all_that_the_tool_says() {
+    fn failure_includes_all_tool_output() {
         check(
             json!({"isError": true, "content": [{"type": "text", "text": "no such repo"}, {"type": "text", "text": "try again"}], "structuredContent": {"code": 4}}),
             &["RemoteFailure: no such repo\ntry again\n{\n  \"code\": 4\n}"],

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_matters_to_a_launch_makes_it_another() {
+    fn every_launch_setting_changes_identity() {
         check(|_| {}, true);
         check(|launch| launch.variables.reverse(), true);
         check(|launch| launch.command = "npm".into(), false);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_left_in_it() {
+    fn identity_contains_no_secret() {
         let identity = launch_identity(|launch| launch.variables[0].1 = "hunter2".into());
         assert!(!identity.as_str().contains("hunter2"));
         assert!(identity.as_str().bytes().all(|b| b.is_ascii_hexdigit()));

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_its_value() {
+    fn redaction_replaces_value_with_its_name() {
         check("nothing of it", "nothing of it");
         check("bad key hunter2-and-more!", "bad key [KEY]!");
         check("a hunter came", "a [PART] came");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_not_shown() {
+    fn debug_output_hides_values() {
         assert!(!format!("{:?}", sample_secrets()).contains("hunter"));
     }
 }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_memory_is_as_good_as_none() {
+    fn damaged_cache_file_counts_as_absent() {
         check(None, None);
         check(Some(r#"{"era": "legacy"}"#), Some(ProtocolEra::Legacy));
         for damaged in ["", "{", "[]", r#"{"era": "stone"}"#, r#"{"listing": {"tools": 3}}"#] {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back_private_and_bounded() {
+    fn saved_entry_loads_back_private_and_bounded() {
         let temp = tempfile::tempdir().unwrap();
         let catalogue = ServerCache::new(&StateDir::new(temp.path()));
         let listing: ToolListing = serde_json::from_value(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_seen_by_others() {
+    fn restart_request_is_seen_by_other_processes() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let (one, other) = (ServerCache::new(&state), ServerCache::new(&state));

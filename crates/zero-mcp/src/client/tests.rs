@@ -43,7 +43,7 @@ fn server_with_tools(names: &[&str]) -> FakeServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_goes_through_the_pipeline_in_both_eras() {
+async fn call_passes_pipeline_in_both_protocol_eras() {
     for (fake, protocol) in
         [(FakeServer::default(), "2026-07-28"), (FakeServer::legacy(), "2025-11-25")]
     {
@@ -65,7 +65,7 @@ async fn a_call_goes_through_the_pipeline_in_both_eras() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_words_are_understood_however_they_come() {
+async fn handshake_handles_every_server_behavior() {
     #[track_caller]
     fn check(fake: FakeServer, expected: &str, within: u64) -> BoxFuture<'static, ()> {
         let expected = expected.to_owned();
@@ -102,7 +102,7 @@ async fn the_first_words_are_understood_however_they_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_of_a_silent_server_spares_the_wait() {
+async fn cached_era_skips_wait_for_silent_server() {
     let fake = Arc::new(FakeServer { is_silent: true, ..FakeServer::legacy() });
     let first = McpTestHost::build(Arc::clone(&fake), vec![fake_definition("fake")], |_| {});
     first.servers.wait_until_ready("fake").await.unwrap();
@@ -134,7 +134,7 @@ async fn what_is_known_of_a_silent_server_spares_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_bounded_and_its_end_reaches_the_server() {
+async fn call_timeout_is_bounded_and_cancels_at_server() {
     let bench = ready_host(FakeServer::legacy()).await;
     let began = tokio::time::Instant::now();
     let said = call_outcome(&bench, "fake__hang", json!({})).await;
@@ -164,7 +164,7 @@ async fn a_call_is_bounded_and_its_end_reaches_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_extends_a_call_up_to_its_maximum() {
+async fn progress_extends_call_up_to_its_maximum() {
     let mut own = fake_definition("fake");
     own.call_timeout = Duration::from_secs(10);
     own.call_timeout_max = Duration::from_secs(60);
@@ -200,7 +200,7 @@ async fn progress_extends_a_call_up_to_its_maximum() {
 
 /// A file that came to be denied is not hidden from a server that runs already.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_sees_too_much_is_started_anew_when_it_has_nothing_to_do() {
+async fn outdated_server_is_restarted_once_idle() {
     let bench = ready_host(FakeServer::default()).await;
     let starts = || bench.fake.starts.load(Ordering::SeqCst);
     assert_eq!(call_outcome(&bench, "fake__echo", json!({})).await, "{}");
@@ -229,7 +229,7 @@ async fn a_server_that_sees_too_much_is_started_anew_when_it_has_nothing_to_do()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_goes_away_is_started_again_and_no_call_is_made_twice() {
+async fn disconnected_server_restarts_and_no_call_runs_twice() {
     let bench = ready_host(server_with_tools(&["die", "echo"])).await;
     let said = call_outcome(&bench, "fake__die", json!({})).await;
     assert_contains(&said, &["ServerUnavailable", "the call may have run", "last words"]);
@@ -248,7 +248,7 @@ async fn a_server_that_goes_away_is_started_again_and_no_call_is_made_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_keeps_failing_rests_until_a_person_says_so() {
+async fn failing_server_pauses_until_reconnect() {
     let bench = ready_host(FakeServer::default()).await;
     *bench.fake.is_broken.lock().unwrap() = true;
     bench.fake.disconnect();
@@ -277,7 +277,7 @@ async fn a_server_that_keeps_failing_rests_until_a_person_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_changed_is_asked_about_again() {
+async fn changed_definition_is_asked_about_again() {
     let bench = ready_host(FakeServer::legacy()).await;
     let definitions = |bench: &McpTestHost| -> Vec<ToolDefinitionState> {
         let questions = bench.person.questions.lock().unwrap();
@@ -314,7 +314,7 @@ async fn a_definition_that_changed_is_asked_about_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changed_tools_are_approved_one_by_one_as_they_were_shown() {
+async fn changed_tools_are_approved_one_by_one_as_shown() {
     let bench = ready_host(FakeServer::legacy()).await;
     for tool in ["fake__echo", "fake__fail"] {
         call_outcome(&bench, tool, json!({})).await;
@@ -364,7 +364,7 @@ async fn changed_tools_are_approved_one_by_one_as_they_were_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_names_that_clash_the_second_is_put_aside() {
+async fn second_of_two_clashing_names_is_quarantined() {
     // Found by trying: both become the same name here.
     let (one, other) = ("\u{12c6b}", "\u{2feed}");
     for order in [[one, other], [other, one]] {
@@ -381,7 +381,7 @@ async fn of_two_names_that_clash_the_second_is_put_aside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_made_under_the_definition_it_was_judged_by() {
+async fn call_uses_definition_it_was_authorized_with() {
     let fake = Arc::new(FakeServer::default());
     let first = McpTestHost::build(Arc::clone(&fake), vec![fake_definition("fake")], |_| {});
     first.servers.wait_until_ready("fake").await.unwrap();
@@ -407,7 +407,7 @@ async fn a_call_is_made_under_the_definition_it_was_judged_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_bounded_and_what_was_cut_is_told() {
+async fn tool_list_is_bounded_and_cut_is_reported() {
     for (first, count, told) in
         [("endless", 100, "more than 100 pages"), ("circle", 1, "goes round in circles")]
     {
@@ -419,7 +419,7 @@ async fn a_list_is_bounded_and_what_was_cut_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_settings_want_is_taken_and_nothing_else_is_replaced() {
+async fn only_allowed_tools_register_and_replace_nothing() {
     let mut own = fake_definition("fake");
     own.tools_allowed = Some(vec!["a".into(), "b".into(), "c.d".into()]);
     own.tools_denied = vec!["b".into()];
@@ -474,7 +474,7 @@ fn rename_tool(tool: impl zero_runtime::Tool, name: &str) -> Arc<dyn zero_runtim
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_tools_wait_behind_a_search() {
+async fn tools_beyond_token_budget_require_search() {
     let fake = Arc::new(server_with_tools(&["create_issue", "close_issue", "send_mail", "echo"]));
     let bench = McpTestHost::build(fake, vec![fake_definition("fake")], |config| {
         config.schema_tokens_max = 10
@@ -502,7 +502,7 @@ async fn too_many_tools_wait_behind_a_search() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_of_a_server_reach_the_person_of_the_call() {
+async fn server_question_reaches_user_of_the_call() {
     let bench = ready_host(server_with_tools(&["need", "hang"])).await;
     let said = call_outcome(&bench, "fake__need", json!({})).await;
     assert_eq!(said, r#"{"who":{"action":"accept","content":{"name":"Ada"}}} "s1""#);
@@ -532,7 +532,7 @@ async fn questions_of_a_server_reach_the_person_of_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_comes_by_itself_needs_a_call_that_runs() {
+async fn unprompted_question_needs_a_running_call() {
     let bench = ready_host(FakeServer::legacy()).await;
     let ask = |id: u32, wanted: Value| {
         let params = json!({"message": "Your name?", "mode": "form", "requestedSchema": wanted});
@@ -571,7 +571,7 @@ async fn a_question_that_comes_by_itself_needs_a_call_that_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_share_a_server_and_an_idle_one_stops() {
+async fn hosts_share_a_server_and_idle_server_stops() {
     let fake = Arc::new(FakeServer::default());
     let one = McpTestHost::build(Arc::clone(&fake), vec![fake_definition("fake")], |_| {});
     let pool: Arc<super::ServerPool> = Arc::default();
@@ -636,7 +636,7 @@ async fn hosts_share_a_server_and_an_idle_one_stops() {
 }
 
 #[tokio::test]
-async fn another_zero_can_have_a_server_started_anew() {
+async fn other_process_can_restart_a_server() {
     let fake = Arc::new(FakeServer::default());
     let ours = McpTestHost::build(Arc::clone(&fake), vec![fake_definition("fake")], |_| {});
     ours.servers.wait_until_ready("fake").await.unwrap();
@@ -671,7 +671,7 @@ done
 "#;
 
 #[tokio::test]
-async fn a_server_that_is_a_process_crashes_comes_back_and_is_gone_in_the_end() {
+async fn crashed_process_restarts_and_is_gone_after_stop() {
     let bench = McpTestHost::from_script(SCRIPT);
     bench.servers.register_known();
     bench.servers.wait_until_ready("fake").await.unwrap();
@@ -692,7 +692,7 @@ async fn a_server_that_is_a_process_crashes_comes_back_and_is_gone_in_the_end() 
 }
 
 #[tokio::test]
-async fn what_settings_gave_a_server_is_nowhere_in_what_is_told_of_it() {
+async fn configured_secrets_appear_in_no_report() {
     let loud = r#"echo "noise $OWN_VALUE"; echo "error $OWN_VALUE" >&2"#;
     for (script, starts) in
         [(format!("{loud}\n{SCRIPT}"), true), (format!("{loud}\nexit 3"), false)]
@@ -725,7 +725,7 @@ async fn what_settings_gave_a_server_is_nowhere_in_what_is_told_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn strange_answers_are_errors_that_say_so() {
+async fn invalid_answers_give_descriptive_errors() {
     let bench = ready_host(server_with_tools(&["refuse", "nonsense"])).await;
     for (tool, expected) in [
         (
@@ -742,7 +742,7 @@ async fn strange_answers_are_errors_that_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_nobody_wants_any_more_is_given_up() {
+async fn unwanted_start_is_abandoned() {
     let mute = FakeServer { answers: Default::default(), is_silent: true, ..FakeServer::default() };
     let bench = McpTestHost::new(mute);
     let began = tokio::time::Instant::now();
@@ -759,7 +759,7 @@ async fn a_start_that_nobody_wants_any_more_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_waits_for_a_server_that_hangs() {
+async fn hanging_server_blocks_nothing() {
     let mute = FakeServer { answers: Default::default(), is_silent: true, ..FakeServer::default() };
     let bench = McpTestHost::build(
         Arc::new(mute),
@@ -791,7 +791,7 @@ fn silent_server() -> FakeServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_waits_for_no_start() {
+async fn stop_does_not_wait_for_start() {
     let bench = McpTestHost::new(silent_server());
     let began = tokio::time::Instant::now();
     bench.servers.start_unknown();
@@ -809,7 +809,7 @@ async fn the_end_waits_for_no_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waited_for_a_start_that_failed_waits_for_no_other() {
+async fn waiters_of_failed_start_do_not_retry() {
     let bench = McpTestHost::new(silent_server());
     let began = tokio::time::Instant::now();
     let all = (0..5).map(|_| {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_shown() {
+    fn render_shows_only_changed_fields() {
         let schema = |note: &str| {
             json!({"type": "object", "properties": {
                 "path": {"type": "string", "description": note}, "same": {"type": "integer"},
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_changes_is_cut() {
+    fn many_changes_are_truncated() {
         let wide = |text: &str| {
             let fields: serde_json::Map<String, Value> =
                 (0..100).map(|n| (format!("f{n}"), json!(text.repeat(9_000)))).collect();

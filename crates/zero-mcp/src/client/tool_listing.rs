@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfit_schema_puts_its_tool_aside_and_no_other() {
+    fn invalid_schema_quarantines_only_its_tool() {
         check(json!({"type": "object", "properties": {"a": {"type": "string"}}}), "fit");
         check(json!({}), "fit");
         check(
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_two_things_is_not_used() {
+    fn ambiguous_tool_name_is_not_used() {
         let one = || tool("a", json!({"type": "object"}));
         let other = || tool("a", json!({"type": "object", "required": ["x"]}));
         for (tools, kept) in [
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_aside_stays_so_however_much_is() {
+    fn quarantined_tools_stay_out_beyond_limit() {
         let mut builder = ToolListingBuilder::default();
         let bad = |n: usize| tool(&format!("bad{n}"), json!({"type": "string"}));
         builder.add_page((0..QUARANTINED_MAX + 5).map(bad).collect());
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_cut_and_told() {
+    fn oversized_listing_is_cut_and_reported() {
         let mut builder = ToolListingBuilder::default();
         let page = |from: usize| {
             (from..from + 600).map(|n| tool(&format!("t{n}"), json!({}))).collect::<Vec<_>>()
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_another_when_it_says_something_else() {
+    fn definition_hash_changes_with_content() {
         let definition = |text: &str| {
             let tool: Tool = serde_json::from_str(text).unwrap();
             McpToolDefinition::from_tool(tool).hash()

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_depends_on_the_tool_alone() {
+    fn tool_name_depends_only_on_the_tool() {
         check(&["create_issue", "1st"], &["git-hub__create_issue", "git-hub__1st"]);
         check(&["a.b", "a_b"], &["git-hub__a_b_e27bcb35", "git-hub__a_b"]);
         check(&["a_b", "a.b"], &["git-hub__a_b", "git-hub__a_b_e27bcb35"]);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn of_names_that_clash_one_is_used_and_the_other_is_not() {
+    fn clashing_names_keep_only_one_tool() {
         // A name that is what another becomes keeps it, in whatever order they come.
         let taken = "its name here would be `git-hub__a_b_e27bcb35`, as that of `a_b_e27bcb35`";
         check(&["a.b", "a_b_e27bcb35"], &[taken, "git-hub__a_b_e27bcb35"]);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_pinned_to_its_server_and_its_name() {
+    fn pin_belongs_to_one_server_and_name() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let ours = open_pins(&state, "a", "https://a.b/");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_another_folder_nor_another_token_makes_a_server_a_new_one() {
+    fn other_folder_or_token_keeps_server_identity() {
         #[track_caller]
         fn check(first: ServerTransport, second: ServerTransport, expected: PinState) {
             let temp = tempfile::tempdir().unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_approved_is_kept_to_be_shown_and_counts_for_nothing_else() {
+    fn approved_definition_is_stored_only_for_display() {
         let temp = tempfile::tempdir().unwrap();
         let pins = open_pins(&StateDir::new(temp.path()), "a", "https://a.b/");
         assert_eq!(pins.approved_definition("t"), None);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_pins_ask_about_everything_and_stay() {
+    fn damaged_pins_ask_for_every_tool_and_are_kept() {
         for text in ["", "{", "[]", r#"{"tools": {}, "all": true}"#] {
             let temp = tempfile::tempdir().unwrap();
             let pins = open_pins(&StateDir::new(temp.path()), "a", "https://a.b/");

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_taken_apart_as_names_are_written() {
+    fn search_text_is_split_like_tool_names() {
         check("createIssue", &["create", "issue"]);
         check("github__create_issue", &["create", "github", "issue"]);
         check("Send a  MAIL!", &["mail", "send"]);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_asked_only_what_it_declared() {
+    fn client_is_asked_only_what_it_declared() {
         use ChoiceStyle::{Named, Titled};
         check("2025-06-18", "{}", false, false, Named);
         check("2025-06-18", r#"{"elicitation":{}}"#, true, false, Named);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_ends_with_its_call_and_its_questions_with_it() {
+    async fn route_and_its_questions_end_with_the_call() {
         let board = McpCallRouter::new();
         let reach = ElicitationSupport { forms: true, pages: false, choices: ChoiceStyle::Titled };
         let call = CallId::from_bits(1);

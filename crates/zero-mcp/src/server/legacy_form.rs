@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_an_enum_with_names() {
+    fn choice_becomes_enum_with_names() {
         let titled = json!({"type": "string", "title": "C", "default": "r", "oneOf": [
             {"const": "r", "title": "Red"}, {"const": "b"}]});
         let expected =
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn several_choices_are_one_yes_or_no_each_and_put_together_again() {
+    fn multiple_choice_becomes_flags_and_is_restored() {
         let many = json!({"type": "array", "title": "Backups", "default": ["w"], "items": {"anyOf": [
             {"const": "d", "title": "Daily"}, {"const": "w", "title": "Weekly"}]}});
         let form = legacy_form(json!({"m": many, "c": {"type": "string"}}));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_older_words_is_not_asked() {
+    fn field_without_legacy_form_is_not_asked() {
         let of = |fields: Value| {
             LegacyForm::from_schema(json!({ "properties": fields }).as_object().unwrap()).is_some()
         };

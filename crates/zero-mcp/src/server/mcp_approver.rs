@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_that_was_offered_counts() {
+    fn only_offered_answer_counts() {
         #[track_caller]
         fn check(risk: RiskLevel, result: Value, expected: ApprovalAnswer) {
             let parsed: ElicitResult = serde_json::from_value(result.clone()).unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_says_the_whole_command_and_nothing_unseen() {
+    fn message_shows_whole_command_and_escapes_invisible_text() {
         assert_eq!(
             render_message(&question(RiskLevel::High, &[])),
             "Run `make`\n\nRisk: high\nWhy you are asked: no rule allows it\n\n\
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_gets_is_shown_and_nothing_twice() {
+    fn command_preview_is_shown_without_repetition() {
         #[track_caller]
         fn check(preview: &str, expected: &str) {
             let question = ApprovalQuestion {
@@ -310,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_counted() {
+    fn overlong_text_is_cut_and_counted() {
         let long = "x".repeat(PART_BYTES_MAX + 5);
         assert!(quote_lines(&long).ends_with("| … NOT SHOWN: 5 more bytes"));
     }
 
     #[test]
-    fn a_choice_is_written_as_the_client_reads_it() {
+    fn choice_schema_follows_client_version() {
         let options = question(RiskLevel::High, &[]).options();
         let schema = |choices| serde_json::to_value(choice_schema(&options, choices)).unwrap();
         assert_eq!(
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_names_the_rule_that_would_allow() {
+    fn denial_names_rule_that_would_allow() {
         let said = allow_hint(&question(RiskLevel::High, &["Bash(make)"]));
         assert!(said.starts_with("add the rule \"Bash(make)\" to `permissions.allow`"), "{said}");
         assert!(allow_hint(&question(RiskLevel::High, &[])).contains("--yes"));

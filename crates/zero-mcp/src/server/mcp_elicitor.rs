@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_values_that_fit_reach_who_asked() {
+    fn only_valid_values_reach_the_requester() {
         let name = json!({"name": "abc"});
         check(Some(name.clone()), ElicitationAnswer::Accept(name.as_object().unwrap().clone()));
         check(Some(json!({"name": "abcd"})), ElicitationAnswer::Cancel);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dialect_ends_in_blocks_that_mcp_knows() {
+    fn every_dialect_yields_valid_mcp_blocks() {
         let all = &DialectName::ALL;
         let (mime, data) = ("image/png".to_owned(), "AA==".to_owned());
         check(ToolResultPart::Text("a".into()), all, json!({"type": "text", "text": "a"}));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_a_text_too() {
+    fn diff_becomes_text_block() {
         let diff = FileDiff {
             path: "a.rs".into(),
             unified: "-a\n+b".into(),

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floods_are_counted_and_take_no_memory() {
+    fn floods_are_counted_without_using_memory() {
         let troubles = ConnectionDiagnostics::default();
         for number in 0..10_000 {
             troubles.record_noise(&[b'x'; 4096]);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_cannot_play_with_a_terminal() {
+    fn samples_contain_no_terminal_control() {
         assert_eq!(sanitize_sample("a\x1b[31mb\u{202e}\n"), "a\\u{1b}[31mb\\u{202e}");
     }
 }

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_found_at_either_end_of_what_is_cut() {
+    fn id_is_found_at_either_end_of_truncated_message() {
         let head = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxxx"#;
         assert_eq!(MessageEnvelope::read_head(head).id, EnvelopeId::Valid(RequestId::Number(7)));
         let cut = br#"{"jsonrpc":"2.0","id":71234"#;
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_says_a_thing_twice_says_nothing() {
+    fn duplicate_member_makes_message_invalid() {
         assert!(MessageEnvelope::read(br#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#).is_err());
         assert!(MessageEnvelope::read(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_ok());
     }
 
     #[test]
-    fn ids_that_are_none_are_unusable() {
+    fn invalid_ids_are_unusable() {
         for id in ["null", "1.5", "[]", "true", "18446744073709551616"] {
             let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
             assert_eq!(

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_without_parsing_them() {
+    fn members_are_found_without_parsing() {
         check(r#"{}"#, "");
         check(r#" { "a" : 1 , "b":[1,{"c":"]}"}] } "#, r#"a=1 b=[1,{"c":"]}"}]"#);
         check(r#"{"a":"x\"}","b":null}"#, r#"a="x\"}" b=null"#);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_broken_ends_with_an_error() {
+    fn truncated_or_broken_json_ends_with_error() {
         check(r#"{"id":7,"result":{"a":[1"#, "id=7 !");
         check(r#"{"id":7"#, "!");
         check(r#"{"a":1 "b":2}"#, "!");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn weight_sees_what_strings_hide() {
+    fn weight_ignores_brackets_in_strings() {
         assert_eq!(weigh(br#"{"a":[[1,2],"[[[["]}"#).depth, 3);
         assert_eq!(weigh(br#""[\"[""#).depth, 0);
         assert!(weigh(b"[1,2,3,4]").nodes >= 5);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_pairs_are_written_over_and_pairs_stay() {
+    fn lone_surrogates_are_replaced_and_pairs_kept() {
         for (json, expected) in [
             (r#""\ud800""#, r#""\ufffd""#),
             (r#""\udc00\ud800""#, r#""\ufffd\ufffd""#),

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_counts_once() {
+    fn answer_counts_once() {
         let mut ledger = PendingRequests::default();
         ledger.record_sent(RequestId::Number(1), McpRequestKind::ToolCall);
         let taken = ledger.take_answered(&RequestId::String("1".into()));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten_first() {
+    fn oldest_request_is_forgotten_first() {
         let mut ledger = PendingRequests::default();
         for number in 0..=SENT_MAX as i64 {
             ledger.record_sent(RequestId::Number(number), McpRequestKind::Other);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_theirs_have_a_bound() {
+    fn peer_requests_are_bounded() {
         let mut ledger = PendingRequests::default();
         let id = RequestId::Number(1);
         assert_eq!(ledger.admit(&id, 1), RequestAdmission::Admitted);

@@ -113,7 +113,7 @@ const CALLED: &str =
     r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"hi"}]}}"#;
 
 #[tokio::test]
-async fn what_a_decent_server_says_arrives() {
+async fn valid_messages_are_delivered() {
     check(format!("{PONG}\n{CALLED}\n"), &["3: empty", "2: call hi"]).await;
     check(format!("{PONG}\r\n\r\n\u{feff}{CALLED}\r\n"), &["3: empty", "2: call hi"]).await;
     check(format!("{PONG}\n{CALLED}"), &["3: empty", "2: call hi"]).await;
@@ -141,7 +141,7 @@ async fn noise_is_skipped_and_counted() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_taken_is_an_error_for_the_one_who_waits() {
+async fn unusable_answer_becomes_error_for_waiter() {
     let refused = |why: &str| format!("2: error the answer was refused: {why}");
     let deep = "[".repeat(5000) + &"]".repeat(5000);
     let many = format!("[{}1]", "1,".repeat(300_000));
@@ -184,7 +184,7 @@ async fn an_answer_that_cannot_be_taken_is_an_error_for_the_one_who_waits() {
 }
 
 #[tokio::test]
-async fn an_endless_line_is_an_error_before_it_ends() {
+async fn endless_line_fails_before_it_ends() {
     let mut bench = new_fixture::<RoleClient>(McpMessageLimits {
         line_bytes_max: 1 << 20,
         ..McpMessageLimits::default()
@@ -206,7 +206,7 @@ async fn an_endless_line_is_an_error_before_it_ends() {
 }
 
 #[tokio::test]
-async fn errors_arrive_however_they_are_written() {
+async fn errors_are_read_in_any_form() {
     for (error, expected) in [
         (r#"{"code":-32601,"message":"no"}"#, "2: error no"),
         (r#"{"code":"E1","message":"no"}"#, "2: error no"),
@@ -223,7 +223,7 @@ async fn errors_arrive_however_they_are_written() {
 }
 
 #[tokio::test]
-async fn texts_that_are_none_are_mended() {
+async fn invalid_text_is_repaired() {
     let lone = CALLED.replace("hi", "a\\ud800b");
     check(lone, &["2: call a\u{fffd}b"]).await;
     let mut invalid = CALLED.replace("hi", "a?b").into_bytes();
@@ -234,7 +234,7 @@ async fn texts_that_are_none_are_mended() {
 }
 
 #[tokio::test]
-async fn answers_count_once_and_only_if_asked_for() {
+async fn answers_count_once_and_only_if_requested() {
     let null = r#"{"jsonrpc":"2.0","id":null,"result":{}}"#;
     let unknown = r#"{"jsonrpc":"2.0","id":99,"result":{}}"#;
     let says = format!("{null}\n{unknown}\n{PONG}\n{PONG}\n{PONG}\n{CALLED}\n");
@@ -243,7 +243,7 @@ async fn answers_count_once_and_only_if_asked_for() {
 }
 
 #[tokio::test]
-async fn a_bad_tool_leaves_its_neighbours_alone() {
+async fn malformed_tool_does_not_affect_others() {
     let deep = format!(
         r#"{{"name":"deep","inputSchema":{{"type":"object","x":{}1{}}}}}"#,
         "[".repeat(2000),
@@ -287,7 +287,7 @@ async fn a_bad_tool_leaves_its_neighbours_alone() {
 }
 
 #[tokio::test]
-async fn what_does_not_matter_of_a_tool_is_left_out() {
+async fn optional_tool_fields_are_dropped_if_invalid() {
     for extra in [
         r#""title":7"#,
         r#""title":null"#,
@@ -308,7 +308,7 @@ async fn what_does_not_matter_of_a_tool_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_bad_block_leaves_its_neighbours_alone() {
+async fn malformed_block_does_not_affect_others() {
     let left_out = "2: call a [a block of the server's answer was left out: ";
     for (block, expected) in [
         (r#"{"type":"video","data":"x"}"#, format!("{left_out}its kind `video` is unknown] b")),
@@ -333,7 +333,7 @@ async fn a_bad_block_leaves_its_neighbours_alone() {
 }
 
 #[tokio::test]
-async fn results_of_calls_are_mended() {
+async fn call_results_are_repaired() {
     for (result, expected) in [
         ("{}", "2: call "),
         (r#"{"content":null}"#, "2: call "),
@@ -348,7 +348,7 @@ async fn results_of_calls_are_mended() {
 }
 
 #[tokio::test]
-async fn a_flood_of_notifications_is_counted() {
+async fn notification_flood_is_counted() {
     let flood =
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n".repeat(100_000);
     let (shown, troubles) = deliver(format!("{flood}{PONG}\n").as_bytes()).await;
@@ -358,7 +358,7 @@ async fn a_flood_of_notifications_is_counted() {
 }
 
 #[tokio::test]
-async fn noise_before_the_first_answer_cannot_block_us() {
+async fn noise_before_first_answer_does_not_block() {
     // The server writes a megabyte before it reads a byte, and we write much before we read.
     let mut bench = new_fixture::<RoleClient>(McpMessageLimits::default());
     let (mut reading, mut writing) = tokio::io::split(bench.there);
@@ -381,7 +381,7 @@ async fn noise_before_the_first_answer_cannot_block_us() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_never_reads_ends_the_connection() {
+async fn peer_that_never_reads_is_disconnected() {
     let mut bench = new_fixture::<RoleClient>(McpMessageLimits::default());
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
@@ -394,7 +394,7 @@ async fn a_peer_that_never_reads_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn messages_byte_by_byte_arrive() {
+async fn messages_sent_byte_by_byte_arrive() {
     let mut bench = new_fixture::<RoleServer>(McpMessageLimits::default());
     let (_unread, mut writing) = tokio::io::split(bench.there);
     tokio::spawn(async move {
@@ -444,7 +444,7 @@ async fn check_server(client_says: &str, handed_on: usize, answered: &[(&str, i3
 }
 
 #[tokio::test]
-async fn a_client_is_answered_where_it_can_be() {
+async fn client_mistakes_are_answered_with_errors() {
     let invalid = ErrorCode::INVALID_REQUEST.0;
     let ping = |id: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
     check_server(&ping("1"), 1, &[]).await;
@@ -469,7 +469,7 @@ async fn a_client_is_answered_where_it_can_be() {
 }
 
 #[tokio::test]
-async fn whoever_reads_gets_every_refusal() {
+async fn reading_client_gets_every_refusal() {
     const MANY: usize = 3_000;
     let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
         requests_max: 1,
@@ -507,7 +507,7 @@ async fn whoever_reads_gets_every_refusal() {
 }
 
 #[tokio::test]
-async fn a_cancelled_request_makes_room() {
+async fn cancelled_request_frees_its_slot() {
     let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
         requests_max: 1,
         ..McpMessageLimits::default()
@@ -527,7 +527,7 @@ async fn a_cancelled_request_makes_room() {
 }
 
 #[tokio::test]
-async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
+async fn fast_parsed_call_equals_sdk_parsed_call() {
     let says = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"t","arguments":{"a":1}}}"#;
     let slow: RxJsonRpcMessage<RoleServer> = serde_json::from_str(says).unwrap();
     let mut bench = new_fixture::<RoleServer>(McpMessageLimits::default());
@@ -542,7 +542,7 @@ async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
 }
 
 #[tokio::test]
-async fn a_client_gets_every_answer_of_a_burst() {
+async fn client_gets_every_answer_of_a_burst() {
     const CALLS: usize = 100;
     let bench = new_fixture::<RoleClient>(McpMessageLimits::default());
     let (reading, mut writing) = tokio::io::split(bench.there);

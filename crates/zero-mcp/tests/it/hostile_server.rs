@@ -165,7 +165,7 @@ fn has_in_order(text: &str, expected: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_that_do_not_start() {
+async fn server_that_fails_to_start_is_reported() {
     const LATE: &str = "not ready: it was not ready within {startup}; give it more time by its startup timeout (settings.json:3)";
     let rows = [
         (
@@ -234,7 +234,7 @@ async fn servers_that_do_not_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_that_start_in_odd_ways() {
+async fn server_with_odd_startup_still_works() {
     let rows = [
         ("prints-a-banner", "ok: worked"),
         ("logs-json-first", "ok: worked"),
@@ -261,7 +261,7 @@ async fn servers_that_start_in_odd_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_are_none() {
+async fn invalid_answers_are_reported() {
     const SILENT: &str = "Timeout Deadline: stopped after {silence} without an answer or a word of progress; … raise the timeout of MCP server … (settings.json:3)";
     let rows = [
         ("never-returns", SILENT),
@@ -315,7 +315,7 @@ async fn answers_that_are_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_need_mending() {
+async fn repairable_answers_are_repaired() {
     let rows = [
         ("lone-surrogate", "ok: \u{fffd} half"),
         ("bad-bytes", "ok: \u{fffd}\u{fffd} half"),
@@ -341,7 +341,7 @@ async fn answers_that_need_mending() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_without_a_handshake() {
+async fn server_without_handshake_is_handled() {
     let rows = [
         ("modern-good", "ok: worked"),
         (
@@ -375,7 +375,7 @@ async fn servers_without_a_handshake() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floods_pass() {
+async fn floods_do_not_break_calls() {
     let rows = [
         ("floods-requests", "ok: after the flood"),
         ("floods-questions", "ok: after the questions"),
@@ -399,12 +399,12 @@ async fn check_memory(mode: &'static str, expected: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_giant_reply_finds_little_memory() {
+async fn giant_reply_memory_is_bounded() {
     check_memory("giant-reply", "ExecutionFailed RemoteFailure: MCP server `giant-reply` answered with something that cannot be used: it is longer than 8388608 bytes; the call may have run").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_giant_reply_that_says_last_whose_it_is_finds_little_memory() {
+async fn giant_reply_with_trailing_id_memory_is_bounded() {
     check_memory(
         "giant-reply-backwards",
         "ExecutionFailed RemoteFailure: … it is longer than 8388608 bytes; the call may have run",
@@ -413,12 +413,12 @@ async fn a_giant_reply_that_says_last_whose_it_is_finds_little_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_of_millions_of_values_finds_little_memory() {
+async fn reply_of_millions_of_values_memory_is_bounded() {
     check_memory("many-nodes", "ok: [a structured content of the server's answer was left out: it holds more than 200000 values]").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_giant_error_finds_little_memory() {
+async fn giant_error_memory_is_bounded() {
     check_memory(
         "giant-error",
         "ExecutionFailed RemoteFailure: MCP server `giant-error` refused the call: no no",
@@ -427,42 +427,42 @@ async fn a_giant_error_finds_little_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_as_large_as_can_be_finds_little_memory() {
+async fn largest_allowed_reply_memory_is_bounded() {
     check_memory("large-reply", "ok: large large").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_reply_of_control_characters_finds_little_memory() {
+async fn large_reply_of_control_characters_memory_is_bounded() {
     check_memory("large-reply-of-controls", "ok: ").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_of_many_blocks_finds_little_memory() {
+async fn reply_of_many_blocks_memory_is_bounded() {
     check_memory("many-blocks", "ok: b\nb\n … [a part of the server's answer was left out: there were 39001 more than the 999 that are read]").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_words_of_progress_finds_little_memory() {
+async fn large_progress_messages_memory_is_bounded() {
     check_memory("large-progress", "Timeout Deadline: ").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_giant_schema_finds_little_memory() {
+async fn giant_schema_memory_is_bounded() {
     check_memory("giant-schema", "ok: worked").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_of_thousands_finds_little_memory() {
+async fn list_of_thousands_memory_is_bounded() {
     check_memory("lists-five-thousand", "NotFound UnknownTool: … lists-five-thousand__t0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_giant_state_to_carry_finds_little_memory() {
+async fn giant_request_state_memory_is_bounded() {
     check_memory("modern-giant-state", "ExecutionFailed ServerUnavailable: … wants 6291456 bytes of its state to be sent back; 1048576 are").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_without_end_finds_little_memory() {
+async fn endless_line_memory_is_bounded() {
     check_memory(
         "endless-line",
         "not ready: it was not ready within {startup} … refused, such as: it is longer than 8388608 bytes",
@@ -471,7 +471,7 @@ async fn a_line_without_end_finds_little_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_takes_the_name_of_another() {
+async fn server_cannot_take_name_of_another() {
     let arena = new_fixture(&["pretends-to-be-another", "takes-names"]);
     arena.servers.probe().await;
     let own = |mode| -> Vec<(String, String)> {
@@ -499,7 +499,7 @@ async fn nobody_takes_the_name_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_is_locked_in() {
+async fn server_is_confined_by_sandbox() {
     let modes = ["shows-its-environment", "reads-a-secret", "writes-a-file", "calls-home"];
     let arena = new_fixture(&modes);
     let say = async |mode: &str, input: Value| arena.visit(mode, input).await.said;
@@ -518,7 +518,7 @@ async fn a_server_is_locked_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_answer_is_not_that_of_the_next_call() {
+async fn late_answer_is_not_used_for_next_call() {
     let patience = ServerTimeouts { silence: Duration::from_secs(1), ..LONG_TIMEOUTS };
     let arena =
         HostileFixture::new(&["replies-late"], |_, definition| patience.apply_to(definition));
@@ -540,7 +540,7 @@ async fn a_late_answer_is_not_that_of_the_next_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_says_something_else_each_time_is_noticed() {
+async fn changing_definitions_are_noticed() {
     let arena = new_fixture(&["rewrites-itself"]);
     assert_eq!(arena.visit("rewrites-itself", json!({})).await.said, "ok: worked");
     let is_changed = || arena.status("rewrites-itself").tools[0].changed;
@@ -552,7 +552,7 @@ async fn a_server_that_says_something_else_each_time_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_died_once_is_started_again() {
+async fn crashed_server_is_restarted() {
     let arena = new_fixture(&["dies-once"]);
     let first = arena.visit("dies-once", json!({})).await.said;
     assert!(first.starts_with("ExecutionFailed ServerUnavailable"), "{first}");
@@ -562,7 +562,7 @@ async fn a_server_that_died_once_is_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_ends_every_subscription_is_not_asked_all_the_time() {
+async fn ended_subscription_is_not_retried_forever() {
     let modes = ["modern-listen-ends-at-once", "modern-listen-floods"];
     let (arena, begun) = (new_fixture(&modes), Instant::now());
     for mode in modes {
@@ -581,7 +581,7 @@ async fn who_ends_every_subscription_is_not_asked_all_the_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_never_becomes_ready_does_not_hold_up_the_end() {
+async fn server_that_never_becomes_ready_does_not_delay_stop() {
     let arena = HostileFixture::new(&["never-answers", "talks-text"], |_, definition| {
         definition.startup_timeout = Duration::from_secs(600);
     });

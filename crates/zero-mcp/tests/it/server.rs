@@ -21,7 +21,7 @@ use crate::server_fixture::{ApprovalSource, ServerFixture, SleepCommand, statele
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_handshake_settles_on_a_version_that_has_one() {
+async fn handshake_selects_version_with_initialize() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     for (asked, agreed) in [
         ("2024-11-05", "2024-11-05"),
@@ -68,7 +68,7 @@ async fn tools_are_listed_with_schemas_that_compile() {
 }
 
 #[tokio::test]
-async fn a_call_gives_text_and_what_its_output_schema_promises() {
+async fn call_returns_text_and_promised_structured_content() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     fixture.write_file("a.txt", "one\ntwo\n");
     let mut client = fixture.connect_initialized(json!({})).await;
@@ -84,7 +84,7 @@ async fn a_call_gives_text_and_what_its_output_schema_promises() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_call_is_told_to_whom_it_concerns() {
+async fn unknown_tool_is_protocol_error_and_bad_input_is_tool_error() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let mut client = fixture.connect_initialized(json!({})).await;
     let answer = client.call("Reed", json!({})).await;
@@ -107,7 +107,7 @@ async fn what_is_wrong_with_a_call_is_told_to_whom_it_concerns() {
 }
 
 #[tokio::test]
-async fn a_request_that_stands_alone_is_answered() {
+async fn stateless_request_is_answered() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     fixture.write_file("a.txt", "one\n");
     let mut client = fixture.connect();
@@ -137,7 +137,7 @@ async fn a_request_that_stands_alone_is_answered() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_stops_its_work_and_says_nothing_more() {
+async fn cancelled_call_stops_its_work_and_sends_nothing_more() {
     for capabilities in [Some(json!({})), None] {
         let fixture = ServerFixture::new(ApprovalSource::AllowAll);
         let sleep = SleepCommand::new();
@@ -162,7 +162,7 @@ async fn a_call_that_is_cancelled_stops_its_work_and_says_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_leaves_no_process() {
+async fn disconnected_client_leaves_no_process() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let sleep = SleepCommand::new();
     let mut client = fixture.connect_initialized(json!({})).await;
@@ -179,7 +179,7 @@ async fn a_client_that_goes_away_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_stopped_ends_its_calls() {
+async fn stopped_server_ends_its_calls() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let config = fixture.config();
     let stop = config.stop.clone();
@@ -196,7 +196,7 @@ async fn a_server_that_is_stopped_ends_its_calls() {
 }
 
 #[tokio::test]
-async fn the_clients_of_the_sdk_list_call_and_answer() {
+async fn sdk_client_lists_calls_and_answers() {
     for lifecycle in [
         ClientLifecycleMode::Initialize,
         ClientLifecycleMode::Auto {
@@ -239,7 +239,7 @@ impl ClientHandler for ApprovingClient {
 }
 
 #[tokio::test]
-async fn a_script_that_closes_the_pipe_reads_its_results() {
+async fn script_that_closes_stdin_reads_its_results() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     fixture.write_file("a.txt", "one\n");
     let mut client = fixture.connect();
@@ -252,7 +252,7 @@ async fn a_script_that_closes_the_pipe_reads_its_results() {
 }
 
 #[tokio::test]
-async fn what_comes_before_the_first_request_is_passed_over() {
+async fn messages_before_first_request_are_skipped() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let mut client = fixture.connect();
     client.notify("notifications/cancelled", json!({"requestId": 9})).await;
@@ -261,7 +261,7 @@ async fn what_comes_before_the_first_request_is_passed_over() {
 }
 
 #[tokio::test]
-async fn progress_grows_and_ends_before_the_result() {
+async fn progress_increases_and_ends_before_result() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let mut client = fixture.connect_initialized(json!({})).await;
     let command = "for i in $(seq 40); do echo line $i; sleep 0.02; done";
@@ -289,7 +289,7 @@ async fn progress_grows_and_ends_before_the_result() {
 }
 
 #[tokio::test]
-async fn changes_of_the_list_are_told_once_to_who_wants_to_hear() {
+async fn list_change_is_announced_once_to_subscribers() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let mut client = fixture.connect_initialized(json!({})).await;
     let mut listener = fixture.connect();
@@ -318,7 +318,7 @@ async fn changes_of_the_list_are_told_once_to_who_wants_to_hear() {
 }
 
 #[tokio::test]
-async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
+async fn other_servers_question_reaches_client_with_origin() {
     let forms = json!({"elicitation": {"form": {}}});
     let question = || Elicitation {
         origin: "MCP server `github`".to_owned(),
@@ -395,7 +395,7 @@ async fn every_request_of_a_burst_is_answered_once() {
 }
 
 #[tokio::test]
-async fn what_is_answered_is_written_before_the_end() {
+async fn answers_are_written_before_shutdown() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     for round in 0..30 {
         let mut client = fixture.connect();
@@ -417,7 +417,7 @@ async fn what_is_answered_is_written_before_the_end() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_an_error() {
+async fn client_that_does_not_read_is_an_error() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let limits = McpMessageLimits {
         write_timeout: Duration::from_millis(200),

@@ -25,7 +25,7 @@ fn result_text(answer: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn who_can_be_asked_is_asked_on_the_connection() {
+async fn capable_client_is_asked_on_the_connection() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect_initialized(form_capability()).await;
     for (name, answer, allowed) in [
@@ -59,7 +59,7 @@ async fn who_can_be_asked_is_asked_on_the_connection() {
 }
 
 #[tokio::test]
-async fn a_question_is_withdrawn_when_its_call_is_cancelled() {
+async fn question_is_withdrawn_when_call_is_cancelled() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect_initialized(form_capability()).await;
     let id = client.request("tools/call", write_call("a")).await;
@@ -78,7 +78,7 @@ async fn a_question_is_withdrawn_when_its_call_is_cancelled() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_told_how_to_allow() {
+async fn client_without_forms_is_told_how_to_allow() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect_initialized(json!({})).await;
     let answer = client.call("Write", write_call("a")["arguments"].clone()).await;
@@ -119,7 +119,7 @@ async fn answer_stateless(
 }
 
 #[tokio::test]
-async fn who_stands_alone_is_asked_by_the_result() {
+async fn stateless_client_is_asked_in_the_result() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
     for (name, answer, allowed) in [
@@ -138,7 +138,7 @@ async fn who_stands_alone_is_asked_by_the_result() {
 }
 
 #[tokio::test]
-async fn an_answer_counts_once_and_only_for_what_was_asked() {
+async fn answer_counts_once_and_only_for_its_request() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
     let state = call_stateless(&mut client, write_call("a")).await;
@@ -170,7 +170,7 @@ async fn an_answer_counts_once_and_only_for_what_was_asked() {
 }
 
 #[tokio::test]
-async fn what_nobody_answers_is_given_up() {
+async fn unanswered_question_expires() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut config = fixture.config();
     config.limits.pending_max = 2;
@@ -199,7 +199,7 @@ async fn what_nobody_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_asked_about_can_be_cancelled_afterwards() {
+async fn parked_call_can_be_cancelled_after_resume() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
     let sleep = SleepCommand::new();

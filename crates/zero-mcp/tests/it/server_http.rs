@@ -121,7 +121,7 @@ fn initialize_message() -> Value {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_who_should_not() {
+async fn unauthorized_requests_are_refused() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let bearer = format!("Bearer {TOKEN}");
@@ -150,7 +150,7 @@ async fn nobody_gets_in_who_should_not() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_too_slow_is_refused() {
+async fn oversized_or_slow_request_is_refused() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |http| http.limits.body_bytes_max = 1_000).await;
     let long = request_message("tools/list", json!({"x": "y".repeat(2_000)}));
@@ -185,7 +185,7 @@ async fn what_is_too_large_or_too_slow_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_shakes_hands_has_a_session() {
+async fn handshake_client_has_a_session() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     fixture.write_file("a.txt", "one\n");
     let server = TestHttpServer::start(&fixture, |_| {}).await;
@@ -214,7 +214,7 @@ async fn a_client_that_shakes_hands_has_a_session() {
 }
 
 #[tokio::test]
-async fn requests_that_stand_alone_are_answered_and_asked() {
+async fn stateless_requests_are_answered_and_asked() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let head = |method: &'static str, name: &'static str| {
@@ -243,7 +243,7 @@ async fn requests_that_stand_alone_are_answered_and_asked() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
+async fn disconnect_stops_its_call_and_stop_ends_all() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let bearer = format!("Bearer {TOKEN}");
@@ -275,7 +275,7 @@ async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
 }
 
 #[tokio::test]
-async fn more_clients_than_there_is_room_for_are_told_so() {
+async fn client_beyond_session_limit_is_refused() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let mut config = fixture.config();
     config.limits.sessions_max = 1;
@@ -288,7 +288,7 @@ async fn more_clients_than_there_is_room_for_are_told_so() {
 }
 
 #[tokio::test]
-async fn an_address_open_to_others_is_refused() {
+async fn public_address_is_refused_by_default() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = serve_http(fixture.config(), McpHttpConfig::new(listener, TOKEN)).await;
@@ -296,7 +296,7 @@ async fn an_address_open_to_others_is_refused() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_deleted_ends_its_calls_at_once() {
+async fn deleted_session_ends_its_calls_at_once() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let session = server.post(&[], &initialize_message()).await.header("mcp-session-id").unwrap();
@@ -327,7 +327,7 @@ async fn a_session_that_is_deleted_ends_its_calls_at_once() {
 }
 
 #[tokio::test]
-async fn who_shook_no_hands_cannot_be_asked_on_a_connection() {
+async fn client_without_handshake_cannot_be_asked_on_connection() {
     let fixture = ServerFixture::new(ApprovalSource::Client);
     let server = TestHttpServer::start(&fixture, |_| {}).await;
     let write = json!({"name": "Write", "arguments": {"file_path": "a", "content": "x"}});
@@ -347,7 +347,7 @@ async fn who_shook_no_hands_cannot_be_asked_on_a_connection() {
 }
 
 #[tokio::test]
-async fn pages_of_an_origin_that_was_named_can_use_it() {
+async fn configured_origin_pages_can_use_server() {
     const PAGE: &str = "https://app.example";
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     let server = TestHttpServer::start(&fixture, |http| http.origins = vec![PAGE.to_owned()]).await;
@@ -384,7 +384,7 @@ async fn pages_of_an_origin_that_was_named_can_use_it() {
 }
 
 #[tokio::test]
-async fn silent_connections_do_not_keep_others_out() {
+async fn silent_connections_do_not_block_others() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
     // They stay for longer than anybody would wait for them.
     let server =

@@ -241,7 +241,7 @@ mod tests {
     const NO_RULE: &str = "no rule allows this host";
 
     #[test]
-    fn only_what_is_allowed_is_reached() {
+    fn connect_without_allow_is_denied() {
         check(&[], &[], "a.com:443", NO_RULE);
         check(&[ALLOW_A], &[], "a.com:443", "WebFetch(domain:a.com) of test");
         check(&[ALLOW_A], &[], "A.com.:80", "WebFetch(domain:a.com) of test");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_beside_those_of_the_web_are_named() {
+    fn connect_to_other_port_needs_listed_port() {
         let port = "rule `WebFetch(domain:a.com)` allows this host, but not port 22";
         check(&[ALLOW_A], &[], "a.com:22", port);
         check(&[ALLOW_A], &["a.com:22"], "a.com:22", "a.com:22 of sandbox.network");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn deny_and_ask_beat_every_allow() {
+    fn deny_and_ask_rules_override_every_allow() {
         let deny = "rule `WebFetch(domain:*.a.com)` denies it";
         check(&[ALLOW_A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
         let ask = "rule `WebFetch(domain:a.com)` says to ask, and nobody can be asked while a command runs";
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_reached_only_where_they_are_named() {
+    fn ip_address_needs_rule_naming_it() {
         check(&["allow WebFetch"], &["*"], "93.184.216.34:443", NO_RULE);
         let named = "allow WebFetch(domain:93.184.216.34)";
         check(&[named], &[], "0x5db8d822:443", "WebFetch(domain:93.184.216.34) of test");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_this_machine_need_a_rule_of_their_own() {
+    fn local_host_name_needs_exact_person_rule() {
         let local = "allow WebFetch(domain:localhost)";
         check(&["allow WebFetch"], &["localhost"], "localhost:80", "it is this machine");
         check(&[local], &[], "LOCALHOST.:80", "WebFetch(domain:localhost) of test");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_inside_is_pinned_only_where_exactly_it_is_named() {
+    fn private_address_needs_exact_person_rule() {
         check_address(&[], "93.184.216.34", "fine");
         check_address(&["allow WebFetch"], "127.0.0.1", "it is this machine");
         check_address(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "fine");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_granted_for_the_session_counts_as_allowed() {
+    fn session_grant_allows_connect() {
         let host = HostName::from_host("a.com").unwrap();
         let grants =
             [GrantScope { rule: "WebFetch(domain:a.com)".to_owned(), folder: None, program: None }];
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_judged_for_a_call_counts_as_allowed_and_asked_about() {
+    fn host_approved_for_call_allows_connect() {
         #[track_caller]
         fn check(rules: &[&str], target: &str, expected: &str) {
             let judged = ["a.com", "93.184.216.34", "localhost"]
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_whether_anything_can_be_reached() {
+    fn can_connect_anywhere_reports_any_allow() {
         #[track_caller]
         fn check(rules: &[&str], grant: Option<&str>, expected: bool) {
             let grant =

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_names_hosts_and_ports() {
+    fn host_pattern_matches_host_and_port() {
         check("Example.com.", "example.com", 443, true);
         check("example.com", "example.com", 80, true);
         check("example.com", "example.com", 22, false);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_an_error() {
+    fn host_pattern_rejects_malformed_text() {
         for text in [
             "",
             ":80",

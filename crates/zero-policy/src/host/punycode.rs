@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_encoded_as_the_standard_says() {
+    fn punycode_encodes_labels_per_standard() {
         check("bücher", "xn--bcher-kva");
         check("münchen", "xn--mnchen-3ya");
         check("ü", "xn--tda");

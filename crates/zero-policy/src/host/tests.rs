@@ -22,7 +22,7 @@ fn check_private(text: &str, expected: bool) {
 }
 
 #[test]
-fn a_host_is_found_wherever_it_stands() {
+fn host_name_parses_every_url_form() {
     check("github.com", "github.com");
     check("GitHub.COM.", "github.com");
     check("github.com:443", "github.com");
@@ -41,7 +41,7 @@ fn a_host_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn a_user_name_is_no_host() {
+fn user_name_is_not_parsed_as_host() {
     check("https://github.com@evil.com/", "evil.com");
     check("https://github.com:pass@evil.com:80/", "evil.com");
     check("https://github.com%40x@evil.com", "evil.com");
@@ -52,7 +52,7 @@ fn a_user_name_is_no_host() {
 }
 
 #[test]
-fn what_is_no_certain_host_is_an_error() {
+fn ambiguous_host_is_an_error() {
     check_error("", HostNameError::Missing);
     check_error("https://", HostNameError::Missing);
     check_error("https:///evil.com", HostNameError::Missing);
@@ -80,7 +80,7 @@ fn what_is_no_certain_host_is_an_error() {
 }
 
 #[test]
-fn international_names_are_compared_in_punycode() {
+fn international_names_compare_in_punycode() {
     check("https://BÜCHER.example/", "xn--bcher-kva.example");
     check("bücher。example", "xn--bcher-kva.example");
     check("аррӏе.com", "xn--80ak6aa92e.com");
@@ -92,7 +92,7 @@ fn international_names_are_compared_in_punycode() {
 }
 
 #[test]
-fn every_way_to_write_an_address_is_the_same_address() {
+fn address_spellings_parse_to_same_address() {
     for text in [
         "127.0.0.1",
         "127.1",
@@ -119,7 +119,7 @@ fn every_way_to_write_an_address_is_the_same_address() {
 }
 
 #[test]
-fn inside_is_told_from_outside() {
+fn private_hosts_are_distinguished_from_public() {
     for inside in [
         "localhost",
         "LOCALHOST.",

@@ -261,7 +261,7 @@ mod tests {
     use crate::shell::ShellArg;
 
     #[test]
-    fn what_changes_only_the_shell_is_read_only() {
+    fn shell_only_builtins_are_read_only() {
         for line in
             ["echo -n $X", "cd $X", "true", "[ -f x ]", "export A=$B", "local x=$1", "set -e"]
         {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_commands_are_seen() {
+    fn builtin_scripts_and_commands_are_found() {
         check("eval rm x", "wrapper script[rm x]");
         check("eval rm $X y", "wrapper script?[rm $X y]");
         check("trap rm_x EXIT", "wrapper script[rm x]");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_may_hold_a_command() {
+    fn array_index_may_run_command() {
         for (name, arg) in [
             ("unset", "a[$(id)]"),
             ("read", "a[$(id)]"),

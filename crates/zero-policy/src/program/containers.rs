@@ -240,7 +240,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn the_command_inside_is_seen() {
+    fn container_command_is_found() {
         check("docker exec -it c rm -rf x", "program runs[rm -rf x]");
         check("docker --host h exec -u 0 c sh -c rm_x", "program runs[sh -c rm x] caution");
         check("docker container exec c rm x", "program runs[rm x]");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_is_touched() {
+    fn container_mounts_are_recorded_as_touches() {
         check("docker run -v /:/host image ls", "program write(//**) runs[ls] caution");
         check("docker run -v ./a:/a image ls", "program write(./a/**) runs[ls]");
         check("docker run -v ./a:/a:ro image ls", "program read(./a/**) runs[ls]");

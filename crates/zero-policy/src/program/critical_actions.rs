@@ -179,7 +179,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn processes_and_machines() {
+    fn process_and_machine_commands_are_critical() {
         check("kill 123", "program");
         check("kill -9 123", "program");
         check("kill -9 -1", "program critical");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn rights() {
+    fn permission_changes_are_critical() {
         check("chmod -R 777 x", "files write(x/**) critical");
         check("chmod --rec 777 x", "files write(x/**) critical");
         check("chmod -vR 777 x", "files write(x/**) critical");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn databases() {
+    fn database_removals_are_critical() {
         check("psql -c drop_table_x", "program critical");
         check("psql -c select_1", "program");
         check("psql -c $X", "program caution");

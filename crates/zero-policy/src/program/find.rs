@@ -234,7 +234,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn find_looks() {
+    fn find_without_action_is_read_only() {
         check("find", "read-only read(./**)");
         check("find a b -name *.rs -type f", "read-only read(a/**) read(b/**)");
         check("find -L a ( -name x -o -newermt y ) -print0", "read-only read(a/**)");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn find_acts() {
+    fn find_actions_are_recorded() {
         check("find . -exec rm -rf {} ;", "wrapper read(./**) runs[rm -rf {}]");
         check("find . -exec rm {} +", "wrapper read(./**) runs[rm {}]");
         check("find . -ok rm {} ; -exec ls ;", "wrapper read(./**) runs[rm {}] runs[ls]");

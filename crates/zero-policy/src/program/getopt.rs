@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn options_end_where_the_inner_command_begins() {
+    fn getopt_options_end_at_inner_command() {
         check(OptionTerminator::AtOperand, "-v -n 3 cmd -v", "v n=3 <cmd> <-v>");
         check(OptionTerminator::AtOperand, "-vn3 -i5 -i cmd", "v n=3 i=5 i <cmd>");
         check(OptionTerminator::AtOperand, "--num 3 --in=4 --in cmd", "number=3 in=4 in <cmd>");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_table_is_a_guess() {
+    fn getopt_unlisted_option_makes_result_uncertain() {
         check(OptionTerminator::AtOperand, "-z cmd", "z <cmd> ?");
         check(OptionTerminator::AtOperand, "--ver cmd", "ver <cmd> ?");
         check(OptionTerminator::AtOperand, "--other=1 cmd", "other=1 <cmd> ?");

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_stands_for_the_only_command_that_fits() {
+    fn npm_unique_prefix_expands_to_command() {
         check("publ", "publish");
         check("pu", "publish");
         check("unp", "unpublish");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_is_not_a_beginning() {
+    fn npm_alias_is_not_a_prefix() {
         check("un", "uninstall");
         check("t", "test");
         check("i", "install");

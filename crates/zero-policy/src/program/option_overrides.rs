@@ -220,7 +220,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn options_that_name_code() {
+    fn options_naming_code_cause_caution() {
         check("npm run test --script-shell=./x", "program caution");
         check("npm run test --script-sh ./x", "program caution");
         check("npm run test -- --script-shell=./x", "program");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_and_files() {
+    fn option_folders_and_files_are_checked() {
         check("make -C sub", "program in(sub)");
         check("make -C/tmp/x", "program in(/tmp/x)");
         check("npm test --prefix sub", "program in(sub)");

@@ -211,7 +211,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_known_of_a_value_starts_after_its_option() {
+    fn option_value_prefix_starts_after_option() {
         let unknown = |starts_with: &str, written: &str| ShellArg::Unknown {
             starts_with: starts_with.to_owned(),
             written: written.to_owned(),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_as_getopt_reads_them() {
+    fn options_parse_like_getopt() {
         check("-rf a", "r f <a>");
         check("-ro out a", "r o=out <a>");
         check("-oout a -", "o=out <a> <->");

@@ -153,7 +153,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn the_command_is_seen_behind_the_user() {
+    fn command_after_user_switch_is_found() {
         check("sudo rm -rf x", "program runs[rm -rf x]");
         check("sudo -u bob rm -rf x", "program runs[rm -rf x]");
         check("sudo -nEu bob -- rm x", "program runs[rm x]");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn su_hands_a_text_to_a_shell() {
+    fn su_text_is_a_shell_script() {
         check("su -c rm_x", "program script[rm x]");
         check("su - bob -c rm_x", "program script[rm x]");
         check("su bob --command=rm_x", "program script[rm x]");

@@ -383,7 +383,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn ssh_runs_a_text_on_a_host() {
+    fn ssh_text_runs_on_host() {
         check("ssh host rm -rf x", "program host(host) script[rm -rf x]");
         check("ssh -p 22 me@host -t rm x", "program host(me@host) script[rm x]");
         check("ssh -i key host", "program read(key) host(host) script-from-input");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_read_here_and_write_there() {
+    fn remote_copy_reads_source_and_writes_target() {
         check("scp a host:b", "program read(a/**) host(host:b)");
         check("scp -r host:a b", "program write(b/**) host(host:a)");
         check("scp -S rm_x a host:b", "program read(a/**) host(host:b) script[rm x] caution");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sessions_and_other_times() {
+    fn commands_in_other_sessions_or_times_are_found() {
         check("vagrant ssh -c rm_x", "program script[rm x]");
         check("adb shell rm x", "program script[rm x]");
         check("adb devices", "program");

@@ -395,7 +395,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn the_tool_and_what_it_runs_are_both_judged() {
+    fn runner_and_inner_command_are_both_evaluated() {
         check("poetry run rm -rf x", "program runs[rm -rf x]");
         check("poetry -C dir run rm x", "program runs[rm x]");
         check("poetry install", "program");
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_covered_by_the_tool_unless_they_mean_something() {
+    fn runner_covers_package_unless_known_program() {
         check("npx prettier .", "program");
         check("npx -y prettier .", "program");
         check("npx -c rm_x", "program script[rm x]");

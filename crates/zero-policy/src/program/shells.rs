@@ -189,7 +189,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn the_script_is_found_among_any_options() {
+    fn shell_script_is_found_among_options() {
         check("bash -c rm_x", "wrapper script[rm x]");
         check("bash -lc rm_x a b", "wrapper script[rm x]");
         check("sh -xec rm_x", "wrapper script[rm x]");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_script_it_comes_from_a_file_or_from_input() {
+    fn shell_without_script_reads_file_or_stdin() {
         check("bash", "wrapper script-from-input");
         check("sh -s a b", "wrapper script-from-input");
         check("sh -", "wrapper script-from-input");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_no_file() {
+    fn stream_path_is_not_a_file() {
         check("bash /dev/stdin a", "wrapper script-from-input");
         check("bash -x //dev/./stdin", "wrapper script-from-input");
         check("sh /proc/self/fd/0", "wrapper script-from-input");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_an_option_makes_it_a_guess() {
+    fn unknown_shell_option_makes_script_a_guess() {
         check("bash $X rm_x", "program read($X) unknown");
         check("bash -$X rm_x", "program read(-$X) unknown");
         check("bash --strange -c ls", "wrapper script[ls] unknown");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn other_languages_are_not_vouched_for() {
+    fn other_shell_languages_are_not_trusted() {
         check("zsh -c ls", "wrapper script[ls] caution");
         check("fish --command=ls", "wrapper script[ls] caution");
         check("fish -c ls", "wrapper script[ls] caution");

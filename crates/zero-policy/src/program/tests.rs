@@ -136,7 +136,7 @@ proptest! {
 }
 
 #[test]
-fn a_program_is_known_by_its_name_and_trusted_by_its_place() {
+fn program_is_known_by_name_and_trusted_by_folder() {
     check("/usr/bin/true", "read-only");
     check("./true", "program");
     check("/tmp/rm -rf x", "program delete(x/**) critical");

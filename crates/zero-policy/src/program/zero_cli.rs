@@ -92,7 +92,7 @@ mod tests {
     use super::super::analysis_text::check;
 
     #[test]
-    fn what_looks_is_told_from_what_changes() {
+    fn zero_read_commands_differ_from_changes() {
         check("zero", "read-only");
         check("zero policy check Bash ls", "read-only");
         check("zero policy test f", "read-only read(f)");

@@ -24,7 +24,7 @@ fn check_sensitive(path: &str, expected: bool) {
 }
 
 #[test]
-fn what_decides_what_runs_later_is_protected() {
+fn files_deciding_later_execution_are_protected() {
     for path in [
         ".zero/settings.json",
         ".zero",
@@ -119,7 +119,7 @@ fn what_decides_what_runs_later_is_protected() {
 }
 
 #[test]
-fn other_spellings_are_the_same_name() {
+fn protected_name_spellings_are_equivalent() {
     for path in [
         ".GIT/Hooks/pre-commit",
         ".git./config",
@@ -138,7 +138,7 @@ fn other_spellings_are_the_same_name() {
 }
 
 #[test]
-fn everyday_files_are_free() {
+fn ordinary_files_are_not_protected() {
     for path in [
         "package.json",
         "Makefile",
@@ -176,7 +176,7 @@ fn everyday_files_are_free() {
 }
 
 #[test]
-fn secrets_are_told_from_other_files() {
+fn sensitive_files_differ_from_ordinary() {
     for path in [
         ".ssh/id_ed25519",
         ".ssh",

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_patterns() {
+    fn name_glob_matches_names() {
         check("a", "a", true);
         check("a", "ab", false);
         check("a", "", false);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_read_is_an_error() {
+    fn name_glob_rejects_malformed_pattern() {
         for pattern in ["[", "a[b", "[]", "[!]", "[z-a]", "a\\", "[a-"] {
             assert!(NameGlob::parse(pattern).is_err(), "{pattern}");
         }

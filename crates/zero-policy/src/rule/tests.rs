@@ -33,7 +33,7 @@ fn check_same(text: &str, same_as: &str) {
 }
 
 #[test]
-fn a_malformed_rule_says_how_to_write_it() {
+fn malformed_rule_error_suggests_correction() {
     check_error("", "write a tool such as");
     check_error("   ", "write a tool such as");
     check_error("Bash(git", "do not match");
@@ -88,7 +88,7 @@ fn a_malformed_rule_says_how_to_write_it() {
 }
 
 #[test]
-fn names_of_other_platforms_are_understood() {
+fn tool_names_of_other_platforms_are_accepted() {
     for (other, tool) in [
         ("read_file", "Read"),
         ("read", "Read"),
@@ -133,7 +133,7 @@ fn names_of_other_platforms_are_understood() {
 }
 
 #[test]
-fn one_meaning_has_several_spellings() {
+fn rule_spellings_parse_to_same_target() {
     check_same("Bash(*)", "Bash");
     check_same("*(*)", "*");
     check_same("TodoWrite(*)", "TodoWrite");
@@ -161,7 +161,7 @@ fn one_meaning_has_several_spellings() {
 }
 
 #[test]
-fn a_source_is_shown_as_an_editor_opens_it() {
+fn rule_source_displays_as_file_and_line() {
     assert_eq!(test_source().to_string(), "~/.config/zero/settings.json:12");
     let flag = RuleSource { name: "--allow".into(), line: None, owner: RuleOwner::Person };
     assert_eq!(flag.to_string(), "--allow");
@@ -169,7 +169,7 @@ fn a_source_is_shown_as_an_editor_opens_it() {
 }
 
 #[test]
-fn only_a_pattern_without_a_wildcard_is_exact() {
+fn only_pattern_without_wildcard_is_exact() {
     for exact in [
         "Bash(git status)",
         "Bash(find . -name '*.rs')",
@@ -203,7 +203,7 @@ fn only_a_pattern_without_a_wildcard_is_exact() {
 }
 
 #[test]
-fn rules_that_allow_nearly_anything_are_told() {
+fn overbroad_rules_report_reason() {
     for dangerous in [
         "*",
         "Bash",
@@ -270,7 +270,7 @@ fn rules_that_allow_nearly_anything_are_told() {
 }
 
 #[test]
-fn a_rule_says_where_its_files_start_when_that_is_outside() {
+fn rule_outside_workspace_reports_path_start() {
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
         let start = parse_rule(text).path_start(Some(Path::new("/home/me")));

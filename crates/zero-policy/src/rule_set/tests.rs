@@ -57,7 +57,7 @@ fn check_tool(text: &str, tool: &str, expected: bool) {
 }
 
 #[test]
-fn a_bare_name_is_for_calls_of_that_tool() {
+fn bare_tool_rule_covers_calls_of_that_tool() {
     check_tool("Read", "Read", true);
     check_tool("read_file", "Read", true);
     check_tool("Read", "Grep", false);
@@ -68,7 +68,7 @@ fn a_bare_name_is_for_calls_of_that_tool() {
 }
 
 #[test]
-fn mcp_names_match_with_and_without_their_prefix() {
+fn mcp_rule_matches_with_and_without_prefix() {
     for name in ["github__issue", "mcp__github__issue"] {
         check_tool("github__issue", name, true);
         check_tool("mcp__github__issue", name, true);
@@ -89,7 +89,7 @@ fn mcp_names_match_with_and_without_their_prefix() {
 }
 
 #[test]
-fn the_first_rule_in_order_is_found() {
+fn lookup_returns_first_rule_in_order() {
     let texts = ["Bash(ls)", "Bash(git *x*)", "Bash(git push:*)", "Bash(git:*)", "Bash", "*"];
     for verdict in Verdict::ALL {
         let forward = build_rules(verdict, &texts);
@@ -106,7 +106,7 @@ fn the_first_rule_in_order_is_found() {
 }
 
 #[test]
-fn rules_can_be_listed_and_dangerous_ones_are_told() {
+fn rule_set_lists_rules_and_overbroad_ones() {
     let rules = build_rules(Verdict::Allow, &["Bash(ls:*)", "Bash(sh:*)", "*"]);
     assert_eq!(rules.iter().count(), 3);
     let told: Vec<&str> =
@@ -115,7 +115,7 @@ fn rules_can_be_listed_and_dangerous_ones_are_told() {
 }
 
 #[test]
-fn ten_thousand_rules_are_looked_up_as_fast_as_ten() {
+fn lookup_time_is_independent_of_rule_count() {
     const MANY: usize = 10_000;
     const KINDS: usize = 9;
     let start = cpu_time::thread_cpu_time();
@@ -217,7 +217,7 @@ proptest! {
 }
 
 #[test]
-fn every_rule_of_a_verdict_that_matches_raises_limits() {
+fn all_matching_rules_raise_limits() {
     let raising = |text: &str, verdict, memory: &str| {
         let mut limits = CommandLimitChange::default();
         limits.set(zero_core::CommandLimit::Memory, memory).unwrap();

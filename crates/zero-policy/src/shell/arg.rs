@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_quotes_stays_one_argument() {
+    fn quoted_argument_does_not_split() {
         for written in
             ["\"$x\"", "\"a $x b\"", "-n\"$x\"", "--since=\"$x\"", "\"$a\"/\"$b\"", "\"$(ls)\""]
         {

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_the_program_is_told_from_what_it_is_told() {
+    fn execution_changing_variables_are_recognized() {
         for name in [
             "PATH",
             "LD_PRELOAD",

@@ -120,7 +120,7 @@ fn check_in_auto_mode(command: &str, expected: &str) {
 }
 
 #[test]
-fn what_is_too_much_to_look_at_is_asked() {
+fn unbounded_search_is_asked() {
     const DENY: &str = "allow Bash(*); deny Read(.env)";
     check(PermissionMode::Auto, DENY, "grep -r x huge", "ask");
     check(PermissionMode::Auto, DENY, "grep -r x plain", "allow");
@@ -136,7 +136,7 @@ fn what_is_too_much_to_look_at_is_asked() {
 }
 
 #[test]
-fn a_search_leaves_out_what_must_be_asked() {
+fn search_skips_files_that_need_asking() {
     let may = |rules: &str, written: &str, canonical: &str| {
         build_engine(rules, PermissionMode::Ask).may_read(
             "Grep",
@@ -161,7 +161,7 @@ fn a_search_leaves_out_what_must_be_asked() {
 }
 
 #[test]
-fn what_an_unknown_program_is_told_is_compared_with_files() {
+fn opaque_program_operands_are_checked_against_files() {
     const RULES: &str = "allow Bash(*); allow Edit; allow Read; deny Read(.env); \
         deny Read(secrets/**); deny Edit(src/**); ask Read(docs/**)";
     for (command, expected) in [
@@ -202,7 +202,7 @@ fn what_an_unknown_program_is_told_is_compared_with_files() {
 }
 
 #[test]
-fn what_an_unknown_program_is_told_is_compared_with_hosts() {
+fn opaque_program_operands_are_checked_against_hosts() {
     const RULES: &str =
         "allow Bash(*); deny WebFetch(domain:evil.com); ask WebFetch(domain:*.x.org)";
     for (command, expected) in [
@@ -237,7 +237,7 @@ fn what_an_unknown_program_is_told_is_compared_with_hosts() {
 }
 
 #[test]
-fn what_an_unknown_program_is_told_may_be_protected() {
+fn opaque_program_operands_may_be_protected() {
     for command in [
         "gpg -o .git/config x",
         "mknod .git/hooks/x p",
@@ -256,7 +256,7 @@ fn what_an_unknown_program_is_told_may_be_protected() {
 }
 
 #[test]
-fn a_folder_is_not_replaced_with_what_no_rule_opens() {
+fn replacing_folder_with_protected_content_is_asked() {
     for command in [
         "cp -r evil/. .",
         "cp -rT evil .",
@@ -302,7 +302,7 @@ fn engine_at_home(rules: &str, mode: PermissionMode) -> PolicyEngine {
 }
 
 #[test]
-fn secrets_are_asked_about_in_a_workspace_too() {
+fn secrets_in_workspace_are_asked() {
     let verdict = |rules: &str, command: &str| {
         let engine = engine_at_home(rules, PermissionMode::Auto);
         decide_command(&engine, command, &[], &FakeMachine { npm: None }).verdict.as_str()
@@ -330,7 +330,7 @@ fn secrets_are_asked_about_in_a_workspace_too() {
 }
 
 #[test]
-fn to_let_a_file_be_changed_is_not_to_let_it_go() {
+fn allowing_edit_does_not_allow_removal() {
     check(PermissionMode::Ask, "allow Edit(src/**)", "rm src/a.rs", "ask");
     check(PermissionMode::Ask, "allow Write", "rm src/a.rs", "ask");
     check(PermissionMode::Ask, "allow Edit(src/**)", "mv src/a.rs src/c.rs", "ask");
@@ -341,7 +341,7 @@ fn to_let_a_file_be_changed_is_not_to_let_it_go() {
 }
 
 #[test]
-fn a_pattern_is_the_files_it_stands_for() {
+fn glob_is_evaluated_by_its_matches() {
     check(PermissionMode::Ask, "allow Edit(src/**)", "sed -i s/a/b/ src/*.rs", "allow");
     check(PermissionMode::Ask, "allow Edit(src/*.rs)", "sed -i s/a/b/ src/*.rs", "allow");
     check(PermissionMode::Ask, "allow Edit(src/a.rs)", "sed -i s/a/b/ src/*.rs", "ask");
@@ -378,7 +378,7 @@ fn decide_remote_tool(
 }
 
 #[test]
-fn a_rule_about_a_remote_tool_names_it_as_its_server_does_or_as_zero_does() {
+fn mcp_rule_matches_server_and_local_tool_name() {
     use ToolDefinitionState::{Changed, Steady};
     for (rules, name, definition, expected) in [
         ("allow a__b.c", "a__b_c_1234", Steady, "allow"),
@@ -397,7 +397,7 @@ fn a_rule_about_a_remote_tool_names_it_as_its_server_does_or_as_zero_does() {
 }
 
 #[test]
-fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
+fn mcp_deny_rule_ignores_letter_case() {
     let verdict = |rules: &str, server: &str, tool: &str| {
         decide_remote_tool(
             rules,
@@ -420,7 +420,7 @@ fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
 }
 
 #[test]
-fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
+fn changed_mcp_definition_is_asked_despite_allow() {
     let decide = |rules: &str, mode, definition, grants: &[GrantScope]| {
         let (server, tool) = ("github".to_owned(), "x".to_owned());
         let effects = [Effect::Mcp { server, tool, definition }];
@@ -465,7 +465,7 @@ fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
 }
 
 #[test]
-fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
+fn mcp_grant_names_only_that_tool() {
     let decide = |rules: &str, own: &str, grants: &[GrantScope]| {
         let name = ToolName::from_namespaced("github", own).unwrap();
         let definition = ToolDefinitionState::Steady;
@@ -498,14 +498,14 @@ fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
 }
 
 #[test]
-fn braces_are_not_silently_nothing() {
+fn braces_in_rule_are_an_error() {
     let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
     let error = PolicyRule::parse("Read({s1,s2})", Verdict::Deny, source).unwrap_err().to_string();
     assert!(error.contains("write a rule for each"), "{error}");
 }
 
 #[test]
-fn a_grant_for_a_folder_opens_nothing_beneath() {
+fn folder_grant_does_not_cover_contents() {
     let engine = build_engine("", PermissionMode::Ask);
     let disk = FakeMachine { npm: None };
     let folder = TargetPath::new("~", "/home/me".into(), PathZone::Outside);
@@ -533,7 +533,7 @@ fn a_grant_for_a_folder_opens_nothing_beneath() {
 }
 
 #[test]
-fn a_grant_for_a_program_that_was_not_there_is_not_for_one_that_comes() {
+fn grant_for_missing_program_does_not_cover_new_one() {
     let engine = build_engine("", PermissionMode::Ask);
     let gone = FakeMachine { npm: None };
     let grants = decide_command(&engine, "npm test", &[], &gone).grants;

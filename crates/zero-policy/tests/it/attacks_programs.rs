@@ -56,7 +56,7 @@ fn check_covered(rule: &str, commands: &[&str]) {
 }
 
 #[test]
-fn a_script_file_that_is_a_stream_is_a_script_from_input() {
+fn stream_as_script_file_is_script_from_stdin() {
     check_asked(&[
         "bash /dev/stdin <<< 'rm -rf /'",
         "bash <(echo rm -rf /)",
@@ -87,7 +87,7 @@ fn a_script_file_that_is_a_stream_is_a_script_from_input() {
 }
 
 #[test]
-fn a_list_of_names_is_not_all_that_is_read() {
+fn files_named_in_list_file_are_asked() {
     check_all(
         PermissionMode::Auto,
         DENIED,
@@ -124,7 +124,7 @@ fn a_list_of_names_is_not_all_that_is_read() {
 }
 
 #[test]
-fn npm_completes_its_commands() {
+fn abbreviated_npm_command_is_expanded() {
     check_denied(&[
         "npm publ",
         "npm pub",
@@ -161,7 +161,7 @@ fn npm_completes_its_commands() {
 }
 
 #[test]
-fn git_pushes_by_other_names() {
+fn git_push_aliases_are_recognized() {
     check_denied(&[
         "git-push",
         "/usr/lib/git-core/git-push",
@@ -307,7 +307,7 @@ const WRAPPERS: &[&str] = &[
 ];
 
 #[test]
-fn what_runs_a_command_does_not_hide_it() {
+fn wrapper_does_not_hide_inner_command() {
     let put = |line: &&str, command: &str| line.replace("CMD", command).replace("TXT", command);
     let critical: Vec<String> = WRAPPERS.iter().map(|line| put(line, "rm -rf /")).collect();
     check_asked(&critical.iter().map(String::as_str).collect::<Vec<_>>());
@@ -316,7 +316,7 @@ fn what_runs_a_command_does_not_hide_it() {
 }
 
 #[test]
-fn curl_has_patterns_of_its_own() {
+fn curl_url_globs_are_expanded() {
     let rules = "allow WebFetch(domain:good.com); deny Read(secrets/**)";
     check_all(
         PermissionMode::Ask,
@@ -363,7 +363,7 @@ fn curl_has_patterns_of_its_own() {
 }
 
 #[test]
-fn an_option_can_make_a_build_tool_run_something_else() {
+fn option_making_build_tool_run_code_is_asked() {
     check_not_covered(
         "Bash(npm run test:*)",
         &[
@@ -549,7 +549,7 @@ fn an_option_can_make_a_build_tool_run_something_else() {
 }
 
 #[test]
-fn smaller_doors() {
+fn minor_program_bypasses_are_closed() {
     check_all(
         PermissionMode::Ask,
         "",
@@ -573,7 +573,7 @@ fn smaller_doors() {
 }
 
 #[test]
-fn zero_does_not_change_what_it_allows() {
+fn zero_cannot_change_its_own_permissions() {
     check_asked(&[
         "zero trust",
         "zero trust .",
@@ -626,7 +626,7 @@ fn zero_does_not_change_what_it_allows() {
 }
 
 #[test]
-fn a_member_that_is_named_is_written() {
+fn named_archive_member_is_written() {
     for mode in [PermissionMode::AcceptEdits, PermissionMode::Auto] {
         check_all(
             mode,
@@ -657,7 +657,7 @@ fn a_member_that_is_named_is_written() {
 }
 
 #[test]
-fn what_git_touches_counts_from_the_folder_it_is_told() {
+fn git_paths_are_relative_to_given_folder() {
     check_all(
         PermissionMode::Auto,
         "deny Read(sub/.env); deny Edit(sub/src/**); deny Bash(rm:*); deny Bash(git push:*); \

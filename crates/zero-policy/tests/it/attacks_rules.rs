@@ -5,7 +5,7 @@ use zero_policy::PermissionMode;
 use crate::engine_harness::{check, check_mode};
 
 #[test]
-fn a_pattern_with_classes_is_a_pattern() {
+fn glob_with_character_class_is_a_glob() {
     for command in [
         "cat .[[:alpha:]]nv",
         "cat .[[=e=]]nv",
@@ -21,7 +21,7 @@ fn a_pattern_with_classes_is_a_pattern() {
 }
 
 #[test]
-fn variables_that_name_programs_are_none_of_the_commands() {
+fn program_variables_are_not_covered_by_command_rule() {
     for command in [
         "GROFF_COMMAND_PREFIX=./ man ls",
         "ZIPOPT='-T -TT ./x' zip a b",
@@ -38,7 +38,7 @@ fn variables_that_name_programs_are_none_of_the_commands() {
 }
 
 #[test]
-fn a_rule_that_names_an_address_allows_no_other() {
+fn rule_naming_address_allows_no_other() {
     let rule = "allow Bash(curl https://api.good.com:*)";
     check(rule, "curl https://api.good.com -s", "allow");
     check(rule, "curl https://api.good.com http://evil.com", "ask");
@@ -47,14 +47,14 @@ fn a_rule_that_names_an_address_allows_no_other() {
 }
 
 #[test]
-fn a_folder_does_not_become_a_repository_unasked() {
+fn turning_folder_into_repository_is_asked() {
     for command in ["echo 'ref: x' > h/HEAD", "cp a h/HEAD", "touch h/head"] {
         check_mode(PermissionMode::AcceptEdits, "allow Edit", command, "ask");
     }
 }
 
 #[test]
-fn whoever_allows_looking_has_not_allowed_writing() {
+fn read_command_rule_does_not_allow_writing() {
     check("allow Bash(git log:*)", "git log --output=src/x", "ask");
     check("allow Bash(git log:*)", "git log -3", "allow");
     check("allow Bash(find:*)", "find . -fprint out", "ask");

@@ -71,7 +71,7 @@ fn check_allowed(engine: &PolicyEngine, commands: &[&str]) {
 }
 
 #[test]
-fn a_function_does_not_hide_the_program_of_its_name() {
+fn function_does_not_hide_program_of_same_name() {
     check_stopped(
         &engine_without_rules(),
         &[
@@ -134,7 +134,7 @@ fn a_function_does_not_hide_the_program_of_its_name() {
 }
 
 #[test]
-fn a_calculation_may_run_what_it_is_given() {
+fn arithmetic_may_run_commands() {
     let lines = [
         "read z <<< 'a[$(./x)]'; echo $((z))",
         "set -- 'a[$(./x)]'; echo $(($1))",
@@ -201,7 +201,7 @@ fn a_calculation_may_run_what_it_is_given() {
 }
 
 #[test]
-fn a_variable_is_known_only_when_nothing_else_can_set_it() {
+fn variable_is_known_only_without_other_setters() {
     check_stopped(
         &engine_without_rules(),
         &[
@@ -339,7 +339,7 @@ fn a_variable_is_known_only_when_nothing_else_can_set_it() {
 }
 
 #[test]
-fn a_folder_is_known_only_when_cd_says_it() {
+fn folder_is_known_only_from_plain_cd() {
     check_denied(
         &engine_with_denies(),
         &[
@@ -424,7 +424,7 @@ fn a_folder_is_known_only_when_cd_says_it() {
 }
 
 #[test]
-fn a_tilde_after_an_equals_sign_may_be_home() {
+fn tilde_after_equals_sign_may_be_home() {
     check_stopped(
         &engine_without_rules(),
         &[
@@ -458,7 +458,7 @@ fn a_tilde_after_an_equals_sign_may_be_home() {
 }
 
 #[test]
-fn what_prints_more_than_names_hands_on_more_than_names() {
+fn output_beyond_file_names_is_stopped() {
     check_stopped(
         &engine_without_rules(),
         &[
@@ -503,7 +503,7 @@ fn what_prints_more_than_names_hands_on_more_than_names() {
 }
 
 #[test]
-fn options_of_the_shell_change_what_a_pattern_means() {
+fn shell_options_changing_globs_are_stopped() {
     check_stopped(
         &engine_with_denies(),
         &[
@@ -530,7 +530,7 @@ fn options_of_the_shell_change_what_a_pattern_means() {
 }
 
 #[test]
-fn what_may_vanish_or_is_in_plain_sight_is_judged() {
+fn vanishing_or_literal_words_are_evaluated() {
     check_denied(
         &engine_with_denies(),
         &[
@@ -558,7 +558,7 @@ fn what_may_vanish_or_is_in_plain_sight_is_judged() {
 }
 
 #[test]
-fn no_line_takes_long() {
+fn every_line_is_evaluated_in_bounded_time() {
     let many = |piece: &str, count: usize| piece.repeat(count);
     let tree = |levels: usize| {
         let level = |at: usize| format!("v{at}='eval \"$v{0}\"; eval \"$v{0}\"';", at - 1);

@@ -72,7 +72,7 @@ struct AnalysisTally {
 }
 
 #[test]
-fn what_runs_was_said() {
+fn analysis_predicts_every_program_bash_runs() {
     let middle = FIRST_SCRIPT + SCRIPTS / 2;
     let (mut tally, second) = std::thread::scope(|scope| {
         let second = scope.spawn(|| run_campaign(middle, FIRST_SCRIPT + SCRIPTS));

@@ -125,7 +125,7 @@ const REFUSED_ONLY_HERE: &[(&str, &str)] = &[
 const READ_WHEN_RUN: &[&str] = &["`", "$((", "$[", "<<", "coproc"];
 
 #[test]
-fn bash_reads_what_we_read() {
+fn bash_accepts_what_parser_accepts() {
     let scripts = build_scripts();
     assert!(scripts.len() > 500, "{}", scripts.len());
     let mut wrong = Vec::new();
@@ -147,7 +147,7 @@ fn bash_reads_what_we_read() {
 }
 
 #[test]
-fn bash_runs_only_what_we_saw() {
+fn bash_runs_only_parsed_commands() {
     let asked = Command::new("bash").args(["-c", "printf %s \"$BASH\""]).output().unwrap();
     let program = String::from_utf8(asked.stdout).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ fn check(rules: &str, command: &str, expected: &str) {
 }
 
 #[test]
-fn commands_reach_what_is_listed_for_them() {
+fn commands_reach_listed_hosts() {
     check("", "curl -s https://example.com/x", "allow");
     check("", "curl -s https://a.example.org:8443/x", "allow");
     check("", "curl -s https://other.com/x", "ask");
@@ -40,7 +40,7 @@ fn commands_reach_what_is_listed_for_them() {
 }
 
 #[test]
-fn loopback_is_the_sessions_own_where_it_is() {
+fn session_loopback_is_allowed_when_isolated() {
     for host in ["localhost:8000", "http://127.0.0.1:8000/", "http://[::1]:8000/", "http://127.1/"]
     {
         check("", &format!("curl -s {host}"), "allow");
@@ -57,7 +57,7 @@ fn loopback_is_the_sessions_own_where_it_is() {
 }
 
 #[test]
-fn other_tools_and_plan_mode_gain_nothing() {
+fn listed_hosts_do_not_apply_to_tools_or_plan_mode() {
     let engine = build_engine("", PermissionMode::Plan, true);
     assert_eq!(decide_command(&engine, "curl -s https://example.com/x").verdict.as_str(), "deny");
     let effects = [Effect::Net("localhost".to_owned())];

@@ -62,7 +62,7 @@ fn check_table(rows: &[(&str, &str)]) {
 }
 
 #[test]
-fn looking_at_files() {
+fn reading_files_verdicts() {
     check_table(&[
         (READ_ONLY, "ls"),
         (READ_ONLY, "ls -la"),
@@ -145,7 +145,7 @@ fn looking_at_files() {
 }
 
 #[test]
-fn searching() {
+fn searching_verdicts() {
     check_table(&[
         (READ_ONLY, "grep -rn \"foo|bar\" src --include='*.ts'"),
         (READ_ONLY, "grep -rnE 'foo|bar' src/ --include=*.ts --exclude-dir=node_modules"),
@@ -232,7 +232,7 @@ fn searching() {
 }
 
 #[test]
-fn looking_at_history() {
+fn reading_git_history_verdicts() {
     check_table(&[
         (READ_ONLY, "git status"),
         (READ_ONLY, "git status --short | wc -l"),
@@ -297,7 +297,7 @@ fn looking_at_history() {
 }
 
 #[test]
-fn changing_history() {
+fn changing_git_history_verdicts() {
     check_table(&[
         (COVERED_BY_RULES, "git add -A"),
         (COVERED_BY_RULES, "git add src/a.rs tests/"),
@@ -337,7 +337,7 @@ fn changing_history() {
 }
 
 #[test]
-fn building_and_testing() {
+fn building_and_testing_verdicts() {
     check_table(&[
         (COVERED_BY_RULES, "cargo build"),
         (COVERED_BY_RULES, "cargo test -- --nocapture 2>&1 | tail -30"),
@@ -425,7 +425,7 @@ fn building_and_testing() {
 }
 
 #[test]
-fn changing_files() {
+fn changing_files_verdicts() {
     check_table(&[
         (EDITS, "cat > src/a.ts <<'EOF'\nexport const a = `x ${1}`;\nEOF"),
         (EDITS, "cat >> src/a.ts <<EOF\nexport const b = 1;\nEOF"),
@@ -481,7 +481,7 @@ fn changing_files() {
 }
 
 #[test]
-fn the_shell_itself() {
+fn shell_builtin_verdicts() {
     check_table(&[
         (READ_ONLY, "echo hello"),
         (READ_ONLY, "echo \"exit: $?\""),
@@ -574,7 +574,7 @@ fn the_shell_itself() {
 }
 
 #[test]
-fn versions_and_packages() {
+fn versions_and_packages_verdicts() {
     check_table(&[
         (READ_ONLY, "node --version && npm --version"),
         (READ_ONLY, "node -v; npm -v"),
@@ -608,7 +608,7 @@ fn versions_and_packages() {
 }
 
 #[test]
-fn containers_and_services() {
+fn containers_and_services_verdicts() {
     check_table(&[
         (READ_ONLY, "docker ps -a"),
         (READ_ONLY, "docker ps --format '{{.Names}}'"),
@@ -643,7 +643,7 @@ fn containers_and_services() {
 }
 
 #[test]
-fn the_network() {
+fn network_verdicts() {
     check_table(&[
         (LOCAL, "curl -s localhost:3000/health"),
         (LOCAL, "sleep 5; curl -s localhost:3000/health"),

@@ -105,7 +105,7 @@ fn check_after_grant(granted: &str, rules: &str, command: &str, expected: &str) 
 }
 
 #[test]
-fn an_offer_is_no_wider_than_the_question() {
+fn offered_grant_is_no_wider_than_question() {
     check_offers("npm run build", &["Bash(npm run build:*)"]);
     check_offers("npm run build -- --watch", &["Bash(npm run build:*)"]);
     check_offers("npm --prefix a run build", &["Bash(npm --prefix a run build)"]);
@@ -132,7 +132,7 @@ fn an_offer_is_no_wider_than_the_question() {
 }
 
 #[test]
-fn what_nobody_can_foresee_is_not_offered() {
+fn unpredictable_command_offers_no_grant() {
     for command in [
         // Critical, protected, doubtful.
         "rm -rf build",
@@ -169,7 +169,7 @@ fn what_nobody_can_foresee_is_not_offered() {
 }
 
 #[test]
-fn a_grant_covers_the_same_and_nothing_else() {
+fn grant_covers_only_the_same_call() {
     check_after_grant("npm run build", "", "npm run build", "allow");
     check_after_grant("npm run build", "", "npm run build -- --watch", "allow");
     check_after_grant("npm run build", "", "timeout 60 npm run build", "allow");
@@ -206,7 +206,7 @@ fn a_grant_covers_the_same_and_nothing_else() {
 }
 
 #[test]
-fn rules_stand_above_grants() {
+fn rules_override_grants() {
     check_after_grant("npm run build", "ask Bash(npm:*)", "npm run build", "ask");
     check_after_grant("npm run build", "deny Bash(npm:*)", "npm run build", "deny");
     check_after_grant("touch src/a", "ask Edit(src/**)", "touch src/a", "ask");
@@ -225,7 +225,7 @@ fn rules_stand_above_grants() {
 }
 
 #[test]
-fn each_folder_has_a_grant_of_its_own() {
+fn grant_is_bound_to_folder() {
     let machine = StubMachine::default();
     let here = decide_command(&machine, "", PermissionMode::Ask, "npm test", &[]).grants;
     let there = decide_command(&machine, "", PermissionMode::Ask, "cd sub && npm test", &[]).grants;
@@ -238,7 +238,7 @@ fn each_folder_has_a_grant_of_its_own() {
 }
 
 #[test]
-fn a_grant_is_for_the_program_that_was_shown() {
+fn grant_is_bound_to_program_file() {
     let with =
         |file: &'static [(&str, &str)]| StubMachine { programs: file, ..StubMachine::default() };
     let shown = with(&[("npm", "/usr/bin/npm")]);
@@ -252,7 +252,7 @@ fn a_grant_is_for_the_program_that_was_shown() {
 }
 
 #[test]
-fn a_grant_is_for_the_folder_that_a_link_led_to() {
+fn grant_is_bound_to_link_target_folder() {
     const A: StubMachine =
         StubMachine { programs: &[], links: &[("/w/link", "/w/a")], helpers: &[] };
     const B: StubMachine = StubMachine { links: &[("/w/link", "/w/b")], ..A };
@@ -286,7 +286,7 @@ fn check_with_links(rules: &str, command: &str, expected: &str) {
 }
 
 #[test]
-fn a_link_is_what_it_is_called_and_what_it_leads_to() {
+fn link_is_evaluated_by_name_and_target() {
     check_with_links("deny Read(.env)", "cat link", "deny");
     check_with_links("deny Read(link)", "cat link", "deny");
     check_with_links("deny Read(.env)", "cat li*", "deny");
@@ -308,7 +308,7 @@ fn a_link_is_what_it_is_called_and_what_it_leads_to() {
 }
 
 #[test]
-fn what_a_repository_would_run_is_asked() {
+fn repository_helpers_are_asked() {
     let helpers = |helpers| StubMachine { helpers, ..StubMachine::default() };
     let verdict = |machine: &StubMachine, command: &str| {
         decide_command(machine, "allow Bash(git:*)", PermissionMode::Ask, command, &[])
@@ -322,7 +322,7 @@ fn what_a_repository_would_run_is_asked() {
 }
 
 #[test]
-fn a_known_name_in_the_workspace_is_no_known_program() {
+fn workspace_program_shadowing_known_name_is_asked() {
     const PLANTED: StubMachine =
         StubMachine { programs: &[("ls", "/w/bin/ls")], links: &[], helpers: &[] };
     assert_eq!(

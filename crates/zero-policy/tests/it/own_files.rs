@@ -24,7 +24,7 @@ fn build_engine(rules: &str, roots: &[&str]) -> PolicyEngine {
 }
 
 #[test]
-fn no_rule_mode_or_workspace_opens_it_to_a_tool() {
+fn own_files_are_closed_to_every_tool() {
     for roots in
         [&["/w"][..], &["/"], &["/w/keys"], &["/srv"], &["/home/me"], &["/home/me/.config"]]
     {
@@ -55,7 +55,7 @@ fn no_rule_mode_or_workspace_opens_it_to_a_tool() {
 }
 
 #[test]
-fn nor_does_a_link_that_leads_there() {
+fn link_to_own_files_is_closed() {
     let engine = build_engine(EVERYTHING, &["/w"]);
     let target = TargetPath::new("notes.txt", "/w/keys/adm.tok".into(), PathZone::Workspace);
     let named = TargetPath::new("keys/adm.tok", "/w/other".into(), PathZone::Workspace);
@@ -74,7 +74,7 @@ fn nor_does_a_link_that_leads_there() {
 }
 
 #[test]
-fn nor_does_a_command_or_an_answer() {
+fn command_or_grant_cannot_open_own_files() {
     let engine = build_engine(EVERYTHING, &["/w"]);
     for command in [
         "cat keys/adm.tok",
@@ -108,7 +108,7 @@ fn nor_does_a_command_or_an_answer() {
 }
 
 #[test]
-fn what_a_process_knows_is_no_file_to_be_read() {
+fn process_memory_is_not_readable() {
     for roots in [&["/w"][..], &["/"]] {
         let engine = build_engine(EVERYTHING, roots);
         for path in ["/proc/self/environ", "/proc/1/environ", "/proc/1/task/1/mem"] {
@@ -120,7 +120,7 @@ fn what_a_process_knows_is_no_file_to_be_read() {
 }
 
 #[test]
-fn a_workspace_apart_from_it_pays_nothing() {
+fn workspace_without_own_files_skips_filtering() {
     let engine = build_engine("", &["/work"]);
     assert!(!engine.filters_reads() && !engine.has_read_guards());
     for (folder, expected) in [("/w/keys", true), ("/", true), ("/home", true), ("/work/x", false)]

@@ -26,41 +26,41 @@ fn check_invariant(name: &str, cases: u32) {
 }
 
 #[test]
-fn any_text_is_judged() {
+fn any_text_gets_decision() {
     check_invariant("any text is judged", 1000);
 }
 
 #[test]
-fn a_stricter_rule_makes_nothing_milder() {
+fn stricter_rule_never_loosens_verdict() {
     check_invariant("a stricter rule makes nothing milder", 1000);
 }
 
 #[test]
-fn an_allow_rule_opens_nothing_that_a_rule_closes() {
+fn allow_rule_never_overrides_stricter_rule() {
     check_invariant("an allow rule opens nothing that a rule closes", 1000);
 }
 
 #[test]
-fn the_order_of_rules_means_nothing() {
+fn rule_order_does_not_change_verdict() {
     check_invariant("the order of rules means nothing", 1000);
 }
 
 #[test]
-fn a_wrapper_makes_nothing_milder() {
+fn wrapper_never_loosens_verdict() {
     check_invariant("a wrapper makes nothing milder", 4000);
 }
 
 #[test]
-fn a_spelling_makes_nothing_milder() {
+fn spelling_never_loosens_verdict() {
     check_invariant("a spelling makes nothing milder", 1000);
 }
 
 #[test]
-fn a_grant_does_what_it_says_and_no_more() {
+fn grant_covers_exactly_its_call() {
     check_invariant("a grant does what it says and no more", 1000);
 }
 
 #[test]
-fn a_sessions_mode_counts_like_the_engines_own() {
+fn session_mode_equals_engine_mode() {
     check_invariant("a session's mode counts like the engine's own", 1_000);
 }

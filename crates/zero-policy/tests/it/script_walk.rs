@@ -62,7 +62,7 @@ fn check_certain(scripts: &[&str]) {
 }
 
 #[test]
-fn a_text_that_is_calculated_may_run_a_command() {
+fn evaluated_arithmetic_text_may_run_command() {
     check_uncertain(&[
         "x='q['; x+='$(rm a)]'; ((x))",
         "n=$(:); x=\"$n\"'q[$(rm a)]'; ((x))",
@@ -88,7 +88,7 @@ fn a_text_that_is_calculated_may_run_a_command() {
 }
 
 #[test]
-fn counting_is_not_doubted() {
+fn counting_loop_is_certain() {
     check_certain(&[
         "i=0; while [ $i -lt 5 ]; do echo $i; i=$((i+1)); done",
         "i=0; while ((i < 5)); do echo $i; ((i++)); done",
@@ -107,7 +107,7 @@ fn counting_is_not_doubted() {
 }
 
 #[test]
-fn what_is_assigned_is_not_always_what_is_held() {
+fn assigned_value_may_differ_from_held_value() {
     check_uncertain(&[
         "readonly q=rm\nq=ls\n$q a",
         "f() { readonly q=rm; }; f; q=ls; $q a",
@@ -132,7 +132,7 @@ fn what_is_assigned_is_not_always_what_is_held() {
 }
 
 #[test]
-fn a_function_is_not_the_program_of_its_name() {
+fn function_call_is_not_the_program() {
     check("f() { rm a; }; f", "rm a; f");
     check("npm() { :; }; command npm a", ":; command npm a; npm a");
     check("npm() { :; }; bash -c 'npm a'", ":; bash -c npm a; npm a");
@@ -141,7 +141,7 @@ fn a_function_is_not_the_program_of_its_name() {
 }
 
 #[test]
-fn words_become_what_the_shell_makes_of_them() {
+fn words_expand_like_the_shell() {
     check("touch {3..1}", "touch 3 2 1");
     check("[ a ]; [ -f [a] ]", "[ a ]; [ -f [a] ]");
     check("touch {c..a}", "touch c b a");
@@ -155,7 +155,7 @@ fn words_become_what_the_shell_makes_of_them() {
 }
 
 #[test]
-fn the_folder_is_followed() {
+fn working_folder_is_tracked() {
     check_folders("cd a && rm b", &["/w/a"]);
     check_folders("cd a || rm b", &["/w"]);
     check_folders("cd a; rm b", &["/w/a", "/w"]);
@@ -176,7 +176,7 @@ fn the_folder_is_followed() {
 }
 
 #[test]
-fn options_of_the_shell_change_what_follows() {
+fn shell_options_make_rest_uncertain() {
     check_uncertain(&[
         "shopt -s extglob\nls",
         "shopt -s expand_aliases",
@@ -196,7 +196,7 @@ fn options_of_the_shell_change_what_follows() {
 }
 
 #[test]
-fn another_shell_reads_other_things() {
+fn other_shell_dialect_is_uncertain() {
     check_uncertain(&[
         "sh -c '((rm a))'",
         "sh -c '(\\\n(rm a))'",
@@ -217,7 +217,7 @@ fn another_shell_reads_other_things() {
 }
 
 #[test]
-fn a_long_line_is_followed_in_short_time() {
+fn long_line_is_walked_in_bounded_time() {
     let many = |piece: &str, count: usize| piece.repeat(count);
     let assignments: String = (0..2000).map(|at| format!("v{at}=$v{}x; ", at / 2)).collect();
     let lines = [
@@ -246,7 +246,7 @@ fn a_long_line_is_followed_in_short_time() {
 }
 
 #[test]
-fn scripts_within_scripts_do_not_multiply_without_end() {
+fn nested_scripts_do_not_multiply_without_bound() {
     let mut script = "ls\n".to_owned();
     for level in 0..6 {
         let shells = " | bash".repeat(60);

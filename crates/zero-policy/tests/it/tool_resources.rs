@@ -22,7 +22,7 @@ fn check(rules: &str, mode: PermissionMode, tool: &str, effect: Effect, expected
 }
 
 #[test]
-fn a_note_is_judged_by_its_tool_and_by_what_denies_its_file() {
+fn note_follows_tool_rule_and_file_denies() {
     let check = |rules: &str, mode, effect, expected: &str| {
         check(rules, mode, "Memory", effect, expected);
     };
@@ -61,7 +61,7 @@ fn a_note_is_judged_by_its_tool_and_by_what_denies_its_file() {
 }
 
 #[test]
-fn a_host_that_settings_name_is_judged_by_its_tool_and_by_what_denies_it() {
+fn configured_host_follows_tool_rule_and_denies() {
     let check = |rules: &str, expected: &str| {
         let host = Effect::Endpoint("127.0.0.1".to_owned());
         check(rules, PermissionMode::Ask, "WebSearch", host, expected);
@@ -78,7 +78,7 @@ fn a_host_that_settings_name_is_judged_by_its_tool_and_by_what_denies_it() {
 }
 
 #[test]
-fn a_host_that_no_rule_can_be_held_against_is_asked_about() {
+fn unparsable_configured_host_is_asked() {
     let host = Effect::Endpoint("a b".to_owned());
     check("allow WebSearch", PermissionMode::Ask, "WebSearch", host, "ask by default");
 }

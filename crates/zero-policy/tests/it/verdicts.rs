@@ -8,7 +8,7 @@ use crate::engine_harness::{
 };
 
 #[test]
-fn a_deny_is_a_deny_whichever_way_it_is_tried() {
+fn denied_command_is_denied_in_every_form() {
     let deny = "allow Bash(*); deny Bash(rm:*)";
     for command in [
         "rm x",
@@ -127,7 +127,7 @@ fn a_deny_is_a_deny_whichever_way_it_is_tried() {
 }
 
 #[test]
-fn what_is_only_text_is_not_run() {
+fn quoted_text_is_not_executed() {
     for command in [
         "echo rm x",
         "echo 'rm -rf /'",
@@ -143,7 +143,7 @@ fn what_is_only_text_is_not_run() {
 }
 
 #[test]
-fn options_stand_in_any_order_for_those_who_deny() {
+fn deny_rule_matches_options_in_any_order() {
     for command in [
         "rm -rf x",
         "rm -fr x",
@@ -165,7 +165,7 @@ fn options_stand_in_any_order_for_those_who_deny() {
 }
 
 #[test]
-fn everyday_lines_pass_when_their_parts_are_allowed() {
+fn compound_line_passes_when_parts_are_allowed() {
     check("", "git status && git diff | head", "allow");
     check("allow Bash(npm run test:*)", "NODE_ENV=test npm run test", "allow");
     check("allow Bash(npm run test:*)", "timeout 60 npm run test", "allow");
@@ -180,7 +180,7 @@ fn everyday_lines_pass_when_their_parts_are_allowed() {
 }
 
 #[test]
-fn an_allow_covers_only_what_it_names() {
+fn allow_rule_covers_only_what_it_names() {
     let allow = "allow Bash(git log:*)";
     check(allow, "git log | sh", "ask");
     check(allow, "git log; make", "ask");
@@ -204,7 +204,7 @@ fn an_allow_covers_only_what_it_names() {
 }
 
 #[test]
-fn file_rules_hold_inside_commands() {
+fn file_rules_apply_inside_commands() {
     let deny = "allow Bash(*); deny Read(.env)";
     for command in [
         "cat .env",
@@ -308,7 +308,7 @@ fn file_rules_hold_inside_commands() {
 }
 
 #[test]
-fn hosts_are_judged_whoever_talks_to_them() {
+fn host_rules_apply_to_every_program() {
     let deny = "allow Bash(*); deny WebFetch(domain:evil.com)";
     for command in [
         "curl https://evil.com/x",
@@ -393,7 +393,7 @@ fn critical_commands_are_asked_every_time() {
 }
 
 #[test]
-fn tools_are_judged_by_the_same_rules() {
+fn file_tools_follow_same_rules() {
     #[track_caller]
     fn check_tool(rules: &str, mode: PermissionMode, tool: &str, path: &str, expected: &str) {
         let decision = decide_file(&build_engine(rules, mode), tool, path);
@@ -432,7 +432,7 @@ fn tools_are_judged_by_the_same_rules() {
 }
 
 #[test]
-fn modes_decide_where_no_rule_does() {
+fn mode_decides_without_matching_rule() {
     check_mode(PermissionMode::Auto, "", "make", "allow");
     check_mode(PermissionMode::Auto, "", "cd /tmp && make", "ask");
     check_mode(PermissionMode::Auto, "", "curl https://a.com", "ask");
@@ -449,7 +449,7 @@ fn modes_decide_where_no_rule_does() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_asked() {
+fn unparsable_command_is_asked() {
     for command in [
         "echo 'a",
         "echo $(",
@@ -486,7 +486,7 @@ fn what_cannot_be_understood_is_asked() {
 }
 
 #[test]
-fn only_a_persons_rule_for_it_lets_commands_change_what_is_protected() {
+fn only_person_rule_opens_protected_path_to_commands() {
     #[track_caller]
     fn check(rules: &str, path: &str, expected: bool) {
         let may = build_engine(rules, PermissionMode::Ask).may_change(std::path::Path::new(path));

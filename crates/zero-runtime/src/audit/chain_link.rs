@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tied_row_says_where_it_stands_and_shows_every_change() {
+    fn linked_row_reveals_position_and_every_change() {
         let (first, pin) = link_row(br#"{"a":1}"#, &ChainPosition::origin()).unwrap();
         let text = String::from_utf8(first.clone()).unwrap();
         let zeros = "0".repeat(64);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_is_read_as_it_is_written() {
+    fn chain_position_round_trips() {
         let pin = ChainPosition { seq: 12, hash: "ab".repeat(32) };
         assert_eq!(pin.to_string().parse(), Ok(pin));
         let hash = "0".repeat(64);

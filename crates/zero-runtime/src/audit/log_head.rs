@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_is_written_and_always_as_long() {
+    fn head_round_trips_with_fixed_length() {
         let hash = "0f".repeat(32);
         for (seq, size) in [(1, 0), (1 << 52, u64::MAX)] {
             let pin = ChainPosition { seq, hash: hash.clone() };

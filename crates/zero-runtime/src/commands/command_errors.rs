@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_but_the_commands_own_is_an_error() {
+    fn every_abnormal_command_end_is_an_error() {
         use ErrorType::{ExecutionFailed, Timeout};
         check(ExitCause::Finished, None);
         let late = "stopped because it took longer than its `timeout`";
@@ -261,7 +261,7 @@ mod tests {
         check(ExitCause::Lost, Some((ExecutionFailed, ErrorReason::Io, lost)));
     }
     #[test]
-    fn a_limit_that_was_reached_says_how_to_raise_it() {
+    fn limit_error_says_how_to_raise_limit() {
         let memory = ExitCause::MemoryLimit { limit: 500_000_000, used: 500_000_000 };
         let error = command_error(&command_end(memory), "").unwrap();
         assert!(
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_large_is_known_by_its_signal() {
+    fn oversized_file_is_detected_by_signal() {
         let died = CommandExit { signal: Some(25), ..command_end(ExitCause::Finished) };
         let told = |code, words| {
             let ended = CommandExit {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_property_the_reason_and_the_way_out() {
+    fn refusal_names_property_reason_and_remedy() {
         let gap = |property| ConfinementGap { property, why: "no".to_owned(), fix: None };
         let error = start_error(&SpawnError::Refused {
             why: "`host_sockets` cannot be enforced here: no".to_owned(),

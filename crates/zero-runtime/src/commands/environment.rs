@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_where_calls_write_is_no_place_for_programs() {
+    fn writable_folders_are_dropped_from_search_path() {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().canonicalize().unwrap();
         for folder in ["work/.venv/bin", "tools"] {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_needed_or_named_passes() {
+    fn only_needed_or_named_variables_pass() {
         for name in ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "RUSTUP_HOME"] {
             check(name, &[], true);
         }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_lets_no_secret_socket_or_loader_pass() {
+    fn wildcard_passes_no_secret_socket_or_loader() {
         let names = "API_KEY DEPLOY_TOKEN MY_SECRET DB_PASSWORD DB_PASSWD GCP_CREDENTIALS NPM_AUTH \
             AWS_REGION AZURE_TENANT GOOGLE_CLOUD_PROJECT GCP_PROJECT OPENAI_ORG ANTHROPIC_MODEL \
             GEMINI_MODEL GITHUB_ACTOR GITLAB_USER HF_HOME SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO \
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_a_password_passes_by_its_name_alone() {
+    fn url_with_password_passes_only_by_exact_name() {
         #[track_caller]
         fn check(value: &str, passes: bool) {
             let all = [("MY_URL".to_owned(), value.to_owned())];
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_sets_comes_last_and_each_name_once() {
+    fn call_variables_come_last_and_names_are_unique() {
         let all = [("PATH".to_owned(), "/bin".to_owned())];
         let environment = CommandEnvironment::scrub(&all, &[]);
         let own = [("PAGER".to_owned(), "less".to_owned())];

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_that_comes_in_parts_is_one() {
+    fn split_character_is_joined() {
         let printed = OutputFeed::default();
         assert_eq!(printed.take(FeedRemainder::MayCome), None);
         printed.add(OutputStream::Stdout, b"a\xc3");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_much_the_newest_is_told() {
+    fn excess_output_keeps_newest() {
         let printed = OutputFeed::default();
         let line = "0123456é\n".as_bytes();
         printed.add(OutputStream::Stdout, &line.repeat(BYTES_MAX));

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_told_once() {
+    fn last_lines_are_reported_once() {
         let live = OutputTail::default();
         assert_eq!(live.take_new_lines(), None);
         live.add(b"\n");

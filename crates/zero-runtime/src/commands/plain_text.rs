@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_a_terminal_goes() {
+    fn terminal_sequences_are_removed() {
         check("plain\ntext\n", "plain\ntext\n");
         check("a\tb", "a\tb");
         check("\x1b[1;31mred\x1b[0m", "red");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_written_over_keeps_its_last_state() {
+    fn overwritten_line_keeps_last_state() {
         check("10%\r50%\r100%\ndone\n", "100%\ndone\n");
         check("windows\r\nlines\r\n", "windows\nlines\n");
         check("10%\r50%\r", "50%");
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_kept_as_far_as_it_can_be() {
+    fn invalid_utf8_is_kept_where_possible() {
         check(b"a\xffb\xc3", "a\u{fffd}b\u{fffd}");
         check(b"\xe2\x82\xac", "€");
     }
 
     #[test]
-    fn a_sequence_that_does_not_end_does_not_hide_the_rest() {
+    fn unterminated_sequence_does_not_hide_text() {
         check("\x1b[31\nshown", "\nshown");
         check("\x1b]0;title\nshown", "\nshown");
         check("\x1bPpicture\nof lines\x1b\\shown", "shown");

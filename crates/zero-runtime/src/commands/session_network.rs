@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_told_of_the_port_there_is() {
+    fn proxy_variables_name_actual_port() {
         for (name, value) in PROXY_VARIABLES.iter().filter(|(_, value)| value.contains("://")) {
             assert!(value.ends_with(&format!("://127.0.0.1:{PROXY_PORT}")), "{name}={value}");
         }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_weakness_that_was_allowed_is_one() {
+    fn only_allowed_weakness_is_accepted() {
         check(&[SandboxProperty::Network], &[], false);
         check(&[SandboxProperty::Network], &[SandboxProperty::Masked], false);
         check(
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_network_nobody_gets_more_than_they_were_given() {
+    fn missing_network_never_widens_access() {
         #[track_caller]
         fn check(
             wish: NetworkDemand,

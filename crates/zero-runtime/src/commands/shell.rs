@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_parted_between_characters() {
+    fn line_is_split_between_characters() {
         check("", &[0]);
         check("ls", &[2]);
         check(&"x".repeat(PART_BYTES_MAX), &[PART_BYTES_MAX]);

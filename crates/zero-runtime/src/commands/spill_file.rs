@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn little_makes_no_file_until_somebody_wants_it() {
+    fn small_output_creates_no_file_until_requested() {
         let (_temp, spill) = new_spill_file();
         let mut writer = spill.writer().file;
         writer.write_all(b"little").unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn much_makes_a_file_that_goes_when_all_was_told() {
+    fn large_output_file_is_removed_when_nothing_omitted() {
         let (_temp, spill) = new_spill_file();
         let mut writer = spill.writer().file;
         let piece = vec![b'x'; 3_000];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_the_same_error_each_time() {
+    fn create_failure_returns_same_error_each_time() {
         let (temp, spill) = new_spill_file();
         std::fs::write(temp.path().join("spill"), "in the way").unwrap();
         let mut writer = spill.writer().file;

@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_there_is_taken_and_kept() {
+    fn created_path_is_quarantined() {
         let place = WatchFixture::new();
         let watch = place.watch(&[".vscode", ".npmrc"]);
         assert_eq!(watch.finish(), WatchReport::default());
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_on_the_way_is_taken_and_what_it_leads_to_is_not() {
+    fn link_on_path_is_quarantined_without_its_target() {
         let place = WatchFixture::new();
         let watch = place.watch(&[".github/workflows", ".config/fish"]);
         symlink(place.path("outside"), place.path("work/.github")).unwrap();
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_replaced_is_put_back() {
+    fn replaced_link_is_restored() {
         let place = WatchFixture::new();
         let link = place.path("work/.vscode");
         symlink("shared", &link).unwrap();
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_command_made_is_not_made_again() {
+    fn path_made_by_other_command_is_reported_once() {
         let place = WatchFixture::new();
         let live = Arc::default();
         let made = place.path("work/.vscode");
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_repository_is_looked_at() {
+    fn new_repository_is_checked() {
         let place = WatchFixture::new();
         let watch = place.watch(&[]);
         for folder in ["work/a/.git/hooks", "work/b/.git/hooks"] {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_page_is_named_as_the_dialect_asks_for_it() {
+    fn next_page_hint_uses_dialect_names() {
         #[track_caller]
         fn check(dialect: DialectName, tool: &str, expected: &str) {
             let rest = Some(RemainingLines { next: 2_001, total_lines: 2_500 });
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_a_page_follow_each_other() {
+    fn page_notes_are_joined_in_order() {
         let page = |rest, note: Option<&str>| ToolResultPart::Lines {
             first: 1,
             text: "a".into(),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_is_written_as_pictures_are() {
+    fn audio_is_rendered_like_images() {
         #[track_caller]
         fn check(dialect: DialectName, expected: Value) {
             let sound = ToolResultPart::Audio { mime: "audio/wav".into(), data: "AA==".into() };

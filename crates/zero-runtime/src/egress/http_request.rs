@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_goes_where_the_request_line_says() {
+    fn tunnel_target_is_taken_from_request_line() {
         check("CONNECT a.com:443 HTTP/1.1\r\n\r\n", "tunnel a.com 443");
         check("CONNECT A.COM.:443 HTTP/1.1\r\nHost: evil.com\r\n\r\n", "tunnel a.com 443");
         check("CONNECT [::ffff:127.0.0.1]:80 HTTP/1.1\r\n\r\n", "tunnel 127.0.0.1 80");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_request_is_put_together_anew() {
+    fn plain_request_is_rebuilt() {
         check(
             "GET http://A.com/x?y=1 HTTP/1.1\r\nHost: evil.com\r\nAccept: */*\r\n\
              Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic eDp5\r\n\
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_no_request() {
+    fn ambiguous_request_is_rejected() {
         let with = |headers: &str| format!("POST http://a.com/ HTTP/1.1\r\n{headers}\r\n\r\n");
         for headers in [
             "Content-Length: 5\r\nTransfer-Encoding: chunked",
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_headers_are_too_long_a_head() {
+    fn too_many_headers_is_head_too_long() {
         let many = "X: 1\r\n".repeat(HEADERS_MAX + 1);
         check(
             &format!("GET http://a.com/ HTTP/1.1\r\n{many}\r\n"),
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_comes_byte_by_byte_is_read_the_same() {
+    fn head_read_byte_by_byte_parses_the_same() {
         let head = b"GET http://a.com/ HTTP/1.1\r\nX: 1\r\n\r\nrest";
         for first in 0..head.len() {
             let before = find_head_end(&head[..first], 0).unwrap();

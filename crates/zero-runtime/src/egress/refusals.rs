@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_a_mark_is_told_once_for_each_host() {
+    fn refusals_since_cursor_list_each_host_once() {
         let list = RefusalLog::default();
         list.add(refused_host("old.com"));
         let mark = list.cursor();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_counted_but_not_kept() {
+    fn refusal_flood_is_counted_but_not_stored() {
         let list = RefusalLog::default();
         let mark = list.cursor();
         for number in 0..10_000 {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_which_host_why_and_what_to_do() {
+    fn refusal_note_names_host_reason_and_remedy() {
         #[track_caller]
         fn check(refusal: ConnectDeniedError, expected: &str) {
             let note = RefusedHost { refusal, ..refused_host("a.com") }.to_string();

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_ends_where_it_says() {
+    fn body_ends_at_declared_length() {
         check(RequestBodyReader::none(), "GET /", Ok("|GET /|done"));
         check(RequestBodyReader::with_length(0), "x", Ok("|x|done"));
         check(RequestBodyReader::with_length(3), "abcdef", Ok("abc|def|done"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_in_which_it_comes_do_not_matter() {
+    fn body_parsing_is_independent_of_splits() {
         let chunks = "3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\nrest";
         for size in 1..chunks.len() {
             let fed = feed(RequestBodyReader::chunked(), chunks, size).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_are_none_end_it() {
+    fn malformed_chunks_fail() {
         for input in [
             "\r\n",
             "x\r\n",

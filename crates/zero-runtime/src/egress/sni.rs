@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_names_the_host_of_its_tunnel() {
+    fn client_hello_must_name_tunnel_host() {
         let padding = || extension(21, &[0; 300]);
         for record in [1, 7, 64, 16_000] {
             let to =
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_greeting_is_passed_on_and_a_broken_one_is_not() {
+    fn non_tls_is_forwarded_and_broken_hello_is_not() {
         for other in [&b"SSH-2.0-x"[..], b"GET / HTTP/1.1", &[22, 2, 1], &[21, 3, 3, 0, 2]] {
             check(other, "a.com", "fine");
         }

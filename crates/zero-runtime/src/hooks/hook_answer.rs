@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_say_is_an_exit_code_or_json() {
+    fn pre_hook_answer_is_exit_code_or_json() {
         let text = str::to_owned;
         check(0, "", "chatter", ruling_outcome(HookRuling::Nothing));
         check(0, " \n", "", ruling_outcome(HookRuling::Nothing));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_a_failure() {
+    fn unparsable_answer_is_a_failure() {
         check(1, "", "boom", Err("exit code 1 and said `boom`"));
         check(127, "{}", "", Err("exit code 127"));
         for nonsense in [
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remark_is_an_exit_code_or_json_too() {
+    fn post_hook_remark_is_exit_code_or_json() {
         let remark = |exit_code, stdout: &str| {
             parse_post_answer(&hook_output(exit_code, stdout, "2 warnings\n"))
         };

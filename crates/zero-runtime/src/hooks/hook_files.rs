@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_a_hook_names_is_known_by_what_it_holds() {
+    fn hook_file_is_identified_by_content() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap().join("w");
         std::fs::create_dir(&root).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_not_seen_is_strange_wherever_its_links_lie() {
+    fn unseen_hook_file_is_reported_through_links() {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().canonicalize().unwrap();
         for folder in ["w", "w2"] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_reads_each_file_once_and_only_so_much() {
+    fn reader_reads_each_file_once_within_budget() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         std::fs::write(root.join("a"), "1234").unwrap();

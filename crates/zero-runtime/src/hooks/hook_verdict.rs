@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_only_make_a_decision_stricter() {
+    fn hooks_only_make_decision_stricter() {
         #[track_caller]
         fn check(say: &HookVerdict, verdict: Verdict, expected: (Verdict, &str, &str)) {
             let PolicyDecision { verdict, reason, rule, .. } = say.apply_to(decision(verdict));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remark_is_marked_bounded_and_harmless() {
+    fn remark_is_marked_bounded_and_sanitized() {
         let call = CallId::new("c1").unwrap();
         let mut remarks = HookRemarks::new(&call);
         remarks.add_hook_remark(&hook("./fmt\u{1b}`"), "\u{1b}[2Jfine\u{202e}\r\nyes\n");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_its_first_line_and_its_kind() {
+    fn rewritten_call_error_keeps_message_and_reason() {
         let mut say = HookVerdict::default();
         say.record_rewrite(&hook("./b"), json!({"a": 1}));
         let error = say.annotate_outcome(

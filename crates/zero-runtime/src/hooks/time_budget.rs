@@ -69,7 +69,7 @@ mod tests {
     use crate::commands::LaunchAccess;
 
     #[test]
-    fn what_one_takes_is_not_there_for_the_next() {
+    fn time_budget_is_shared_between_hooks() {
         let hook = Hook {
             tools: vec![ToolPattern::All],
             words: vec!["x".to_owned()],

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_the_tools_that_rules_know_by_it() {
+    fn pattern_matches_tools_as_rules_do() {
         check("*", &["Read", "Bash", "github__create"], &[]);
         check("Edit", &["Edit"], &["Write", "x__Edit", "edit"]);
         check("run_shell_command", &["Bash"], &["BashOutput"]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_for_nothing_is_an_error() {
+    fn unmatched_pattern_is_an_error() {
         for (text, part) in [
             ("Bsh", "Bash"),
             ("", "empty"),

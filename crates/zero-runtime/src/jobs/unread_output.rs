@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_is_not_torn_apart() {
+    fn character_is_not_split() {
         #[track_caller]
         fn check(bytes: &[u8], held_back: usize) {
             assert_eq!(incomplete_char_len(bytes), held_back, "{bytes:?}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_is_kept_and_the_rest_is_counted() {
+    fn newest_output_is_kept_and_rest_counted() {
         let mut unread = UnreadOutput::default();
         unread.push(OutputStream::Stdout, b"a");
         unread.push(OutputStream::Stderr, b"b");

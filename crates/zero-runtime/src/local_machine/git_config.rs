@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_is_read_as_git_reads_it() {
+    fn config_is_read_as_git_reads_it() {
         check("[core]\n\tbare = false\n", Some(&[("core.bare", "false")]));
         check("\u{feff}[core]\nfsmonitor=x", Some(&[("core.fsmonitor", "x")]));
         check("[a] [core] fsmonitor = ./x", Some(&[("core.fsmonitor", "./x")]));

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_run_something_are_found() {
+    fn settings_that_run_programs_are_found() {
         check("[core]\n\tbare = false\n\tfsmonitor = /tmp/x", &["core.fsmonitor"]);
         check("[core] fsmonitor = true", &[]);
         check("[CORE]\nFSMonitor=./evil", &["core.fsmonitor"]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_and_worktrees_are_looked_at() {
+    fn hooks_and_worktrees_are_inspected() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path();
         let hooks = root.join("repo/.git/hooks");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_is_one_under_any_name() {
+    fn bare_and_inner_repositories_are_found() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path();
         let monitor = "[core]\nfsmonitor = ./x\n";

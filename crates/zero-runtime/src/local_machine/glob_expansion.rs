@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_become_the_names_the_shell_would_give() {
+    fn patterns_expand_like_the_shell() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         for file in ["a.rs", "b.rs", ".env", "src/c.rs", "src/deep/d.rs", "[x]"] {

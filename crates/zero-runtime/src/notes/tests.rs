@@ -51,7 +51,7 @@ fn change_note() -> ChangeOrigin {
 }
 
 #[test]
-fn notes_are_kept_replaced_and_forgotten_in_both_scopes() {
+fn notes_are_stored_replaced_and_removed_in_both_scopes() {
     let fixture = NotesFixture::new();
     for (scope, file) in
         [(NoteScope::Project, "w/.zero/memory/a.md"), (NoteScope::User, "own/memory/a.md")]
@@ -77,7 +77,7 @@ fn notes_are_kept_replaced_and_forgotten_in_both_scopes() {
 }
 
 #[test]
-fn a_file_that_a_person_wrote_is_a_note() {
+fn user_written_file_is_a_note() {
     let fixture = NotesFixture::new();
     let folder = fixture.path("w/.zero/memory");
     std::fs::create_dir_all(&folder).unwrap();
@@ -95,7 +95,7 @@ fn a_file_that_a_person_wrote_is_a_note() {
 }
 
 #[test]
-fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
+fn provenance_is_vouched_only_while_note_is_unchanged() {
     let fixture = NotesFixture::new();
     fixture.put(NoteScope::Project, "a", "Use tabs.").unwrap();
     let folder = fixture.path("w/.zero/memory");
@@ -146,7 +146,7 @@ fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
 }
 
 #[test]
-fn no_link_leads_anywhere() {
+fn links_are_never_followed() {
     let fixture = NotesFixture::new();
     std::fs::create_dir_all(fixture.path("secret")).unwrap();
     std::fs::write(fixture.path("secret/key.md"), "secret").unwrap();
@@ -176,7 +176,7 @@ fn no_link_leads_anywhere() {
 }
 
 #[test]
-fn names_lead_nowhere_else() {
+fn note_names_cannot_escape_folder() {
     for (name, fits) in [
         ("build-command", true),
         ("a1", true),
@@ -204,7 +204,7 @@ fn names_lead_nowhere_else() {
 }
 
 #[test]
-fn number_and_size_are_bounded() {
+fn note_count_and_size_are_bounded() {
     let fixture = NotesFixture::new();
     let folder = fixture.path("w/.zero/memory");
     std::fs::create_dir_all(&folder).unwrap();
@@ -221,7 +221,7 @@ fn number_and_size_are_bounded() {
 }
 
 #[test]
-fn a_look_makes_no_folder() {
+fn reading_creates_no_folder() {
     let fixture = NotesFixture::new();
     let state = StateDir::new(fixture.path("state"));
     let memories = NoteStoreSet::new(Some(fixture.path("own")), state.clone());

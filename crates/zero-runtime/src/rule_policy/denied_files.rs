@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_denied_is_found_wherever_it_lies() {
+    fn denied_files_are_found_at_any_location() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         for file in ["w/.env", "w/a/b/.env", "w/keys/x", "w/keys/y", "w/plain", "home/key"] {

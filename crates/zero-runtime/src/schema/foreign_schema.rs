@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_known_than_there_is_room_for() {
+    fn accepted_schemas_stay_within_limit() {
         let mut known = AcceptedSchemas::default();
         let texts: Vec<String> = (0..40).map(|n| format!("{n:016384}")).collect();
         for text in &texts {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unfit_stays_so_however_often_it_is_asked() {
+    fn unusable_schema_is_rejected_every_time() {
         let broken = json!({"type": "object", "properties": {"a": {"type": "strnig"}}});
         for _ in 0..2 {
             assert!(check_usable(&broken).is_err());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_an_object() {
+    fn input_schema_must_be_an_object() {
         check(json!({}), Ok(json!({"type": "object"})));
         check(json!({"type": "object", "x": 1}), Ok(json!({"type": "object", "x": 1})));
         for schema in [json!("object"), json!([]), json!(true), json!(null), json!(1)] {

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endpoint_on_this_machine_opens_itself_and_nothing_else() {
+    async fn local_endpoint_opens_only_itself() {
         let local = "http://127.0.0.1:8000/mcp";
         for (endpoint, url, expected) in [
             (local, local, "fine"),
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_inside_is_refused_wherever_it_comes_from() {
+    async fn name_resolving_to_private_address_is_refused() {
         let public = "https://public.example/mcp";
         for (endpoint, url, expected) in [
             (public, public, "fine"),
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rules_deny_whatever_settings_name_and_open_what_a_person_names() {
+    async fn rules_deny_configured_hosts_and_open_named_ones() {
         let public = "https://public.example/mcp";
         let deny = &[(Verdict::Deny, "WebFetch(domain:public.example)")];
         check_outcome(&connect_outcome(deny, public, public).await, "deny", "denies it");

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_stays_at_its_host_and_never_becomes_less_safe() {
+    fn redirect_stays_on_host_and_never_downgrades() {
         #[track_caller]
         fn check(from: &str, to: &str, expected: bool) {
             let (from, to) = (Url::parse(from).unwrap(), Url::parse(to).unwrap());

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_says_is_one_short_clean_line() {
+    fn untrusted_text_becomes_one_short_clean_line() {
         check(b"", None);
         check(b"\r\n\t ", None);
         check(b"<h1>Oops</h1>\r\n\x1b[31mred", Some("<h1>Oops</h1> [31mred"));

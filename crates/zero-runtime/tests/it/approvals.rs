@@ -89,7 +89,7 @@ fn rules(answers: &[zero_runtime::SessionGrant]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_denial_names_the_rule_where_it_stands_and_what_to_do() {
+async fn denial_names_rule_source_and_remedy() {
     let policy = ScriptedPolicy {
         rule: Some("Bash(git push:*)"),
         source: Some(".zero/settings.toml:12"),
@@ -122,7 +122,7 @@ async fn a_denial_names_the_rule_where_it_stands_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_for_the_session_is_not_asked_again_until_it_is_revoked() {
+async fn session_grant_is_not_asked_again_until_revoked() {
     let yes = fixed_approver(ApprovalAnswer::AllowSession);
     let fixture =
         fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&yes) as Arc<dyn Approver>));
@@ -152,7 +152,7 @@ async fn what_is_allowed_for_the_session_is_not_asked_again_until_it_is_revoked(
 }
 
 #[tokio::test]
-async fn what_is_rejected_for_the_session_is_denied_without_asking() {
+async fn session_rejection_is_denied_without_asking() {
     let no = fixed_approver(ApprovalAnswer::RejectSession);
     let fixture =
         fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&no) as Arc<dyn Approver>));
@@ -174,7 +174,7 @@ async fn what_is_rejected_for_the_session_is_denied_without_asking() {
 }
 
 #[tokio::test]
-async fn a_rejection_holds_for_whatever_has_the_rejected_part_in_it() {
+async fn rejection_covers_calls_containing_rejected_part() {
     let policy = ScriptedPolicy {
         grants: vec![grant("Bash(git push:*)"), grant("Bash(git tag:*)")],
         ..ScriptedPolicy::new(Verdict::Ask)
@@ -203,7 +203,7 @@ fn check_once(fixture: &HostFixture, row: usize, expected: &str) {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_not_offered_counts_once() {
+async fn unoffered_answer_counts_once() {
     let critical =
         || ScriptedPolicy { risk: RiskLevel::Critical, ..ScriptedPolicy::new(Verdict::Ask) };
     let ungrantable = || ScriptedPolicy { grants: vec![], ..ScriptedPolicy::new(Verdict::Ask) };
@@ -238,7 +238,7 @@ async fn an_answer_that_was_not_offered_counts_once() {
 }
 
 #[tokio::test]
-async fn another_session_knows_nothing_of_it() {
+async fn grant_does_not_apply_to_other_session() {
     let yes = fixed_approver(ApprovalAnswer::AllowSession);
     let first =
         fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&yes) as Arc<dyn Approver>));
@@ -279,7 +279,7 @@ async fn two_answers_leave_one_record() {
 }
 
 #[tokio::test]
-async fn a_judge_that_fails_has_allowed_nothing() {
+async fn failing_policy_allows_nothing() {
     let policy = ScriptedPolicy::new(Verdict::Allow);
     policy.panics.store(true, Ordering::Relaxed);
     let fixture = fixture(policy, None);

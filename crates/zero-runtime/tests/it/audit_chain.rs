@@ -122,7 +122,7 @@ fn parse_link(line: &str) -> ChainLink {
 }
 
 #[test]
-fn an_untouched_log_is_intact_and_private() {
+fn untouched_log_is_intact_and_private() {
     let log = LogFixture::new();
     let verified =
         log.verify(&VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() });
@@ -137,7 +137,7 @@ fn an_untouched_log_is_intact_and_private() {
 }
 
 #[test]
-fn every_kind_of_tampering_is_found_where_it_was_done() {
+fn every_tampering_is_located() {
     check(|_| {}, "");
     // Edited.
     check(
@@ -285,7 +285,7 @@ fn apply_tampering(text: &[u8], deed: &Tampering) -> Vec<u8> {
 }
 
 #[test]
-fn nothing_that_is_done_to_the_files_goes_unnoticed() {
+fn random_tampering_is_detected() {
     let log = LogFixture::new();
     let days: Vec<Vec<u8>> = (0..3).map(|day| fs::read(log.day_path(day)).unwrap()).collect();
     let strategy = proptest::collection::vec((0..3usize, any_tampering()), 1..4);
@@ -321,7 +321,7 @@ fn nothing_that_is_done_to_the_files_goes_unnoticed() {
 }
 
 #[test]
-fn a_head_that_was_touched_is_found() {
+fn tampered_head_is_detected() {
     let log = LogFixture::new();
     let head = fs::read_to_string(log.path("head")).unwrap();
     let hash = log.verify(&VerifyOptions::default()).head.unwrap().hash;
@@ -347,7 +347,7 @@ fn a_head_that_was_touched_is_found() {
 }
 
 #[test]
-fn a_pin_noted_elsewhere_shows_what_the_files_alone_cannot() {
+fn expected_position_detects_rewritten_log() {
     let log = LogFixture::new();
     let pin = log.verify(&VerifyOptions::default()).head.unwrap();
     let expect = |pin: &ChainPosition| VerifyOptions {
@@ -367,7 +367,7 @@ fn a_pin_noted_elsewhere_shows_what_the_files_alone_cannot() {
 }
 
 #[test]
-fn old_days_may_go_and_old_rows_may_stay() {
+fn old_days_may_be_removed_and_unlinked_rows_kept() {
     let log = LogFixture::new();
     fs::remove_file(log.day_path(0)).unwrap();
     let verified = log.verify(&VerifyOptions::default());
@@ -394,7 +394,7 @@ fn old_days_may_go_and_old_rows_may_stay() {
 }
 
 #[test]
-fn a_row_that_comes_late_goes_on_where_the_log_is() {
+fn late_row_is_appended_at_log_end() {
     let log = LogFixture::new();
     log.add(DAYS[0]);
     log.audit.ensure_writable(log.row(DAYS[1]).time).unwrap();
@@ -404,7 +404,7 @@ fn a_row_that_comes_late_goes_on_where_the_log_is() {
 }
 
 #[test]
-fn a_torn_line_is_damage_and_breaks_nothing() {
+fn torn_line_is_reported_and_breaks_nothing() {
     let log = LogFixture::new();
     let tear = |text: &str| {
         let mut file = fs::OpenOptions::new().append(true).open(log.day_path(2)).unwrap();
@@ -426,7 +426,7 @@ fn a_torn_line_is_damage_and_breaks_nothing() {
 }
 
 #[test]
-fn a_writer_stopped_before_the_head_or_before_the_line_break_loses_nothing() {
+fn interrupted_writer_loses_nothing() {
     let log = LogFixture::new();
     let head = fs::read(log.path("head")).unwrap();
     log.add(DAYS[2]);
@@ -444,7 +444,7 @@ fn a_writer_stopped_before_the_head_or_before_the_line_break_loses_nothing() {
 }
 
 #[test]
-fn a_log_that_is_cleared_away_begins_anew() {
+fn cleared_log_starts_anew() {
     let log = LogFixture::new();
     fs::remove_dir_all(log.path("")).unwrap();
     log.audit.ensure_writable(log.row(DAYS[2]).time).unwrap();
@@ -457,7 +457,7 @@ fn a_log_that_is_cleared_away_begins_anew() {
 }
 
 #[test]
-fn a_log_that_somebody_keeps_locked_is_not_ready() {
+fn locked_log_is_not_writable() {
     let log = LogFixture::new();
     let time = log.row(DAYS[2]).time;
     log.audit.ensure_writable(time).unwrap();
@@ -472,7 +472,7 @@ fn a_log_that_somebody_keeps_locked_is_not_ready() {
 }
 
 #[test]
-fn many_writers_at_once_make_one_chain() {
+fn concurrent_writers_make_one_chain() {
     let log = LogFixture::empty();
     let row = log.row(DAYS[0]);
     std::thread::scope(|scope| {

@@ -47,7 +47,7 @@ async fn check_call(
 }
 
 #[tokio::test]
-async fn every_way_out_is_recorded_once() {
+async fn every_outcome_is_recorded_once() {
     use ErrorType::{ExecutionFailed, InvalidInput, Timeout};
     check_call(&HostFixture::new(), json!({"act": "work"}), "ok", None).await;
     check_call(
@@ -104,7 +104,7 @@ async fn every_way_out_is_recorded_once() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_settled_also_when_its_caller_is_gone() {
+async fn cancelled_call_is_recorded_when_caller_is_gone() {
     let fixture = HostFixture::new();
     let cancel = CancellationToken::new();
     let call = fixture.call_with_cancel("Puppet", json!({"act": "hang"}), &cancel);
@@ -122,7 +122,7 @@ async fn a_cancelled_call_is_settled_also_when_its_caller_is_gone() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_gets_the_nearest_names() {
+async fn unknown_tool_suggests_nearest_names() {
     let fixture = HostFixture::new();
     let error = fixture.call("Pupet", json!({})).await.outcome.unwrap_err();
     assert_eq!((error.error_type, error.tool.as_str()), (ErrorType::NotFound, "Pupet"));
@@ -131,7 +131,7 @@ async fn an_unknown_tool_gets_the_nearest_names() {
 }
 
 #[tokio::test]
-async fn what_is_more_than_looking_is_asked() {
+async fn risky_call_asks_for_approval() {
     let ask = |answer| Arc::new(FixedApprover { answer, questions: Default::default() });
     let risky = || vec![erase(PuppetTool::<'p'> { risk: RiskLevel::High, ..PuppetTool::new() })];
 
@@ -169,7 +169,7 @@ async fn what_is_more_than_looking_is_asked() {
 }
 
 #[tokio::test]
-async fn low_risk_ends_at_the_border_of_the_workspace() {
+async fn low_risk_ends_at_workspace_border() {
     let fixture = HostFixture::new();
     assert!(fixture.call("Puppet", json!({"act": "work", "path": "a"})).await.outcome.is_ok());
     for outside in ["/etc/passwd", "../state", "a/../../state"] {
@@ -180,7 +180,7 @@ async fn low_risk_ends_at_the_border_of_the_workspace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_passing_failures_of_idempotent_tools_are_tried_again() {
+async fn only_transient_idempotent_failures_are_retried() {
     let puppet = PuppetTool::<'p'>::new();
     let runs = Arc::clone(&puppet.runs);
     let fixture = HostFixture::with_limits(HostLimits::default(), None, vec![erase(puppet)]);
@@ -197,7 +197,7 @@ async fn only_passing_failures_of_idempotent_tools_are_tried_again() {
 }
 
 #[tokio::test]
-async fn a_stand_in_is_tried_when_the_tool_is_unwell() {
+async fn fallback_is_tried_when_tool_fails() {
     let first = PuppetTool::<'p'> { fallback: Some("Spare"), ..PuppetTool::new() };
     let spare = PuppetTool::<'s'>::new();
     let runs = Arc::clone(&spare.runs);
@@ -211,7 +211,7 @@ async fn a_stand_in_is_tried_when_the_tool_is_unwell() {
 }
 
 #[tokio::test]
-async fn a_stand_in_has_hooks_of_its_own() {
+async fn fallback_runs_its_own_hooks() {
     let first = PuppetTool::<'p'> { fallback: Some("Spare"), ..PuppetTool::new() };
     let spare = PuppetTool::<'s'>::new();
     let runs = [Arc::clone(&first.runs), Arc::clone(&spare.runs)];
@@ -237,7 +237,7 @@ async fn a_stand_in_has_hooks_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_keeps_failing_rests() {
+async fn repeatedly_failing_tool_is_paused() {
     let limits = HostLimits {
         breaker_failures_max: 3,
         breaker_pause: Duration::from_secs(100),
@@ -262,7 +262,7 @@ async fn a_tool_that_keeps_failing_rests() {
 
 /// Time goes on when nobody has anything left to do.
 #[tokio::test(start_paused = true)]
-async fn places_and_the_queue_are_bounded() {
+async fn running_calls_and_queue_are_bounded() {
     let limits = HostLimits { session_calls_max: 2, queue_calls_max: 3, ..HostLimits::default() };
     let fixture = HostFixture::with_limits(limits, None, vec![erase(PuppetTool::<'p'>::new())]);
     let calls = (0..7).map(|_| fixture.call("Puppet", json!({"act": "work", "millis": 50})));
@@ -282,7 +282,7 @@ async fn places_and_the_queue_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_callers_own_deadline_is_kept() {
+async fn caller_deadline_is_respected() {
     let fixture = HostFixture::new();
     let mut call = HostFixture::tool_call("Puppet", json!({"act": "hang"}));
     call.timeout = Some(Duration::from_millis(20));

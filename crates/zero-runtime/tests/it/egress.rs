@@ -62,7 +62,7 @@ const SOCKS_GRANTED: &[u8] = &[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0];
 const CONNECT_GRANTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
 #[test]
-fn every_way_to_name_an_allowed_host_leads_there() {
+fn every_way_to_name_allowed_host_reaches_it() {
     let port = EchoServer::default().serve();
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.network.push(format!("127.0.0.1:{port}"));
@@ -92,7 +92,7 @@ fn every_way_to_name_an_allowed_host_leads_there() {
 }
 
 #[test]
-fn ipv6_literals_are_reached_where_they_are_named() {
+fn ipv6_literals_are_reached_where_named() {
     let port = EchoServer::default().serve_at("::1");
     let world =
         ProxySetup { network: vec![format!("[::1]:{port}")], ..ProxySetup::default() }.start();
@@ -110,7 +110,7 @@ fn ipv6_literals_are_reached_where_they_are_named() {
 }
 
 #[test]
-fn a_plain_request_goes_to_its_host_alone() {
+fn plain_request_goes_to_its_host_alone() {
     let hello = HelloServer::default();
     let port = hello.serve();
     let world = ProxySetup::with_hosts(&["a.test"], port).start();
@@ -129,7 +129,7 @@ fn a_plain_request_goes_to_its_host_alone() {
 }
 
 #[test]
-fn a_second_request_on_the_same_connection_goes_nowhere() {
+fn second_request_on_connection_is_dropped() {
     for (how, body) in [
         ("", ""),
         ("Content-Length: 4\r\n", "body"),
@@ -167,7 +167,7 @@ fn a_second_request_on_the_same_connection_goes_nowhere() {
 }
 
 #[test]
-fn who_is_refused_hears_why_and_what_to_do() {
+fn refused_client_gets_reason_and_remedy() {
     let port = EchoServer::default().serve();
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.rules = [
@@ -217,7 +217,7 @@ fn who_is_refused_hears_why_and_what_to_do() {
 }
 
 #[test]
-fn no_spelling_of_this_machine_gets_through() {
+fn no_spelling_of_this_machine_is_allowed() {
     let echo = EchoServer::default();
     let port = echo.serve();
     let setup = ProxySetup {
@@ -265,7 +265,7 @@ fn no_spelling_of_this_machine_gets_through() {
 }
 
 #[test]
-fn this_machine_is_reached_where_a_rule_names_exactly_its_address() {
+fn this_machine_is_reached_only_by_exact_rule() {
     let port = EchoServer::default().serve();
     let setup = ProxySetup {
         rules: vec!["allow WebFetch(domain:127.0.0.1)".to_owned()],
@@ -285,7 +285,7 @@ fn this_machine_is_reached_where_a_rule_names_exactly_its_address() {
 }
 
 #[test]
-fn a_name_is_looked_up_once_and_all_of_its_answer_counts() {
+fn name_is_resolved_once_and_every_address_counts() {
     let port = EchoServer::default().serve();
     let names = ["good.test", "rebind.test", "mixed.test", "inside.test", "none.test", "many.test"];
     let many: &'static str = Box::leak("127.0.0.1 ".repeat(65).into_boxed_str());
@@ -321,7 +321,7 @@ fn a_name_is_looked_up_once_and_all_of_its_answer_counts() {
 }
 
 #[test]
-fn a_rule_against_an_address_holds_for_every_name_of_it() {
+fn address_rule_applies_to_every_name() {
     let port = EchoServer::default().serve();
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.rules = vec!["deny WebFetch(domain:127.0.0.1)".to_owned()];
@@ -330,7 +330,7 @@ fn a_rule_against_an_address_holds_for_every_name_of_it() {
 }
 
 #[test]
-fn a_host_that_does_not_answer_is_no_refusal() {
+fn unresponsive_host_is_not_a_refusal() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
@@ -344,7 +344,7 @@ fn a_host_that_does_not_answer_is_no_refusal() {
 }
 
 #[test]
-fn other_commands_and_versions_of_socks_are_refused_in_their_own_words() {
+fn unsupported_socks_requests_get_socks_errors() {
     let world = ProxySetup::default().start();
     for command in [2, 3, 0, 9] {
         let request = [5, 1, 0, 5, command, 0, 1, 127, 0, 0, 1, 0, 80];
@@ -362,7 +362,7 @@ fn other_commands_and_versions_of_socks_are_refused_in_their_own_words() {
 }
 
 #[test]
-fn who_takes_too_long_or_says_too_much_is_let_go() {
+fn slow_or_oversized_client_is_disconnected() {
     let port = EchoServer::default().serve();
     let limits = EgressLimits { head_time: Duration::from_millis(700), ..EgressLimits::default() };
     let mut hasty = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
@@ -418,7 +418,7 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
 }
 
 #[test]
-fn malformed_requests_are_answered_and_go_nowhere() {
+fn malformed_requests_are_answered_and_not_forwarded() {
     let echo = EchoServer::default();
     let port = echo.serve();
     let world = ProxySetup::with_hosts(&["a.test"], port).start();
@@ -439,7 +439,7 @@ fn malformed_requests_are_answered_and_go_nowhere() {
 }
 
 #[test]
-fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
+fn connections_are_bounded_and_all_served() {
     let echo = EchoServer::default();
     let port = echo.serve();
     let limits = EgressLimits { connections_max: 64, ..EgressLimits::default() };
@@ -464,7 +464,7 @@ fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
 }
 
 #[test]
-fn the_end_of_the_proxy_is_the_end_of_its_connections() {
+fn proxy_end_closes_its_connections() {
     let port = EchoServer::default().serve();
     let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
     let mut tunnel = world.connect();
@@ -488,7 +488,7 @@ fn the_end_of_the_proxy_is_the_end_of_its_connections() {
 }
 
 #[test]
-fn a_connection_is_recorded_as_that_of_the_only_call() {
+fn connection_is_attributed_to_only_call() {
     let mut world = ProxySetup::default().start();
     let (first, second) = (new_call_id(), new_call_id());
     world.tunnel_to("none.test:443");
@@ -511,7 +511,7 @@ fn a_connection_is_recorded_as_that_of_the_only_call() {
 }
 
 #[test]
-fn a_host_that_was_judged_for_a_call_is_open_while_the_call_lives() {
+fn host_allowed_for_call_is_open_while_call_lives() {
     let setup = ProxySetup {
         rules: vec!["ask WebFetch".to_owned(), "deny WebFetch(domain:denied.test)".to_owned()],
         answers: vec![("a.test", "127.0.0.1")],
@@ -550,7 +550,7 @@ fn client_hello(host: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_tunnel_is_not_used_to_greet_another_host() {
+fn tunnel_cannot_greet_other_host() {
     let echo = EchoServer::default();
     let port = echo.serve();
     let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
@@ -589,7 +589,7 @@ fn a_tunnel_is_not_used_to_greet_another_host() {
 }
 
 #[test]
-fn nothing_is_reached_without_a_trace() {
+fn unwritable_audit_log_refuses_connection() {
     let echo = EchoServer::default();
     let port = echo.serve();
     let world = ProxySetup::with_hosts(&["a.test"], port).start();
@@ -668,7 +668,7 @@ fn near_requests() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn whatever_is_said_nobody_is_reached_unjudged() {
+fn arbitrary_bytes_reach_no_host_unauthorized() {
     let temp = tempfile::tempdir().unwrap();
     let state = zero_sandbox::StateDir::new(temp.path().join("state"));
     let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();

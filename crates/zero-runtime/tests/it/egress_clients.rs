@@ -79,7 +79,7 @@ print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())
 ";
 
 #[test]
-fn programs_reach_what_is_allowed_and_say_what_is_not() {
+fn programs_reach_allowed_hosts_and_report_refusals() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path();
     std::fs::write(folder.join("greeting"), "good morning").unwrap();

@@ -32,7 +32,7 @@ async fn secrets_never_reach_the_audit_log() {
 }
 
 #[tokio::test]
-async fn a_flood_is_cut_and_kept_until_the_session_ends() {
+async fn oversized_result_is_cut_and_kept_until_session_ends() {
     let fixture = HostFixture::new();
     let session = fixture.host.open_session(SessionId::new("s1").unwrap()).unwrap();
     let call = HostFixture::tool_call("Puppet", json!({"act": "flood"}));
@@ -60,7 +60,7 @@ async fn a_flood_is_cut_and_kept_until_the_session_ends() {
 }
 
 #[tokio::test]
-async fn no_call_is_made_without_a_trace() {
+async fn unwritable_audit_log_refuses_call() {
     let fixture = HostFixture::new();
     // A file where the audit folder should be: rows cannot be written, whoever asks.
     std::fs::write(fixture.temp.path().join("state/audit"), "").unwrap();
@@ -69,7 +69,7 @@ async fn no_call_is_made_without_a_trace() {
 }
 
 #[tokio::test]
-async fn an_input_has_a_largest_size() {
+async fn input_size_is_bounded() {
     let fixture = HostFixture::new();
     let error = fixture
         .call("Puppet", json!({"act": "work", "text": "x".repeat(17_000_000)}))

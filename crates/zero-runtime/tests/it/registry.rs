@@ -10,7 +10,7 @@ use zero_runtime::{AnyTool, RegistryChange, ToolRegistry, ToolVisibility, erase}
 use crate::fixture::{HostFixture, PuppetTool};
 
 #[tokio::test]
-async fn tools_appear_vanish_and_are_announced() {
+async fn tool_changes_are_announced() {
     let fixture = HostFixture::new();
     let registry = fixture.host.registry();
     let mut changes = registry.subscribe();
@@ -28,7 +28,7 @@ async fn tools_appear_vanish_and_are_announced() {
 }
 
 #[test]
-fn a_taken_name_refuses_all_of_a_source() {
+fn taken_name_rejects_whole_source() {
     let fixture = HostFixture::new();
     let registry = fixture.host.registry();
     let error = registry
@@ -45,7 +45,7 @@ fn a_taken_name_refuses_all_of_a_source() {
 }
 
 #[tokio::test]
-async fn a_running_call_keeps_its_tool() {
+async fn running_call_keeps_its_tool() {
     let fixture = HostFixture::new();
     let call = fixture.call("Puppet", json!({"act": "work", "millis": 30}));
     let (report, ()) = tokio::join!(call, async { fixture.host.registry().remove("Puppet") });
@@ -95,7 +95,7 @@ impl RegistryListener {
 }
 
 #[test]
-fn what_a_source_brings_is_replaced_in_one_step() {
+fn source_tools_are_replaced_atomically() {
     let mut heard = RegistryListener::new();
     let replace = |heard: &RegistryListener, source: &str, tools: Vec<Arc<dyn AnyTool>>| {
         let tools = tools.into_iter().map(|tool| (tool, ToolVisibility::Always)).collect();
@@ -127,7 +127,7 @@ fn what_a_source_brings_is_replaced_in_one_step() {
 }
 
 #[test]
-fn what_was_found_stays_found() {
+fn revealed_tool_stays_visible() {
     let mut heard = RegistryListener::new();
     let names = ["Puppet", "Nobody"].map(|name| ToolName::new(name).unwrap());
     let wait = |heard: &RegistryListener, risk| {
@@ -159,7 +159,7 @@ fn what_was_found_stays_found() {
 }
 
 #[tokio::test]
-async fn what_waits_to_be_found_can_be_called() {
+async fn hidden_tool_can_be_called() {
     let fixture = HostFixture::new();
     fixture.host.registry().replace("server", vec![(spare_tool(), ToolVisibility::WhenFound)]);
     assert!(fixture.call("Spare", json!({"act": "work"})).await.outcome.is_ok());

@@ -81,7 +81,7 @@ fn session_config(person: &Arc<FixedApprover>, mode: PermissionMode) -> ToolHost
 }
 
 #[tokio::test]
-async fn each_session_has_its_own_person_watcher_and_mode() {
+async fn each_session_has_own_approver_observer_and_mode() {
     let rig = SessionFixture::new(&[], PermissionMode::Ask);
     let (yes, no) =
         (fixed_approver(ApprovalAnswer::AllowOnce), fixed_approver(ApprovalAnswer::RejectOnce));
@@ -129,7 +129,7 @@ async fn each_session_has_its_own_person_watcher_and_mode() {
 }
 
 #[tokio::test]
-async fn the_mode_of_a_session_takes_the_place_of_that_of_the_settings() {
+async fn session_mode_overrides_settings_mode() {
     let yes = fixed_approver(ApprovalAnswer::AllowOnce);
     let rig = SessionFixture::new(&[], PermissionMode::Plan);
     let session = rig.open("s", session_config(&yes, PermissionMode::Ask));
@@ -139,7 +139,7 @@ async fn the_mode_of_a_session_takes_the_place_of_that_of_the_settings() {
 }
 
 #[tokio::test]
-async fn a_deny_rule_holds_in_every_mode() {
+async fn deny_rule_applies_in_every_mode() {
     let rule = "Read(//**/secret)";
     let rig = SessionFixture::new(&[(Verdict::Deny, rule)], PermissionMode::Auto);
     for mode in PermissionMode::ALL {
@@ -185,7 +185,7 @@ impl Approver for SlowApprover {
 }
 
 #[tokio::test]
-async fn who_plans_by_the_time_of_the_answer_only_plans() {
+async fn switch_to_plan_mode_before_answer_denies_call() {
     let rig = SessionFixture::new(&[], PermissionMode::Ask);
     for (mode, expected) in [
         (Some(PermissionMode::Plan), Some(ErrorReason::Denied)),
@@ -209,7 +209,7 @@ async fn who_plans_by_the_time_of_the_answer_only_plans() {
 }
 
 #[tokio::test]
-async fn a_host_that_judges_by_risk_only_plans_too() {
+async fn risk_policy_denies_in_plan_mode() {
     let tool = PuppetTool::<'p'> { risk: RiskLevel::Medium, ..PuppetTool::new() };
     let yes = fixed_approver(ApprovalAnswer::AllowOnce);
     let fixture = HostFixture::with_limits(HostLimits::default(), None, vec![erase(tool)]);

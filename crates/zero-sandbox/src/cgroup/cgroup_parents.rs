@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_goes_to_the_nearest_group_that_shares_memory_out() {
+    fn v2_uses_nearest_group_that_delegates_memory() {
         let control = "cgroup.subtree_control";
         let tree = CgroupTreeFixture::with_files(&[
             (control, "cpu memory pids"),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_goes_right_below_our_group() {
+    fn v1_uses_group_below_our_own() {
         let tree = CgroupTreeFixture::with_files(&[
             ("job/memory.use_hierarchy", "1\n"),
             ("flat/memory.use_hierarchy", "0\n"),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn two_versions_at_once_use_what_has_the_controller() {
+    fn hybrid_hierarchy_uses_version_with_controller() {
         let tree = CgroupTreeFixture::with_files(&[
             ("unified/cgroup.subtree_control", ""),
             ("v1/memory.stat", ""),

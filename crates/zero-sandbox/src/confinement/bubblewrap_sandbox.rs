@@ -441,14 +441,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_is_found_by_its_path() {
+    fn mount_point_is_parsed_from_line() {
         let line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw";
         assert_eq!(parse_mount_point(line), Some(escape_path(Path::new("/a b\\c")).as_slice()));
         assert_eq!(parse_mount_point(b""), None);
     }
 
     #[test]
-    fn a_list_can_be_read_again() {
+    fn mount_table_can_be_reread() {
         let mut table = File::from(open_dev_null().unwrap());
         assert_eq!(reread_table(&mut table).unwrap(), b"");
         let mut table = File::from(write_memfd(b"one").unwrap());

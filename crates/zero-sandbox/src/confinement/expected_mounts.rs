@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_taken_apart() {
+    fn mountinfo_line_is_parsed() {
         let line = b"36 35 98:0 /mnt1 /a\\040b\\134c\\011 ro,noatime master:1 - tmpfs /dev/root rw";
         let (point, kind) = ("/a b\\c\t".into(), b"tmpfs".to_vec());
         let expected = MountInfoLine { id: 36, point, access: MountAccess::ReadOnly, kind };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_is_told_from_what_is_not() {
+    fn mount_check_detects_missing_and_extra_mounts() {
         let table = kernel_file::read_bytes(Path::new(MOUNT_TABLE)).unwrap();
         check(&[], &table, None);
         check(&[("/proc", MountKind::Open)], &table, None);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_through_a_link() {
+    fn identity_is_not_read_through_link() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("real")).unwrap();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_another_name_is_not_held() {
+    fn hard_linked_file_is_reported_as_gap() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["hooks", "hooks/deeper", "many"] {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernel_promises_less() {
+    fn older_landlock_enforces_fewer_properties() {
         use SandboxProperty::{
             Attributes, HostSockets, Network, PrivateTmp, Processes, SystemCalls, Writes,
         };

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_with_a_path_are_found() {
+    fn sockets_with_path_are_parsed() {
         let list = b"Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000: 00000002 00000000 00010000 0001 01 123 /run/docker.sock\n\
             0000: 00000002 00000000 00010000 0001 01 124 @/tmp/.X11-unix/X0\n\
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
-    fn a_socket_of_this_process_is_listed() {
+    fn socket_of_this_process_is_listed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         for name in [OsStr::new("door"), OsStr::from_bytes(b"not \xff text")] {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn where_processes_are_is_known() {
+    fn process_folders_include_own_folder() {
         let own = PathBuf::from("/proc/self/cwd").canonicalize().unwrap();
         assert!(read_process_folders().contains(&own));
     }

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_arrives_as_it_was_said() {
+    fn init_report_survives_round_trip() {
         let used = ResourceUsage { cpu_time: Duration::from_micros(7), largest_bytes: 1 << 40 };
         let words = [
             InitReport::Started,

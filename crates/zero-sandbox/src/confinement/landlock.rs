@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_is_granted_beside_what_is_masked() {
+    fn read_rules_are_granted_beside_masked_paths() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in ["home/a", "home/secret", "home/b/deep"] {
@@ -308,12 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn too_many_rules_are_none() {
+    fn too_many_read_rules_give_none() {
         assert_eq!(read_rules_except(&["/etc/shadow".into()], 3), None);
     }
 
     #[test]
-    fn nothing_masked_is_one_rule() {
+    fn no_masked_paths_give_one_rule() {
         assert_eq!(
             read_rules_except(&[], 1),
             Some(vec![LandlockRule::new("/", LandlockAccess::Read)])

@@ -236,7 +236,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_writable_folder_is_not_followed_through_a_link_in_another() {
+    fn writable_folder_is_not_followed_through_link_in_another() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in ["ws/sub/cache", "victim/cache"] {
@@ -266,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn protected_paths_are_followed_from_the_writable_folder() {
+    fn protected_paths_are_resolved_from_writable_folder() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("ws/.git/hooks")).unwrap();

@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stands_as_long_as_it_is_needed() {
+    fn placeholder_lasts_as_long_as_needed() {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_with_one_private_tmp_do_not_get_in_each_others_way() {
+    fn commands_with_one_private_tmp_do_not_interfere() {
         let place = PlaceholderFixture::new();
         let (mut first, mut second) =
             (place.placeholders_beside("t"), place.placeholders_beside("t"));
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_keeps_locked_stays_on_record() {
+    fn placeholder_locked_by_other_process_stays_recorded() {
         let place = PlaceholderFixture::new();
         let ghost = place.path("ghost");
         let mut made = place.placeholders_beside("t");
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_written_to_stays() {
+    fn written_placeholder_file_is_kept() {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         for name in ["kept", "goes"] {
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_further_in_goes_first() {
+    fn nested_placeholders_are_removed_innermost_first() {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         for name in ["a", "a/b"] {
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_to_leave_takes_it_away() {
+    fn last_user_removes_placeholder() {
         let place = PlaceholderFixture::new();
         let ghost = place.path("ghost");
         let (mut first, mut second) =
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_of_a_person_is_not_shared() {
+    fn empty_folder_of_user_is_not_shared() {
         let place = PlaceholderFixture::new();
         fs::create_dir(place.path("mine")).unwrap();
         let mut made = place.placeholders_beside("t");
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_put_into_it_stays() {
+    fn placeholder_filled_by_user_is_kept() {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_swept() {
+    fn placeholders_left_by_crash_are_swept() {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_goes_with_the_last_that_stands_in_it() {
+    fn folder_is_removed_with_last_placeholder_in_it() {
         let place = PlaceholderFixture::new();
         let root = place.folder.path();
         let (folder, file) = (place.path("ghost"), place.path("ghost/file"));
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_known_until_it_is_filled_or_replaced() {
+    fn held_placeholder_is_known_until_filled_or_replaced() {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         let (folder, file) = (place.path("ghost"), place.path("file"));
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_took_its_place_is_not_swept() {
+    fn replacement_folder_is_not_swept() {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();

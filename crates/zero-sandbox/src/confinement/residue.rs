@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_seen() {
+    fn residue_is_detected() {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let lists: Vec<_> =
             (0..IPC_LISTS.len()).map(|at| folder.path().join(at.to_string())).collect();

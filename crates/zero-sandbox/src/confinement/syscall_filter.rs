@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_arrives_as_it_was() {
+    fn filter_survives_round_trip_as_numbers() {
         let filter = filter_program(SocketAccess::Unix).unwrap();
         assert_eq!(from_numbers(&to_numbers(&filter)), filter);
     }
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_listed_calls_are_refused_and_soon() {
+    fn exactly_listed_calls_are_refused_in_few_steps() {
         const ALLOW: u32 = 0x7fff_0000;
         let refused = ERRNO | libc::EPERM.unsigned_abs();
         for sockets in [SocketAccess::Unix, SocketAccess::Pairs] {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_fits_the_kernel() {
+    fn every_filter_fits_kernel_limit() {
         for sockets in [
             SocketAccess::Pairs,
             SocketAccess::Unix,

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_as_it_was_written_and_nothing_else_is() {
+    fn counter_line_round_trips_and_rejects_other_text() {
         let count = ClaimCounter { last: 7, claims: 3, bytes: 1_000 };
         assert_eq!(ClaimCounter::parse(count.to_line().as_bytes()), Some(count));
         for line in ["", "7 3 1000", "7 3\n", "7 3 1 0\n", "-1 0 0\n", "18446744073709551615 0 0\n"]
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_up_whatever_the_count_says() {
+    fn claimed_ids_increase_whatever_counter_says() {
         let (_temp, shelf) = open_store();
         assert_eq!([commit_change(&shelf, 1), commit_change(&shelf, 1)], [1, 2]);
         let lock = shelf.dir.path().join("lock");
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_never_settled_is_listed_and_one_that_was_never_written_is_not() {
+    fn uncommitted_change_is_listed_and_unwritten_claim_is_not() {
         let (_temp, shelf) = open_store();
         let (claimed, written) = (shelf.claim(3).unwrap(), shelf.claim(3).unwrap());
         let id = written.id;
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_taken_for_dead_writes_nothing() {
+    fn removed_claim_cannot_be_stored() {
         let (_temp, shelf) = open_store();
         let claim = shelf.claim(3).unwrap();
         shelf.remove(claim.id);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_takes_the_place_of_the_record_and_leaves_nothing() {
+    fn amended_record_replaces_old_one_without_leftovers() {
         let (_temp, shelf) = open_store();
         let claim = shelf.claim(3).unwrap();
         let mut record = sample_record(claim.id);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_change_that_is_gone_says_nothing_of_the_next_with_its_number() {
+    fn leftovers_of_removed_change_do_not_affect_reused_id() {
         let (_temp, shelf) = open_store();
         shelf.dir.create().unwrap();
         shelf.dir.create_new(&file_name(1, UNDONE)).unwrap();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_is_kept_than_there_is_room_for() {
+    fn entry_count_stays_within_limit() {
         let (_temp, shelf) = open_store();
         for _ in 0..ENTRIES_MAX + 3 * TIDY_CLAIMS {
             commit_change(&shelf, 1);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_bytes_are_kept_than_there_is_room_for() {
+    fn stored_bytes_stay_within_limit() {
         let (_temp, shelf) = open_store();
         let each = ByteSize::megabytes(30).get();
         for _ in 0..40 {

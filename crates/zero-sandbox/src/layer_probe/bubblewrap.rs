@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_what_stands_in_the_way() {
+    fn bubblewrap_failure_names_obstacle() {
         let apparmor = "proc/sys/kernel/apparmor_restrict_unprivileged_userns";
         check(Some((apparmor, "1")), "", "apparmor_restrict_unprivileged_userns=0");
         check(Some((".dockerenv", "")), "Can't mount proc", "--security-opt");
@@ -278,14 +278,14 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_what_follows_the_name() {
+    fn version_is_parsed_after_name() {
         assert_eq!(parse_version("bubblewrap 0.8.0\n"), Some("0.8.0"));
         assert_eq!(parse_version("bubblewrap"), None);
         assert_eq!(parse_version(""), None);
     }
 
     #[test]
-    fn a_program_others_could_change_is_not_run() {
+    fn program_writable_by_others_is_not_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bwrap");
         std::fs::write(&path, "").unwrap();

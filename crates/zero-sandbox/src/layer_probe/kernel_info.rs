@@ -165,7 +165,7 @@ mod tests {
     const MOST: &str = "proc/sys/user/max_user_namespaces";
 
     #[test]
-    fn each_obstacle_is_named_with_what_helps() {
+    fn each_obstacle_is_reported_with_fix() {
         check(&[], "user namespaces", true, "nothing keeps");
         check(&[(APPARMOR, "1\n")], "user namespaces", false, "AppArmor keeps");
         check(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_and_the_container_are_told() {
+    fn kernel_release_and_container_are_reported() {
         check(
             &[("proc/sys/kernel/osrelease", "6.8.0-31-generic\n")],
             "kernel",

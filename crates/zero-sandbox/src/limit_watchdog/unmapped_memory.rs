@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_memory_counts_once() {
+    fn memory_file_counts_once() {
         let own = ProcessInfo::read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
         let before = UnmappedMemory::measure(std::slice::from_ref(&own)).bytes();
         let file = rustix::fs::memfd_create("held", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_of_it_is_told_from_the_rest() {
+    fn mapped_bytes_are_told_from_unmapped() {
         let held = UnmappedMemory {
             folders: BTreeMap::from([((0, 0x2a), 7)]),
             files: BTreeMap::from([(((0, 1), 5), 4096), (((8, 1), 6), 0)]),

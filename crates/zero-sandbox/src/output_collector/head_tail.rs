@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_keep_their_order() {
+    fn interleaved_streams_keep_order() {
         check(&[], " … 0 … ");
         check(&["a", "-b", "c"], "oa e-b … 0 … oc");
         check(&["abcdefghij"], "oabc … 3 … oghij");

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_out_before_goes_back_to_where_it_came_from() {
+    fn earlier_allocations_are_freed_by_their_allocator() {
         let sizes = [1, 8, 100, 5_000, 300_000, 9_000_000];
         let aligns = [1, 16, 64, 4096];
         let layouts: Vec<Layout> = sizes

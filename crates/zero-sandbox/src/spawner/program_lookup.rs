@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_as_a_shell_finds_it() {
+    fn program_lookup_matches_shell() {
         let temp = tempfile::tempdir().unwrap();
         let temp = temp.path();
         for (name, mode) in [("a/tool", 0o644), ("b/tool", 0o755), ("a/plain", 0o644)] {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn text_a_program_would_see_otherwise_is_refused() {
+    fn unrepresentable_arguments_are_refused() {
         let command = |args: &[&str], name: &str, value: &str| CommandSpec {
             program: "sh".into(),
             args: args.iter().map(Into::into).collect(),

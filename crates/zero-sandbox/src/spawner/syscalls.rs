@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_uses_our_memory_until_it_is_gone() {
+    fn spawned_process_shares_memory_until_it_exits() {
         let mut seen = 0;
         let pid = spawn(|| {
             seen = rustix::process::getpid().as_raw_nonzero().get();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_begins_in_its_group() {
+    fn forked_process_starts_in_its_cgroup() {
         let no_group = kernel_file::open_folder(&std::env::temp_dir()).unwrap();
         assert!(fork_into(&no_group).is_err());
         let Some((groups, folder)) = create_cgroup() else {

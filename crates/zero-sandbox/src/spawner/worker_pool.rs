@@ -260,7 +260,7 @@ mod tests {
     const KEEPS: WorkerState = WorkerState::Busy { like: 7, then: SandboxRetention::Keep };
 
     #[test]
-    fn one_with_the_right_walls_comes_first_and_then_any() {
+    fn worker_with_matching_sandbox_is_preferred() {
         let mut lab = PoolFixture::with_workers(1);
         assert!(lab.0.offer(7, &[]).unwrap().is_ok());
         lab.check(&[KEEPS]);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn walls_that_went_meanwhile_lose_no_order() {
+    fn expired_sandbox_loses_no_command() {
         for word in [WorkerEvent::Bare, WorkerEvent::Useless] {
             let mut lab = PoolFixture::with_workers(1);
             lab.0.offer(7, &[]).unwrap().unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_clears_gets_no_order_until_it_has() {
+    fn clearing_worker_gets_no_command_until_cleared() {
         let mut lab = PoolFixture::with_workers(1);
         lab.0.offer(7, &[]).unwrap().unwrap();
         assert!(matches!(lab.receive_task(0), Some(WorkerTask::Keep)));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_any_is_enough_and_the_end_of_a_command_is_told() {
+    fn one_bare_worker_suffices_and_command_end_is_reported() {
         let mut lab = PoolFixture::with_workers(3);
         assert_eq!(lab.receive_events(), PoolEvent::NoExit);
         lab.check(&[WorkerState::Bare]);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn when_many_wait_the_oldest_gets_another_kind() {
+    fn oldest_worker_is_reassigned_when_many_wait() {
         let mut lab = PoolFixture::with_workers(0);
         for like in 0..WAITING_MAX as u64 {
             let (ours, given) = message::create_channel().unwrap();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_in_it_goes() {
+    fn folder_removal_removes_any_content() {
         check("mkdir -p a/b/c; touch a/b/c/d a/e; chmod -R a-w .");
         check("mkdir -p a/b/c; touch a/b/c/d; chmod 0 a/b/c a/b a .");
         check("mkfifo pipe; ln -s ../kept link; mkdir a; ln -s ../../kept a/link; chmod a-w a");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_text_and_sockets_go() {
+    fn non_utf8_names_and_sockets_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("folder");
         let inner = folder.join(OsStr::from_bytes(b"not \xff text"));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_stays() {
+    fn link_in_place_of_folder_is_kept() {
         let place = tempfile::tempdir().unwrap();
         std::fs::create_dir(place.path().join("kept")).unwrap();
         std::os::unix::fs::symlink("kept", place.path().join("link")).unwrap();

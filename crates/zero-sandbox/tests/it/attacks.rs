@@ -115,7 +115,7 @@ fn has_full_root_capabilities() -> bool {
 }
 
 #[test]
-fn limits_hold() {
+fn limits_hold_against_attacks() {
     check(&[
         ("sparse $/ws/big 1048577", "ok", "EFBIG", "EFBIG"),
         ("sparse $/ws/bigger 100000000000", "ok", "EFBIG", "EFBIG"),
@@ -130,7 +130,7 @@ fn limits_hold() {
 
 /// Also where no control group can be made, as for somebody without rights.
 #[test]
-fn memory_is_not_flooded() {
+fn memory_cannot_be_flooded() {
     const IN_HANDLES: &str = "python3 -c \"import os, time\n\
         fds = [os.memfd_create('x') for _ in range(12)]\n\
         for fd in fds: os.write(fd, bytes(10 << 20))\ntime.sleep(600)\"; sleep 600; echo survived";
@@ -157,7 +157,7 @@ fn memory_is_not_flooded() {
 
 /// The mounts hold by themselves, where the kernel has no Landlock.
 #[test]
-fn mounts_need_no_second_wall() {
+fn mounts_hold_without_landlock() {
     let rows = [
         ("write $/outside/file", "EROFS"),
         ("chmod $/outside/file", "EROFS"),

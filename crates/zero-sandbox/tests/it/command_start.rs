@@ -10,7 +10,7 @@ use crate::command_fixture::{
 };
 
 #[test]
-fn a_command_that_cannot_start_says_why() {
+fn failed_start_says_why() {
     let warden = start_spawner();
     let temp = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = |name: &str, content: &str| {
@@ -59,7 +59,7 @@ fn a_command_that_cannot_start_says_why() {
 }
 
 #[test]
-fn codes_and_signals_arrive() {
+fn exit_codes_and_signals_are_reported() {
     let wardens = start_both_confinements();
     for (script, code, signal) in [
         ("exit 0", Some(0), None),
@@ -78,7 +78,7 @@ fn codes_and_signals_arrive() {
 }
 
 #[test]
-fn a_command_gets_its_own_and_nothing_else() {
+fn command_gets_only_its_own_resources() {
     for (warden, inside) in start_both_confinements().iter().zip([true, false]) {
         let mut order = shell_spec(
             "pwd; env | grep -v '^\\(PWD\\|_\\|SHLVL\\|OLDPWD\\)=' | sort; ls /proc/self/fd; \
@@ -102,7 +102,7 @@ fn a_command_gets_its_own_and_nothing_else() {
 }
 
 #[test]
-fn a_large_environment_arrives() {
+fn large_environment_arrives() {
     let warden = start_spawner();
     let mut order = shell_spec("env | wc -c");
     for number in 0..12 {
@@ -115,7 +115,7 @@ fn a_large_environment_arrives() {
 }
 
 #[test]
-fn input_reaches_a_command() {
+fn input_reaches_command() {
     let warden = start_spawner();
     let mut running = warden.spawn(program_spec("wc", &["-c"])).unwrap();
     let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
@@ -127,7 +127,7 @@ fn input_reaches_a_command() {
 }
 
 #[test]
-fn a_terminal_is_one() {
+fn pty_is_a_terminal() {
     let warden = start_spawner();
     let mut order = shell_spec(
         "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; \
@@ -154,7 +154,7 @@ fn a_terminal_is_one() {
 }
 
 #[test]
-fn a_terminal_has_a_name_and_controls_jobs() {
+fn terminal_has_name_and_job_control() {
     for warden in start_both_confinements() {
         let script = "tty >/dev/null && echo named; bash --norc --noprofile -ic \
             'sleep 600 & jobs; kill %1; wait; echo inner' && echo controlled";
@@ -172,7 +172,7 @@ fn a_terminal_has_a_name_and_controls_jobs() {
 }
 
 #[test]
-fn many_threads_start_commands_at_once() {
+fn many_threads_spawn_commands_at_once() {
     let warden = start_spawner();
     std::thread::scope(|scope| {
         for number in 0..8 {

@@ -24,7 +24,7 @@ fn protection_without_mounts_is_refused() {
 }
 
 #[test]
-fn a_network_of_its_own_needs_a_namespace() {
+fn own_network_needs_namespace() {
     let lab = AttackLab::new(Attacker::Me);
     let mut profile = lab.profile(SandboxSetup::Direct);
     profile.network = NetworkAccess::Loopback;
@@ -33,7 +33,7 @@ fn a_network_of_its_own_needs_a_namespace() {
 }
 
 #[test]
-fn a_link_cannot_be_protected() {
+fn link_cannot_be_protected() {
     let lab = AttackLab::new(Attacker::Me);
     std::os::unix::fs::symlink("sub", lab.path("ws/linked")).unwrap();
     let mut profile = lab.profile(SandboxSetup::Full);
@@ -46,7 +46,7 @@ fn a_link_cannot_be_protected() {
 }
 
 #[test]
-fn the_root_is_no_workspace() {
+fn root_cannot_be_writable() {
     let lab = AttackLab::new(Attacker::Me);
     let mut profile = lab.profile(SandboxSetup::Full);
     profile.writable.push("/".into());
@@ -55,7 +55,7 @@ fn the_root_is_no_workspace() {
 }
 
 #[test]
-fn the_innermost_word_counts() {
+fn innermost_path_access_wins() {
     for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let mut profile = lab.profile(SandboxSetup::Full);
@@ -71,7 +71,7 @@ fn the_innermost_word_counts() {
 }
 
 #[test]
-fn a_path_must_be_absolute() {
+fn relative_path_is_refused() {
     let lab = AttackLab::new(Attacker::Me);
     let mut profile = lab.profile(SandboxSetup::Full);
     profile.protected.push("hooks".into());

@@ -27,7 +27,7 @@ fn list_names(lab: &AttackLab, folder: &str) -> Vec<String> {
 }
 
 #[test]
-fn git_commits_and_sees_no_ghosts() {
+fn git_commits_and_status_is_clean() {
     for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let mut profile = lab.profile(SandboxSetup::Full);
@@ -53,7 +53,7 @@ fn git_commits_and_sees_no_ghosts() {
 }
 
 #[test]
-fn the_private_tmp_is_shown_as_tmp() {
+fn private_tmp_is_shown_as_tmp() {
     check(
         "echo $TMPDIR; mktemp | sed 's/tmp\\.[A-Za-z0-9]*$/X/'; pwd | sed 's,.*/,,'",
         "/tmp\n/tmp/X\nws",
@@ -62,7 +62,7 @@ fn the_private_tmp_is_shown_as_tmp() {
 
 /// The host's `/tmp` is out of sight, but for a workspace in it.
 #[test]
-fn a_workspace_in_tmp_is_written() {
+fn workspace_in_tmp_can_be_written() {
     for warden in start_both_confinements() {
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         for name in ["ws/sub", "tmp"] {
@@ -80,7 +80,7 @@ fn a_workspace_in_tmp_is_written() {
 }
 
 #[test]
-fn a_loopback_of_its_own_reaches_only_itself() {
+fn own_loopback_reaches_only_itself() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().to_string();
     for who in Attacker::available() {
@@ -96,7 +96,7 @@ fn a_loopback_of_its_own_reaches_only_itself() {
 }
 
 #[test]
-fn the_network_of_the_host_has_no_services_of_the_host() {
+fn host_network_gives_no_unix_or_raw_sockets() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().to_string();
     for who in Attacker::available() {
@@ -117,7 +117,7 @@ fn the_network_of_the_host_has_no_services_of_the_host() {
 }
 
 #[test]
-fn a_command_that_is_not_there_says_so() {
+fn missing_command_is_reported() {
     check("no-such-program 2>/dev/null; echo $?", "127");
     let lab = AttackLab::new(Attacker::Me);
     for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
@@ -127,14 +127,14 @@ fn a_command_that_is_not_there_says_so() {
 }
 
 #[test]
-fn the_environment_of_the_command_is_not_that_of_its_walls() {
+fn host_environment_does_not_reach_command() {
     let lab = AttackLab::new(Attacker::Me);
     let answer = lab.run_shell(&lab.profile(SandboxSetup::Full), "echo ${SECRET:-nothing}");
     assert_eq!(answer, "nothing");
 }
 
 #[test]
-fn an_empty_folder_that_stands_in_is_shared_and_goes_with_the_last() {
+fn shared_placeholder_folder_goes_with_last_command() {
     let lab = AttackLab::new(Attacker::Me);
     let mut longer = lab.profile(SandboxSetup::Full);
     longer.tmp = lab.path("tmp-of-another");
@@ -157,7 +157,7 @@ fn an_empty_folder_that_stands_in_is_shared_and_goes_with_the_last() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_taken_away() {
+fn placeholders_of_killed_process_are_removed() {
     let lab = AttackLab::new(Attacker::Me);
     let profile = lab.profile(SandboxSetup::Full);
     let mut child = lab.start(SandboxSetup::Full, &profile, "sleep", &["600"]);

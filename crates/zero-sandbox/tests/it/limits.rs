@@ -16,7 +16,7 @@ const MB: u64 = 1024 * 1024;
 const SHARE_TRIES_MAX: u32 = 5;
 
 #[test]
-fn too_much_memory_ends_the_tree() {
+fn memory_limit_ends_the_tree() {
     for warden in start_all_variants() {
         // One process, or several that are each within the limit.
         for script in [
@@ -45,7 +45,7 @@ fn too_much_memory_ends_the_tree() {
 
 /// Files in memory are memory too, whether or not a process has them mapped.
 #[test]
-fn files_in_memory_count() {
+fn memory_files_count_towards_limit() {
     const MEMFD: &str = "import os, mmap, time\n\
         def fill(size):\n    fd = os.memfd_create('x')\n    os.write(fd, bytes(size))\n    return fd\n";
     let many = format!("{MEMFD}fds = [fill(10 << 20) for _ in range(12)]\ntime.sleep(600)");
@@ -77,7 +77,7 @@ fn files_in_memory_count() {
 }
 
 #[test]
-fn files_in_the_folder_for_shared_memory_count() {
+fn shared_memory_files_count_towards_limit() {
     let [mounts, direct] = start_watchdog_spawners();
     for script in [
         "head -c 90M /dev/zero > /dev/shm/x; sleep 600",
@@ -115,7 +115,7 @@ fn start_watchdog_spawners() -> [Spawner; 2] {
 }
 
 #[test]
-fn too_many_processes_end_the_tree() {
+fn process_limit_ends_the_tree() {
     for warden in start_all_variants() {
         let name = unique_marker("many");
         let mut order = program_spec(
@@ -133,7 +133,7 @@ fn too_many_processes_end_the_tree() {
 
 /// A bomb needs a limit that the kernel keeps: the test is about that one only.
 #[test]
-fn a_fork_bomb_comes_to_nothing() {
+fn fork_bomb_is_contained() {
     for warden in start_both_confinements() {
         run_fork_bomb(&warden);
     }
@@ -160,7 +160,7 @@ fn run_fork_bomb(warden: &Spawner) {
 
 /// Runs, forks and ends all the time: whoever looks for it finds only where it was.
 #[test]
-fn a_process_that_is_never_the_same_ends_too() {
+fn ever_forking_process_is_ended() {
     for warden in start_all_variants() {
         let name = unique_marker("comet");
         let mut order = program_spec("perl", &["-e", "while (1) { fork and exit }", &name]);
@@ -176,7 +176,7 @@ fn a_process_that_is_never_the_same_ends_too() {
 }
 
 #[test]
-fn processor_time_is_shared_out_not_ended() {
+fn cpu_limit_throttles_without_ending() {
     // Two that want a processor each, and come to their end though they do not get it.
     const COUNT: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     for warden in start_all_variants() {
@@ -196,7 +196,7 @@ fn processor_time_is_shared_out_not_ended() {
 }
 
 #[test]
-fn one_who_was_stopped_by_somebody_else_stays_so() {
+fn process_stopped_by_others_stays_stopped() {
     let settings =
         SpawnerSettings { limits_by: LimitEnforcerChoice::Watchdog, ..SpawnerSettings::default() };
     let warden = Spawner::start_with_settings(settings).unwrap();
@@ -221,7 +221,7 @@ fn one_who_was_stopped_by_somebody_else_stays_so() {
 }
 
 #[test]
-fn what_enforces_limits_is_said_and_goes_away() {
+fn limit_enforcer_is_reported_and_removed() {
     let [best, watchdog] =
         [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog].map(|limits_by| {
             Spawner::start_with_settings(SpawnerSettings {
@@ -252,7 +252,7 @@ fn what_enforces_limits_is_said_and_goes_away() {
 }
 
 #[test]
-fn threads_are_no_processes() {
+fn threads_do_not_count_as_processes() {
     let script = "import threading, time\n\
         ts = [threading.Thread(target=time.sleep, args=(0.4,)) for _ in range(40)]\n\
         [t.start() for t in ts]\n[t.join() for t in ts]\nprint('done')";

@@ -20,7 +20,7 @@ fn collect(order: SpawnSpec, collector: OutputCollector) -> (CollectedOutput, Co
 }
 
 #[test]
-fn both_streams_come_in_their_order() {
+fn interleaved_output_keeps_order() {
     // Each part is written when the one before was read: what waits in two streams has no order.
     let script = "echo one; read x; echo two >&2; read x; echo three; exit 4";
     let warden = start_spawner();
@@ -48,7 +48,7 @@ fn both_streams_come_in_their_order() {
 }
 
 #[test]
-fn a_full_stream_does_not_hold_up_the_other() {
+fn full_stream_does_not_block_the_other() {
     let script = "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; echo end";
     let (collected, _) = collect(shell_spec(script), OutputCollector::default());
     assert_eq!(collected.stderr.total_bytes(), 3_000_000);
@@ -63,7 +63,7 @@ fn resident_bytes() -> u64 {
 }
 
 #[test]
-fn a_gigabyte_takes_no_more_memory_than_a_line() {
+fn gigabyte_of_output_needs_constant_memory() {
     let warden = start_spawner();
     let mut running = warden.spawn(program_spec("head", &["-c", "1G", "/dev/zero"])).unwrap();
     let before = resident_bytes();
@@ -84,7 +84,7 @@ fn a_gigabyte_takes_no_more_memory_than_a_line() {
 }
 
 #[test]
-fn everything_goes_to_the_file_up_to_its_size() {
+fn spill_file_gets_everything_up_to_limit() {
     for (bytes_max, expected) in [(u64::MAX, 2_000_000), (1_234_567, 1_234_567), (0, 0)] {
         let file = tempfile::tempfile().unwrap();
         let spill = Some(OutputSpill { file: Box::new(file.try_clone().unwrap()), bytes_max });
@@ -105,7 +105,7 @@ fn everything_goes_to_the_file_up_to_its_size() {
 }
 
 #[test]
-fn somebody_outside_who_holds_the_stream_is_not_waited_for() {
+fn outside_holder_of_stream_is_not_waited_for() {
     let warden = start_spawner();
     let name = unique_marker("holds");
     let mut running =
@@ -131,7 +131,7 @@ fn somebody_outside_who_holds_the_stream_is_not_waited_for() {
 }
 
 #[test]
-fn one_who_looks_on_can_end_it() {
+fn progress_callback_can_kill_command() {
     let warden = start_spawner();
     let mut running = warden.spawn(program_spec("yes", &[])).unwrap();
     let (collected, how) = OutputCollector::default()
@@ -148,7 +148,7 @@ fn one_who_looks_on_can_end_it() {
 }
 
 #[test]
-fn a_terminal_is_collected_too() {
+fn terminal_output_is_collected() {
     let mut order = shell_spec("echo out; echo err >&2");
     order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
     let (collected, how) = collect(order, OutputCollector::default());
@@ -156,7 +156,7 @@ fn a_terminal_is_collected_too() {
 }
 
 #[test]
-fn a_stream_that_closes_early_does_not_end_the_command() {
+fn early_closed_stream_does_not_end_command() {
     let (_, how) =
         collect(shell_spec("exec >&- 2>&-; sleep 0.2; exit 7"), OutputCollector::default());
     assert_eq!(how.exit_code, Some(7));

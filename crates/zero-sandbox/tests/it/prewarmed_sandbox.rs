@@ -64,7 +64,7 @@ fn reuse_after(meanwhile: &[&str], words: &str, expected: &str) -> String {
 
 /// Without a change the same attacks find walls that stand ready, and the same answers.
 #[test]
-fn walls_that_stand_ready_answer_alike() {
+fn prewarmed_sandbox_answers_attacks_alike() {
     let rows = [
         ("read $/ws/.env", "EACCES"),
         ("read $/ws/keys/key", "EACCES"),
@@ -93,7 +93,7 @@ fn walls_that_stand_ready_answer_alike() {
 }
 
 #[test]
-fn a_secret_that_was_replaced_is_hidden() {
+fn replaced_secret_is_hidden() {
     check_script("echo new >n; mv n .env", "read $/ws/.env", "EACCES");
     check_script("mv .env old; echo new >.env", "read $/ws/.env", "EACCES");
     // It may get the number that the old one had.
@@ -106,14 +106,14 @@ fn a_secret_that_was_replaced_is_hidden() {
 }
 
 #[test]
-fn a_secret_that_is_new_is_hidden() {
+fn new_secret_is_hidden() {
     check_script("echo new >late", "read $/ws/late", "EACCES");
     check_script("mkdir late; echo new >late/key", "read $/ws/late/key", "EACCES");
     check_script("ln -sfn $/outside/b link", "read $/outside/b/key", "EACCES");
 }
 
 #[test]
-fn what_is_protected_is_held() {
+fn protected_path_stays_protected() {
     check_script("mv .git/hooks x; mkdir .git/hooks", "write $/ws/.git/hooks/x", "EROFS");
     check_script("rmdir .git/hooks; mkdir .git/hooks", "write $/ws/.git/hooks/x", "EROFS");
     check_script("mv .git g; cp -r g .git", "write $/ws/.git/hooks/x", "EROFS");
@@ -129,20 +129,20 @@ fn what_is_protected_is_held() {
 }
 
 #[test]
-fn a_socket_that_is_new_is_hidden() {
+fn new_socket_is_hidden() {
     check(&["bind", "$/ws/late-door"], "unix $/ws/late-door", "EACCES");
     check(&["bind", "$/late-door"], "unix $/late-door", "EACCES");
     check_script("mv door x; mv x door; rm $/door", "unix $/ws/door", "EACCES");
 }
 
 #[test]
-fn a_folder_that_was_replaced_is_the_one_that_is_used() {
+fn replaced_folder_is_the_one_used() {
     check_script("cd ..; mv ws old; cp -r old ws", "write $/ws/file", "ok");
     check_script("cd ..; rmdir tmp; mkdir tmp", "write /tmp/file", "ok");
 }
 
 #[test]
-fn a_new_mount_is_read_only() {
+fn new_mount_is_read_only() {
     // Only root mounts, in a view of its own that those beneath follow.
     if is_root() {
         let mount = "mount -t tmpfs none $/outside/empty";
@@ -258,7 +258,7 @@ fn run_prewarmed(
 }
 
 #[test]
-fn a_command_behind_them_has_its_streams_and_nothing_else() {
+fn command_in_prewarmed_sandbox_has_only_its_streams() {
     let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     let order = |script: &str| place.script_spec(script);
     let handles = || order("for fd in $(seq 0 99); do ! test -e /proc/$$/fd/$fd || echo $fd; done");
@@ -280,7 +280,7 @@ fn a_command_behind_them_has_its_streams_and_nothing_else() {
 }
 
 #[test]
-fn another_profile_gets_walls_of_its_own() {
+fn other_profile_gets_new_sandbox() {
     let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     let secret = place.0.path().join("ws/secret");
     std::fs::write(&secret, "worth something").unwrap();
@@ -295,7 +295,7 @@ fn another_profile_gets_walls_of_its_own() {
 
 /// Something that runs beside commands does not cost the next of them its walls.
 #[test]
-fn one_that_is_single_leaves_them_to_those_before_it() {
+fn one_off_command_keeps_earlier_prewarmed_sandbox() {
     let (warden, place, other) =
         (start_spawner(LONG), PrewarmFixture::new(), PrewarmFixture::new());
     place.prewarm(&warden);
@@ -310,7 +310,7 @@ fn one_that_is_single_leaves_them_to_those_before_it() {
 
 /// What was there for the last command and is gone is not stood in for: the next one may make it.
 #[test]
-fn nothing_stands_in_for_what_was_taken_away() {
+fn removed_path_gets_no_placeholder() {
     let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     let idea = place.0.path().join("ws/.idea");
     std::fs::create_dir(&idea).unwrap();
@@ -333,7 +333,7 @@ fn nothing_stands_in_for_what_was_taken_away() {
 
 /// The groups a keeper is in have the limits of the last command until it has one.
 #[test]
-fn limits_are_those_of_the_command() {
+fn prewarmed_limits_are_those_of_the_command() {
     let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     for megabytes in [64, 512, 64] {
         // Held for as long as somebody may take who only looks now and then.
@@ -353,7 +353,7 @@ fn read_limits_report(warden: &Spawner) -> LimitsReport {
 }
 
 #[test]
-fn they_go_after_a_while_and_leave_nothing() {
+fn prewarmed_sandbox_expires_without_leftovers() {
     let (warden, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
     place.prewarm(&warden);
     wait_until(
@@ -381,7 +381,7 @@ fn they_go_after_a_while_and_leave_nothing() {
 }
 
 #[test]
-fn they_go_with_the_warden_however_it_goes() {
+fn prewarmed_sandbox_ends_with_spawner() {
     let place = PrewarmFixture::new();
     let warden = start_spawner(LONG);
     let inside = place.prewarm(&warden).stage;
@@ -407,7 +407,7 @@ fn they_go_with_the_warden_however_it_goes() {
 }
 
 #[test]
-fn walls_that_somebody_ended_are_put_up_again() {
+fn killed_prewarmed_sandbox_is_replaced() {
     let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
     // They may be looked at again, and others be put up, before there is a command.
     let mut walls = (0..TRIES_MAX).map(|_| {
@@ -423,7 +423,7 @@ fn walls_that_somebody_ended_are_put_up_again() {
 
 /// One that runs, one that stands ready, and one that comes do not take away what the others need.
 #[test]
-fn those_that_run_and_those_that_stand_ready_share_what_stands_in() {
+fn running_and_prewarmed_sandboxes_share_placeholders() {
     let (warden, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
     let script = "while ! test -e go; do sleep 0.01; done; mkdir .zero/x 2>&- || echo held";
     let mut first = warden.spawn(place.script_spec(script)).unwrap();
@@ -446,7 +446,7 @@ fn those_that_run_and_those_that_stand_ready_share_what_stands_in() {
 /// Sockets that come and go faster than walls are put up keep nobody from starting, and one that
 /// stays is hidden. Only root can have them in a network of its own, where nobody else sees them.
 #[test]
-fn sockets_that_come_and_go_refuse_nobody() {
+fn short_lived_sockets_do_not_block_start() {
     if is_root() {
         for _ in 0..10 {
             let lab = AttackLab::new(Attacker::Me);

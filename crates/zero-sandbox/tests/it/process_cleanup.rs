@@ -46,7 +46,7 @@ fn bash_spec(script: &str) -> zero_sandbox::spawner::SpawnSpec {
 }
 
 #[test]
-fn a_kill_gets_everything_below() {
+fn kill_ends_all_descendants() {
     for warden in start_both_confinements() {
         for (name, script) in stubborn_scripts(&unique_marker("kill")) {
             let running = warden.spawn(bash_spec(&script)).unwrap();
@@ -61,7 +61,7 @@ fn a_kill_gets_everything_below() {
 }
 
 #[test]
-fn a_command_that_is_asked_to_end_can_do_so_in_its_own_way() {
+fn terminated_command_can_exit_cleanly() {
     for warden in start_both_confinements() {
         let sleep = format!("exec -a {} sleep 600", unique_marker("asked"));
         // One that listens, with a child that was handed over to the last step and hears nothing.
@@ -91,7 +91,7 @@ fn a_command_that_is_asked_to_end_can_do_so_in_its_own_way() {
 }
 
 #[test]
-fn so_does_a_timeout_with_or_without_groups() {
+fn timeout_ends_all_descendants_with_and_without_cgroups() {
     for warden in start_all_variants() {
         for (name, script) in stubborn_scripts(&unique_marker("timeout")) {
             let mut order = bash_spec(&script);
@@ -107,7 +107,7 @@ fn so_does_a_timeout_with_or_without_groups() {
 }
 
 #[test]
-fn so_does_dropping_it_or_the_warden() {
+fn drop_of_command_or_spawner_ends_all_descendants() {
     let warden = start_spawner();
     let script = &stubborn_scripts(&unique_marker("drop"))[2].1;
     let running = warden.spawn(bash_spec(script)).unwrap();
@@ -122,7 +122,7 @@ fn so_does_dropping_it_or_the_warden() {
 }
 
 #[test]
-fn what_is_left_after_the_main_process_is_killed_and_counted() {
+fn leftovers_of_main_process_are_killed_and_counted() {
     let warden = start_spawner();
     let name = unique_marker("left");
     let script = format!(
@@ -161,7 +161,7 @@ fn two_commands_do_not_end_each_other() {
 }
 
 #[test]
-fn nothing_survives_the_death_of_zero() {
+fn death_of_zero_ends_all_commands() {
     for (name, script) in stubborn_scripts(&unique_marker("zero")) {
         let mut client = spawner_client::start(&script);
         wait_for_marked(&unique_marker("zero"), 2, LONG);
@@ -183,7 +183,7 @@ fn is_gone(folder: &str) -> bool {
 }
 
 #[test]
-fn nothing_survives_the_death_of_the_warden_and_the_next_command_has_another() {
+fn death_of_spawner_ends_commands_and_next_gets_new_spawner() {
     let warden = start_spawner();
     for signal in [Signal::KILL, Signal::TERM] {
         let name = unique_marker("warden");
@@ -201,7 +201,7 @@ fn nothing_survives_the_death_of_the_warden_and_the_next_command_has_another() {
 }
 
 #[test]
-fn nothing_survives_the_death_of_a_keeper() {
+fn death_of_supervisor_ends_command() {
     let warden = start_spawner();
     let name = unique_marker("keeper");
     let running = warden.spawn(bash_spec(&stubborn_scripts(&name)[2].1)).unwrap();
@@ -221,7 +221,7 @@ fn nothing_survives_the_death_of_a_keeper() {
 }
 
 #[test]
-fn many_commands_leave_nothing() {
+fn many_commands_leave_nothing_behind() {
     let is_stale = |group: &String| {
         !group
             .split('-')
@@ -297,7 +297,7 @@ fn list_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn asking_again_and_again_changes_nothing() {
+fn repeated_kill_keeps_first_reason() {
     let warden = start_spawner();
     let running = warden.spawn(program_spec("sleep", &["600"])).unwrap();
     running.kill(KillReason::OutputLimit);

@@ -29,7 +29,7 @@ fn check(words: &[&str], expected: &str) {
 }
 
 #[test]
-fn an_empty_file_stands_in_for_a_file() {
+fn empty_file_is_placeholder_for_missing_file() {
     check(&["read", "$/ws/.git/config.worktree"], "empty");
     check(&["write", "$/ws/.git/config.worktree"], "EROFS");
     check(&["remove", "$/ws/.git/config.worktree"], "EBUSY");
@@ -43,7 +43,7 @@ fn an_empty_file_stands_in_for_a_file() {
 }
 
 #[test]
-fn a_folder_stands_in_where_a_file_lies_deeper() {
+fn folder_is_placeholder_for_deeper_missing_file() {
     let lab = AttackLab::new(Attacker::Me);
     std::fs::remove_dir(lab.path("ws/.git/info")).unwrap();
     let attempt = |words: &[&str]| {
@@ -54,7 +54,7 @@ fn a_folder_stands_in_where_a_file_lies_deeper() {
 }
 
 #[test]
-fn a_file_that_somebody_filled_meanwhile_stays() {
+fn placeholder_file_filled_meanwhile_is_kept() {
     let lab = AttackLab::new(Attacker::Me);
     let profile = profile_with_missing_files(&lab);
     let stood = lab.path("ws/.git/config.worktree");
@@ -76,7 +76,7 @@ fn a_file_that_somebody_filled_meanwhile_stays() {
 }
 
 #[test]
-fn without_mounts_a_file_cannot_be_held_and_that_is_said() {
+fn missing_file_without_mounts_is_reported_as_gap() {
     let lab = AttackLab::new(Attacker::Me);
     let mut profile = lab.profile(SandboxSetup::Direct);
     profile.protected_files = vec![lab.path("ws/.git/config.worktree")];
@@ -89,7 +89,7 @@ fn without_mounts_a_file_cannot_be_held_and_that_is_said() {
 }
 
 #[test]
-fn without_mounts_a_link_that_leads_out_cannot_be_held_either() {
+fn outward_link_without_mounts_is_reported_as_gap() {
     let lab = AttackLab::new(Attacker::Me);
     std::os::unix::fs::symlink(lab.path("outside"), lab.path("ws/.zero")).unwrap();
     let mut profile = lab.profile(SandboxSetup::Direct);
@@ -99,7 +99,7 @@ fn without_mounts_a_link_that_leads_out_cannot_be_held_either() {
 }
 
 #[test]
-fn many_commands_with_one_private_tmp_run_at_once() {
+fn many_commands_share_one_private_tmp() {
     let lab = AttackLab::new(Attacker::Me);
     let profile = profile_with_missing_files(&lab);
     std::thread::scope(|scope| {
@@ -153,7 +153,7 @@ fn list_records(lab: &AttackLab) -> Vec<String> {
 }
 
 #[test]
-fn a_path_of_a_file_must_be_absolute_too() {
+fn relative_protected_file_is_refused() {
     let lab = AttackLab::new(Attacker::Me);
     let mut profile = lab.profile(SandboxSetup::Full);
     profile.protected_files.push("config".into());

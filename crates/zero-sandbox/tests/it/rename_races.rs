@@ -136,28 +136,28 @@ fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
 }
 
 #[test]
-fn a_folder_above_a_protected_one_is_swapped_for_a_link() {
+fn parent_of_protected_folder_swapped_for_link_is_harmless() {
     check(|place, order| order.profile.protected.push(place.path("ws/held/deep")));
 }
 
 #[test]
-fn a_folder_above_a_missing_one_is_swapped_for_a_link() {
+fn parent_of_missing_path_swapped_for_link_is_harmless() {
     check(|place, order| order.profile.protected.push(place.path("ws/held/missing")));
 }
 
 #[test]
-fn a_folder_above_a_masked_file_is_swapped_for_a_link() {
+fn parent_of_masked_file_swapped_for_link_is_harmless() {
     check(|place, order| order.profile.masked.push(place.path("ws/held/.env")));
 }
 
 #[test]
-fn a_writable_folder_in_another_is_swapped_for_a_link() {
+fn nested_writable_folder_swapped_for_link_is_harmless() {
     check(|place, order| order.profile.writable.push(place.path("ws/held/deep")));
 }
 
 /// The process that counts what a command leaves is made unable to, or slow.
 #[test]
-fn who_stays_behind_finds_nothing_to_create() {
+fn surviving_process_cannot_create_protected_path() {
     let place = RaceFixture::new();
     let warden = start_spawner();
     let script = "{ prlimit --pid 1 --nofile=0; chrt -i -p 0 1; taskset -p 1 1; } >/dev/null 2>&1
@@ -175,7 +175,7 @@ fn who_stays_behind_finds_nothing_to_create() {
 }
 
 #[test]
-fn a_protected_file_with_another_name_is_refused() {
+fn hard_linked_protected_file_is_refused() {
     let place = RaceFixture::new();
     let warden = start_spawner();
     let first = "mkdir -p .git/hooks && echo mine > .git/config && ln .git/config innocent";
@@ -194,7 +194,7 @@ fn a_protected_file_with_another_name_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_made_says_what_to_do() {
+fn placeholder_failure_says_what_to_do() {
     if crate::attack_lab::is_root() {
         // Root writes everywhere but where nobody can: the kernel's own folders.
         let place = RaceFixture::new();

@@ -43,7 +43,7 @@ fn leave_reusable_sandbox(warden: &Spawner) -> i32 {
 
 /// Walls are left to the next command, behind which it finds itself alone, with streams of its own.
 #[test]
-fn the_next_command_is_alone() {
+fn next_command_is_alone_in_reused_sandbox() {
     let warden = start_spawner();
     let look = "ls /proc/self/fd | wc -l; set -- /proc/[0-9]*; echo $#; ls -A /dev/shm /dev/mqueue; \
                 cat /proc/sysvipc/* | wc -l; echo $PWD $A; umask; cat";
@@ -67,7 +67,7 @@ fn the_next_command_is_alone() {
 
 /// Whatever is left of a command, the next one does not find it.
 #[test]
-fn what_is_left_behind_is_left_behind() {
+fn next_command_finds_no_residue() {
     let libc = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True);";
     let python = |code: &str| program_spec("python3", &["-c", &format!("{libc} {code}")]);
     let rows = [
@@ -102,7 +102,7 @@ fn what_is_left_behind_is_left_behind() {
 
 /// Ends that are out of the ordinary end the walls too.
 #[test]
-fn one_that_did_not_just_end_takes_its_walls_along() {
+fn abnormal_exit_ends_sandbox() {
     let warden = start_spawner();
     let name = unique_marker("again");
     let stays = format!(
@@ -147,7 +147,7 @@ fn one_that_did_not_just_end_takes_its_walls_along() {
 
 /// Every way to keep limits keeps them for each command alone, and what it used is its own.
 #[test]
-fn limits_and_figures_are_each_commands_own() {
+fn limits_and_usage_are_per_command() {
     require_bubblewrap();
     for limits_by in [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog] {
         let settings = SpawnerSettings { limits_by, ..SpawnerSettings::default() };
@@ -203,7 +203,7 @@ fn limits_and_figures_are_each_commands_own() {
 
 /// A keeper that had many commands holds what it held after the first.
 #[test]
-fn many_commands_add_nothing_to_their_keeper() {
+fn many_commands_do_not_grow_supervisor() {
     let warden = start_spawner();
     let main = leave_reusable_sandbox(&warden);
     let stage = |main: i32| list_children(main as u32)[0].parse::<u32>().unwrap();
@@ -228,7 +228,7 @@ fn many_commands_add_nothing_to_their_keeper() {
 
 /// Nothing that waits outlives the keeper or the warden, and others take its place.
 #[test]
-fn those_that_wait_go_with_whom_they_belong_to() {
+fn waiting_workers_end_with_supervisor_or_spawner() {
     let warden = start_spawner();
     let is_gone = |pid: i32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
     let main = leave_reusable_sandbox(&warden);
@@ -243,7 +243,7 @@ fn those_that_wait_go_with_whom_they_belong_to() {
 
 /// Commands side by side have walls of their own, whoever had them before.
 #[test]
-fn two_at_once_do_not_meet() {
+fn parallel_commands_have_separate_sandboxes() {
     let warden = start_spawner();
     for _ in 0..5 {
         let script = "cat; set -- /proc/[0-9]*; echo $#";

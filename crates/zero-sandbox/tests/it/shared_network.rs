@@ -60,7 +60,7 @@ fn namespace_inode(net: &SharedNetwork) -> u64 {
 }
 
 #[test]
-fn commands_of_a_session_reach_each_other_whoever_they_are() {
+fn commands_of_one_session_reach_each_other() {
     for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let answer =
@@ -91,7 +91,7 @@ fn sessions_do_not_reach_each_other() {
 }
 
 #[test]
-fn nothing_else_is_reached() {
+fn nothing_outside_shared_network_is_reachable() {
     let host = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("[::1]:0")];
     let host: Vec<String> =
         host.iter().flatten().map(|port| port.local_addr().unwrap().to_string()).collect();
@@ -107,7 +107,7 @@ fn nothing_else_is_reached() {
 }
 
 #[test]
-fn a_command_that_may_reach_nothing_joins_nothing() {
+fn command_without_network_does_not_join() {
     let warden = start_spawner();
     let net = create_network(&warden);
     let _server = start_server(&warden, &net);
@@ -117,7 +117,7 @@ fn a_command_that_may_reach_nothing_joins_nothing() {
 }
 
 #[test]
-fn the_network_is_used_and_not_changed() {
+fn shared_network_cannot_be_reconfigured() {
     let packet = libc::AF_PACKET.to_string();
     let rows: &[(&[&str], &str)] = &[
         (&["lo-flags"], "EPERM"),
@@ -164,7 +164,7 @@ fn the_network_is_used_and_not_changed() {
 }
 
 #[test]
-fn its_users_are_beneath_those_whose_the_network_is() {
+fn user_namespace_is_child_of_network_owner() {
     let warden = start_spawner();
     let net = create_network(&warden);
     let mut order = program_spec("sleep", &["600"]);
@@ -212,7 +212,7 @@ fn wait_for_child(pid: i32) -> String {
 }
 
 #[test]
-fn the_proxys_port_is_answered_from_outside_and_by_nobody_else() {
+fn proxy_port_is_answered_only_from_outside() {
     let warden = start_spawner();
     let (net, port) = SharedNetwork::create_with_proxy(&warden).unwrap();
     let net = Arc::new(net);
@@ -239,7 +239,7 @@ fn the_proxys_port_is_answered_from_outside_and_by_nobody_else() {
 }
 
 #[test]
-fn a_terminal_can_be_in_it_too() {
+fn terminal_command_can_join_network() {
     let warden = start_spawner();
     let net = create_network(&warden);
     let _server = start_server(&warden, &net);
@@ -251,7 +251,7 @@ fn a_terminal_can_be_in_it_too() {
 }
 
 #[test]
-fn abstract_sockets_are_the_commands_own_where_landlock_keeps_them() {
+fn abstract_sockets_are_private_with_landlock_scope() {
     let server = ["serve-abstract", "zero-test"];
     let attempt = ["abstract", "zero-test"];
     let lab = AttackLab::new(Attacker::Me);
@@ -265,7 +265,7 @@ fn abstract_sockets_are_the_commands_own_where_landlock_keeps_them() {
 }
 
 #[test]
-fn without_bubblewrap_there_is_none_and_the_weakness_says_what_there_is() {
+fn without_bubblewrap_network_is_refused_and_gap_says_why() {
     let settings =
         SpawnerSettings { layers: LayerSelection::WithoutBubblewrap, ..SpawnerSettings::default() };
     let direct = Spawner::start_with_settings(settings).unwrap();
@@ -292,7 +292,7 @@ fn without_bubblewrap_there_is_none_and_the_weakness_says_what_there_is() {
 }
 
 #[test]
-fn it_outlives_the_warden() {
+fn shared_network_outlives_spawner() {
     let warden = start_spawner();
     let net = create_network(&warden);
     let server = start_server(&warden, &net);
@@ -312,7 +312,7 @@ const POLLS: &[libc::c_long] = &[
 
 /// A warden that dies with an order in its hands that it has not even read.
 #[test]
-fn an_order_that_nobody_took_is_given_to_another_warden() {
+fn command_not_accepted_goes_to_new_spawner() {
     let warden = start_spawner();
     let net = create_network(&warden);
     let old = i32::try_from(warden.pid().unwrap()).unwrap();
@@ -342,7 +342,7 @@ fn an_order_that_nobody_took_is_given_to_another_warden() {
 }
 
 #[test]
-fn nothing_in_it_survives_the_death_of_zero_or_of_a_keeper() {
+fn death_of_zero_or_supervisor_ends_network_commands() {
     let name = unique_marker("net");
     let script =
         format!("(exec -a {name} sleep 600) & (setsid bash -c 'exec -a {name} sleep 600') & wait");
@@ -366,7 +366,7 @@ fn nothing_in_it_survives_the_death_of_zero_or_of_a_keeper() {
 }
 
 #[test]
-fn a_hundred_sessions_leave_nothing() {
+fn hundred_sessions_leave_nothing_behind() {
     let warden = start_spawner();
     check(&warden, Some(&create_network(&warden)), &["own-loopback"], "ok");
     let own = std::process::id();

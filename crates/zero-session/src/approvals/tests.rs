@@ -42,7 +42,7 @@ fn visit() -> Elicitation {
 }
 
 #[tokio::test]
-async fn what_is_asked_says_all_that_a_person_needs() {
+async fn approval_request_has_all_details() {
     let lab = SessionTestBed::new(&[]).await;
     let asker = lab.broker().await;
     let answer = tokio::spawn(async move { asker.ask("call_1", &question()).await });
@@ -62,7 +62,7 @@ async fn what_is_asked_says_all_that_a_person_needs() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_takes_the_question_back() {
+async fn dropped_asker_withdraws_question() {
     let lab = SessionTestBed::new(&[]).await;
     let asker = lab.broker().await;
     let asked = tokio::spawn(async move { asker.ask("call_1", &question()).await });
@@ -73,7 +73,7 @@ async fn whoever_gives_up_takes_the_question_back() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_a_no() {
+async fn unwritable_question_is_rejected() {
     let lab = SessionTestBed::new(&[]).await;
     let asker = lab.broker().await;
     lab.store.fail_writes([1]);
@@ -83,7 +83,7 @@ async fn what_cannot_be_written_is_a_no() {
 }
 
 #[tokio::test]
-async fn a_tool_asks_and_gets_what_the_person_wrote() {
+async fn tool_question_returns_user_answer() {
     let lab = SessionTestBed::new(&[]).await;
     let values = Map::from_iter([("name".to_owned(), Value::from("secret"))]);
     for (answer, expected) in [

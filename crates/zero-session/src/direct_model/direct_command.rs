@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_line_is_a_call() {
+    fn shorthand_line_becomes_call() {
         check_call("/read README.md", "Read", json!({"file_path": "README.md"}));
         check_call(
             "/read 'a b' 10-20",
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_taken_as_it_is() {
+    fn bash_command_is_passed_verbatim() {
         check_call("/bash cargo test", "Bash", json!({"command": "cargo test"}));
         let quoted = "echo 'it''s' \"$HOME\" \\ {a,b} # x\nls";
         check_call(&format!("/bash {quoted}"), "Bash", json!({"command": quoted}));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn any_tool_is_called_by_its_name() {
+    fn any_tool_is_callable_by_name() {
         let input = json!({"file_path": "a", "content": "b"});
         check_call(&format!("/Write {input}"), "Write", input.clone());
         check_call(&format!("/write {input}"), "Write", input);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_says_what_to_do() {
+    fn wrong_line_explains_fix() {
         check_reply("/read", "write `/read FILE [FROM-TO|:LINE]`");
         check_reply("/read a b c", "write `/read FILE");
         check_reply("/read a 20-10", "`20-10` names no lines; write `/read FILE");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_words_are_told_how_to_attach_a_model() {
+    fn plain_text_explains_how_to_attach_model() {
         for words in ["hello", "", "fix the bug, please", "read README.md"] {
             check_reply(words, "No model answers in this session");
             check_reply(words, "`/model` lists those there are");
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn help_shows_what_there_is() {
+    fn help_lists_shorthands_and_tools() {
         let DirectAction::Reply(text) = parse("/help", &tools()) else { panic!() };
         insta::assert_snapshot!(text, @r###"
         No model answers here; tools can be used directly:

@@ -45,7 +45,7 @@ mod tests {
     use crate::message::MessageRole;
 
     #[test]
-    fn only_what_has_pictures_is_written_anew() {
+    fn only_messages_with_images_are_rewritten() {
         let image = || MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
         let content = vec![
             ResultContent::Text { text: "a".into() },

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_model_wrote_is_read_or_said_to_be_unreadable() {
+    fn tool_input_is_parsed_or_marked_unreadable() {
         for (text, kept) in [
             ("", "{}"),
             (" \n", "{}"),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn as_deep_as_it_is_read_it_is_kept() {
+    fn deeply_nested_json_round_trips() {
         let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
         let ToolInput::Json(json) = ToolInput::parse(&deep) else { panic!("it can be read") };
         assert_eq!((json.as_str(), json.to_value().to_string()), (deep.as_str(), deep.clone()));

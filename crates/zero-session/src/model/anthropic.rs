@@ -59,14 +59,14 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_the_path_may_be_written_or_not() {
+    fn endpoint_accepts_optional_version() {
         check("https://api.anthropic.com", "https://api.anthropic.com/v1/messages");
         check("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages");
         check("http://127.0.0.1:1/proxy", "http://127.0.0.1:1/proxy/v1/messages");
     }
 
     #[test]
-    fn the_key_goes_into_its_header_and_nowhere_else() {
+    fn key_goes_only_into_its_header() {
         let key = ApiKey::new(" k\n");
         let headers = AnthropicProtocol.headers(Some(&key));
         assert_eq!(
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_back_as_it_came() {
+    fn reply_round_trips_into_next_request() {
         let blocks = [
             json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"}),
             json!({"type": "redacted_thinking", "data": "ZW5j"}),

@@ -293,7 +293,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn neighbours_are_one_turn() {
+    fn adjacent_messages_merge_into_one_turn() {
         check(vec![], "");
         check(vec![ModelMessage::user("a"), ModelMessage::user("b")], "U a b");
         let blank = model_message(vec![MessageBlock::text(" \n")]);
@@ -308,7 +308,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_call_is_answered_once_right_after_it() {
+    fn each_call_is_answered_once_in_next_turn() {
         let ask = || ModelMessage::user("q");
         let calls = || model_message(vec![call("a", "Read"), call("b", "Read")]);
         check(
@@ -354,7 +354,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_are_made_plain() {
+    fn tool_names_are_sanitized() {
         for name in ["Read", "github__create_issue", "_x", "a-b"] {
             assert_eq!(sanitize_tool_name(name), name);
         }
@@ -367,7 +367,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn arguments_are_an_object() {
+    fn arguments_become_object() {
         let unreadable = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
         for (input, expected) in [
             (ToolInput::from(json!({"b": 1, "a": 2})), json!({"b": 1, "a": 2})),
@@ -380,7 +380,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_the_other_side_cannot_say_is_left_out() {
+    fn blocks_invalid_for_role_are_left_out() {
         let image = || MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
         check(vec![user(vec![call("a", "X"), thought("t", json!(1)), image()])], "U <image/png>");
         check(

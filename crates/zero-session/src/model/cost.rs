@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_token_has_its_price() {
+    fn each_token_kind_has_its_price() {
         check(usage(0, 0, 0, 0), 0.0);
         check(usage(1_000_000, 0, 0, 0), 3.0);
         check(usage(0, 1_000_000, 0, 0), 15.0);
@@ -58,13 +58,13 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_counts_the_cache_apart_costs_nothing_below_zero() {
+    fn separate_cache_counts_never_cost_below_zero() {
         check(usage(10, 0, 1_000_000, 0), 0.3);
         check(usage(0, 0, u64::MAX, u64::MAX), (0.3 + 3.75) * (u64::MAX as f64) / 1e6);
     }
 
     #[test]
-    fn the_cost_is_filled_where_it_is_known() {
+    fn cost_is_filled_where_prices_are_known() {
         let plain = usage(1_000_000, 0, 0, 0);
         assert_eq!(with_cost(plain, None).cost_usd, None);
         assert_eq!(with_cost(plain, Some(&PRICES)).cost_usd, Some(3.0));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_add_up() {
+    fn run_costs_add_up() {
         let mut run = TokenUsage::default();
         run += with_cost(usage(1_000_000, 0, 0, 0), Some(&PRICES));
         run += with_cost(usage(0, 1_000_000, 0, 0), Some(&PRICES));

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_added_where_it_is_missing() {
+    fn missing_version_is_added() {
         check("https://x.test", "https://x.test/v1/models/a%2Fb:go");
         check("https://x.test/", "https://x.test/v1/models/a%2Fb:go");
         check("https://x.test/v1", "https://x.test/v1/models/a%2Fb:go");
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_web_address_is_refused() {
+    fn non_http_base_is_refused() {
         let base = Url::parse("mailto:a@b.test").unwrap();
         let error = endpoint(&base, &["v1"], &["x"]).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::InvalidRequest);

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_the_path_may_be_written_or_not() {
+    fn endpoint_accepts_optional_version() {
         let expected = "https://x.test/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse";
         check("https://x.test", "gemini-3-pro", expected);
         check("https://x.test/v1beta/", "gemini-3-pro", expected);
@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn the_key_goes_into_its_header_and_nowhere_else() {
+    fn key_goes_only_into_its_header() {
         let headers = GeminiProtocol.headers(Some(&ApiKey::new("k")));
         assert_eq!(headers, [("x-goog-api-key", "k".to_owned())]);
         assert!(GeminiProtocol.headers(None).is_empty());
     }
 
     #[test]
-    fn an_answer_goes_back_as_it_came() {
+    fn reply_round_trips_into_next_request() {
         let parts = json!([
             {"text": "Hm", "thought": true, "thoughtSignature": "czA="},
             {"text": "Now."},

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_the_family_and_the_window() {
+    fn model_id_gives_family_and_limits() {
         #[track_caller]
         fn check(
             id: &str,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_has_two_rows() {
+    fn table_prefixes_are_unique() {
         for (place, row) in ROWS.iter().enumerate() {
             assert!(row.output_tokens_max <= row.context_window, "{}", row.prefix);
             assert!(
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_thinking_is_what_each_can_do() {
+    fn thinking_off_maps_to_least_effort() {
         #[track_caller]
         fn check(id: &str, expected: Option<&str>) {
             assert_eq!(reasoning_effort(id, ThinkingEffort::Off), expected, "{id}");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn qwen_has_tools_of_its_own() {
+    fn qwen_family_uses_qwen_dialect() {
         assert_eq!(dialect_for(lookup_model("qwen3-coder").family), DialectName::Qwen);
         assert_eq!(dialect_for(lookup_model("claude-sonnet-4").family), DialectName::Canonical);
         assert_eq!(dialect_for(OTHER), DialectName::Canonical);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_kind_and_version() {
+    fn model_name_gives_kind_and_version() {
         check("claude-opus-4-1-20250805", "claude", Some("opus"), Some((4, 1)));
         check("claude-sonnet-4-20250514", "claude", Some("sonnet"), Some((4, 0)));
         check("claude-3-7-sonnet-latest", "claude", Some("sonnet"), Some((3, 7)));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_a_date_is_the_same_model() {
+    fn dated_name_is_same_model() {
         for (one, other, same) in [
             ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929", true),
             ("claude-sonnet-4-5", "claude-4.5-sonnet", true),

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_added_once_and_the_query_kept() {
+    fn join_url_adds_path_once_and_keeps_query() {
         #[track_caller]
         fn check(base: &str, expected: &str) {
             assert_eq!(join_url(&Url::parse(base).unwrap(), "chat/completions").as_str(), expected);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn results_say_what_happened() {
+    fn result_text_reports_outcome() {
         #[track_caller]
         fn check(content: &[ResultContent], is_error: bool, expected: &str) {
             assert_eq!(result_text(content, is_error), expected);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_begins_with_the_last_prompt() {
+    fn turn_starts_at_last_prompt() {
         let result = ModelMessage {
             role: MessageRole::User,
             blocks: vec![MessageBlock::ToolResult {

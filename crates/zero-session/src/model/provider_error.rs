@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_what_happened_and_what_to_do() {
+    fn provider_error_says_cause_and_next_step() {
         let error = provider_error(ModelErrorKind::Auth, "invalid x-api-key.\n");
         assert_eq!(
             error.message,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_odd_words_are_cut_to_a_line() {
+    fn long_provider_text_is_cut_to_one_line() {
         let said = format!("\u{1b}[31mé{}", "x".repeat(5_000));
         let line = to_printable(&said);
         assert_eq!(line.chars().count(), MESSAGE_CHARS_MAX - 1, "its first character was a blank");

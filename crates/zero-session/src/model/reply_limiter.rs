@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_ends_at_its_bounds() {
+    fn reply_over_limit_is_error() {
         let mut tally = ReplyLimiter::default();
         for _ in 0..PARTS_MAX {
             tally.count_part().unwrap();

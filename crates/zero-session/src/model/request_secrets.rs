@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_hidden_and_nothing_else() {
+    fn only_secrets_are_redacted() {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", "Bearer tok-12345678".parse().unwrap());
         headers.insert("x-title", "zero-agent".parse().unwrap());

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_tried_again_until_it_works() {
+    fn transient_failure_is_retried_until_success() {
         check(vec![vec![Says("hi"), IsDone]], "hi, done");
         check(
             vec![vec![Fails(Server, None)], vec![Fails(Network, None)], vec![Says("hi"), IsDone]],
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_or_was_shown_is_not() {
+    fn permanent_or_partly_shown_failure_is_not_retried() {
         check(vec![vec![Fails(Auth, None)], vec![IsDone]], "error: auth");
         check(vec![vec![Says("hi"), Fails(Network, None)], vec![IsDone]], "hi, error: network");
         check(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_pause_is_kept_and_a_stop_ends_it() {
+    async fn retry_pause_is_honored_and_cancellable() {
         let cancel = CancellationToken::new();
         let script = vec![vec![Fails(RateLimit, Some(30))], vec![Fails(RateLimit, Some(60))]];
         let (mut stream, count) = scripted_stream(script, cancel.clone());

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_as_the_format_says() {
+    fn events_follow_sse_format() {
         check(b"", &[]);
         check(b"data: a\n\n", &[("", "a")]);
         check(b"data:a\n\ndata:  b\n\n", &[("", "a"), ("", " b")]);
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_completes_the_last_event() {
+    fn end_of_stream_completes_last_event() {
         check(b"data: a", &[("", "a")]);
         check(b"data: a\n", &[("", "a")]);
         check(b"data: a\n\nevent: x", &[("", "a")]);
     }
 
     #[test]
-    fn an_event_may_be_as_long_as_the_bound_and_no_longer() {
+    fn event_longer_than_limit_is_refused() {
         // Keep-alive comments between events are not part of any.
         let kept_alive = b": still here\n\n".repeat(100);
         assert_eq!(read(&[&kept_alive], 20), (vec![], false));

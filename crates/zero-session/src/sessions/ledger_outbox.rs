@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn words_gather_while_a_write_is_under_way() {
+    async fn text_is_merged_while_write_is_pending() {
         let lab = SessionTestBed::new(&[]).await;
         let desk = lab.sessions.inner.session_state(&lab.record().await.id);
         let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_written_comes_first_at_the_end() {
+    async fn failed_entries_come_first_at_close() {
         let lab = SessionTestBed::new(&[]).await;
         let desk = lab.sessions.inner.session_state(&lab.record().await.id);
         let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_of_one_call_become_one() {
+    fn updates_of_one_call_are_merged() {
         let update =
             |call: &str, title: Option<&str>, progress: Option<&str>| EventKind::ToolUpdated {
                 call: call.to_owned(),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_is_asked_about_the_text_alone() {
+    async fn model_reader_sends_only_the_text() {
         let model = Arc::new(fixture::model(
             "m",
             &["the answer", "@fail:network", "@drop", "~hm", "Bash:1"],
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_does_not_read() {
+    fn direct_model_is_no_reader() {
         let direct: Arc<dyn ModelClient> = Arc::new(fixture::model("direct", &[]));
         assert!(ModelReader::from_model(&direct).is_none());
     }

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_a_short_line() {
+    fn title_is_one_short_line() {
         check_title("fix the bug", "fix the bug");
         check_title("\n\n  fix\tit \nmore", "fix it");
         check_title("  \n ", "none");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_refused_with_a_reason() {
+    fn invalid_prompt_is_refused_with_reason() {
         let picture = |data| Some(("image/png", data));
         check_prompt("hi", None, "fine");
         check_prompt("", picture("AA=="), "fine");

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_has_a_share() {
+    fn owner_is_limited_to_its_share() {
         for (most, share) in [(1, 1), (2, 1), (3, 2), (4, 3), (8, 6), (512, 384)] {
             let places = RunLimiter::new(most);
             let mine: Vec<_> = (0..most).map(|_| places.permit_for("me")).collect();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_without_runs_are_forgotten() {
+    fn owners_without_runs_are_removed() {
         let places = RunLimiter::new(4);
         for owner in 0..100 {
             drop(places.permit_for(&owner.to_string()));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_makes_room_and_is_ended_in_turn() {
+    async fn pause_frees_permit_and_resume_waits_for_one() {
         let places = RunLimiter::new(1);
         let (mine, yours) = (places.permit_for("me"), places.permit_for("you"));
         mine.acquire().await;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_calls_of_a_run_take_one_place() {
+    async fn many_calls_of_one_run_take_one_permit() {
         let places = RunLimiter::new(2);
         let mine = places.permit_for("me");
         mine.acquire().await;
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_waiting_has_no_place_and_stands_in_nobodys_way() {
+    async fn cancelled_wait_holds_no_permit() {
         let places = RunLimiter::new(1);
         let (mine, yours) = (places.permit_for("me"), places.permit_for("you"));
         yours.acquire().await;

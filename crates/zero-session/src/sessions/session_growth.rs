@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_measured_when_enough_was_added() {
+    fn growth_is_due_after_enough_bytes() {
         let text = |bytes: usize| EventKind::Text { text: "x".repeat(bytes) };
         let mut growth = SessionGrowth::with_limit(1024 * 1024 * 1024);
         assert!(!growth.is_due());

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_while_some_is_saved_is_saved_after_it_and_nothing_is_lost() {
+    async fn messages_added_during_save_are_saved_next() {
         let lab = SessionTestBed::new(&[]).await;
         let (store, id) = (&*lab.store, lab.record().await.id);
         let mut unsaved = UnsavedMessages::default();

@@ -113,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_are_moved_into_the_file_and_few_are_not() {
+    fn checkpoint_runs_only_after_many_changes() {
         check(false, CHECKPOINT_CHANGES + 10, true);
         check(false, CHECKPOINT_CHANGES - 10, false);
     }
 
     #[test]
-    fn a_new_file_is_soon_on_the_disk() {
+    fn new_file_is_checkpointed_early() {
         check(true, FIRST_CHECKPOINT_CHANGES, true);
         check(true, FIRST_CHECKPOINT_CHANGES - 1, false);
     }

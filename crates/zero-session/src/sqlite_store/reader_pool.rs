@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_reads_little_does_not_wait_for_who_reads_much() {
+    async fn short_reads_do_not_wait_for_long_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (n INTEGER)").unwrap();

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rush_is_known_by_what_came_in_the_stretch_before() {
+    fn rush_is_detected_from_previous_interval() {
         let start = Instant::now();
         let mut pace = ArrivalRate::new(start);
         assert!(!pace.is_rush(start));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_fails_takes_nobody_with_it() {
+    async fn failed_job_does_not_fail_others() {
         let writer = writer();
         let held = block_writer(&writer, 0).await;
         let tasks: Vec<_> = [1, 2, 1, 3]
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_refused_after_a_change_leaves_no_change() {
+    async fn refusal_after_change_leaves_no_change() {
         let writer = writer();
         let work = |db: &Connection| -> Result<(), DatabaseError> {
             insert(1)(db)?;
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_there_is_room_again_it_goes_on() {
+    async fn writer_recovers_when_space_returns() {
         let writer = writer();
         let pages =
             |n: i64| move |db: &Connection| Ok(db.pragma_update(None, "max_page_count", n)?);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_queue_is_said_to_be_busy() {
+    async fn full_queue_reports_busy() {
         let writer = writer();
         let held = block_writer(&writer, 0).await;
         for n in 0..i64::try_from(QUEUE_MAX).unwrap() {
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_heavy_queue_is_said_to_be_busy() {
+    async fn queue_over_byte_limit_reports_busy() {
         let writer = writer();
         let held = block_writer(&writer, usize::MAX).await;
         assert_eq!(writer.write("insert", 1, insert(1)).await, Err(StoreError::Busy));
@@ -426,14 +426,14 @@ mod tests {
     }
 
     #[test]
-    fn another_process_that_writes_is_no_damage() {
+    fn lock_held_by_other_process_reports_busy() {
         let busy =
             DatabaseError::Sqlite { code: ErrorCode::DatabaseBusy, number: 5, message: "".into() };
         assert_eq!(busy.into_store_error("insert", Path::new("/x.db")), StoreError::Busy);
     }
 
     #[tokio::test]
-    async fn what_waits_is_written_before_it_ends() {
+    async fn queued_writes_finish_before_drop() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("x.db");
         let connection = Connection::open(&path).unwrap();

@@ -209,7 +209,7 @@ mod tests {
     const GIT: (&str, &str) = ("repo/.git/HEAD", "");
 
     #[test]
-    fn from_the_person_and_the_repository_down_to_the_workspace() {
+    fn instructions_read_from_user_then_root_to_workspace() {
         let fixture = InstructionsFixture::new(&[
             GIT,
             ("own/AGENTS.md", "own\n"),
@@ -229,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn outside_of_a_repository_only_the_workspace_speaks() {
+    fn workspace_outside_repository_is_read_alone() {
         let files = [("repo/AGENTS.md", "root"), ("repo/sub/work/CLAUDE.md", "work")];
         InstructionsFixture::new(&files).check(&["CLAUDE.md: work"]);
         InstructionsFixture::new(&[]).check(&[]);
     }
 
     #[test]
-    fn a_folder_that_anybody_writes_to_has_no_say() {
+    fn world_writable_folder_is_ignored() {
         let fixture = InstructionsFixture::new(&[
             GIT,
             ("repo/AGENTS.md", "evil"),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_within_the_repository_and_no_further() {
+    fn links_are_followed_only_within_repository() {
         let fixture = InstructionsFixture::new(&[
             GIT,
             ("secret.md", "theirs"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ordinary_text_files_are_read() {
+    fn only_regular_text_files_are_read() {
         let fixture =
             InstructionsFixture::new(&[GIT, ("repo/AGENTS.md/x", ""), ("repo/GEMINI.md", "text")]);
         std::fs::write(fixture.path("repo/CLAUDE.md"), b"\x7fELF\0").unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_denies_is_not_read() {
+    fn denied_file_is_not_read() {
         let fixture =
             InstructionsFixture::new(&[GIT, ("repo/AGENTS.md", "no"), ("repo/CLAUDE.md", "yes")]);
         let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_between_characters() {
+    fn long_file_is_cut_at_char_boundary() {
         let long = "ü".repeat(FILE_BYTES_MAX);
         let fixture = InstructionsFixture::new(&[
             GIT,

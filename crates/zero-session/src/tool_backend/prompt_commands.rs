@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_named_after_their_files() {
+    fn commands_are_named_after_files() {
         let fixture = CommandsFixture::new(&[
             ("own/review.md", "Review $1."),
             ("own/git/tidy.md", "Tidy."),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_the_place_of_zeros_or_the_persons_commands() {
+    fn project_command_never_overrides_built_in_or_user() {
         let fixture = CommandsFixture::new(&[
             ("own/help.md", "mine"),
             ("own/review.md", "mine"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_cannot_have_other_files_read() {
+    fn project_links_do_not_expose_other_files() {
         let fixture = CommandsFixture::new(&[("secret.md", "secret"), ("kept/mine.md", "mine")]);
         let commands = fixture.path("work/.zero/commands");
         symlink("../../../secret.md", commands.join("leak.md")).unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_only_so_many() {
+    fn command_count_is_bounded() {
         let fixture = CommandsFixture::new(&[]);
         for number in 0..FILES_MAX + 20 {
             let name = format!("work/.zero/commands/c{number}.md");
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_describes_the_command() {
+    fn front_matter_describes_command() {
         check("# Do it\n\nwell", "Do it", None, "# Do it\n\nwell");
         check(
             "---\ndescription: \"Does: it\"\nargument-hint: [file]\nmodel: x\n---\n\nDo $1.\n",

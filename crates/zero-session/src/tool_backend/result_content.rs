@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dialect_ends_in_words_and_pictures() {
+    fn every_dialect_converts_to_text_and_images() {
         let all = &DialectName::ALL;
         let data = || "AAAA".to_owned();
         check(ToolResultPart::Text("a".into()), all, text_content("a".into()));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_in_words_and_shown_as_one() {
+    fn diff_is_text_for_model_and_diff_for_display() {
         let diff = |texts: Option<&str>| FileDiff {
             path: "a.rs".into(),
             unified: "-a\n+b".into(),

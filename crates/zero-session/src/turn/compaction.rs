@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_words_of_the_person_are_kept() {
+    fn latest_prompts_are_kept_verbatim() {
         let user = |text: &str| ModelMessage::user(text);
         check(&[user("a"), user_message("b"), user("c")], 1000, 2, &["a", "c"]);
         check(&[user("a"), user_message("b"), result("r")], 1000, 3, &["a"]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_told_again_within_its_share_of_the_window() {
+    fn plan_is_repeated_within_its_window_share() {
         let entry = |content: &str, status: &str| PlanEntry {
             content: content.to_owned(),
             priority: "medium".to_owned(),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_for_a_summary_fits_and_says_what_is_missing() {
+    fn summary_input_fits_and_marks_omissions() {
         let long = "ä".repeat(100_000);
         let request = build_request(
             &share_messages(vec![ModelMessage::user("first"), result(&long), user_message(&long)]),

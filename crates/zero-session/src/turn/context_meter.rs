@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_nearly_full_is_made_room_in() {
+    fn nearly_full_window_needs_compaction() {
         check(0, 800, 1000, false);
         check(0, 801, 1000, true);
         check(0, u64::MAX, 0, false);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_tokens_have_their_own_price() {
+    fn cached_tokens_have_own_price() {
         let prices = TokenPrices { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 2.0 };
         let usage = TokenUsage {
             input_tokens: 3_000_000,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_added_to_what_the_provider_counted() {
+    fn new_messages_add_to_provider_count() {
         let bench = RequestContext::default();
         let mut transcript = vec![ModelMessage::user("a".repeat(400)).into()];
         let mut meter = ContextMeter::new(Some(0));

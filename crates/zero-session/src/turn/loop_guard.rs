@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_up_to_four_steps_are_noticed() {
+    fn repeats_of_up_to_four_steps_are_detected() {
         check("aaaaaa", "..?..!");
         check("abcdef", "......");
         check("aabaab", "......");

@@ -171,7 +171,7 @@ fn after_request(more: Vec<TurnInput>) -> Vec<TurnInput> {
 }
 
 #[test]
-fn words_stream_and_end() {
+fn text_streams_and_run_ends() {
     check(vec![TurnInput::Begin], "save 1 | look");
     check(after_request(vec![]), "ask 1");
     check(after_request(vec![TurnInput::Model(ModelEvent::Text("Hi".into()))]), "text Hi");
@@ -200,7 +200,7 @@ fn words_stream_and_end() {
 }
 
 #[test]
-fn calls_that_look_run_side_by_side_and_others_alone() {
+fn read_only_calls_run_in_parallel_others_alone() {
     let calls = || reply_done("Read:1 Grep:2 Read:3 Write:4 Read:5");
     let begun = "save 1 | usage 12 | started 0 Read | run 0 | started 1 Grep | run 1";
     check(after_request(vec![calls()]), begun);
@@ -232,7 +232,7 @@ fn calls_that_look_run_side_by_side_and_others_alone() {
 }
 
 #[test]
-fn results_are_told_in_the_order_of_the_calls() {
+fn results_follow_call_order() {
     let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
     for input in after_request(vec![
         reply_done("Read:a Grep:b"),
@@ -254,7 +254,7 @@ fn results_are_told_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn a_call_that_cannot_run_is_answered_without_running() {
+fn impossible_call_is_answered_without_running() {
     let (fails, on) = ("started 0", "ended 0 Failed | save 1 | look");
     check(
         after_request(vec![reply_done("Raed:1")]),
@@ -282,7 +282,7 @@ fn a_call_that_cannot_run_is_answered_without_running() {
 }
 
 #[test]
-fn ids_that_are_missing_or_used_again_are_replaced() {
+fn missing_or_duplicate_ids_are_replaced() {
     let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
     let twice = vec![
         reply_done("Read:x Grep:x"),
@@ -300,7 +300,7 @@ fn ids_that_are_missing_or_used_again_are_replaced() {
 }
 
 #[test]
-fn a_stop_settles_what_runs() {
+fn stop_finishes_running_calls() {
     check(vec![stop()], "finish aborted by rpc");
     check(vec![TurnInput::Begin, stop()], "finish aborted by rpc");
     check(after_request(vec![stop()]), "finish aborted by rpc");
@@ -322,7 +322,7 @@ fn a_stop_settles_what_runs() {
 }
 
 #[test]
-fn what_a_call_says_is_shown_while_it_runs() {
+fn call_updates_are_shown_while_running() {
     let says = || TurnInput::Progress { call: call(0), message: "half".into() };
     check(after_request(vec![reply_done("Read:1"), says()]), "updated 0");
     check(after_request(vec![reply_done("Read:1"), call_ended(0, "x"), says()]), "");
@@ -330,7 +330,7 @@ fn what_a_call_says_is_shown_while_it_runs() {
 }
 
 #[test]
-fn a_model_that_fails_ends_the_run_with_its_kind() {
+fn model_failure_ends_run_with_its_kind() {
     for (kind, end) in [
         (ModelErrorKind::Auth, "finish failed auth"),
         (ModelErrorKind::Network, "finish failed network"),
@@ -348,7 +348,7 @@ fn a_model_that_fails_ends_the_run_with_its_kind() {
 }
 
 #[test]
-fn the_model_is_asked_only_so_often() {
+fn model_requests_are_bounded() {
     let few = TurnConfig { turns_max: 2, ..config() };
     let turns = vec![
         reply_done("Read:1"),
@@ -373,7 +373,7 @@ fn repeated_steps(times: u32) -> Vec<TurnInput> {
 }
 
 #[test]
-fn going_round_in_circles_is_asked_about_and_then_stopped() {
+fn repeated_steps_ask_then_stop() {
     check(repeated_steps(2), "ended 1 Completed | save 1 | look");
     check(repeated_steps(3), "ended 2 Completed | save 1 | person?");
     let asked = |answer| {
@@ -394,7 +394,7 @@ fn going_round_in_circles_is_asked_about_and_then_stopped() {
 }
 
 #[test]
-fn a_full_window_is_made_room_in_before_it_overflows() {
+fn full_window_is_compacted_before_overflow() {
     let small = || TurnConfig { context_window: 1000, context_tokens: Some(790), ..config() };
     let history = vec![
         ModelMessage::user("old"),
@@ -451,7 +451,7 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
 }
 
 #[test]
-fn a_person_can_ask_for_a_summary() {
+fn user_can_request_compaction() {
     let turn = |messages| Turn::new(config(), messages, TurnGoal::Compact);
     let lines = |turn: &mut Turn, input| {
         turn.step(input).iter().map(action_line).collect::<Vec<_>>().join(" | ")
@@ -474,7 +474,7 @@ fn a_person_can_ask_for_a_summary() {
 }
 
 #[test]
-fn a_model_without_eyes_is_told_of_pictures() {
+fn text_only_model_gets_image_placeholders() {
     let picture = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
     let prompt = ModelMessage { role: crate::message::MessageRole::User, blocks: vec![picture] };
     let blind = TurnConfig { takes_images: false, ..config() };

@@ -196,7 +196,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_call_is_answered_right_after_it() {
+    fn repair_answers_every_call_in_next_message() {
         check("u a u a+c1 r1 a", "u a u a+c1 r1 a");
         check("u c1+c2 r1+r2", "u c1+c2 r1+r2");
         check("u c1+c2 r2", "u c1+c2 x1+r2");

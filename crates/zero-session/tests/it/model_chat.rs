@@ -38,7 +38,7 @@ fn check(said: &crate::model_server::ModelOutput, expected: &str) {
 }
 
 #[tokio::test]
-async fn a_question_is_asked_as_the_api_wants_it() {
+async fn request_matches_chat_api() {
     let provider =
         FakeProvider::with_events(&[delta(json!({"content": "hi"})), end("stop"), done()]).await;
     check(&provider.ask(CHAT).await, "text hi | = hi | End");
@@ -63,7 +63,7 @@ async fn a_question_is_asked_as_the_api_wants_it() {
 }
 
 #[tokio::test]
-async fn every_byte_may_come_alone() {
+async fn stream_split_at_every_byte_is_decoded() {
     let events = [
         delta(json!({"reasoning_content": "größer?"})),
         delta(json!({"content": "Grüße 🦀 "})),
@@ -85,7 +85,7 @@ async fn every_byte_may_come_alone() {
 
 /// Each piece ends in the middle of a letter, and is read before the next one is written.
 #[tokio::test]
-async fn a_letter_that_is_cut_is_put_together() {
+async fn character_split_across_chunks_is_joined() {
     // Serde would escape nothing here, but must not be what makes the test pass.
     let events = ["ä", "🦀", "é"]
         .map(|text| format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#));
@@ -112,7 +112,7 @@ async fn a_letter_that_is_cut_is_put_together() {
 }
 
 #[tokio::test]
-async fn calls_come_through_as_the_model_made_them() {
+async fn calls_arrive_as_model_wrote_them() {
     let events = [
         delta(
             json!({"tool_calls": [call(0, "a", "NoSuchTool", "{\"x\":"), call(1, "b", "Read", "{oops")]}),
@@ -129,7 +129,7 @@ async fn calls_come_through_as_the_model_made_them() {
 }
 
 #[tokio::test]
-async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
+async fn hundred_calls_keep_order_and_arguments() {
     let begun = (0..100).map(|index| call(index, &format!("c{index}"), "Read", ""));
     let mut events = vec![delta(json!({"tool_calls": begun.collect::<Vec<_>>()}))];
     // The ends come in another order than the beginnings.
@@ -148,7 +148,7 @@ async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
 }
 
 #[tokio::test]
-async fn an_error_in_mid_stream_ends_the_answer_and_is_not_retried() {
+async fn mid_stream_error_ends_reply_without_retry() {
     let error = json!({"error": {"message": "The server had an error", "type": "server_error"}});
     let provider =
         FakeProvider::with_events(&[delta(json!({"content": "I th"})), error.to_string()]).await;
@@ -160,7 +160,7 @@ async fn an_error_in_mid_stream_ends_the_answer_and_is_not_retried() {
 }
 
 #[tokio::test]
-async fn a_content_filter_is_a_refusal() {
+async fn content_filter_is_refusal() {
     let provider = FakeProvider::with_events(&[
         delta(json!({"content": "Well"})),
         end("content_filter"),

@@ -46,7 +46,7 @@ async fn check(answers: Vec<ServerReply>, expected: &str) {
 }
 
 #[tokio::test]
-async fn what_passes_is_tried_again() {
+async fn transient_failure_is_retried() {
     let slow_down = immediate_reply("429 Too Many Requests", "retry-after: 0\r\n", "slow down");
     check(vec![slow_down.clone(), good_reply()], "retry rate_limit #1 | text hi | = hi | End")
         .await;
@@ -73,7 +73,7 @@ async fn what_passes_is_tried_again() {
 }
 
 #[tokio::test]
-async fn the_provider_says_how_long_to_wait() {
+async fn provider_retry_delay_is_honored() {
     let slow_down = immediate_reply("429 Too Many Requests", "retry-after-ms: 30\r\n", "");
     let provider = FakeProvider::start(vec![slow_down, good_reply()]).await;
     let said = provider.ask(CHAT).await;
@@ -85,7 +85,7 @@ async fn the_provider_says_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn what_was_shown_is_never_asked_for_again() {
+async fn partly_shown_reply_is_never_retried() {
     let provider =
         FakeProvider::start(vec![broken_reply_after(&[hello_event()]), good_reply()]).await;
     let said = provider.ask(CHAT).await;
@@ -109,7 +109,7 @@ async fn what_was_shown_is_never_asked_for_again() {
 }
 
 #[tokio::test]
-async fn what_lasts_is_not_tried_again() {
+async fn permanent_failure_is_not_retried() {
     let wrong_key =
         immediate_reply("401 Unauthorized", JSON, r#"{"error":{"message":"no such key"}}"#);
     check(
@@ -140,7 +140,7 @@ async fn what_lasts_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_stream_is_explained() {
+async fn non_stream_response_is_explained() {
     let page = immediate_reply(
         "200 OK",
         "content-type: text/html; charset=utf-8\r\n",
@@ -170,7 +170,7 @@ async fn an_answer_that_is_no_stream_is_explained() {
 }
 
 #[tokio::test]
-async fn a_stop_closes_the_connection_at_once() {
+async fn cancel_closes_connection_at_once() {
     let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hello_event()]).as_bytes())].concat();
     // In the middle of an answer; after the head; before the head.
     for (bytes, has_text) in [(begun, true), (STREAM_HEAD.into(), false), (Vec::new(), false)] {
@@ -192,7 +192,7 @@ async fn a_stop_closes_the_connection_at_once() {
 }
 
 #[tokio::test]
-async fn a_stop_before_the_question_asks_nobody() {
+async fn cancel_before_request_sends_nothing() {
     let provider = FakeProvider::start(vec![good_reply()]).await;
     let cancel = CancellationToken::new();
     cancel.cancel();
@@ -203,7 +203,7 @@ async fn a_stop_before_the_question_asks_nobody() {
 }
 
 #[tokio::test]
-async fn the_key_is_hidden_wherever_a_provider_repeats_it() {
+async fn echoed_key_is_redacted() {
     let body = format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#);
     // The shortened text must not end in the middle of the key either.
     let long = format!(r#"{{"error":{{"message":"{}{KEY}"}}}}"#, "x".repeat(390));
@@ -232,7 +232,7 @@ async fn the_key_is_hidden_wherever_a_provider_repeats_it() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = format!("http://{}", other.local_addr().unwrap());
     for status in
@@ -249,7 +249,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_what_is_read() {
+async fn response_size_is_bounded() {
     async fn check_refused(limits: ModelHttpLimits, answer: ServerReply) -> String {
         let provider = FakeProvider::start(vec![answer, good_reply()]).await;
         let said =
@@ -282,7 +282,7 @@ async fn there_is_an_end_to_what_is_read() {
 }
 
 #[tokio::test]
-async fn a_silent_provider_is_given_up() {
+async fn silent_provider_times_out() {
     let short = Duration::from_millis(100);
     let once = ModelHttpLimits {
         retry: RetryLimits { attempts_max: 1, ..short_limits().retry },
@@ -318,7 +318,7 @@ async fn a_silent_provider_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_key_is_never_sent_in_the_clear() {
+async fn key_is_never_sent_unencrypted() {
     let provider = FakeProvider::start(vec![]).await;
     // Nobody answers at these addresses: what is refused must be refused before anybody is asked.
     let config =
@@ -339,7 +339,7 @@ async fn a_key_is_never_sent_in_the_clear() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_used_is_an_error_that_does_not_show_it() {
+async fn unusable_key_error_does_not_show_key() {
     let provider = FakeProvider::start(vec![]).await;
     let missing = || Err(ModelError::new(ModelErrorKind::Auth, "the file with the key is gone"));
     let config = ModelConfig { key: Some(Arc::new(missing)), ..provider.config(CHAT) };
@@ -364,7 +364,7 @@ async fn a_key_that_cannot_be_used_is_an_error_that_does_not_show_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_asked_after() {
+async fn unreachable_server_error_suggests_check() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -382,7 +382,7 @@ async fn a_server_that_is_not_there_is_asked_after() {
 }
 
 #[tokio::test]
-async fn pictures_are_left_out_for_a_model_that_takes_none() {
+async fn images_are_left_out_for_text_only_model() {
     let provider = FakeProvider::start(vec![good_reply(), good_reply()]).await;
     let ask = |takes_images: bool| {
         let config = ModelConfig { takes_images: Some(takes_images), ..provider.config(CHAT) };
@@ -405,7 +405,7 @@ async fn pictures_are_left_out_for_a_model_that_takes_none() {
 }
 
 #[tokio::test]
-async fn what_it_cost_is_counted_and_what_may_be_written_is_bounded() {
+async fn cost_is_counted_and_output_bounded() {
     let usage = r#"{"choices":[],"usage":{"prompt_tokens":1000000,"completion_tokens":1000000}}"#;
     let answer =
         stream_reply(&[hello_event(), stop_event(), usage.to_owned(), "[DONE]".to_owned()]);

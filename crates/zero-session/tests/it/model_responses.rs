@@ -35,7 +35,7 @@ fn check(said: &ModelOutput, expected: &str) {
 }
 
 #[tokio::test]
-async fn every_byte_may_come_alone() {
+async fn stream_split_at_every_byte_is_decoded() {
     let events = [
         json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "größer?"}).to_string(),
         json!({"type": "response.output_text.delta", "output_index": 1, "delta": "🦀"}).to_string(),
@@ -57,7 +57,7 @@ async fn every_byte_may_come_alone() {
 }
 
 #[tokio::test]
-async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
+async fn hundred_calls_keep_order_and_arguments() {
     let mut events: Vec<String> =
         (0..100).map(|index| item_added(index, call(index, ""))).collect();
     events.extend((0..100).rev().map(|index| arguments(index, "{\"n\"")));
@@ -71,7 +71,7 @@ async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
 }
 
 #[tokio::test]
-async fn calls_come_through_as_the_model_made_them() {
+async fn calls_arrive_as_model_wrote_them() {
     let unknown =
         json!({"type": "function_call", "call_id": "a", "name": "NoSuchTool", "arguments": ""});
     let events = [
@@ -89,7 +89,7 @@ async fn calls_come_through_as_the_model_made_them() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_end_well_says_how() {
+async fn abnormal_end_is_explained() {
     async fn check_end(events: &[String], expected: &str) {
         let provider = FakeProvider::with_events(events).await;
         check(&provider.ask(RESPONSES).await, expected);
@@ -120,7 +120,7 @@ async fn an_answer_that_does_not_end_well_says_how() {
 }
 
 #[tokio::test]
-async fn a_failure_before_the_first_word_is_tried_again() {
+async fn failure_before_first_text_is_retried() {
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "oops"}}});
     let answers = vec![
         crate::model_server::stream_reply(&[failed.to_string()]),

@@ -37,7 +37,7 @@ pub(crate) fn text_event(text: impl Into<String>) -> NewEvent {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn it_keeps_every_promise_of_a_store() {
+async fn sqlite_store_passes_conformance() {
     let folders: Mutex<Vec<TempDir>> = Mutex::default();
     conformance::check_store(|| async {
         let folder = tempfile::tempdir().unwrap();
@@ -49,7 +49,7 @@ async fn it_keeps_every_promise_of_a_store() {
 }
 
 #[tokio::test]
-async fn what_was_kept_is_there_when_it_is_opened_again() {
+async fn stored_data_survives_reopen() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
@@ -63,7 +63,7 @@ async fn what_was_kept_is_there_when_it_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_may_have_it_open() {
+async fn several_processes_may_open_file() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     // All of them find no file and make it.
@@ -105,7 +105,7 @@ async fn several_may_have_it_open() {
 }
 
 #[tokio::test]
-async fn while_another_process_writes_reading_goes_on_and_writing_waits() {
+async fn foreign_writer_delays_writes_but_not_reads() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     let store = Arc::new(SqliteStore::open(&path).unwrap());
@@ -124,7 +124,7 @@ async fn while_another_process_writes_reading_goes_on_and_writing_waits() {
 }
 
 #[tokio::test]
-async fn only_its_owner_may_read_it() {
+async fn file_is_readable_by_owner_only() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path().join("state/deep");
     let path = folder.join("sessions.db");
@@ -147,7 +147,7 @@ async fn only_its_owner_may_read_it() {
 }
 
 #[tokio::test]
-async fn what_was_removed_cannot_be_found_in_the_file() {
+async fn deleted_data_is_absent_from_file() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
@@ -168,7 +168,7 @@ async fn what_was_removed_cannot_be_found_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_version_is_measured_when_it_is_opened() {
+async fn first_version_file_is_measured_on_open() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
@@ -187,7 +187,7 @@ async fn a_file_of_the_first_version_is_measured_when_it_is_opened() {
 }
 
 #[test]
-fn a_file_that_is_not_ours_to_write_is_left_alone() {
+fn unusable_file_is_refused_unchanged() {
     let sqlite = |sql: &'static str| {
         move |path: &Path| {
             Connection::open(path).unwrap().execute_batch(sql).unwrap();
@@ -246,7 +246,7 @@ fn check(expected: &str, prepare: impl FnOnce(&Path)) {
 }
 
 #[tokio::test]
-async fn damage_that_shows_later_is_told_and_nothing_is_removed() {
+async fn later_damage_is_reported_and_nothing_removed() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();

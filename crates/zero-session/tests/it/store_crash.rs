@@ -26,7 +26,7 @@ const STORE_PATH_ENV: &str = "ZERO_TEST_STORE";
 
 /// The test is run a second time as the process that is killed: see [`STORE_PATH_ENV`].
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kill_dash_nine_loses_nothing_that_was_acknowledged() {
+async fn sigkill_loses_no_acknowledged_write() {
     if let Some(path) = std::env::var_os(STORE_PATH_ENV) {
         return write_until_killed(Path::new(&path)).await;
     }
@@ -134,11 +134,7 @@ impl CrashWriterProcess {
     /// Starts it and waits until it writes.
     fn start(path: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "store_crash::kill_dash_nine_loses_nothing_that_was_acknowledged",
-                "--nocapture",
-            ])
+            .args(["--exact", "store_crash::sigkill_loses_no_acknowledged_write", "--nocapture"])
             .env(STORE_PATH_ENV, path)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

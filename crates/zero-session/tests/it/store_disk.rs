@@ -51,9 +51,9 @@ fn file() -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
+async fn full_disk_is_reported_and_recovered_from() {
     if step().is_none() {
-        let test = "a_full_disk_is_said_and_forgotten_when_there_is_room";
+        let test = "full_disk_is_reported_and_recovered_from";
         return run(test, "step fill");
     }
     let store = SqliteStore::open(&file()).unwrap();
@@ -80,13 +80,13 @@ async fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn a_disk_or_file_that_cannot_be_used_is_named() {
+async fn unusable_disk_or_file_is_named() {
     let script = "
         step make
         mount -o remount,ro disk; step refused; mount -o remount,rw disk; step works
         chmod 000 disk/sessions.db; unshare --user sh -euc \"$STEP_ALONE\"
         chmod 600 disk/sessions.db; step works";
-    let test = "a_disk_or_file_that_cannot_be_used_is_named";
+    let test = "unusable_disk_or_file_is_named";
     match step().as_deref() {
         None => {
             // Without any right over files of others, or files without rights.

@@ -71,7 +71,7 @@ fn check(answer: Option<ElicitationAnswer>, expected: Result<Value, ErrorReason>
 }
 
 #[test]
-fn answers_are_what_the_person_chose_or_wrote() {
+fn answers_hold_choices_and_free_text() {
     check(
         accept(json!({"q1": "Redis", "q2": ["PostgreSQL", "Redis"]})),
         Ok(json!({"Which?": "Redis", "Any?": "PostgreSQL, Redis"})),
@@ -90,7 +90,7 @@ fn answers_are_what_the_person_chose_or_wrote() {
 }
 
 #[test]
-fn who_wants_their_own_words_where_no_text_can_be_written_is_asked_in_plain_text() {
+fn pending_free_text_is_asked_in_the_reply() {
     let values = accept(json!({"q1": "other", "q2": ["Redis", "other"], "q2_other": " "}));
     let host = TestHost::new().with_elicitor(ScriptedUser::answering(values));
     let input = json!({"questions": [question("Which?", false), question("Any?", true)]});
@@ -109,7 +109,7 @@ fn who_wants_their_own_words_where_no_text_can_be_written_is_asked_in_plain_text
 }
 
 #[test]
-fn no_answer_is_never_one() {
+fn empty_or_invalid_answer_is_an_error() {
     check(accept(json!({})), Err(ErrorReason::Rejected));
     check(accept(json!({"q1_other": "  ", "q2": []})), Err(ErrorReason::Rejected));
     check(Some(ElicitationAnswer::Decline), Err(ErrorReason::Rejected));
@@ -119,7 +119,7 @@ fn no_answer_is_never_one() {
 }
 
 #[test]
-fn where_nobody_is_the_model_is_told() {
+fn missing_user_is_reported_to_model() {
     let error =
         TestHost::new().err("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
     assert_eq!(error.reason(), Some(ErrorReason::NoApprover));
@@ -127,7 +127,7 @@ fn where_nobody_is_the_model_is_told() {
 }
 
 #[test]
-fn the_person_sees_all_of_it() {
+fn form_shows_every_question_and_option() {
     let person = ScriptedUser::answering(accept(json!({"q1": "Redis"})));
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     host.ok("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
@@ -151,7 +151,7 @@ fn the_person_sees_all_of_it() {
 }
 
 #[test]
-fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
+fn answer_may_outlast_tool_timeout_and_be_cancelled() {
     let person = ScriptedUser::answering(None);
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     let tool = AskUserQuestionTool::default();
@@ -177,7 +177,7 @@ fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
 }
 
 #[test]
-fn only_so_many_wait_at_a_time() {
+fn pending_calls_are_bounded() {
     let person = ScriptedUser::answering(None);
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     let input = || json!({"questions": [question("Which?", false)]});
@@ -230,7 +230,7 @@ fn check_rejected(change: impl FnOnce(&mut Value), pointer: &str, expected: &str
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn violations_name_their_field() {
     let first = "/questions/0";
     check_rejected(|input| input["questions"] = json!([]), "/questions", "1");
     check_rejected(
@@ -280,7 +280,7 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn a_model_is_told_the_bounds_by_the_schema() {
+fn schema_states_the_limits() {
     let schema = serde_json::to_value(schemars::schema_for!(AskUserQuestionArgs)).unwrap();
     let bound = |pointer: &str| schema.pointer(pointer).and_then(Value::as_u64);
     let question = "/properties/questions/items/properties";

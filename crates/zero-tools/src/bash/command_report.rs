@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_hold_is_named_with_its_reason() {
+    fn weaker_sandbox_note_names_property_and_reason() {
         let why = "`/tmp` is the host's, for reading".to_owned();
         let gap = ConfinementGap { property: SandboxProperty::PrivateTmp, why, fix: None };
         assert_eq!(

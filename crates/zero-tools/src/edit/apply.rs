@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_replaced_where_it_is_alone() {
+    fn unique_text_is_replaced() {
         check("a b c", &[replace_once("b", "x")], "a x c");
         check("a a", &[replace_every("a", "b")], "b b");
         check("one\ntwo\n", &[replace_once("one\n", "")], "two\n");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_overlaps_itself_is_not_alone() {
+    fn overlapping_matches_are_ambiguous() {
         let twice = |lines| EditApplyError::Ambiguous { lines, count: 2 };
         check_refused("aaa", &[replace_once("aa", "b")], twice(vec![1]));
         check_refused("x\nx\nx\n", &[replace_once("x\nx", "y")], twice(vec![1, 2]));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ending_is_never_torn_apart() {
+    fn line_ending_is_never_split() {
         check("a\r\nfoo\r\n", &[replace_once("\nfoo", "\nbar")], "a\r\nbar\r\n");
         check("a\r\nfoo\r\n", &[replace_once("\nfoo", "")], "a\r\n");
         check("a\r\nb\r\n", &[replace_every("\n", "\n\n")], "a\r\n\r\nb\r\n\r\n");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_stay_are_the_files_own() {
+    fn unchanged_lines_keep_their_bytes() {
         check("a\r\nb\nc\r\nd\n", &[replace_once("a\nb\nc\n", "A\nb\nc\n")], "A\r\nb\nc\r\nd\n");
         check("a\r\nb\nc\r\n", &[replace_once("a\nb\nc", "a\nB\nc")], "a\r\nB\nc\r\n");
         check("a\nb\r\nc\n", &[replace_once("a\nb\nc", "a\nx\nb\nc")], "a\nx\nb\r\nc\n");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_stay_are_found_among_many() {
+    fn unchanged_lines_are_found_in_long_texts() {
         let (many, old) = ("same \nsame\t\n".repeat(3_000), "same\n".repeat(6_000));
         let edit = replace_once(&format!("{old}x\n{old}"), &format!("{old}y\nz\n{old}"));
         let edited = apply(format!("{many}x\n{many}").as_bytes(), &[edit]).expect("forgiven");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn line_endings_follow_the_place() {
+    fn line_endings_follow_surrounding_lines() {
         check("a\r\nb\r\nc\r\n", &[replace_once("a\nb", "x\ny\nz")], "x\r\ny\r\nz\r\nc\r\n");
         check("a\r\nb\nc\n", &[replace_once("b", "x\ny")], "a\r\nx\ny\nc\n");
         check("a\r\nb\nc\n", &[replace_once("a", "x\ny")], "x\r\ny\r\nb\nc\n");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn small_differences_are_forgiven_and_told() {
+    fn small_differences_match_with_a_note() {
         let edited =
             apply(b"if x {  \n\ty\n}\n", &[replace_once("if x {\n\ty", "z")]).expect("forgiven");
         assert_eq!(
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_is_forgiven_only_where_a_line_ends() {
+    fn whitespace_is_ignored_only_at_line_ends() {
         check_refused(
             "return xyz;",
             &[replace_once("return x ", "return y ")],
@@ -315,13 +315,13 @@ mod tests {
     }
 
     #[test]
-    fn much_white_space_takes_no_time() {
+    fn long_whitespace_matches_in_linear_time() {
         let text = format!("{}x\n", " ".repeat(1_000_000));
         check_refused(&text, &[replace_once("y ", "z")], EditApplyError::NoMatch);
     }
 
     #[test]
-    fn texts_are_inserted_before_lines() {
+    fn insert_places_text_before_line() {
         check("a\nb\n", &[insert_at(1, "x")], "x\na\nb\n");
         check("a\nb\n", &[insert_at(2, "x\n")], "a\nx\nb\n");
         check("a\nb\n", &[insert_at(3, "x")], "a\nb\nx\n");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_see_each_other_and_come_all_or_none() {
+    fn edits_apply_in_sequence_all_or_none() {
         check(
             "a\n",
             &[replace_once("a", "b"), replace_once("b", "c"), insert_at(1, "z")],
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_stay() {
+    fn invalid_bytes_are_preserved() {
         let edited = apply(b"\xFF\xFE a \xC3", &[replace_once("a", "b")]).expect("found");
         assert_eq!(edited.text, b"\xFF\xFE b \xC3");
     }

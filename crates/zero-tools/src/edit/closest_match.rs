@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_likeliest_place_is_shown_with_its_lines() {
+    fn closest_match_is_shown_with_context() {
         let text = "fn a() {}\n\nfn main() {\n    println!(\"Hello\");\n}\n\nfn main2() {\n}\n";
         let place = find_closest(text, "fn main() {\n    println!(\"Helo\");").expect("a place");
         assert_eq!(place.line, 3);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_by_place_stay_in_whatever_order_they_come() {
+    fn first_files_are_kept_in_any_arrival_order() {
         let room = GrepBudget { entries: 3, bytes: usize::MAX };
         check(room, &[("a", 1), ("b", 1), ("c", 1), ("d", 1)], &["a", "b", "c"]);
         check(room, &[("d", 1), ("c", 1), ("b", 1), ("a", 1)], &["a", "b", "c"]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_file_is_not_wanted_once_the_answer_is_full() {
+    fn later_file_is_refused_when_full() {
         let kept = HitCollector::new(GrepBudget { entries: 2, bytes: usize::MAX });
         kept.add((1, Path::new("m")), sample_hits(1));
         assert!(kept.can_accept((1, Path::new("z"))));

@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_is_cut_on_a_character() {
+    fn long_line_is_truncated_at_char_boundary() {
         assert_eq!(render_lines(b"plain\r\n"), "plain");
         assert_eq!(render_lines(b"bad \xff byte\n"), "bad \u{fffd} byte");
         let long = "é".repeat(LINE_CHARS_MAX + 7);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_over_very_many_lines_is_cut() {
+    fn match_over_many_lines_is_truncated() {
         let text = "x\n".repeat(MATCH_LINES_MAX + 5);
         let shown = render_lines(text.as_bytes());
         assert_eq!(shown.lines().count(), MATCH_LINES_MAX);

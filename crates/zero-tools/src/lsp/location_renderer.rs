@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_bytes_are_read_to_tell_what_stands_there() {
+    fn bytes_read_for_locations_are_bounded() {
         let host = sample_host();
         let large = usize::try_from(super::super::FILE_BYTES_MAX).unwrap();
         let fit = BYTES_MAX / large;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_files_are_opened() {
+    fn files_opened_for_locations_are_bounded() {
         let host = sample_host();
         let mut files = vec!["asked".to_owned()];
         for number in 0..FILES_MAX {

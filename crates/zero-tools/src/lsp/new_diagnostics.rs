@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_not_there_before_is_new() {
+    fn only_new_diagnostics_are_retained() {
         use DiagnosticSeverity::{Error, Hint, Warning};
         #[track_caller]
         fn check(before: &[LspDiagnostic], after: &[LspDiagnostic], expected: &[&str]) {

@@ -17,7 +17,7 @@ fn note_names(host: &TestHost, input: Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_saved_is_found_and_forgotten() {
+fn saved_note_is_found_and_forgotten() {
     let host = TestHost::with_session().with_notes();
     assert_eq!(
         host.text("Memory", json!({"action": "save", "text": "Run `just test` first.\nAlways."})),
@@ -45,7 +45,7 @@ fn what_is_saved_is_found_and_forgotten() {
 }
 
 #[test]
-fn what_becomes_of_a_note_is_said_before_it_does() {
+fn note_change_is_declared_as_effect() {
     let effects = |input: Value| {
         let host = TestHost::new();
         let plan =
@@ -69,7 +69,7 @@ fn what_becomes_of_a_note_is_said_before_it_does() {
 }
 
 #[test]
-fn what_a_rule_keeps_from_being_read_is_not_told() {
+fn denied_note_is_not_disclosed() {
     let host = TestHost::new()
         .with_denied(&["secret.md"])
         .with_files(&[(".zero/memory/secret.md", "x"), (".zero/memory/open.md", "y")])
@@ -80,7 +80,7 @@ fn what_a_rule_keeps_from_being_read_is_not_told() {
 }
 
 #[test]
-fn without_a_place_for_notes_it_says_so() {
+fn missing_note_store_is_reported() {
     let error = TestHost::new().err("Memory", json!({"action": "list"}));
     assert!(error.message.starts_with("nothing is remembered here"), "{error}");
 }
@@ -94,7 +94,7 @@ fn check_rejected(input: Value, expected: &[&str]) {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn violations_name_their_field() {
     check_rejected(json!({"action": "save"}), &["/text", "found nothing"]);
     check_rejected(json!({"action": "save", "text": "a\u{1b}[2J"}), &["/text", "U+001B"]);
     check_rejected(json!({"action": "save", "text": "x".repeat(9_000)}), &["/text", "9000 bytes"]);

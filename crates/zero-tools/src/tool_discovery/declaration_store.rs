@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_comes_back_to_the_same_command_only() {
+    fn stored_tools_load_for_same_command_only() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let store = |folder: &str, list: &str| {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_as_good_as_nothing() {
+    fn corrupt_store_loads_as_empty() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let store = DeclarationStore::new(&state, "/w".as_ref(), &split_words("list"));

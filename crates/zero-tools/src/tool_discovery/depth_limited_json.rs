@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_comes_out_empty_and_the_rest_whole() {
+    fn deep_values_are_emptied_and_the_rest_kept() {
         check(r#"[1,-2,1.5,"a",null,true,{"b":[]}]"#, 9, r#"[1,-2,1.5,"a",null,true,{"b":[]}]"#);
         check("[[[1]],2]", 2, "[[[]],2]");
         check(r#"[{"a":{"b":1}},2]"#, 2, r#"[{"a":{}},2]"#);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_seen() {
+    fn omitted_depth_is_detected() {
         let text = b"[[[1]],2]";
         assert!(!is_deeper(&read_json(text, 9).unwrap(), 3));
         for depth in [1, 2] {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_of_itself_what_was_declared() {
+    fn spec_matches_declaration() {
         let tool = tool(r#"[{"name": "get.it", "description": "Gets it."}]"#, &["sh", "call"]);
         let spec = tool.spec();
         assert!(spec.name.as_str().starts_with("cmd__get_it_"));
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_says_nothing_is_told_by_its_command() {
+    fn missing_description_falls_back_to_command() {
         let tool = tool(r#"[{"name": "now", "description": " "}]"#, &["sh", "call"]);
         assert_eq!(tool.spec().description, "Runs `sh call now`.");
     }
 
     #[test]
-    fn a_person_sees_every_word_and_argument() {
+    fn preview_shows_every_word_and_argument() {
         let words = ["./call me", "get.it", "", "a\nb"].map(str::to_owned).to_vec();
         let execution = CommandExecution {
             command: CommandLine::Program(words),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_written_small_wherever_a_schema_stands() {
+    fn uppercase_types_are_lowered_in_schemas_only() {
         check(
             json!({"type": "OBJECT", "properties": {
                 "type": {"type": "STRING", "enum": ["STRING", "OBJECT"], "default": "STRING"},
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nullable_is_a_type() {
+    fn nullable_becomes_null_type() {
         check(json!({"type": "STRING", "nullable": true}), json!({"type": ["string", "null"]}));
         check(json!({"type": "STRING", "nullable": false}), json!({"type": "string"}));
         check(
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_items_are_those_of_today() {
+    fn tuple_items_become_prefix_items() {
         check(
             json!({"items": [{"type": "STRING"}], "additionalItems": {"type": "NULL"}}),
             json!({"prefixItems": [{"type": "string"}], "items": {"type": "null"}}),

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_output_does_nothing_but_be_read() {
+    fn stderr_in_errors_is_escaped() {
         #[track_caller]
         fn check(text: &str, expected: &str) {
             assert_eq!(escape_unsafe_chars(text), expected, "{text:?}");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_its_reason_once() {
+    fn error_states_its_reason_once() {
         let (command, stderr) = ("list".to_owned(), String::new());
         let why = ToolError::failed(ErrorReason::Cancelled, "no");
         for error in [
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_no_good_is_put_into_words() {
+    fn failed_exit_is_described() {
         #[track_caller]
         fn check(
             exit_code: Option<i32>,

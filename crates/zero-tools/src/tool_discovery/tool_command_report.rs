@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn output_alone_is_the_answer() {
+    fn successful_output_is_the_result() {
         #[track_caller]
         fn check(stdout: &str, stderr: &str, expected: &str) {
             assert_eq!(report(stdout, stderr, Some(0), None).into_content().unwrap(), [expected]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_all_there_is_to_say() {
+    fn failure_includes_streams_and_exit() {
         #[track_caller]
         fn check(told: ToolCommandReport, expected: &str, details: Value) {
             let error = told.into_content().unwrap_err();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_it_stands_apart_from_what_it_says() {
+    fn notes_are_separate_from_output() {
         let notes = vec!["no host was reached".to_owned()];
         let answer = ToolCommandReport { notes: notes.clone(), ..report("1", "", Some(0), None) }
             .into_content();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_share_the_room_there_is() {
+    fn streams_share_the_output_budget() {
         #[track_caller]
         fn check(stdout: usize, stderr: usize, expected: (bool, bool)) {
             let told = report(&"o".repeat(stdout), &"é".repeat(stderr / 2), Some(1), None);

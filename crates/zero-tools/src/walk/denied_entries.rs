@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn glob_finds_none_of_it() {
+    fn glob_omits_denied_files() {
         let check = |input: Value, note: &str, expected: &[&str]| {
             assert_eq!(find_paths(&sample_tree(), "Glob", input, note, "files"), expected);
         };
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn grep_searches_none_of_it() {
+    fn grep_omits_denied_files() {
         for mode in ["content", "files_with_matches", "count"] {
             let check = |mut input: Value, note: &str, expected: &[&str]| {
                 input["output_mode"] = json!(mode);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn ls_lists_none_of_it_nor_links_to_it() {
+    fn ls_omits_denied_entries_and_links_to_them() {
         let check = |input: Value, note: &str, expected: &[&str]| {
             assert_eq!(find_paths(&sample_tree(), "LS", input, note, "entries"), expected);
         };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn read_many_reads_none_of_it_and_counts_it_once() {
+    fn read_many_omits_denied_files_and_counts_them_once() {
         let check = |paths: &[&str], note: &str, expected: &[&str]| {
             let input = json!({"paths": paths});
             assert_eq!(find_paths(&sample_tree(), "ReadMany", input, note, "files"), expected);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_moves_the_count() {
+    fn denied_count_is_independent_of_pattern() {
         let host = sample_tree();
         let left_out =
             |tool: &str, input: Value| host.ok(tool, input).structured["left_out"].as_u64();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_on_a_path_as_it_is_written_holds_too() {
+    fn rule_on_written_path_applies() {
         let host = TestHost::new().with_files(&FILES).with_denied(&["alias/b.txt"]);
         symlink("sub", host.path("alias")).unwrap();
         for (tool, input) in [
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_denied_before_anything_is_known_of_it() {
+    fn named_denied_path_reveals_nothing() {
         let host = sample_tree();
         for (tool, input) in [
             ("Read", json!({"file_path": "vault/key1.txt"})),

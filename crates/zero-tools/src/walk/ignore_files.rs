@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_whose_rules_cannot_be_read_is_left_out_and_named() {
+    fn folder_with_unreadable_ignore_file_is_skipped_and_named() {
         let without_sub = ["a.txt", "worktree/d.txt"];
         check("sub/.gitignore", ".", &without_sub);
         check("sub/.ignore", ".", &without_sub);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_of_read_many_says_so_too() {
+    fn read_many_glob_reports_skipped_folders() {
         let host = sample_tree();
         TRAPS[0](&host.path("sub/.gitignore"));
         let (output, _) = call_tool(&host, "ReadMany", json!({"paths": ["**/*.txt"]}));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_git_file_is_followed_to_where_it_leads() {
+    fn git_file_is_followed_to_its_repository() {
         for (place, rules) in [("real/commondir", None), ("common/info/exclude", Some("../common"))]
         {
             for trap in TRAPS {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_for_all_repositories_have_a_bound_too() {
+    fn global_excludes_file_is_bounded() {
         let host = sample_tree();
         let base =
             host.workspace().resolve(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap();
@@ -260,7 +260,7 @@ mod tests {
 
     /// What is harmless stays as it is with `rg`.
     #[test]
-    fn ordinary_rules_apply_also_through_a_link() {
+    fn ordinary_ignore_file_applies_through_link() {
         let host = sample_tree();
         host.write_file("rules", b"b.txt\n");
         symlink("../rules", host.path("sub/.gitignore")).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_entered_anyway_is_not_mentioned() {
+    fn excluded_folder_is_not_reported_as_skipped() {
         let host = sample_tree();
         TRAPS[0](&host.path("sub/.gitignore"));
         for pattern in ["*", "worktree/**"] {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_note_names_the_first_by_path_whatever_the_threads_did() {
+    fn skip_note_names_first_file_by_path() {
         let host = sample_tree();
         for place in ["worktree/.ignore", "sub/.gitignore"] {
             TRAPS[0](&host.path(place));

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn every_root_is_searched_once() {
+    fn nested_roots_are_searched_once() {
         let check = |roots: &[&'static str], expected: &[&str]| {
             let host = host_with_roots(roots);
             assert_eq!(grep_paths(&host, json!({"pattern": "hit"})), expected, "Grep of {roots:?}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_narrows_it_to_one_place() {
+    fn path_narrows_search_to_one_folder() {
         let host = host_with_roots(&["", "../other"]);
         assert_eq!(glob_paths(&host, json!({"pattern": "*.txt", "path": "."})), ["a.txt"]);
         assert_eq!(
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_totals_and_order_hold_over_all_roots() {
+    fn limits_and_order_hold_across_roots() {
         let host = host_with_roots(&["app", "../other"]);
         let input = json!({"pattern": "hit", "output_mode": "content", "head_limit": 3});
         for _ in 0..10 {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn each_root_is_among_the_effects() {
+    fn effects_include_each_root() {
         let check = |roots: &[&'static str], path: Option<&str>, expected: &[&str]| {
             let host = host_with_roots(roots);
             let bases = SearchRoots::resolve(path, host.workspace()).unwrap();

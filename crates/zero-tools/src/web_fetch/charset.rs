@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_read_in_the_letters_it_is_written_in() {
+    fn page_is_decoded_in_its_charset() {
         check("é".as_bytes(), None, "é");
         check(b"\xe9", Some("ISO-8859-1"), "é");
         check(b"\xef\xbb\xbf\xc3\xa9", Some("iso-8859-1"), "é");

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_is_kept_for_a_quarter_of_an_hour_and_for_one_policy() {
+    async fn page_is_cached_fifteen_minutes_per_policy() {
         let cache = WebPageCache::default();
         cache.insert(1, "https://a.test/", &page_of_size(1));
         assert!(cache.get(1, "https://a.test/").is_some());
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_never_holds_more_than_it_may() {
+    async fn cache_size_is_bounded() {
         let cache = WebPageCache::default();
         for number in 0..200 {
             cache.insert(1, &format!("https://a.test/{number}"), &page_of_size(1));

@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_short_page_is_given_whole() {
+    fn short_page_is_returned_whole() {
         let chosen = select_relevant("# A\n\nb", "anything", 100);
         assert_eq!(chosen, PageSelection { text: "# A\n\nb".to_owned(), left_out: None });
     }
 
     #[test]
-    fn the_parts_about_the_question_are_found_and_the_rest_is_named() {
+    fn relevant_sections_are_selected_and_others_named() {
         let manual = sample_manual();
         #[track_caller]
         fn check(page: &str, question: &str, expected: &str) {
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_in_between_is_marked() {
+    fn omitted_sections_are_marked() {
         let chosen = select_relevant(&sample_manual(), "names and testing", 2_300);
         assert!(chosen.text.starts_with("## Names"), "{}", chosen.text);
         assert!(chosen.text.contains("[…]\n\n## Testing"), "{}", chosen.text);
     }
 
     #[test]
-    fn a_page_of_one_line_is_cut_all_the_same() {
+    fn page_of_one_line_is_split() {
         let page = "ä".repeat(50_000);
         let chosen = select_relevant(&page, "x", 10_000);
         assert!(chosen.text.len() <= 10_100, "{}", chosen.text.len());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_not_taken_for_headings() {
+    fn code_is_not_parsed_as_heading() {
         assert_eq!(
             split_sections("a\n```\n# not\n```\n# yes\nb"),
             ["a\n```\n# not\n```", "# yes\nb"]

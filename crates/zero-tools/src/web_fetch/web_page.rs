@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_read_as_what_it_is() {
+    fn each_format_is_read_by_its_type() {
         check("text/html; charset=utf-8", b"<h1>A</h1>b", Ok("# A\n\nb"));
         check("text/html;Charset=\"iso-8859-1\"", b"\xe9", Ok("é"));
         check("", b"  <!DOCTYPE HTML><p>x", Ok("x"));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kind_brings_more_than_a_text() {
+    fn every_format_yields_plain_text() {
         let words = "a\u{1b}[2J\u{202e}b\u{200b}\u{e0041}c\td\u{7}\r\n";
         for content_type in
             ["text/markdown", "text/plain", "application/json", "application/xml", "text/html"]
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kind_is_longer_than_its_bound() {
+    fn every_format_is_bounded() {
         let long = "word ".repeat(1 << 20);
         let deep = format!("{}{}{}", "[".repeat(100), "0,".repeat(400_000), "0");
         let deep = format!("{deep}{}", "]".repeat(100));

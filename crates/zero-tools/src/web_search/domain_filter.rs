@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_stands_for_itself_and_what_is_beneath() {
+    fn domain_matches_itself_and_subdomains() {
         check(&[], &[], "https://a.com/x", true);
         check(&["go.dev"], &[], "https://go.dev/x", true);
         check(&["go.dev"], &[], "https://pkg.go.dev/x", true);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_domain_is_told() {
+    fn invalid_domain_is_rejected() {
         for wrong in ["", "localhost", "a b.com", "site:(x).com", "*", "a.com OR b.com"] {
             let error = parse_lists(&[wrong], &[]).unwrap_err();
             assert!(error.message.contains("no domain"), "{wrong}: {error}");

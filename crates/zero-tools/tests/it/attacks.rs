@@ -19,7 +19,7 @@ fn file_mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn changes_side_by_side_keep_their_own_way_back() {
+fn concurrent_changes_undo_independently() {
     let f = Arc::new(ToolFixture::one_shot());
     let (writers, rounds) = (12, 10);
     let start = Arc::new(Barrier::new(writers));
@@ -49,7 +49,7 @@ fn changes_side_by_side_keep_their_own_way_back() {
 }
 
 #[tokio::test]
-async fn a_backup_is_as_private_as_the_file() {
+async fn backup_keeps_file_permissions() {
     let f = ToolFixture::one_shot();
     f.write_file("secret", "s");
     std::fs::set_permissions(f.path("secret"), std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -65,7 +65,7 @@ async fn a_backup_is_as_private_as_the_file() {
 }
 
 #[tokio::test]
-async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
+async fn non_utf8_workspace_name_works() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path().join(std::ffi::OsStr::from_bytes(b"n\xFFm"));
     std::fs::create_dir_all(folder.join("work")).unwrap();
@@ -91,7 +91,7 @@ async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
 }
 
 #[test]
-fn a_change_under_way_is_not_taken_for_a_dead_one() {
+fn recovery_ignores_change_in_progress() {
     let f = ToolFixture::one_shot();
     let workspace = Workspace::open(&[f.path("")], None).unwrap();
     let target = workspace.resolve("a", FinalLinkMode::Follow).unwrap();
@@ -152,9 +152,9 @@ fn unprivileged_folder(test: &str) -> Option<(Option<tempfile::TempDir>, std::pa
 }
 
 #[test]
-fn what_happened_is_never_reported_as_if_it_had_not() {
+fn completed_change_is_reported_despite_sync_error() {
     let Some((_temp, folder)) =
-        unprivileged_folder("attacks::what_happened_is_never_reported_as_if_it_had_not")
+        unprivileged_folder("attacks::completed_change_is_reported_despite_sync_error")
     else {
         return;
     };
@@ -187,9 +187,8 @@ fn what_happened_is_never_reported_as_if_it_had_not() {
 }
 
 #[test]
-fn a_file_that_may_not_be_written_is_not_replaced() {
-    let Some((_temp, folder)) =
-        unprivileged_folder("attacks::a_file_that_may_not_be_written_is_not_replaced")
+fn read_only_file_is_not_replaced() {
+    let Some((_temp, folder)) = unprivileged_folder("attacks::read_only_file_is_not_replaced")
     else {
         return;
     };
@@ -208,7 +207,7 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn the_rules_of_a_repository_end_at_its_border() {
+async fn gitignore_stops_at_repository_boundary() {
     let f = ToolFixture::one_shot();
     f.write_file(".git/HEAD", "")
         .write_file(".gitignore", "*\n")
@@ -226,7 +225,7 @@ async fn the_rules_of_a_repository_end_at_its_border() {
 /// A file that goes back and forth between two states looks, to whoever recovers meanwhile, like one
 /// whose last change never came to pass.
 #[test]
-fn recovery_forgets_no_change_that_was_made() {
+fn recovery_keeps_completed_changes() {
     let f = Arc::new(ToolFixture::one_shot());
     f.write_file("flip", "A");
     let (writers, rounds) = (3, 80);
@@ -267,7 +266,7 @@ fn recovery_forgets_no_change_that_was_made() {
 }
 
 #[tokio::test]
-async fn an_undo_does_not_open_what_was_closed_since() {
+async fn undo_keeps_tightened_permissions() {
     let f = ToolFixture::one_shot();
     f.write_file("s", "s");
     std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o644)).unwrap();

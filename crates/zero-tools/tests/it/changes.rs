@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::fixture::{ToolFixture, result_text};
 
 #[tokio::test]
-async fn a_write_makes_folders_and_says_what_it_did() {
+async fn write_creates_folders_and_reports_change() {
     let f = ToolFixture::one_shot();
     let done =
         f.call("Write", json!({"file_path": "a/b/new.txt", "content": "héllo\n"})).await.unwrap();
@@ -27,7 +27,7 @@ async fn a_write_makes_folders_and_says_what_it_did() {
 }
 
 #[tokio::test]
-async fn a_write_keeps_what_makes_the_file_itself() {
+async fn write_preserves_mode_encoding_and_line_endings() {
     let f = ToolFixture::one_shot();
     f.write_file("run.sh", "old\r\nlines\r\n");
     std::fs::set_permissions(f.path("run.sh"), std::fs::Permissions::from_mode(0o750)).unwrap();
@@ -57,7 +57,7 @@ async fn a_write_keeps_what_makes_the_file_itself() {
 }
 
 #[tokio::test]
-async fn a_write_through_a_link_changes_the_file_it_points_at() {
+async fn write_through_link_changes_target() {
     let f = ToolFixture::one_shot();
     f.write_file("real.txt", "old");
     symlink("real.txt", f.path("link.txt")).unwrap();
@@ -67,7 +67,7 @@ async fn a_write_through_a_link_changes_the_file_it_points_at() {
 }
 
 #[tokio::test]
-async fn a_backup_is_kept_beside_the_file() {
+async fn backup_is_stored_beside_the_file() {
     let f = ToolFixture::one_shot();
     f.write_file("a.txt", "one");
     for (content, backup) in [("two", "one"), ("three", "two")] {
@@ -84,7 +84,7 @@ async fn a_backup_is_kept_beside_the_file() {
 }
 
 #[tokio::test]
-async fn a_session_must_have_read_what_it_overwrites() {
+async fn session_overwrite_requires_prior_read() {
     let f = ToolFixture::session();
     f.write_file("a.txt", "old\n");
     let write = json!({"file_path": "a.txt", "content": "new\n"});
@@ -113,7 +113,7 @@ async fn a_session_must_have_read_what_it_overwrites() {
 }
 
 #[tokio::test]
-async fn an_edit_without_a_read_needs_more_than_a_line_number() {
+async fn edit_by_line_requires_prior_read() {
     let f = ToolFixture::session();
     f.write_file("a.txt", "one\n");
     let insert =
@@ -125,7 +125,7 @@ async fn an_edit_without_a_read_needs_more_than_a_line_number() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_edited_unread_is_still_unread() {
+async fn edit_does_not_count_as_read() {
     let f = ToolFixture::session();
     f.write_file("a.txt", "one\ntwo\n");
     let edit =
@@ -140,7 +140,7 @@ async fn a_file_that_was_edited_unread_is_still_unread() {
 }
 
 #[tokio::test]
-async fn all_mistakes_of_an_edit_are_said_at_once() {
+async fn edit_violations_are_reported_together() {
     let f = ToolFixture::one_shot();
     f.write_file("a.txt", "a\n");
     let edit = |more: Value| {
@@ -195,7 +195,7 @@ async fn all_mistakes_of_an_edit_are_said_at_once() {
 }
 
 #[tokio::test]
-async fn what_reads_as_utf_8_is_edited_as_utf_8() {
+async fn utf8_file_with_invalid_bytes_stays_utf8() {
     let f = ToolFixture::one_shot();
     let ascii = "plain\n".repeat(20_000).into_bytes();
     let file = |word: &[u8]| [&ascii[..], word, b" caf\xE9 cr\xE8me br\xFBl\xE9e\n"].concat();
@@ -207,7 +207,7 @@ async fn what_reads_as_utf_8_is_edited_as_utf_8() {
 }
 
 #[tokio::test]
-async fn a_large_change_that_was_made_is_no_error() {
+async fn large_change_succeeds() {
     let f = ToolFixture::one_shot();
     f.write_file("a.txt", "old line\n".repeat(300_000));
     let input = json!({"file_path": "a.txt", "old_string": "old", "new_string": "new", "replace_all": true});
@@ -219,7 +219,7 @@ async fn a_large_change_that_was_made_is_no_error() {
 }
 
 #[tokio::test]
-async fn an_edit_keeps_every_other_byte() {
+async fn edit_preserves_other_bytes() {
     let f = ToolFixture::one_shot();
     f.write_file("a.txt", b"\xEF\xBB\xBFone\r\ntwo\nthree\r\n\xFF\n");
     let done = f
@@ -250,7 +250,7 @@ async fn an_edit_keeps_every_other_byte() {
 }
 
 #[tokio::test]
-async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
+async fn failed_edit_explains_and_changes_nothing() {
     let f = ToolFixture::one_shot();
     f.write_file("a.rs", "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
     let edit =
@@ -304,7 +304,7 @@ async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn edits_of_one_file_do_not_lose_each_other() {
+async fn concurrent_edits_of_one_file_are_all_kept() {
     let f = Arc::new(ToolFixture::one_shot());
     let lines: String = (0..40).map(|n| format!("line {n} old\n")).collect();
     f.write_file("shared.txt", &lines);
@@ -322,7 +322,7 @@ async fn edits_of_one_file_do_not_lose_each_other() {
 }
 
 #[tokio::test]
-async fn a_delete_takes_files_and_links_and_nothing_else() {
+async fn delete_removes_only_files_and_links() {
     let f = ToolFixture::one_shot();
     f.write_file("dir/a.txt", "a").write_file("target.txt", "t");
     symlink("target.txt", f.path("link")).unwrap();
@@ -339,7 +339,7 @@ async fn a_delete_takes_files_and_links_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_new_file_never_replaces_one_made_meanwhile() {
+async fn new_file_never_replaces_one_created_meanwhile() {
     let f = ToolFixture::one_shot();
     let workspace = zero_sandbox::Workspace::open(&[f.path("")], None).unwrap();
     let target = workspace.resolve("new.txt", zero_sandbox::FinalLinkMode::Follow).unwrap();

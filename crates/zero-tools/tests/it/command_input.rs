@@ -102,7 +102,7 @@ async fn check(f: &ToolFixture, words: &[&str], bytes: Option<usize>, expected: 
 }
 
 #[tokio::test]
-async fn a_command_reads_what_it_is_given_and_then_no_more() {
+async fn command_reads_input_until_eof() {
     let f = fixture_with_limits(HostLimits::default());
     check(&f, &["cat"], Some(1_000_000), (0, 1_000_000, &"x".repeat(20))).await;
     check(&f, &["wc", "-c"], Some(1_000_000), (0, 8, "1000000")).await;
@@ -111,7 +111,7 @@ async fn a_command_reads_what_it_is_given_and_then_no_more() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_read_is_no_trouble() {
+async fn command_that_ignores_input_succeeds() {
     let f = fixture_with_limits(HostLimits::default());
     check(&f, &["true"], Some(1_000_000), (0, 0, "")).await;
     check(&f, &["false"], Some(1_000_000), (1, 0, "")).await;
@@ -124,7 +124,7 @@ async fn one_that_does_not_read_is_no_trouble() {
 }
 
 #[tokio::test]
-async fn too_much_is_refused_and_so_is_a_terminal() {
+async fn oversized_input_and_terminal_input_are_refused() {
     let f = fixture_with_limits(HostLimits {
         input_bytes_max: zero_core::ByteSize::kilobytes(10),
         ..HostLimits::default()

@@ -65,7 +65,7 @@ fn is_running(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_it_writes_and_how_it_ends() {
+async fn bash_returns_output_and_exit_code() {
     let f = ToolFixture::one_shot();
     let in_turns =
         format!("printf a; {WAIT_UNTIL_READ}; printf b >&2; {WAIT_UNTIL_READ}; printf c");
@@ -103,7 +103,7 @@ async fn what_it_writes_and_how_it_ends() {
 }
 
 #[tokio::test]
-async fn a_mistake_is_told_in_the_words_of_the_command() {
+async fn syntax_error_hides_shell_wrapper() {
     let f = ToolFixture::one_shot();
     let facts = f.run_structured(json!({"command": "echo a; | b"})).await;
     let stderr = facts["stderr"].as_str().unwrap();
@@ -112,14 +112,14 @@ async fn a_mistake_is_told_in_the_words_of_the_command() {
 }
 
 #[tokio::test]
-async fn a_signal_is_named() {
+async fn signal_is_named() {
     let f = ToolFixture::one_shot();
     let facts = f.run_structured(json!({"command": "kill -SEGV $$"})).await;
     assert_eq!((&facts["signal"], &facts["exit_code"]), (&json!("SIGSEGV"), &json!(139)));
 }
 
 #[tokio::test]
-async fn a_program_gets_its_arguments_as_they_are() {
+async fn program_arguments_are_passed_verbatim() {
     let f = ToolFixture::one_shot();
     let facts =
         f.run_structured(json!({"command": "printf", "args": ["%s|", "$HOME", "a b", "*"]})).await;
@@ -130,7 +130,7 @@ async fn a_program_gets_its_arguments_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_terminal_is_given_when_asked_for() {
+async fn terminal_is_allocated_on_request() {
     let f = ToolFixture::one_shot();
     let facts = f
         .run_structured(json!({"command": "tty >/dev/null && echo $TERM; cat; cat", "tty": true}))
@@ -139,7 +139,7 @@ async fn a_terminal_is_given_when_asked_for() {
 }
 
 #[tokio::test]
-async fn people_see_colours_and_the_model_does_not() {
+async fn colors_are_shown_to_user_not_model() {
     let f = ToolFixture::one_shot();
     let input = json!({"command": "printf '\\033[31mred\\033[0m'"});
     let outcome = f.call("Bash", input).await.unwrap();
@@ -148,7 +148,7 @@ async fn people_see_colours_and_the_model_does_not() {
 }
 
 #[tokio::test]
-async fn the_folder_is_carried_on_within_the_workspace() {
+async fn working_folder_carries_over_within_workspace() {
     let f = ToolFixture::session();
     f.write_file("src/deep/x", "").write_file("other/x", "");
     let root = f.path("").canonicalize().unwrap();
@@ -176,7 +176,7 @@ async fn the_folder_is_carried_on_within_the_workspace() {
 }
 
 #[tokio::test]
-async fn single_calls_remember_no_folder() {
+async fn one_shot_calls_keep_no_folder() {
     let f = ToolFixture::one_shot();
     f.write_file("src/x", "");
     assert_eq!(f.run_bash("cd src").await, "(no output)");
@@ -185,7 +185,7 @@ async fn single_calls_remember_no_folder() {
 }
 
 #[tokio::test]
-async fn a_folder_must_be_one() {
+async fn folder_must_be_a_directory() {
     let f = ToolFixture::one_shot();
     f.write_file("file", "");
     let said = f.call_error("Bash", json!({"command": "pwd", "cwd": "file"})).await;
@@ -197,7 +197,7 @@ async fn a_folder_must_be_one() {
 }
 
 #[tokio::test]
-async fn what_no_program_can_be_given_is_refused_by_its_field() {
+async fn nul_byte_is_refused_by_field() {
     let f = ToolFixture::one_shot();
     let nul = "holds a NUL character, which no program can be given; leave it out";
     let name = "is no name of a variable: it is empty, or holds `=` or NUL";
@@ -228,7 +228,7 @@ async fn what_no_program_can_be_given_is_refused_by_its_field() {
 }
 
 #[tokio::test]
-async fn a_line_may_be_long() {
+async fn long_command_line_is_accepted() {
     let f = ToolFixture::one_shot();
     let line = format!("printf %s '{}€' | wc -c", "x".repeat(1_000_000));
     assert_eq!(f.run_bash(&line).await.trim(), "1000003");
@@ -238,7 +238,7 @@ async fn a_line_may_be_long() {
 }
 
 #[tokio::test]
-async fn the_environment_has_no_secrets() {
+async fn environment_contains_no_secrets() {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let settings = CommandSettings {
         environment: vec![
@@ -265,7 +265,7 @@ async fn the_environment_has_no_secrets() {
 }
 
 #[tokio::test]
-async fn temporary_files_last_as_long_as_the_session() {
+async fn temp_files_live_as_long_as_session() {
     let f = ToolFixture::session();
     f.run_bash("echo kept >$TMPDIR/x").await;
     assert_eq!(f.run_bash("cat $TMPDIR/x; ls -A $TMPDIR").await, "kept\nx\n");
@@ -278,7 +278,7 @@ async fn temporary_files_last_as_long_as_the_session() {
 }
 
 #[tokio::test]
-async fn long_output_keeps_its_ends_and_names_the_rest() {
+async fn long_output_keeps_head_tail_and_spill_file() {
     let f = ToolFixture::session();
     let outcome = f.call("Bash", json!({"command": "seq 1 100000"})).await.unwrap();
     let facts = &outcome.result.structured;
@@ -297,7 +297,7 @@ async fn long_output_keeps_its_ends_and_names_the_rest() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
+async fn timeout_kills_whole_process_tree() {
     let f = ToolFixture::one_shot();
     let nap = unique_sleep(98711);
     let command = format!("echo begun; sleep {nap} & sleep {nap}");
@@ -329,7 +329,7 @@ async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_can_go_on_as_a_job() {
+async fn timed_out_command_can_continue_as_job() {
     let settings = CommandSettings { on_timeout: TimeoutAction::Job, ..CommandSettings::default() };
     let f = ToolFixture::session_with_commands(settings.clone());
     // A command that ends in time is what it always is.
@@ -387,7 +387,7 @@ async fn what_takes_too_long_can_go_on_as_a_job() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_is_the_end_of_all_its_commands() {
+async fn session_end_kills_all_commands() {
     let f = ToolFixture::session();
     let nap = unique_sleep(98717);
     let work = f.call("Bash", json!({"command": format!("setsid sleep {nap} & sleep {nap}")}));
@@ -404,7 +404,7 @@ async fn the_end_of_a_session_is_the_end_of_all_its_commands() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_leaves_nothing_behind() {
+async fn dropped_call_leaves_no_process() {
     let f = ToolFixture::session();
     let nap = unique_sleep(98718);
     {
@@ -420,7 +420,7 @@ async fn a_call_that_is_given_up_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_killed_sessions_left_is_swept() {
+async fn leftovers_of_killed_sessions_are_swept() {
     let temp = tempfile::tempdir().unwrap();
     std::fs::create_dir(temp.path().join("work")).unwrap();
     for folder in ["tmp/session-dead", "tmp/calls-dead", "spill/dead"] {
@@ -446,7 +446,7 @@ async fn what_killed_sessions_left_is_swept() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_leaves_nothing_behind() {
+async fn cancelled_call_leaves_no_process() {
     let f = ToolFixture::session();
     let (stop, nap) = (CancellationToken::new(), unique_sleep(98712));
     let call = ToolCall {
@@ -468,7 +468,7 @@ async fn a_cancelled_call_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn who_holds_the_pipe_does_not_hold_the_call() {
+async fn background_child_does_not_block_call() {
     let f = ToolFixture::one_shot();
     let (begun, nap) = (Instant::now(), unique_sleep(98713));
     assert_eq!(f.run_bash(&format!("sleep {nap} & echo done")).await, "done\n");
@@ -477,7 +477,7 @@ async fn who_holds_the_pipe_does_not_hold_the_call() {
 }
 
 #[tokio::test]
-async fn a_job_lives_beside_the_calls() {
+async fn job_runs_beside_calls() {
     let f = ToolFixture::session();
     let command = "echo one; echo two >&2; while read line; do echo got $line; done; exit 5";
     let started = f.run_structured(json!({"command": command, "run_in_background": true})).await;
@@ -519,7 +519,7 @@ async fn a_job_lives_beside_the_calls() {
 }
 
 #[tokio::test]
-async fn a_job_tells_how_it_ended() {
+async fn job_reports_exit() {
     let f = ToolFixture::session();
     f.run_structured(json!({"command": "echo x; exit 5", "run_in_background": true})).await;
     let job = async || f.call("BashOutput", json!({})).await.unwrap().result.structured;
@@ -530,7 +530,7 @@ async fn a_job_tells_how_it_ended() {
 }
 
 #[tokio::test]
-async fn a_job_says_which_limit_stopped_it() {
+async fn job_reports_limit_that_stopped_it() {
     let f = ToolFixture::session();
     let hungry = "x=$(head -c 800M /dev/zero | tr '\\0' x); echo ${#x}";
     for (command, timeout, reason, what) in [
@@ -555,7 +555,7 @@ async fn a_job_says_which_limit_stopped_it() {
 }
 
 #[tokio::test]
-async fn jobs_are_few_and_die_with_their_session() {
+async fn jobs_are_bounded_and_end_with_session() {
     let f = ToolFixture::session();
     let nap = unique_sleep(98714);
     let job = json!({"command": format!("sleep {nap}"), "run_in_background": true});
@@ -575,7 +575,7 @@ async fn jobs_are_few_and_die_with_their_session() {
 }
 
 #[tokio::test]
-async fn every_dialect_runs_commands_in_its_own_shape() {
+async fn every_dialect_runs_commands_in_its_format() {
     let f = ToolFixture::session();
     f.write_file("src/x", "");
     let root = f.path("src").canonicalize().unwrap();
@@ -596,7 +596,7 @@ async fn every_dialect_runs_commands_in_its_own_shape() {
 }
 
 #[tokio::test]
-async fn every_dialect_can_follow_what_it_starts() {
+async fn every_dialect_can_follow_jobs() {
     let f = ToolFixture::session();
     let input = json!({"command": "echo x", "is_background": true});
     let started = f.call_as(DialectName::Qwen, "run_shell_command", input).await.unwrap();
@@ -609,7 +609,7 @@ async fn every_dialect_can_follow_what_it_starts() {
 }
 
 #[tokio::test]
-async fn calls_of_one_session_run_beside_each_other() {
+async fn session_calls_run_concurrently() {
     let f = ToolFixture::session();
     // Each waits for the other.
     let meets = |one: &str, other: &str| {
@@ -657,7 +657,7 @@ impl Tool for MismatchedCommandTool {
 struct NoFields {}
 
 #[tokio::test]
-async fn only_what_was_judged_runs() {
+async fn only_authorized_command_runs() {
     let f = ToolFixture::one_shot();
     f.host.registry().add("other", vec![erase(MismatchedCommandTool)]).unwrap();
     let error = f.call("Liar", json!({})).await.unwrap_err();
@@ -691,7 +691,7 @@ impl CallEventObserver for OutputWatcher {
 }
 
 #[tokio::test]
-async fn what_it_writes_is_heard_while_it_runs() {
+async fn output_streams_while_command_runs() {
     let listener = Arc::new(OutputWatcher {
         heard: Default::default(),
         events: Default::default(),

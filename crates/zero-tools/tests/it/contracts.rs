@@ -77,7 +77,7 @@ async fn check(
 }
 
 #[tokio::test]
-async fn editors_agents_get_what_they_expect() {
+async fn acp_contract_holds() {
     let f = sample_project();
     let read = check(&f, Acp, "read_file", json!({"path": "src/app.ts"}), json!({
         "type": "text", "text": "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};",
@@ -147,7 +147,7 @@ async fn editors_agents_get_what_they_expect() {
 }
 
 #[test]
-fn a_definition_is_what_an_editor_expects() {
+fn acp_tool_definition_contract_holds() {
     let f = ToolFixture::one_shot();
     let offered = Dialect::new(Acp).list_tools(f.host.registry());
     let read = offered.iter().find(|tool| tool.name == "read_file").unwrap();
@@ -179,7 +179,7 @@ fn a_definition_is_what_an_editor_expects() {
 }
 
 #[tokio::test]
-async fn the_canonical_examples_give_exactly_the_agreed_fields() {
+async fn canonical_examples_match_agreed_fields() {
     let f = sample_project();
     let go = f.path("main.go").display().to_string();
     let structured = |outcome: &CallOutcome| outcome.result.structured.clone();
@@ -242,7 +242,7 @@ async fn the_canonical_examples_give_exactly_the_agreed_fields() {
 }
 
 #[tokio::test]
-async fn opencode_gets_what_it_expects() {
+async fn opencode_contract_holds() {
     let f = sample_project();
     let text = json!({"type": "content", "content": {"type": "text", "text": "…"}});
     let read = check(
@@ -271,7 +271,7 @@ async fn opencode_gets_what_it_expects() {
 }
 
 #[tokio::test]
-async fn qwen_gets_what_it_expects() {
+async fn qwen_contract_holds() {
     let f = sample_project();
     let text = json!({"text": "…"});
     let go = f.path("main.go").display().to_string();
@@ -313,7 +313,7 @@ async fn qwen_gets_what_it_expects() {
 }
 
 #[tokio::test]
-async fn wrong_fields_are_named_in_the_dialects_own_words() {
+async fn wrong_fields_are_named_in_dialect_terms() {
     let f = sample_project();
     for (dialect, tool, input, expected) in [
         (

@@ -44,7 +44,7 @@ fn read_version(folder: &Path, (name, lines): (&str, usize)) -> u64 {
 
 /// The test is run a second time as the process that is killed: see [`WRITER_FOLDER_VARIABLE`].
 #[tokio::test]
-async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
+async fn sigkill_leaves_old_or_new_content_and_undo() {
     if let Some(folder) = std::env::var_os(WRITER_FOLDER_VARIABLE) {
         return write_until_killed(&host_in(Path::new(&folder)), Path::new(&folder)).await;
     }
@@ -96,7 +96,7 @@ struct WriterProcess {
 impl WriterProcess {
     /// Starts it, and waits until it writes.
     fn start(folder: &Path) -> Self {
-        let test = "crash::kill_dash_nine_leaves_old_or_new_and_a_way_back";
+        let test = "crash::sigkill_leaves_old_or_new_content_and_undo";
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
             .env(WRITER_FOLDER_VARIABLE, folder)

@@ -153,7 +153,7 @@ fn write_input(name: &str, content: &str) -> Value {
 }
 
 #[tokio::test]
-async fn text_that_is_not_saved_is_what_is_read() {
+async fn unsaved_buffer_is_read() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "on disk\n").write_file("b", "same\n");
@@ -169,7 +169,7 @@ async fn text_that_is_not_saved_is_what_is_read() {
 }
 
 #[tokio::test]
-async fn a_change_is_made_on_the_buffer_and_in_it_and_can_be_taken_back() {
+async fn edit_applies_to_buffer_and_can_be_undone() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\ntwo\n");
@@ -200,7 +200,7 @@ fn pair_of(text: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn what_the_editor_makes_of_it_on_saving_is_told_and_known() {
+async fn formatting_on_save_is_reported_and_recorded() {
     let editor = ScriptedEditor::new(EditorBehavior::Formats);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "x = 1\ny = 2\n");
@@ -224,7 +224,7 @@ async fn what_the_editor_makes_of_it_on_saving_is_told_and_known() {
 }
 
 #[tokio::test]
-async fn what_is_not_saved_is_not_said_to_be_on_disk() {
+async fn unsaved_change_is_not_reported_as_on_disk() {
     let editor = ScriptedEditor::new(EditorBehavior::KeepsUnsaved);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\n");
@@ -242,7 +242,7 @@ async fn what_is_not_saved_is_not_said_to_be_on_disk() {
 }
 
 #[tokio::test]
-async fn a_buffer_that_changed_since_it_was_read_is_not_overwritten() {
+async fn buffer_changed_since_read_is_not_overwritten() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\ntwo\n").write_file("long", "line\n".repeat(3_000));
@@ -272,7 +272,7 @@ async fn a_buffer_that_changed_since_it_was_read_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn what_an_editor_has_yet_to_load_again_is_read_from_disk() {
+async fn stale_buffer_is_read_from_disk() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\n");
@@ -287,7 +287,7 @@ async fn what_an_editor_has_yet_to_load_again_is_read_from_disk() {
 }
 
 #[tokio::test]
-async fn an_editor_that_takes_nothing_is_done_without() {
+async fn editor_that_ignores_writes_is_bypassed() {
     let editor = ScriptedEditor::new(EditorBehavior::IgnoresWrites);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\n");
@@ -304,7 +304,7 @@ async fn an_editor_that_takes_nothing_is_done_without() {
 }
 
 #[tokio::test]
-async fn an_editor_that_refuses_is_not_gone_round() {
+async fn editor_refusal_is_not_bypassed() {
     let editor = ScriptedEditor::new(EditorBehavior::Refuses);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\n");
@@ -323,7 +323,7 @@ async fn an_editor_that_refuses_is_not_gone_round() {
 }
 
 #[tokio::test]
-async fn an_editor_that_hangs_is_waited_for_once() {
+async fn hanging_editor_is_waited_for_once() {
     let editor = ScriptedEditor::new(EditorBehavior::Hangs);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\n");
@@ -340,7 +340,7 @@ async fn an_editor_that_hangs_is_waited_for_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_for_the_editor_is_never_asked_of_it() {
+async fn denied_and_binary_files_are_not_sent_to_editor() {
     let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = fixture_with_rules(&editor, &["Read(secret*)", "Edit(locked)"]);
     f.write_file("secret", "s")
@@ -370,7 +370,7 @@ async fn what_is_not_for_the_editor_is_never_asked_of_it() {
 }
 
 #[tokio::test]
-async fn line_endings_stay_what_they_are_on_disk() {
+async fn line_endings_on_disk_are_preserved() {
     let editor = ScriptedEditor::new(EditorBehavior::KeepsUnsaved);
     let f = fixture_with_editor(&editor);
     f.write_file("a", "one\r\ntwo\r\n");
@@ -382,7 +382,7 @@ async fn line_endings_stay_what_they_are_on_disk() {
 }
 
 #[tokio::test]
-async fn an_editor_that_is_led_astray_tells_and_changes_nothing() {
+async fn folder_swapped_for_link_leaks_and_changes_nothing() {
     for (tool, input) in [
         ("Read", read_input("d/a")),
         ("Edit", edit_input("d/a", "mine", "changed")),

@@ -58,7 +58,7 @@ fn require_program(program: &str, package: &str) {
 }
 
 #[test]
-fn git_makes_a_repository_and_works_in_it() {
+fn git_creates_repository_and_commits() {
     require_program("git", "git");
     let f = workspace_with_limits(HostLimits::default());
     f.write_file("a.txt", "one\n");
@@ -80,7 +80,7 @@ fn git_makes_a_repository_and_works_in_it() {
 }
 
 #[test]
-fn git_works_in_a_repository_that_was_there() {
+fn git_works_in_existing_repository() {
     require_program("git", "git");
     let f = user_workspace();
     let git = |args: &[&str]| {
@@ -125,7 +125,7 @@ fn cargo_builds_and_tests() {
 }
 
 #[test]
-fn make_and_a_compiler_work() {
+fn make_and_compiler_work() {
     require_program("make", "make");
     require_program("cc", "gcc");
     let f = user_workspace();
@@ -140,7 +140,7 @@ fn make_and_a_compiler_work() {
 }
 
 #[test]
-fn python_makes_a_place_of_its_own() {
+fn python_creates_virtual_environment() {
     require_program("python3", "python3 python3-venv");
     let f = user_workspace();
     f.write_file(
@@ -180,7 +180,7 @@ new Worker(__filename).on('message', (answer) => console.log(answer));\n",
 }
 
 #[test]
-fn a_lot_goes_through_pipes_and_archives() {
+fn large_data_passes_through_pipes_and_archives() {
     let f = user_workspace();
     check(&f, "head -c 100M /dev/zero | tr '\\0' x | cat | wc -c", "104857600\n");
     f.write_file("tree/a", "a").write_file("tree/deep/b", "b");
@@ -191,7 +191,7 @@ fn a_lot_goes_through_pipes_and_archives() {
 }
 
 #[test]
-fn a_tree_of_fifty_processes_does_its_work() {
+fn tree_of_fifty_processes_completes() {
     let f = user_workspace();
     let script = "seq 50 | xargs -P 50 -I{} sh -c 'sh -c \"sleep 0.3; echo {} >done.{}\"; cat done.{}' \
         | sort -n | tail -1; cat done.* | wc -l";

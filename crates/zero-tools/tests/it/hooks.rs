@@ -145,7 +145,7 @@ fn expect_denied(outcome: Result<CallOutcome, ToolError>) -> ToolError {
 }
 
 #[tokio::test]
-async fn a_hook_is_told_of_the_call_and_may_say_nothing() {
+async fn hook_receives_call_and_may_stay_silent() {
     let lab = HookFixture::with_before_hook(&[], "cat > /tmp/told; exit 0");
     assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"));
     let row = lab.last_audit_row();
@@ -169,7 +169,7 @@ async fn a_hook_is_told_of_the_call_and_may_say_nothing() {
 }
 
 #[tokio::test]
-async fn a_hook_denies_by_its_exit_code_or_by_json() {
+async fn hook_denies_by_exit_code_or_json() {
     for hook in [
         shell_hook("echo 'not on Fridays' >&2; exit 2"),
         printing_hook(&json!({"decision": "deny", "reason": "not on Fridays"})),
@@ -193,7 +193,7 @@ async fn a_hook_denies_by_its_exit_code_or_by_json() {
 }
 
 #[tokio::test]
-async fn no_hook_allows_what_rules_deny_nor_hears_of_it() {
+async fn hook_cannot_allow_what_rules_deny() {
     let hook = Hook {
         access: LaunchAccess::AsCommands,
         ..shell_hook("touch heard; echo '{\"decision\": \"allow\"}'")
@@ -217,7 +217,7 @@ async fn no_hook_allows_what_rules_deny_nor_hears_of_it() {
 }
 
 #[tokio::test]
-async fn a_hook_has_a_person_asked() {
+async fn hook_can_require_approval() {
     let wish = printing_hook(&json!({"decision": "ask", "reason": "is it\n\u{1b}[2Jright?"}));
     let lab = HookFixture::new(&["allow Read"], before_hooks(std::slice::from_ref(&wish)));
     assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"));
@@ -245,7 +245,7 @@ async fn a_hook_has_a_person_asked() {
 }
 
 #[tokio::test]
-async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
+async fn rewritten_input_is_what_is_approved_and_run() {
     let script = r#"cat > /dev/null; echo '{"input": {"command": "echo two"}}'"#;
     let lab = HookFixture::with_before_hook(&["ask Bash"], script);
     let outcome = lab.run_bash("echo one").await.unwrap();
@@ -269,7 +269,7 @@ async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
 }
 
 #[tokio::test]
-async fn hooks_stand_in_a_row_and_each_sees_what_the_one_before_left() {
+async fn hooks_run_in_order_on_rewritten_input() {
     let first = r#"cat > /dev/null; echo '{"input": {"command": "echo b"}}'"#;
     let second = r#"grep -q '"echo b"' || exit 1; echo '{"decision": "ask", "input": {"command": "echo c"}}'"#;
     let third = "grep -q '\"echo c\"' || exit 1";
@@ -289,7 +289,7 @@ async fn hooks_stand_in_a_row_and_each_sees_what_the_one_before_left() {
 }
 
 #[tokio::test]
-async fn what_a_hook_rewrites_is_judged_from_the_start() {
+async fn rewritten_input_is_authorized_anew() {
     let to_secret =
         printing_hook(&json!({"decision": "allow", "input": {"file_path": "secrets/key"}}));
     let lab = HookFixture::new(&["deny Read(secrets/**)"], before_hooks(&[to_secret]));
@@ -312,7 +312,7 @@ async fn what_a_hook_rewrites_is_judged_from_the_start() {
 }
 
 #[tokio::test]
-async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
+async fn invalid_rewritten_input_is_a_hook_failure() {
     let hook = printing_hook(&json!({"input": {"fil_path": "a.txt"}}));
     let lab = HookFixture::new(&[], before_hooks(std::slice::from_ref(&hook)));
     let error = expect_denied(lab.read_file().await);
@@ -335,7 +335,7 @@ async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
 }
 
 #[tokio::test]
-async fn a_secret_in_a_command_line_is_not_told() {
+async fn secret_in_hook_command_is_redacted() {
     let script = "exit 1 # --token=tok-5f2a91c07766";
     let lab =
         HookFixture::new(&[], HookSettings { before: vec![], after: vec![shell_hook(script)] });
@@ -348,7 +348,7 @@ async fn a_secret_in_a_command_line_is_not_told() {
 }
 
 #[tokio::test]
-async fn what_hooks_write_makes_no_record_endless() {
+async fn hook_output_in_audit_is_bounded() {
     let text = "x y ".repeat(250);
     let env: serde_json::Map<String, Value> =
         (0..60).map(|at| (format!("V{at:02}"), json!(text))).collect();
@@ -368,7 +368,7 @@ async fn what_hooks_write_makes_no_record_endless() {
 }
 
 #[tokio::test]
-async fn one_that_fails_in_any_way_denies() {
+async fn failing_hook_denies() {
     for (script, part) in [
         ("exit 1", "it ended with exit code 1"),
         ("echo broken >&2; exit 3", "exit code 3 and said `broken`"),
@@ -390,7 +390,7 @@ async fn one_that_fails_in_any_way_denies() {
 }
 
 #[tokio::test]
-async fn one_that_hangs_is_ended_with_all_that_came_of_it() {
+async fn hanging_hook_is_killed_with_its_children() {
     let mark = unique_mark(3);
     let script = format!("setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}");
     let hook = Hook { timeout: Duration::from_millis(500), ..shell_hook(&script) };
@@ -406,7 +406,7 @@ async fn one_that_hangs_is_ended_with_all_that_came_of_it() {
 }
 
 #[tokio::test]
-async fn one_that_breeds_is_bounded() {
+async fn fork_bomb_hook_is_bounded() {
     let hook =
         Hook { timeout: Duration::from_secs(5), ..shell_hook("f() { f | f & }; f; sleep 600") };
     let lab = HookFixture::new(&[], before_hooks(&[hook]));
@@ -414,7 +414,7 @@ async fn one_that_breeds_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_hook_reads_no_more_than_commands_do() {
+async fn hook_reads_no_more_than_commands() {
     let lab = HookFixture::with_before_hook(&["deny Read(secret)"], "cat secret >&2; exit 2");
     lab.f.write_file("secret", "treasure");
     let error = expect_denied(lab.read_file().await);
@@ -428,7 +428,7 @@ async fn a_hook_reads_no_more_than_commands_do() {
 }
 
 #[tokio::test]
-async fn a_hook_changes_nothing_unless_settings_let_it() {
+async fn hook_writes_nothing_unless_settings_allow() {
     let script =
         "echo x > inside; echo x > ../outside; echo x >> a.txt; echo x > /tmp/own && exit 0";
     let lab = HookFixture::with_before_hook(&[], script);
@@ -451,7 +451,7 @@ async fn a_hook_changes_nothing_unless_settings_let_it() {
 }
 
 #[tokio::test]
-async fn hooks_of_a_session_have_a_place_that_its_commands_do_not_see() {
+async fn hook_temp_folder_is_hidden_from_commands() {
     let script = "[ -e /tmp/seen ] && { echo again >&2; exit 2; }; touch /tmp/seen";
     let hook = Hook { tools: vec![ToolPattern::Named("Read".to_owned())], ..shell_hook(script) };
     let lab = HookFixture::new(&["allow Bash"], before_hooks(&[hook]));
@@ -485,7 +485,7 @@ async fn wait_for_process(mark: &str) {
 }
 
 #[tokio::test]
-async fn a_call_is_cancelled_while_a_hook_thinks() {
+async fn call_can_be_cancelled_during_hook() {
     let mark = unique_mark(4);
     for goes_away in [false, true] {
         let lab =
@@ -514,7 +514,7 @@ async fn a_call_is_cancelled_while_a_hook_thinks() {
 }
 
 #[tokio::test]
-async fn calls_at_the_same_time_each_have_their_own_hook() {
+async fn concurrent_calls_run_their_own_hooks() {
     let lab = Arc::new(HookFixture::with_before_hook(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..20 {
@@ -529,7 +529,7 @@ async fn calls_at_the_same_time_each_have_their_own_hook() {
 }
 
 #[tokio::test]
-async fn a_rule_that_denies_the_command_of_a_hook_holds() {
+async fn deny_rule_applies_to_hook_command() {
     let lab = HookFixture::with_before_hook(&["deny Bash(bash:*)"], "exit 0");
     let error = expect_denied(lab.read_file().await);
     assert!(error.message.contains("denied by rule `Bash(bash:*)`"), "{error}");
@@ -537,7 +537,7 @@ async fn a_rule_that_denies_the_command_of_a_hook_holds() {
 }
 
 #[tokio::test]
-async fn plan_mode_lets_hooks_look_and_nothing_more() {
+async fn plan_mode_makes_hooks_read_only() {
     let hooks = HookSettings {
         before: vec![shell_hook("cat > /dev/null")],
         after: vec![Hook { access: LaunchAccess::AsCommands, ..shell_hook("touch made") }],
@@ -550,7 +550,7 @@ async fn plan_mode_lets_hooks_look_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn in_plan_mode_a_hook_that_wants_to_change_things_has_not_agreed() {
+async fn plan_mode_fails_hook_that_needs_write_access() {
     for (on_failure, expected) in [
         (HookFailureAction::Deny, "denied"),
         (HookFailureAction::Ask, "ok"),
@@ -572,7 +572,7 @@ async fn in_plan_mode_a_hook_that_wants_to_change_things_has_not_agreed() {
 }
 
 #[tokio::test]
-async fn a_script_that_changed_since_it_was_looked_at_does_not_run() {
+async fn script_changed_after_check_does_not_run() {
     let f = ToolFixture::session_with_host(|config| {
         std::fs::write(config.workspace.cwd().join("check"), "echo no >&2; exit 2").unwrap();
         let words = ["sh", "check"].map(str::to_owned).to_vec();
@@ -590,7 +590,7 @@ async fn a_script_that_changed_since_it_was_looked_at_does_not_run() {
 }
 
 #[tokio::test]
-async fn a_remark_is_added_and_nothing_else_changes() {
+async fn after_hook_adds_remark_only() {
     let plain = HookFixture::new(&[], HookSettings::default());
     let expected = plain.read_file().await.unwrap();
     let script = r#"grep -q '"text":".*alpha.*"is_error":false' || exit 1; printf '{"context": "look\\u001b[2J\\u202e out"}'"#;
@@ -611,7 +611,7 @@ async fn a_remark_is_added_and_nothing_else_changes() {
 }
 
 #[tokio::test]
-async fn a_remark_can_be_an_exit_code_a_flood_or_a_failure() {
+async fn after_hook_remark_may_be_exit_code_flood_or_failure() {
     for (script, part, said) in [
         ("echo two warnings >&2; exit 2", "\ntwo warnings\n", "remark"),
         ("head -c 900000 /dev/zero | tr '\\0' x >&2; exit 2", "xxx…\n", "remark"),
@@ -627,7 +627,7 @@ async fn a_remark_can_be_an_exit_code_a_flood_or_a_failure() {
 }
 
 #[tokio::test]
-async fn a_call_that_failed_is_told_and_one_that_did_not_run_is_not() {
+async fn after_hook_sees_failed_calls_but_not_denied_ones() {
     let lab = HookFixture::with_after_hook(
         r#"grep -q '"is_error":true' || exit 1; echo '{"context": "too bad"}'"#,
     );
@@ -663,7 +663,7 @@ async fn a_call_that_failed_is_told_and_one_that_did_not_run_is_not() {
 }
 
 #[tokio::test]
-async fn a_formatter_changes_what_was_written() {
+async fn formatter_hook_changes_written_file() {
     let script = r#"f=$(grep -o '"file_path":"[^"]*"' | head -1 | cut -d'"' -f4); tr a-z A-Z < "$f" > /tmp/f && cat /tmp/f > "$f" && echo '{"context": "formatted"}'"#;
     let hook = Hook {
         tools: vec![ToolPattern::Named("Write".to_owned()), ToolPattern::Named("Edit".to_owned())],
@@ -678,7 +678,7 @@ async fn a_formatter_changes_what_was_written() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_while_it_is_remarked_on_keeps_its_result() {
+async fn call_cancelled_during_after_hook_keeps_result() {
     let mark = unique_mark(5);
     let lab = HookFixture::with_after_hook(&format!("sleep {mark}"));
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());

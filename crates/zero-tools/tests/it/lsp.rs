@@ -139,7 +139,7 @@ const C_SOURCE: &str = "/* Größe 😀 */ int add(int a, int b) { return a + b;
     int main(void) { /* ü 😀 */ return add(1, 2); }\n";
 
 #[tokio::test]
-async fn clangd_answers_in_characters_whatever_they_take_to_write() {
+async fn clangd_positions_are_in_characters() {
     require_program("clangd");
     let f = host_with_files(&[("src/a.c", C_SOURCE)]);
     let (defined, used) = (position_of(C_SOURCE, "add", 0), position_of(C_SOURCE, "add", 1));
@@ -169,7 +169,7 @@ async fn clangd_answers_in_characters_whatever_they_take_to_write() {
 }
 
 #[tokio::test]
-async fn clangd_finds_implementations_and_names_of_the_project() {
+async fn clangd_finds_implementations_and_workspace_symbols() {
     require_program("clangd");
     let text = "struct Shape { virtual int area() = 0; };\n\
         struct Square : Shape { int area() override { return 4; } };\n";
@@ -182,7 +182,7 @@ async fn clangd_finds_implementations_and_names_of_the_project() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_read_is_left_out_and_counted() {
+async fn denied_files_are_omitted_and_counted() {
     require_program("clangd");
     /// Judges by risk; what is called `hidden.h` may not be read.
     struct HeaderDenyPolicy;
@@ -223,7 +223,7 @@ async fn what_may_not_be_read_is_left_out_and_counted() {
 }
 
 #[tokio::test]
-async fn rules_hold_for_servers_and_for_what_they_see() {
+async fn rules_apply_to_servers_and_their_files() {
     require_program("clangd");
     let ruled = |denied: &[&str]| {
         with_language_servers(ToolFixture::session_with_host(|config| {
@@ -280,7 +280,7 @@ impl Editor for SingleTextEditor {
 }
 
 #[tokio::test]
-async fn a_text_that_is_not_saved_counts() {
+async fn unsaved_text_is_used() {
     require_program("clangd");
     let f = with_language_servers(ToolFixture::session_opened_with(configure_host, |host| {
         let editor: Arc<dyn Editor> =
@@ -297,7 +297,7 @@ async fn a_text_that_is_not_saved_counts() {
 }
 
 #[tokio::test]
-async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
+async fn change_reports_new_diagnostics_from_running_server() {
     require_program("clangd");
     let text = "int one(void) { return odd; }\nint two(void) { return 2; }\n";
     let f = host_with_files(&[("a.c", text)]);
@@ -345,7 +345,7 @@ async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
 }
 
 #[tokio::test]
-async fn in_a_folder_that_is_not_trusted_no_server_answers() {
+async fn untrusted_folder_gets_no_server() {
     require_program("clangd");
     let f = host_with_files(&[("a.c", C_SOURCE)]);
     let path = f.path("a.c").canonicalize().unwrap();
@@ -368,7 +368,7 @@ async fn in_a_folder_that_is_not_trusted_no_server_answers() {
 }
 
 #[tokio::test]
-async fn wrong_questions_are_answered_with_what_is_wrong() {
+async fn bad_queries_are_explained() {
     let f = host_with_files(&[("a.c", "int x;\n"), ("notes.txt", "x"), ("b.c", "\0\u{1}binary\0")]);
     for (input, expected) in [
         (
@@ -416,7 +416,7 @@ async fn wrong_questions_are_answered_with_what_is_wrong() {
 const PYTHON_SOURCE: &str = "def größe(wert: int) -> int:\n    return wert\n\n\ndef main() -> None:\n    \"😀\"; größe(1)\n    größe(\"😀\")\n";
 
 #[tokio::test]
-async fn pyright_answers_in_characters_whatever_they_take_to_write() {
+async fn pyright_positions_are_in_characters() {
     require_program("pyright-langserver");
     let f = host_with_files(&[("a.py", PYTHON_SOURCE)]);
     let file = "a.py";
@@ -461,7 +461,7 @@ async fn pyright_answers_in_characters_whatever_they_take_to_write() {
 }
 
 #[tokio::test]
-async fn typescript_is_asked_too() {
+async fn typescript_server_answers() {
     require_program("typescript-language-server");
     let text = "interface Shape { area(): number }\nclass Square implements Shape { area() { return 4 } }\nconst s: Shape = new Square();\ns.area();\nconst wrong: number = \"x\";\n";
     let f = host_with_files(&[

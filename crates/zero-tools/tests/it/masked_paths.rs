@@ -181,7 +181,7 @@ fn rerun_as_ordinary_user(test: &str) -> Option<(Option<tempfile::TempDir>, Path
 }
 
 #[tokio::test]
-async fn zeros_own_folders_cannot_be_made_where_commands_may_write() {
+async fn own_folders_cannot_be_created_by_commands() {
     // The workspace, the home folder, the settings' folder and what settings open.
     let cases: [(&str, &str, &[&str]); 5] = [
         ("home", ".config/zero", &[]),
@@ -222,7 +222,7 @@ async fn zeros_own_folders_cannot_be_made_where_commands_may_write() {
 }
 
 #[tokio::test]
-async fn settings_that_are_there_stay_and_are_not_read() {
+async fn existing_settings_stay_and_are_unreadable() {
     let temp = temp_dir();
     let own = temp.path().join("home/.config/zero/settings.json");
     write_secret(&own);
@@ -242,7 +242,7 @@ async fn settings_that_are_there_stay_and_are_not_read() {
 }
 
 #[tokio::test]
-async fn a_workspace_in_zeros_own_folder_is_refused() {
+async fn workspace_inside_own_folder_is_refused() {
     let temp = temp_dir();
     std::fs::create_dir_all(temp.path().join("conf/zero/x")).unwrap();
     let place = MaskSetup { root: "conf/zero/x", own: &["conf/zero"], ..MaskSetup::default() }
@@ -252,7 +252,7 @@ async fn a_workspace_in_zeros_own_folder_is_refused() {
 }
 
 #[tokio::test]
-async fn secrets_that_commands_make_are_taken_away() {
+async fn secrets_created_by_commands_are_quarantined() {
     for (root, prefix) in [("home", ""), ("", "home/"), ("home/.config", "../")] {
         let temp = temp_dir();
         std::fs::create_dir_all(temp.path().join("home/.config")).unwrap();
@@ -270,7 +270,7 @@ async fn secrets_that_commands_make_are_taken_away() {
 }
 
 #[tokio::test]
-async fn secrets_that_variables_put_elsewhere_are_hidden() {
+async fn secrets_relocated_by_variables_are_masked() {
     let temp = temp_dir();
     let cases = [
         ("CARGO_HOME", "cargo", "cargo/credentials.toml"),
@@ -298,8 +298,8 @@ async fn secrets_that_variables_put_elsewhere_are_hidden() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_closed_hides_nothing_from_the_rules() {
-    let test = "masked::a_folder_that_is_closed_hides_nothing_from_the_rules";
+async fn unreadable_folder_does_not_hide_files_from_rules() {
+    let test = "masked_paths::unreadable_folder_does_not_hide_files_from_rules";
     let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
     let setup = || MaskSetup { deny: &["Read(.env)"], home: Some("work"), ..MaskSetup::default() };
     for name in ["work/sub/deep/.env", "work/.config/gh/hosts.yml", "work/plain/file"] {
@@ -339,8 +339,8 @@ async fn a_folder_that_is_closed_hides_nothing_from_the_rules() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_is_only_read_is_worked_in() {
-    let test = "masked::a_workspace_that_is_only_read_is_worked_in";
+async fn read_only_workspace_is_usable() {
+    let test = "masked_paths::read_only_workspace_is_usable";
     let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
     write_secret(&base.join("work/file"));
     set_mode(&base.join("work"), 0o555);
@@ -352,8 +352,8 @@ async fn a_workspace_that_is_only_read_is_worked_in() {
 }
 
 #[tokio::test]
-async fn what_is_made_hard_to_move_is_taken_away_all_the_same() {
-    let test = "masked::what_is_made_hard_to_move_is_taken_away_all_the_same";
+async fn read_only_mode_does_not_prevent_quarantine() {
+    let test = "masked_paths::read_only_mode_does_not_prevent_quarantine";
     let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
     write_secret(&base.join("work/file"));
     let place = MaskSetup::default().open(&base);
@@ -371,8 +371,8 @@ async fn what_is_made_hard_to_move_is_taken_away_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_repository_that_is_closed_stays_as_it_is() {
-    let test = "masked::a_repository_that_is_closed_stays_as_it_is";
+async fn unreadable_repository_stays_unchanged() {
+    let test = "masked_paths::unreadable_repository_stays_unchanged";
     let Some((_temp, base)) = rerun_as_ordinary_user(test) else { return };
     write_secret(&base.join("work/file"));
     let git = base.join("work/.git");
@@ -397,7 +397,7 @@ async fn a_repository_that_is_closed_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn too_much_to_hide_is_said_with_a_way_out() {
+async fn too_many_masked_files_error_suggests_fix() {
     let temp = temp_dir();
     for number in 0..2_100 {
         write_secret(&temp.path().join(format!("work/keys/{number}.pem")));

@@ -154,7 +154,7 @@ fn verify_audit_chain(f: &ToolFixture) {
 }
 
 #[tokio::test]
-async fn a_host_that_settings_name_is_reached_and_no_other() {
+async fn only_hosts_in_settings_are_reached() {
     let port = CountingServer::default().start();
     let f = network_session(&[&format!("a.test:{port}")]);
     assert_eq!(run_fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
@@ -187,7 +187,7 @@ async fn a_host_that_settings_name_is_reached_and_no_other() {
 }
 
 #[tokio::test]
-async fn programs_are_told_of_the_proxy_where_there_is_a_host_to_reach() {
+async fn proxy_variables_are_set_when_hosts_are_allowed() {
     let variables = "env | grep -i proxy | sort";
     let expected = [
         "ALL_PROXY=socks5h://127.0.0.1:3128",
@@ -211,7 +211,7 @@ async fn programs_are_told_of_the_proxy_where_there_is_a_host_to_reach() {
 }
 
 #[tokio::test]
-async fn nothing_is_reached_unless_it_is_said() {
+async fn network_is_closed_by_default() {
     let connect = "exec 3<>/dev/tcp/127.0.0.1/9";
     for rules in [&[][..], &["deny WebFetch(domain:a.test)", "ask WebFetch", "allow Bash(ls)"]] {
         let f = session_with_rules(rules, &[]);
@@ -228,7 +228,7 @@ async fn nothing_is_reached_unless_it_is_said() {
 }
 
 #[tokio::test]
-async fn a_rule_that_denies_beats_what_settings_name() {
+async fn deny_rule_beats_settings() {
     let port = CountingServer::default().start();
     let rules = ["deny WebFetch(domain:b.test)", "ask WebFetch(domain:c.test)"];
     let f = session_with_rules(&rules, &[&format!("*.test:{port}")]);
@@ -243,7 +243,7 @@ async fn a_rule_that_denies_beats_what_settings_name() {
 }
 
 #[tokio::test]
-async fn a_host_that_was_allowed_for_one_call_is_open_for_that_call() {
+async fn host_allowed_once_is_open_for_that_call() {
     let f = network_session(&[]);
     // Asked about, and allowed once. Nobody answers there, which only somebody learns who may go.
     let once = "curl -sS -m 20 http://once.test/; curl -sS -m 20 \"$URL\"; true";
@@ -266,7 +266,7 @@ async fn a_host_that_was_allowed_for_one_call_is_open_for_that_call() {
 }
 
 #[tokio::test]
-async fn a_host_that_was_allowed_for_the_session_is_open_until_that_is_taken_back() {
+async fn host_allowed_for_session_is_open_until_revoked() {
     let f = network_session(&[]);
     run_bash(&f, "curl -sS -m 20 http://kept.test/").await;
     let later = run_fetch(&f, "http://kept.test/").await;
@@ -282,7 +282,7 @@ async fn a_host_that_was_allowed_for_the_session_is_open_until_that_is_taken_bac
 }
 
 #[tokio::test]
-async fn a_job_says_what_was_refused_and_keeps_what_was_judged_open() {
+async fn job_reports_refusals_and_keeps_allowed_hosts() {
     let f = network_session(&["localhost"]);
     f.write_file("script", "for host in once other; do curl -s -m 20 $host.test; done; read line");
     let line = "curl -s -m 20 http://once.test/; read line; bash script";
@@ -305,7 +305,7 @@ async fn a_job_says_what_was_refused_and_keeps_what_was_judged_open() {
 }
 
 #[tokio::test]
-async fn an_error_says_what_was_refused_too() {
+async fn error_reports_refused_hosts() {
     let f = network_session(&["a.test"]);
     f.write_file("script", "curl -s b.test; sleep 600");
     // A busy machine may need more time to get as far as that.
@@ -322,7 +322,7 @@ async fn an_error_says_what_was_refused_too() {
 }
 
 #[tokio::test]
-async fn the_commands_of_a_session_are_in_one_network() {
+async fn session_commands_share_one_network() {
     let (one, other) = (network_session(&["localhost"]), network_session(&["localhost", "a.test"]));
     let network = run_bash(&one, SHOW_NETWORK_NAMESPACE).await;
     assert!(network.starts_with("net:["), "{network}");
@@ -336,7 +336,7 @@ async fn the_commands_of_a_session_are_in_one_network() {
 }
 
 #[tokio::test]
-async fn a_server_is_there_for_the_next_command() {
+async fn server_is_reachable_from_next_command() {
     let f = network_session(&["localhost"]);
     f.write_file("page", "hello");
     let server = json!({"command": "exec python3 -m http.server 8123", "run_in_background": true});
@@ -348,7 +348,7 @@ async fn a_server_is_there_for_the_next_command() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_the_network_of_a_session_that_is_over() {
+async fn session_network_is_removed_at_end() {
     let server = CountingServer::default();
     let port = server.start();
     let f = network_session(&[&format!("a.test:{port}")]);

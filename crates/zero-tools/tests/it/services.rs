@@ -37,7 +37,7 @@ async fn run_service(f: &ToolFixture, request: &ServiceRequest) -> (String, Comm
 }
 
 #[tokio::test]
-async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
+async fn read_only_service_sees_workspace_and_changes_nothing() {
     // In `/tmp` a program sees its own: what it may see of the other is shown there, and no more.
     for base in ["/var/tmp", "/tmp"] {
         let temp = tempfile::tempdir_in(base).unwrap();
@@ -110,7 +110,7 @@ fn read_line(service: &mut ServiceHandle) -> String {
 }
 
 #[tokio::test]
-async fn it_talks_through_its_pipes() {
+async fn service_communicates_through_pipes() {
     let f = ToolFixture::one_shot();
     let mut service = start_service(&f, &shell_service("read line; echo \"got $line\"; exec cat"));
     let mut stdin = File::from(service.stdin.take().unwrap());
@@ -124,7 +124,7 @@ async fn it_talks_through_its_pipes() {
 }
 
 #[tokio::test]
-async fn it_reads_no_secret_and_changes_nothing_outside() {
+async fn service_reads_no_secrets_and_writes_nothing_outside() {
     // Where a service sees what lies there: `/tmp` is its own.
     let temp = tempfile::tempdir_in("/var/tmp").unwrap();
     let secret = temp.path().join("secret");
@@ -158,7 +158,7 @@ async fn it_reads_no_secret_and_changes_nothing_outside() {
 }
 
 #[tokio::test]
-async fn no_setting_opens_what_is_ours_or_secret() {
+async fn writable_setting_cannot_expose_own_or_secret_folders() {
     let temp = tempfile::tempdir().unwrap();
     let home = temp.path().canonicalize().unwrap();
     for folder in [".ssh", "own", "fine"] {
@@ -183,7 +183,7 @@ async fn no_setting_opens_what_is_ours_or_secret() {
 }
 
 #[tokio::test]
-async fn it_sees_the_variables_that_were_listed_and_no_other() {
+async fn service_sees_only_listed_variables() {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let environment = vec![
         pair("PATH", "/usr/bin:/bin"),
@@ -204,7 +204,7 @@ async fn it_sees_the_variables_that_were_listed_and_no_other() {
 }
 
 #[tokio::test]
-async fn it_reaches_its_own_hosts_and_no_other() {
+async fn service_reaches_only_its_hosts() {
     let port = CountingServer::default().start();
     let f = session_with_rules(&["deny WebFetch(domain:c.test)"], &[&format!("b.test:{port}")]);
     let fetch = "for h in a b c d; do echo \"$h: $(curl -s -m 20 http://$h.test:$PORT/ | head -n1)\"; done; read";
@@ -233,7 +233,7 @@ async fn it_reaches_its_own_hosts_and_no_other() {
 }
 
 #[tokio::test]
-async fn nothing_of_it_is_left_when_it_is_dropped() {
+async fn dropped_service_leaves_no_process() {
     let f = ToolFixture::one_shot();
     let mark = format!("zero-service-{}", std::process::id());
     let script = format!(
@@ -252,7 +252,7 @@ async fn nothing_of_it_is_left_when_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn it_can_end_in_its_own_way() {
+async fn service_can_exit_by_itself() {
     let f = ToolFixture::one_shot();
     let mut service = start_service(
         &f,
@@ -268,7 +268,7 @@ async fn it_can_end_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_rule_about_commands_holds_for_it() {
+async fn command_rules_apply_to_service() {
     let f = session_with_rules(&["deny Bash(bash:*)", "ask Bash(true)"], &[]);
     let said = start_error(&f, &shell_service("true"), ErrorReason::Denied);
     assert!(said.starts_with("start `test`: denied by rule `Bash(bash:*)`"), "{said}");
@@ -281,7 +281,7 @@ async fn a_rule_about_commands_holds_for_it() {
 }
 
 #[tokio::test]
-async fn one_row_says_what_became_of_it() {
+async fn audit_row_records_service_end() {
     let f = ToolFixture::one_shot();
     let request = shell_service("exit 4 # --token s3cr3t-of-mine");
     let (_, ended) = run_service(&f, &request).await;
@@ -302,7 +302,7 @@ async fn one_row_says_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn its_own_limits_hold_and_what_makes_no_sense_is_refused() {
+async fn service_limits_apply_and_invalid_ones_are_refused() {
     let f = ToolFixture::one_shot();
     let mut limits = CommandLimitChange::default();
     limits.set(CommandLimit::OpenFiles, "77").unwrap();

@@ -109,7 +109,7 @@ fn rejected_names(quarantined: &[RejectedDeclaration]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_tool_is_listed_called_and_answers() {
+async fn tool_is_listed_and_called() {
     let f = ToolFixture::one_shot();
     let list = r#"echo '[{"functionDeclarations": [{"name": "get.it", "parameters":
         {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]}}]}]'"#;
@@ -129,7 +129,7 @@ async fn a_tool_is_listed_called_and_answers() {
 }
 
 #[tokio::test]
-async fn the_call_command_answers_in_every_way() {
+async fn call_command_results_are_reported() {
     let f = ToolFixture::one_shot();
     let call = r#"
         case $1 in
@@ -193,7 +193,7 @@ async fn the_call_command_answers_in_every_way() {
 }
 
 #[tokio::test]
-async fn what_was_listed_is_known_without_running_anything() {
+async fn known_tools_load_without_running_command() {
     let f = ToolFixture::one_shot();
     assert!(!f.discovery().has_run());
     assert!(f.discovery().known_tools().is_empty());
@@ -213,7 +213,7 @@ async fn what_was_listed_is_known_without_running_anything() {
 }
 
 #[tokio::test]
-async fn a_refresh_says_what_is_another_than_before() {
+async fn refresh_reports_changes() {
     let f = ToolFixture::one_shot();
     let list = |tools: Value| format!("cat <<'END'\n{tools}\nEND");
     f.refresh(&list(json!([{"name": "a"}, {"name": "b"}, {"name": "c"}])), ECHO_COMMAND).await;
@@ -236,7 +236,7 @@ async fn a_refresh_says_what_is_another_than_before() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_loses_nothing() {
+async fn failed_list_command_keeps_known_tools() {
     let f = ToolFixture::one_shot();
     f.refresh(LIST_ONE_TOOL, ECHO_COMMAND).await;
     let rows = [
@@ -269,7 +269,7 @@ async fn a_command_that_fails_loses_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_start_or_end_is_told() {
+async fn list_command_start_and_timeout_errors_are_reported() {
     let f = ToolFixture::one_shot();
     let mut config = f.discovery_config(LIST_TIMEOUT);
     config.list = vec!["no-such-program-zero".to_owned()];
@@ -307,7 +307,7 @@ async fn one_that_does_not_start_or_end_is_told() {
 }
 
 #[tokio::test]
-async fn what_it_leaves_running_is_ended_and_not_waited_for() {
+async fn leftover_children_of_list_command_are_killed() {
     let f = ToolFixture::one_shot();
     let (start, first, second) = (Instant::now(), unique_sleep(86312), unique_sleep(86313));
     let daemon = |seconds: &str| format!("setsid sleep {seconds} & (sleep {seconds} &) ");
@@ -320,7 +320,7 @@ async fn what_it_leaves_running_is_ended_and_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_is_stopped_with_all_that_came_of_it() {
+async fn hanging_call_is_killed_with_its_children() {
     let f = ToolFixture::one_shot();
     let nap = unique_sleep(86314);
     f.refresh(LIST_ONE_TOOL, &format!("sleep {nap}")).await;
@@ -343,7 +343,7 @@ async fn a_call_that_hangs_is_stopped_with_all_that_came_of_it() {
 }
 
 #[tokio::test]
-async fn no_declaration_takes_a_place_or_reaches_out() {
+async fn declaration_cannot_replace_tool_or_fetch_schema() {
     let f = ToolFixture::one_shot();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -373,7 +373,7 @@ async fn no_declaration_takes_a_place_or_reaches_out() {
 }
 
 #[tokio::test]
-async fn neither_command_reads_what_is_masked_or_writes_outside() {
+async fn both_commands_are_sandboxed() {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     let secret = home.path().join("token");
     std::fs::write(&secret, "hunter2").unwrap();
@@ -416,7 +416,7 @@ impl Approver for RefusingApprover {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_and_sees_all_of_it() {
+async fn approval_shows_whole_command() {
     let listener = Arc::new(RefusingApprover::default());
     let f = ToolFixture::session_with_host(|config| config.approver = Some(listener.clone()));
     f.refresh(LIST_ONE_TOOL, "echo ran > ran").await;
@@ -436,7 +436,7 @@ async fn a_person_is_asked_and_sees_all_of_it() {
 }
 
 #[tokio::test]
-async fn rules_about_commands_hold_for_both() {
+async fn command_rules_apply_to_both_commands() {
     let with_rule = |verdict: Verdict, rule: &'static str| {
         ToolFixture::session_with_host(move |config| {
             let source =

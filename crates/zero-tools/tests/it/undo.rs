@@ -18,7 +18,7 @@ impl ToolFixture {
 }
 
 #[tokio::test]
-async fn changes_are_taken_back_one_by_one_to_the_byte() {
+async fn changes_are_undone_in_order_byte_exact() {
     let f = ToolFixture::one_shot();
     let original = b"\xEF\xBB\xBFone\r\ntwo\n\xFF".to_vec();
     f.write_file("a.txt", &original);
@@ -42,7 +42,7 @@ async fn changes_are_taken_back_one_by_one_to_the_byte() {
 }
 
 #[tokio::test]
-async fn an_undo_can_be_undone() {
+async fn undo_can_be_undone() {
     let f = ToolFixture::one_shot();
     f.call("Write", json!({"file_path": "a", "content": "1"})).await.unwrap();
     f.undo_last();
@@ -55,7 +55,7 @@ async fn an_undo_can_be_undone() {
 }
 
 #[tokio::test]
-async fn a_file_changed_since_is_not_overwritten_unasked() {
+async fn file_changed_since_is_not_overwritten() {
     let f = ToolFixture::one_shot();
     f.write_file("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_file_changed_since_is_not_overwritten_unasked() {
 }
 
 #[tokio::test]
-async fn a_removed_link_comes_back() {
+async fn deleted_link_is_restored() {
     let f = ToolFixture::one_shot();
     symlink("nowhere/at/all", f.path("link")).unwrap();
     f.call("Delete", json!({"file_path": "link"})).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_removed_link_comes_back() {
 }
 
 #[tokio::test]
-async fn an_undo_does_not_follow_a_link_that_took_the_place() {
+async fn undo_does_not_follow_replacing_link() {
     let f = ToolFixture::one_shot();
     std::fs::create_dir(f.path("d")).unwrap();
     f.write_file("d/a", "old");
@@ -96,7 +96,7 @@ async fn an_undo_does_not_follow_a_link_that_took_the_place() {
 }
 
 #[tokio::test]
-async fn a_damaged_journal_restores_nothing() {
+async fn damaged_journal_restores_nothing() {
     let f = ToolFixture::one_shot();
     f.write_file("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
@@ -145,7 +145,7 @@ async fn interrupted_change(kept: impl Fn(&str) -> String, stands: &str) -> (Too
 }
 
 #[tokio::test]
-async fn a_change_that_was_cut_off_is_settled_by_what_stands_there() {
+async fn interrupted_change_is_resolved_by_file_content() {
     let whole = |whole: &str| whole.to_owned();
     let (f, recovered) = interrupted_change(whole, "new").await;
     assert_eq!(recovered, 1);

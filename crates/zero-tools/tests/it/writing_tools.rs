@@ -23,13 +23,13 @@ fn read_example(name: &str) -> String {
 }
 
 #[test]
-fn the_rust_in_the_document_is_that_of_the_example() {
+fn guide_rust_code_matches_example() {
     let code = read_example("custom-tool/src/count_words.rs");
     assert!(code.contains("impl Tool for CountWords"));
 }
 
 #[tokio::test]
-async fn the_commands_in_the_document_bring_tools() {
+async fn guide_commands_provide_tools() {
     let f = ToolFixture::one_shot();
     f.write_file("tools/list.sh", read_example("command-tools/list.sh"));
     f.write_file("tools/call.py", read_example("command-tools/call.py"));
@@ -54,7 +54,7 @@ async fn the_commands_in_the_document_bring_tools() {
 }
 
 #[test]
-fn the_server_in_the_document_speaks_the_protocol() {
+fn guide_server_speaks_protocol() {
     read_example("mcp-server/words.py");
     let requests = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}),

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_a_bound_and_begin_anew() {
+    fn delays_grow_to_limit_and_reset() {
         let mut backoff = ReconnectBackoff::new();
         for most in [1, 2, 4, 8, 16, 30, 30, 30] {
             let most = Duration::from_secs(most);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_has_its_part() {
+    fn delays_include_jitter() {
         let delays: Vec<Duration> =
             (0..100).map(|_| ReconnectBackoff::new().next_delay()).collect();
         assert!(delays.iter().any(|delay| delay != &delays[0]));

@@ -54,7 +54,7 @@ mod tests {
     use crate::frame::{self, GatewayFrame, RequestFrame};
 
     #[test]
-    fn a_request_is_read_as_it_was_written() {
+    fn encoded_request_parses_back() {
         for params in [json!({"a": "\"}\n\u{1f600}", "b": [1, null]}), json!({}), json!("text")] {
             for method in ["tools/offer", "a \"method\" {of} others\\"] {
                 let written = EncodedParams::encode(method, &params).unwrap();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_should_be_is_told_in_few_words() {
+    fn mismatch_is_reported_briefly() {
         let answer = Value::String("x".repeat(10_000));
         let error = read_answer::<u8>("some.method", answer).unwrap_err().to_string();
         assert!(error.contains("the answer of `some.method`"), "{error}");

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_says_what_to_do_next() {
+    fn every_error_says_what_to_do_next() {
         check(
             GatewayClientError::Refused {
                 error: refusal(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH"),

@@ -206,7 +206,7 @@ mod tests {
                          10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:FF";
 
     #[test]
-    fn a_fingerprint_is_read_in_both_spellings() {
+    fn fingerprint_parses_both_spellings() {
         for text in [
             HEX,
             SHOWN,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn invalid_fingerprint_is_refused() {
         let (short, long) = (&HEX[..62], format!("{HEX}00"));
         let mixed = format!("{}:{}", &HEX[..32], &HEX[32..]);
         let (plus, odd, wide) = (format!("+{}", &HEX[1..]), &HEX[..63], "é".repeat(32));

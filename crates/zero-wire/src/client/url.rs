@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_read_as_it_is_meant() {
+    fn url_parses_as_intended() {
         check("ws://localhost", "ws://localhost:18789/ here");
         check(" ws://127.0.0.1:1234 ", "ws://127.0.0.1:1234/ here");
         check("http://[::1]", "ws://[::1]:18789/ here");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_nonsense_are_refused_and_not_repeated() {
+    fn urls_with_secrets_are_refused_and_not_quoted() {
         check("ws://user:s3cret@host", "Credentials");
         check("ws://s3cret@host", "Credentials");
         check("ws://:s3cret@host", "Credentials");

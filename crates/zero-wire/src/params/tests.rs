@@ -37,7 +37,7 @@ fn connect_params(more: Value) -> Value {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_the_words_of_the_family() {
+fn errors_use_openclaw_wording() {
     check::<ChatSend>(
         json!({"sessionKey": "main", "idempotencyKey": "1"}),
         "invalid chat.send params: must have required property 'message'",
@@ -110,7 +110,7 @@ fn what_is_wrong_is_said_in_the_words_of_the_family() {
 }
 
 #[test]
-fn what_is_nested_is_named_by_its_place() {
+fn nested_error_names_its_path() {
     check::<Connect>(
         connect_params(json!({"x": 1})),
         "invalid connect params: at root: unexpected property 'x'",
@@ -138,7 +138,7 @@ fn what_is_nested_is_named_by_its_place() {
 }
 
 #[test]
-fn a_refusal_never_quotes_what_was_sent() {
+fn refusal_never_quotes_input() {
     for auth in [json!("s3cret"), json!({"token": ["s3cret"]}), json!({"token": {"s3cret": 1}})] {
         let error =
             parse_params::<Connect>(Some(connect_params(json!({"auth": auth})))).unwrap_err();
@@ -147,7 +147,7 @@ fn a_refusal_never_quotes_what_was_sent() {
 }
 
 #[test]
-fn a_refusal_is_short_whatever_was_sent() {
+fn refusal_is_short_for_any_input() {
     let names = (0..10_000).map(|n| (format!("\u{1b}[2J{n}{}", "x".repeat(1000)), json!(1)));
     let error = parse_params::<Health>(Some(Value::Object(names.collect()))).unwrap_err();
     assert!(error.message.len() < 2000, "{}", error.message.len());
@@ -167,7 +167,7 @@ fn count_visited(pieces: usize) -> (usize, String) {
 }
 
 #[test]
-fn a_long_list_costs_as_much_as_it_is_long_and_a_longer_one_nothing() {
+fn list_check_is_linear_and_overlong_list_is_free() {
     let (few, many) = (count_visited(1_000), count_visited(10_000));
     assert_eq!((few.1.as_str(), many.1.as_str()), ("", ""));
     assert!(many.0 <= few.0 * 10, "{} values for ten times {}", many.0, few.0);
@@ -177,7 +177,7 @@ fn a_long_list_costs_as_much_as_it_is_long_and_a_longer_one_nothing() {
 }
 
 #[test]
-fn every_list_has_an_end() {
+fn every_list_has_a_maximum_length() {
     fn check(schema: &Value, place: &str) {
         let Some(object) = schema.as_object() else { return };
         if object.contains_key("items") {
@@ -197,7 +197,7 @@ fn every_list_has_an_end() {
 }
 
 #[test]
-fn absent_parameters_are_empty_ones() {
+fn absent_params_count_as_empty() {
     assert!(parse_params::<Health>(None).is_ok());
     assert!(parse_params::<SessionsList>(Some(Value::Null)).is_ok());
     let error = parse_params::<ChatAbort>(None).unwrap_err();
@@ -208,7 +208,7 @@ fn absent_parameters_are_empty_ones() {
 }
 
 #[test]
-fn every_field_of_the_family_is_taken() {
+fn every_openclaw_field_is_accepted() {
     check::<Connect>(
         json!({
             "minProtocol": 4, "maxProtocol": 4,
@@ -279,7 +279,7 @@ fn every_field_of_the_family_is_taken() {
 }
 
 #[test]
-fn a_patch_tells_null_from_nothing_and_who_may_do_it() {
+fn patch_distinguishes_null_from_absent_and_sets_scope() {
     let check = |written: Value, expected: &str| {
         let patch = parse_params::<SessionsPatch>(Some(written)).unwrap();
         assert_eq!(patch.required_scope().as_str(), expected, "{patch:?}");
@@ -381,7 +381,7 @@ proptest! {
 }
 
 #[test]
-fn every_word_of_every_schema_is_known_here() {
+fn every_schema_keyword_is_supported() {
     for method in methods() {
         let schema = (method.checker)().schema();
         assert!(ParamsChecker::supports(schema), "{}: {schema}", method.name);
@@ -399,7 +399,7 @@ fn check_supports(schema: Value, expected: bool) {
 }
 
 #[test]
-fn a_word_that_is_not_obeyed_is_noticed_wherever_it_stands() {
+fn unsupported_keyword_is_detected_anywhere() {
     check_supports(json!(true), true);
     check_supports(json!(false), false);
     check_supports(json!({"type": "object", "additionalProperties": false}), true);

@@ -68,7 +68,7 @@ async fn check(
 }
 
 #[tokio::test]
-async fn whoever_breaks_the_rules_is_left() {
+async fn protocol_violation_closes_connection() {
     for (text, words) in [
         ("hello", "not JSON"),
         ("{}", "must have required property 'type'"),
@@ -90,7 +90,7 @@ async fn whoever_breaks_the_rules_is_left() {
 }
 
 #[tokio::test]
-async fn who_waits_is_told_why_the_connection_ended() {
+async fn waiting_requests_learn_close_reason() {
     for (code, reason) in
         [(1008, "slow consumer"), (1012, "service restart"), (1013, ""), (4001, "own")]
     {
@@ -108,7 +108,7 @@ async fn who_waits_is_told_why_the_connection_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_of_two_ticks_ends_it() {
+async fn silence_of_two_ticks_closes_connection() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake_with_policy(json!({"tickIntervalMs": 1000})).await;
         peer.recv().await.unwrap_err()
@@ -123,7 +123,7 @@ async fn silence_of_two_ticks_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ticks_keep_it_alive() {
+async fn ticks_keep_connection_alive() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake_with_policy(json!({"tickIntervalMs": 1000})).await;
         let mut ticks = interval(Duration::from_millis(1900));
@@ -140,7 +140,7 @@ async fn ticks_keep_it_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_in_which_nobody_reads_is_not_silence() {
+async fn time_without_reader_does_not_count_as_silence() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake_with_policy(json!({"tickIntervalMs": 1000})).await;
         let TestGateway::Pipe(pipe, mut incoming) = peer else { panic!() };
@@ -160,7 +160,7 @@ async fn time_in_which_nobody_reads_is_not_silence() {
 }
 
 #[tokio::test]
-async fn pings_and_bytes_are_signs_of_life_and_pings_are_answered() {
+async fn pings_and_bytes_keep_alive_and_pings_are_answered() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         peer.send_raw(Message::Ping("are you there".into())).await;
@@ -180,7 +180,7 @@ async fn pings_and_bytes_are_signs_of_life_and_pings_are_answered() {
 }
 
 #[tokio::test]
-async fn it_ends_with_its_last_client() {
+async fn connection_ends_with_its_last_client() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         peer.recv().await
@@ -198,7 +198,7 @@ async fn it_ends_with_its_last_client() {
 }
 
 #[tokio::test]
-async fn a_close_waits_for_its_end_and_can_be_said_twice() {
+async fn close_waits_for_end_and_is_idempotent() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         // A gateway that does not listen: the close has to end all the same.

@@ -22,7 +22,7 @@ async fn connect_error(target: GatewayTarget, options: ConnectOptions) -> Gatewa
 }
 
 #[tokio::test]
-async fn a_client_says_who_it_is_and_hears_what_it_was_granted() {
+async fn client_identifies_itself_and_receives_grants() {
     let options = ConnectOptions {
         auth: GatewayCredentials::token("t"),
         caps: vec!["tool-events".to_owned()],
@@ -53,7 +53,7 @@ async fn a_client_says_who_it_is_and_hears_what_it_was_granted() {
 }
 
 #[tokio::test]
-async fn what_is_usual_is_taken_by_a_gateway() {
+async fn default_options_are_accepted_by_gateway() {
     let (target, gateway) =
         serve_embedded(|mut peer| async move { (peer.accept_handshake().await, peer) });
     let _client = GatewayClient::connect(target, ConnectOptions::default()).await.unwrap();
@@ -63,7 +63,7 @@ async fn what_is_usual_is_taken_by_a_gateway() {
 }
 
 #[tokio::test]
-async fn a_device_proves_itself() {
+async fn device_proves_itself() {
     let (key, _) = DeviceKey::generate().unwrap();
     let options = ConnectOptions {
         auth: GatewayCredentials::password("p"),
@@ -83,7 +83,7 @@ async fn a_device_proves_itself() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_why_and_never_repeats_a_secret() {
+async fn refusal_says_why_and_never_repeats_a_secret() {
     let options = ConnectOptions {
         auth: GatewayCredentials::Token("s3cret".to_owned()),
         ..connect_options()
@@ -108,7 +108,7 @@ async fn a_refusal_says_why_and_never_repeats_a_secret() {
 }
 
 #[tokio::test]
-async fn a_close_instead_of_a_greeting_keeps_its_code() {
+async fn close_instead_of_hello_keeps_its_code() {
     for (code, hint) in [(1008, "check the credentials"), (1012, "restarts"), (1013, "not ready")] {
         let script = move |mut peer: TestGateway| async move {
             peer.send_challenge().await;
@@ -142,7 +142,7 @@ async fn check_protocol_error(frames: Vec<Value>, expected: &str) {
 }
 
 #[tokio::test]
-async fn what_is_no_greeting_is_refused() {
+async fn invalid_hello_is_refused() {
     let challenge =
         json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}});
     let answer = |payload: Value| json!({"type": "res", "id": "0", "ok": true, "payload": payload});
@@ -174,7 +174,7 @@ async fn what_is_no_greeting_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_says_nothing_is_given_up() {
+async fn silent_gateway_times_out() {
     let (target, gateway) = serve_embedded(|mut peer| async move { peer.recv().await });
     let error = connect_error(target, connect_options()).await;
     let after = Duration::from_secs(20);
@@ -183,7 +183,7 @@ async fn a_gateway_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_port_that_never_answers_is_given_up() {
+async fn port_that_never_answers_times_out() {
     // Nobody accepts: the system takes the connection, and no word comes back.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -195,7 +195,7 @@ async fn a_port_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_never_stops_talking_is_given_up() {
+async fn gateway_that_never_stops_sending_times_out() {
     let script = |mut peer: TestGateway| async move {
         peer.send_challenge().await;
         peer.recv().await.unwrap();
@@ -212,7 +212,7 @@ async fn a_gateway_that_never_stops_talking_is_given_up() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_in_the_clear_to_another_machine() {
+async fn plaintext_to_other_machine_is_refused() {
     for host in ["192.0.2.1", "gateway.example", "[2001:db8::1]", "0.0.0.0", "localhost.example"] {
         let error = connect_error(url_target(&format!("ws://{host}:1")), connect_options()).await;
         assert_eq!(error, GatewayClientError::Plaintext { host: host.to_owned() });
@@ -220,7 +220,7 @@ async fn nothing_is_sent_in_the_clear_to_another_machine() {
 }
 
 #[tokio::test]
-async fn where_nobody_listens_it_says_so() {
+async fn missing_listener_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = format!("ws://{}/", listener.local_addr().unwrap());
     drop(listener);
@@ -233,7 +233,7 @@ async fn where_nobody_listens_it_says_so() {
 }
 
 #[tokio::test]
-async fn a_web_server_is_no_gateway() {
+async fn web_server_is_not_accepted_as_gateway() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {

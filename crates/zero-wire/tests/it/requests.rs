@@ -18,7 +18,7 @@ fn wait_params(run: &str) -> AgentWaitParams {
 }
 
 #[tokio::test]
-async fn answers_find_their_requests_in_any_order() {
+async fn answers_match_requests_in_any_order() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         let mut requests = Vec::new();
@@ -46,7 +46,7 @@ async fn answers_find_their_requests_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_a_request_is_its_answer() {
+async fn refused_request_returns_its_error() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         let request = peer.recv().await.unwrap();
@@ -74,7 +74,7 @@ async fn a_refusal_of_a_request_is_its_answer() {
 }
 
 #[tokio::test]
-async fn messages_of_another_gateway_are_read() {
+async fn messages_of_other_gateways_are_read() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         let request = peer.recv().await.unwrap();
@@ -101,7 +101,7 @@ async fn messages_of_another_gateway_are_read() {
 }
 
 #[tokio::test]
-async fn events_come_in_order_without_the_signs_of_life() {
+async fn events_arrive_in_order_without_ticks() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         peer.send_event("chat", 1, json!({"n": 1})).await;
@@ -123,7 +123,7 @@ async fn events_come_in_order_without_the_signs_of_life() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_makes_the_gateway_wait_and_loses_nothing() {
+async fn slow_reader_blocks_gateway_and_loses_nothing() {
     let all = (EVENTS_MAX + FRAMES_MAX + 500) as u64;
     let script = move |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
@@ -156,7 +156,7 @@ async fn a_slow_reader_makes_the_gateway_wait_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn answers_come_also_where_nobody_takes_events() {
+async fn answers_arrive_without_event_reader() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
         let request = peer.recv().await.unwrap();
@@ -206,7 +206,7 @@ async fn requests_in_flight_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stops_waiting_disturbs_nobody() {
+async fn abandoned_request_does_not_disturb_others() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake_with_policy(json!({"tickIntervalMs": 3_600_000})).await;
         let given_up = peer.recv().await.unwrap();
@@ -227,7 +227,7 @@ async fn who_stops_waiting_disturbs_nobody() {
 }
 
 #[tokio::test]
-async fn what_the_gateway_would_not_take_is_not_sent() {
+async fn message_over_gateway_limit_is_not_sent() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake_with_policy(json!({"maxPayload": 200})).await;
         peer.recv().await

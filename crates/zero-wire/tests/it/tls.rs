@@ -82,7 +82,7 @@ async fn connect_refused_with(tls: TlsAcceptor, host: &str, options: ConnectOpti
 }
 
 #[tokio::test]
-async fn the_pinned_certificate_is_accepted_for_any_name() {
+async fn pinned_certificate_is_accepted_for_any_name() {
     let (certificate, key) = new_certificate();
     let pin = CertificateFingerprint::from_certificate(&certificate);
     for host in ["127.0.0.1", "localhost"] {
@@ -98,7 +98,7 @@ async fn the_pinned_certificate_is_accepted_for_any_name() {
 }
 
 #[tokio::test]
-async fn one_that_an_authority_signed_is_accepted_by_its_pin_and_not_by_an_unknown_authority() {
+async fn ca_signed_certificate_needs_pin_or_known_ca() {
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority_key = KeyPair::generate().unwrap();
@@ -125,7 +125,7 @@ async fn one_that_an_authority_signed_is_accepted_by_its_pin_and_not_by_an_unkno
 }
 
 #[tokio::test]
-async fn an_authority_that_the_person_trusts_is_trusted() {
+async fn user_trusted_ca_is_accepted() {
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority =
@@ -149,7 +149,7 @@ async fn an_authority_that_the_person_trusts_is_trusted() {
 }
 
 #[tokio::test]
-async fn another_certificate_is_refused_and_named() {
+async fn other_certificate_is_refused_and_named() {
     let (certificate, key) = new_certificate();
     let shown = CertificateFingerprint::from_certificate(&certificate);
     let pin = CertificateFingerprint::from_certificate(b"another");
@@ -159,7 +159,7 @@ async fn another_certificate_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn the_pinned_certificate_without_its_key_is_refused() {
+async fn pinned_certificate_without_its_key_is_refused() {
     let (certificate, _) = new_certificate();
     let pin = CertificateFingerprint::from_certificate(&certificate);
     let stranger = KeyPair::generate().unwrap();
@@ -171,7 +171,7 @@ async fn the_pinned_certificate_without_its_key_is_refused() {
 }
 
 #[tokio::test]
-async fn without_a_pin_nobody_vouches_for_themselves() {
+async fn self_signed_certificate_without_pin_is_refused() {
     let (certificate, key) = new_certificate();
     let error = connect_refused(tls_acceptor(certificate, &key), "localhost", None).await;
     assert!(
@@ -181,7 +181,7 @@ async fn without_a_pin_nobody_vouches_for_themselves() {
 }
 
 #[tokio::test]
-async fn a_pin_without_tls_is_refused() {
+async fn pin_without_tls_is_refused() {
     let options = ConnectOptions {
         tls_fingerprint: Some(CertificateFingerprint::from_certificate(b"x")),
         ..connect_options()
@@ -191,7 +191,7 @@ async fn a_pin_without_tls_is_refused() {
 }
 
 #[tokio::test]
-async fn a_port_that_speaks_no_tls_is_refused() {
+async fn port_without_tls_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_a_port_and_a_host_has_none() {
+    fn address_needs_port_and_host_forbids_it() {
         for (text, expected) in [
             ("127.0.0.1:80", Some("127.0.0.1:80")),
             ("localhost:0", Some("127.0.0.1:0")),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_ends_with_its_port() {
+    fn origin_ends_with_port() {
         for (text, fits) in [
             ("https://app.example.com", true),
             ("http://localhost:3000", true),

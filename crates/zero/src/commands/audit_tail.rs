@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "half a line is what no writer of ours writes")]
-    fn the_newest_rows_come_across_days_and_go_on_after_half_a_line() {
+    fn tail_reads_across_days_and_resumes_after_partial_line() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::new(folder.path());
         let (audit, dir) = (AuditLog::new(&state), state.child("audit"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_how_a_call_was_judged_when_it_was_not_simply_allowed() {
+    fn row_shows_decision_unless_plainly_allowed() {
         for (decision, shown) in [
             (r#"{"verdict":"allow","reason":"r"}"#, None),
             (

@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cases_are_well_formed() {
+    fn spec_cases_are_well_formed() {
         for case in CASES {
             for example in case.examples {
                 let input: Value = serde_json::from_str(example.input).unwrap();

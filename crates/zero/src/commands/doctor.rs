@@ -85,7 +85,7 @@ mod tests {
     use crate::terminal::Terminal;
 
     #[test]
-    fn signs_are_for_terminals_and_words_for_the_rest() {
+    fn report_uses_symbols_on_terminal_and_words_elsewhere() {
         let finding = |status, fix: Option<&str>| DoctorFinding {
             status,
             check: "rules",

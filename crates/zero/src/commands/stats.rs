@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_rounded_but_never_to_all_or_none() {
+    fn percentage_never_rounds_to_all_or_none() {
         for (ok, calls, shown) in [
             (3, 7, "42.9%"),
             (0, 7, "0.0%"),

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_object_on_every_way_out() {
+    fn json_output_is_one_object_in_every_case() {
         check_call(
             &["Echo", r#"{"text":"hi"}"#, "--json"],
             ExitOutcome::Ok,
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_must_exist() {
+    fn missing_workspace_is_refused() {
         let (exit, _, err) = run_call(&["Echo", r#"{"text":"hi"}"#, "--workspace", "nowhere"]);
         assert_eq!(exit, ExitOutcome::Usage);
         assert!(err.contains("does not exist; create it or name another"), "{err}");

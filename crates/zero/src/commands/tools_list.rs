@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_is_shown_by_its_first_sentence() {
+    fn description_is_cut_to_first_sentence() {
         for (description, expected) in [
             ("Reads a file. Long ones are cut.", "Reads a file"),
             ("Reads\na file such as `a.rs`.\n\nMore.", "Reads a file such as `a.rs`"),

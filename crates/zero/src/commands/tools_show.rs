@@ -227,7 +227,7 @@ mod tests {
     /// The calls of the examples are made by the reference; here it is that the line that is shown,
     /// as it stands, makes them.
     #[test]
-    fn every_example_can_be_pasted() {
+    fn every_example_command_runs_as_shown() {
         let folder = tempfile::tempdir().unwrap();
         let app = test_app(folder.path());
         let registry = app.registry(None).unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_any_dialect_is_found() {
+    fn tool_is_found_by_name_of_any_dialect() {
         for (words, expected) in [
             (&["Read"][..], "zero tools call Read '{\"file_path\": \"notes.txt\"}'\n"),
             (&["search_files"], "--dialect acp\n"),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_names_and_the_example() {
+    fn json_includes_names_and_example() {
         let (_, said) = run_show(&["web_request", "--json"]);
         let shown: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert_eq!(shown["canonicalName"], "WebRequest");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_within_fields_are_shown_under_them() {
+    fn nested_fields_are_listed_under_their_parent() {
         let (_, page) = run_show(&["edit_file"]);
         for row in
             ["edits      object[], not empty", "  type     replace | insert ", "  oldText  string "]

@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_told_whole() {
+    fn entry_value_is_shown_in_full() {
         for (value, expected) in [
             (json!("Bash(git:*)"), "Bash(git:*)"),
             (json!({"command": "npx", "args": ["-y", "a b", ""]}), r#"npx -y "a b" """#),

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_goes_back_step_by_step() {
+    fn undo_reverts_changes_one_by_one() {
         let f = UndoFixture::new();
         f.check(&[], ExitOutcome::Ok, "removed `new/b.txt`, which Write had created (change 2)");
         assert!(!f.folder.path().join("new").exists());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_since_is_left_alone_unless_told() {
+    fn undo_refuses_file_changed_since_unless_forced() {
         let f = UndoFixture::new();
         std::fs::write(f.path("a.txt"), "three").unwrap();
         f.check(&["--list"], ExitOutcome::Ok, "changed since");
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_change_is_not_silently_replaced_by_an_older_one() {
+    fn undo_does_not_skip_newest_change() {
         let f = UndoFixture::new();
         std::fs::remove_file(f.path("new/b.txt")).unwrap();
         let told = "error: the newest change, 2 (Write `new/b.txt`), is not in force any more: the file is gone; `zero undo 1` takes back the one before";
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_deleted_since_comes_back_only_when_told() {
+    fn undo_restores_deleted_file_only_if_forced() {
         let f = UndoFixture::new();
         std::fs::remove_file(f.path("a.txt")).unwrap();
         let told = "`a.txt` was deleted since; --yes brings back the earlier content";
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn every_undo_is_written_down() {
+    fn every_undo_is_audited() {
         let f = UndoFixture::new();
         std::fs::write(f.path("a.txt"), "three").unwrap();
         f.check(&[], ExitOutcome::Ok, "removed `new/b.txt`");
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_higher_limit_allowed_can_be_taken_back_under_it() {
+    fn undo_of_large_change_works_under_raised_limit() {
         let f = UndoFixture::new();
         let tiny = ["1", "--limit", "file-size=2b"];
         f.check(&tiny, ExitOutcome::Error, "pass `--limit file-size=SIZE` as the call did");
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_subfolder_it_says_where_the_changes_are() {
+    fn undo_in_subfolder_names_folder_with_changes() {
         let f = UndoFixture::new();
         let told = format!("`--workspace {}` has changes", f.folder.path().display());
         f.check(&["--workspace", "new"], ExitOutcome::Error, &told);

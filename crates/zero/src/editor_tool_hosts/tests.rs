@@ -152,7 +152,7 @@ async fn wait_until(what: &str, is_so: impl AsyncFn() -> bool) {
 }
 
 #[tokio::test]
-async fn folders_that_cannot_be_worked_in_are_said_to_be() {
+async fn unusable_folders_are_reported() {
     let rig = EditorFixture::new(&json!({}));
     std::fs::write(rig.path("file"), "").unwrap();
     symlink("/", rig.path("all")).unwrap();
@@ -175,7 +175,7 @@ async fn folders_that_cannot_be_worked_in_are_said_to_be() {
 }
 
 #[tokio::test]
-async fn a_bench_has_the_folders_and_buffers_of_its_editor() {
+async fn backend_uses_editor_folders_and_buffers() {
     let rig = EditorFixture::new(&json!({"permissions": {"mode": "accept-edits"}}));
     std::fs::write(rig.path("lib/a.txt"), "on disk\n").unwrap();
     let read = json!({"file_path": rig.path("lib/a.txt")});
@@ -196,7 +196,7 @@ async fn a_bench_has_the_folders_and_buffers_of_its_editor() {
 }
 
 #[tokio::test]
-async fn the_servers_of_a_session_are_its_own_and_end_with_it() {
+async fn session_servers_are_private_and_end_with_session() {
     let rig = EditorFixture::new(&json!({"permissions": {"deny": ["bad__*"]}}));
     let mut servers =
         vec![rig.make_server("My Server", "${HOME}"), rig.make_server("bad", "s3cret")];

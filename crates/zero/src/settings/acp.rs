@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_persons_own_word_counts() {
+    fn acp_settings_count_only_in_user_file() {
         let both = r#"{"acp": {"overlap": "replace", "onExit": "detach"}}"#;
         let said =
             ClientPreferences { overlap: OverlapPolicy::Replace, on_eof: DisconnectPolicy::Detach };

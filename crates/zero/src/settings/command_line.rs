@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_a_shell_that_expands_nothing() {
+    fn words_are_split_like_shell_without_expansion() {
         check("npx -y server", Ok(&["npx", "-y", "server"]));
         check("  a 'b c' \"d e\" f\\ g '' ", Ok(&["a", "b c", "d e", "f g", ""]));
         check("a '$HOME' '~' *.js {x,y} a=b", Ok(&["a", "$HOME", "~", "*.js", "{x,y}", "a=b"]));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_shell_is_an_error() {
+    fn command_line_needing_shell_is_error() {
         for line in ["a; b", "a | b", "a && b", "a &", "! a", "(a)", "if a; then b; fi", "a\nb"] {
             check(line, Err("is not one plain command"));
         }

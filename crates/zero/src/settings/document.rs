@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_trailing_commas_and_a_byte_order_mark_are_fine() {
+    fn comments_trailing_commas_and_bom_are_accepted() {
         check(b"{}", Ok(json!({})));
         check("\u{FEFF}{\"a\": 1}".as_bytes(), Ok(json!({"a": 1})));
         check(b"// x\r\n{\r\n/* y */ \"a\": [1, 2,],\r\n}\r\n", Ok(json!({"a": [1, 2]})));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_forgiven() {
+    fn other_syntax_errors_are_refused() {
         check(b"", Err(&["f:1:1: the file is empty; write `{}` or remove it"]));
         check(b"// only this", Err(&["f:1:1: the file is empty; write `{}` or remove it"]));
         check(b"\n [1]", Err(&["f:2:2: settings are an object; write `{ \u{2026} }`"]));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_that_stands_twice_is_found() {
+    fn every_duplicate_key_is_reported() {
         check(
             b"{\"p\": {\"deny\": [1],\n \"deny\": []},\n\"q\": 1, \"\\u0071\": 2}",
             Err(&[
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_long_before_the_stack_is() {
+    fn nesting_depth_is_bounded() {
         let nested = |depth: usize| {
             format!("{{\"a\": {}{}}}", "[".repeat(depth), "]".repeat(depth)).into_bytes()
         };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_its_place_and_an_absent_one_that_of_what_holds_it() {
+    fn value_has_location_and_absent_one_its_parents() {
         let document =
             SettingsDocument::parse("f", b"{\n  \"a\": [\n    1,\n    {\"b/c\": 2}]}").unwrap();
         for (pointer, line, column) in [

@@ -206,7 +206,7 @@ mod tests {
     const TEXT: &str = "// top\n{\n  // why\n  \"permissions\": {\n    \"allow\": [\n      \"Read\", // reading\n      \"Grep\" /* searching */,\n    ],\n    \"mode\": \"ask\", // careful\n  },\n  /* end */\n}\n";
 
     #[test]
-    fn a_value_changes_and_nothing_else_does() {
+    fn set_changes_only_the_value() {
         check(
             TEXT,
             "permissions.mode",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_leaves_every_other_byte_alone() {
+    fn unset_keeps_every_other_byte() {
         let edited = |key: &str, edit: ValueEdit| {
             let key: Vec<&str> = key.split('.').collect();
             apply(TEXT, &key, &edit).unwrap().unwrap()
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_grows_from_nothing() {
+    fn set_creates_file_from_nothing() {
         let mut text = "{}\n".to_owned();
         for (key, edit) in [
             ("permissions.allow", ValueEdit::Add(json!("Bash(git status:*)"))),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_layouts_can_be_edited_too() {
+    fn unusual_layouts_can_be_edited() {
         for text in [
             "{}",
             "{ }",
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_and_a_byte_order_mark_stay() {
+    fn line_endings_and_bom_are_kept() {
         check(
             "\u{FEFF}{\r\n  \"a\": 1, // x\r\n  \"b\": 2\r\n}\r\n",
             "c",
@@ -340,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_explains_itself_is_found_by_its_rule() {
+    fn explained_rule_is_found_by_its_rule_text() {
         let text = "{\"l\": [{\"rule\": \"Read\", \"why\": \"x\"}, \"Grep\"]}";
         check(text, "l", ValueEdit::Add(json!("Read")), Ok(None));
         check(text, "l", ValueEdit::Remove(json!("Read")), Ok(Some("{\"l\": [ \"Grep\"]}")));
     }
 
     #[test]
-    fn what_has_no_keys_or_is_no_list_is_said() {
+    fn non_object_and_non_list_are_reported() {
         let text = "{\"a\": 1, \"b\": {\"c\": []}}";
         check(
             text,

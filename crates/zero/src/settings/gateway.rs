@@ -194,7 +194,7 @@ mod tests {
         "remote": {"url": "wss://h:18789", "token": "x"}}}"#;
 
     #[test]
-    fn only_the_persons_own_settings_say_where_a_gateway_is() {
+    fn gateway_settings_count_only_in_user_file() {
         let trusted = || TrustState::assumed();
         let own =
             WorkspaceSettings::merge(&parse_layers(&[(SettingsLayerKind::User, TEXT)]), trusted())
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_whole_paths_and_limit_somebody() {
+    fn gateway_folders_must_be_absolute_and_not_for_admin() {
         #[track_caller]
         fn check(gateway: Value, expected: &[(&str, &str)]) {
             let wrong = find_wrong_texts(&json!({ "gateway": gateway }));

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_of_all_files_count_in_their_order_once_trusted() {
+    fn hooks_of_trusted_files_run_in_order() {
         let user =
             "{\"hooks\": {\"PreToolUse\": [{\"command\": \"a 'b c'\"},\n{\"command\": \"d\"}]}}";
         let project = r#"{"hooks": {"PreToolUse": [{"command": "./evil"}], "PostToolUse": [{"command": "./fmt"}]}}"#;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_ones_own_settings_is_no_path_of_a_workspace() {
+    fn relative_hook_path_in_user_settings_is_not_workspace_path() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "/bin/no -x"}]}}"#;
         let found = load_hooks(&[(SettingsLayerKind::User, text)], TrustState::assumed()).before;
         let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /bin/no -x"];
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_the_strict_thing() {
+    fn omitted_hook_fields_use_strict_defaults() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": "a"}, {"command": "b", "match": "Edit|write_file",
             "timeoutMs": 60000, "access": "write", "onFailure": "ignore"}, {"command": "c", "match": ["mcp__*", "LS"]}]}}"#;
         let found = load_hooks(&[(SettingsLayerKind::User, text)], TrustState::assumed()).before;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_told() {
+    fn meaningless_hooks_are_reported() {
         #[track_caller]
         fn check(key: &str, hook: Value, expected: &[(&str, &str)]) {
             let found = find_wrong_hooks(&json!({ "hooks": {key: [{"command": "fine"}, hook]} }));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_added_changed_or_turned_off() {
+    fn lsp_server_can_be_added_changed_or_disabled() {
         let text = r#"{"lspServers": {
             "clangd": {"args": [], "limits": {"command-memory": "4GB"}},
             "gopls": {"disabled": true},
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_trusted_brings_no_server() {
+    fn untrusted_folder_adds_no_lsp_server() {
         let text = r#"{"lspServers": {"mine": {"command": "./evil", "extensions": {"py": "python"}},
             "clangd": {"command": "./evil"}}}"#;
         for (standing, expected) in [(TrustState::Never, false), (TrustState::assumed(), true)] {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_begins_where_who_wrote_it_means() {
+    fn program_path_resolves_relative_to_its_layer() {
         #[track_caller]
         fn check(command: &str, [of_project, of_person]: [&str; 2]) {
             for (layer, expected) in [
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_told() {
+    fn meaningless_lsp_servers_are_reported() {
         #[track_caller]
         fn check(server: Value, expected: &[(&str, &str)]) {
             let found = find_wrong_servers(&json!({ "lspServers": server }));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_hidden_and_names_are_not() {
+    fn values_are_masked_and_names_are_not() {
         let server = json!({
             "command": {"path": "x", "env": {"A": "secret"}},
             "args": ["--port", "1"],

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_trusted_can_only_tighten() {
+    fn untrusted_folder_can_only_tighten() {
         for (mode, state) in [
             ("plan", "Active"),
             ("ask", "Active"),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_is_told_smaller_from_larger() {
+    fn every_limit_compares_smaller_and_larger() {
         for name in HostLimits::NAMES {
             let usual = HostLimits::default();
             let tried = |value: &str| {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_get_no_more_from_a_folder_that_is_not_trusted() {
+    fn untrusted_folder_grants_commands_nothing() {
         let user =
             r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;
         let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "masked": ["y"], "weaker": ["network"]},

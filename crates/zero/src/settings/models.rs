@@ -317,7 +317,7 @@ mod tests {
     }"#;
 
     #[test]
-    fn models_and_agents_are_what_settings_say() {
+    fn models_and_agents_follow_settings() {
         let config = EnvironmentConfig::default().with_variable("K", " secret\n");
         let settings = load_settings(SettingsLayerKind::User, MODELS);
         let models = settings.models(&config);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_trusted_brings_neither() {
+    fn untrusted_folder_adds_no_models_or_agents() {
         let settings = load_settings(SettingsLayerKind::Project, MODELS);
         assert!(settings.models(&EnvironmentConfig::default()).is_empty());
         assert!(settings.agents().is_empty() && settings.default_model().is_none());
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_read_where_it_is_and_its_absence_told() {
+    fn secret_is_read_from_its_source_or_reported_missing() {
         let env = SecretSetting::Env("K".to_owned());
         check(&env, Some(" a \n"), Ok("a"));
         check(&env, Some(" "), Err("the variable `K` is empty"));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_certificates_is_refused() {
+    fn invalid_certificate_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("words"), "words").unwrap();

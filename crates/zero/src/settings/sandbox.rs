@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_named_as_in_rules() {
+    fn hosts_use_rule_syntax() {
         for fine in [
             "example.com",
             "*.example.org",
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_names_or_starts_of_names() {
+    fn variables_are_names_or_prefixes() {
         for fine in ["NPM_TOKEN", "MY_*", "_x", "*"] {
             check("environment", fine, None);
         }
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_whole_paths() {
+    fn writable_folders_must_be_full_paths() {
         for fine in ["~/.cache/pip", "/var/cache/x"] {
             check("writable", fine, None);
             check("masked", fine, None);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_secrets_or_runs_code_stays_closed() {
+    fn secret_and_executable_folders_stay_closed() {
         #[track_caller]
         fn check(folder: &Path, writable: &str, is_fine: bool) {
             let config = EnvironmentConfig::for_test(folder);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_what_it_leads_to() {
+    fn writable_link_is_checked_by_its_target() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
         let config = EnvironmentConfig::for_test(&folder);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_get_what_the_settings_say() {
+    fn command_settings_follow_settings() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
         let text = r#"{"sandbox": {"network": ["example.com", "a.org:22", "localhost"], "environment": ["A*"],

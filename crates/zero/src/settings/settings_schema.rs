@@ -414,12 +414,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_checked_at_a_glance_is_all_that_the_schema_says() {
+    fn fast_validator_agrees_with_schema() {
         assert!(ParamsChecker::supports(&schema::derive_input_schema::<SettingsFile>()));
     }
 
     #[test]
-    fn what_can_be_written_is_accepted() {
+    fn valid_settings_are_accepted() {
         check_problems("{}", &[]);
         check_problems(
             r#"{"$schema": "x", "permissions": {"allow": ["Read", "Bash(git status:*)"], "ask": [],
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_place_and_fix() {
+    fn every_mistake_is_reported_with_location_and_fix() {
         check_problems(
             "{\n\"permisions\": {},\n\"permissions\": {\"alow\": [], \"mode\": \"yolo\", \"deny\": \"Bash\"},\n\"limits\": {\"file-timout\": \"5s\", \"result\": true}, \"zzz\": 1}",
             &[
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_commands_stand_alone_under_a_tool_or_in_a_rule() {
+    fn command_limits_are_accepted_globally_per_tool_and_per_rule() {
         check_problems(
             r#"{"limits": {"command-memory": "1GB", "command-cpu": 200, "Bash": {"command-cpu": "400%"}},
             "permissions": {"allow": [{"rule": "Bash(make:*)", "limits": {"command-memory": "4GB"}}],
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn what_commands_may_reach_and_touch_is_checked() {
+    fn sandbox_lists_are_checked() {
         check_problems(
             r#"{"sandbox": {"network": ["example.com", "example.com:8443", "localhost"], "environment": ["MY_*"], "writable": ["~/.cache/pip"],
             "masked": ["~/notes"], "weaker": ["host_sockets"]}, "bash": {"on-timeout": "job"}}"#,
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_knows_every_limit() {
+    fn schema_lists_every_limit() {
         let schema = schema();
         for name in HostLimits::NAMES {
             assert!(schema["properties"]["limits"]["properties"].get(name).is_some(), "{name}");

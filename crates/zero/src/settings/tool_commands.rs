@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_count_once_the_folder_is_trusted() {
+    fn tool_commands_require_trusted_folder() {
         let both =
             r#"{"tools": {"toolDiscoveryCommand": "./t 'a b'", "toolCallCommand": "./t call"}}"#;
         let trusted = || TrustState::assumed();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_by_path_or_by_name() {
+    fn program_is_found_by_path_or_name() {
         let path = [std::path::PathBuf::from("/bin")];
         for (program, expected) in
             [("sh", true), ("/bin/sh", true), ("./sh", true), ("bin/sh", false), ("no-such", false)]

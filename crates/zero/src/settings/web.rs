@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_those_of_the_settings_and_else_those_of_the_environment() {
+    fn engines_come_from_settings_or_else_environment() {
         let config = EnvironmentConfig::default()
             .with_variable("MY_KEY", "one")
             .with_variable("TAVILY_API_KEY", "two");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_cannot_be_asked_is_told() {
+    fn unusable_engine_is_reported() {
         #[track_caller]
         fn check(search: &str, expected: &str) {
             let text = format!(r#"{{"web": {{"search": {search}}}}}"#);

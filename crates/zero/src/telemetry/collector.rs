@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn telemetry_goes_where_it_may() {
+    fn endpoint_setting_is_validated() {
         let key = Some(("x-key", "s3cret"));
         check_endpoint("http://127.0.0.1:4318", None, "http://127.0.0.1:4318/");
         check_endpoint("http://127.0.0.1:4318/otlp/", key, "http://127.0.0.1:4318/otlp/");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_is_gone_is_complained_of_once_a_minute() {
+    fn unreachable_collector_warns_once_a_minute() {
         let endpoint = "http://127.0.0.1:4318".to_owned();
         let setting = TelemetrySettings { endpoint, headers: Default::default() };
         let collector = OtlpCollector::new(&setting, &ExtraRootCertificates::default()).unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_not_printed() {
+    fn collector_debug_hides_headers() {
         let headers = [("x-key".to_owned(), "s3cret".to_owned())].into();
         let endpoint = "https://c.example".to_owned();
         let collector = OtlpCollector::new(

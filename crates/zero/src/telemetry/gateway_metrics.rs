@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_keep_their_kind() {
+    fn metrics_keep_their_kind() {
         let metric::Data::Sum(sum) = convert_figure(MetricKind::Counter, MetricValue::Count(7))
         else {
             panic!()
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_hold_what_the_smaller_ones_do_not() {
+    fn histogram_buckets_are_not_cumulative() {
         let spread = MetricHistogram { within: vec![(0.1, 2), (1.0, 5)], sum: 12.5, count: 6 };
         let metric::Data::Histogram(histogram) =
             convert_figure(MetricKind::Histogram, MetricValue::Histogram(spread))

@@ -145,7 +145,7 @@ mod tests {
     use crate::terminal::Terminal;
 
     #[test]
-    fn it_is_silent_while_somebody_asks() {
+    fn counter_is_silent_while_paused() {
         let stream = Terminal::for_test().err.with_columns(80).without_colours();
         let counter = ElapsedCounter::new(&stream);
         counter.start("slow");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn it_speaks_up_after_a_second_and_cleans_up_after_itself() {
+    fn counter_appears_after_a_second_and_clears_its_line() {
         let stream = Terminal::for_test().err.with_columns(80).without_colours();
         let counter = ElapsedCounter::new(&stream);
         counter.start("quick");

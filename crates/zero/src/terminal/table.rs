@@ -97,7 +97,7 @@ mod tests {
     use crate::terminal::Terminal;
 
     #[test]
-    fn columns_are_aligned_and_cut_at_the_edge_of_the_window() {
+    fn columns_are_aligned_and_cut_at_window_edge() {
         let mut table = TextTable::new(["NAME", "ABOUT"]);
         table.add_row(["Read".into(), "reads a\nfile of any size".into()]);
         table.add_row(["ReadMany".into(), "reads".into()]);

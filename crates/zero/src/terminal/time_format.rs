@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_shown_in_the_unit_that_suits_them() {
+    fn durations_use_fitting_unit() {
         for (micros, shown) in
             [(0, "0 µs"), (999, "999 µs"), (1_500, "1.5 ms"), (30_000_000, "30.0 s")]
         {

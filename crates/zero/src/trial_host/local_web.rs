@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_page_is_found_by_its_path() {
+    async fn page_is_found_by_path() {
         let body = "hello\n".to_owned();
         let web = LocalWebServer::start(vec![TrialPage {
             path: "/a".to_owned(),

@@ -29,7 +29,7 @@ fn make_program() -> TestProgram {
 }
 
 #[test]
-fn a_prompt_is_worked_on_and_told_again() {
+fn prompt_is_answered_and_replayed() {
     let zero = make_program();
     let mut agent = start_editor(&zero, &[]);
     let session = open_session(&zero, &mut agent);
@@ -58,7 +58,7 @@ fn a_prompt_is_worked_on_and_told_again() {
 }
 
 #[test]
-fn a_cancelled_prompt_ends_cancelled() {
+fn cancelled_prompt_ends_cancelled() {
     let zero = make_program();
     let mut agent = start_editor(&zero, &[]);
     let session = open_session(&zero, &mut agent);
@@ -72,7 +72,7 @@ fn a_cancelled_prompt_ends_cancelled() {
 }
 
 #[test]
-fn a_client_makes_calls_itself_by_the_same_way() {
+fn client_tool_calls_use_same_path() {
     let zero = make_program();
     let mut agent = start_editor(&zero, &[]);
     let session = open_session(&zero, &mut agent);
@@ -102,7 +102,7 @@ fn a_client_makes_calls_itself_by_the_same_way() {
 }
 
 #[test]
-fn a_mistake_in_settings_is_told_and_can_be_mended() {
+fn settings_mistake_is_reported_and_can_be_fixed() {
     let zero = make_program();
     write_file(&zero, USER_FILE, "{\n  \"permissions\": {\"mode\": \"bold\"}\n}");
     let mut agent = start_editor(&zero, &[]);
@@ -115,7 +115,7 @@ fn a_mistake_in_settings_is_told_and_can_be_mended() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_an_error_of_the_session() {
+fn unreachable_gateway_is_session_error() {
     let zero = make_program();
     // Nobody listens there: the port was given back.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -127,7 +127,7 @@ fn what_cannot_be_reached_is_an_error_of_the_session() {
 }
 
 #[test]
-fn it_ends_when_it_is_asked_to_whatever_it_does() {
+fn agent_exits_on_request_in_any_state() {
     let zero = make_program();
     for signal in [Signal::TERM, Signal::INT] {
         let mut agent = start_editor(&zero, &[]);
@@ -144,7 +144,7 @@ fn it_ends_when_it_is_asked_to_whatever_it_does() {
 }
 
 #[test]
-fn flags_say_which_conversation() {
+fn flags_select_the_session() {
     let zero = make_program();
     let mut agent = start_editor(&zero, &["--session", "agent:main:notes", "--require-existing"]);
     let new = json!({"cwd": zero.folder(), "mcpServers": []});

@@ -49,7 +49,7 @@ fn run_verify(zero: &TestProgram, args: &[&str]) -> String {
 }
 
 #[test]
-fn verify_says_where_a_record_was_changed() {
+fn verify_locates_changed_record() {
     let zero = program_with_calls();
     insta::assert_snapshot!(run_verify(&zero, &[]), @"
     exit 0
@@ -81,7 +81,7 @@ fn verify_says_where_a_record_was_changed() {
 }
 
 #[test]
-fn verify_tells_what_is_unusual_from_what_is_wrong() {
+fn verify_separates_unusual_from_wrong() {
     let zero = program_with_calls();
     edit_audit_log(&zero, |text| {
         let rest: String = text.lines().skip(1).map(|line| format!("{line}\n")).collect();
@@ -122,7 +122,7 @@ fn verify_tells_what_is_unusual_from_what_is_wrong() {
 }
 
 #[test]
-fn a_record_is_shown_in_full() {
+fn show_prints_full_record() {
     let zero = program_with_calls();
     let shown = zero.stdout(&["audit", "show", "2"]);
     for part in [
@@ -152,7 +152,7 @@ fn a_record_is_shown_in_full() {
 }
 
 #[test]
-fn a_record_that_is_not_one_is_answered_with_advice() {
+fn show_of_unknown_record_gives_advice() {
     let zero = program_with_calls();
     insta::assert_snapshot!(zero.run(&["audit", "show", "4"]), @"
     exit 2
@@ -196,7 +196,7 @@ fn run_documented_check(zero: &TestProgram) -> String {
 }
 
 #[test]
-fn others_can_check_the_chain_as_documented() {
+fn documented_chain_check_works() {
     let zero = program_with_calls();
     assert_eq!(run_documented_check(&zero), "");
     edit_audit_log(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
@@ -207,7 +207,7 @@ fn others_can_check_the_chain_as_documented() {
 }
 
 #[test]
-fn a_connection_is_shown_as_what_it_is_and_counts_as_no_call() {
+fn connection_record_is_shown_and_not_counted_as_call() {
     let zero = TestProgram::new();
     let state = StateDir::new(zero.folder().join("home/.local/state/zero"));
     let workspace = Workspace::open(&[zero.folder().to_owned()], None).unwrap();

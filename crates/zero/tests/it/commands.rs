@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::test_program::TestProgram;
 
 #[test]
-fn wrong_usage_ends_with_two_and_says_what_is_right() {
+fn usage_error_exits_with_two_and_names_fix() {
     let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["tools", "call", "Read", r#"{"file_path": }"#]), @r#"
     exit 2
@@ -66,7 +66,7 @@ fn wrong_usage_ends_with_two_and_says_what_is_right() {
 }
 
 #[test]
-fn json_may_come_from_stdin() {
+fn json_input_may_come_from_stdin() {
     let zero = TestProgram::new();
     let seen = zero.run_with_input(&["tools", "call", "NoSuchTool", "-", "--json"], r#"{"a": 1}"#);
     assert!(
@@ -95,7 +95,7 @@ fn write_at_terminal(zero: &TestProgram, typed: &str) -> String {
 }
 
 #[test]
-fn a_person_is_asked_although_stdin_holds_the_input() {
+fn prompt_uses_tty_when_stdin_holds_input() {
     for (typed, left) in [("y\n", Some("new")), ("n\n", None)] {
         let zero = TestProgram::new();
         let seen = write_at_terminal(&zero, typed);
@@ -106,7 +106,7 @@ fn a_person_is_asked_although_stdin_holds_the_input() {
 }
 
 #[test]
-fn where_nobody_can_be_asked_it_says_that_stdin_is_taken() {
+fn denial_without_tty_says_stdin_is_taken() {
     let zero = TestProgram::new();
     let input = r#"{"file_path": "a.txt", "content": "new"}"#;
     let seen = zero.run_with_input(&["tools", "call", "Write", "-"], input);
@@ -114,7 +114,7 @@ fn where_nobody_can_be_asked_it_says_that_stdin_is_taken() {
 }
 
 #[test]
-fn a_state_folder_that_cannot_be_made_is_not_the_tools_fault() {
+fn unwritable_state_folder_is_not_tool_error() {
     let zero = TestProgram::new();
     let mut call = zero.command(&["tools", "call", "LS", "{}"]);
     let output = call.env("XDG_STATE_HOME", "/proc/nope").output().unwrap();
@@ -124,7 +124,7 @@ fn a_state_folder_that_cannot_be_made_is_not_the_tools_fault() {
 }
 
 #[test]
-fn without_a_home_it_says_which_variable_to_set() {
+fn missing_home_names_variable_to_set() {
     let zero = TestProgram::new();
     let output = zero.command(&["stats"]).env_remove("HOME").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -132,7 +132,7 @@ fn without_a_home_it_says_which_variable_to_set() {
 }
 
 #[test]
-fn every_format_of_the_list_is_json() {
+fn every_list_format_is_json() {
     let zero = TestProgram::new();
     for format in ["json", "openai", "anthropic", "gemini", "mcp"] {
         for dialect in ["canonical", "acp", "qwen", "opencode"] {
@@ -144,7 +144,7 @@ fn every_format_of_the_list_is_json() {
 }
 
 #[test]
-fn the_list_has_one_order_whatever_the_tools_are_called() {
+fn tool_list_order_is_same_in_every_dialect() {
     let zero = TestProgram::new();
     let names = |dialect: &str| -> Vec<String> {
         let text = zero.stdout(&["tools", "list", "--json", "--dialect", dialect]);
@@ -177,7 +177,7 @@ fn the_list_has_one_order_whatever_the_tools_are_called() {
 }
 
 #[test]
-fn where_nothing_happened_yet_it_says_so() {
+fn empty_state_is_reported() {
     let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["stats"]), @"
     exit 0
@@ -206,7 +206,7 @@ fn where_nothing_happened_yet_it_says_so() {
 }
 
 #[test]
-fn every_call_leaves_a_row_that_can_be_counted_and_shown() {
+fn every_call_leaves_countable_audit_row() {
     let zero = TestProgram::new();
     zero.run(&["tools", "call", "NoSuchTool", "{}"]);
     let row: Value = serde_json::from_str(&zero.stdout(&["audit", "tail", "--json"])).unwrap();
@@ -230,7 +230,7 @@ fn every_call_leaves_a_row_that_can_be_counted_and_shown() {
 }
 
 #[test]
-fn a_name_that_is_not_text_does_not_cost_the_result() {
+fn non_utf8_file_name_keeps_result() {
     let zero = TestProgram::new();
     let name = OsStr::from_bytes(b"x\xfe.txt");
     std::fs::write(zero.folder().join(name), "hit\n").unwrap();
@@ -242,7 +242,7 @@ fn a_name_that_is_not_text_does_not_cost_the_result() {
 }
 
 #[test]
-fn the_log_says_which_call_of_which_tool_it_speaks_of() {
+fn log_names_call_and_tool() {
     let zero = TestProgram::new();
     let mut command = zero.command(&["tools", "call", "LS", "{}"]);
     let output = command.env("ZERO_LOG", "info").output().unwrap();
@@ -253,7 +253,7 @@ fn the_log_says_which_call_of_which_tool_it_speaks_of() {
 }
 
 #[test]
-fn following_shows_calls_as_they_happen() {
+fn tail_follow_shows_new_calls() {
     let zero = TestProgram::new();
     let mut tail = zero
         .command(&["audit", "tail", "--follow", "--json"])
@@ -272,7 +272,7 @@ fn following_shows_calls_as_they_happen() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_pipe_is_no_error() {
     let zero = TestProgram::new();
     for args in [
         &["tools", "list", "--format", "json"][..],
@@ -290,7 +290,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn completions_and_manual_pages_are_generated() {
+fn completions_and_man_pages_are_generated() {
     let zero = TestProgram::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(zero.stdout(&["completions", shell]).contains("conformance"), "{shell}");
@@ -324,7 +324,7 @@ fn failed_checks(report: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_level_and_every_name_conforms_without_the_internet() {
+fn every_level_and_name_conforms_offline() {
     let zero = TestProgram::new();
     let (code, report) = run_conformance(&zero, "/usr/bin:/bin", &["--dialects"]);
     assert_eq!(
@@ -367,7 +367,7 @@ fn every_level_and_every_name_conforms_without_the_internet() {
 
 /// Where no language server is, that is said: nothing is passed that was not tried.
 #[test]
-fn conformance_says_what_a_machine_lacks() {
+fn conformance_reports_missing_language_server() {
     // Commands have a `/tmp` of their own, and would not find these programs there.
     let zero = TestProgram::outside_tmp();
     let programs = zero.folder().join("programs");
@@ -401,7 +401,7 @@ fn conformance_says_what_a_machine_lacks() {
 }
 
 #[test]
-fn a_command_sees_no_secret_of_zeros_environment() {
+fn command_does_not_see_secret_variables() {
     let zero = TestProgram::new();
     let input = r#"{"command": "env; cat /proc/$PPID/environ 2>/dev/null; exit 0"}"#;
     let mut command = zero.command(&["tools", "call", "Bash", input, "--yes"]);
@@ -413,7 +413,7 @@ fn a_command_sees_no_secret_of_zeros_environment() {
 }
 
 #[test]
-fn a_change_needs_a_yes_and_can_be_taken_back() {
+fn change_needs_approval_and_can_be_undone() {
     let zero = TestProgram::new();
     let write = ["tools", "call", "Write", r#"{"file_path": "a.txt", "content": "one\n"}"#];
     let denied = zero.run(&write);

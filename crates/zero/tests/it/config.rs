@@ -20,7 +20,7 @@ pub(crate) const PROJECT_FILE: &str = ".zero/settings.json";
 pub(crate) const LOCAL_FILE: &str = ".zero/settings.local.json";
 
 #[test]
-fn a_key_comes_from_stdin_and_is_never_shown() {
+fn key_is_read_from_stdin_and_never_shown() {
     let zero = TestProgram::new();
     // There is no keyring in these surroundings.
     let seen = zero.run_with_input(&["config", "set-key", "openai"], "sk-secret\n");
@@ -42,7 +42,7 @@ fn a_key_comes_from_stdin_and_is_never_shown() {
 }
 
 #[test]
-fn a_value_is_set_shown_and_taken_out_again() {
+fn value_can_be_set_shown_and_unset() {
     let zero = TestProgram::new();
     let file = zero.folder().join(USER_FILE);
     insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "plan"]), @"
@@ -132,7 +132,7 @@ fn a_value_is_set_shown_and_taken_out_again() {
 }
 
 #[test]
-fn a_change_that_would_break_the_file_is_not_made() {
+fn breaking_change_is_not_written() {
     let zero = TestProgram::new();
     let text = "{\r\n  // mine\r\n  \"permissions\": { \"mode\": \"ask\" },\r\n}\r\n";
     write_file(&zero, USER_FILE, text);
@@ -175,7 +175,7 @@ fn a_change_that_would_break_the_file_is_not_made() {
 }
 
 #[test]
-fn every_error_of_every_file_is_told_and_nothing_runs() {
+fn every_file_error_is_reported_and_nothing_runs() {
     let zero = TestProgram::new();
     write_file(
         &zero,
@@ -200,7 +200,7 @@ fn every_error_of_every_file_is_told_and_nothing_runs() {
 }
 
 #[test]
-fn a_key_cannot_pass_for_a_message() {
+fn hostile_key_is_escaped_in_errors() {
     let zero = TestProgram::new();
     write_file(&zero, PROJECT_FILE, r#"{"x\nerror: all is well\u001b[2J": 1}"#);
     let seen = zero.run(&["config", "list"]);
@@ -229,14 +229,14 @@ fn hostile_files_are_refused() {
 }
 
 #[test]
-fn a_byte_order_mark_and_comments_are_fine() {
+fn bom_and_comments_are_accepted() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, "\u{FEFF}// hi\r\n{\"limits\": {\"file-timeout\": \"7s\",},}\r\n");
     assert_eq!(zero.stdout(&["config", "get", "limits.file-timeout"]), "7s\n");
 }
 
 #[test]
-fn a_checkout_cannot_point_its_settings_elsewhere() {
+fn checkout_cannot_redirect_its_settings() {
     let zero = TestProgram::new();
     write_file(&zero, "outside/secret.json", "{\"permissions\": {\"mode\": \"plan\"}}");
     std::fs::create_dir(zero.folder().join("work")).unwrap();
@@ -278,7 +278,7 @@ fn a_checkout_cannot_point_its_settings_elsewhere() {
 }
 
 #[test]
-fn dotfiles_may_be_links_and_stay_links() {
+fn linked_dotfiles_stay_links() {
     let zero = TestProgram::new();
     write_file(&zero, "home/dotfiles/zero.json", "{ /* mine */ }\n");
     std::fs::create_dir_all(zero.folder().join("home/.config/zero")).unwrap();
@@ -290,7 +290,7 @@ fn dotfiles_may_be_links_and_stay_links() {
 }
 
 #[test]
-fn limits_of_settings_hold_below_those_of_flags() {
+fn flag_limits_override_settings_limits() {
     let zero = TestProgram::new();
     std::fs::write(zero.folder().join("a.txt"), "x".repeat(100)).unwrap();
     write_file(&zero, USER_FILE, "{\"limits\": {\"file-size\": \"10b\"}}");
@@ -313,7 +313,7 @@ fn limits_of_settings_hold_below_those_of_flags() {
 }
 
 #[test]
-fn nothing_in_the_surroundings_moves_settings() {
+fn relative_xdg_and_dotenv_do_not_move_settings() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, "{\"permissions\": {\"mode\": \"plan\"}}");
     write_file(&zero, "other/zero/settings.json", "{\"permissions\": {\"mode\": \"auto\"}}");
@@ -326,7 +326,7 @@ fn nothing_in_the_surroundings_moves_settings() {
 }
 
 #[test]
-fn the_schema_is_json_schema_and_names_every_key() {
+fn schema_is_valid_and_names_every_key() {
     let schema: Value =
         serde_json::from_str(&TestProgram::new().stdout(&["config", "schema"])).unwrap();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -347,7 +347,7 @@ fn the_schema_is_json_schema_and_names_every_key() {
 }
 
 #[test]
-fn two_changes_at_once_both_arrive() {
+fn concurrent_changes_both_persist() {
     let zero = TestProgram::new();
     let children: Vec<_> = (0..8)
         .map(|n| {

@@ -33,7 +33,7 @@ pub(crate) const SYSTEM_PATH: &str = "/usr/bin:/bin";
 const MACHINE_CHECKS: [&str; 3] = ["sandbox", "limits", "lsp"];
 
 #[test]
-fn where_all_is_well_it_says_so() {
+fn healthy_setup_is_reported_ok() {
     let zero = TestProgram::new();
     let output = zero.command(&["doctor"]).env("PATH", SYSTEM_PATH).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -72,7 +72,7 @@ fn where_all_is_well_it_says_so() {
 }
 
 #[test]
-fn language_servers_are_listed_and_how_to_get_the_others() {
+fn language_servers_are_listed_with_install_hints() {
     let zero = TestProgram::new();
     let bin = tempfile::tempdir().unwrap();
     let bin = bin.path().canonicalize().unwrap();
@@ -105,7 +105,7 @@ fn language_servers_are_listed_and_how_to_get_the_others() {
 }
 
 #[test]
-fn what_only_stands_in_for_a_language_server_is_told() {
+fn language_server_stand_in_is_reported() {
     let zero = TestProgram::new();
     // Not in `/tmp`, of which whatever is confined has its own.
     let bin = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -135,7 +135,7 @@ fn what_only_stands_in_for_a_language_server_is_told() {
 }
 
 #[test]
-fn what_settings_say_of_commands_is_told() {
+fn command_settings_are_reported() {
     let zero = TestProgram::new();
     write_file(
         &zero,
@@ -152,7 +152,7 @@ fn what_settings_say_of_commands_is_told() {
 }
 
 #[test]
-fn broken_settings_are_told_file_by_file_and_the_rest_is_looked_at() {
+fn broken_settings_are_reported_and_other_checks_run() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, "{\n\"permissions\": {\"deny\": [\"Bsh\"]}}");
     write_file(&zero, PROJECT_FILE, "{");
@@ -167,7 +167,7 @@ fn broken_settings_are_told_file_by_file_and_the_rest_is_looked_at() {
 }
 
 #[test]
-fn risky_rules_and_what_is_set_aside_are_listed_with_their_place() {
+fn risky_and_inactive_entries_are_listed_with_location() {
     let zero = TestProgram::new();
     write_file(
         &zero,
@@ -194,7 +194,7 @@ fn risky_rules_and_what_is_set_aside_are_listed_with_their_place() {
 }
 
 #[test]
-fn folders_in_path_that_a_workspace_can_fill_are_named() {
+fn workspace_writable_path_folders_are_named() {
     let zero = TestProgram::new();
     let bin = zero.folder().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -210,7 +210,7 @@ fn folders_in_path_that_a_workspace_can_fill_are_named() {
 }
 
 #[test]
-fn what_git_would_run_of_a_repository_is_named() {
+fn git_programs_of_repository_are_named() {
     let zero = TestProgram::new();
     write_file(&zero, ".git/config", "[core]\n\tfsmonitor = ./watch\n");
     write_file(&zero, ".git/hooks/pre-commit", "#!/bin/sh\n");
@@ -223,7 +223,7 @@ fn what_git_would_run_of_a_repository_is_named() {
 }
 
 #[test]
-fn state_that_others_can_see_or_that_was_changed_is_wrong() {
+fn exposed_or_changed_state_is_error() {
     let zero = TestProgram::new();
     write_file(&zero, "a.txt", "x");
     zero.stdout(&["tools", "call", "Read", r#"{"file_path":"a.txt"}"#]);
@@ -251,7 +251,7 @@ fn make_world_readable(zero: &TestProgram, file: &str) {
 }
 
 #[test]
-fn sessions_that_others_can_read_or_nobody_can_are_wrong() {
+fn exposed_or_unreadable_sessions_are_error() {
     const STORE_FILE: &str = "home/.local/state/zero/sessions.sqlite";
     let zero = TestProgram::new();
     zero.stdout(&["run", "/help"]);
@@ -305,7 +305,7 @@ fn models_are_counted_and_missing_keys_named() {
 }
 
 #[test]
-fn what_settings_say_of_gateways_is_looked_at() {
+fn gateway_settings_are_checked() {
     let zero = TestProgram::new();
     write_file(
         &zero,
@@ -341,7 +341,7 @@ fn what_settings_say_of_gateways_is_looked_at() {
 }
 
 #[test]
-fn without_a_home_it_still_looks() {
+fn doctor_runs_without_home() {
     let zero = TestProgram::new();
     let output = zero.command(&["doctor"]).env_remove("HOME").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -111,7 +111,7 @@ fn write_settings(zero: &TestProgram, base: &Value, more: &Value) {
 }
 
 #[test]
-fn a_model_behind_an_authority_of_ones_own_is_reached() {
+fn model_behind_extra_ca_is_reached() {
     let (zero, model, tls) = (TestProgram::new(), ModelServer::start(), TestCertificates::new());
     write_file(&zero, "company.pem", &tls.authority);
     let mut base: Value = serde_json::from_str(&model.settings_json(json!({}))).unwrap();
@@ -128,7 +128,7 @@ fn a_model_behind_an_authority_of_ones_own_is_reached() {
 }
 
 #[test]
-fn a_file_that_is_none_is_told() {
+fn invalid_ca_file_is_reported() {
     let zero = TestProgram::new();
     write_settings(&zero, &json!({}), &json!({"network": {"extraCa": "/nowhere/company.pem"}}));
     let seen = zero.run(&["run", "/help"]);
@@ -137,7 +137,7 @@ fn a_file_that_is_none_is_told() {
 }
 
 #[test]
-fn a_gateway_behind_an_authority_of_ones_own_is_reached() {
+fn gateway_behind_extra_ca_is_reached() {
     let (zero, tls) = (TestProgram::new(), TestCertificates::new());
     write_file(&zero, "company.pem", &tls.authority);
     write_file(&zero, "gateway.pem", encode_pem("CERTIFICATE", &tls.certificate));

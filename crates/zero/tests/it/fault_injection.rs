@@ -34,7 +34,7 @@ const CLIENT_ORDER_VARIABLE: &str = "ZERO_TEST_CLIENT";
 /// What that process says when it is about to send its prompt.
 const READY_LINE: &str = "ready";
 /// This test, for whoever runs it a second time as that process.
-const THIS_TEST: &str = "faults::whoever_is_killed_nothing_shown_is_lost_and_nothing_is_done_twice";
+const THIS_TEST: &str = "fault_injection::killed_process_loses_no_event_and_repeats_no_call";
 
 /// Who is killed. Nobody here is two of them at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ enum KillTarget {
 }
 
 #[test]
-fn whoever_is_killed_nothing_shown_is_lost_and_nothing_is_done_twice() {
+fn killed_process_loses_no_event_and_repeats_no_call() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         if let Ok(order) = std::env::var(CLIENT_ORDER_VARIABLE) {

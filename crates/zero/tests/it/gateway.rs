@@ -26,7 +26,7 @@ fn http_get(gateway: &GatewayProcess, path: &str) -> String {
 }
 
 #[test]
-fn it_starts_answers_and_ends_when_asked() {
+fn gateway_starts_answers_and_stops_on_signal() {
     let zero = TestProgram::new();
     let mut gateway = GatewayProcess::start(&zero);
     assert_eq!(gateway.ready["ready"], true);
@@ -51,7 +51,7 @@ fn it_starts_answers_and_ends_when_asked() {
 }
 
 #[test]
-fn others_are_not_let_in_without_a_token_and_tls() {
+fn remote_clients_need_token_and_tls() {
     let zero = TestProgram::new();
     let seen = zero.run(&["gateway", "--bind", "0.0.0.0", "--port", "0"]);
     assert!(seen.starts_with("exit 2") && seen.contains("--token-file"), "{seen}");
@@ -66,7 +66,7 @@ fn others_are_not_let_in_without_a_token_and_tls() {
 }
 
 #[test]
-fn settings_name_the_gateway_and_hide_its_token() {
+fn settings_name_gateway_and_hide_token() {
     let (there, here, model) = (TestProgram::new(), TestProgram::new(), ModelServer::start());
     write_file(&there, USER_FILE, model.settings_json(json!({})));
     let gateway = GatewayProcess::start(&there);
@@ -81,7 +81,7 @@ fn settings_name_the_gateway_and_hide_its_token() {
 }
 
 #[test]
-fn tools_run_where_the_client_is_and_by_its_rules() {
+fn tools_run_at_client_under_its_rules() {
     let (there, here, model) = (TestProgram::new(), TestProgram::new(), ModelServer::start());
     let allow = json!({"permissions": {"allow": ["Write(made.txt)"]}});
     let deny = json!({"permissions": {"deny": ["Write(made.txt)"]}});
@@ -103,7 +103,7 @@ fn tools_run_where_the_client_is_and_by_its_rules() {
 }
 
 #[test]
-fn a_token_is_not_called_like_one_of_zeros_own() {
+fn reserved_token_name_is_refused() {
     let zero = TestProgram::new();
     for (name, why) in [
         ("this machine", "is a name of zero's own"),
@@ -135,7 +135,7 @@ fn child_processes(process: u32) -> Vec<u32> {
 }
 
 #[test]
-fn it_takes_the_files_it_may_for_itself_and_says_when_there_are_no_more() {
+fn gateway_raises_fd_limit_and_reports_exhaustion() {
     let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({"permissions": {"allow": ["Bash"]}})));
     let gateway = GatewayProcess::start_below_limit(&zero, "ulimit -Sn 100; ulimit -Hn 160");

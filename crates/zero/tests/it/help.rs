@@ -3,7 +3,7 @@
 use crate::test_program::TestProgram;
 
 #[test]
-fn alone_it_says_what_to_try() {
+fn bare_command_suggests_examples() {
     insta::assert_snapshot!(TestProgram::new().run(&[]), @r#"
     exit 0
     zero gives any coding agent hands, safely.
@@ -27,7 +27,7 @@ fn alone_it_says_what_to_try() {
 }
 
 #[test]
-fn help_lists_the_commands() {
+fn help_lists_commands() {
     insta::assert_snapshot!(TestProgram::new().run(&["--help"]), @"
     exit 0
     Gives any coding agent hands, safely.
@@ -76,7 +76,7 @@ fn help_lists_the_commands() {
 }
 
 #[test]
-fn help_of_a_call_teaches_by_example() {
+fn call_help_shows_examples() {
     insta::assert_snapshot!(TestProgram::new().run(&["tools", "call", "--help"]), @r#"
     exit 0
     Call a tool
@@ -121,7 +121,7 @@ fn help_of_a_call_teaches_by_example() {
 }
 
 #[test]
-fn help_of_undo_says_what_it_refuses() {
+fn undo_help_names_refusals() {
     insta::assert_snapshot!(TestProgram::new().run(&["undo", "-h"]), @"
     exit 0
     Take back a change that a tool made to a file
@@ -153,7 +153,7 @@ fn help_of_undo_says_what_it_refuses() {
 }
 
 #[test]
-fn help_is_a_command_too() {
+fn help_works_as_subcommand() {
     let zero = TestProgram::new();
     for (help, flag) in [
         (&["help"][..], &["--help"][..]),
@@ -165,7 +165,7 @@ fn help_is_a_command_too() {
 }
 
 #[test]
-fn a_mistyped_command_is_answered_with_the_right_one() {
+fn mistyped_command_suggests_correction() {
     insta::assert_snapshot!(TestProgram::new().run(&["tool", "list"]), @"
     exit 2
     --- stderr

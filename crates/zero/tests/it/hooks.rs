@@ -31,7 +31,7 @@ fn make_project() -> TestProgram {
 }
 
 #[test]
-fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
+fn project_hook_runs_once_trusted_and_unchanged() {
     let zero = make_project();
     write_file(&zero, PROJECT_FILE, hook_setting("no"));
     let seen = zero.run(&READ);
@@ -74,7 +74,7 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
 }
 
 #[test]
-fn a_file_with_the_name_of_a_program_changes_nothing() {
+fn workspace_file_does_not_shadow_hook_program() {
     let zero = make_project();
     write_file(
         &zero,
@@ -88,7 +88,7 @@ fn a_file_with_the_name_of_a_program_changes_nothing() {
 }
 
 #[test]
-fn a_script_that_nobody_looked_at_does_not_run() {
+fn unreviewed_hook_script_does_not_run() {
     let zero = make_project();
     write_file(
         &zero,
@@ -108,7 +108,7 @@ fn a_script_that_nobody_looked_at_does_not_run() {
 }
 
 #[test]
-fn hooks_that_cannot_run_are_told() {
+fn unusable_hooks_are_reported() {
     let zero = make_project();
     let script = zero.folder().join("home/.config/zero/hooks/no");
     write_script(&zero, "home/.config/zero/hooks/no", "#!/bin/sh\nexit 0\n");
@@ -135,7 +135,7 @@ fn hooks_that_cannot_run_are_told() {
 }
 
 #[test]
-fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
+fn user_hooks_run_everywhere_and_are_listed() {
     let zero = make_project();
     let script = zero.folder().join(".zero/hooks/no");
     let no = script.to_str().unwrap();
@@ -167,7 +167,7 @@ fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
 }
 
 #[test]
-fn a_hook_that_means_nothing_is_an_error_of_the_file() {
+fn meaningless_hook_is_settings_error() {
     let zero = make_project();
     let hooks = vec![json!({"command": "true"}); 17];
     let many = json!({"hooks": {"PreToolUse": hooks}}).to_string();
@@ -208,7 +208,7 @@ fn read_example(name: &str) -> String {
 }
 
 #[test]
-fn the_hooks_of_the_document_do_what_it_says() {
+fn documented_hooks_work_as_described() {
     let zero = TestProgram::outside_tmp();
     write_file(&zero, PROJECT_FILE, read_example("settings.json"));
     for name in ["no-push", "no-scripts", "format"] {
@@ -243,7 +243,7 @@ fn the_hooks_of_the_document_do_what_it_says() {
 }
 
 #[test]
-fn a_relative_path_of_ones_own_runs_no_script_of_a_folder_that_nobody_trusts() {
+fn relative_user_hook_runs_no_untrusted_script() {
     let zero = make_project();
     write_file(&zero, USER_FILE, hook_setting("no"));
     let seen = zero.run(&READ);

@@ -59,7 +59,7 @@ fn check_write_fails(disk: &HostileDisk<'_>, reason: &str, message: &str) {
 }
 
 #[test]
-fn a_full_disk_keeps_the_original() {
+fn full_disk_keeps_original_file() {
     let disk = HostileDisk { before: "mount -t tmpfs -o size=300k none work", after: "" };
     check_write_fails(
         &disk,
@@ -69,7 +69,7 @@ fn a_full_disk_keeps_the_original() {
 }
 
 #[test]
-fn without_room_for_a_trace_or_a_way_back_there_is_no_change() {
+fn no_change_without_room_for_audit_or_journal() {
     for (folder, message) in [
         ("state/zero/audit", "the audit log cannot be written"),
         ("state/zero/journal", "could not write the journal in"),
@@ -81,7 +81,7 @@ fn without_room_for_a_trace_or_a_way_back_there_is_no_change() {
 }
 
 #[test]
-fn a_read_only_folder_keeps_the_original() {
+fn read_only_folder_keeps_original_file() {
     let disk =
         HostileDisk { before: "mount --bind work work", after: "mount -o remount,ro,bind work" };
     check_write_fails(

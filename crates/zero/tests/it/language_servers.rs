@@ -19,7 +19,7 @@ fn ask_definition(zero: &TestProgram) -> (String, usize) {
 }
 
 #[test]
-fn a_project_is_trusted_before_a_server_reads_it() {
+fn language_server_starts_only_in_trusted_project() {
     let zero = TestProgram::outside_tmp();
     write_file(&zero, "a.c", C_SOURCE);
     let (seen, started) = ask_definition(&zero);

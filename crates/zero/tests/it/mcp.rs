@@ -8,7 +8,7 @@ use crate::config::{PROJECT_FILE, USER_FILE, write_file};
 use crate::test_program::TestProgram;
 
 #[test]
-fn every_command_teaches_by_example() {
+fn every_mcp_command_help_has_example() {
     let zero = TestProgram::new();
     for words in [
         &["mcp"][..],
@@ -41,7 +41,7 @@ const CLIENTS: [(&str, &str, &str, &str); 4] = [
 ];
 
 #[test]
-fn a_client_gets_a_file_or_an_entry_in_its_own() {
+fn install_writes_file_or_entry_per_client() {
     for (client, own, project, section) in CLIENTS {
         for (file, flags) in [(own, &[][..]), (project, &["--project"])] {
             let zero = TestProgram::new();
@@ -87,7 +87,7 @@ fn a_client_gets_a_file_or_an_entry_in_its_own() {
 }
 
 #[test]
-fn what_is_installed_is_what_was_asked_for() {
+fn install_honors_requested_options() {
     let zero = TestProgram::new();
     let printed = zero.stdout(&[
         "mcp",
@@ -113,7 +113,7 @@ fn what_is_installed_is_what_was_asked_for() {
 }
 
 #[test]
-fn a_link_of_a_checkout_leads_nowhere_else() {
+fn install_does_not_follow_checkout_link() {
     let zero = TestProgram::new();
     write_file(&zero, "home/secret.json", "{}");
     std::os::unix::fs::symlink("home/secret.json", zero.folder().join(".mcp.json")).unwrap();
@@ -123,7 +123,7 @@ fn a_link_of_a_checkout_leads_nowhere_else() {
 }
 
 #[test]
-fn status_says_what_the_settings_say_without_starting_anything() {
+fn status_reads_settings_without_starting_servers() {
     let zero = TestProgram::new();
     write_file(
         &zero,
@@ -170,7 +170,7 @@ fn status_says_what_the_settings_say_without_starting_anything() {
 }
 
 #[test]
-fn serving_by_http_is_for_this_machine_unless_somebody_says_so() {
+fn http_serving_is_local_unless_allowed() {
     let zero = TestProgram::new();
     write_file(&zero, "token", "short\n");
     for (args, expected) in [
@@ -190,14 +190,14 @@ fn serving_by_http_is_for_this_machine_unless_somebody_says_so() {
 }
 
 #[test]
-fn refreshing_needs_a_command() {
+fn refresh_needs_discovery_command() {
     let zero = TestProgram::new();
     let seen = zero.run(&["tools", "refresh"]);
     assert!(seen.starts_with("exit 2") && seen.contains("tools.toolDiscoveryCommand"), "{seen}");
 }
 
 #[test]
-fn a_client_on_stdin_lists_and_calls_the_tools_and_ends_it() {
+fn stdio_client_lists_and_calls_tools() {
     let zero = TestProgram::new();
     write_file(&zero, "hello.txt", "hi there\n");
     let input = [
@@ -218,7 +218,7 @@ fn a_client_on_stdin_lists_and_calls_the_tools_and_ends_it() {
 }
 
 #[test]
-fn a_server_that_does_not_work_is_told_and_stops_nothing_else() {
+fn failing_server_is_reported_and_blocks_nothing() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, r#"{"mcpServers": {"gone": {"command": "no-such-program"}}}"#);
     write_file(&zero, "hello.txt", "hi there\n");

@@ -29,7 +29,7 @@ fn check_output(zero: &TestProgram, args: &[&str], exit: i32, parts: &[&str]) {
 }
 
 #[test]
-fn nothing_of_a_folder_starts_before_it_is_trusted() {
+fn untrusted_folder_starts_no_server() {
     let zero = make_workspace();
     let text = json!({
         "mcpServers": {"a": server_setting(&zero, "a", "")},
@@ -62,7 +62,7 @@ fn nothing_of_a_folder_starts_before_it_is_trusted() {
 }
 
 #[test]
-fn what_the_person_uses_everywhere_runs_nothing_of_a_folder() {
+fn user_server_runs_no_workspace_code() {
     let zero = make_workspace();
     let marker = zero.folder().join("hijacked");
     let module = format!("open({marker:?}, 'w')\n");
@@ -91,7 +91,7 @@ fn what_the_person_uses_everywhere_runs_nothing_of_a_folder() {
 }
 
 #[test]
-fn a_check_judges_what_a_brought_tool_would_really_do() {
+fn policy_check_evaluates_external_tool_effects() {
     let zero = make_workspace();
     let list = r#"echo '[{"name": "get.it", "parameters": {"type": "object"}}]'"#;
     write_file(&zero, "list.sh", list);
@@ -114,7 +114,7 @@ fn a_check_judges_what_a_brought_tool_would_really_do() {
 }
 
 #[test]
-fn a_client_is_shown_the_arguments_of_a_command() {
+fn client_sees_command_arguments_before_approval() {
     let zero = make_workspace();
     let list = r#"echo '[{"name": "wipe", "parameters": {"type": "object"}}]'"#;
     write_file(&zero, "list.sh", list);
@@ -139,7 +139,7 @@ fn a_client_is_shown_the_arguments_of_a_command() {
 }
 
 #[test]
-fn what_the_model_asks_the_person_reaches_the_client_as_a_form() {
+fn model_question_reaches_client_as_form() {
     let zero = make_workspace();
     let options =
         json!([{"label": "Redis", "description": "a"}, {"label": "SQLite", "description": "b"}]);
@@ -184,7 +184,7 @@ fn what_the_model_asks_the_person_reaches_the_client_as_a_form() {
 }
 
 #[test]
-fn a_denial_names_the_rule_that_would_allow() {
+fn denial_names_rule_that_would_allow() {
     let zero = program_with_server(json!({}));
     check_output(
         &zero,
@@ -195,7 +195,7 @@ fn a_denial_names_the_rule_that_would_allow() {
 }
 
 #[test]
-fn what_is_denied_or_turned_off_does_not_start() {
+fn denied_or_disabled_server_does_not_start() {
     let rows: [(Value, &str); 7] = [
         (json!({"permissions": {"deny": ["a__*"]}}), "denied by rule `a__*`"),
         (json!({"permissions": {"deny": ["mcp__a"]}}), "denied by rule `mcp__a`"),
@@ -233,7 +233,7 @@ fn what_is_denied_or_turned_off_does_not_start() {
 }
 
 #[test]
-fn servers_that_hang_hold_up_nothing_and_leave_nothing() {
+fn hanging_servers_block_and_leave_nothing() {
     let zero = make_workspace();
     let mut servers: serde_json::Map<String, Value> = (0..10)
         .map(|number| {
@@ -275,7 +275,7 @@ fn servers_that_hang_hold_up_nothing_and_leave_nothing() {
 }
 
 #[test]
-fn rules_decide_about_tools_and_their_claims_do_not() {
+fn rules_decide_about_tools_regardless_of_claims() {
     let zero = program_with_server(json!({}));
     check_output(&zero, &ECHO_TOOL, 3, &["no rule allows `echo` of MCP server `a`", "--yes"]);
     check_output(&zero, &[&ECHO_TOOL[..], &["--yes"]].concat(), 0, &["hi"]);
@@ -311,7 +311,7 @@ fn rules_decide_about_tools_and_their_claims_do_not() {
 }
 
 #[test]
-fn a_tool_that_changed_is_asked_about_until_somebody_looked() {
+fn changed_tool_is_asked_until_approved() {
     let zero = program_with_server(json!({"allow": ["a__*"]}));
     check_output(&zero, &ECHO_TOOL, 0, &["hi"]);
     check_output(&zero, &["mcp", "approve", "a"], 0, &["nothing changed in the tools of `a`"]);
@@ -377,7 +377,7 @@ fn is_text_in_folder(folder: &std::path::Path, text: &str) -> bool {
 }
 
 #[test]
-fn a_server_gets_the_variables_that_are_listed_and_nobody_else_does() {
+fn server_gets_only_listed_variables() {
     const SECRET: &str = "s3cr3t-0f-th3-p3rs0n";
     let zero = make_workspace();
     let mut own = server_setting(&zero, "a", "");
@@ -414,7 +414,7 @@ fn a_server_gets_the_variables_that_are_listed_and_nobody_else_does() {
 }
 
 #[test]
-fn a_server_is_started_anew_when_it_crashed_or_somebody_says_so() {
+fn server_restarts_after_crash_or_on_request() {
     let zero = program_with_server(json!({"allow": ["a__*"]}));
     let mut client = McpTestClient::start(&zero, &[], json!({}));
     client.wait_for_tool("a__who");
@@ -441,7 +441,7 @@ fn a_server_is_started_anew_when_it_crashed_or_somebody_says_so() {
 }
 
 #[test]
-fn a_late_server_is_announced_and_its_questions_are_passed_on() {
+fn late_server_is_announced_and_its_questions_forwarded() {
     let zero = make_workspace();
     write_settings(
         &zero,
@@ -474,7 +474,7 @@ fn a_late_server_is_announced_and_its_questions_are_passed_on() {
 }
 
 #[test]
-fn tools_that_cost_too_much_are_found_by_a_search() {
+fn expensive_tools_are_deferred_behind_search() {
     let zero = program_with_server(json!({"allow": ["a__*"]}));
     check_output(&zero, &["mcp", "status"], 0, &["ready"]);
     let servers = json!({"a": server_setting(&zero, "a", "")});
@@ -515,7 +515,7 @@ fn sessions_share_a_server() {
 }
 
 #[test]
-fn what_a_server_was_refused_is_told_with_the_setting_that_allows_it() {
+fn server_sandbox_denial_names_setting() {
     for (behaviour, parts) in [
         ("write", ["`writable` of this server", "exit code 1"]),
         ("fetch", ["`network` of this server", "name resolution"]),

@@ -9,7 +9,7 @@ use crate::doctor::{SYSTEM_PATH, run_doctor};
 use crate::test_program::TestProgram;
 
 #[test]
-fn a_server_is_set_key_by_key_and_its_secrets_are_not_shown() {
+fn server_is_set_by_key_and_secrets_are_hidden() {
     let zero = TestProgram::new();
     for (key, value) in [
         ("mcpServers.github.command", "npx"),
@@ -55,7 +55,7 @@ fn a_server_is_set_key_by_key_and_its_secrets_are_not_shown() {
 }
 
 #[test]
-fn trust_shows_what_would_run_and_whose_server_it_replaces() {
+fn trust_shows_commands_and_replaced_servers() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, r#"{"mcpServers": {"docs": {"command": "mine"}}}"#);
     write_file(
@@ -81,7 +81,7 @@ fn trust_shows_what_would_run_and_whose_server_it_replaces() {
 }
 
 #[test]
-fn doctor_tells_what_cannot_be_used_and_why() {
+fn doctor_reports_unusable_servers_with_reason() {
     let zero = TestProgram::new();
     let text = r#"{"mcpServers": {
 "shell": {"command": "sh", "env": {"TOKEN": "s3cret"}},

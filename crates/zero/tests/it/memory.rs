@@ -8,7 +8,7 @@ use crate::terminal_process::TerminalProcess;
 use crate::test_program::TestProgram;
 
 #[test]
-fn notes_are_kept_shown_found_and_forgotten() {
+fn notes_are_added_shown_found_and_deleted() {
     let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["memory", "list"]), @"
     exit 0
@@ -53,7 +53,7 @@ fn notes_are_kept_shown_found_and_forgotten() {
 }
 
 #[test]
-fn the_tool_and_the_command_see_the_same_notes() {
+fn tool_and_command_share_notes() {
     let zero = TestProgram::new();
     let save = r#"{"action": "save", "name": "milk", "text": "Oat."}"#;
     let denied = zero.run(&["tools", "call", "Memory", save]);
@@ -69,7 +69,7 @@ fn the_tool_and_the_command_see_the_same_notes() {
 }
 
 #[test]
-fn a_task_list_is_printed_as_one() {
+fn task_list_is_printed_as_list() {
     let zero = TestProgram::new();
     let todos = r#"{"todos": [
         {"content": "Look", "status": "completed", "activeForm": "Looking"},
@@ -85,7 +85,7 @@ fn a_task_list_is_printed_as_one() {
 }
 
 #[test]
-fn where_nobody_is_nobody_is_asked() {
+fn question_without_terminal_is_not_asked() {
     let zero = TestProgram::new();
     let question = r#"{"questions": [{"question": "Which?", "header": "Which", "options": [
         {"label": "A", "description": "a"}, {"label": "B", "description": "b"}]}]}"#;
@@ -102,7 +102,7 @@ fn edit_note(zero: &TestProgram, editor: &str) -> (i32, String) {
 }
 
 #[test]
-fn an_editor_in_the_background_leaves_the_terminal_to_the_shell() {
+fn background_editor_leaves_terminal_to_shell() {
     let zero = TestProgram::new();
     let save = r#"{"action": "save", "name": "style", "text": "Tabs.", "scope": "user"}"#;
     zero.stdout(&["tools", "call", "Memory", save, "--yes"]);
@@ -119,7 +119,7 @@ fn an_editor_in_the_background_leaves_the_terminal_to_the_shell() {
 }
 
 #[test]
-fn a_person_edits_a_note_and_where_it_comes_from_stays() {
+fn edited_note_keeps_provenance() {
     let zero = TestProgram::new();
     let save = r#"{"action": "save", "name": "style", "text": "Tabs.", "scope": "user"}"#;
     zero.stdout(&["tools", "call", "Memory", save, "--yes"]);
@@ -171,7 +171,7 @@ fn a_person_edits_a_note_and_where_it_comes_from_stays() {
 }
 
 #[test]
-fn a_note_is_edited_at_a_terminal_with_an_editor() {
+fn note_is_edited_in_terminal_editor() {
     let zero = TestProgram::new();
     zero.stdout(&["memory", "add", "--name", "style", "Tabs."]);
     insta::assert_snapshot!(zero.run(&["memory", "edit", "style"]), @"

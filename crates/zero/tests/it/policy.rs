@@ -38,7 +38,7 @@ const RULES: &str = r#"{
 }"#;
 
 #[test]
-fn a_check_ends_with_its_verdict_and_does_nothing() {
+fn check_exits_with_verdict_and_changes_nothing() {
     let zero = TestProgram::new();
     write_file(&zero, "rules.json", RULES);
     let settings = ["--settings", "rules.json"];
@@ -66,7 +66,7 @@ fn a_check_ends_with_its_verdict_and_does_nothing() {
 }
 
 #[test]
-fn an_answer_has_everything_a_script_needs() {
+fn check_json_has_all_fields() {
     let zero = TestProgram::new();
     write_file(&zero, "rules.json", RULES);
     let input = bash_input("git push").to_string();
@@ -100,7 +100,7 @@ fn an_answer_has_everything_a_script_needs() {
 }
 
 #[test]
-fn a_tool_has_a_name_in_every_dialect() {
+fn tool_has_name_in_every_dialect() {
     let zero = TestProgram::new();
     write_file(&zero, "rules.json", RULES);
     let check = |tool: &str, input: Value, more: &[&str]| {
@@ -140,7 +140,7 @@ fn a_tool_has_a_name_in_every_dialect() {
 }
 
 #[test]
-fn the_mode_decides_where_no_rule_does() {
+fn mode_decides_without_rule() {
     let zero = TestProgram::new();
     let edit = json!({"file_path": "a", "old_string": "x", "new_string": "y"});
     for (mode, expected) in
@@ -165,7 +165,7 @@ fn the_mode_decides_where_no_rule_does() {
 }
 
 #[test]
-fn home_and_workspace_are_where_one_says() {
+fn home_and_workspace_flags_are_used() {
     let zero = TestProgram::new();
     write_file(
         &zero,
@@ -185,7 +185,7 @@ fn home_and_workspace_are_where_one_says() {
 }
 
 #[test]
-fn wrong_usage_ends_with_two() {
+fn usage_error_exits_with_two() {
     let zero = TestProgram::new();
     for args in [
         &["policy", "check"][..],
@@ -211,7 +211,7 @@ fn wrong_usage_ends_with_two() {
 }
 
 #[test]
-fn a_broken_rule_is_told_with_its_place_and_fix() {
+fn broken_rule_is_reported_with_location_and_fix() {
     let zero = TestProgram::new();
     write_file(
         &zero,
@@ -235,7 +235,7 @@ fn a_broken_rule_is_told_with_its_place_and_fix() {
 }
 
 #[test]
-fn examples_that_do_not_hold_make_the_settings_unusable() {
+fn failing_rule_examples_make_settings_unusable() {
     let zero = TestProgram::new();
     let rule = r#"{"permissions": {"deny": [
         {"rule": "Bash(git push:*)", "match": ["git push origin", "git pull"], "not_match": ["git push -f"]}
@@ -269,7 +269,7 @@ fn run_batch(zero: &TestProgram, requests: &[&str], args: &[&str]) -> Vec<Value>
 }
 
 #[test]
-fn a_batch_answers_every_request_and_survives_garbage() {
+fn batch_answers_every_request_despite_garbage() {
     let zero = TestProgram::new();
     let answers = run_batch(
         &zero,
@@ -321,7 +321,7 @@ fn a_batch_answers_every_request_and_survives_garbage() {
 }
 
 #[test]
-fn flags_apply_to_a_batch_and_no_other_settings_do() {
+fn batch_uses_flags_and_no_other_settings() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Bash(ls:*)"], "mode": "plan"}}"#);
     write_file(
@@ -352,7 +352,7 @@ fn flags_apply_to_a_batch_and_no_other_settings_do() {
 }
 
 #[test]
-fn a_batch_answers_whoever_waits_for_an_answer() {
+fn batch_flushes_for_waiting_reader() {
     use std::io::{BufRead as _, BufReader, Write as _};
     let zero = TestProgram::new();
     let mut child = zero
@@ -375,7 +375,7 @@ fn a_batch_answers_whoever_waits_for_an_answer() {
 }
 
 #[test]
-fn a_line_without_end_is_refused_and_the_next_is_judged() {
+fn endless_line_is_refused_and_next_is_evaluated() {
     let zero = TestProgram::new();
     let endless = format!("{{\"id\": 1, \"tool\": \"{}\"}}", "x".repeat(17 * 1024 * 1024));
     let answers = run_batch(
@@ -389,7 +389,7 @@ fn a_line_without_end_is_refused_and_the_next_is_judged() {
 }
 
 #[test]
-fn layers_add_up_and_a_folder_counts_in_full_only_when_it_is_trusted() {
+fn layers_add_up_and_untrusted_folder_counts_partly() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Bash(git push:*)"]}}"#);
     write_file(
@@ -481,7 +481,7 @@ fn commands_obey_deny_rules() {
 }
 
 #[test]
-fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
+fn risky_rule_is_reported_for_calls_not_for_scripts() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, r#"{"permissions": {"allow": ["Bash", "Bash(python3:*)"]}}"#);
     let output = zero.command(&["tools", "call", "LS", "{}"]).output().unwrap();
@@ -494,7 +494,7 @@ fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
 }
 
 #[test]
-fn the_environment_of_a_workspace_moves_no_settings() {
+fn workspace_environment_does_not_move_settings() {
     let zero = TestProgram::new();
     write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Bash(ls:*)"]}}"#);
     write_file(&zero, ".env", "HOME=/nowhere\nXDG_CONFIG_HOME=.\nXDG_STATE_HOME=.\n");
@@ -517,7 +517,7 @@ fn the_environment_of_a_workspace_moves_no_settings() {
 }
 
 #[test]
-fn a_command_is_drawn_as_a_tree() {
+fn command_is_drawn_as_tree() {
     let zero = TestProgram::new();
     write_file(&zero, "rules.json", RULES);
     let explain =

@@ -32,7 +32,7 @@ fn run_simulate(zero: &TestProgram, args: &[&str]) -> Value {
 }
 
 #[test]
-fn what_would_change_is_told_and_what_would_save_questions() {
+fn simulate_reports_changes_and_suggested_rules() {
     let zero = program_with_calls();
     let same = run_simulate(&zero, &[]);
     assert_eq!(same["then"], same["now"], "{same}");
@@ -83,7 +83,7 @@ fn what_would_change_is_told_and_what_would_save_questions() {
 }
 
 #[test]
-fn the_settings_that_hold_where_a_call_was_made_count() {
+fn simulate_uses_settings_of_recorded_workspace() {
     let zero = program_with_calls();
     write_file(&zero, USER_FILE, r#"{"permissions": {"mode": "accept-edits"}}"#);
     assert_eq!(run_simulate(&zero, &[])["now"], json!({"allow": 5, "ask": 0, "deny": 0}));
@@ -102,7 +102,7 @@ fn the_settings_that_hold_where_a_call_was_made_count() {
 }
 
 #[test]
-fn an_empty_log_is_nothing_to_worry_about() {
+fn simulate_of_empty_log_succeeds() {
     let zero = TestProgram::new();
     let seen = zero.run(&["policy", "simulate", "--since", "1h"]);
     assert!(seen.starts_with("exit 0\nno calls"), "{seen}");

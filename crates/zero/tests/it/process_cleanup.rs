@@ -75,7 +75,7 @@ fn start_command(
 }
 
 #[test]
-fn nothing_survives_a_zero_that_is_killed() {
+fn killed_zero_leaves_no_processes() {
     let zero = TestProgram::new();
     let commands = [
         ("SLEEP & SLEEP", ProcessState::Other),
@@ -105,7 +105,7 @@ fn nothing_survives_a_zero_that_is_killed() {
 }
 
 #[test]
-fn a_pipe_that_is_held_open_holds_up_nobody() {
+fn open_pipe_of_background_process_does_not_block() {
     let zero = TestProgram::new();
     for (number, command) in
         ["SLEEP & echo done", "(setsid SLEEP &); echo done"].into_iter().enumerate()
@@ -120,7 +120,7 @@ fn a_pipe_that_is_held_open_holds_up_nobody() {
 }
 
 #[test]
-fn all_of_a_long_output_can_be_read() {
+fn spilled_output_can_be_read_in_full() {
     let zero = TestProgram::new();
     let input = r#"{"command": "seq 1 100000"}"#;
     let answer = zero.stdout(&["tools", "call", "Bash", input, "--yes", "--json"]);
@@ -132,7 +132,7 @@ fn all_of_a_long_output_can_be_read() {
 }
 
 #[test]
-fn a_text_for_a_job_is_never_allowed_in_silence() {
+fn job_input_is_never_allowed_silently() {
     let zero = TestProgram::new();
     let check = |input: &str| -> Value {
         let output = zero.command(&["policy", "check", "BashOutput", input]).output().unwrap();

@@ -30,7 +30,7 @@ fn check_run(zero: &TestProgram, args: &[&str], exit: &str, holds: &[&str]) {
 }
 
 #[test]
-fn a_fresh_machine_needs_no_model() {
+fn fresh_install_runs_without_model() {
     let zero = TestProgram::new();
     write_file(&zero, "hello.txt", "hello\n");
     check_run(&zero, &["/read hello.txt"], "0", &["hello"]);
@@ -39,7 +39,7 @@ fn a_fresh_machine_needs_no_model() {
 }
 
 #[test]
-fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
+fn answer_goes_to_stdout_and_rest_to_stderr() {
     let (zero, _model) = program_with_model();
     let seen = zero.run(&["run", "[read]"]);
     assert_eq!(
@@ -55,7 +55,7 @@ fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
 }
 
 #[test]
-fn how_it_ends_is_the_exit_code() {
+fn run_end_sets_exit_code() {
     let (zero, _model) = program_with_model();
     check_run(&zero, &["[write]"], "3", &["⊘ Write `made.txt`", "run it with `--yes`"]);
     assert!(!zero.folder().join("made.txt").exists());
@@ -68,7 +68,7 @@ fn how_it_ends_is_the_exit_code() {
 }
 
 #[test]
-fn an_interrupt_reaches_the_model_and_the_ledger() {
+fn interrupt_reaches_model_and_ledger() {
     let (zero, model) = program_with_model();
     let mut run = zero
         .command(&["run", "--session", "s", "[hang]"])
@@ -88,7 +88,7 @@ fn an_interrupt_reaches_the_model_and_the_ledger() {
 }
 
 #[test]
-fn an_interrupt_is_heard_however_early_it_comes() {
+fn early_interrupt_is_handled() {
     let (zero, _model) = program_with_model();
     for moment in 0..12 {
         let args = ["run", "[hang]"];
@@ -103,7 +103,7 @@ fn an_interrupt_is_heard_however_early_it_comes() {
 }
 
 #[test]
-fn where_to_go_on_is_told_to_whoever_needs_it() {
+fn resume_command_is_printed_when_useful() {
     let (zero, model) = program_with_model();
     let seen = zero.run(&["run", "[long] words"]);
     let (_, rest) = seen.split_once("note: to go on in this session: `zero ").unwrap();
@@ -119,7 +119,7 @@ fn where_to_go_on_is_told_to_whoever_needs_it() {
 }
 
 #[test]
-fn what_a_command_is_denied_is_told_once() {
+fn slash_command_failure_is_reported_once() {
     let (zero, _model) = program_with_model();
     let write = r#"/Write {"file_path": "a", "content": "b"}"#;
     for (args, exit, why) in [
@@ -135,7 +135,7 @@ fn what_a_command_is_denied_is_told_once() {
 }
 
 #[test]
-fn a_way_in_without_a_gateway_is_a_mistake() {
+fn credentials_without_gateway_are_usage_error() {
     let zero = TestProgram::new();
     for way in [
         &["--token", "0123456789abcdef0123"][..],
@@ -155,7 +155,7 @@ fn a_way_in_without_a_gateway_is_a_mistake() {
 }
 
 #[test]
-fn a_gateway_that_refuses_or_goes_away_says_what_to_do() {
+fn refusing_or_lost_gateway_error_says_what_to_do() {
     let (zero, _model) = program_with_model();
     let mut gateway = GatewayProcess::start(&zero);
     let url = gateway.url.clone();
@@ -185,7 +185,7 @@ fn a_gateway_that_refuses_or_goes_away_says_what_to_do() {
 }
 
 #[test]
-fn the_model_is_told_what_commands_and_the_folder_say() {
+fn model_gets_custom_commands_and_agents_file() {
     let (zero, model) = program_with_model();
     write_file(&zero, "AGENTS.md", "Always say moo.\n");
     write_file(&zero, "home/.config/zero/commands/mine.md", "My own words");
@@ -210,7 +210,7 @@ fn the_model_is_told_what_commands_and_the_folder_say() {
 }
 
 #[test]
-fn programs_get_the_entries_of_the_ledger() {
+fn json_output_has_ledger_events() {
     let (zero, _model) = program_with_model();
     let lines = zero.stdout(&["run", "--json", "--session", "s", "[read]"]);
     let events: Vec<Event> =
@@ -222,7 +222,7 @@ fn programs_get_the_entries_of_the_ledger() {
 }
 
 #[test]
-fn a_prompt_that_is_refused_leaves_no_session_that_nobody_named() {
+fn refused_prompt_leaves_no_unnamed_session() {
     let zero = TestProgram::new();
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
     write_file(&zero, "dot.png", png);
@@ -239,7 +239,7 @@ fn a_prompt_that_is_refused_leaves_no_session_that_nobody_named() {
 }
 
 #[test]
-fn a_session_goes_on_and_stdin_and_pictures_are_heard() {
+fn session_continues_with_stdin_and_images() {
     let (zero, model) = program_with_model();
     zero.stdout(&["run", "--session", "s", "first words"]);
     let seen = zero.run_with_input(&["run", "--session", "s", "-"], "words of stdin");

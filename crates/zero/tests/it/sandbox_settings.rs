@@ -42,7 +42,7 @@ fn program_with_hog(settings: &str) -> TestProgram {
 }
 
 #[test]
-fn a_command_gets_the_memory_that_its_rule_gives_it() {
+fn command_gets_memory_of_matching_rule() {
     let zero = program_with_hog(r#"{"permissions": {"allow": ["Bash(python3 hog.py)"]}}"#);
     let answer = run_bash(&zero, RUN_HOG_COMMAND, &[]);
     assert_eq!(exceeded_limit(&answer), "command-memory");
@@ -73,7 +73,7 @@ fn a_command_gets_the_memory_that_its_rule_gives_it() {
 }
 
 #[test]
-fn all_rules_that_match_raise_and_the_larger_limit_counts() {
+fn largest_limit_of_matching_rules_counts() {
     let rules = r#"{"permissions": {"allow": ["Bash(python3:*)",
         {"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB", "command-cpu": "10%"}},
         {"rule": "Bash(python3 hog.py:*)", "limits": {"command-memory": "600MB", "command-cpu": "300%"}}]}}"#;
@@ -87,7 +87,7 @@ fn all_rules_that_match_raise_and_the_larger_limit_counts() {
 }
 
 #[test]
-fn a_tool_and_a_flag_have_limits_too() {
+fn tool_and_flag_limits_apply() {
     let allow = r#""permissions": {"allow": ["Bash(python3 hog.py)"]}"#;
     let zero = program_with_hog(&format!(
         r#"{{{allow}, "limits": {{"command-memory": "100MB", "Bash": {{"command-memory": "1GB"}}}}}}"#
@@ -103,7 +103,7 @@ fn a_tool_and_a_flag_have_limits_too() {
 }
 
 #[test]
-fn a_file_has_a_largest_size() {
+fn file_size_limit_is_enforced() {
     let zero = TestProgram::new();
     let command = "head -c 3000000 /dev/zero > big; exit $?";
     let answer = run_bash(&zero, command, &["--yes", "--limit", "command-file=1mb"]);
@@ -114,7 +114,7 @@ fn a_file_has_a_largest_size() {
 }
 
 #[test]
-fn a_folder_that_is_not_trusted_raises_nothing() {
+fn untrusted_folder_raises_no_limit() {
     let zero = program_with_hog("{}");
     let rule = r#"{"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB"}}"#;
     write_file(&zero, PROJECT_FILE, format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
@@ -126,7 +126,7 @@ fn a_folder_that_is_not_trusted_raises_nothing() {
 }
 
 #[test]
-fn commands_get_the_variables_and_folders_that_settings_name() {
+fn commands_get_configured_variables_and_folders() {
     let zero = TestProgram::new();
     let home = zero.folder().join("home");
     std::fs::create_dir_all(home.join(".cache/pip")).unwrap();
@@ -157,7 +157,7 @@ fn commands_get_the_variables_and_folders_that_settings_name() {
 }
 
 #[test]
-fn what_must_stay_closed_cannot_be_opened() {
+fn protected_folders_cannot_be_opened() {
     let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "~/.ssh"]), @"
     exit 2
@@ -190,7 +190,7 @@ fn what_must_stay_closed_cannot_be_opened() {
 }
 
 #[test]
-fn a_host_is_added_with_its_port_as_the_proxy_says() {
+fn host_is_added_with_port() {
     let zero = TestProgram::new();
     for host in ["example.com:8443", "*.example.org", "localhost"] {
         zero.stdout(&["config", "add", "sandbox.network", host]);
@@ -207,7 +207,7 @@ fn a_host_is_added_with_its_port_as_the_proxy_says() {
 }
 
 #[test]
-fn a_folder_that_is_not_trusted_opens_no_host() {
+fn untrusted_folder_opens_no_host() {
     let told = "env | grep -c ^HTTPS_PROXY=; true";
     let rule = r#"{"permissions": {"allow": ["WebFetch(domain:example.com)"]}}"#;
     for opens in [rule, r#"{"sandbox": {"network": ["*"]}}"#] {

@@ -171,7 +171,7 @@ async fn connect(url: &str, token: &str) -> GatewayClient {
 /// The folders that can be opened are those of the whole machine here: that they are limited must
 /// not be what keeps the secrets.
 #[test]
-fn a_client_never_reads_what_the_gateway_knows() {
+fn client_never_reads_gateway_secrets() {
     let rig = SecretsFixture::start(&json!(["/"]));
     let home = rig.base.join("home");
     let state = home.join(".local/state/zero");
@@ -202,7 +202,7 @@ fn a_client_never_reads_what_the_gateway_knows() {
 }
 
 #[test]
-fn a_client_works_in_the_folders_that_settings_name() {
+fn client_works_only_in_configured_folders() {
     let rig = SecretsFixture::start(&Value::Null);
     let proj = rig.base.join("proj");
     std::fs::create_dir(proj.join("sub")).unwrap();

@@ -31,7 +31,7 @@ fn program_with_secrets() -> TestProgram {
 }
 
 #[test]
-fn a_denial_says_what_was_written_and_not_where_it_leads() {
+fn denial_names_written_path_not_link_target() {
     let zero = program_with_secrets();
     let answer = call_tool(&zero, "Read", &json!({"file_path": "src/innocent"}));
     assert!(answer.starts_with("exit 3") && answer.contains("Read `src/innocent`"), "{answer}");
@@ -41,7 +41,7 @@ fn a_denial_says_what_was_written_and_not_where_it_leads() {
 }
 
 #[test]
-fn what_stands_at_a_denied_path_cannot_be_asked_for() {
+fn denied_path_does_not_reveal_existence() {
     let zero = program_with_secrets();
     for (tool, field) in [
         ("Read", "file_path"),
@@ -74,7 +74,7 @@ fn what_stands_at_a_denied_path_cannot_be_asked_for() {
 }
 
 #[test]
-fn what_stands_outside_is_told_after_somebody_was_asked() {
+fn outside_path_is_revealed_only_after_approval() {
     let zero = TestProgram::new();
     write_file(&zero, "outside/present", "x");
     write_file(&zero, "w/a", "x");
@@ -95,7 +95,7 @@ fn what_stands_outside_is_told_after_somebody_was_asked() {
 }
 
 #[test]
-fn a_failed_edit_does_not_put_the_file_into_the_log() {
+fn failed_edit_does_not_log_file_content() {
     let zero = program_with_secrets();
     let input = json!({"file_path": "src/a.txt", "old_string": "the vault combination is 17-23-43", "new_string": "x"});
     let answer = zero.run(&["tools", "call", "Edit", &input.to_string(), "--yes"]);
@@ -106,7 +106,7 @@ fn a_failed_edit_does_not_put_the_file_into_the_log() {
 }
 
 #[test]
-fn without_a_home_nothing_goes_on_as_if_there_were_no_rules() {
+fn missing_home_does_not_skip_rules() {
     let zero = TestProgram::new();
     write_file(&zero, ".env", "secret");
     write_file(&zero, "rules.json", r#"{"permissions": {"deny": ["Read(.env)"]}}"#);
@@ -145,7 +145,7 @@ fn without_a_home_nothing_goes_on_as_if_there_were_no_rules() {
 }
 
 #[test]
-fn settings_behind_a_link_that_leads_nowhere_are_missed() {
+fn dangling_settings_link_is_error() {
     let zero = TestProgram::new();
     let config = zero.folder().join("home/.config");
     std::fs::create_dir_all(&config).unwrap();
@@ -155,7 +155,7 @@ fn settings_behind_a_link_that_leads_nowhere_are_missed() {
 }
 
 #[test]
-fn what_could_not_be_used_is_neither_written_nor_trusted() {
+fn unusable_settings_are_neither_written_nor_trusted() {
     let zero = TestProgram::new();
     let broken = r#"{"rule": "Bash(rm:*)", "match": ["ls"]}"#;
     let answer = zero.run(&["config", "add", "permissions.allow", broken]);
@@ -176,7 +176,7 @@ fn what_could_not_be_used_is_neither_written_nor_trusted() {
 }
 
 #[test]
-fn trust_is_taken_back_by_the_name_it_has_and_leaves_nothing_where_there_was_none() {
+fn trust_is_revoked_by_recorded_path() {
     let zero = TestProgram::new();
     let answer = zero.run(&["trust", "--revoke"]);
     assert!(answer.starts_with("exit 1"), "{answer}");
@@ -197,7 +197,7 @@ fn trust_is_taken_back_by_the_name_it_has_and_leaves_nothing_where_there_was_non
 }
 
 #[test]
-fn a_request_with_two_meanings_is_refused() {
+fn ambiguous_request_is_refused() {
     let zero = TestProgram::new();
     for (tool, input, expected) in [
         (

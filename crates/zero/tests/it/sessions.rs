@@ -12,7 +12,7 @@ use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
 #[test]
-fn a_session_is_listed_shown_written_down_reset_and_removed() {
+fn session_can_be_listed_shown_exported_reset_and_deleted() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let seen = zero.run(&["sessions", "list"]);
@@ -56,7 +56,7 @@ fn a_session_is_listed_shown_written_down_reset_and_removed() {
 }
 
 #[test]
-fn what_is_refused_leaves_no_session() {
+fn refused_request_leaves_no_session() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let refused = zero.run(&["run", "--session", "s", "--model", "nope", "hi"]);
@@ -84,7 +84,7 @@ fn what_is_refused_leaves_no_session() {
 }
 
 #[test]
-fn settings_say_how_much_an_owner_may_keep() {
+fn settings_limit_sessions_per_owner() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({"gateway": {"maxSessions": 1}})));
     zero.stdout(&["run", "--session", "one", "hi"]);

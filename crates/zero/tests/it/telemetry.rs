@@ -188,7 +188,7 @@ fn metric_count(figures: &[Metric], name: &str, label: Option<(&str, &str)>) -> 
 }
 
 #[test]
-fn a_collector_hears_of_runs_and_calls_and_nothing_that_was_said() {
+fn collector_gets_runs_and_calls_without_content() {
     let collector = FakeCollector::start(CollectorBehavior::Answers);
     let mut gateway = GatewayUnderTest::start(&collector);
     gateway.send_prompt("/read xyzzy-file.txt");
@@ -241,7 +241,7 @@ fn a_collector_hears_of_runs_and_calls_and_nothing_that_was_said() {
 }
 
 #[test]
-fn a_collector_that_says_nothing_holds_up_neither_runs_nor_the_end() {
+fn silent_collector_blocks_neither_runs_nor_exit() {
     // One request alone may take 4 s, and there are two. On a busy machine an end may take longer than
     // that, but not every time.
     let mut ends = (0..5).map(|_| {
@@ -256,7 +256,7 @@ fn a_collector_that_says_nothing_holds_up_neither_runs_nor_the_end() {
 }
 
 #[test]
-fn headers_do_not_go_to_another_machine_in_clear() {
+fn headers_are_not_sent_in_clear_to_remote_collector() {
     let zero = TestProgram::new();
     let settings = r#"{"gateway": {"telemetry": {"endpoint": "http://192.0.2.1:4318", "headers": {"x-key": "s3cret"}}}}"#;
     write_file(&zero, USER_FILE, settings);

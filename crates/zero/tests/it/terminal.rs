@@ -20,7 +20,7 @@ fn start_on_terminal(zero: &TestProgram, args: &[&str]) -> TerminalProcess {
 }
 
 #[test]
-fn a_permission_is_asked_and_the_answer_counts() {
+fn permission_answer_at_terminal_is_applied() {
     for (keys, exit, is_made, line) in [
         ("y\n", 0, true, "[y/s/N/d] y\r\n● Write"),
         ("\n", 3, false, "[y/s/N/d] \r\n⊘ Write"),
@@ -39,7 +39,7 @@ fn a_permission_is_asked_and_the_answer_counts() {
 }
 
 #[test]
-fn json_steers_no_terminal_and_says_the_same() {
+fn json_output_cannot_control_terminal() {
     let (zero, _model) = program_with_model();
     let (code, seen) =
         start_on_terminal(&zero, &["run", "--session", "s", "--json", "[steer]"]).wait_for_exit();
@@ -70,7 +70,7 @@ fn json_steers_no_terminal_and_says_the_same() {
 }
 
 #[test]
-fn a_key_is_typed_unseen() {
+fn key_is_typed_without_echo() {
     let zero = TestProgram::new();
     for (keys, exit, holds) in [
         // There is no keyring in these surroundings.

@@ -26,7 +26,7 @@ const CASES: [(&str, &str, bool); 10] = [
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
-fn a_gateway_cannot_make_a_tool_host_ask_less() {
+fn gateway_cannot_make_tool_host_ask_less() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let gateway = GatewayProcess::start(&zero);

@@ -20,7 +20,7 @@ fn start_serving(args: &[&str]) -> (TestProgram, StdioProcess) {
 }
 
 #[test]
-fn a_program_uses_tools() {
+fn program_can_call_tools() {
     let (_zero, mut tools) = start_serving(&[]);
     let listed = tools.request_ok("tools/list", json!({}));
     let read = listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "read_file");
@@ -46,7 +46,7 @@ fn a_program_uses_tools() {
 }
 
 #[test]
-fn the_caller_is_asked_and_its_no_counts() {
+fn caller_is_asked_and_rejection_applies() {
     let (zero, mut tools) = start_serving(&[]);
     let wanted = json!({"path": "new.txt", "content": "a\n"});
     let made = tools.request_ok("tools/use", call_params("c1", "write_file", wanted.clone()));
@@ -71,7 +71,7 @@ fn the_caller_is_asked_and_its_no_counts() {
 
 /// Whoever gives up on a question gives up on all calls of the session, and goes on with others.
 #[test]
-fn a_caller_can_give_up_on_a_question() {
+fn caller_can_cancel_a_question() {
     let (zero, mut tools) = start_serving(&[]);
     tools.answer = None;
     let wanted = |name: &str| json!({"path": name, "content": "x"});
@@ -96,7 +96,7 @@ fn a_caller_can_give_up_on_a_question() {
 }
 
 #[test]
-fn yes_is_said_beforehand_and_denied_stays_denied() {
+fn yes_flag_approves_but_denied_stays_denied() {
     let zero = TestProgram::outside_tmp();
     write_file(&zero, USER_FILE, r#"{"permissions": {"deny": ["Read(.env)"]}}"#);
     write_file(&zero, ".env", "secret");
@@ -114,7 +114,7 @@ fn yes_is_said_beforehand_and_denied_stays_denied() {
 }
 
 #[test]
-fn a_call_is_followed_and_stopped() {
+fn call_can_be_followed_and_cancelled() {
     let (_zero, mut tools) = start_serving(&["--yes"]);
     let slow = json!({"command": "echo begun; sleep 600"});
     let id = tools.send_request("tools/use", call_params("c1", "run_command", slow.clone()));
@@ -146,7 +146,7 @@ fn a_call_is_followed_and_stopped() {
 
 /// A session is opened by its first call; who closes it meanwhile has closed it.
 #[test]
-fn a_session_can_be_closed_while_it_is_being_opened() {
+fn session_can_be_closed_while_opening() {
     let (zero, mut tools) = start_serving(&["--yes"]);
     for round in 0..20 {
         let touch = json!({"command": format!("touch made{round}")});
@@ -165,7 +165,7 @@ fn a_session_can_be_closed_while_it_is_being_opened() {
 }
 
 #[test]
-fn bad_input_gets_an_error_and_nothing_else_breaks() {
+fn bad_input_gets_error_and_serving_continues() {
     let (_zero, mut tools) = start_serving(&[]);
     tools.write("this is no JSON");
     assert_eq!(tools.wait_for_message(|said| said["error"].is_object())["error"]["code"], -32700);
@@ -197,7 +197,7 @@ fn bad_input_gets_an_error_and_nothing_else_breaks() {
 }
 
 #[test]
-fn there_are_so_many_sessions() {
+fn session_count_is_limited() {
     let (_zero, mut tools) = start_serving(&[]);
     for number in 0..64 {
         tools.request_ok("tools/list", json!({"sessionId": format!("s{number}")}));
@@ -210,7 +210,7 @@ fn there_are_so_many_sessions() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_before_anything_is_served() {
+fn wrong_command_line_is_reported_before_serving() {
     let zero = TestProgram::new();
     let seen = zero.run(&["tools", "serve", "--workspace", "nowhere"]);
     assert!(seen.starts_with("exit 2") && seen.contains("nowhere"), "{seen}");

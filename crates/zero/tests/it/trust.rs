@@ -41,7 +41,7 @@ fn strip_times(text: &str) -> String {
 }
 
 #[test]
-fn until_it_is_trusted_a_folder_can_only_tighten() {
+fn untrusted_folder_can_only_tighten() {
     let zero = Program::new();
     write(&zero, USER, "{\"permissions\": {\"mode\": \"accept-edits\"}}");
     write(&zero, PROJECT, TEXT);
@@ -91,7 +91,7 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
 }
 
 #[test]
-fn trust_ends_with_what_was_trusted() {
+fn trust_ends_when_trusted_settings_change() {
     let zero = Program::new();
     write(&zero, PROJECT, TEXT);
     zero.stdout(&["trust", "--yes"]);
@@ -146,7 +146,7 @@ fn trust_ends_with_what_was_trusted() {
 }
 
 #[test]
-fn a_folder_inside_a_trusted_one_is_another_folder() {
+fn subfolder_of_trusted_folder_is_not_trusted() {
     let zero = Program::new();
     write(&zero, PROJECT, TEXT);
     write(&zero, "sub/.zero/settings.json", TEXT);
@@ -157,7 +157,7 @@ fn a_folder_inside_a_trusted_one_is_another_folder() {
 }
 
 #[test]
-fn where_settings_ask_for_nothing_the_folder_can_be_trusted_all_the_same() {
+fn folder_without_requests_can_be_trusted() {
     let zero = Program::new();
     let says_no = r#"{"permissions": {"deny": ["Bash"], "allow": []}, "hooks": {}}"#;
     for settings in ["{}", says_no] {
@@ -191,7 +191,7 @@ fn where_settings_ask_for_nothing_the_folder_can_be_trusted_all_the_same() {
 }
 
 #[test]
-fn a_damaged_list_of_trusted_folders_stops_everything() {
+fn damaged_trust_file_stops_everything() {
     let zero = Program::new();
     write(&zero, "home/.local/state/zero/trust.json", "{\"folders\":");
     for args in
@@ -203,7 +203,7 @@ fn a_damaged_list_of_trusted_folders_stops_everything() {
 }
 
 #[test]
-fn a_person_sees_the_list_and_is_asked() {
+fn user_sees_list_and_is_asked() {
     for (typed, code, trusted) in [("y\n", 0, true), ("n\n", 3, false), ("\n", 3, false)] {
         let zero = Program::new();
         write(&zero, PROJECT, TEXT);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_apart() {
+    fn lines_are_classified() {
         check(
             r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"method":"x"}}"#,
             AgentMessageKind::Response(7),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_turn_that_ended_is_one() {
+    fn only_completed_turn_passes_check() {
         assert!(check_turn_completed(r#"{"id":1,"result":{"stopReason":"end_turn"}}"#).is_ok());
         assert!(check_turn_completed(r#"{"id":1,"result":{"stopReason":"cancelled"}}"#).is_err());
         assert!(

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_followed_to_its_end() {
+    fn script_is_followed_to_its_end() {
         check(&[], (call_reply("000"), None));
         check(&[("assistant", ""), ("tool", "000\n")], (call_reply("001"), Some(Ok(()))));
         let both = [("tool", "000\n"), ("assistant", ""), ("tool", "001\n")];
@@ -293,25 +293,25 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_result_is_noticed() {
+    fn wrong_result_is_counted() {
         let wrong = Err("expected `001`, was told `000`".to_owned());
         check(&[("tool", "000"), ("tool", "000")], (ScriptedReply::Text("Done."), Some(wrong)));
     }
 
     #[test]
-    fn without_a_script_it_says_hello() {
+    fn prompt_without_script_gets_hello() {
         assert_eq!(next_reply(&[message("user", "hi")]), (ScriptedReply::Text(HELLO), None));
         assert_eq!(next_reply(&[]), (ScriptedReply::Text(HELLO), None));
     }
 
     #[test]
-    fn parts_are_words_too() {
+    fn content_parts_are_read_as_text() {
         let content = json!([{"type": "text", "text": "a"}, {"type": "image_url"}, {"text": "b"}]);
         assert_eq!(CompletionMessage { role: "user".to_owned(), content }.text(), "ab");
     }
 
     #[test]
-    fn one_request_after_the_other_is_read() {
+    fn consecutive_requests_are_read() {
         let wire = "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET / HTTP/1.1\r\ncontent-length:1\r\n\r\n7";
         let mut wire = wire.as_bytes();
         assert_eq!(read_request_body(&mut wire).unwrap().as_deref(), Some(&b"{}"[..]));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_reached_over_the_wire_and_knows_what_it_took() {
+    fn mock_model_answers_over_http_and_reports_own_time() {
         let model = MockModel::start().unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", model.port)).unwrap();
         let body = r#"{"messages":[{"role":"user","content":"hi"}]}"#;

@@ -4,7 +4,7 @@ use super::*;
 use crate::update_presenter::call_index::CALLS_MAX;
 
 #[test]
-fn a_call_is_announced_once_and_then_only_what_is_new_is_told() {
+fn call_is_announced_once_then_only_changes_are_sent() {
     let input = json!({"file_path": "a.rs"});
     let updated = || EventKind::ToolUpdated {
         call: "c1".to_owned(),
@@ -47,7 +47,7 @@ fn a_call_is_announced_once_and_then_only_what_is_new_is_told() {
 }
 
 #[test]
-fn titles_are_safe_and_say_what_it_is_about() {
+fn titles_are_sanitized_and_name_subject() {
     #[track_caller]
     fn check(name: &str, title: &str, kind: ToolKind, input: Value, expected: &str) {
         assert_eq!(call_title(name, title, kind, &input), expected);
@@ -62,7 +62,7 @@ fn titles_are_safe_and_say_what_it_is_about() {
 }
 
 #[test]
-fn every_end_is_completed_or_failed_with_its_words() {
+fn every_call_end_is_completed_or_failed_with_text() {
     #[track_caller]
     fn check(status: ToolCallStatus, text: &str, expected: &str, words: &str) {
         let mut presenter = presenter(plain_features());
@@ -103,7 +103,7 @@ fn every_end_is_completed_or_failed_with_its_words() {
 }
 
 #[test]
-fn a_change_stays_to_be_seen() {
+fn diff_stays_visible_after_call_ends() {
     let mut presenter = presenter(plain_features());
     presenter.present_live(call_started(
         "c1",
@@ -134,7 +134,7 @@ fn a_change_stays_to_be_seen() {
 }
 
 #[test]
-fn results_are_shown_by_what_they_are() {
+fn results_are_rendered_by_kind() {
     #[track_caller]
     fn check(kind: ToolKind, display: Option<&str>, content: Vec<ResultContent>, expected: Value) {
         let mut presenter = presenter(plain_features());
@@ -190,7 +190,7 @@ fn results_are_shown_by_what_they_are() {
 }
 
 #[test]
-fn nothing_is_open_when_a_run_has_ended() {
+fn run_end_closes_open_calls() {
     let mut presenter = presenter(terminal_features());
     presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, json!({"command": "x"})));
     presenter.present_live(call_started("c2", "Read", ToolKind::Read, json!({})));
@@ -219,7 +219,7 @@ fn nothing_is_open_when_a_run_has_ended() {
 }
 
 #[test]
-fn a_name_that_is_used_again_is_another_call() {
+fn reused_call_id_starts_new_call() {
     let mut presenter = presenter(plain_features());
     let ids: Vec<Value> = (0..3)
         .flat_map(|_| {
@@ -237,7 +237,7 @@ fn a_name_that_is_used_again_is_another_call() {
 }
 
 #[test]
-fn a_call_that_the_ledger_does_not_know_ends_too() {
+fn call_unknown_to_ledger_ends() {
     let mut presenter = presenter(plain_features());
     presenter.present_description("t1", "Plan", ToolKind::Think, &[]);
     let mut end = BackendResult::from_text(ToolCallStatus::Completed, "ok");
@@ -260,7 +260,7 @@ fn a_call_that_the_ledger_does_not_know_ends_too() {
 }
 
 #[test]
-fn progress_is_told_beside_the_call() {
+fn progress_is_sent_as_call_update() {
     let progress = || EventKind::ToolUpdated {
         call: "c1".to_owned(),
         title: None,
@@ -285,7 +285,7 @@ fn progress_is_told_beside_the_call() {
 }
 
 #[test]
-fn what_is_kept_in_mind_is_bounded() {
+fn remembered_calls_are_bounded() {
     let mut presenter = presenter(plain_features());
     for n in 0..CALLS_MAX + 10 {
         let updates =
@@ -297,7 +297,7 @@ fn what_is_kept_in_mind_is_bounded() {
 }
 
 #[test]
-fn of_calls_that_are_over_the_names_are_kept_in_mind_and_no_more_than_so_many() {
+fn ended_calls_keep_only_names_up_to_limit() {
     let mut presenter = presenter(plain_features());
     for n in 0..CALLS_MAX + 10 {
         let call = format!("c{n}");
@@ -316,7 +316,7 @@ fn of_calls_that_are_over_the_names_are_kept_in_mind_and_no_more_than_so_many() 
 }
 
 #[test]
-fn a_run_that_says_nothing_more_leaves_the_calls_of_others_alone() {
+fn silent_run_leaves_calls_of_other_runs_open() {
     let mut presenter = presenter(plain_features());
     for (run, call) in [("r1", "c1"), ("r2", "c2")] {
         presenter.present_entry(
@@ -338,7 +338,7 @@ fn a_run_that_says_nothing_more_leaves_the_calls_of_others_alone() {
 }
 
 #[test]
-fn a_call_that_was_never_shown_ends_unseen() {
+fn call_never_shown_ends_without_update() {
     let mut presenter = presenter(plain_features());
     let end = BackendResult::from_text(ToolCallStatus::Completed, "read");
     assert_eq!(presenter.present_client_call_end("picture_1", &end), Vec::new());

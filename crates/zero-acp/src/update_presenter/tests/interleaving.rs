@@ -92,7 +92,7 @@ fn check_sequence(story: &[(u8, Value)], context: impl Fn() -> String) {
 }
 
 #[test]
-fn any_order_makes_sense() {
+fn any_event_order_yields_consistent_updates() {
     for seed in 0..ROUNDS {
         let mut random = fastrand::Rng::with_seed(seed);
         let caps = if random.bool() { terminal_features() } else { plain_features() };
@@ -141,7 +141,7 @@ fn any_order_makes_sense() {
 }
 
 #[test]
-fn calls_side_by_side_do_not_mix() {
+fn concurrent_calls_do_not_mix() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut presenter = presenter(terminal_features());

@@ -19,7 +19,7 @@ fn message_ids(
 }
 
 #[test]
-fn a_message_keeps_its_id_until_something_else_comes() {
+fn message_keeps_id_until_interrupted() {
     let events = [
         event(EventKind::Prompt { text: "hi".to_owned(), attachments: vec![] }),
         event(EventKind::RunStarted { agent: "main".to_owned(), model: "m".to_owned() }),
@@ -56,7 +56,7 @@ fn a_message_keeps_its_id_until_something_else_comes() {
 }
 
 #[test]
-fn a_prompt_is_told_only_again_and_without_the_folder() {
+fn prompt_is_sent_only_on_replay_without_folder() {
     let picture = |data: &str| PromptAttachment {
         mime: "image/png".to_owned(),
         data: data.to_owned(),
@@ -79,7 +79,7 @@ fn a_prompt_is_told_only_again_and_without_the_folder() {
 }
 
 #[test]
-fn only_who_takes_notices_and_compactions_gets_them() {
+fn notices_and_compaction_need_client_support() {
     let notice =
         |topic: &str| EventKind::Notice { topic: topic.to_owned(), text: "so\nit is".to_owned() };
     let compacted =
@@ -120,7 +120,7 @@ fn only_who_takes_notices_and_compactions_gets_them() {
 }
 
 #[test]
-fn what_a_session_takes_and_is_called_is_told() {
+fn usage_and_title_changes_are_sent() {
     let usage = |cost_usd| TokenUsage { cost_usd, ..TokenUsage::default() };
     let reported = |cost_usd, window| EventKind::UsageReported {
         run_usage: usage(cost_usd),
@@ -182,7 +182,7 @@ fn what_a_session_takes_and_is_called_is_told() {
 }
 
 #[test]
-fn what_zero_has_to_say_itself_is_a_notice_or_apart_from_the_answer() {
+fn remark_is_notice_or_separate_thought() {
     let mut plain = presenter(plain_features());
     let (one, other) = (
         updates_json(vec![plain.present_remark("a\nb")]),

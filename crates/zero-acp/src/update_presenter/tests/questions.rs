@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_question_repeats_the_call_and_nothing_is_in_progress_until_it_is_answered() {
+fn question_repeats_call_and_keeps_it_pending() {
     let mut presenter = presenter(terminal_features());
     let input = json!({"command": "rm -rf x", "description": "Tidy up"});
     presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, input.clone()));
@@ -48,7 +48,7 @@ fn a_question_repeats_the_call_and_nothing_is_in_progress_until_it_is_answered()
 }
 
 #[test]
-fn a_question_shows_the_input_that_would_run() {
+fn question_shows_rewritten_input() {
     let rewritten = json!({"command": "npm install --ignore-scripts"});
     let asked = ApprovalRequest {
         input: Some(Box::new(rewritten.clone())),
@@ -67,7 +67,7 @@ fn a_question_shows_the_input_that_would_run() {
 }
 
 #[test]
-fn a_question_can_be_the_first_that_is_heard_of_a_call() {
+fn question_can_announce_unknown_call() {
     let mut presenter = presenter(terminal_features());
     let (first, question) = presenter.present_approval(&request("c1", &["ls"]));
     let first = updates_json(first);
@@ -90,7 +90,7 @@ fn a_question_can_be_the_first_that_is_heard_of_a_call() {
 }
 
 #[test]
-fn answers_of_the_ledger_let_calls_go_on_and_settle_questions_of_their_own() {
+fn ledger_answers_resume_calls_and_end_lone_questions() {
     let resolved = |answer: &str| EventKind::ApprovalResolved {
         id: "ask_1".to_owned(),
         answer: answer.to_owned(),
@@ -115,7 +115,7 @@ fn answers_of_the_ledger_let_calls_go_on_and_settle_questions_of_their_own() {
 }
 
 #[test]
-fn a_choice_is_shown_as_a_call_and_ends_with_its_answer() {
+fn choice_is_shown_as_call_and_ends_with_answer() {
     let long = format!("a server asks: {}", "which one? ".repeat(100));
     for (answer, status) in
         [("allow_once", "completed"), ("reject_once", "failed"), ("cancelled", "failed")]
@@ -136,7 +136,7 @@ fn a_choice_is_shown_as_a_call_and_ends_with_its_answer() {
 }
 
 #[test]
-fn what_is_asked_no_more_is_over_and_a_call_waits_for_its_own_end() {
+fn withdrawn_question_ends_but_its_call_stays_open() {
     let mut presenter = presenter(plain_features());
     presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
     presenter.present_approval(&request("c1", &["ls"]));

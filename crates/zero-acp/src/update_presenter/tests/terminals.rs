@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_command_has_a_terminal_where_the_client_shows_one() {
+fn command_gets_terminal_if_client_supports_it() {
     let mut presenter = presenter(terminal_features());
     let now = Instant::now();
     let input = json!({"command": "make"});
@@ -47,7 +47,7 @@ fn a_command_has_a_terminal_where_the_client_shows_one() {
 }
 
 #[test]
-fn a_terminal_is_filled_at_the_end_where_nothing_was_heard() {
+fn terminal_receives_output_at_end_if_none_was_streamed() {
     let mut presenter = presenter(terminal_features());
     presenter.present_replay(call_started(
         "c1",
@@ -68,7 +68,7 @@ fn a_terminal_is_filled_at_the_end_where_nothing_was_heard() {
 }
 
 #[test]
-fn exits_are_told_as_far_as_they_are_known() {
+fn exit_status_is_sent_as_far_as_known() {
     #[track_caller]
     fn check(status: ToolCallStatus, input: Value, text: &str, code: Value, signal: Value) {
         let mut presenter = presenter(terminal_features());
@@ -94,7 +94,7 @@ fn exits_are_told_as_far_as_they_are_known() {
 }
 
 #[test]
-fn a_terminal_that_was_never_used_gives_way_to_the_words() {
+fn unused_terminal_is_replaced_by_text() {
     let content = |printed: bool| {
         let mut presenter = presenter(terminal_features());
         presenter.present_live(call_started(
@@ -118,7 +118,7 @@ fn a_terminal_that_was_never_used_gives_way_to_the_words() {
 }
 
 #[test]
-fn a_terminal_is_not_sent_everything_there_is() {
+fn terminal_stream_is_bounded() {
     let mut presenter = presenter(terminal_features());
     presenter.present_live(call_started(
         "c1",
@@ -146,7 +146,7 @@ fn a_terminal_is_not_sent_everything_there_is() {
 }
 
 #[test]
-fn without_a_terminal_the_end_is_shown_now_and_then() {
+fn client_without_terminal_gets_throttled_snapshots() {
     let mut presenter = presenter(plain_features());
     let start = Instant::now();
     let at = |millis| start + Duration::from_millis(millis);

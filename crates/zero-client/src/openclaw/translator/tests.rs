@@ -92,7 +92,7 @@ fn texts_by_run(told: &[Event]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn recorded_talks_are_told_once_and_in_order() {
+fn recorded_runs_translate_once_and_in_order() {
     for (name, recorded) in FIXTURES {
         let told = replay(recorded);
         for (event, seq) in told.iter().zip(LIVE_BASE + 1..) {
@@ -120,7 +120,7 @@ fn recorded_talks_are_told_once_and_in_order() {
 }
 
 #[test]
-fn a_recorded_call_is_told_as_it_was() {
+fn recorded_call_translates_unchanged() {
     let told = format_events(&replay(FIXTURES[1].1));
     let expected = [
         "prompt",
@@ -141,7 +141,7 @@ fn a_recorded_call_is_told_as_it_was() {
 }
 
 #[test]
-fn recorded_questions_are_asked_and_answered() {
+fn recorded_approvals_are_requested_and_resolved() {
     for (at, expected) in [(2, "answered allow_once"), (3, "answered reject_once")] {
         let told = format_events(&replay(FIXTURES[at].1));
         let asked = told.iter().position(|line| line.starts_with("asked exec: ")).unwrap();
@@ -152,7 +152,7 @@ fn recorded_questions_are_asked_and_answered() {
 }
 
 #[test]
-fn a_run_that_is_stopped_is_told_so() {
+fn aborted_run_ends_as_aborted() {
     let told = format_events(&replay(FIXTURES[4].1));
     assert!(told.contains(&r#"ended Aborted { by: "rpc" }"#.to_owned()), "{told:#?}");
     assert_eq!(told.last().unwrap(), "ended Completed");
@@ -163,7 +163,7 @@ fn agent_event(stream: &str, data: Value) -> Value {
 }
 
 #[test]
-fn words_before_a_call_that_come_only_beside_the_chat_are_told() {
+fn text_before_call_outside_chat_is_emitted() {
     let mut telling = translator();
     let mut told = Vec::new();
     let item = |phase: &str, text: &str| {
@@ -196,7 +196,7 @@ fn words_before_a_call_that_come_only_beside_the_chat_are_told() {
 }
 
 #[test]
-fn what_was_missed_is_told_after_a_loss() {
+fn text_missed_during_disconnect_is_emitted_later() {
     let mut telling = translator();
     telling.expect_run("r", "hi".to_owned(), Vec::new(), 1);
     let delta = json!({"runId": "r", "state": "delta", "message": {"content": "One "}});
@@ -221,7 +221,7 @@ fn what_was_missed_is_told_after_a_loss() {
 }
 
 #[test]
-fn an_error_is_never_told_as_a_success() {
+fn tool_error_is_never_success() {
     let status = |is_error, details| crate::openclaw::run::parse_status(is_error, &details);
     assert_eq!(status(true, json!({"status": "completed"})), ToolCallStatus::Failed);
     assert_eq!(status(true, json!({})), ToolCallStatus::Failed);
@@ -230,7 +230,7 @@ fn an_error_is_never_told_as_a_success() {
 }
 
 #[test]
-fn no_is_always_an_answer_and_a_question_ends_with_its_run() {
+fn approval_always_allows_deny_and_ends_with_run() {
     let mut telling = translator();
     let asked = json!({"id": "q", "request": {"command": "rm x", "runId": "r", "cwd": null,
         "allowedDecisions": ["allow-once"]}, "expiresAtMs": 9});
@@ -247,7 +247,7 @@ fn no_is_always_an_answer_and_a_question_ends_with_its_run() {
 }
 
 #[test]
-fn garbage_tells_nothing() {
+fn garbage_payload_yields_no_events() {
     let mut telling = translator();
     for payload in
         [Value::Null, json!(7), json!([]), json!({"runId": 7}), json!({"state": "final"})]

@@ -177,7 +177,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_token_is_renewed_shortly_before_it_ends_and_used_where_that_is_unknown() {
+    fn token_is_renewed_before_expiry_and_used_if_expiry_unknown() {
         check(Some(3600), 1000, true);
         check(Some(3600), 4569, true);
         check(Some(3600), 4570, false);
@@ -188,7 +188,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_hides_secrets() {
         let response =
             json!({"access_token": "hush", "token_type": "bearer", "refresh_token": "hush2"});
         let record = sample_record("https://mcp.example/", response);

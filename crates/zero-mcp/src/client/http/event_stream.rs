@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_however_they_are_cut() {
+    fn events_are_parsed_across_any_chunk_boundary() {
         check("data: a\n\n", &["|a||"]);
         check("data: a\r\ndata:b\r\n\r\n", &["|a\nb||"]);
         check("data: a\r\rdata: b\r\r", &["|a||", "|b||"]);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_a_bound_and_a_comment_takes_no_room() {
+    fn event_size_is_bounded_and_comments_use_no_memory() {
         check(&format!("data: {}\n\n", "x".repeat(40)), &["|too long||"]);
         check(&format!("data: ok\n\n{}", "data: x\n".repeat(20)), &["|ok||", "|too long||"]);
         check(&format!(":{}\ndata: ok\n\n", "x".repeat(100)), &["|ok||"]);

@@ -86,7 +86,7 @@ async fn assert_echo(client: &TestClient) {
 }
 
 #[tokio::test]
-async fn both_eras_are_spoken() {
+async fn client_speaks_both_protocol_eras() {
     let url = test_servers::start_echo(StreamableHttpServerConfig::default()).await;
     let modern = connect_client(&url, &[]).await.unwrap();
     assert_echo(&modern).await;
@@ -115,7 +115,7 @@ async fn both_eras_are_spoken() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_older_kind_is_found_out_by_what_it_answers() {
+async fn legacy_server_is_detected_by_its_answer() {
     let json = RawServer::start_mcp("nothing", |_, _| async {}).await;
     connect_client(&json.url, &[]).await.unwrap().list_all_tools().await.unwrap();
     for answer in ["404 Not Found", "400 Bad Request", "422 Unprocessable Content"] {
@@ -207,7 +207,7 @@ async fn flood_outcome(start: String) -> (String, Duration) {
 }
 
 #[tokio::test]
-async fn answers_without_end_are_cut_off() {
+async fn endless_answers_are_cut_off() {
     let html = "HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\n<h1>";
     for (row, start, expected) in [
         ("a body", format!("{JSON_HEAD}\r\n{{\"x\":\""), "larger than 8388608 bytes"),
@@ -226,7 +226,7 @@ async fn answers_without_end_are_cut_off() {
 }
 
 #[tokio::test]
-async fn answers_that_do_not_come_are_not_waited_for() {
+async fn missing_answers_time_out() {
     // Each has little time for what does not come, and much for the rest.
     let usual = McpHttpClientLimits::default();
     let second = Duration::from_secs(1);
@@ -262,7 +262,7 @@ async fn answers_that_do_not_come_are_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_said() {
+async fn unusable_answers_are_reported() {
     let html = call_outcome(|_, mut stream: TcpStream| async move {
         let _ = stream
             .write_all(
@@ -309,7 +309,7 @@ async fn what_is_no_answer_is_said() {
 }
 
 #[tokio::test]
-async fn one_bad_tool_leaves_its_neighbours_alone() {
+async fn malformed_tool_does_not_affect_others() {
     let server = RawServer::start_mcp(
         "tools/list",
         |request: RecordedRequest, mut stream: TcpStream| async move {
@@ -331,7 +331,7 @@ async fn one_bad_tool_leaves_its_neighbours_alone() {
 }
 
 #[tokio::test]
-async fn secrets_stay_with_their_origin() {
+async fn secrets_are_sent_only_to_their_origin() {
     let other = RawServer::start(|request: RecordedRequest, mut stream: TcpStream| async move {
         let _ = stream.write_all(&default_reply(&request)).await;
     })
@@ -372,7 +372,7 @@ async fn secrets_stay_with_their_origin() {
 }
 
 #[tokio::test]
-async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
+async fn configured_headers_are_checked_and_refusal_gives_hint() {
     let server = RawServer::start(|_, mut stream: TcpStream| async move {
         let _ = stream.write_all(&status_reply("401 Unauthorized", "")).await;
     })
@@ -398,7 +398,7 @@ async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_opened_again() {
+async fn expired_session_is_reopened() {
     let sessions = Arc::new(AtomicUsize::new(0));
     let server = RawServer::start(move |request: RecordedRequest, mut stream: TcpStream| {
         let sessions = sessions.clone();

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_answer_to_this_login_is_taken() {
+    fn callback_accepts_only_matching_state() {
         let base = "http://127.0.0.1:1/callback";
         check(&format!("{base}?code=c&state=s1"), "c ");
         check(

@@ -371,7 +371,7 @@ fn registering_issuer() -> FakeIssuer {
 }
 
 #[tokio::test]
-async fn a_login_is_made_used_and_taken_back() {
+async fn login_is_created_used_and_revoked() {
     for browser in
         [BrowserBehavior::Honest, BrowserBehavior::Pasted, BrowserBehavior::AfterStrangers]
     {
@@ -393,7 +393,7 @@ async fn a_login_is_made_used_and_taken_back() {
 }
 
 #[tokio::test]
-async fn one_that_shakes_hands_with_anybody_is_still_asked_what_login_it_wants() {
+async fn server_with_open_handshake_is_still_asked_for_login_terms() {
     let world =
         LoginFixture::new(FakeIssuer { handshake: HandshakePolicy::Open, ..registering_issuer() })
             .await;
@@ -401,7 +401,7 @@ async fn one_that_shakes_hands_with_anybody_is_still_asked_what_login_it_wants()
 }
 
 #[tokio::test]
-async fn that_a_login_is_wanted_is_told_whatever_becomes_of_the_older_question() {
+async fn needed_login_is_reported_whatever_legacy_probe_returns() {
     for handshake in [HandshakePolicy::WantsLogin, HandshakePolicy::Open, HandshakePolicy::Unknown]
     {
         let world = LoginFixture::new(FakeIssuer { handshake, ..registering_issuer() }).await;
@@ -412,7 +412,7 @@ async fn that_a_login_is_wanted_is_told_whatever_becomes_of_the_older_question()
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_login_or_issuer_is_refused() {
+async fn response_of_other_login_or_issuer_is_refused() {
     for (browser, expected) in [
         (BrowserBehavior::OtherState, "nobody logged in"),
         (BrowserBehavior::OtherIssuer, "not from the issuer"),
@@ -427,7 +427,7 @@ async fn what_belongs_to_another_login_or_issuer_is_refused() {
 }
 
 #[tokio::test]
-async fn without_a_client_it_is_said_what_to_set() {
+async fn login_without_client_says_what_to_configure() {
     let mut world = LoginFixture::new(FakeIssuer::default()).await;
     let error = world.log_in(BrowserBehavior::Honest).await.unwrap_err().to_string();
     assert!(error.contains("oauth.clientId") && error.contains("/callback"), "{error}");
@@ -440,7 +440,7 @@ async fn without_a_client_it_is_said_what_to_set() {
 }
 
 #[tokio::test]
-async fn a_registration_is_used_again_and_so_is_its_port() {
+async fn later_login_reuses_registration_and_port() {
     let world = LoginFixture::new(registering_issuer()).await;
     for _ in 0..2 {
         world.log_in(BrowserBehavior::Honest).await.unwrap();
@@ -449,7 +449,7 @@ async fn a_registration_is_used_again_and_so_is_its_port() {
 }
 
 #[tokio::test]
-async fn a_login_is_renewed_once_however_many_need_it() {
+async fn concurrent_requests_renew_login_once() {
     // It lives for so short a time that it is renewed before it is used.
     let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
@@ -473,7 +473,7 @@ async fn a_login_is_renewed_once_however_many_need_it() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
+async fn failed_renewal_is_not_retried_by_every_request() {
     let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -489,7 +489,7 @@ async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
-async fn a_damaged_list_of_logins_is_in_nobodys_way() {
+async fn damaged_login_list_does_not_block_use() {
     let world = LoginFixture::new(registering_issuer()).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     let damage = || std::fs::write(world.folder.path().join("mcp/credentials.json"), "{").unwrap();
@@ -511,7 +511,7 @@ async fn a_damaged_list_of_logins_is_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn a_token_goes_back_to_its_issuer_only() {
+async fn token_is_returned_only_to_its_issuer() {
     let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     let resource = LoginRecord::resource_from_url(&world.endpoint.url);
@@ -525,7 +525,7 @@ async fn a_token_goes_back_to_its_issuer_only() {
 }
 
 #[tokio::test]
-async fn a_scope_that_is_missing_is_asked_for_at_the_next_login_and_not_for_ever() {
+async fn missing_scope_is_requested_once_at_next_login() {
     let world =
         LoginFixture::new(FakeIssuer { scope_needed: Some("write"), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
@@ -538,7 +538,7 @@ async fn a_scope_that_is_missing_is_asked_for_at_the_next_login_and_not_for_ever
 }
 
 #[tokio::test]
-async fn secrets_are_in_a_private_file_and_in_no_error() {
+async fn secrets_are_in_private_file_and_in_no_error() {
     use std::os::unix::fs::PermissionsExt;
     let world = LoginFixture::new(registering_issuer()).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();

@@ -14,7 +14,7 @@ use super::*;
 zero_sandbox::dispatch_helper_before_main!();
 
 #[test]
-fn a_tail_is_the_end_of_what_was_written() {
+fn stderr_tail_holds_last_bytes() {
     let tail = ServerStderrTail::default();
     tail.add(&[b'a'; 3 * STDERR_TAIL_BYTES]);
     assert_eq!(tail.to_text(&ServerSecrets::default()).len(), STDERR_TAIL_BYTES);
@@ -28,7 +28,7 @@ fn a_tail_is_the_end_of_what_was_written() {
 }
 
 #[test]
-fn what_a_server_was_refused_comes_with_the_setting_that_allows_it() {
+fn refusal_names_setting_that_allows_it() {
     #[track_caller]
     fn check(notes: &[&str], stderr: &str, expected: &[&str]) {
         let notes = notes.iter().map(ToString::to_string).collect();
@@ -88,7 +88,7 @@ async fn ping(lines: &mut LineTransport<RoleClient>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_server_is_talked_to_and_ends_with_its_input() {
+async fn server_exchanges_messages_and_ends_with_its_input() {
     let script = r#"echo "$GREETING" >&2; read line
         echo '{"jsonrpc":"2.0","id":1,"result":{}}'; cat >/dev/null; exit 3"#;
     // It has a while to end. A busy machine may keep it from that, but not every time.
@@ -109,7 +109,7 @@ async fn a_server_is_talked_to_and_ends_with_its_input() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_leaves_its_last_words() {
+async fn crashed_server_reports_its_stderr_tail() {
     let mut started = start("bash", "echo 'no key: set KEY' >&2; exit 7").await.unwrap();
     assert_eq!(ping(&mut started.lines).await, None);
     let failure = started.process.describe_failure("it did not answer").await;
@@ -118,7 +118,7 @@ async fn a_server_that_dies_leaves_its_last_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_floods_its_error_output_is_not_held_up() {
+async fn stderr_flood_does_not_block_server() {
     let script = r#"for i in {1..20000}; do echo "a line of log number $i" >&2; done; read line
         echo '{"jsonrpc":"2.0","id":1,"result":{}}'; cat >/dev/null"#;
     let mut started = start("bash", script).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_server_that_floods_its_error_output_is_not_held_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_will_not_end_is_killed() {
+async fn server_ignoring_shutdown_is_killed() {
     let script = "trap '' TERM; while :; do sleep 0.1; done";
     let started = start("bash", script).await.unwrap();
     let begin = Instant::now();
@@ -143,7 +143,7 @@ async fn a_server_that_will_not_end_is_killed() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_says_so() {
+async fn missing_program_is_reported() {
     let Err(error) = start("no-such-program-at-all", "").await else {
         panic!("it started");
     };

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_names_a_host_names_the_same() {
+    fn absolute_target_must_match_host_header() {
         #[track_caller]
         fn check(target: &'static str, expected: Result<(), HttpRefusal>) {
             let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:1"))]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_origin_that_was_named_is_one() {
+    fn only_configured_origin_is_allowed() {
         for (origin, named) in [("https://app.example:8443", true), ("http://localhost:1", false)] {
             let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]);
             assert_eq!(test_guard().allowed_origin(&headers).is_some(), named, "{origin}");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_must_be_addressed_to_us() {
+    fn request_host_must_be_own() {
         let token = ("authorization", "Bearer s3cret");
         for host in
             ["localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1:9", "[::1]:9", "box.lan:9"]
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_must_be_of_this_machine_or_named() {
+    fn origin_must_be_local_or_configured() {
         let (host, token) = (("host", "localhost:1"), ("authorization", "Bearer s3cret"));
         for origin in [
             "http://localhost",
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_must_have_the_token() {
+    fn request_needs_the_token() {
         let host = ("host", "localhost:1");
         check(&[host, ("authorization", "bearer s3cret")], Ok(()));
         for value in
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_not_an_empty_token() {
+    fn empty_token_never_matches() {
         assert!(!is_same_token(b"", b""));
     }
 }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_an_option_counts_as_one() {
+    fn unknown_argument_counts_as_option() {
         check("rm $FLAGS x", "files delete($FLAGS/**) delete(x/**) critical");
         check("rm -$X x", "files delete(-$X/**) delete(x/**) critical");
         check("rm -- $X", "files delete($X)");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_remove() {
+    fn other_removal_programs_are_critical() {
         check("rmdir -p a/b", "files delete(a/b)");
         check("unlink a", "files delete(a)");
         check("shred -u -n 3 a", "files delete(a/**) critical");

@@ -400,7 +400,7 @@ mod tests {
     use super::super::super::analysis_text::{check, check_critical};
 
     #[test]
-    fn publishing_is_seen_behind_options() {
+    fn publish_behind_options_is_critical() {
         for line in [
             "npm publish",
             "npm --prefix d publish",
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn tearing_down_is_seen_behind_options() {
+    fn teardown_behind_options_is_critical() {
         for line in [
             "terraform destroy",
             "terraform -chdir=x destroy",

@@ -315,7 +315,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn zip_tests_with_a_command() {
+    fn zip_test_command_is_found() {
         check("zip -r a.zip d", "files: write a.zip, write a.zip.zip, read d/**");
         check("zip -T -TT 'sh -c id' a f", "files: write a, write a.zip, read f, script sh -c id");
         check("zip a f -T --unzip-c=./x", "files: write a, write a.zip, read f, script ./x");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unpacked_lands_in_a_folder() {
+    fn unpacked_files_are_recorded_in_target_folder() {
         check("unzip -l a.zip", "looks: read a.zip");
         check("unzip -p a.zip m", "looks: read a.zip");
         check("unzip -qo a.zip", "files: read a.zip, write ./**");

@@ -90,7 +90,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn a_program_that_only_prints_looks() {
+    fn awk_printing_program_is_read_only() {
         check("awk '{print $1}' f", "looks: read f");
         check("awk -F: '$3 > 5 {print $1}' f", "looks: read f");
         check("awk -v n=3 'NR==n || /a|b/ {print \"x|y > z\"}' f a=b", "looks: read f");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_can_run_commands() {
+    fn awk_program_commands_are_found() {
         check("awk 'BEGIN{system(\"id\")}'", "looks: script id");
         check("awk 'BEGIN { system (x) }'", "looks: runs something");
         check("awk 'BEGIN{system(\"a\" \"b\")}'", "looks: runs something");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_can_read_and_write_files() {
+    fn awk_program_files_are_recorded() {
         check("awk '{print > \"out\"}' f", "files: write out, read f");
         check("awk '{print $1,\n $2 >> \"out\" }' f", "files: write out, read f");
         check("awk '{printf(\"%s\", $1) > \"out\"; n++}' f", "files: write out, read f");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_trusted() {
+    fn awk_unknown_program_is_not_trusted() {
         check("awk $x f", "looks: read f, caution");
         check("awk -F $x '{print}' f", "looks: read f, caution");
         check("awk '{print}' $x", "looks: read $x");

@@ -398,7 +398,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn forms_that_only_look() {
+    fn dev_tool_read_only_forms_are_recognized() {
         check("npm -v", "looks");
         check("docker volume ls -q", "looks");
         check("npm ls --depth=0", "looks");
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_form_is_not_known() {
+    fn dev_tool_other_forms_are_opaque() {
         check("cargo build", "not known");
         check("npm install", "not known");
         check("make -n", "not known");

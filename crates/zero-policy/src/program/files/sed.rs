@@ -175,7 +175,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn a_script_that_only_prints_looks() {
+    fn sed_printing_script_is_read_only() {
         check("sed -n 1,5p f", "looks: read f");
         check("sed -n '/a/,/b/{p;=}' f", "looks: read f");
         check("sed s/a/b/g f g", "looks: read f, read g");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_can_run_commands() {
+    fn sed_script_commands_are_found() {
         check("sed '1e id' f", "looks: read f, script id");
         check("sed e f", "looks: read f, runs something");
         check("sed 's/x/id/e' f", "looks: read f, runs something");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_can_read_and_write_files() {
+    fn sed_script_files_are_recorded() {
         check("sed 'w out' f", "files: write out, read f");
         check("sed -n 's/a/b/w out' f", "files: write out, read f");
         check("sed 's/a/b/gpw out;p' f", "files: write out;p, read f");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn in_place_changes_the_files() {
+    fn sed_in_place_writes_files() {
         check("sed -i s/a/b/ f g", "files: read f, write f, read g, write g");
         check("sed -ni.bak p d/f", "files: read d/f, write d/f, write d/f.bak");
         check("sed -i'old_*' p d/f", "files: read d/f, write d/f, write d/old_f");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_trusted() {
+    fn sed_unknown_script_is_not_trusted() {
         check("sed $x f", "looks: read f, caution");
         check("sed -n -e $x f", "looks: read f, caution");
         check("sed -n 1p $x", "looks: read $x, caution");

@@ -199,7 +199,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn asking_for_the_version_looks() {
+    fn version_query_is_read_only() {
         check("python3 --version", "looks");
         check("python3.12 -V", "looks");
         check("node -v", "looks");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_opaque_and_their_files_are_read() {
+    fn interpreter_script_is_opaque_and_read() {
         check("python3 x.py a", "program: read x.py");
         check("python3 -c 'print(1)' a", "program");
         check("python3 -m json.tool f", "program");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn compilers_and_editors_write() {
+    fn compiler_and_editor_outputs_are_writes() {
         check("gcc -O2 -o out a.c", "program: read a.c, write out");
         check("gcc @args", "program: read args, caution");
         check("vim +1 f", "program: read f, write f");

@@ -210,7 +210,7 @@ mod tests {
     use super::super::super::analysis_text::check;
 
     #[test]
-    fn fd_looks_and_acts() {
+    fn fd_reads_and_exec_are_recorded() {
         check("fd", "read-only read(./**)");
         check("fd -e rs pattern src", "read-only read(src/**)");
         check("fd pattern -x rm -f", "wrapper read(./**) runs[rm -f ...]");

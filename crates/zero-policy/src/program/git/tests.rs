@@ -3,7 +3,7 @@
 use super::super::analysis_text::check;
 
 #[test]
-fn commands_that_only_look_need_no_rule() {
+fn git_read_commands_need_no_rule() {
     for line in [
         "git",
         "git status -sb",
@@ -51,7 +51,7 @@ fn commands_that_only_look_need_no_rule() {
 }
 
 #[test]
-fn files_that_are_shown_are_read() {
+fn git_shown_files_are_recorded_as_reads() {
     check("git show HEAD:.env", "read-only read(.env)");
     check("git cat-file -p HEAD:a/b", "read-only read(a/b)");
     check("git show :2:.env", "read-only read(.env)");
@@ -70,7 +70,7 @@ fn files_that_are_shown_are_read() {
 }
 
 #[test]
-fn options_that_write_or_run_are_found_in_any_spelling() {
+fn git_writing_options_are_found_in_any_spelling() {
     check("git diff --output=f", "files write(f)");
     check("git diff --output f", "files write(f)");
     check("git log --outp=f", "files write(f)");
@@ -96,7 +96,7 @@ fn options_that_write_or_run_are_found_in_any_spelling() {
 }
 
 #[test]
-fn settings_that_run_something_are_found() {
+fn git_settings_that_run_commands_are_found() {
     check("git -c alias.x=!rm_x x", "program script[rm x] caution");
     check("git -c core.pager=rm_x log", "program script[rm x] caution");
     check("git -c core.sshCommand=rm_x fetch", "program script[rm x] caution");
@@ -121,7 +121,7 @@ fn settings_that_run_something_are_found() {
 }
 
 #[test]
-fn commands_inside_git_are_seen() {
+fn git_inner_commands_are_found() {
     check("git rebase -x rm_x main", "program script[rm x]");
     check("git rebase --exec=rm_x main", "program script[rm x]");
     check("git rebase --ex rm_x main", "program script[rm x]");
@@ -147,7 +147,7 @@ fn commands_inside_git_are_seen() {
 }
 
 #[test]
-fn hosts_are_addresses_not_names() {
+fn git_address_is_host_but_remote_name_is_not() {
     check("git clone https://h/r dir", "files write(dir/**) host(https://h/r)");
     check("git clone git@h:r", "files write(r/**) host(git@h:r)");
     check("git clone ./a b", "files read(./a/**) write(b/**)");
@@ -160,7 +160,7 @@ fn hosts_are_addresses_not_names() {
 }
 
 #[test]
-fn what_throws_work_away_is_critical() {
+fn git_discarding_work_is_critical() {
     for line in [
         "git reset --hard",
         "git reset --ha HEAD~1",

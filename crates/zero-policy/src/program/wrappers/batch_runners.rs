@@ -112,7 +112,7 @@ mod tests {
     use super::super::super::analysis_text::check;
 
     #[test]
-    fn arguments_come_from_the_input() {
+    fn xargs_arguments_come_from_stdin() {
         check("xargs", "wrapper runs[echo ...]");
         check("xargs rm -f", "wrapper runs[rm -f ...]");
         check("xargs -0 -n 1 -P4 rm", "wrapper runs[rm ...]");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_commands_are_seen() {
+    fn parallel_commands_are_found() {
         check("parallel rm ::: a b", "wrapper runs[rm ...]");
         check("parallel -j4 gzip {} ::: a", "wrapper runs[gzip {} ...]");
         check("parallel", "wrapper script-from-input");

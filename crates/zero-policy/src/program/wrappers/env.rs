@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_and_options_stand_before_the_command() {
+    fn env_variables_and_options_precede_command() {
         check("env rm x", "wrapper runs[rm x]");
         check("env A=b C=$D rm x", "wrapper runs[A=b C=$D rm x] unknown");
         check("env A=b C=\"$D\" rm x", "wrapper runs[A=b C=\"$D\" rm x]");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_text_is_a_command_line() {
+    fn env_split_string_is_a_command_line() {
         check("env -S rm_-rf_x", "wrapper runs[rm -rf x]");
         check("env -Srm_-rf x", "wrapper runs[rm -rf x]");
         check("env -iS A=b_rm x", "wrapper runs[A=b rm x]");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_escapes_are_envs_own() {
+    fn env_split_string_has_own_quoting() {
         check_split("rm 'a b' \"c d\"", "wrapper runs[rm a b c d]");
         check_split(r"rm\_-rf\_x", "wrapper runs[rm -rf x]");
         check_split(r"rm x \c ignored", "wrapper runs[rm x]");

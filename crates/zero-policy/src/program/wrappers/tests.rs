@@ -3,7 +3,7 @@
 use super::super::analysis_text::check;
 
 #[test]
-fn the_command_is_found_behind_options_and_words() {
+fn wrapped_command_is_found_behind_options() {
     check("timeout 5 rm -rf x", "wrapper runs[rm -rf x]");
     check("timeout -k 1 -s KILL 5 rm x", "wrapper runs[rm x]");
     check("timeout --sig KILL --kill=1 5 rm x", "wrapper runs[rm x]");
@@ -29,7 +29,7 @@ fn the_command_is_found_behind_options_and_words() {
 }
 
 #[test]
-fn what_leaves_the_confinement_is_more_than_a_wrapper() {
+fn wrapper_leaving_confinement_needs_rule() {
     check("unshare -r rm x", "program runs[rm x] caution");
     check("nsenter -t 1 -m rm x", "program runs[rm x] caution");
     check("chroot /mnt rm x", "program runs[rm x] caution");
@@ -37,7 +37,7 @@ fn what_leaves_the_confinement_is_more_than_a_wrapper() {
 }
 
 #[test]
-fn the_odd_ones() {
+fn irregular_wrappers_reveal_their_command() {
     check("busybox rm -rf x", "wrapper runs[rm -rf x]");
     check("toybox sh -c ls", "wrapper runs[sh -c ls]");
     check("watch -n 1 ls -l", "wrapper script[ls -l]");

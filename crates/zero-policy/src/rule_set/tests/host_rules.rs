@@ -13,7 +13,7 @@ fn check(text: &str, tool: &str, host: &str, expected: bool) {
 }
 
 #[test]
-fn labels_are_compared_whole() {
+fn domain_labels_are_compared_whole() {
     for (domain, host, expected) in [
         ("x.com", "x.com", true),
         ("x.com", "X.COM.", true),
@@ -49,7 +49,7 @@ fn labels_are_compared_whole() {
 }
 
 #[test]
-fn a_fetch_rule_covers_every_way_out() {
+fn fetch_rule_covers_every_network_tool() {
     for tool in ["WebFetch", "WebSearch", "WebRequest", "Bash", "Plan"] {
         check("WebFetch(domain:x.com)", tool, "x.com", true);
         check("WebFetch", tool, "x.com", true);

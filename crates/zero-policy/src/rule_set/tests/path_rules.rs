@@ -25,7 +25,7 @@ fn check_outside(pattern: &str, path: &str) {
 }
 
 #[test]
-fn patterns_are_read_as_gitignore_reads_them() {
+fn path_patterns_follow_gitignore() {
     check("~/x", "/home/me/x", true);
     check("~/x", "/home/me/x/y/z", true);
     check("~/x", "/home/me/xy", false);
@@ -81,7 +81,7 @@ fn patterns_are_read_as_gitignore_reads_them() {
 }
 
 #[test]
-fn what_forbids_at_any_depth_forbids_anywhere() {
+fn deny_at_any_depth_applies_outside_workspace() {
     check_outside(".env", "/u/.env");
     check_outside("*.pem", "/home/me/a.pem");
     check_outside("**/x", "/u/x");
@@ -101,7 +101,7 @@ fn check_cover(rule: &str, verdict: Verdict, tool: &str, access: FileAccess, exp
 }
 
 #[test]
-fn a_rule_covers_effects_whatever_the_tool() {
+fn path_rule_covers_effects_of_every_tool() {
     use FileAccess::{Delete, Read, Write};
     for pattern in ["", "(src/**)", "(x)"] {
         let check = |tool: &str, verdict, by: &str, access, expected| {
@@ -136,7 +136,7 @@ fn a_rule_covers_effects_whatever_the_tool() {
 }
 
 #[test]
-fn to_allow_what_is_in_a_folder_is_not_to_allow_its_end() {
+fn allow_for_contents_does_not_cover_removal_of_folder() {
     let rules = build_rules(Verdict::Allow, &["Delete(src/**)"]);
     let find =
         |path| rules.find_path_rule(Verdict::Allow, "Bash", FileAccess::Delete, &build_views(path));
@@ -147,7 +147,7 @@ fn to_allow_what_is_in_a_folder_is_not_to_allow_its_end() {
 }
 
 #[test]
-fn a_link_is_judged_by_both_of_its_ends() {
+fn link_is_matched_by_path_and_target() {
     let link = PathViews { written: "/w/src/link".into(), canonical: "/w/secret/x".into() };
     for (pattern, forbids, allows) in
         [("src/**", true, false), ("secret/**", true, false), ("/**", true, true)]
@@ -165,7 +165,7 @@ fn a_link_is_judged_by_both_of_its_ends() {
 }
 
 #[test]
-fn without_a_home_a_rule_about_it_forbids_everywhere_and_allows_nowhere() {
+fn home_rule_without_home_denies_all_and_allows_none() {
     for (verdict, expected) in [(Verdict::Deny, true), (Verdict::Allow, false)] {
         let places = PatternRoots { roots: vec!["/w".into()], home: None };
         let rules = RuleSet::new(vec![parse_rule("Read(~/.ssh)", verdict)], places);
@@ -180,7 +180,7 @@ fn without_a_home_a_rule_about_it_forbids_everywhere_and_allows_nowhere() {
 }
 
 #[test]
-fn a_root_with_wildcards_in_its_name_means_just_itself() {
+fn root_with_wildcard_characters_matches_itself() {
     let places = PatternRoots { roots: vec!["/w[ab]*{c}".into()], home: None };
     let rules = RuleSet::new(vec![parse_rule("Read(x)", Verdict::Allow)], places);
     let find =
@@ -199,7 +199,7 @@ fn check_glob(rule: &str, pattern: &str, expected: bool) {
 }
 
 #[test]
-fn a_pattern_in_a_command_may_name_a_forbidden_file() {
+fn command_glob_may_name_denied_file() {
     check_glob(".env", "/w/.e*", true);
     check_glob(".env", "/w/.en?", true);
     check_glob(".env", "/w/.[e]nv", true);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_as_in_bash() {
+    fn ansi_c_escapes_decode_like_bash() {
         check(r"a\tb\nc", Some("a\tb\nc"));
         check(r"\a\b\e\E\f\r\v\\\'\?", Some("\x07\x08\x1B\x1B\x0C\r\x0B\\'?"));
         check(r#"\""#, Some("\""));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_ends_it() {
+    fn ansi_c_nul_ends_text() {
         check(r"ab\0cd", Some("ab"));
         check(r"ab\x00cd", Some("ab"));
         check(r"ab\400cd", Some("ab"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_refused() {
+    fn ansi_c_invalid_utf8_is_refused() {
         check(r"\xff", None);
         check(r"\ud800", None);
         check(r"\cé", None);

@@ -31,7 +31,7 @@ fn check_refused(source: &str) {
 }
 
 #[test]
-fn lists_and_pipelines() {
+fn lists_and_pipelines_parse() {
     check("", "");
     check(" \n # nothing\n", "");
     check("a; b", "a ; b");
@@ -53,7 +53,7 @@ fn lists_and_pipelines() {
 }
 
 #[test]
-fn compound_commands() {
+fn compound_commands_parse() {
     check("(a; b)", "(a ; b)");
     check("( (a) )", "((a))");
     check("{ a; b; }", "{a ; b}");
@@ -115,7 +115,7 @@ fn compound_commands() {
 }
 
 #[test]
-fn conditional_commands() {
+fn conditional_commands_parse() {
     check("[[ a ]]", "[[ a ]]");
     check("[[ ! -f $x && ( a == b* || c ) ]] && d", "[[ -f ${x} a == b* c ]] && d");
     check("[[ a =~ ^(b|c d)$ ]]", "[[ a =~ ^(b|c d)$ ]]");
@@ -135,7 +135,7 @@ fn conditional_commands() {
 }
 
 #[test]
-fn quotes() {
+fn quotes_parse() {
     check("'a b' \"c d\" e\\ f", "'a b' 'c d' e' 'f");
     check("'' \"\" a''b", "'' '' a''b");
     check(r#""\$a \`b\` \" \\ \c""#, r#"'$a `b` " \ \c'"#);
@@ -154,7 +154,7 @@ fn quotes() {
 }
 
 #[test]
-fn parameters() {
+fn parameter_expansions_parse() {
     check("$a ${b} \"$c\"", "${a} ${b} \"${c}\"");
     check(
         "$1 $12 ${12} $@ $* $# $? $- $$ $!",
@@ -200,7 +200,7 @@ fn parameters() {
 }
 
 #[test]
-fn substitutions() {
+fn substitutions_parse() {
     check("a $(b; c) \"$(d)\"", "a $(b ; c) \"$(d)\"");
     check("$(case a in b) c;; esac)", "$(case a in b) c;; esac)");
     check("$(a # )\n) $(a ')' \")\")", "$(a) $(a ')' ')')");
@@ -227,7 +227,7 @@ fn substitutions() {
 }
 
 #[test]
-fn assignments() {
+fn assignments_parse() {
     check("a=b c= d", "a=b c= d");
     check("a+=b a[1 + 2]=$(c) d", "a+=b a[1 + 2]=$(c) d");
     check("a=(b 'c d' $(e) [f g]=h\n # i\n j)", "a=(b 'c d' $(e) [f g]=h j)");
@@ -250,7 +250,7 @@ fn assignments() {
 }
 
 #[test]
-fn redirections() {
+fn redirections_parse() {
     check("a <b >c >>d >|e <>f", "a <b >c >d >e <>f");
     check("a 2>b 2>&1 >&2 <&3- >&- b", "a b >b &1 &2 &3- &-");
     check("a &>b &>>c >&d >&$e", "a >b >c >d >${e}");
@@ -270,7 +270,7 @@ fn redirections() {
 }
 
 #[test]
-fn here_documents() {
+fn here_documents_parse() {
     check("a <<E\nb $c\nE\nd", "a <<{'b '\"${c}\"'\n'} ; d");
     check("a <<'E'\nb $c\\\nE\nd", "a <<{'b $c\\\n'} ; d");
     check("a <<\"E F\"\nb\nE F", "a <<{'b\n'}");
@@ -299,7 +299,7 @@ fn here_documents() {
 }
 
 #[test]
-fn what_stands_before_an_error_is_kept() {
+fn commands_before_syntax_error_are_kept() {
     check_error("a\nb )", "a ; b", "unexpected `)`");
     check_error("a; b | 'c", "a ; b | 'c'", "a `'` is not closed");
     check_error(
@@ -318,7 +318,7 @@ fn what_stands_before_an_error_is_kept() {
 }
 
 #[test]
-fn spans_are_bytes_of_the_source() {
+fn spans_are_byte_ranges_of_source() {
     let source = "é 'ü' | $(ö \\\n é) `ä`";
     let parsed = parse(source);
     let commands = &parsed.list.items[0].pipeline.commands;

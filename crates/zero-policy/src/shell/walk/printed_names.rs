@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_beneath_folders() {
+    fn printed_names_are_found_beneath_folders() {
         check("find src tests -name x -print0", Some("src tests"));
         check("fd -e rs x src", Some("src"));
         check("rg -l -g !target foo src", Some("src"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_takes_the_name_of_a_program() {
+    fn function_definition_shadows_program_name() {
         let found = |text| find_defined_functions(text).collect::<Vec<_>>().join(" ");
         assert_eq!(found("ls; find() { :; }; a;b ( ) (c)"), "find b");
         assert_eq!(found("function  git { :; }"), "git");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_passed_on() {
+    fn line_filters_pass_names_on() {
         for line in
             ["head -5", "head -n 5", "sort -u", "uniq", "grep -v x", "grep x", "shuf -n 1", "cat"]
         {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_may_come() {
+    fn commands_printing_other_words_are_rejected() {
         for line in [
             "find . -ls",
             "find . -printf /etc/passwd",

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_spellings_name_what_is_set() {
+    fn only_plain_spellings_name_set_variables() {
         check("read", Some("REPLY"));
         check("read -r a b", Some("REPLY a b"));
         check("read -rs -p text -t5 a", Some("REPLY a"));

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_found_at_every_depth() {
+    fn settings_are_found_at_every_depth() {
         let place = ScanFixture::new(&[
             "w/.envrc",
             "w/a/.envrc",
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_folder_that_a_setting_opens_only_repositories_are_somebodys_work() {
+    fn writable_folder_counts_only_inside_repositories() {
         let place = ScanFixture::new(&["cache/x/.npmrc", "cache/r/.git/HEAD", "cache/r/s/.npmrc"]);
         let found = place.scan(&[], &["cache"]);
         place.check(&found, &["cache/r"], &["cache/r/s/.npmrc"]);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_looked_at_again_when_it_changes() {
+    fn cached_folder_is_rescanned_when_changed() {
         let place = ScanFixture::new(&["w/a/b/file"]);
         place.check(&place.scan(&["w"], &[]), &[], &[]);
         std::thread::sleep(std::time::Duration::from_millis(1_100));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_told_and_hides_nothing_that_was_known() {
+    fn scan_limit_is_reported_and_hides_nothing_known() {
         let place = ScanFixture::new(&["w/z/.git/HEAD"]);
         place.check(&place.scan(&["w"], &[]), &["w/z"], &[]);
         let mut memory = place.terrain.memory.lock().unwrap();

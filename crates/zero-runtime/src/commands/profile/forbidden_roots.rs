@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_can_be_kept_apart() {
+    fn forbidden_roots_are_refused() {
         check("/", Some("`/` holds `/tmp`"));
         check("/tmp", Some("`/tmp` holds `/tmp`"));
         check("/dev/shm/x", Some("belongs to the kernel"));

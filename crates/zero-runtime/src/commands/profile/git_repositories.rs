@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_on_the_judges_list_is_dealt_with() {
+    fn every_protected_git_name_is_handled() {
         let known = [HELD_FOLDERS, HELD_FILES, POINTERS, LEFT_TO_GIT].concat();
         for name in zero_policy::protected_paths::git_names() {
             assert!(known.contains(&name.name), "{}", name.name);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_is_protected_once_there_is_one() {
+    fn new_repository_is_protected() {
         let place = RepositoryFixture::new(&["w"]);
         assert!(place.find("w").folders.is_empty());
         place.create_repository("w/.git");
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_repositories_some_can_only_be_read() {
+    fn excess_repositories_become_read_only() {
         let place = RepositoryFixture::new(&["w"]);
         place.create_repository("w/zz/.git");
         let terrain = FolderScanner::default();
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_modules_that_cannot_be_seen_through_is_held_whole() {
+    fn unscannable_modules_folder_is_held_whole() {
         let place = RepositoryFixture::new(&["w/.git/modules/1/2/3/4/5/6/7/8"]);
         place.create_repository("w/.git");
         place.create_repository("w/.git/modules/1/2/3/4/5/6/7/8/9");
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_a_configuration_takes_in_are_held() {
+    fn included_config_files_are_held() {
         let place = RepositoryFixture::new(&["w", "home"]);
         place.create_repository("w/.git");
         let text = "[include]\npath = ../common.gitconfig\npath = ~/x\npath = ../none\n";
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worktree_opens_its_repository_only_when_that_knows_it() {
+    fn worktree_opens_repository_only_if_linked_back() {
         let place = RepositoryFixture::new(&["tree"]);
         place.create_repository("main/.git");
         let own = place.path("main/.git/worktrees/tree");
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submodule_opens_its_repository_only_when_that_knows_it() {
+    fn submodule_opens_repository_only_if_linked_back() {
         let place = RepositoryFixture::new(&["top/sub", "evil"]);
         place.create_repository("top/.git/modules/sub");
         place.write_file("top/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");

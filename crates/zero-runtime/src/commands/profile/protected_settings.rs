@@ -125,7 +125,7 @@ mod tests {
     use crate::policy::RiskPolicy;
 
     #[test]
-    fn what_exists_is_held_and_what_does_not_is_watched() {
+    fn existing_settings_are_held_and_missing_are_watched() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         for folder in [".vscode", ".github", "shared/idea"] {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_much_further_down_some_is_only_looked_at() {
+    fn excess_deep_settings_are_only_checked_afterwards() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         for number in 0..=DEEP_MAX {

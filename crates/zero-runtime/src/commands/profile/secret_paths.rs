@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_secret_of_the_list_is_masked_where_it_lies() {
+    fn every_listed_secret_is_masked() {
         let temp = tempfile::tempdir().unwrap();
         let home = temp.path();
         let names = [".ssh", ".config/BraveSoftware", ".config/zero", ".aws"];
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_variables_name_is_masked() {
+    fn paths_named_by_variables_are_masked() {
         #[track_caller]
         fn check(variable: &str, value: &str, expected: &[&str]) {
             for home in [None, Some(Path::new("/home/me"))] {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_watched_where_it_could_be_made() {
+    fn missing_secrets_are_watched_where_creatable() {
         let temp = tempfile::tempdir().unwrap();
         let home = temp.path().canonicalize().unwrap();
         std::fs::create_dir_all(home.join(".config/gh")).unwrap();

@@ -4,7 +4,7 @@ use super::{UNCLAIMED, check, check_allowed};
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
 
 #[test]
-fn nothing_outside_is_written() {
+fn nothing_outside_can_be_written() {
     check(&[
         ("append $/outside/file", "ok", "EROFS", "EACCES"),
         ("write $/outside/file", "ok", "EROFS", "EACCES"),
@@ -36,7 +36,7 @@ fn nothing_outside_is_written() {
 }
 
 #[test]
-fn modes_owners_times_and_attributes_outside_stay() {
+fn metadata_outside_cannot_be_changed() {
     check(&[
         ("chmod $/outside/file", "ok", "EROFS", UNCLAIMED),
         ("fchmod $/outside/file", "ok", "EROFS", UNCLAIMED),
@@ -47,7 +47,7 @@ fn modes_owners_times_and_attributes_outside_stay() {
 }
 
 #[test]
-fn the_workspace_is_written() {
+fn workspace_can_be_written() {
     check_allowed(&[
         ("write $/ws/file", "ok", "ok", "ok"),
         ("chmod $/ws/file", "ok", "ok", "ok"),
@@ -67,7 +67,7 @@ fn the_workspace_is_written() {
 }
 
 #[test]
-fn what_is_masked_is_not_read() {
+fn masked_paths_cannot_be_read() {
     check(&[
         ("read $/secret/key", "ok", "EACCES", "EACCES"),
         ("read /proc/self/root$/secret/key", "ok", "EACCES", "EACCES"),
@@ -96,7 +96,7 @@ fn what_is_masked_is_not_read() {
 }
 
 #[test]
-fn what_is_protected_stays() {
+fn protected_paths_cannot_be_changed() {
     check(&[
         ("write $/ws/.git/hooks/pre-commit", "ok", "EROFS", UNCLAIMED),
         ("write $/ws/.git/config", "ok", "EROFS", UNCLAIMED),
@@ -118,7 +118,7 @@ fn what_is_protected_stays() {
 }
 
 #[test]
-fn what_is_protected_is_not_made() {
+fn missing_protected_paths_cannot_be_created() {
     check(&[
         ("mkdir $/ws/.vscode/inside", "ENOENT", "EROFS", UNCLAIMED),
         ("write $/ws/.npmrc", "ok", "EISDIR", UNCLAIMED),
@@ -133,7 +133,7 @@ fn what_is_protected_is_not_made() {
 
 /// Only opened, never written to: if this fails, the machine that runs the tests should survive.
 #[test]
-fn the_settings_of_the_kernel_are_not_roots() {
+fn kernel_settings_cannot_be_opened_for_writing() {
     check(&[("append /proc/self/oom_score_adj", "ok", "EROFS", "EACCES")]);
     // To anybody but root their modes close these before any wall does.
     let (bare, mounts) = if is_root() { ("ok", "EROFS") } else { ("EACCES", "EACCES") };

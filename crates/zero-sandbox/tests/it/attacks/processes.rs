@@ -4,7 +4,7 @@ use super::{OTHER, UNCLAIMED, check, check_allowed};
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, copy, is_root};
 
 #[test]
-fn processes_outside_are_left_alone() {
+fn outside_processes_cannot_be_touched() {
     check(&[
         ("kill %", "ok", "ESRCH", "EPERM"),
         ("kill-group %", "ok", "ESRCH", "EPERM"),
@@ -29,7 +29,7 @@ fn processes_outside_are_left_alone() {
 
 /// Tried by the command itself, because it asks who its parent is.
 #[test]
-fn those_above_are_left_alone() {
+fn ancestor_processes_cannot_be_touched() {
     // Behind mounts there is nobody above but the first process of the namespace, which is behind
     // the same walls, and does not listen to signals.
     let rows = [
@@ -62,7 +62,7 @@ fn those_above_are_left_alone() {
 /// The first process of the namespace is ours; without a namespace it is the machine's. What it
 /// would do bare is not tried.
 #[test]
-fn the_first_process_is_left_alone() {
+fn first_process_cannot_be_touched() {
     let words = ["limit 1", "pin 1", "idle 1", "slow-disk 1", "slow-down 1", "slow-down-everybody"];
     check(&words.map(|words| (words, UNCLAIMED, "EPERM", "EPERM")));
     // It gets no signal that it does not ask for, and the command goes on.
@@ -76,7 +76,7 @@ fn the_first_process_is_left_alone() {
 
 /// Libraries pin threads by their numbers, and people put programs behind others.
 #[test]
-fn threads_and_programs_are_pinned_and_slowed_down() {
+fn own_threads_and_programs_can_be_pinned_and_slowed() {
     let lab = AttackLab::new(Attacker::Me);
     let own = "nice -n 5 taskset -c 0 true && ionice -c 3 true && ulimit -n 64 && echo ok";
     for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
@@ -88,7 +88,7 @@ fn threads_and_programs_are_pinned_and_slowed_down() {
 }
 
 #[test]
-fn a_command_may_still_do_all_that_with_its_own() {
+fn command_can_control_own_processes() {
     check_allowed(&[
         ("limit 0", "ok", "ok", "ok"),
         ("pin 0", "ok", "ok", "ok"),
@@ -104,14 +104,14 @@ fn handles_are_not_inherited() {
 }
 
 #[test]
-fn no_privilege_is_held_or_gained() {
+fn privileges_are_neither_held_nor_gained() {
     check(&[("capabilities", OTHER, "none1", "none1")]);
 }
 
 /// Only root can give a program to somebody that makes root of him. Whoever is not root has no
 /// privilege bare either, which is then all there is to show.
 #[test]
-fn a_program_of_roots_makes_nobody_root() {
+fn setuid_program_gives_no_root() {
     if !is_root() {
         let lab = AttackLab::new(Attacker::Me);
         assert!(lab.attempt(SandboxSetup::Bare, &["capabilities"]).starts_with("none"));

@@ -11,7 +11,7 @@ use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
 use zero_sandbox::SandboxProfile;
 
 #[test]
-fn nobody_is_reached() {
+fn no_network_peer_is_reachable() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let tcp = format!("tcp {}", port.local_addr().unwrap());
     let udp = format!("udp {}", port.local_addr().unwrap());
@@ -26,7 +26,7 @@ fn nobody_is_reached() {
 }
 
 #[test]
-fn services_of_the_host_are_not_reached() {
+fn host_services_are_unreachable() {
     check(&[
         ("unix $/door", "ok", "EACCES", "EPERM"),
         ("unix $/ws/door", "ok", "EACCES", "EPERM"),
@@ -42,7 +42,7 @@ fn services_of_the_host_are_not_reached() {
 
 /// A folder of the host's `/tmp` is shown for reading where a command starts in it.
 #[test]
-fn services_in_a_folder_that_is_only_read_are_not_reached() {
+fn services_in_read_only_folder_are_unreachable() {
     for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/tmp").unwrap();
@@ -64,7 +64,7 @@ fn services_in_a_folder_that_is_only_read_are_not_reached() {
 
 /// As a program does that goes to its folder first. The kernel has the name as it was given.
 #[test]
-fn a_service_with_a_relative_name_is_not_reached() {
+fn service_bound_by_relative_name_is_unreachable() {
     for who in Attacker::available() {
         for (walls, expected) in [
             (SandboxSetup::Bare, "ok"),
@@ -107,7 +107,7 @@ fn start_service_in(folder: &Path, who: Attacker) -> Child {
 /// Where engines of containers and buses of the desktop listen. Somebody else than root has a folder
 /// of his own there, or can make nothing to be reached, and sees that the folder is an empty one.
 #[test]
-fn services_in_run_are_not_reached() {
+fn services_in_run_are_unreachable() {
     let lab = AttackLab::new(Attacker::Me);
     assert_eq!(lab.run_shell(&lab.profile(SandboxSetup::Full), "find /run -type s"), "");
     let bind =

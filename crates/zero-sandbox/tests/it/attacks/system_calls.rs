@@ -3,7 +3,7 @@
 use super::{AttackRow, OTHER, check, check_allowed, check_privileged};
 
 #[test]
-fn the_kernel_refuses_calls() {
+fn kernel_refuses_listed_calls() {
     check(&refused_rows(&[
         "call add_key",
         "call io_uring_enter",
@@ -30,7 +30,7 @@ fn the_kernel_refuses_calls() {
 
 /// Root has rights to these, which are gone behind walls; the filter is there as well.
 #[test]
-fn nobody_is_root_of_the_machine() {
+fn root_privileges_are_gone_in_sandbox() {
     check_privileged(&refused_rows(&[
         "call acct",
         "call adjtimex",
@@ -73,7 +73,7 @@ fn nobody_is_root_of_the_machine() {
 }
 
 #[test]
-fn nobody_makes_namespaces() {
+fn namespaces_cannot_be_created() {
     let kinds = ["user", "mount", "net", "pid", "ipc", "uts", "cgroup"];
     let words = kinds.map(|kind| [format!("unshare {kind}"), format!("clone {kind}")]).concat();
     let rows: Vec<AttackRow<'_>> =
@@ -84,7 +84,7 @@ fn nobody_makes_namespaces() {
 }
 
 #[test]
-fn memory_of_the_machine_is_shared_in_a_namespace_only() {
+fn system_v_memory_is_shared_only_in_namespace() {
     check_allowed(&[
         ("call shmget", "ENOENT", "ENOENT", "EPERM"),
         ("call shmctl", "EINVAL", "EINVAL", "EPERM"),
@@ -99,7 +99,7 @@ fn memory_of_the_machine_is_shared_in_a_namespace_only() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn calls_of_another_interface_end_the_process() {
+fn calls_of_other_abi_end_the_process() {
     check(&[("x32", "ENOSYS", "exit 159", "exit 159"), ("int80", "ok", "exit 159", "exit 159")]);
 }
 

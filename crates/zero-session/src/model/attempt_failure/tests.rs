@@ -22,7 +22,7 @@ fn check(status: u16, body: &str, expected: &str) {
 }
 
 #[test]
-fn status_and_words_give_the_kind() {
+fn status_and_body_determine_kind() {
     check(401, r#"{"error":{"message":"Incorrect API key","code":"invalid_api_key"}}"#, "auth");
     check(403, "forbidden", "auth");
     check(
@@ -106,7 +106,7 @@ fn status_and_words_give_the_kind() {
 }
 
 #[test]
-fn errors_in_mid_stream_have_a_kind_too() {
+fn mid_stream_errors_are_classified() {
     #[track_caller]
     fn check(object: Value, expected: &str) {
         assert_eq!(failure_from_object(&object, None).error.kind.as_str(), expected, "{object}");
@@ -129,7 +129,7 @@ fn errors_in_mid_stream_have_a_kind_too() {
 }
 
 #[test]
-fn messages_say_what_happened_and_what_to_do() {
+fn messages_say_cause_and_next_step() {
     #[track_caller]
     fn check(status: u16, body: &str, expected: &str) {
         let status = StatusCode::from_u16(status).unwrap();
@@ -173,7 +173,7 @@ fn messages_say_what_happened_and_what_to_do() {
 }
 
 #[test]
-fn the_time_to_come_back_is_read_wherever_it_stands() {
+fn retry_after_is_read_from_headers_or_message() {
     #[track_caller]
     fn check(headers: &[(&'static str, &str)], message: &str, expected_ms: Option<u64>) {
         let headers = headers

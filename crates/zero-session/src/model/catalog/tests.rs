@@ -19,7 +19,7 @@ fn describe_config(config: &ModelConfig) -> String {
 }
 
 #[test]
-fn the_environment_gives_a_model_for_each_provider() {
+fn environment_gives_model_per_provider() {
     #[track_caller]
     fn check(words: &str, expected: &[&str]) {
         let models = from_environment(&env(words));
@@ -65,7 +65,7 @@ fn the_environment_gives_a_model_for_each_provider() {
 }
 
 #[test]
-fn ollama_is_found_as_it_finds_itself() {
+fn ollama_host_is_parsed_like_ollama() {
     #[track_caller]
     fn check(host: &str, expected: &str) {
         let models = from_environment(&env(&format!("OLLAMA_HOST={host}")));
@@ -84,7 +84,7 @@ fn ollama_is_found_as_it_finds_itself() {
 }
 
 #[test]
-fn zero_model_chooses_and_else_the_first() {
+fn zero_model_is_default_else_first() {
     #[track_caller]
     fn check(words: &str, expected: Option<&str>) {
         let env = env(words);
@@ -115,7 +115,7 @@ fn error(models: &ModelCatalog, name: Option<&str>) -> String {
 }
 
 #[test]
-fn any_model_of_a_provider_can_be_chosen() {
+fn any_model_of_known_provider_resolves() {
     let models = models("OPENAI_API_KEY=k OLLAMA_HOST=box");
     let info = |name| models.get(name).unwrap().info().clone();
     assert_eq!(info(None).name, "openai/gpt-5");
@@ -128,7 +128,7 @@ fn any_model_of_a_provider_can_be_chosen() {
 }
 
 #[test]
-fn a_name_that_is_none_gets_the_names_there_are() {
+fn unknown_model_error_lists_names() {
     let openai = models("OPENAI_API_KEY=k OLLAMA_HOST=box");
     let names = "there are `openai/gpt-5`, `direct`, `ollama/qwen3`, and any other of a provider by its own name, such as `ollama/…`";
     assert_eq!(
@@ -147,7 +147,7 @@ fn a_name_that_is_none_gets_the_names_there_are() {
 }
 
 #[test]
-fn a_model_that_cannot_be_used_says_so_and_hurts_no_other() {
+fn unusable_model_does_not_affect_others() {
     let mut configs = from_environment(&env("OPENAI_API_KEY=k"));
     let broken = |name: &str, base_url: &str, header: &str| ModelConfig {
         name: name.to_owned(),
@@ -191,6 +191,6 @@ fn a_model_that_cannot_be_used_says_so_and_hurts_no_other() {
 }
 
 #[test]
-fn a_key_cannot_be_printed() {
+fn api_key_is_not_printed() {
     assert_eq!(format!("{:?}", ApiKey::new("sk-secret")), "Key(…)");
 }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_loopback() {
+    fn only_local_hosts_are_loopback() {
         #[track_caller]
         fn check(url: &str, expected: bool) {
             assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");

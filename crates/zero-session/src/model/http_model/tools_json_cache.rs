@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_speaking_says_the_same_with_kept_tools() {
+    fn cached_tools_give_same_body_in_every_protocol() {
         check(&OpenAiChatProtocol::for_base_url(Url::parse("http://localhost/v1").ok().as_ref()));
         check(&OpenAiResponsesProtocol::for_base_url(None));
         check(&AnthropicProtocol);

@@ -44,7 +44,7 @@ fn result(id: &str, content: Vec<ResultContent>, is_error: bool) -> MessageBlock
 }
 
 #[test]
-fn a_conversation_is_sent_as_everybody_reads_it() {
+fn conversation_is_encoded_portably() {
     let image = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
     let text = ResultContent::Text { text: "hello".into() };
     let request = ModelRequest {
@@ -106,7 +106,7 @@ fn a_conversation_is_sent_as_everybody_reads_it() {
 }
 
 #[test]
-fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
+fn old_thoughts_and_empty_messages_are_not_sent() {
     let thought = |text: &str| MessageBlock::Thinking {
         text: text.to_owned(),
         opaque: json!({"openai_chat": {"field": "reasoning_content"}}),
@@ -148,7 +148,7 @@ fn unreadable_arguments_go_back_as_json() {
 }
 
 #[test]
-fn each_server_gets_the_fields_it_knows() {
+fn each_server_gets_only_known_fields() {
     #[track_caller]
     fn check(base: &str, id: &str, thinking: ThinkingEffort, expected: &str) {
         let request =
@@ -178,7 +178,7 @@ fn each_server_gets_the_fields_it_knows() {
 }
 
 #[test]
-fn the_key_goes_where_the_server_looks_for_it() {
+fn key_header_depends_on_server() {
     let key = ApiKey::new("k");
     let headers = |base: &str| protocol_at(base).headers(Some(&key));
     assert_eq!(headers("https://api.openai.com/v1"), [("authorization", "Bearer k".to_owned())]);
@@ -187,7 +187,7 @@ fn the_key_goes_where_the_server_looks_for_it() {
 }
 
 #[test]
-fn mistral_gets_ids_as_it_wants_them() {
+fn mistral_call_ids_are_shortened() {
     let messages = vec![
         ModelMessage::user("x"),
         ModelMessage::assistant(vec![
@@ -277,7 +277,7 @@ fn end(reason: &str) -> String {
 }
 
 #[test]
-fn words_and_thoughts_come_in_order() {
+fn text_and_thoughts_keep_order() {
     let said = [
         delta(r#"{"role":"assistant","content":""}"#),
         delta(r#"{"reasoning_content":"let me","content":null}"#),
@@ -300,7 +300,7 @@ fn words_and_thoughts_come_in_order() {
 }
 
 #[test]
-fn calls_are_put_together_however_they_are_cut() {
+fn calls_are_assembled_from_any_split() {
     let usual = [
         delta(
             r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"Read","arguments":""}}]}"#,
@@ -361,7 +361,7 @@ fn calls_are_put_together_however_they_are_cut() {
 }
 
 #[test]
-fn an_answer_ends_when_the_provider_says_so() {
+fn reply_ends_on_finish_reason() {
     let hi = delta(r#"{"content":"hi"}"#);
     let broken = "network: the connection broke in mid-answer; send the message again";
     check(&[&hi, &end("stop")], "text hi | = hi | End");
@@ -394,7 +394,7 @@ fn an_answer_ends_when_the_provider_says_so() {
 }
 
 #[test]
-fn usage_counts_what_came_from_the_cache() {
+fn usage_includes_cached_tokens() {
     let usage = r#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":64}}}"#;
     let (_, reply) = decode(&[&end("stop"), usage, "[DONE]"]);
     let usage = reply.unwrap().usage;
@@ -402,7 +402,7 @@ fn usage_counts_what_came_from_the_cache() {
 }
 
 #[test]
-fn there_is_an_end_to_calls_and_to_their_arguments() {
+fn calls_and_arguments_are_bounded() {
     let calls = |count: usize| {
         let calls = (0..count).map(|index| json!({"index": index, "id": format!("c{index}"), "function": {"name": "Read", "arguments": "{}"}}));
         json!({"choices": [{"delta": {"tool_calls": calls.collect::<Vec<_>>()}}]}).to_string()
@@ -419,7 +419,7 @@ fn there_is_an_end_to_calls_and_to_their_arguments() {
 }
 
 #[test]
-fn what_a_provider_wants_back_goes_back() {
+fn opaque_fields_go_back_to_provider() {
     let chunks = [
         delta(
             r#"{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","index":0,"text":"a"}]}"#,

@@ -48,7 +48,7 @@ fn result(id: &str, content: Vec<ResultContent>) -> ModelMessage {
 }
 
 #[test]
-fn a_conversation_is_sent_as_items() {
+fn conversation_is_encoded_as_items() {
     let image = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
     let text = ResultContent::Text { text: "hello".into() };
     let request = ModelRequest {
@@ -116,7 +116,7 @@ fn a_conversation_is_sent_as_items() {
 }
 
 #[test]
-fn only_models_that_think_are_asked_for_thoughts() {
+fn only_reasoning_models_request_thoughts() {
     #[track_caller]
     fn check(id: &str, thinking: ThinkingEffort, expected: Value) {
         let body = request_body(id, &ModelRequest { thinking, ..ModelRequest::default() });
@@ -198,7 +198,7 @@ fn response_completed() -> Value {
 }
 
 #[test]
-fn items_are_put_together_from_their_pieces() {
+fn items_are_assembled_from_deltas() {
     let said =
         |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
     let thought = json!({"type": "reasoning", "summary": [{"text": "a"}, {"text": "b"}], "encrypted_content": "E"});
@@ -229,7 +229,7 @@ fn items_are_put_together_from_their_pieces() {
 }
 
 #[test]
-fn calls_are_put_together_however_they_are_cut() {
+fn calls_are_assembled_from_any_split() {
     let call = |id: &str, arguments: &str| json!({"type": "function_call", "id": "fc", "call_id": id, "name": "Read", "arguments": arguments});
     let delta = |index: u64, delta: &str| json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": delta});
     check(
@@ -257,7 +257,7 @@ fn calls_are_put_together_however_they_are_cut() {
 }
 
 #[test]
-fn an_answer_ends_when_the_provider_says_so() {
+fn reply_ends_on_completed_event() {
     check(
         &[text(0, "hi")],
         "text hi | network: the connection broke in mid-answer; send the message again",
@@ -291,7 +291,7 @@ fn an_answer_ends_when_the_provider_says_so() {
 }
 
 #[test]
-fn usage_counts_what_came_from_the_cache() {
+fn usage_includes_cached_tokens() {
     let usage = json!({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 64}, "output_tokens": 7});
     let (_, reply) = decode(&[json!({"type": "response.completed", "response": {"usage": usage}})]);
     let ModelReply { usage, stop, .. } = reply.unwrap();
@@ -300,7 +300,7 @@ fn usage_counts_what_came_from_the_cache() {
 }
 
 #[test]
-fn there_is_an_end_to_items_and_calls() {
+fn items_and_calls_are_bounded() {
     let calls: Vec<Value> = (0..257)
         .map(|index| {
             item_added(index, json!({"type": "function_call", "call_id": "a", "name": "Read"}))

@@ -11,7 +11,7 @@ const SCRIPT: [&str; 3] = ["look Read:1 Read:2", "Write:3 ~hm Tell:4", "done"];
 const WRITES_MAX: usize = 60;
 
 #[tokio::test]
-async fn a_stop_at_any_point_leaves_everything_settled() {
+async fn stop_at_any_point_finishes_run() {
     // Each turn of the scheduler lets the run get one step further.
     let mut ends = std::collections::BTreeSet::new();
     for steps in 0..200 {
@@ -36,7 +36,7 @@ async fn a_stop_at_any_point_leaves_everything_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_fails_once_stops_the_run_and_loses_nothing_that_was_shown() {
+async fn single_write_failure_stops_run_without_loss() {
     let mut failed = 0;
     for write in 1..WRITES_MAX {
         let lab = SessionTestBed::new(&SCRIPT).await;
@@ -66,7 +66,7 @@ async fn a_disk_that_fails_once_stops_the_run_and_loses_nothing_that_was_shown()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_stays_broken_leaves_the_run_to_the_next_start() {
+async fn persistent_write_failure_leaves_run_for_next_start() {
     for write in 2..12 {
         let lab = SessionTestBed::new(&SCRIPT).await;
         lab.store.fail_writes(write..10_000);
@@ -85,7 +85,7 @@ async fn a_disk_that_stays_broken_leaves_the_run_to_the_next_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_fails_never_lets_a_call_run_that_was_not_allowed_on_record() {
+async fn failed_write_never_lets_unrecorded_call_run() {
     let mut denied = 0;
     for write in 1..30 {
         let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
@@ -112,7 +112,7 @@ async fn a_disk_that_fails_never_lets_a_call_run_that_was_not_allowed_on_record(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_sessions_at_once_do_not_get_in_each_others_way() {
+async fn many_concurrent_sessions_do_not_interfere() {
     let lab = std::sync::Arc::new(SessionTestBed::new(&[]).await);
     let mut sessions = tokio::task::JoinSet::new();
     for number in 0..40 {

@@ -11,7 +11,7 @@ use crate::sessions::{OpenSessionOptions, Prompt, SessionError, SessionLimits};
 use crate::store::Store as _;
 
 #[tokio::test]
-async fn one_owner_has_only_so_many_sessions() {
+async fn owner_session_count_is_bounded() {
     let few = SessionLimits { sessions_max: 3, ..SessionLimits::default() };
     // The lab has opened one of `me`.
     let lab = SessionTestBed::with_limits(&[], few).await;
@@ -38,7 +38,7 @@ async fn one_owner_has_only_so_many_sessions() {
 }
 
 #[tokio::test]
-async fn a_session_takes_only_so_much() {
+async fn session_size_is_bounded() {
     let small = SessionLimits { session_bytes_max: 2000, ..SessionLimits::default() };
     let mut lab = SessionTestBed::with_limits(&[], small).await;
     lab.run(&"long words ".repeat(100)).await;
@@ -57,7 +57,7 @@ async fn a_session_takes_only_so_much() {
 }
 
 #[tokio::test]
-async fn a_run_ends_when_its_session_is_full() {
+async fn run_ends_when_session_is_full() {
     let small = SessionLimits { session_bytes_max: 4000, ..SessionLimits::default() };
     let calls: Vec<String> = (0..100).map(|call| format!("Read:{call}")).collect();
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
@@ -80,7 +80,7 @@ async fn a_run_ends_when_its_session_is_full() {
 }
 
 #[tokio::test]
-async fn it_is_known_beforehand_what_would_be_refused() {
+async fn check_prompt_predicts_refusals() {
     let lab = SessionTestBed::new(&[]).await;
     let prompt = |text: &str, mime: Option<&str>| Prompt {
         text: text.to_owned(),
@@ -111,7 +111,7 @@ async fn it_is_known_beforehand_what_would_be_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_tool_host_does_not_hold_up_a_listing() {
+async fn silent_tool_host_does_not_block_listing() {
     let lab = SessionTestBed::new(&[]).await;
     let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
     let hands = ScriptedToolBackend { log, order: None, name, store: None, silent: true };

@@ -25,7 +25,7 @@ fn short_timeouts() -> SessionLimits {
 }
 
 #[tokio::test]
-async fn words_thoughts_and_calls_are_shown_in_order() {
+async fn text_thoughts_and_calls_are_recorded_in_order() {
     check_run(&["Hi"], "text Hi / usage / ended completed").await;
     check_run(&["~hm Hi you"], "thought hm / text Hiyou / usage / ended completed").await;
     check_run(
@@ -60,7 +60,7 @@ async fn words_thoughts_and_calls_are_shown_in_order() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_what_was_said_before() {
+async fn model_receives_earlier_messages() {
     let lab = SessionTestBed::new(&["Read:1", "one", "two"]).await;
     lab.run("first").await;
     lab.run("second").await;
@@ -76,7 +76,7 @@ async fn the_model_is_told_what_was_said_before() {
 }
 
 #[tokio::test]
-async fn an_agent_has_only_the_tools_it_may_use() {
+async fn agent_gets_only_allowed_tools() {
     let mut lab = SessionTestBed::new(&["Write:1", "done"]).await;
     lab.key = lab.sessions.resolve_key("agent:qa:x").unwrap();
     lab.sessions.open(lab.open_options()).await.unwrap();
@@ -89,7 +89,7 @@ async fn an_agent_has_only_the_tools_it_may_use() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_and_the_first_answer_counts() {
+async fn first_answer_to_approval_counts() {
     let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
     lab.send("go").await;
     lab.wait_for_line("approval").await;
@@ -108,7 +108,7 @@ async fn a_person_is_asked_and_the_first_answer_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_answer_in_time_it_is_no() {
+async fn unanswered_approval_is_rejected_after_timeout() {
     let lab = SessionTestBed::with_limits(&["Ask:1", "done"], short_timeouts()).await;
     check(
         &lab.run("go").await,
@@ -117,7 +117,7 @@ async fn without_an_answer_in_time_it_is_no() {
 }
 
 #[tokio::test]
-async fn a_stop_takes_the_question_back() {
+async fn stop_withdraws_open_question() {
     let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
     lab.send("go").await;
     lab.wait_for_line("approval").await;
@@ -132,7 +132,7 @@ async fn a_stop_takes_the_question_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn going_round_in_circles_is_asked_about() {
+async fn repeated_steps_ask_the_user() {
     let same = "usage / tool Read / completed / ";
     let asked = format!("prompt go / started / {}approval Let the agent go on / ", same.repeat(3));
     let answers = ["Read:"; 9];
@@ -166,7 +166,7 @@ async fn going_round_in_circles_is_asked_about() {
 }
 
 #[tokio::test]
-async fn a_transcript_that_is_too_long_is_summed_up() {
+async fn overlong_transcript_is_compacted() {
     let lab = SessionTestBed::new(&["one", "@fail:context_length", "sum", "two"]).await;
     lab.run("first").await;
     check(
@@ -182,7 +182,7 @@ async fn a_transcript_that_is_too_long_is_summed_up() {
 }
 
 #[tokio::test]
-async fn the_plan_is_told_again_after_a_summary() {
+async fn plan_is_repeated_after_compaction() {
     let told = async |lab: &SessionTestBed| {
         let messages = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
         messages[0].text()
@@ -228,7 +228,7 @@ async fn the_plan_is_told_again_after_a_summary() {
 }
 
 #[tokio::test]
-async fn a_person_can_use_a_tool_past_the_model() {
+async fn user_can_call_tool_without_model() {
     let lab = SessionTestBed::new(&[]).await;
     let lines = lab.run("/read a").await;
     assert!(lines.contains("tool Read / completed / text"), "{lines}");
@@ -236,7 +236,7 @@ async fn a_person_can_use_a_tool_past_the_model() {
 }
 
 #[tokio::test]
-async fn commands_are_answered_without_a_model() {
+async fn commands_are_answered_without_model() {
     let lab = SessionTestBed::new(&["one", "sum", "reviewed"]).await;
     for (text, starts) in [
         ("/help", "`/help`"),
@@ -271,7 +271,7 @@ async fn commands_are_answered_without_a_model() {
 }
 
 #[tokio::test]
-async fn pictures_are_for_models_that_see() {
+async fn images_go_only_to_models_that_take_them() {
     let lab = SessionTestBed::new(&["nice"]).await;
     let picture =
         || PromptAttachment { mime: "image/png".to_owned(), data: "AA==".to_owned(), name: None };
@@ -295,7 +295,7 @@ async fn pictures_are_for_models_that_see() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_can_have_a_deadline_and_so_many_turns() {
+async fn run_stops_at_deadline_or_turn_limit() {
     let lab = SessionTestBed::with_limits(&["Hang:1"], SessionLimits::default()).await;
     let timeout = Some(Duration::from_secs(5));
     let prompt = Prompt {

@@ -17,7 +17,7 @@ use crate::store::{GrantRecord, NewRun, SessionPatch, Store as _, ToolHostLocati
 use crate::tool_backend::ToolBackendError;
 
 #[tokio::test]
-async fn prompts_of_one_session_take_turns() {
+async fn prompts_of_one_session_run_in_order() {
     let lab = SessionTestBed::new(&["Hang:1", "two"]).await;
     lab.send("one").await;
     lab.wait_for_line("tool Hang").await;
@@ -36,7 +36,7 @@ async fn prompts_of_one_session_take_turns() {
 }
 
 #[tokio::test]
-async fn only_so_many_prompts_wait_and_each_gets_its_end() {
+async fn prompt_queue_is_bounded_and_every_run_ends() {
     let few = SessionLimits { queued_max: 1, ..SessionLimits::default() };
     let lab = SessionTestBed::with_limits(&["Hang:1"], few).await;
     lab.send("one").await;
@@ -63,7 +63,7 @@ async fn only_so_many_prompts_wait_and_each_gets_its_end() {
 }
 
 #[tokio::test]
-async fn the_same_prompt_runs_once() {
+async fn same_prompt_runs_once() {
     let lab = SessionTestBed::new(&["Read:1", "done"]).await;
     let sent = futures_util::future::join_all((0..8).map(|_| lab.try_send("go"))).await;
     let started = sent.iter().filter(|sent| **sent == Ok(SendOutcome::Started)).count();
@@ -85,7 +85,7 @@ async fn the_same_prompt_runs_once() {
 }
 
 #[tokio::test]
-async fn only_so_many_runs_are_at_work_in_all() {
+async fn concurrent_runs_are_bounded() {
     let one = SessionLimits { runs_max: 1, ..SessionLimits::default() };
     let mut lab = SessionTestBed::with_limits(&["Hang:1", "two"], one).await;
     lab.send("one").await;
@@ -101,7 +101,7 @@ async fn only_so_many_runs_are_at_work_in_all() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_refused() {
+async fn invalid_prompts_are_refused() {
     let mut lab = SessionTestBed::new(&[]).await;
     let empty = lab.try_send(" x").await;
     assert_eq!(empty, Ok(SendOutcome::Started));
@@ -131,7 +131,7 @@ async fn what_cannot_be_sent_is_refused() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_a_session_as_it_is_changes_only_a_new_one() {
+async fn open_leave_as_is_changes_only_new_sessions() {
     let lab = SessionTestBed::new(&[]).await;
     let wanted = |key: &str, cwd: &str| OpenSessionOptions {
         key: Some(key.into()),
@@ -151,7 +151,7 @@ async fn whoever_leaves_a_session_as_it_is_changes_only_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_reset_begins_a_new_transcript_and_keeps_the_old() {
+async fn reset_starts_new_transcript_and_keeps_old() {
     let lab = SessionTestBed::new(&["one", "Hang:1", "three"]).await;
     lab.run("first").await;
     lab.send("second").await;
@@ -167,7 +167,7 @@ async fn a_reset_begins_a_new_transcript_and_keeps_the_old() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone_and_its_run_stopped() {
+async fn delete_stops_run_and_removes_session() {
     let lab = SessionTestBed::new(&["Hang:1"]).await;
     lab.send("go").await;
     lab.wait_for_line("tool Hang").await;
@@ -178,7 +178,7 @@ async fn what_is_deleted_is_gone_and_its_run_stopped() {
 }
 
 #[tokio::test]
-async fn a_mode_reaches_the_hands_at_once() {
+async fn mode_change_reaches_backend_at_once() {
     let lab = SessionTestBed::new(&["Read:1", "ok", "Read:2"]).await;
     lab.run("go").await;
     let mode = |mode| SessionPatch { mode: Some(mode), ..SessionPatch::default() };
@@ -198,7 +198,7 @@ fn client(lab: &SessionTestBed) -> Arc<ScriptedToolBackend> {
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
+async fn lost_client_fails_its_calls_without_fallback() {
     let lab = SessionTestBed::new(&["Read:1", "ok", "Stuck:1", "never", "Read:2", "back"]).await;
     let lease = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
     lab.run("first").await;
@@ -229,7 +229,7 @@ async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_in_the_middle_of_a_run_goes_on_with_it() {
+async fn returning_client_continues_run() {
     let lab = SessionTestBed::new(&["Stuck:1", "Read:2", "done"]).await;
     let client = || {
         let (log, name) =
@@ -251,7 +251,7 @@ async fn a_client_that_comes_back_in_the_middle_of_a_run_goes_on_with_it() {
 }
 
 #[tokio::test]
-async fn once_a_client_has_brought_hands_nothing_begins_here() {
+async fn attached_client_prevents_local_calls() {
     let lab = SessionTestBed::new(&["Ask:1 Write:2", "Read:3", "done"]).await;
     lab.send("go").await;
     lab.wait_for_line("approval").await;
@@ -272,7 +272,7 @@ async fn once_a_client_has_brought_hands_nothing_begins_here() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_hands_are_let_go_and_nothing_is_kept() {
+async fn idle_backend_is_dropped_and_state_evicted() {
     let lab = SessionTestBed::new(&["Read:1", "ok", "Read:2", "ok"]).await;
     lab.run("one").await;
     assert_eq!(lab.sessions.stats().active_sessions, 1);
@@ -283,7 +283,7 @@ async fn idle_hands_are_let_go_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn what_was_settled_for_a_session_is_kept() {
+async fn session_grants_are_persisted() {
     let lab = SessionTestBed::new(&["Settle:1", "ok"]).await;
     lab.run("go").await;
     let id = lab.record().await.id;
@@ -302,7 +302,7 @@ async fn what_was_settled_for_a_session_is_kept() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_is_settled_at_the_next_start() {
+async fn runs_of_killed_process_are_finished_at_start() {
     let lab = SessionTestBed::new(&["Read:1", "ok"]).await;
     lab.run("before").await;
     let id = lab.record().await.id;
@@ -351,7 +351,7 @@ async fn what_a_killed_process_left_is_settled_at_the_next_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_gives_runs_some_time_and_settles_them() {
+async fn shutdown_waits_for_grace_then_finishes_runs() {
     let lab = SessionTestBed::new(&["Stuck:1"]).await;
     lab.send("one").await;
     lab.wait_for_line("tool Stuck").await;
@@ -372,7 +372,7 @@ async fn a_shutdown_gives_runs_some_time_and_settles_them() {
 }
 
 #[tokio::test]
-async fn whoever_sends_may_go_away() {
+async fn dropped_sender_does_not_cancel_run() {
     let lab = SessionTestBed::new(&["one"]).await;
     // Polled once, so that it has begun, and given up.
     let given_up = tokio::select! {
@@ -386,7 +386,7 @@ async fn whoever_sends_may_go_away() {
 }
 
 #[tokio::test]
-async fn who_starts_over_or_moves_is_asked_again() {
+async fn reset_or_folder_change_clears_grants() {
     let lab = SessionTestBed::new(&[]).await;
     let id = lab.record().await.id;
     let grant =
@@ -404,7 +404,7 @@ async fn who_starts_over_or_moves_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_freer_mode_holds_in_the_folder_it_was_chosen_for() {
+async fn permissive_mode_applies_only_to_its_folder() {
     let lab = SessionTestBed::new(&[]).await;
     let open = async |cwd: Option<&str>, mode: Option<PermissionMode>| {
         let cwd = cwd.map(PathBuf::from);
@@ -433,7 +433,7 @@ async fn a_freer_mode_holds_in_the_folder_it_was_chosen_for() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_work_there_gets_no_hands_there() {
+async fn disallowed_folder_gets_no_backend() {
     let lab = SessionTestBed::new(&[]).await;
     let nowhere = FolderAccess::default();
     let beside = FolderAccess::Folders(["/elsewhere".into()].into());

@@ -62,7 +62,7 @@ async fn run(sessions: &SessionManager, key: &SessionKey, text: &str) -> RunOutc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_heard_is_what_is_kept() {
+async fn published_events_match_stored_events() {
     let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
     let sessions = start(folder.path(), &bus, &["Hi Read:1 Read:2", "Tell:3", "done"]).await;
     let record = open(&sessions, "main").await;
@@ -94,7 +94,7 @@ async fn what_is_heard_is_what_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_runs_at_once_all_come_to_their_end() {
+async fn many_concurrent_runs_all_end() {
     let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
     let sessions = start(folder.path(), &bus, &[]).await;
     let mut runs = JoinSet::new();
@@ -128,7 +128,7 @@ impl NodeMembership for LiveNodes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_takes_away_a_session_in_which_another_process_works() {
+async fn session_in_use_by_live_process_is_left_alone() {
     let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
     let alive = Arc::new(Mutex::new(BTreeSet::from(["here", "there"])));
     let node = |name| Arc::new(LiveNodes { name, alive: Arc::clone(&alive) });

@@ -45,7 +45,7 @@ fn available_permits(lab: &SessionTestBed) -> usize {
 }
 
 #[tokio::test]
-async fn runs_that_wait_for_a_person_hinder_nobody() {
+async fn runs_waiting_for_user_block_nobody() {
     let answers = ["Ask:1", "Ask:1", "Ask:1", "Ask:1", "b", "a", "a", "a", "a"];
     let mut lab = new_test_bed(&answers, 2).await;
     let mine = ["one", "two", "three", "four"];
@@ -69,7 +69,7 @@ async fn runs_that_wait_for_a_person_hinder_nobody() {
 }
 
 #[tokio::test]
-async fn one_owner_leaves_room_for_others() {
+async fn owner_limit_leaves_permits_for_others() {
     let mut lab = new_test_bed(&["Hang:1", "Hang:2", "Hang:3", "b"], 4).await;
     let mine = ["one", "two", "three", "four"];
     for key in mine {
@@ -120,7 +120,7 @@ async fn paused_run() -> SessionTestBed {
 }
 
 #[tokio::test]
-async fn who_was_answered_goes_on_when_there_is_room() {
+async fn answered_run_resumes_when_permit_is_free() {
     let lab = paused_run().await;
     let other = lab.sessions.resolve_key("two").unwrap();
     lab.sessions.abort(&other, None, "rpc").await.unwrap();
@@ -131,7 +131,7 @@ async fn who_was_answered_goes_on_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn who_waits_to_go_on_can_be_stopped() {
+async fn run_waiting_to_resume_can_be_stopped() {
     let lab = paused_run().await;
     lab.sessions.abort(&lab.key, Some(&run_id("one")), "rpc").await.unwrap();
     assert_eq!(
@@ -151,7 +151,7 @@ async fn who_waits_to_go_on_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn a_run_that_repeats_itself_holds_no_place_while_its_person_is_asked() {
+async fn loop_question_holds_no_permit() {
     let answers = ["Read:1", "Read:1", "Read:1", "b", "done"];
     let mut lab = new_test_bed(&answers, 1).await;
     lab.switch_session("one", "a").await;
@@ -166,7 +166,7 @@ async fn a_run_that_repeats_itself_holds_no_place_while_its_person_is_asked() {
 }
 
 #[tokio::test]
-async fn tools_elsewhere_take_no_place() {
+async fn client_tool_calls_hold_no_permit() {
     for (silent, answers) in [(false, &["Stuck:1", "b"][..]), (true, &["b"])] {
         let mut lab = new_test_bed(answers, 1).await;
         lab.switch_session("one", "a").await;
@@ -190,7 +190,7 @@ async fn tools_elsewhere_take_no_place() {
 }
 
 #[tokio::test]
-async fn what_a_call_is_comes_before_the_question_about_it() {
+async fn call_description_precedes_its_approval() {
     for _ in 0..50 {
         let lab = SessionTestBed::new(&["Explain:1", "done"]).await;
         lab.send("go").await;
@@ -205,7 +205,7 @@ async fn what_a_call_is_comes_before_the_question_about_it() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_said_to_be_one() {
+async fn empty_answer_is_noticed() {
     for (answer, is_empty) in [("", true), ("~hm", true), ("word", false), ("@max", false)] {
         let lab = SessionTestBed::new(&[answer]).await;
         let lines = lab.run("go").await;

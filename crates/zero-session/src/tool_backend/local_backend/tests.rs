@@ -186,7 +186,7 @@ fn file_position(path: &Path) -> FilePosition {
 }
 
 #[tokio::test]
-async fn a_file_is_read_without_a_question() {
+async fn file_read_needs_no_approval() {
     let fixture = BackendFixture::new(&[]);
     fixture.write_file("a.txt", "one\ntwo\n");
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
@@ -208,7 +208,7 @@ async fn a_file_is_read_without_a_question() {
 }
 
 #[tokio::test]
-async fn who_says_no_is_heard_and_the_model_told() {
+async fn rejected_call_is_reported_to_model() {
     let fixture = BackendFixture::new(&[]);
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
     let hands = fixture.backend("s", &no);
@@ -223,7 +223,7 @@ async fn who_says_no_is_heard_and_the_model_told() {
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_the_model_hears_how_to_allow_it() {
+async fn unattended_denial_tells_model_how_to_allow() {
     let fixture = BackendFixture::new(&[]);
     let config = fixture.config("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
     let hands = LocalToolBackend::new(LocalToolBackendConfig {
@@ -242,7 +242,7 @@ async fn where_nobody_can_be_asked_the_model_hears_how_to_allow_it() {
 }
 
 #[tokio::test]
-async fn who_says_yes_sees_the_change() {
+async fn approved_edit_returns_diff() {
     let fixture = BackendFixture::new(&[]);
     fixture.write_file("a", "old\n");
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
@@ -262,7 +262,7 @@ async fn who_says_yes_sees_the_change() {
 }
 
 #[tokio::test]
-async fn a_task_list_is_the_plan_of_the_session() {
+async fn todo_list_becomes_session_plan() {
     let fixture = BackendFixture::new(&[]);
     let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let todo = json!({"content": "Test", "status": "in_progress", "activeForm": "Testing"});
@@ -278,7 +278,7 @@ async fn a_task_list_is_the_plan_of_the_session() {
 }
 
 #[tokio::test]
-async fn a_session_is_told_what_earlier_ones_kept() {
+async fn new_session_receives_stored_notes() {
     let fixture = BackendFixture::new(&[]);
     let state = StateDir::new(fixture.path("../state"));
     fixture.host.insert_extension(Arc::new(NoteStoreSet::new(Some(fixture.path("../own")), state)));
@@ -303,7 +303,7 @@ async fn a_session_is_told_what_earlier_ones_kept() {
 }
 
 #[tokio::test]
-async fn a_mistake_is_an_answer() {
+async fn failed_call_returns_error_result() {
     let fixture = BackendFixture::new(&[(Verdict::Deny, "Read(secret)")]);
     fixture.write_file("secret", "x");
     let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
@@ -323,7 +323,7 @@ async fn a_mistake_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_call_is_made_in_its_dialect() {
+async fn call_uses_requested_dialect() {
     let fixture = BackendFixture::new(&[]);
     fixture.write_file("a.txt", "one\n");
     let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
@@ -348,7 +348,7 @@ async fn a_call_is_made_in_its_dialect() {
 }
 
 #[tokio::test]
-async fn a_running_command_is_stopped() {
+async fn cancel_stops_running_command() {
     let fixture = BackendFixture::new(&[(Verdict::Allow, "Bash(sleep:*)")]);
     let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let (watch, cancel) = (Arc::new(RecordingObserver::default()), CancellationToken::new());
@@ -365,7 +365,7 @@ async fn a_running_command_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_the_person_settles_is_kept_and_comes_back() {
+async fn session_grants_are_stored_and_restored() {
     let fixture = BackendFixture::new(&[]);
     let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
     let write = |name: &str| json!({"file_path": name, "content": "x"});
@@ -428,7 +428,7 @@ fn foreign_tool() -> Arc<dyn AnyTool> {
 }
 
 #[tokio::test]
-async fn the_bench_shows_what_there_is() {
+async fn catalog_lists_tools_instructions_and_commands() {
     let fixture = BackendFixture::new(&[]);
     fixture.write_file("AGENTS.md", "Be careful.");
     std::fs::create_dir_all(fixture.path(".zero/commands")).unwrap();
@@ -472,7 +472,7 @@ impl Drop for DropSignal {
 }
 
 #[tokio::test]
-async fn with_the_hands_goes_what_they_started() {
+async fn dropping_backend_ends_its_processes() {
     let fixture = BackendFixture::new(&[]);
     let pipe = fixture.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -505,7 +505,7 @@ async fn with_the_hands_goes_what_they_started() {
 }
 
 #[tokio::test]
-async fn a_call_is_heard_to_begin_and_its_command_to_print() {
+async fn observer_receives_start_and_output() {
     let fixture = BackendFixture::new(&[]);
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
     let hands = fixture.backend("s", &yes);

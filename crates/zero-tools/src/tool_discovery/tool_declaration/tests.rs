@@ -22,7 +22,7 @@ fn check_unreadable(stdout: &[u8], expected: &str) {
 }
 
 #[test]
-fn every_way_to_declare_is_understood() {
+fn every_declaration_form_is_parsed() {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     let weather = r#"cmd__weather <- weather: Says it. {"type":"object","properties":{"city":{"type":"string"}}}"#;
     for field in ["parameters", "parametersJsonSchema", "inputSchema", "input_schema"] {
@@ -47,7 +47,7 @@ fn every_way_to_declare_is_understood() {
 }
 
 #[test]
-fn no_parameters_are_no_arguments() {
+fn missing_parameters_mean_no_arguments() {
     let none = &[r#"cmd__now <- now:  {"type":"object","additionalProperties":false}"#];
     check_parsed(&json!([{"name": "now"}]), none);
     check_parsed(&json!([{"name": "now", "description": null, "parameters": null}]), none);
@@ -64,7 +64,7 @@ fn no_parameters_are_no_arguments() {
 }
 
 #[test]
-fn no_name_takes_the_place_of_another_tool() {
+fn declared_name_cannot_replace_another_tool() {
     check_parsed(
         &json!([{"name": "Read"}, {"name": "github__x"}, {"name": "cmd__x"}, {"name": "get.it"}]),
         &[
@@ -86,7 +86,7 @@ fn no_name_takes_the_place_of_another_tool() {
 }
 
 #[test]
-fn one_mistake_costs_one_tool() {
+fn invalid_declaration_rejects_only_itself() {
     #[track_caller]
     fn check_rejected(item: Value, expected: &str) {
         let good = r#"cmd__now <- now:  {"type":"object","additionalProperties":false}"#;
@@ -125,7 +125,7 @@ fn one_mistake_costs_one_tool() {
 }
 
 #[test]
-fn a_broken_schema_is_told_and_nothing_is_fetched() {
+fn broken_schema_is_rejected_without_fetching() {
     #[track_caller]
     fn check_rejected(schema: Value, expected: &str) {
         let stdout = json!([{"name": "x", "inputSchema": schema}, {"name": "now"}]).to_string();
@@ -154,7 +154,7 @@ fn a_broken_schema_is_told_and_nothing_is_fetched() {
 }
 
 #[test]
-fn a_deep_schema_costs_one_tool() {
+fn deep_schema_rejects_only_its_tool() {
     let deep = |levels: usize| {
         let schema = format!("{}{{}}{}", r#"{"not":"#.repeat(levels), "}".repeat(levels));
         let wrapper =
@@ -170,7 +170,7 @@ fn a_deep_schema_costs_one_tool() {
 }
 
 #[test]
-fn there_is_a_bound_to_everything() {
+fn every_declaration_limit_is_enforced() {
     let tools: Vec<Value> = (0..600).map(|at| json!({"name": format!("t{at}")})).collect();
     let (declared, quarantined) = parse_declarations(json!(tools).to_string().as_bytes()).unwrap();
     assert_eq!((declared.len(), quarantined.len()), (500, 100));
@@ -186,7 +186,7 @@ fn there_is_a_bound_to_everything() {
 }
 
 #[test]
-fn what_is_no_list_is_refused() {
+fn output_that_is_no_list_is_refused() {
     check_unreadable(b"", "what it printed is no JSON: EOF");
     check_unreadable(b"hello", "what it printed is no JSON: expected");
     check_unreadable(b"Loading...\n[]", "what it printed is no JSON: expected");
@@ -199,7 +199,7 @@ fn what_is_no_list_is_refused() {
 }
 
 #[test]
-fn a_schema_that_is_dear_to_check_costs_one_tool() {
+fn expensive_schema_rejects_only_its_tool() {
     #[track_caller]
     fn check_rejected(patterns: &[String], expected: &str) {
         let fields = patterns.iter().enumerate();

@@ -12,7 +12,7 @@ fn check(html: &str, expected: &str) {
 }
 
 #[test]
-fn blocks_become_blocks() {
+fn html_blocks_become_markdown_blocks() {
     check("<h1>A</h1><p>b\n c</p><p>d", "# A\n\nb c\n\nd");
     check("<h2>A <em>b</em></h2>x", "## A *b*\n\nx");
     check("a<br>b<hr>c", "a\nb\n\n---\n\nc");
@@ -24,7 +24,7 @@ fn blocks_become_blocks() {
 }
 
 #[test]
-fn code_stays_as_it_is() {
+fn code_blocks_are_preserved() {
     check(
         "<pre><code class=\"x language-rust\">fn a() {\n    b\n}\n</code></pre>",
         "```rust\nfn a() {\n    b\n}\n```",
@@ -35,7 +35,7 @@ fn code_stays_as_it_is() {
 }
 
 #[test]
-fn marks_and_links_stand_around_words() {
+fn inline_marks_and_links_wrap_words() {
     check("a<b> b </b>c <i></i>d", "a **b** c d");
     check("<a href=\"../x?y=1\">go <b>there</b></a>!", "[go **there**](https://a.test/x?y=1)!");
     check("<a href=\"#top\">up</a> <a href=\"javascript:x()\">run</a>", "up run");
@@ -45,7 +45,7 @@ fn marks_and_links_stand_around_words() {
 }
 
 #[test]
-fn tables_are_tables_where_they_hold_data() {
+fn data_tables_stay_tables() {
     check(
         "<table><tr><th>a<th>b<tr><td>1|2<td><p>x</p><p>y</p></table>",
         "| a | b |\n| --- | --- |\n| 1\\|2 | x y |",
@@ -58,7 +58,7 @@ fn tables_are_tables_where_they_hold_data() {
 }
 
 #[test]
-fn the_main_part_comes_first_and_what_surrounds_it_goes() {
+fn main_region_comes_first_and_boilerplate_is_dropped() {
     let long = "word ".repeat(60);
     let html = format!(
         "<title>The  T</title><header>site</header><nav><a href=/>Home</a></nav>\
@@ -73,7 +73,7 @@ fn the_main_part_comes_first_and_what_surrounds_it_goes() {
 }
 
 #[test]
-fn what_nobody_sees_is_not_said() {
+fn invisible_text_is_omitted() {
     check("<script>a<b</script><style>p{}</style>x<noscript>n</noscript>", "x");
     check("<p hidden>a</p><p aria-hidden=true>b</p><p style=\"Display: none\">c</p>d", "d");
     check("<svg><title>t</title><text>x</text></svg>a<svg/>b", "ab");
@@ -83,7 +83,7 @@ fn what_nobody_sees_is_not_said() {
 }
 
 #[test]
-fn tag_soup_and_depth_cost_nothing() {
+fn malformed_and_deep_html_is_cheap() {
     check("</p></div>a</b><p>b</table></ul>c", "a\n\nb\n\nc");
     check("a < b & c &amp; d &#x41;", "a < b & c & d A");
     let deep = format!("{}x{}", "<div>".repeat(100_000), "</div>".repeat(100_000));
@@ -97,7 +97,7 @@ fn tag_soup_and_depth_cost_nothing() {
 }
 
 #[test]
-fn a_page_cannot_grow_without_bound() {
+fn markdown_size_is_bounded() {
     let base = Url::parse(&format!("https://a.test/{}/", "x".repeat(400))).unwrap();
     let article = read_article(&"<a href=y>z</a>".repeat(100_000), &base);
     assert!(article.cut);
@@ -122,7 +122,7 @@ fn a_page_cannot_grow_without_bound() {
 }
 
 #[test]
-fn a_link_around_many_blocks_is_read_once() {
+fn link_around_blocks_is_written_once() {
     let href = format!("http://[{}", "x/".repeat(240));
     let inner = read_test_article(&format!("<a href=\"y\">{}", "<p>z".repeat(3)));
     assert_eq!(inner.markdown, "[z](https://a.test/docs/y)\n\n".repeat(3).trim_end());

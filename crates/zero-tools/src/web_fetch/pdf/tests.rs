@@ -58,7 +58,7 @@ fn check(content: &str, expected: &str) {
 }
 
 #[test]
-fn lines_words_and_paragraphs_are_where_they_are_painted() {
+fn text_layout_yields_words_lines_and_paragraphs() {
     check("BT /F1 10 Tf 72 700 Td (Hello) Tj ET", "Hello");
     check("BT /F1 10 Tf 12 TL 72 700 Td (one) Tj T* (two) Tj (line) ' ET", "one\ntwo\nline");
     check("BT /F1 10 Tf 72 700 Td [(Hel) 20 (lo) -400 (you)] TJ ET", "Hello you");
@@ -76,7 +76,7 @@ b \351) Tj <43> Tj ET",
 }
 
 #[test]
-fn letters_are_found_by_what_the_font_says() {
+fn font_encoding_maps_codes_to_text() {
     let differences = "<< /Type /Font /Subtype /Type1 /Encoding << /Differences [65 /eacute.alt /fi 67 /uni20AC] >> >>";
     let read_with = |content: &str, font: &str| {
         read_text(&one_page_pdf(content.as_bytes(), font)).unwrap().text
@@ -97,7 +97,7 @@ fn letters_are_found_by_what_the_font_says() {
 }
 
 #[test]
-fn objects_in_streams_and_forms_are_found() {
+fn object_streams_and_forms_are_read() {
     let inner = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         "<< /Type /Pages /Kids [3 0 R] >>",
@@ -250,7 +250,7 @@ fn check_packed(dict: &str, content: &[u8], expected: &str) {
 }
 
 #[test]
-fn streams_are_unpacked_however_programs_packed_them() {
+fn every_stream_filter_is_decoded() {
     // The example of the standard.
     let samples = [45, 45, 45, 45, 45, 65, 45, 45, 45, 66];
     let packed_samples = [0x80, 0x0B, 0x60, 0x50, 0x22, 0x0C, 0x0C, 0x85, 0x01];
@@ -287,7 +287,7 @@ fn streams_are_unpacked_however_programs_packed_them() {
 }
 
 #[test]
-fn objects_in_streams_of_differences_are_found() {
+fn object_streams_with_predictor_are_read() {
     let objects = "1 0 2 34 << /Type /Catalog /Pages 2 0 R >> << /Type /Pages /Kids [3 0 R] >>";
     let dict = "/Type /ObjStm /N 2 /First 9 /Filter /FlateDecode /DecodeParms << /Predictor 12 /Columns 5 >>";
     let table =
@@ -303,7 +303,7 @@ fn objects_in_streams_of_differences_are_found() {
 }
 
 #[test]
-fn samples_of_every_size_are_summed_up() {
+fn tiff_predictor_handles_every_sample_size() {
     use super::stream_filter::{PdfStreamFilter, Predictor, SampleLayout};
     #[track_caller]
     fn check(samples: (usize, usize, usize), differences: &[u8], expected: &[u8]) {
@@ -324,7 +324,7 @@ fn samples_of_every_size_are_summed_up() {
 }
 
 #[test]
-fn what_gives_no_text_says_why() {
+fn pdf_without_text_reports_reason() {
     assert_eq!(read_text(b"%PDF-1.4"), Err(PdfError::NoPages));
     assert_eq!(read_text(&one_page_pdf(b"0 0 10 10 re f", PLAIN_FONT)), Err(PdfError::NoText));
     let mut encrypted = one_page_pdf(b"BT /F1 9 Tf (x) Tj ET", PLAIN_FONT);
@@ -340,7 +340,7 @@ fn what_gives_no_text_says_why() {
 }
 
 #[test]
-fn hostile_files_end_within_their_budget() {
+fn hostile_pdf_ends_within_budget() {
     // Packed a thousandfold, many times over.
     let bomb = deflate(&vec![b' '; 30 * 1024 * 1024]);
     let mut objects = vec![
@@ -399,7 +399,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn pages_that_hold_themselves_many_times_take_little_memory() {
+fn self_nested_pages_use_little_memory() {
     let kids = format!("[<< /Kids 7 0 R >> {}]", "0 ".repeat(19_999));
     let objects = [
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
@@ -412,7 +412,7 @@ fn pages_that_hold_themselves_many_times_take_little_memory() {
 }
 
 #[test]
-fn a_text_that_one_operator_shows_ends_where_a_page_does() {
+fn operator_text_stops_at_page_limit() {
     let map = format!(
         "1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <61> <{}> endbfchar",
         "d83ddc00".repeat(16)

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{ProtectedPathSetup, create_repository};
 
 #[tokio::test]
-async fn what_exists_is_held() {
+async fn existing_protected_files_are_read_only() {
     let before = |base: &Path| {
         for name in [".vscode/tasks.json", ".npmrc", ".zero/settings.json"] {
             let path = base.join("work").join(name);
@@ -40,7 +40,7 @@ async fn what_exists_is_held() {
 }
 
 #[tokio::test]
-async fn a_link_in_place_of_a_setting_is_put_back() {
+async fn link_replacing_settings_is_restored() {
     let before = |base: &Path| {
         std::fs::create_dir_all(base.join("work/shared")).unwrap();
         std::fs::write(base.join("work/shared/tasks.json"), "mine").unwrap();
@@ -59,7 +59,7 @@ async fn a_link_in_place_of_a_setting_is_put_back() {
 }
 
 #[tokio::test]
-async fn a_link_where_the_kernel_has_to_hold_is_refused() {
+async fn link_at_protected_mount_is_refused() {
     let own = |base: &Path| symlink("shared", base.join("work/.zero")).unwrap();
     let hooks = |base: &Path| {
         create_repository(&base.join("work"));
@@ -74,7 +74,7 @@ async fn a_link_where_the_kernel_has_to_hold_is_refused() {
 }
 
 #[tokio::test]
-async fn folders_that_settings_open_are_protected_inside() {
+async fn writable_folders_are_protected_inside() {
     let before = |base: &Path| {
         for repository in ["other", "shelf/inner"] {
             create_repository(&base.join(repository));
@@ -116,7 +116,7 @@ async fn folders_that_settings_open_are_protected_inside() {
 }
 
 #[tokio::test]
-async fn a_workspace_in_tmp_is_worked_in() {
+async fn workspace_in_tmp_is_usable() {
     let setups = [("work", "state"), ("a/b/work", "state"), (".local/work", ".local/state/zero")];
     for (root, state) in setups {
         let place = ProtectedPathSetup {
@@ -149,7 +149,7 @@ async fn a_workspace_in_tmp_is_worked_in() {
 }
 
 #[tokio::test]
-async fn folders_that_hold_each_other_are_worked_in() {
+async fn nested_folders_are_usable() {
     let before = |base: &Path| {
         std::fs::create_dir_all(base.join("real")).unwrap();
         symlink("real", base.join("link")).unwrap();
@@ -176,7 +176,7 @@ async fn folders_that_hold_each_other_are_worked_in() {
 }
 
 #[tokio::test]
-async fn the_home_folder_may_be_the_workspace() {
+async fn home_folder_can_be_workspace() {
     let before = |base: &Path| {
         for name in [".ssh/id_rsa", ".bashrc", ".config/gh/hosts.yml", "notes/a"] {
             std::fs::create_dir_all(base.join("home").join(name).parent().unwrap()).unwrap();
@@ -207,7 +207,7 @@ async fn the_home_folder_may_be_the_workspace() {
 }
 
 #[tokio::test]
-async fn what_rules_deny_is_hidden_wherever_it_lies() {
+async fn denied_files_are_masked_everywhere() {
     let before = |base: &Path| {
         for name in ["home/notes/a", "home/other/b", "work/.env", "work/deep/.env", "out/key"] {
             std::fs::create_dir_all(base.join(name).parent().unwrap()).unwrap();

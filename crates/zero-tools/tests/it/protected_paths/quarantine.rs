@@ -10,7 +10,7 @@ use super::{LONG_TIMEOUT, ProtectedPathFixture, ProtectedPathSetup, create_repos
 use crate::fixture::result_text;
 
 #[tokio::test]
-async fn nothing_shows_in_the_workspace_that_is_not_there() {
+async fn mount_placeholders_are_not_visible() {
     let place = ProtectedPathSetup::default().open();
     assert_eq!(place.expect_success("ls -A; test -d .vscode || echo none").await, ".zero\nnone\n");
     assert_eq!(place.file_names("work"), Vec::<String>::new());
@@ -19,7 +19,7 @@ async fn nothing_shows_in_the_workspace_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn what_commands_may_not_create_is_taken_away_and_kept() {
+async fn forbidden_files_are_quarantined() {
     let place = ProtectedPathSetup::default().open();
     let names = [".vscode/tasks.json", ".npmrc", ".github/workflows/ci.yml", ".envrc", ".mcp.json"];
     for name in names {
@@ -47,7 +47,7 @@ async fn what_commands_may_not_create_is_taken_away_and_kept() {
 }
 
 #[tokio::test]
-async fn an_error_and_a_job_tell_it_too() {
+async fn errors_and_jobs_report_quarantine() {
     let place = ProtectedPathSetup::default().open();
     // A busy machine may need more time to get as far as that.
     let mut why = String::new();
@@ -79,7 +79,7 @@ async fn an_error_and_a_job_tell_it_too() {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_with_its_session_leaves_nothing_either() {
+async fn job_ended_with_session_is_quarantined() {
     let place = ProtectedPathSetup::default().open();
     let input = json!({"command": "mkdir .idea; sleep 600", "run_in_background": true});
     place.call("Bash", input).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_job_that_ends_with_its_session_leaves_nothing_either() {
 }
 
 #[tokio::test]
-async fn two_jobs_cannot_hide_from_each_other_what_they_make() {
+async fn concurrent_jobs_cannot_hide_forbidden_files() {
     let place = ProtectedPathSetup::default().open();
     let wait = "until test -e go$N; do sleep 0.02; done";
     let job = |script: String, n: usize| json!({"command": script, "run_in_background": true, "env": {"N": n.to_string()}});
@@ -122,7 +122,7 @@ async fn two_jobs_cannot_hide_from_each_other_what_they_make() {
 }
 
 #[tokio::test]
-async fn zeros_own_settings_cannot_be_made() {
+async fn own_settings_cannot_be_created() {
     let place =
         ProtectedPathSetup { opened: &["work/.zero"], ..ProtectedPathSetup::default() }.open();
     for attack in ["mkdir .zero/x", "touch .zero/settings.json", "rmdir .zero", "mv .zero x"] {
@@ -132,7 +132,7 @@ async fn zeros_own_settings_cannot_be_made() {
 }
 
 #[tokio::test]
-async fn a_rule_for_it_opens_it() {
+async fn allow_rule_permits_creation() {
     let before = |base: &Path| std::fs::create_dir(base.join("work/.vscode")).unwrap();
     let opened = &["work/.vscode", "work/.envrc"];
     let place =
@@ -195,7 +195,7 @@ async fn settings_are_protected_at_every_depth() {
 }
 
 #[tokio::test]
-async fn commands_beside_each_other_make_no_setting_further_down() {
+async fn concurrent_commands_cannot_create_nested_settings() {
     let place = ProtectedPathSetup::default().open();
     place.expect_success("mkdir sub").await;
     // The second begins after the first has made it, and makes it again when that one is over.
@@ -220,7 +220,7 @@ async fn commands_beside_each_other_make_no_setting_further_down() {
 }
 
 #[tokio::test]
-async fn what_stood_in_and_was_gone_early_opens_nothing() {
+async fn early_removed_placeholder_grants_nothing() {
     let before = |base: &Path| create_repository(&base.join("work"));
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     std::fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
@@ -246,7 +246,7 @@ async fn what_stood_in_and_was_gone_early_opens_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_swept_when_a_session_begins() {
+async fn crash_leftovers_are_swept_at_session_start() {
     let place = ProtectedPathSetup::default().open();
     let ghost = place.path("work/.zero");
     std::fs::create_dir(&ghost).unwrap();

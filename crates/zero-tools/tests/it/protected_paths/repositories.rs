@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{ProtectedPathFixture, ProtectedPathSetup, create_repository, run_git};
 
 #[tokio::test]
-async fn a_workspace_that_git_keeps_itself_is_protected() {
+async fn bare_repository_workspace_is_protected() {
     let before = |base: &Path| run_git(base, &["init", "-q", "--bare", "work"]);
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     let config = std::fs::read(place.path("work/config")).unwrap();
@@ -23,7 +23,7 @@ async fn a_workspace_that_git_keeps_itself_is_protected() {
 }
 
 #[tokio::test]
-async fn git_works_and_its_hooks_and_settings_stay() {
+async fn git_works_with_hooks_and_config_protected() {
     let before = |base: &Path| create_repository(&base.join("work"));
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     std::fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
@@ -62,7 +62,7 @@ async fn git_works_and_its_hooks_and_settings_stay() {
 }
 
 #[tokio::test]
-async fn a_worktree_is_worked_in_and_its_repository_is_protected() {
+async fn worktree_is_usable_and_its_repository_protected() {
     let before = |base: &Path| {
         create_repository(&base.join("main"));
         std::fs::remove_dir(base.join("work")).unwrap();
@@ -90,7 +90,7 @@ async fn a_worktree_is_worked_in_and_its_repository_is_protected() {
 }
 
 #[tokio::test]
-async fn a_forged_pointer_opens_nothing() {
+async fn forged_gitdir_pointer_grants_nothing() {
     let before = |base: &Path| {
         create_repository(&base.join("victim"));
         run_git(&base.join("victim"), &["worktree", "add", "-q", "../theirs"]);
@@ -125,7 +125,7 @@ async fn a_forged_pointer_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_submodule_is_worked_in() {
+async fn submodule_is_usable() {
     let before = |base: &Path| {
         create_repository(&base.join("lib"));
         create_repository(&base.join("top"));
@@ -147,7 +147,7 @@ async fn a_submodule_is_worked_in() {
 }
 
 #[tokio::test]
-async fn a_folder_in_a_repository_does_not_open_it() {
+async fn folder_inside_repository_does_not_expose_it() {
     let before = |base: &Path| create_repository(&base.join("top"));
     let place = ProtectedPathSetup {
         roots: &["top/inner"],
@@ -160,7 +160,7 @@ async fn a_folder_in_a_repository_does_not_open_it() {
 }
 
 #[tokio::test]
-async fn a_new_repository_is_made_and_looked_at() {
+async fn new_repository_is_created_and_inspected() {
     let place = ProtectedPathSetup::default().open();
     place.expect_success("git init -q . && echo x > a && git add a && git commit -qm one").await;
     place
@@ -201,7 +201,7 @@ async fn assert_no_hook_planted(place: &ProtectedPathFixture, repositories: &[&s
 }
 
 #[tokio::test]
-async fn no_crowd_hides_a_repository() {
+async fn many_folders_do_not_hide_a_repository() {
     let known = ["sub", "1/2/3/4/5/6/7/8/deep"];
     let before = |base: &Path| {
         for repository in known {
@@ -225,7 +225,7 @@ async fn no_crowd_hides_a_repository() {
 }
 
 #[tokio::test]
-async fn a_bound_that_is_reached_is_told_and_hides_nothing_known() {
+async fn reached_scan_limit_is_reported_and_known_stay_protected() {
     let before = |base: &Path| create_repository(&base.join("work/sub"));
     let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
     place.expect_success("true").await;
@@ -240,7 +240,7 @@ async fn a_bound_that_is_reached_is_told_and_hides_nothing_known() {
 }
 
 #[tokio::test]
-async fn what_a_configuration_takes_in_stays() {
+async fn included_git_config_is_protected() {
     let before = |base: &Path| {
         create_repository(&base.join("work"));
         let work = base.join("work");

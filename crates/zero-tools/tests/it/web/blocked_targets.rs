@@ -13,7 +13,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn nothing_inside_is_reached_however_it_is_written() {
+async fn private_addresses_are_blocked_in_every_notation() {
     let server = ScriptedServer::serving("text/plain", "inside");
     let port = server.port;
     let deny = ErrorType::PermissionDenied;
@@ -50,7 +50,7 @@ async fn nothing_inside_is_reached_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_person_may_open_what_they_name() {
+async fn user_can_allow_a_named_private_host() {
     let server = ScriptedServer::serving("text/plain", "mine");
     let open = |rule: &str| {
         web_session_with(&[rule], |config| {
@@ -77,7 +77,7 @@ async fn a_person_may_open_what_they_name() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_elsewhere_the_next_time_is_judged_again() {
+async fn rebound_name_is_authorized_again() {
     let server = ScriptedServer::serving("text/plain", "first");
     let (f, _) = web_session(&["allow WebFetch"]);
     let url = |path: &str| format!("http://rebinds.test:{}{path}", server.port);
@@ -87,7 +87,7 @@ async fn a_name_that_leads_elsewhere_the_next_time_is_judged_again() {
 }
 
 #[tokio::test]
-async fn other_ports_and_unknown_names_are_told() {
+async fn other_ports_and_unknown_names_are_refused() {
     let (f, _) = web_session(&["allow WebFetch"]);
     for (url, error_type, why) in [
         ("http://a.test:22/", ErrorType::PermissionDenied, "port 22 is not one of web servers"),
@@ -102,7 +102,7 @@ async fn other_ports_and_unknown_names_are_told() {
 }
 
 #[tokio::test]
-async fn rules_and_modes_hold_for_the_web() {
+async fn rules_and_modes_apply_to_web_tools() {
     let server = ScriptedServer::serving("text/plain", "x");
     for rules in
         [&["deny WebFetch(domain:a.test)"][..], &["allow WebFetch", "deny WebFetch(domain:*.test)"]]
@@ -122,7 +122,7 @@ async fn rules_and_modes_hold_for_the_web() {
 }
 
 #[tokio::test]
-async fn an_engine_is_a_way_out_like_any_other() {
+async fn deny_rule_applies_to_search_engine_host() {
     let key: SearchKeySource = Arc::new(|| Ok(API_KEY.to_owned()));
     let outside = SearchProvider { engine: SearchEngine::Brave, base_url: None, key: Some(key) };
     let (f, person) = web_session(&["deny WebFetch(domain:api.search.brave.com)"]);

@@ -7,7 +7,7 @@ use super::{ALLOW_RULE, ScriptedServer, audit_text, check_error, web_session, wr
 use crate::fixture::result_text;
 
 #[tokio::test]
-async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
+async fn approval_shows_whole_request_and_audit_redacts_secrets() {
     let server = ScriptedServer::start(|_, stream| {
         write_response(
             stream,
@@ -80,7 +80,7 @@ async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_none_is_told_before_anybody_is_asked() {
+async fn invalid_request_is_refused_before_approval() {
     let (f, person) = web_session(&[]);
     for (input, why) in [
         (json!({"url": "http://a.test/", "method": "TRACE"}), "use one of GET, HEAD"),
@@ -109,7 +109,7 @@ async fn a_request_that_is_none_is_told_before_anybody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_redirect_of_a_request_is_given_back() {
+async fn redirect_of_request_is_returned() {
     let server = ScriptedServer::start(|_, stream| {
         write_response(stream, "307 Temporary Redirect", &[("Location", "http://b.test/")], b"")
     });
@@ -122,7 +122,7 @@ async fn a_redirect_of_a_request_is_given_back() {
 }
 
 #[tokio::test]
-async fn names_of_headers_are_written_down_so_that_they_only_can_be_read() {
+async fn header_names_in_audit_are_escaped_and_bounded() {
     let (f, _) = web_session(&[]);
     let odd = "X-\u{1b}[2J\u{202e}";
     let input = json!({"url": "http://a.test/", "headers": {odd: "v", "n".repeat(9_000): "v"}});

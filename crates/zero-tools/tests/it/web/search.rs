@@ -29,7 +29,7 @@ fn search_fixture(providers: Vec<SearchProvider>) -> ToolFixture {
 }
 
 #[tokio::test]
-async fn an_engine_on_this_machine_is_an_effect_like_any_host() {
+async fn local_engine_is_declared_as_effect() {
     let server = ScriptedServer::start(|_, stream| {
         let body = sample_results(SearchEngine::Searxng).to_string();
         write_response(stream, "200 OK", &[("Content-Type", "application/json")], body.as_bytes());
@@ -65,7 +65,7 @@ fn sample_results(engine: SearchEngine) -> Value {
 }
 
 #[tokio::test]
-async fn each_engine_is_asked_in_its_own_words() {
+async fn each_engine_gets_its_own_request_format() {
     for (engine, line, words) in [
         (
             SearchEngine::Brave,
@@ -130,7 +130,7 @@ async fn each_engine_is_asked_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn where_one_engine_fails_the_next_is_asked() {
+async fn failing_engine_falls_back_to_next() {
     let failing = |status: &'static str| {
         ScriptedServer::start(move |_, stream| {
             write_response(stream, status, &[], format!("no {API_KEY}").as_bytes())
@@ -180,7 +180,7 @@ async fn where_one_engine_fails_the_next_is_asked() {
 }
 
 #[tokio::test]
-async fn a_search_without_results_or_without_sense_says_so() {
+async fn empty_and_invalid_searches_are_explained() {
     let server = ScriptedServer::serving(
         "application/json",
         r#"{"query": {"original": "x"}, "type": "search"}"#,

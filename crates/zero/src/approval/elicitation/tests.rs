@@ -42,7 +42,7 @@ fn check_field(field: Value, is_required: bool, lines: &[&str], expected: Option
 }
 
 #[test]
-fn every_kind_of_field_can_be_asked_for() {
+fn form_asks_every_field_kind() {
     let text = json!({"type": "string", "minLength": 2, "maxLength": 4});
     check_field(text.clone(), true, &["abc", "y"], Some(json!("abc")));
     check_field(text, true, &["", "a", "abcde", "ab", "y"], Some(json!("ab")));
@@ -80,7 +80,7 @@ fn every_kind_of_field_can_be_asked_for() {
 }
 
 #[test]
-fn a_default_and_leaving_it_out_are_one_key() {
+fn form_field_takes_default_or_skip_with_one_key() {
     check_field(json!({"type": "string", "default": "x"}), true, &["", "y"], Some(json!("x")));
     check_field(json!({"type": "integer"}), false, &["", "y"], Some(Value::Null));
     check_field(
@@ -92,7 +92,7 @@ fn a_default_and_leaving_it_out_are_one_key() {
 }
 
 #[test]
-fn nothing_is_sent_without_a_yes() {
+fn form_sends_nothing_without_consent() {
     let field = || json!({"type": "string"});
     check_field(field(), true, &["abc", "n"], None);
     check_field(field(), true, &["abc", ""], None);
@@ -107,7 +107,7 @@ fn nothing_is_sent_without_a_yes() {
 }
 
 #[test]
-fn what_is_sent_is_shown_once_more_in_the_words_it_was_asked_in() {
+fn form_summary_shows_values_before_sending() {
     let form = json!({"type": "object", "properties": {
         "q1": {"type": "string", "title": "Database", "oneOf": [
             {"const": "r", "title": "Redis – Key-value"}, {"const": "p", "title": "PostgreSQL"}]},
@@ -125,7 +125,7 @@ fn what_is_sent_is_shown_once_more_in_the_words_it_was_asked_in() {
 }
 
 #[test]
-fn the_agent_is_an_asker_like_any_other() {
+fn agent_elicitation_names_agent_as_asker() {
     let agent = Elicitation {
         origin: "the agent".to_owned(),
         call: None,
@@ -140,7 +140,7 @@ fn the_agent_is_an_asker_like_any_other() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_not_answered() {
+fn unsupported_form_is_not_answered() {
     for schema in [
         json!({"type": "object"}),
         json!({"type": "object", "properties": {"f": {"type": "object"}}}),
@@ -154,7 +154,7 @@ fn what_cannot_be_asked_for_is_not_answered() {
 }
 
 #[test]
-fn who_asks_is_said_first_and_a_page_is_shown_whole() {
+fn elicitation_shows_origin_first_and_full_url() {
     let url = format!("https://login.example.com/{}", "x".repeat(300));
     let (answer, seen) = ask_with_lines(ElicitationMode::Url(url.clone()), &["yes"]);
     assert_eq!(answer, ElicitationAnswer::Accept(Map::new()));

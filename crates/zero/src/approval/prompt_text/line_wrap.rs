@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost() {
+    fn wrapping_preserves_all_text() {
         #[track_caller]
         fn check(text: &str, by_words: &[&str], by_letters: &[&str]) {
             assert_eq!(wrap_words(text, COLUMNS_MIN), by_words);

@@ -44,7 +44,7 @@ fn render_plain(question: &ApprovalQuestion) -> String {
 }
 
 #[test]
-fn a_change_shows_itself() {
+fn file_change_prompt_shows_diff() {
     let diff = FileDiff {
         path: "a".to_owned(),
         unified: "@@ -1 +1 @@\n-old\n+new\x1b[2J\n".to_owned(),
@@ -77,7 +77,7 @@ fn a_change_shows_itself() {
 }
 
 #[test]
-fn a_note_and_an_engine_are_named() {
+fn prompt_names_note_and_search_engine() {
     let question = ApprovalQuestion {
         judged: vec![
             make_judged_effect("note", "project/tabs", Verdict::Ask, "its risk is medium"),
@@ -95,7 +95,7 @@ fn a_note_and_an_engine_are_named() {
 }
 
 #[test]
-fn a_command_is_shown_whole_with_its_parts_and_what_it_touches() {
+fn command_prompt_shows_full_command_and_effects() {
     let command = "cd src\n  risk    low\ngit push origin main && curl -o /etc/x https://example.com/\tlong\n";
     let folder = TargetPath::new("src", "/w/src".into(), PathZone::Workspace);
     let execution = CommandExecution {
@@ -153,7 +153,7 @@ fn a_command_is_shown_whole_with_its_parts_and_what_it_touches() {
 }
 
 #[test]
-fn one_command_has_no_parts() {
+fn single_command_prompt_lists_no_parts() {
     let question = ApprovalQuestion {
         judged: vec![make_judged_effect("exec", "make", Verdict::Ask, "no rule allows it")],
         ..make_question(
@@ -172,7 +172,7 @@ fn one_command_has_no_parts() {
 }
 
 #[test]
-fn words_that_no_shell_looks_at_are_told_apart() {
+fn unexpanded_words_are_quoted_apart() {
     #[track_caller]
     fn check(words: &[&str], expected: &str) {
         let command = CommandLine::Program(words.iter().map(|word| (*word).to_owned()).collect());
@@ -184,7 +184,7 @@ fn words_that_no_shell_looks_at_are_told_apart() {
 }
 
 #[test]
-fn nothing_of_a_command_is_cut_or_hidden() {
+fn command_prompt_never_truncates_or_hides() {
     let line = format!("true{};\x1b[8mrm -rf x\u{202e}", " ".repeat(300));
     let effects = vec![Effect::Exec(CommandExecution::from_shell(&line))];
     let seen = render_plain(&make_question("Run", "why", effects));
@@ -195,14 +195,14 @@ fn nothing_of_a_command_is_cut_or_hidden() {
 }
 
 #[test]
-fn what_is_out_of_sight_is_said_again() {
+fn long_prompt_repeats_risk() {
     let effects = vec![Effect::Exec(CommandExecution::from_shell("true\n".repeat(100)))];
     let seen = render_plain(&make_question("Run", "why", effects));
     assert_eq!(seen.matches("risk    high").count(), 2, "{seen}");
 }
 
 #[test]
-fn many_rows_and_a_long_preview_are_cut() {
+fn many_rows_and_long_preview_are_truncated() {
     let names = (0..ROWS_MAX + 5).map(|number| format!("/w/{number}"));
     let mut judged: Vec<EffectDecision> = names
         .map(|name| make_judged_effect("read", &name, Verdict::Allow, "it is there"))
@@ -217,7 +217,7 @@ fn many_rows_and_a_long_preview_are_cut() {
 }
 
 #[test]
-fn what_a_command_gets_is_shown_and_nothing_twice() {
+fn preview_does_not_repeat_command() {
     #[track_caller]
     fn check(preview: &str, expected: Option<&str>) {
         let question = ApprovalQuestion {

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_kept_replaced_and_forgotten_and_never_shown() {
+    fn key_is_stored_replaced_deleted_and_never_shown() {
         let (app, keyring) = (test_app(), Arc::new(TestKeyring(Some(Mutex::default()))));
         for key in ["sk-one", "sk-two"] {
             assert_eq!(store_key(&app, keyring.clone(), "openai", key).unwrap(), ExitOutcome::Ok);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyring_that_does_not_open_says_what_to_do() {
+    fn locked_keyring_error_suggests_fix() {
         let (app, locked) = (test_app(), Arc::new(TestKeyring::default()));
         for error in [
             store_key(&app, locked.clone(), "openai", "sk-one").unwrap_err(),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_or_key_is_refused_unseen() {
+    fn invalid_name_or_key_is_refused_without_echo() {
         for (name, fits) in
             [("openai", true), ("my.key_2-b", true), ("", false), ("a b", false), ("-x", false)]
         {

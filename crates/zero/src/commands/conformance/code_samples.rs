@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_known_server_has_code_that_it_knows() {
+    fn every_known_server_has_code_sample() {
         let known = server_definition::builtin_servers();
         let mut names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
         let mut sampled: Vec<&str> = SAMPLES.iter().map(|sample| sample.server).collect();

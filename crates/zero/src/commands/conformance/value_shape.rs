@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_has_exactly_the_fields_of_the_specification() {
+    fn result_has_exactly_the_specified_fields() {
         const HITS: &[SpecField] = &[SpecField { name: "line", shape: ValueShape::Number }];
         const FIELDS: &[SpecField] = &[
             SpecField { name: "n", shape: ValueShape::Number },

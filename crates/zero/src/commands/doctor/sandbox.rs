@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_namespaces_away_matters_only_where_bubblewrap_fails() {
+    fn missing_namespaces_matter_only_if_bubblewrap_fails() {
         #[track_caller]
         fn check(bubblewrap: bool, expected: &[&str]) {
             let mut findings = DoctorReport::default();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_is_wrong_unless_the_person_permits_it() {
+    fn missing_property_is_error_unless_permitted() {
         #[track_caller]
         fn check(missing: &[SandboxProperty], weaker: &[SandboxProperty], expected: &[&str]) {
             let gap = |property: &SandboxProperty| ConfinementGap {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_commands_reach_is_told() {
+    fn reachable_hosts_are_reported() {
         #[track_caller]
         fn check(hosts: &[&str], by_rules: bool, expected: &str) {
             let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn all_limits_stand_in_one_line() {
+    fn limits_are_rendered_on_one_line() {
         assert_eq!(
             format_limits(&CommandLimits::default()),
             "command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB; rules may raise them"

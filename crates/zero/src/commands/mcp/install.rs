@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_grows_and_keeps_what_is_in_it() {
+    fn install_adds_entry_and_keeps_existing_content() {
         let alone = "{\n  \"mcpServers\": {\n    \"zero\": {\n      \"type\": \"stdio\",\n      \"command\": \"/usr/bin/zero\",\n      \"args\": [\"mcp\"]\n    }\n  }\n}\n";
         let new = edit_file_text("f", b"", "mcpServers", "zero", &make_entry()).unwrap().unwrap();
         assert_eq!(
@@ -247,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_zero_keeps_what_the_person_added() {
+    fn install_keeps_user_additions_in_own_entry() {
         let moved = r#"{"mcpServers": {"zero": {"type": "stdio", "command": "/old/zero", "args": ["mcp"], "env": {"A": "b"}}}}"#;
         check(moved, Ok(Some(&moved.replace("/old/zero", "/usr/bin/zero"))));
     }
 
     #[test]
-    fn what_is_not_certain_is_left_alone() {
+    fn install_leaves_uncertain_entry_unchanged() {
         check("{\"mcpServers\": {", Err("f:1:"));
         check("[]", Err("settings are an object"));
         check("{\"a\": 1, \"a\": 2}", Err("a second time"));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_not_written() {
+    fn install_skips_identical_entry() {
         let same = r#"{"mcpServers": {"zero": {"type": "stdio", "command": "/usr/bin/zero", "args": ["mcp"], "env": {"A": "b"}}}}"#;
         check(same, Ok(None));
     }

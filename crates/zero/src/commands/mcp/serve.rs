@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_machines_are_let_in_on_purpose_only() {
+    fn remote_listening_requires_explicit_flag() {
         for (address, allow_remote, fits) in [
             ("127.0.0.1:0", false, true),
             ("[::1]:80", false, true),

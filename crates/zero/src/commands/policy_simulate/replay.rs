@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_put_together_from_what_was_written_down() {
+    fn replay_rebuilds_call_from_audit_row() {
         check("Read", &json!({"file_path": "a"}), &[], "read /w/a");
         check("Write", &json!({"path": "a", "content": "x".repeat(5_000)}), &[], "write /w/a");
         check("Bash", &json!({"command": "ls"}), &[("exec", "ls")], "run `ls`");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_and_never_made_up() {
+    fn replay_reports_missing_data_and_never_guesses() {
         let long = format!("echo {}", "x".repeat(5_000));
         check("Bash", &json!({ "command": long }), &[("exec", "echo")], "Lost(Cut)");
         let secret = "curl -H 'Authorization: Bearer abcdef123456' x.org";
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hooks_rewrote_is_replayed_as_it_ran_and_what_they_decided_is_not() {
+    fn replay_uses_hook_rewrite_and_skips_hook_decision() {
         let judge = PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, PolicyContext::default());
         for (said, rule, expected) in [
             ("rewrite", None, "Ok(\"run `ls b`\")"),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_do_where_the_input_does_not() {
+    fn replay_falls_back_to_recorded_effects() {
         let path = format!("/w/{}", "d/".repeat(600));
         check("Read", &json!({ "file_path": path }), &[("read", "/w/x")], "read /w/x");
         check("Read", &json!({ "file_path": path }), &[("read", &path)], "Lost(Cut)");

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_bounded_and_none_is_lost_without_a_word() {
+    fn kind_counts_are_bounded_and_report_remainder() {
         let mut kinds = KindCounts::default();
         for kind in 0..KINDS_MAX + 10 {
             kinds.add(kind);

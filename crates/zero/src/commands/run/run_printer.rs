@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_to_others_is_shown_whole() {
+    fn sent_request_is_shown_in_full() {
         let begun = EventKind::ToolStarted {
             call: "c".to_owned(),
             name: "WebRequest".to_owned(),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_shown_when_no_answer_came() {
+    fn sent_request_is_shown_when_no_answer_came() {
         for (status, mark, is_shown, exit) in [
             (ToolCallStatus::Failed, "✗", true, ExitOutcome::Ok),
             (ToolCallStatus::Cancelled, "■", true, ExitOutcome::Ok),
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_goes_to_stdout_and_what_happens_to_stderr() {
+    fn answer_goes_to_stdout_and_progress_to_stderr() {
         let diff = CallDisplay::Diff {
             path: "a".to_owned(),
             unified: "@@ -1 +1 @@\n-x\n+y\n".to_owned(),
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_ends_is_told_by_the_exit_code() {
+    fn run_end_sets_exit_code() {
         let denied = EventKind::ToolEnded {
             call: "c".to_owned(),
             status: ToolCallStatus::Denied,

@@ -188,13 +188,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn fence_is_longer_than_any_fence_inside() {
         assert_eq!(fence("", "a"), "```\na\n```");
         assert_eq!(fence("md", "a ```` b"), "`````md\na ```` b\n`````");
     }
 
     #[test]
-    fn words_that_came_in_pieces_are_put_together() {
+    fn text_chunks_are_joined() {
         let event = |what| Event { seq: 1, run: None, time_ms: 0, what };
         let text = |text: &str| event(EventKind::Text { text: text.to_owned() });
         let events = [

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_of_every_dialect_has_a_text() {
+    fn content_of_every_dialect_has_text() {
         for (piece, text) in [
             (json!({"type": "text", "text": "a"}), "a"),
             (json!({"text": "a"}), "a"),

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_impatient_person_does_not_cost_the_record() {
+    async fn repeated_interrupt_waits_for_audit_record() {
         for (count, ends) in [(0, false), (1, false), (2, true)] {
             let (cancel, began) = (CancellationToken::new(), Instant::now());
             let grace = Duration::from_millis(50);

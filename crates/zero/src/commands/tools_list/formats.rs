@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gemini_gets_only_what_it_understands() {
+    fn gemini_schema_keeps_only_supported_keywords() {
         let schema = json!({
             "$schema": "x", "type": "object", "additionalProperties": false, "required": ["a"],
             "properties": {

@@ -34,7 +34,7 @@ show NAME` prints the same for one tool, under any of its names. [The tools](../
 ";
 
 #[tokio::test]
-async fn the_reference_is_as_the_code_is() {
+async fn reference_page_matches_code() {
     let home = tempfile::tempdir().unwrap();
     let config = EnvironmentConfig::from_env().with_home(Some(home.path().to_owned()), true);
     let app = AppContext {

@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_said_in_few_words() {
+    fn types_are_described_briefly() {
         for (field, expected) in [
             (json!({"type": "integer"}), "integer"),
             (json!({"type": ["integer", "null"]}), "integer"),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_schema_bounds_is_said() {
+    fn schema_bounds_are_described() {
         for (field, expected) in [
             (json!({"type": "integer", "minimum": 1}), Some("at least 1")),
             (json!({"type": "integer", "minimum": 0, "maximum": 1000}), Some("at most 1000")),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_said_in_their_largest_unit() {
+    fn durations_use_largest_unit() {
         for (seconds, expected) in [(30, "30 s"), (120, "120 s"), (3_600, "1 h"), (86_400, "24 h")]
         {
             assert_eq!(format_duration(Duration::from_secs(seconds)), expected);

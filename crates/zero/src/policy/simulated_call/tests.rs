@@ -95,7 +95,7 @@ impl CallFixture {
 }
 
 #[test]
-fn effects_are_those_the_tools_state() {
+fn simulated_effects_match_real_tools() {
     let fixture = CallFixture::new();
     for (path, target, place) in [
         ("a.txt", "/w/a.txt", "Workspace"),
@@ -128,7 +128,7 @@ fn effects_are_those_the_tools_state() {
 }
 
 #[test]
-fn a_link_is_removed_and_not_what_it_leads_to() {
+fn delete_targets_link_not_its_target() {
     let fixture = CallFixture::new();
     for (path, target, place) in [
         ("a.txt", "/w/a.txt", "Workspace"),
@@ -144,7 +144,7 @@ fn a_link_is_removed_and_not_what_it_leads_to() {
 }
 
 #[test]
-fn searches_read_the_folder_they_start_in() {
+fn search_reads_its_start_folder() {
     let fixture = CallFixture::new();
     let whole = "read /w (Workspace)";
     fixture.check("LS", json!({}), whole);
@@ -166,7 +166,7 @@ fn searches_read_the_folder_they_start_in() {
 }
 
 #[test]
-fn a_pattern_that_leads_out_is_refused_by_the_tool_and_judged_as_outside() {
+fn escaping_pattern_is_refused_by_tool_and_judged_outside() {
     let fixture = CallFixture::new();
     for (pattern, expected) in [
         ("~/*", "read /home (Outside)"),
@@ -181,7 +181,7 @@ fn a_pattern_that_leads_out_is_refused_by_the_tool_and_judged_as_outside() {
 }
 
 #[test]
-fn a_text_for_a_job_is_a_command() {
+fn job_input_counts_as_command() {
     let fixture = CallFixture::new();
     fixture.check("BashKill", json!({"job_id": "job_1"}), "change a job");
     fixture.check("BashOutput", json!({}), "change a job");
@@ -191,7 +191,7 @@ fn a_text_for_a_job_is_a_command() {
 }
 
 #[test]
-fn an_address_is_the_host_it_leads_to() {
+fn url_effect_is_its_host() {
     let fixture = CallFixture::new();
     let page = json!({"url": "https://A.com:8080/x?y#z", "prompt": "p"});
     fixture.check("WebFetch", page, "connect to a.com");
@@ -200,7 +200,7 @@ fn an_address_is_the_host_it_leads_to() {
 }
 
 #[test]
-fn lists_and_questions_stay_within_zero() {
+fn task_lists_and_questions_stay_internal() {
     let fixture = CallFixture::new();
     let todos = json!([{"content": "a", "status": "pending", "activeForm": "a"}]);
     fixture.check("TodoWrite", json!({ "todos": todos }), "change the task list");
@@ -220,7 +220,7 @@ fn lists_and_questions_stay_within_zero() {
 }
 
 #[test]
-fn every_name_of_every_dialect_means_the_same_tool() {
+fn every_dialect_name_maps_to_same_tool() {
     let fixture = CallFixture::new();
     for dialect in DialectName::ALL {
         let spoken = Dialect::new(dialect);
@@ -233,7 +233,7 @@ fn every_name_of_every_dialect_means_the_same_tool() {
 }
 
 #[test]
-fn the_words_of_a_dialect_are_understood() {
+fn dialect_field_names_are_understood() {
     let fixture = CallFixture::new();
     let (read, write) = ("read /w/a.txt (Workspace)", "write /w/a.txt (Workspace)");
     let absolute = fixture.root().join("w/a.txt").display().to_string();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_name_becomes_one_that_tools_can_begin_with() {
+    fn any_name_becomes_valid_alias() {
         for (called, expected) in [
             ("github", "github"),
             ("My Server", "My-Server"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_gets_a_number() {
+    fn taken_alias_gets_number() {
         let mut names = ServerAliases::new(["github"].into_iter());
         let mut take = |called: &str| names.assign(called).0;
         assert_eq!(take("GitHub"), "GitHub-2");

@@ -100,7 +100,7 @@ fn check_wrong(file: Value, expected: &[&str]) {
 }
 
 #[test]
-fn the_forms_of_several_programs_say_the_same() {
+fn forms_of_other_programs_are_equivalent() {
     let plain = r#"a: "npx" ["-y", "s"] [("K", "v")] in / net [] writes []"#;
     check_server(json!({"command": "npx", "args": ["-y", "s"], "env": {"K": "v"}}), plain);
     check_server(
@@ -127,7 +127,7 @@ fn the_forms_of_several_programs_say_the_same() {
 }
 
 #[test]
-fn everything_about_a_server_is_carried_over() {
+fn every_server_field_is_carried_over() {
     check_server(
         json!({"command": "/opt/${TOKEN}/run", "args": ["${X:-y}"], "env": {"K": "${TOKEN}", "E": "${EMPTY}"}, "cwd": "sub/../tools",
             "network": ["api.example.com", "*.x.org:8443"], "writable": ["/var/x-cache"]}),
@@ -171,7 +171,7 @@ fn everything_about_a_server_is_carried_over() {
 }
 
 #[test]
-fn what_cannot_be_used_turns_off_that_server_alone() {
+fn unusable_server_disables_only_itself() {
     check_refused(json!({}), "neither a `command` nor a `url`");
     check_refused(json!({"command": "x", "url": "https://x"}), "a `command` and a `url`");
     check_refused(json!({"type": "sse", "url": "https://x/sse"}), "`sse` is deprecated");
@@ -213,13 +213,13 @@ fn what_cannot_be_used_turns_off_that_server_alone() {
 }
 
 #[test]
-fn an_address_never_shows_what_a_variable_brought() {
+fn endpoint_never_shows_expanded_variable() {
     let found = parse_servers(json!({"a": {"url": "ht!tp://x/${TOKEN}"}}));
     assert!(!found.problems[0].why.contains("t0ken"), "{}", found.problems[0].why);
 }
 
 #[test]
-fn a_server_whose_every_tool_is_denied_is_set_aside() {
+fn server_with_all_tools_denied_is_not_started() {
     for (rule, denied) in [
         ("a__*", &["a"][..]),
         ("mcp__a", &["a"]),
@@ -242,7 +242,7 @@ fn a_server_whose_every_tool_is_denied_is_set_aside() {
 }
 
 #[test]
-fn a_server_can_be_turned_off() {
+fn server_can_be_disabled() {
     let found = parse_servers(
         json!({"a": {"command": "x", "disabled": true}, "b": {"command": "x", "enabled": false},
         "c": {"command": "${NOPE}", "disabled": true}, "d": {"command": "x", "enabled": true, "disabled": false}}),
@@ -253,7 +253,7 @@ fn a_server_can_be_turned_off() {
 }
 
 #[test]
-fn nothing_beside_a_server_allows_its_tools() {
+fn trust_fields_of_server_allow_nothing() {
     let found = parse_servers(
         json!({"a": {"command": "x", "trust": true, "autoApprove": ["t"], "alwaysAllow": []},
         "b": {"command": "x", "trust": false, "description": "d", "source": "custom"}}),
@@ -271,7 +271,7 @@ fn nothing_beside_a_server_allows_its_tools() {
 }
 
 #[test]
-fn one_server_comes_from_a_command_line() {
+fn server_command_line_defines_one_server() {
     let text = r#"{"mcp": {"mcpServerCommand": "npx -y 'a b'", "toolSchemaBudget": 5}}"#;
     let found = parse_settings(text).mcp_servers(&test_config(), Path::new(ROOT));
     assert_eq!(
@@ -287,7 +287,7 @@ fn one_server_comes_from_a_command_line() {
 }
 
 #[test]
-fn a_wrong_form_is_an_error_of_the_file() {
+fn wrong_form_is_settings_error() {
     check_wrong(
         json!({"mcpServers": {"a": {"comand": "x"}}}),
         &["unknown key `mcpServers.a.comand`; did you mean `command`?"],
@@ -373,7 +373,7 @@ fn a_wrong_form_is_an_error_of_the_file() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the home is a real folder")]
-fn only_a_server_of_the_project_starts_in_its_folder() {
+fn only_project_server_starts_in_project_folder() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let text = r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "y"}}"#;
@@ -401,7 +401,7 @@ fn only_a_server_of_the_project_starts_in_its_folder() {
 }
 
 #[test]
-fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
+fn trusted_later_file_replaces_whole_server() {
     let user =
         r#"{"mcpServers": {"a": {"command": "mine", "args": ["x"]}, "b": {"command": "b"}}}"#;
     let project = r#"{"mcpServers": [{"id": "a", "command": "theirs"}]}"#;
@@ -422,7 +422,7 @@ fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
 }
 
 #[test]
-fn what_an_editor_names_stands_beside_what_settings_name() {
+fn editor_servers_are_added_to_configured_servers() {
     use std::collections::BTreeMap;
     use zero_acp::{SessionMcpServer, SessionServerTransport};
 

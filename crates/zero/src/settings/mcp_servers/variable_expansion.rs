@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_put_in_once() {
+    fn variables_are_expanded_once() {
         check("plain $A", Ok("plain $A"));
         check("Bearer ${A}", Ok("Bearer a"));
         check("${A}${A}-${B:-b}", Ok("aa-b"));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_or_no_variable_is_told() {
+    fn unset_or_invalid_variables_are_reported() {
         check("${B}", Err("the variable `B` is not set"));
         check("x ${A", Err("is not closed"));
         for none in ["${}", "${input:x}", "${1A}", "${A-b}", "${A:+b}"] {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_variable_alone_says_nothing_by_itself() {
+    fn only_bare_variable_is_reference() {
         for (text, expected) in
             [("${A}", true), ("x${A}", false), ("${A:-secret}", false), ("${A}${B}", false)]
         {

@@ -6,7 +6,7 @@ use super::{AcpFixture, prompt_params};
 use crate::config::{USER_FILE, write_file};
 
 #[test]
-fn a_folder_that_cannot_be_worked_in_is_refused() {
+fn unusable_folder_is_refused() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for (cwd, holds) in [
@@ -29,7 +29,7 @@ fn a_folder_that_cannot_be_worked_in_is_refused() {
 }
 
 #[test]
-fn a_session_cannot_be_loaded_where_there_is_no_folder() {
+fn session_load_without_folder_is_refused() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -46,7 +46,7 @@ fn a_session_cannot_be_loaded_where_there_is_no_folder() {
 }
 
 #[test]
-fn an_unknown_session_is_not_found_whatever_is_asked_of_it() {
+fn unknown_session_is_not_found_for_any_method() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for (method, params) in [
@@ -65,7 +65,7 @@ fn an_unknown_session_is_not_found_whatever_is_asked_of_it() {
 }
 
 #[test]
-fn settings_that_are_broken_are_told_with_file_and_line() {
+fn broken_settings_are_reported_with_file_and_line() {
     for file in [USER_FILE, "project/.zero/settings.json"] {
         let desk = AcpFixture::without_model();
         write_file(&desk.zero, file, "{\n  \"permissions\": {\n    \"mode\": nonsense\n  }\n}\n");
@@ -81,7 +81,7 @@ fn settings_that_are_broken_are_told_with_file_and_line() {
 }
 
 #[test]
-fn arguments_that_are_wrong_are_told_before_anything_is_served() {
+fn wrong_arguments_are_reported_before_serving() {
     let desk = AcpFixture::without_model();
     for (args, holds) in [(&["acp", "--nonsense"][..], "--nonsense"), (&["acp", "extra"], "extra")]
     {
@@ -103,7 +103,7 @@ fn arguments_that_are_wrong_are_told_before_anything_is_served() {
 }
 
 #[test]
-fn too_many_things_are_refused() {
+fn excessive_counts_are_refused() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let server = json!({"name": "a", "command": "/bin/true", "args": [], "env": []});

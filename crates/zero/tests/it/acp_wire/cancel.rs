@@ -28,7 +28,7 @@ fn begin_hanging_prompt(acp: &mut AcpClient, session: &str) -> Value {
 }
 
 #[test]
-fn cancel_001_a_turn_that_is_stopped_says_so() {
+fn cancel_001_cancelled_turn_reports_cancelled() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let turn = begin_hanging_prompt(&mut acp, &session);
@@ -40,7 +40,7 @@ fn cancel_001_a_turn_that_is_stopped_says_so() {
 }
 
 #[test]
-fn a_new_prompt_stops_the_one_at_work_where_settings_say_so() {
+fn new_prompt_replaces_running_one_if_configured() {
     let desk = AcpFixture::with_settings(json!({"acp": {"overlap": "replace"}}));
     let (mut acp, session) = open_client(&desk);
     let first = begin_hanging_prompt(&mut acp, &session);
@@ -58,7 +58,7 @@ fn a_new_prompt_stops_the_one_at_work_where_settings_say_so() {
 }
 
 #[test]
-fn cancel_002_nothing_is_told_after_the_answer() {
+fn cancel_002_no_updates_after_the_answer() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let from = acp.log_position();
@@ -75,7 +75,7 @@ fn cancel_002_nothing_is_told_after_the_answer() {
 }
 
 #[test]
-fn a_request_can_be_taken_back_by_its_id() {
+fn request_can_be_cancelled_by_id() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let turn = begin_hanging_prompt(&mut acp, &session);
@@ -88,7 +88,7 @@ fn a_request_can_be_taken_back_by_its_id() {
 }
 
 #[test]
-fn stopping_twice_is_stopping_once() {
+fn second_cancel_has_no_effect() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let turn = begin_hanging_prompt(&mut acp, &session);
@@ -103,7 +103,7 @@ fn stopping_twice_is_stopping_once() {
 }
 
 #[test]
-fn stopping_nothing_stops_nothing() {
+fn cancel_without_turn_has_no_effect() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     cancel_session(&mut acp, &session);
@@ -113,7 +113,7 @@ fn stopping_nothing_stops_nothing() {
 }
 
 #[test]
-fn a_turn_can_be_stopped_before_it_began() {
+fn turn_can_be_cancelled_before_it_starts() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     for _ in 0..10 {
@@ -128,7 +128,7 @@ fn a_turn_can_be_stopped_before_it_began() {
 /// A client answers `cancelled_outcome` as it should, answers something else, or never. However quick the model
 /// is, it is not asked to go on; and a yes comes too late, however soon it comes.
 #[test]
-fn a_turn_can_be_stopped_while_a_person_is_asked() {
+fn turn_can_be_cancelled_while_permission_is_pending() {
     let desk = AcpFixture::new();
     let yes = || Some(selected_outcome("allow_once"));
     for (at_once, at_the_end) in
@@ -167,7 +167,7 @@ fn a_turn_can_be_stopped_while_a_person_is_asked() {
 /// Whoever stops a turn and goes on with another one answers the question of the first as they should,
 /// which stops nothing more.
 #[test]
-fn the_answer_to_a_question_of_a_stopped_turn_does_not_stop_the_next() {
+fn late_answer_of_cancelled_turn_does_not_stop_next() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
@@ -187,7 +187,7 @@ fn the_answer_to_a_question_of_a_stopped_turn_does_not_stop_the_next() {
 }
 
 #[test]
-fn a_session_can_be_closed_while_a_person_is_asked() {
+fn session_can_be_closed_while_permission_is_pending() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
@@ -208,7 +208,7 @@ fn a_session_can_be_closed_while_a_person_is_asked() {
 }
 
 #[test]
-fn a_command_ends_with_its_turn() {
+fn command_ends_with_its_turn() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let seconds = crate::process_cleanup::unique_seconds(60);
@@ -228,7 +228,7 @@ fn a_command_ends_with_its_turn() {
 }
 
 #[test]
-fn a_second_prompt_waits_for_the_first() {
+fn second_prompt_waits_for_first() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
@@ -247,7 +247,7 @@ fn a_second_prompt_waits_for_the_first() {
 }
 
 #[test]
-fn stopping_stops_all_prompts_that_wait() {
+fn cancel_stops_all_queued_prompts() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let first = begin_hanging_prompt(&mut acp, &session);
@@ -262,7 +262,7 @@ fn stopping_stops_all_prompts_that_wait() {
 }
 
 #[test]
-fn one_of_two_prompts_can_be_taken_back() {
+fn one_of_two_prompts_can_be_cancelled() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let first = begin_hanging_prompt(&mut acp, &session);
@@ -276,7 +276,7 @@ fn one_of_two_prompts_can_be_taken_back() {
 }
 
 #[test]
-fn whoever_takes_one_prompt_back_is_still_asked_about_the_other() {
+fn cancelling_one_prompt_keeps_permission_of_other() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
@@ -294,7 +294,7 @@ fn whoever_takes_one_prompt_back_is_still_asked_about_the_other() {
 }
 
 #[test]
-fn too_many_prompts_are_refused_and_the_others_are_kept() {
+fn excess_prompts_are_refused_and_others_kept() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let first = begin_hanging_prompt(&mut acp, &session);

@@ -28,7 +28,7 @@ fn tools_are_listed() {
 }
 
 #[test]
-fn a_call_takes_the_same_way_by_either_name() {
+fn either_method_name_runs_the_same_call() {
     let desk = AcpFixture::without_model();
     let (mut acp, session) = open_client(&desk);
     for (method, tool, input) in [
@@ -45,7 +45,7 @@ fn a_call_takes_the_same_way_by_either_name() {
 }
 
 #[test]
-fn a_call_of_a_client_is_asked_about_like_any_other() {
+fn client_call_needs_permission_like_any_other() {
     let desk = AcpFixture::without_model();
     for (method, answer, is_made) in [
         ("_zero/tools/use", "allow_once", true),
@@ -69,7 +69,7 @@ fn a_call_of_a_client_is_asked_about_like_any_other() {
 }
 
 #[test]
-fn a_call_without_an_id_is_answered_with_a_result() {
+fn call_without_id_gets_result() {
     let desk = AcpFixture::without_model();
     let (mut acp, session) = open_client(&desk);
     acp.set_reply_policy(|method, _| match method {
@@ -91,7 +91,7 @@ fn a_call_without_an_id_is_answered_with_a_result() {
 }
 
 #[test]
-fn calls_that_cannot_be_are_refused() {
+fn invalid_calls_are_refused() {
     let desk = AcpFixture::without_model();
     let (mut acp, session) = open_client(&desk);
     acp.call_error("_zero/tools/use", tool_use_params("nobody", "own", "Read", json!({})), -32002);

@@ -18,7 +18,7 @@ fn open_session_with_options(acp: &mut AcpClient, desk: &AcpFixture) -> (String,
 }
 
 #[test]
-fn modes_001_a_session_has_modes() {
+fn modes_001_session_has_modes() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let (_, made) = open_session_with_options(&mut acp, &desk);
@@ -34,7 +34,7 @@ fn modes_001_a_session_has_modes() {
 }
 
 #[test]
-fn modes_002_a_mode_is_set_and_holds() {
+fn modes_002_set_mode_takes_effect() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     acp.always_select("reject_once");
@@ -73,7 +73,7 @@ fn is_permission_requested(acp: &mut AcpClient, session: &str, command: &str) ->
 /// Another process of this machine is the same person: clients that start one for each thing they do
 /// have no other way to choose a mode.
 #[test]
-fn a_mode_lives_on_in_another_process() {
+fn mode_persists_in_another_process() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let (session, _) = open_session_with_options(&mut acp, &desk);
@@ -108,7 +108,7 @@ fn a_mode_lives_on_in_another_process() {
 
 /// What is let be done in one project is not let be done in another one.
 #[test]
-fn a_freer_mode_does_not_come_along_to_another_folder() {
+fn freer_mode_does_not_carry_to_another_folder() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let (session, _) = open_session_with_options(&mut acp, &desk);
@@ -127,7 +127,7 @@ fn a_freer_mode_does_not_come_along_to_another_folder() {
 }
 
 #[test]
-fn a_mode_that_is_typed_holds_at_once_and_later() {
+fn typed_mode_command_takes_effect_and_persists() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let (session, _) = open_session_with_options(&mut acp, &desk);
@@ -159,7 +159,7 @@ fn a_mode_that_is_typed_holds_at_once_and_later() {
 
 /// The last word counts, however quickly they follow each other.
 #[test]
-fn a_mode_that_is_taken_back_does_not_come_back() {
+fn reverted_mode_does_not_return() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let (session, _) = open_session_with_options(&mut acp, &desk);
@@ -174,7 +174,7 @@ fn a_mode_that_is_taken_back_does_not_come_back() {
 
 /// What others write into a prompt is no command of the person.
 #[test]
-fn a_mode_in_what_is_attached_is_none() {
+fn mode_command_in_attachment_is_ignored() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let (session, _) = open_session_with_options(&mut acp, &desk);
@@ -189,7 +189,7 @@ fn a_mode_in_what_is_attached_is_none() {
 }
 
 #[test]
-fn a_gateway_elsewhere_only_makes_a_mode_stricter() {
+fn remote_gateway_can_only_tighten_mode() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
     let args = ["--url", &gateway.url];
@@ -224,7 +224,7 @@ fn a_gateway_elsewhere_only_makes_a_mode_stricter() {
 }
 
 #[test]
-fn the_mode_of_the_settings_holds_where_none_is_chosen() {
+fn settings_mode_applies_if_none_is_chosen() {
     let desk = AcpFixture::new();
     write_file(
         &desk.zero,
@@ -241,7 +241,7 @@ fn the_mode_of_the_settings_holds_where_none_is_chosen() {
 }
 
 #[test]
-fn config_001_a_session_has_options() {
+fn config_001_session_has_options() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let (_, made) = open_session_with_options(&mut acp, &desk);
@@ -256,7 +256,7 @@ fn config_001_a_session_has_options() {
 }
 
 #[test]
-fn config_002_an_option_is_set_and_all_are_told() {
+fn config_002_setting_option_reports_all_options() {
     let desk = AcpFixture::new();
     let more = json!({"api": "chat", "model": "second-model", "baseUrl": "http://127.0.0.1:9/v1"});
     let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
@@ -290,7 +290,7 @@ fn config_002_an_option_is_set_and_all_are_told() {
 }
 
 #[test]
-fn config_003_no_switches_for_clients_that_have_none() {
+fn config_003_no_switches_for_clients_without_support() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let (session, made) = open_session_with_options(&mut acp, &desk);
@@ -307,7 +307,7 @@ fn config_003_no_switches_for_clients_that_have_none() {
 }
 
 #[test]
-fn a_command_that_changes_the_mode_is_told() {
+fn mode_change_by_command_is_reported() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let (session, _) = open_session_with_options(&mut acp, &desk);

@@ -12,7 +12,7 @@ use crate::mcp_fixture::wait_for;
 use crate::process_cleanup::{find_sleepers, unique_seconds};
 
 #[test]
-fn a_client_that_goes_away_in_mid_turn_leaves_nothing_behind() {
+fn client_leaving_mid_turn_leaves_nothing_behind() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -36,7 +36,7 @@ fn a_client_that_goes_away_in_mid_turn_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_client_that_goes_away_from_a_question_has_not_said_yes() {
+fn client_leaving_a_permission_grants_nothing() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     acp.set_reply_policy(|_, _| ClientReply::Defer);
@@ -51,7 +51,7 @@ fn a_client_that_goes_away_from_a_question_has_not_said_yes() {
 }
 
 #[test]
-fn a_client_that_goes_away_from_a_model_hangs_up_on_it() {
+fn client_leaving_mid_turn_disconnects_model() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -75,7 +75,7 @@ fn was_running(desk: &AcpFixture, gateway: &GatewayProcess, session: &str) -> bo
 }
 
 #[test]
-fn runs_elsewhere_end_with_the_client_or_go_on_as_settings_say() {
+fn remote_run_ends_or_continues_as_configured() {
     for (on_exit, goes_on) in [(None, false), (Some("abort"), false), (Some("detach"), true)] {
         let desk = AcpFixture::with_settings(match on_exit {
             Some(on_exit) => json!({"acp": {"onExit": on_exit}}),
@@ -98,7 +98,7 @@ fn runs_elsewhere_end_with_the_client_or_go_on_as_settings_say() {
 
 /// The run may go on elsewhere; what it started here may not.
 #[test]
-fn nothing_is_left_of_what_runs_elsewhere_did_here() {
+fn local_commands_of_remote_run_end_with_client() {
     let desk = AcpFixture::with_settings(json!({"acp": {"onExit": "detach"}}));
     let gateway = GatewayProcess::start(&desk.zero);
     let mut acp = desk.start_client_with(&["--url", &gateway.url], json!({}));
@@ -115,7 +115,7 @@ fn nothing_is_left_of_what_runs_elsewhere_did_here() {
 }
 
 #[test]
-fn half_a_line_at_the_end_is_no_message() {
+fn partial_last_line_is_ignored() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.send_bytes(br#"{"jsonrpc":"2.0","id":99,"method":"session/ne"#);
@@ -124,7 +124,7 @@ fn half_a_line_at_the_end_is_no_message() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_up_little_and_misses_nothing() {
+fn client_that_stops_reading_misses_nothing() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client_with(&[], json!({"_meta": {"terminal_output": true}}));
     let session = acp.open_session(&desk);
@@ -153,7 +153,7 @@ fn a_client_that_does_not_read_holds_up_little_and_misses_nothing() {
 }
 
 #[test]
-fn a_client_that_asks_much_and_does_not_read_is_made_to_wait() {
+fn flooding_client_that_does_not_read_is_throttled() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.stop_reading();
@@ -166,7 +166,7 @@ fn a_client_that_asks_much_and_does_not_read_is_made_to_wait() {
 }
 
 #[test]
-fn what_a_command_says_reaches_the_client_even_if_it_crashes() {
+fn command_output_reaches_client_despite_crash() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);

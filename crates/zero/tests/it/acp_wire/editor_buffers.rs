@@ -60,7 +60,7 @@ fn read_step(name: &str) -> String {
 }
 
 #[test]
-fn what_is_not_saved_yet_is_read() {
+fn read_returns_unsaved_buffer() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, fs_capabilities());
     let asked = install_editor(&mut acp, Some("not saved yet\n"));
@@ -77,7 +77,7 @@ fn what_is_not_saved_yet_is_read() {
 }
 
 #[test]
-fn what_is_written_goes_through_the_editor() {
+fn write_goes_through_editor() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, fs_capabilities());
     let asked = install_editor(&mut acp, None);
@@ -100,7 +100,7 @@ fn what_is_written_goes_through_the_editor() {
 }
 
 #[test]
-fn an_edit_changes_what_is_in_the_buffer() {
+fn edit_changes_the_buffer() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, fs_capabilities());
     install_editor(&mut acp, Some("one two three\n"));
@@ -126,7 +126,7 @@ fn an_edit_changes_what_is_in_the_buffer() {
 }
 
 #[test]
-fn what_the_editor_has_not_is_read_and_written_here() {
+fn file_unknown_to_editor_is_accessed_locally() {
     let desk = AcpFixture::new();
     for code in [-32002, -32601, -32603, 7] {
         let (mut acp, session) = open_with(&desk, fs_capabilities());
@@ -151,7 +151,7 @@ fn what_the_editor_has_not_is_read_and_written_here() {
 
 /// As clients say it that ask their own person about each write.
 #[test]
-fn an_editor_that_refuses_to_write_is_not_gone_round() {
+fn refused_editor_write_is_not_bypassed() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, fs_capabilities());
     acp.set_reply_policy(|method, _| match method {
@@ -174,7 +174,7 @@ fn an_editor_that_refuses_to_write_is_not_gone_round() {
 
 /// One capability does not stand for the other.
 #[test]
-fn only_what_the_editor_offers_is_asked_of_it() {
+fn only_offered_editor_capabilities_are_used() {
     let desk = AcpFixture::new();
     for (can, method) in [
         (json!({"fs": {"readTextFile": true}}), "fs/read_text_file"),
@@ -197,7 +197,7 @@ fn only_what_the_editor_offers_is_asked_of_it() {
 }
 
 #[test]
-fn what_is_denied_is_never_asked_of_the_editor() {
+fn denied_call_never_reaches_editor() {
     let desk =
         AcpFixture::with_settings(json!({"permissions": {"deny": ["Read(.env)", "Write(.env)"]}}));
     desk.write_project_file(".env", "KEY=1\n");
@@ -229,7 +229,7 @@ fn what_is_denied_is_never_asked_of_the_editor() {
 
 /// A project that the editor has opened by a link: its buffers have that name.
 #[test]
-fn an_editor_is_asked_by_its_own_names() {
+fn editor_is_asked_by_its_own_path_names() {
     let desk = AcpFixture::new();
     let link = desk.zero.folder().canonicalize().unwrap().join("link");
     std::os::unix::fs::symlink(&desk.project, &link).unwrap();
@@ -250,7 +250,7 @@ fn an_editor_is_asked_by_its_own_names() {
 }
 
 #[test]
-fn an_editor_is_not_led_elsewhere_by_a_link_that_changed() {
+fn changed_link_does_not_redirect_editor() {
     let desk = AcpFixture::new();
     write_file(&desk.zero, "other/hello.txt", "of the other\n");
     let folder = desk.zero.folder().canonicalize().unwrap();
@@ -275,7 +275,7 @@ fn an_editor_is_not_led_elsewhere_by_a_link_that_changed() {
 }
 
 #[test]
-fn a_link_out_of_the_project_is_not_asked_of_the_editor() {
+fn link_out_of_project_is_not_sent_to_editor() {
     let desk = AcpFixture::new();
     write_file(&desk.zero, "outside.txt", "outside\n");
     std::os::unix::fs::symlink(
@@ -291,7 +291,7 @@ fn a_link_out_of_the_project_is_not_asked_of_the_editor() {
 }
 
 #[test]
-fn an_editor_that_formats_what_it_saves_is_noticed() {
+fn reformatting_on_save_is_noticed() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, fs_capabilities());
     acp.set_reply_policy(|method, params| match method {

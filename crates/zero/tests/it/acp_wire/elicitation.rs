@@ -29,7 +29,7 @@ fn run_questions(desk: &AcpFixture, acp: &mut AcpClient) -> String {
 }
 
 #[test]
-fn questions_are_a_form_where_the_client_shows_forms() {
+fn questions_use_form_if_client_has_forms() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client_with(&[], json!({"elicitation": {"form": {}}}));
     acp.set_reply_policy(|method, params| match method {
@@ -47,7 +47,7 @@ fn questions_are_a_form_where_the_client_shows_forms() {
 }
 
 #[test]
-fn several_answers_are_chosen_one_after_another_where_it_shows_none() {
+fn questions_are_asked_one_by_one_without_forms() {
     let desk = AcpFixture::new();
     // What is chosen each time it is asked, and what comes of it.
     for (picks, expected) in [
@@ -88,7 +88,7 @@ fn several_answers_are_chosen_one_after_another_where_it_shows_none() {
 }
 
 #[test]
-fn a_question_that_is_taken_back_is_settled() {
+fn withdrawn_question_is_finished() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     acp.set_reply_policy(|_, _| ClientReply::Result(json!({"outcome": {"outcome": "cancelled"}})));

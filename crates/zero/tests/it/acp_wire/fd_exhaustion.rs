@@ -25,7 +25,7 @@ fn cpu_ticks(acp: &AcpClient) -> u64 {
 }
 
 #[test]
-fn without_a_file_left_it_says_so_and_goes_on_later() {
+fn fd_exhaustion_is_reported_and_recovered() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);

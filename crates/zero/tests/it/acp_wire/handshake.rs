@@ -10,7 +10,7 @@ fn initialize_params(version: Value) -> Value {
 }
 
 #[test]
-fn init_001_the_agent_says_what_it_can() {
+fn init_001_agent_reports_capabilities() {
     let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let said = acp.call_ok("initialize", initialize_params(json!(1)));
@@ -30,7 +30,7 @@ fn init_001_the_agent_says_what_it_can() {
 }
 
 #[test]
-fn init_002_the_version_that_is_asked_for_is_spoken() {
+fn init_002_requested_version_is_used() {
     let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     assert_eq!(acp.call_ok("initialize", initialize_params(json!(1)))["protocolVersion"], 1);
@@ -38,7 +38,7 @@ fn init_002_the_version_that_is_asked_for_is_spoken() {
 }
 
 #[test]
-fn init_003_another_version_is_answered_with_ours() {
+fn init_003_other_version_is_answered_with_ours() {
     let desk = AcpFixture::without_model();
     for version in [0, 2, 3, 65_535] {
         let mut acp = AcpClient::spawn(&desk.zero, &[]);
@@ -51,7 +51,7 @@ fn init_003_another_version_is_answered_with_ours() {
 }
 
 #[test]
-fn what_is_no_version_is_refused_and_asked_again() {
+fn invalid_version_is_refused_and_initialize_can_be_retried() {
     let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     for version in [json!("1"), json!(-1), json!(1.5), json!(65_536), json!([1]), Value::Null] {
@@ -63,7 +63,7 @@ fn what_is_no_version_is_refused_and_asked_again() {
 }
 
 #[test]
-fn init_004_the_agent_says_who_it_is() {
+fn init_004_agent_reports_its_name() {
     let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let info = &acp.call_ok("initialize", initialize_params(json!(1)))["agentInfo"];
@@ -73,7 +73,7 @@ fn init_004_the_agent_says_who_it_is() {
 }
 
 #[test]
-fn the_first_line_is_the_answer_to_initialize_whatever_is_broken() {
+fn first_line_answers_initialize_despite_broken_setup() {
     let desk = AcpFixture::without_model();
     crate::config::write_file(&desk.zero, crate::config::USER_FILE, "{ not settings");
     let mut acp = AcpClient::spawn(&desk.zero, &["--verbose", "--url", "ws://127.0.0.1:9"]);
@@ -85,7 +85,7 @@ fn the_first_line_is_the_answer_to_initialize_whatever_is_broken() {
 }
 
 #[test]
-fn initialize_comes_first_and_may_come_twice() {
+fn initialize_must_come_first_and_may_repeat() {
     let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     for method in ["session/new", "session/list", "session/prompt", "_zero/tools/list"] {
@@ -99,7 +99,7 @@ fn initialize_comes_first_and_may_come_twice() {
 }
 
 #[test]
-fn capabilities_that_are_none_count_as_none() {
+fn invalid_capabilities_count_as_none() {
     let desk = AcpFixture::without_model();
     for can in [
         json!({"fs": 1}),
@@ -121,7 +121,7 @@ fn capabilities_that_are_none_count_as_none() {
 }
 
 #[test]
-fn auth_001_ways_to_log_in_have_names_of_their_own() {
+fn auth_001_auth_methods_have_unique_ids() {
     let desk = AcpFixture::without_model();
     for can in [json!({}), json!({"auth": {"terminal": true}})] {
         let mut acp = AcpClient::spawn(&desk.zero, &[]);
@@ -136,7 +136,7 @@ fn auth_001_ways_to_log_in_have_names_of_their_own() {
 }
 
 #[test]
-fn auth_002_a_terminal_to_log_in_needs_a_client_with_one() {
+fn auth_002_terminal_login_needs_client_terminal() {
     let desk = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let said = acp.initialize(json!({}));
@@ -146,7 +146,7 @@ fn auth_002_a_terminal_to_log_in_needs_a_client_with_one() {
 }
 
 #[test]
-fn auth_003_an_unknown_way_to_log_in_is_refused() {
+fn auth_003_unknown_auth_method_is_refused() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.call_error("authenticate", json!({"methodId": "made-up"}), -32602);
@@ -154,7 +154,7 @@ fn auth_003_an_unknown_way_to_log_in_is_refused() {
 }
 
 #[test]
-fn auth_004_logging_out_is_not_offered_and_not_there() {
+fn auth_004_logout_is_not_offered() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.call_error("logout", json!({}), -32601);
@@ -162,7 +162,7 @@ fn auth_004_logging_out_is_not_offered_and_not_there() {
 }
 
 #[test]
-fn auth_005_sessions_open_without_logging_in() {
+fn auth_005_sessions_open_without_login() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.open_session(&desk);
@@ -170,7 +170,7 @@ fn auth_005_sessions_open_without_logging_in() {
 }
 
 #[test]
-fn shutdown_001_it_ends_when_stdin_does() {
+fn shutdown_001_agent_exits_at_stdin_eof() {
     let desk = AcpFixture::without_model();
     let mut silent = AcpClient::spawn(&desk.zero, &[]);
     let (status, stderr) = silent.disconnect();

@@ -13,7 +13,7 @@ fn check_error(error: &Value, codes: &[i64], sent: &str) {
 }
 
 #[test]
-fn garbage_is_an_error_and_nothing_more() {
+fn garbage_line_gets_only_an_error() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for (line, codes) in [
@@ -37,7 +37,7 @@ fn garbage_is_an_error_and_nothing_more() {
 }
 
 #[test]
-fn a_batch_is_refused_as_one() {
+fn batch_is_refused_as_one() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let batch = br#"[{"jsonrpc":"2.0","id":91,"method":"session/list"},{"jsonrpc":"2.0","id":92,"method":"session/list"}]"#;
@@ -48,7 +48,7 @@ fn a_batch_is_refused_as_one() {
 }
 
 #[test]
-fn empty_lines_and_strange_ends_of_lines_are_no_messages() {
+fn empty_lines_and_odd_line_ends_are_ignored() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.send_bytes(b"\n\r\n   \n\t\n");
@@ -60,7 +60,7 @@ fn empty_lines_and_strange_ends_of_lines_are_no_messages() {
 }
 
 #[test]
-fn a_message_may_come_in_pieces_and_with_others() {
+fn message_may_arrive_in_chunks_or_with_others() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let line = r#"{"jsonrpc":"2.0","id":"a","method":"session/list","params":{}}"#;
@@ -79,7 +79,7 @@ fn a_message_may_come_in_pieces_and_with_others() {
 }
 
 #[test]
-fn a_line_of_100_megabytes_is_skipped() {
+fn line_of_100_megabytes_is_skipped() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -100,7 +100,7 @@ fn a_line_of_100_megabytes_is_skipped() {
 }
 
 #[test]
-fn messages_that_are_hardly_any_are_refused() {
+fn invalid_json_rpc_messages_are_refused() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for line in [
@@ -125,7 +125,7 @@ fn messages_that_are_hardly_any_are_refused() {
 }
 
 #[test]
-fn answers_to_nothing_are_ignored() {
+fn unsolicited_answers_are_ignored() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for id in [json!(4711), json!("nothing"), json!(null), json!(-1)] {
@@ -141,7 +141,7 @@ fn answers_to_nothing_are_ignored() {
 }
 
 #[test]
-fn deep_and_wide_messages_end_nothing() {
+fn deep_and_wide_messages_do_not_end_agent() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -60,7 +60,7 @@ fn wait_for_server(acp: &mut AcpClient, session: &str) {
 }
 
 #[test]
-fn the_first_prompt_waits_for_a_server_that_starts() {
+fn first_prompt_waits_for_starting_server() {
     // The editor's, and that of the settings.
     for is_editors in [true, false] {
         let desk = make_fixture();
@@ -95,7 +95,7 @@ fn the_first_prompt_waits_for_a_server_that_starts() {
 }
 
 #[test]
-fn a_server_that_is_late_is_told_and_comes_with_the_next_prompt() {
+fn late_server_is_reported_and_joins_next_prompt() {
     for can in [json!({}), json!({"session": {"notices": {}}})] {
         let desk = make_fixture();
         let mut acp = desk.start_client_with(&[], can.clone());
@@ -123,7 +123,7 @@ fn a_server_that_is_late_is_told_and_comes_with_the_next_prompt() {
 }
 
 #[test]
-fn a_prompt_that_waits_for_a_server_can_be_stopped() {
+fn prompt_waiting_for_server_can_be_cancelled() {
     let desk = make_fixture();
     let mut acp = desk.start_client();
     let servers = json!([server_with_behavior(&desk, "a", "hang")]);
@@ -138,7 +138,7 @@ fn a_prompt_that_waits_for_a_server_can_be_stopped() {
 }
 
 #[test]
-fn tools_of_the_editors_servers_are_called() {
+fn editor_server_tools_can_be_called() {
     let desk = make_fixture();
     let mut acp = desk.start_client();
     let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
@@ -167,7 +167,7 @@ fn tools_of_the_editors_servers_are_called() {
 }
 
 #[test]
-fn servers_end_with_their_session() {
+fn servers_end_with_session() {
     let desk = make_fixture();
     let mut acp = desk.start_client();
     let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
@@ -181,7 +181,7 @@ fn servers_end_with_their_session() {
 }
 
 #[test]
-fn a_server_that_does_not_start_holds_up_nothing() {
+fn failing_server_blocks_nothing() {
     let desk = make_fixture();
     let mut acp = desk.start_client();
     let broken = json!({"name": "broken", "command": "/nowhere/server", "args": [], "env": []});
@@ -197,7 +197,7 @@ fn a_server_that_does_not_start_holds_up_nothing() {
 }
 
 #[test]
-fn a_form_is_shown_where_the_client_shows_forms() {
+fn form_is_shown_by_client_with_forms() {
     let desk = make_fixture();
     let mut acp = desk.start_client_with(&[], json!({"elicitation": {"form": {}}}));
     acp.set_reply_policy(|method, params| match method {
@@ -225,7 +225,7 @@ fn a_form_is_shown_where_the_client_shows_forms() {
 }
 
 #[test]
-fn a_client_without_forms_is_not_asked() {
+fn client_without_forms_is_not_asked() {
     let desk = make_fixture();
     // That it has no mode means that it has none.
     for can in [json!({}), json!({"elicitation": {}})] {
@@ -253,7 +253,7 @@ fn run_server_question(acp: &mut AcpClient, session: &str, what: &str) -> String
 }
 
 #[test]
-fn a_page_is_shown_where_the_client_opens_pages() {
+fn url_is_shown_by_client_that_opens_urls() {
     let desk = make_fixture();
     for (action, expected) in [("accept", "accept"), ("decline", "decline"), ("cancel", "cancel")] {
         let mut acp = desk.start_client_with(&[], json!({"elicitation": {"url": {}}}));
@@ -281,7 +281,7 @@ fn a_page_is_shown_where_the_client_opens_pages() {
 }
 
 #[test]
-fn a_page_is_not_shown_to_a_client_that_opens_none() {
+fn url_is_not_shown_by_client_without_support() {
     let desk = make_fixture();
     for can in [json!({}), json!({"elicitation": {"form": {}}})] {
         let mut acp = desk.start_client_with(&[], can);
@@ -295,7 +295,7 @@ fn a_page_is_not_shown_to_a_client_that_opens_none() {
 
 /// A client without forms is asked as for a permission, where one of a few values is wanted.
 #[test]
-fn a_choice_is_made_among_the_options_of_a_permission() {
+fn choice_uses_permission_options_without_forms() {
     let desk = make_fixture();
     for (chosen, expected) in [("green", "\"colour\": \"green\""), ("None of these", "\"decline\"")]
     {
@@ -323,7 +323,7 @@ fn a_choice_is_made_among_the_options_of_a_permission() {
 
 /// A client without forms chooses among options, by a call that stands for the question.
 #[test]
-fn a_choice_is_settled_however_it_ends() {
+fn choice_call_is_finished_however_it_ends() {
     let desk = make_fixture();
     for (option, ends, status) in [
         (Some("1"), "end_turn", "completed"),
@@ -358,7 +358,7 @@ fn a_choice_is_settled_however_it_ends() {
 }
 
 #[test]
-fn a_session_can_be_closed_while_a_choice_is_asked() {
+fn session_can_be_closed_while_choice_is_pending() {
     let desk = make_fixture();
     let mut acp = desk.start_client();
     acp.set_reply_policy(|_, params| match is_choice_form(params) {

@@ -26,7 +26,7 @@ fn auth_methods(can: Value, args: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn a_way_in_is_offered_as_the_client_can_go_it() {
+fn auth_method_fits_client_capabilities() {
     let [by_hand] = &auth_methods(json!({}), &[])[..] else { panic!("one way") };
     assert_eq!(by_hand["id"], "model-key");
     assert!(by_hand.get("type").is_none() && by_hand.get("_meta").is_none(), "{by_hand}");
@@ -51,7 +51,7 @@ fn a_way_in_is_offered_as_the_client_can_go_it() {
 }
 
 #[test]
-fn a_key_that_is_missing_is_told_and_can_be_given() {
+fn missing_key_is_reported_and_can_be_set() {
     let desk = fixture_without_key();
     let mut acp = desk.start_client();
     // A session needs none.
@@ -76,7 +76,7 @@ fn a_key_that_is_missing_is_told_and_can_be_given() {
 }
 
 #[test]
-fn nobody_has_to_log_in_where_no_model_answers() {
+fn no_login_without_model() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     assert_eq!(acp.call_ok("authenticate", json!({"methodId": "model-key"})), json!({}));
@@ -96,7 +96,7 @@ fn nobody_has_to_log_in_where_no_model_answers() {
 
 /// What a gateway elsewhere lacks nobody here can give.
 #[test]
-fn the_key_of_a_gateway_elsewhere_is_its_own_business() {
+fn remote_gateway_key_is_not_requested_locally() {
     let desk = fixture_without_key();
     let gateway = GatewayProcess::start(&desk.zero);
     let mut acp = AcpClient::spawn(&desk.zero, &["--url", &gateway.url]);
@@ -109,7 +109,7 @@ fn the_key_of_a_gateway_elsewhere_is_its_own_business() {
 }
 
 #[test]
-fn a_mistake_in_settings_is_no_missing_key() {
+fn settings_mistake_is_not_missing_key() {
     let desk = AcpFixture::new();
     write_file(&desk.zero, USER_FILE, "{\n  \"model\": 3\n}");
     let mut acp = desk.start_client();

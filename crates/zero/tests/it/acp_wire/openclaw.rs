@@ -31,7 +31,7 @@ fn chat_event(of: &Value, state: &str, text: &str) -> (&'static str, Value) {
 }
 
 #[test]
-fn a_run_that_goes_on_although_it_was_stopped_is_stopped_again() {
+fn run_that_ignores_abort_is_aborted_again() {
     let begun = Arc::new(Mutex::new(Value::Null));
     let is_deaf = Arc::new(Mutex::new(true));
     let (sent, deaf) = (Arc::clone(&begun), Arc::clone(&is_deaf));
@@ -71,7 +71,7 @@ fn a_run_that_goes_on_although_it_was_stopped_is_stopped_again() {
 }
 
 #[test]
-fn whoever_asks_more_than_can_be_asked_is_told_no() {
+fn excess_approval_requests_are_rejected() {
     let (desk, gateway, mut acp) = start_with_script(|method, params| match method {
         "chat.send" => {
             let asks = |number: usize| {
@@ -106,7 +106,7 @@ fn whoever_asks_more_than_can_be_asked_is_told_no() {
 }
 
 #[test]
-fn what_others_do_while_a_session_is_loaded_holds_nothing_up() {
+fn events_during_session_load_do_not_block() {
     let (desk, _gateway, mut acp) = start_with_script(|method, params| match method {
         "sessions.get" => {
             let of = json!({"runId": "of-another", "sessionKey": params["key"]});
@@ -140,7 +140,7 @@ fn what_others_do_while_a_session_is_loaded_holds_nothing_up() {
 }
 
 #[test]
-fn a_session_of_which_nobody_knows_the_folder_is_of_none() {
+fn session_with_unknown_folder_is_listed_without_folder() {
     let (desk, _gateway, mut acp) = start_with_script(|method, params| match method {
         "sessions.list" if params.get("search").is_none() => {
             let rows = json!([{"key": "agent:main:known", "spawnedCwd": "/known"},

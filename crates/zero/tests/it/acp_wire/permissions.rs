@@ -26,7 +26,7 @@ fn find_agent_message(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> boo
 }
 
 #[test]
-fn a_call_is_announced_asked_about_begun_and_settled() {
+fn call_is_announced_approved_started_and_finished() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let from = acp.log_position();
@@ -60,7 +60,7 @@ fn a_call_is_announced_asked_about_begun_and_settled() {
 }
 
 #[test]
-fn a_change_is_shown_first_and_whole() {
+fn change_is_shown_in_full_before_approval() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     for (step, old, new) in [
@@ -103,7 +103,7 @@ fn a_change_is_shown_first_and_whole() {
 }
 
 #[test]
-fn a_new_file_has_no_old_text() {
+fn new_file_diff_has_no_old_text() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let from = acp.log_position();
@@ -116,7 +116,7 @@ fn a_new_file_has_no_old_text() {
 }
 
 #[test]
-fn a_command_is_shown_first_and_whole() {
+fn command_is_shown_in_full_before_approval() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let command = format!("touch made-{} && touch 'and \"this\"'", "x".repeat(100));
@@ -139,7 +139,7 @@ fn a_command_is_shown_first_and_whole() {
 }
 
 #[test]
-fn there_is_one_option_of_a_kind_and_it_says_what_it_grants() {
+fn each_option_kind_appears_once_and_names_its_grant() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
@@ -157,7 +157,7 @@ fn there_is_one_option_of_a_kind_and_it_says_what_it_grants() {
 }
 
 #[test]
-fn what_is_allowed_always_is_asked_once() {
+fn always_allowed_call_is_asked_once() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.always_select("allow_always");
@@ -172,7 +172,7 @@ fn what_is_allowed_always_is_asked_once() {
 
 /// However no is said: the call fails, nothing is done, the model hears of it and the turn goes on.
 #[test]
-fn no_is_no_and_the_turn_goes_on() {
+fn rejection_fails_call_and_turn_continues() {
     let desk = AcpFixture::new();
     for (name, reply) in [
         ("rejected", Ok("reject_once")),
@@ -207,7 +207,7 @@ fn no_is_no_and_the_turn_goes_on() {
 }
 
 #[test]
-fn whoever_gives_up_on_a_question_ends_the_turn() {
+fn cancelled_permission_ends_turn() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.set_reply_policy(|_, _| ClientReply::Result(cancelled_outcome()));
@@ -230,7 +230,7 @@ fn whoever_gives_up_on_a_question_ends_the_turn() {
 }
 
 #[test]
-fn two_calls_at_once_are_asked_about_and_settled_each() {
+fn parallel_calls_are_approved_separately() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     acp.set_reply_policy(|_, params| {
@@ -248,7 +248,7 @@ fn two_calls_at_once_are_asked_about_and_settled_each() {
 }
 
 #[test]
-fn what_policy_denies_is_not_asked() {
+fn denied_call_is_not_asked() {
     let desk = AcpFixture::with_settings(
         json!({"permissions": {"deny": ["Write(hello.txt)", "Bash(git push:*)"]}}),
     );
@@ -270,7 +270,7 @@ fn what_policy_denies_is_not_asked() {
 }
 
 #[test]
-fn sessions_ask_apart() {
+fn sessions_ask_separately() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let sessions: Vec<String> = (0..3).map(|_| acp.open_session(&desk)).collect();

@@ -24,7 +24,7 @@ fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
 }
 
 #[test]
-fn prompt_001_a_prompt_is_answered() {
+fn prompt_001_prompt_is_answered() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let from = acp.log_position();
@@ -34,7 +34,7 @@ fn prompt_001_a_prompt_is_answered() {
 }
 
 #[test]
-fn prompt_002_the_stop_reason_is_one_of_the_protocols() {
+fn prompt_002_stop_reason_is_defined_by_protocol() {
     // That is what the schema is for; here, that each turn has one and the chunks one message.
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
@@ -52,7 +52,7 @@ fn prompt_002_the_stop_reason_is_one_of_the_protocols() {
 }
 
 #[test]
-fn prompt_003_links_are_taken() {
+fn prompt_003_links_are_accepted() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let uri = format!("file://{}", desk.project_path("hello.txt").display());
@@ -67,7 +67,7 @@ fn prompt_003_links_are_taken() {
 }
 
 #[test]
-fn promptcap_001_pictures_are_taken() {
+fn promptcap_001_images_are_accepted() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let words = json!({"type": "text", "text": "What is it?"});
@@ -91,7 +91,7 @@ fn promptcap_001_pictures_are_taken() {
 }
 
 #[test]
-fn promptcap_002_sounds_are_refused() {
+fn promptcap_002_audio_is_refused() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let sound = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
@@ -102,7 +102,7 @@ fn promptcap_002_sounds_are_refused() {
 }
 
 #[test]
-fn promptcap_003_embedded_text_is_taken() {
+fn promptcap_003_embedded_text_is_accepted() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let resource =
@@ -116,7 +116,7 @@ fn promptcap_003_embedded_text_is_taken() {
 }
 
 #[test]
-fn a_picture_that_is_only_named_is_read_as_tools_read() {
+fn linked_image_is_read_under_tool_rules() {
     let desk = AcpFixture::with_settings(json!({"permissions": {"deny": ["Read(secret.png)"]}}));
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
@@ -140,7 +140,7 @@ fn a_picture_that_is_only_named_is_read_as_tools_read() {
 
 /// However the person answers: what they were shown is settled.
 #[test]
-fn a_picture_that_has_to_be_asked_about_is_settled() {
+fn image_needing_permission_is_finished_for_any_answer() {
     let desk = AcpFixture::with_settings(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
@@ -175,7 +175,7 @@ fn a_picture_that_has_to_be_asked_about_is_settled() {
 }
 
 #[test]
-fn a_session_can_be_closed_while_a_picture_is_asked_about() {
+fn session_can_be_closed_while_image_permission_is_pending() {
     let desk = AcpFixture::with_settings(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
     desk.write_project_file("dot.png", "no picture");
     let (mut acp, session) = open_client(&desk);
@@ -193,7 +193,7 @@ fn a_session_can_be_closed_while_a_picture_is_asked_about() {
 }
 
 #[test]
-fn what_is_no_prompt_is_refused() {
+fn invalid_prompt_is_refused() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let long = "x".repeat(3 * 1024 * 1024);
@@ -214,7 +214,7 @@ fn what_is_no_prompt_is_refused() {
 }
 
 #[test]
-fn commands_are_taken_past_the_model() {
+fn slash_commands_bypass_the_model() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let from = acp.log_position();

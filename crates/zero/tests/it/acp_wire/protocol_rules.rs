@@ -290,7 +290,7 @@ fn to_key(value: &Value) -> String {
 }
 
 #[test]
-fn the_rules_see_faults() {
+fn rules_detect_violations() {
     use serde_json::json;
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "session/prompt",
         "params": {"sessionId": "s", "prompt": []}});

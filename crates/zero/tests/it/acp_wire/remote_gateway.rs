@@ -20,7 +20,7 @@ pub(super) fn read_token(desk: &AcpFixture) -> String {
 }
 
 #[test]
-fn tools_run_here_and_the_rest_there() {
+fn tools_run_locally_and_model_remotely() {
     let (there, here) = (AcpFixture::new(), AcpFixture::without_model());
     let gateway = GatewayProcess::start(&there.zero);
     write_file(&here.zero, "token", read_token(&there));
@@ -44,7 +44,7 @@ fn tools_run_here_and_the_rest_there() {
 
 /// A token that may not use the folder at the gateway uses it beside the tools, which are here.
 #[test]
-fn a_folder_out_of_reach_there_is_worked_in_here() {
+fn folder_forbidden_at_gateway_works_with_local_tools() {
     let (there, here) = (AcpFixture::new(), AcpFixture::without_model());
     let secret = "token-0123456789abcdef0123456789abcdef";
     write_file(&here.zero, "token", secret);
@@ -67,7 +67,7 @@ fn a_folder_out_of_reach_there_is_worked_in_here() {
 }
 
 #[test]
-fn settings_name_the_gateway_too() {
+fn settings_can_name_the_gateway() {
     let (there, here) = (AcpFixture::new(), AcpFixture::without_model());
     let gateway = GatewayProcess::start(&there.zero);
     let remote = json!({"url": gateway.url, "token": read_token(&there)});
@@ -81,7 +81,7 @@ fn settings_name_the_gateway_too() {
 
 /// Where nobody answers, and where somebody answers that is no gateway.
 #[test]
-fn a_gateway_that_is_not_there_is_a_clear_error() {
+fn missing_gateway_is_clear_error() {
     let desk = AcpFixture::without_model();
     write_file(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
     let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
@@ -112,7 +112,7 @@ fn a_gateway_that_is_not_there_is_a_clear_error() {
 }
 
 #[test]
-fn a_wrong_token_is_a_clear_error_and_never_shown() {
+fn wrong_token_is_clear_error_and_never_shown() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
     let wrong = "wrong-token-0123456789abcdef0123456789";
@@ -127,7 +127,7 @@ fn a_wrong_token_is_a_clear_error_and_never_shown() {
 }
 
 #[test]
-fn a_gateway_that_comes_later_is_found() {
+fn gateway_started_later_is_found() {
     let desk = AcpFixture::new();
     // Its token has to be there, and its port free.
     let mut gateway = GatewayProcess::start(&desk.zero);
@@ -143,7 +143,7 @@ fn a_gateway_that_comes_later_is_found() {
 }
 
 #[test]
-fn a_gateway_that_dies_in_mid_turn_leaves_no_prompt_unanswered() {
+fn gateway_death_mid_turn_answers_every_prompt() {
     let desk = AcpFixture::new();
     let mut gateway = GatewayProcess::start(&desk.zero);
     let mut acp: AcpClient = desk.start_client_with(&["--url", &gateway.url], json!({}));
@@ -163,7 +163,7 @@ fn a_gateway_that_dies_in_mid_turn_leaves_no_prompt_unanswered() {
 }
 
 #[test]
-fn a_run_goes_on_when_its_gateway_is_back_or_says_that_nobody_knows() {
+fn run_resumes_after_gateway_restart_or_reports_unknown_end() {
     let desk = AcpFixture::new();
     let mut gateway = GatewayProcess::start(&desk.zero);
     let url = gateway.url.clone();
@@ -217,7 +217,7 @@ fn start_device_gateway() -> (String, Receiver<Value>) {
 }
 
 #[test]
-fn a_gateway_that_wants_to_know_the_device_is_shown_the_same_one_each_time() {
+fn device_key_shown_to_gateway_is_stable() {
     let desk = AcpFixture::without_model();
     write_file(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
     let (url, greeted) = start_device_gateway();
@@ -239,7 +239,7 @@ fn a_gateway_that_wants_to_know_the_device_is_shown_the_same_one_each_time() {
 }
 
 #[test]
-fn a_run_that_is_stopped_while_its_gateway_is_away_is_stopped_when_it_is_back() {
+fn cancel_during_outage_is_sent_after_reconnect() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
     let wire = CuttableProxy::to_address(gateway.address());
@@ -259,7 +259,7 @@ fn a_run_that_is_stopped_while_its_gateway_is_away_is_stopped_when_it_is_back() 
 }
 
 #[test]
-fn a_gateway_that_does_not_answer_is_told_of_all_runs_at_once() {
+fn unresponsive_gateway_gets_all_aborts_at_once() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
     let mut acp = desk.start_client_with(&["--url", &gateway.url], json!({}));

@@ -67,7 +67,7 @@ fn make_validator(name: &str) -> Validator {
 }
 
 #[test]
-fn the_schema_sees_faults() {
+fn schema_detects_violations() {
     let update = |update: Value| json!({"sessionId": "s", "update": update});
     let chunk =
         json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a"}});

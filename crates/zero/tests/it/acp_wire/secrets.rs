@@ -30,7 +30,7 @@ fn http_server(url: &str) -> Value {
 }
 
 #[test]
-fn what_servers_are_given_is_never_shown() {
+fn server_secrets_are_never_shown() {
     let desk = AcpFixture::new();
     for servers in [
         json!([stdio_server("/nowhere/server")]),
@@ -57,7 +57,7 @@ fn what_servers_are_given_is_never_shown() {
 }
 
 #[test]
-fn lines_that_are_wrong_are_not_quoted() {
+fn wrong_lines_are_not_quoted() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client_with(&["--verbose"], json!({}));
     acp.send_garbage(format!("{{\"token\": \"{SECRET}\"").as_bytes());

@@ -36,7 +36,7 @@ fn replayed_fields(call: &Value) -> Value {
 }
 
 #[test]
-fn load_001_a_session_is_told_as_it_was() {
+fn load_001_session_is_replayed_as_it_was() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -93,7 +93,7 @@ fn load_001_a_session_is_told_as_it_was() {
 }
 
 #[test]
-fn load_002_all_of_it_comes_before_the_answer() {
+fn load_002_replay_comes_before_the_answer() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -113,7 +113,7 @@ fn load_002_all_of_it_comes_before_the_answer() {
 }
 
 #[test]
-fn load_003_an_unknown_session_is_not_found() {
+fn load_003_unknown_session_is_not_found() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for id in ["agent:main:acp:nobody", "nobody", "../../etc/passwd"] {
@@ -130,7 +130,7 @@ fn load_003_an_unknown_session_is_not_found() {
 }
 
 #[test]
-fn a_session_can_be_loaded_where_it_is_open() {
+fn open_session_can_be_loaded_again() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -145,7 +145,7 @@ fn a_session_can_be_loaded_where_it_is_open() {
 }
 
 #[test]
-fn what_was_denied_or_stopped_is_told_as_failed() {
+fn denied_and_cancelled_calls_replay_as_failed() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     acp.always_select("reject_once");
@@ -221,7 +221,7 @@ impl ToolBackend for PlanToolBackend {
 }
 
 #[test]
-fn plans_are_told_again() {
+fn plans_are_replayed() {
     let desk = AcpFixture::new();
     let gateway = GatewayProcess::start(&desk.zero);
     let (url, auth) = (gateway.url.parse().unwrap(), GatewayCredentials::token(read_token(&desk)));

@@ -65,7 +65,7 @@ fn open_twice(desk: &AcpFixture, url: &str, other_url: &str, can: Value) -> Shar
 }
 
 #[test]
-fn an_editor_that_was_displaced_says_so_once_and_gives_way() {
+fn displaced_editor_reports_takeover_once_and_yields() {
     let desk = make_fixture();
     let gateway = GatewayProcess::start(&desk.zero);
     let wire = CuttableProxy::to_address(gateway.address());
@@ -94,7 +94,7 @@ fn an_editor_that_was_displaced_says_so_once_and_gives_way() {
 }
 
 #[test]
-fn an_editor_that_takes_notices_is_told_at_once() {
+fn editor_with_notices_is_told_of_takeover_at_once() {
     let desk = make_fixture();
     let gateway = GatewayProcess::start(&desk.zero);
     let can = json!({"session": {"notices": {}}});
@@ -110,7 +110,7 @@ fn an_editor_that_takes_notices_is_told_at_once() {
 }
 
 #[test]
-fn an_editor_that_is_displaced_while_it_is_away_hears_of_it() {
+fn disconnected_editor_learns_of_takeover_later() {
     let desk = make_fixture();
     let gateway = GatewayProcess::start(&desk.zero);
     let wire = CuttableProxy::to_address(gateway.address());

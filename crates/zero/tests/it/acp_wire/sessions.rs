@@ -17,7 +17,7 @@ fn session_ids(sessions: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn session_001_a_session_is_made() {
+fn session_001_session_is_created() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let from = acp.log_position();
@@ -39,7 +39,7 @@ fn session_001_a_session_is_made() {
 }
 
 #[test]
-fn session_002_each_session_has_an_id_of_its_own() {
+fn session_002_session_ids_are_unique() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let sessions: HashSet<String> = (0..5).map(|_| acp.open_session(&desk)).collect();
@@ -48,7 +48,7 @@ fn session_002_each_session_has_an_id_of_its_own() {
 }
 
 #[test]
-fn one_process_has_many_sessions_at_work() {
+fn one_process_runs_many_sessions() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let sessions: Vec<String> = (0..8).map(|_| acp.open_session(&desk)).collect();
@@ -96,7 +96,7 @@ fn list_001_sessions_are_listed() {
 }
 
 #[test]
-fn list_002_lists_are_filtered_and_have_pages() {
+fn list_002_lists_are_filtered_and_paged() {
     let desk = AcpFixture::without_model();
     write_file(&desk.zero, "other/a", "");
     let other = desk.zero.folder().join("other").canonicalize().unwrap();
@@ -127,7 +127,7 @@ fn list_002_lists_are_filtered_and_have_pages() {
 }
 
 #[test]
-fn resume_001_a_session_goes_on_in_another_process() {
+fn resume_001_session_continues_in_another_process() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -144,7 +144,7 @@ fn resume_001_a_session_goes_on_in_another_process() {
 }
 
 #[test]
-fn resume_002_nothing_is_told_again() {
+fn resume_002_resume_replays_nothing() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -164,7 +164,7 @@ fn resume_002_nothing_is_told_again() {
 }
 
 #[test]
-fn delete_001_a_deleted_session_is_gone() {
+fn delete_001_deleted_session_is_gone() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let (gone, stays) = (acp.open_session(&desk), acp.open_session(&desk));
@@ -178,7 +178,7 @@ fn delete_001_a_deleted_session_is_gone() {
 }
 
 #[test]
-fn delete_002_what_is_not_there_is_deleted_already() {
+fn delete_002_deleting_missing_session_succeeds() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -189,7 +189,7 @@ fn delete_002_what_is_not_there_is_deleted_already() {
 }
 
 #[test]
-fn close_001_a_closed_session_is_not_open_but_there() {
+fn close_001_closed_session_still_exists() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -205,7 +205,7 @@ fn close_001_a_closed_session_is_not_open_but_there() {
 }
 
 #[test]
-fn close_002_closing_stops_what_is_at_work() {
+fn close_002_close_stops_running_turn() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -220,7 +220,7 @@ fn close_002_closing_stops_what_is_at_work() {
 }
 
 #[test]
-fn adddirs_001_further_folders_are_of_the_project() {
+fn adddirs_001_additional_folders_belong_to_project() {
     let desk = AcpFixture::without_model();
     write_file(&desk.zero, "other/far.txt", "far away\n");
     let other = desk.zero.folder().join("other").canonicalize().unwrap();
@@ -249,7 +249,7 @@ fn adddirs_001_further_folders_are_of_the_project() {
 }
 
 #[test]
-fn a_client_chooses_its_session() {
+fn client_can_choose_its_session() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let wanted = |meta: Value| desk.session_params_with(json!({"_meta": meta}));
@@ -278,7 +278,7 @@ fn a_client_chooses_its_session() {
 }
 
 #[test]
-fn arguments_choose_the_session_unless_the_client_does() {
+fn arguments_choose_session_unless_client_does() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client_with(&["--session", "always"], json!({}));
     assert_eq!(acp.open_session(&desk), "agent:main:always");

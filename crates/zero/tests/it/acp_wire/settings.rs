@@ -16,7 +16,7 @@ fn settings_error_message(error: &Value) -> &str {
 }
 
 #[test]
-fn a_mistake_in_settings_is_told_with_its_place_and_gone_when_it_is_mended() {
+fn settings_mistake_is_reported_until_fixed() {
     let desk = AcpFixture::new();
     for mended in [USER_FILE, "project/.zero/settings.json"] {
         let before = desk.model.settings_json(json!({}));
@@ -41,7 +41,7 @@ fn a_mistake_in_settings_is_told_with_its_place_and_gone_when_it_is_mended() {
 }
 
 #[test]
-fn an_address_that_is_none_is_told_and_not_repeated() {
+fn invalid_address_is_reported_without_echo() {
     let desk = AcpFixture::new();
     for (url, why) in [
         ("ws://me:s3cret@127.0.0.1:9", "must not hold credentials"),
@@ -69,7 +69,7 @@ fn an_address_that_is_none_is_told_and_not_repeated() {
 }
 
 #[test]
-fn a_settings_file_that_is_not_there_is_told() {
+fn missing_settings_file_is_reported() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client_with(&["--settings", "nowhere.json"], json!({}));
     let error = acp.call_error("session/new", desk.session_params(), -32603);

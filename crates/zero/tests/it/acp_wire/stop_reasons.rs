@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{AcpFixture, call_step, make_script};
 
 #[test]
-fn every_end_has_its_stop_reason() {
+fn every_turn_end_has_its_stop_reason() {
     let desk = AcpFixture::with_settings(json!({"agents": {"brief": {"maxTurns": 2}}}));
     let read = call_step("Read", json!({"file_path": "hello.txt"}));
     let full = r#"fail 400 {"error": {"message": "too long", "code": "context_length_exceeded"}}"#;
@@ -27,7 +27,7 @@ fn every_end_has_its_stop_reason() {
 }
 
 #[test]
-fn a_model_that_fails_is_an_error_that_says_whether_to_try_again() {
+fn model_failure_error_says_if_retryable() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -48,7 +48,7 @@ fn a_model_that_fails_is_an_error_that_says_whether_to_try_again() {
 }
 
 #[test]
-fn a_failure_after_words_and_calls_settles_them() {
+fn failure_after_text_and_calls_completes_them() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -63,7 +63,7 @@ fn a_failure_after_words_and_calls_settles_them() {
 }
 
 #[test]
-fn what_a_turn_used_is_told_before_its_end() {
+fn usage_is_reported_before_turn_end() {
     let desk = AcpFixture::new();
     let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
     settings["models"]["scripted"]["contextWindow"] = json!(100_000);
@@ -82,7 +82,7 @@ fn what_a_turn_used_is_told_before_its_end() {
 
 /// Where no model answers there is no window that could be full.
 #[test]
-fn no_window_is_told_where_there_is_none() {
+fn no_context_window_is_reported_without_model() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -103,7 +103,7 @@ fn no_window_is_told_where_there_is_none() {
 }
 
 #[test]
-fn a_session_has_a_title_after_its_first_turn() {
+fn session_has_title_after_first_turn() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);

@@ -28,7 +28,7 @@ fn waiting_command_step() -> String {
 }
 
 #[test]
-fn a_terminal_is_shown_live() {
+fn terminal_output_is_streamed() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, terminal_capabilities());
     let from = acp.log_position();
@@ -60,7 +60,7 @@ fn a_terminal_is_shown_live() {
 }
 
 #[test]
-fn a_client_without_terminals_sees_it_as_content() {
+fn client_without_terminals_gets_content() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, json!({}));
     let from = acp.log_position();
@@ -81,7 +81,7 @@ fn a_client_without_terminals_sees_it_as_content() {
 }
 
 #[test]
-fn how_a_command_ended_is_told() {
+fn command_exit_is_reported() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, terminal_capabilities());
     for (command, code) in [("exit 0", 0), ("exit 3", 3), ("nosuchprogram", 127)] {
@@ -96,7 +96,7 @@ fn how_a_command_ended_is_told() {
 }
 
 #[test]
-fn a_command_that_was_asked_about_has_its_terminal_after() {
+fn approved_command_gets_its_terminal_afterwards() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, terminal_capabilities());
     let from = acp.log_position();
@@ -114,7 +114,7 @@ fn a_command_that_was_asked_about_has_its_terminal_after() {
 }
 
 #[test]
-fn what_steers_a_terminal_is_taken_out() {
+fn control_sequences_are_removed() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, terminal_capabilities());
     let from = acp.log_position();

@@ -10,7 +10,7 @@ use crate::mcp_fixture::wait_for;
 use crate::process_cleanup::{find_sleepers, unique_seconds};
 
 #[test]
-fn transport_001_only_json_on_stdout() {
+fn transport_001_stdout_is_only_json() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client_with(&["--verbose"], json!({}));
     let session = acp.open_session(&desk);
@@ -56,7 +56,7 @@ fn descendants(of: u32) -> Vec<u32> {
 /// The wire has a number that nobody knows, and no child has it at all: what a library, a panic or a
 /// child writes to stdout comes out of stderr.
 #[test]
-fn nobody_else_is_given_the_wire() {
+fn wire_descriptor_is_not_inherited() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);
@@ -107,7 +107,7 @@ fn transport_002_text_is_utf_8() {
 }
 
 #[test]
-fn jsonrpc_001_ids_come_back_as_they_are() {
+fn jsonrpc_001_ids_are_echoed() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for id in [json!(7), json!(0), json!("a"), json!("1"), json!(9_007_199_254_740_991_u64)] {
@@ -118,7 +118,7 @@ fn jsonrpc_001_ids_come_back_as_they_are() {
 }
 
 #[test]
-fn jsonrpc_002_an_answer_is_a_result_or_an_error() {
+fn jsonrpc_002_answer_is_result_or_error() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.call_ok("session/list", json!({}));
@@ -148,7 +148,7 @@ fn jsonrpc_003_notifications_get_no_answer() {
 }
 
 #[test]
-fn jsonrpc_004_an_unknown_method_is_not_found() {
+fn jsonrpc_004_unknown_method_is_not_found() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for method in
@@ -160,7 +160,7 @@ fn jsonrpc_004_an_unknown_method_is_not_found() {
 }
 
 #[test]
-fn jsonrpc_005_parameters_that_do_not_fit_are_refused() {
+fn jsonrpc_005_wrong_parameters_are_refused() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     for (method, params) in [
@@ -201,7 +201,7 @@ fn error_001_errors_say_what_to_do() {
 }
 
 #[test]
-fn ext_001_an_unknown_extension_gets_an_answer() {
+fn ext_001_unknown_extension_is_answered() {
     let desk = AcpFixture::without_model();
     let mut acp = desk.start_client();
     acp.call_error("_example.com/ping", json!({"a": [1, 2]}), -32601);
@@ -210,7 +210,7 @@ fn ext_001_an_unknown_extension_gets_an_answer() {
 }
 
 #[test]
-fn meta_001_meta_is_taken_everywhere() {
+fn meta_001_meta_is_accepted_everywhere() {
     let desk = AcpFixture::new();
     let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let meta = json!({"example.com/a": {"b": [1]}, "traceparent": "00-0-0-00"});
@@ -227,7 +227,7 @@ fn meta_001_meta_is_taken_everywhere() {
 }
 
 #[test]
-fn schema_001_every_message_of_a_turn_fits_the_schema() {
+fn schema_001_every_message_of_turn_fits_schema() {
     let desk = AcpFixture::new();
     let can = json!({"session": {"notices": {}, "compaction": {}}});
     let mut acp = desk.start_client_with(&[], can);
@@ -243,7 +243,7 @@ fn schema_001_every_message_of_a_turn_fits_the_schema() {
 }
 
 #[test]
-fn schema_002_what_is_zeros_own_stands_under_meta() {
+fn schema_002_extensions_are_under_meta() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client();
     let session = acp.open_session(&desk);

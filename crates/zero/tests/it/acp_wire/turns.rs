@@ -41,22 +41,22 @@ fn check_bare_client(names: &[&str]) {
 }
 
 #[test]
-fn clientcap_001_no_files_of_a_client_that_has_none() {
+fn clientcap_001_files_not_requested_without_capability() {
     check_bare_client(&["fs/"]);
 }
 
 #[test]
-fn clientcap_002_no_terminals_of_a_client_that_has_none() {
+fn clientcap_002_terminals_not_requested_without_capability() {
     check_bare_client(&["terminal/"]);
 }
 
 #[test]
-fn clientcap_003_no_questions_of_a_client_that_shows_none() {
+fn clientcap_003_forms_not_requested_without_capability() {
     check_bare_client(&["elicitation/"]);
 }
 
 #[test]
-fn commands_run_in_our_walls_even_where_the_client_has_terminals() {
+fn commands_run_sandboxed_despite_client_terminals() {
     let desk = AcpFixture::new();
     let mut acp = desk.start_client_with(&[], json!({"terminal": true}));
     let session = acp.open_session(&desk);
@@ -73,7 +73,7 @@ fn commands_run_in_our_walls_even_where_the_client_has_terminals() {
 }
 
 #[test]
-fn calls_have_titles_kinds_and_places() {
+fn calls_have_title_kind_and_locations() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     for (step, kind, place) in [
@@ -100,7 +100,7 @@ fn calls_have_titles_kinds_and_places() {
 }
 
 #[test]
-fn thoughts_and_words_are_apart() {
+fn thoughts_and_text_are_separate() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let from = acp.log_position();
@@ -126,7 +126,7 @@ fn thoughts_and_words_are_apart() {
 }
 
 #[test]
-fn a_tool_that_is_not_there_fails_and_the_turn_goes_on() {
+fn unknown_tool_fails_and_turn_continues() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     for step in [
@@ -144,7 +144,7 @@ fn a_tool_that_is_not_there_fails_and_the_turn_goes_on() {
 }
 
 #[test]
-fn long_output_comes_whole_enough_and_in_order() {
+fn long_output_is_bounded_and_in_order() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_client(&desk);
     let from = acp.log_position();

@@ -69,7 +69,7 @@ fn read_list_file(folder: &tempfile::TempDir) -> String {
 }
 
 #[tokio::test]
-async fn secrets_are_in_the_keyring_and_the_list_says_so() {
+async fn secrets_go_to_keyring_and_list_records_it() {
     let (vault, fake, folder) = open_vault(FakeKeyring::default());
     assert!(vault.load(HERE).await.unwrap().is_none());
     assert_eq!(vault.save(sample_login()).await.unwrap(), LoginLocation::Keyring);
@@ -93,7 +93,7 @@ async fn secrets_are_in_the_keyring_and_the_list_says_so() {
 }
 
 #[tokio::test]
-async fn a_file_is_used_where_no_keyring_answers() {
+async fn file_is_used_when_no_keyring_answers() {
     let (vault, fake, folder) = open_vault(FakeKeyring::default());
     fake.refuses.store(true, Ordering::SeqCst);
     assert_eq!(vault.save(sample_login()).await.unwrap(), LoginLocation::File);
@@ -104,7 +104,7 @@ async fn a_file_is_used_where_no_keyring_answers() {
 }
 
 #[tokio::test]
-async fn a_keyring_that_says_nothing_is_waited_for_once() {
+async fn silent_keyring_is_waited_for_once() {
     let (vault, fake, _folder) = open_vault(FakeKeyring { hangs: true, ..FakeKeyring::default() });
     for _ in 0..3 {
         assert_eq!(vault.save(sample_login()).await.unwrap(), LoginLocation::File);
@@ -114,7 +114,7 @@ async fn a_keyring_that_says_nothing_is_waited_for_once() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
-async fn what_is_damaged_is_said_and_not_used() {
+async fn damaged_data_is_reported_and_not_used() {
     let (vault, fake, folder) = open_vault(FakeKeyring::default());
     vault.save(sample_login()).await.unwrap();
     // What is kept under this name is a login for something else.
@@ -129,7 +129,7 @@ async fn what_is_damaged_is_said_and_not_used() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
-async fn a_damaged_list_is_replaced_by_a_login_and_forgotten_by_a_logout() {
+async fn damaged_list_is_replaced_by_login_and_removed_by_logout() {
     let (vault, fake, folder) = open_vault(FakeKeyring::default());
     fake.refuses.store(true, Ordering::SeqCst);
     let (list, aside) = ("mcp/credentials.json", "mcp/credentials.damaged.json");
@@ -154,7 +154,7 @@ async fn a_damaged_list_is_replaced_by_a_login_and_forgotten_by_a_logout() {
 }
 
 #[tokio::test]
-async fn renewals_wait_for_each_other() {
+async fn concurrent_renewals_wait_for_each_other() {
     let (vault, _, _folder) = open_vault(FakeKeyring::default());
     let held = vault.lock(HERE).await.unwrap();
     let other = tokio::time::timeout(Duration::from_millis(200), vault.lock(HERE)).await;

@@ -126,7 +126,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn a_compressed_file_takes_the_place_of_the_other() {
+    fn compressor_replaces_original_file() {
         check("gzip a", "files: read a, write a, write a.gz");
         check("gzip -c a", "looks: read a");
         check("gzip --to-std a", "looks: read a");

@@ -309,7 +309,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn modes_in_every_spelling() {
+    fn tar_modes_are_found_in_every_spelling() {
         check("tar tf a.tar", "looks: read a.tar");
         check("tar -tvzf a.tar", "looks: read a.tar");
         check("tar --list --file=a.tar", "looks: read a.tar");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_run_something() {
+    fn tar_options_that_run_commands_are_found() {
         check("tar xf a --to-command=./x", "looks: read a, script ./x");
         check("tar xf a --to-comm ./x", "looks: read a, script ./x");
         check(

@@ -3,7 +3,7 @@
 use crate::program::files::analysis_assert::check;
 
 #[test]
-fn a_copy_may_land_in_a_folder() {
+fn copy_may_land_in_folder() {
     check("cp a b", "files: read a, write b, write b/a");
     check("cp x/.env .", "files: read x/.env, write ., write ./.env");
     check("cp a b dir", "files: read a, read b, write dir, write dir/a, write dir/b");
@@ -21,13 +21,13 @@ fn a_copy_may_land_in_a_folder() {
 }
 
 #[test]
-fn a_move_takes_everything_beneath() {
+fn move_takes_folder_contents() {
     check("mv a b", "files: read a/**, delete a/**, write b/**, write b/a/**");
     check("mv a ..", "files: read a/**, delete a/**, write .., write ../a/**");
 }
 
 #[test]
-fn a_link_is_another_name_for_its_target() {
+fn link_grants_access_to_target() {
     check("ln a b", "files: read a/**, write a/**, write b/**, write b/a/**");
     check("ln x/.env", "files: read x/.env/**, write x/.env/**, write ., write ./.env/**");
     check(
@@ -39,7 +39,7 @@ fn a_link_is_another_name_for_its_target() {
 }
 
 #[test]
-fn files_are_made_and_changed() {
+fn created_and_changed_files_are_recorded() {
     check("mkdir -p a/b -m 700", "files: write a/b");
     check("touch -r a b", "files: read a, write b");
     check("tee", "looks");
@@ -61,7 +61,7 @@ fn files_are_made_and_changed() {
 }
 
 #[test]
-fn permissions_change_files() {
+fn permission_changes_are_recorded_as_writes() {
     check("chmod 755 a", "files: write a");
     check("chmod -x a", "files: write a");
     check("chmod -777 a", "files: write a");
@@ -73,7 +73,7 @@ fn permissions_change_files() {
 }
 
 #[test]
-fn dd_names_its_files_in_its_own_way() {
+fn dd_operands_are_recorded_as_files() {
     check("dd if=a bs=1", "looks: read a");
     check("dd if=a of=b", "files: read a, write b, critical: writes with dd");
     check("dd if=$x", "looks: read if=$x");
@@ -81,7 +81,7 @@ fn dd_names_its_files_in_its_own_way() {
 }
 
 #[test]
-fn a_patch_says_itself_what_it_changes() {
+fn patch_target_files_are_unknown() {
     check("patch -p1 -i a.diff", "program: read a.diff, write ./**");
     check("patch --dry-run -i a.diff", "program: read a.diff");
     check("patch -d dir -o out f a.diff", "program: write out, write dir/**, write f, read a.diff");

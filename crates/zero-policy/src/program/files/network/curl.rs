@@ -349,7 +349,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn hosts_and_files_of_addresses() {
+    fn curl_hosts_and_file_urls_are_recorded() {
         check("curl https://h/a", "program: host https://h/a");
         check("curl -sSL h --url i", "program: host i, host h");
         check("curl file:///work/.env", "program: read /work/.env");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fetched_is_written() {
+    fn curl_downloads_are_recorded_as_writes() {
         check("curl -o out h", "program: write out, host h");
         check("curl -fsSLoout h", "program: write out, host h");
         check("curl --outpu=out h", "program: write out, host h");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_read() {
+    fn curl_uploads_are_recorded_as_reads() {
         check("curl -T f h", "program: read f, host h");
         check("curl -T '{a,b}' h", "program: read {a,b}, read a, read b, host h");
         check("curl -T 'a[1-3]' h", "program: read a[1-3], read a…, host h");

@@ -135,7 +135,7 @@ mod tests {
     use crate::program::files::analysis_assert::check;
 
     #[test]
-    fn what_is_fetched_is_written() {
+    fn wget_downloads_are_recorded_as_writes() {
         check("wget https://h/a.txt", "program: write ./a.txt, host https://h/a.txt");
         check("wget -O out h", "program: write out, host h");
         check("wget -qO- h", "program: host h");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_read_or_run() {
+    fn wget_options_that_read_or_run_are_found() {
         check("wget --spider --post-file .env h", "program: read .env, host h");
         check("wget --spider --use-ask=./x h", "program: host h, runs ./x");
         check("wget --spider -e use_askpass=./x h", "program: host h, runs something");

@@ -3,7 +3,7 @@
 use crate::program::files::analysis_assert::check;
 
 #[test]
-fn what_only_looks_needs_no_rule() {
+fn read_only_programs_need_no_rule() {
     check("cat a b -", "looks: read a, read b");
     check("head -n 5 a", "looks: read a");
     check("ls", "looks: read .");
@@ -23,7 +23,7 @@ fn what_only_looks_needs_no_rule() {
 }
 
 #[test]
-fn an_output_option_writes_in_every_spelling() {
+fn output_option_writes_in_every_spelling() {
     check("sort in", "looks: read in");
     check("sort -o out in", "files: write out, read in");
     check("sort in -uoout", "files: write out, read in");
@@ -64,7 +64,7 @@ fn an_output_option_writes_in_every_spelling() {
 }
 
 #[test]
-fn the_second_operand_of_some_is_an_output() {
+fn second_operand_of_some_programs_is_output() {
     check("uniq -c", "looks");
     check("uniq -f 1 in", "looks: read in");
     check("uniq in out", "files: read in, write out");
@@ -77,7 +77,7 @@ fn the_second_operand_of_some_is_an_output() {
 }
 
 #[test]
-fn a_search_reads_files_after_its_pattern() {
+fn search_reads_files_after_pattern() {
     check("grep foo a b", "looks: read a, read b");
     check("grep foo", "looks");
     check("grep -r foo", "looks: read ./**");
@@ -101,14 +101,14 @@ fn a_search_reads_files_after_its_pattern() {
 }
 
 #[test]
-fn a_comparison_with_a_folder_reads_the_file_inside() {
+fn diff_with_folder_reads_file_inside() {
     check("diff a b", "looks: read a, read b, read a/b, read b/a");
     check("diff . x/.env", "looks: read ., read x/.env, read ./.env");
     check("diff -r . ..", "looks: read ./**, read ../**");
 }
 
 #[test]
-fn dates_are_shown_or_set() {
+fn date_with_time_operand_sets_clock() {
     check("date", "looks");
     check("date +%s", "looks");
     check("date -Iseconds", "looks");
@@ -121,7 +121,7 @@ fn dates_are_shown_or_set() {
 }
 
 #[test]
-fn filters_of_structured_text() {
+fn jq_and_yq_files_are_recorded() {
     check("jq .a f.json", "looks: read f.json");
     check("jq --arg a b . f.json", "looks: read f.json");
     check("jq --rawfile a .env -n '$a'", "looks: read .env");
@@ -133,7 +133,7 @@ fn filters_of_structured_text() {
 }
 
 #[test]
-fn manuals_are_shown_with_programs() {
+fn man_and_bat_pager_programs_are_found() {
     check("man ls", "looks");
     check("man ./page", "looks: read ./page");
     check("man -P 'sh -c id' ls", "looks: script sh -c id");
@@ -146,7 +146,7 @@ fn manuals_are_shown_with_programs() {
 }
 
 #[test]
-fn facts_can_be_set_too() {
+fn fact_printing_programs_may_also_set() {
     check("hostname evil", "program");
     check("hostname -F file", "program");
     check("mount /dev/sda1 /mnt", "program");

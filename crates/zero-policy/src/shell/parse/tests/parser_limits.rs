@@ -104,7 +104,7 @@ fn deep_nesting_is_an_error() {
 }
 
 #[test]
-fn what_people_write_is_not_too_deep() {
+fn ordinary_nesting_is_accepted() {
     let nest = |open: &str, close: &str| format!("{}a{}", open.repeat(40), close.repeat(40));
     assert_eq!(parse_in_thread(nest("( ", ")")), None);
     assert_eq!(parse_in_thread(nest("$(", ")")), None);
@@ -113,7 +113,7 @@ fn what_people_write_is_not_too_deep() {
 }
 
 #[test]
-fn parentheses_with_two_meanings_do_not_multiply() {
+fn ambiguous_parentheses_do_not_multiply_work() {
     for (open, close) in
         [("((", ") )"), ("$((", ") )"), ("$(( $(a <<E\n", "\nE\n) ) )"), ("$((`", "`) )")]
     {
@@ -124,7 +124,7 @@ fn parentheses_with_two_meanings_do_not_multiply() {
 }
 
 #[test]
-fn backticks_nested_by_escaping() {
+fn nested_backticks_parse_within_limits() {
     let mut script = "a".to_owned();
     for _ in 0..16 {
         let escaped = script.replace('\\', "\\\\").replace('`', "\\`");
@@ -137,7 +137,7 @@ fn backticks_nested_by_escaping() {
 }
 
 #[test]
-fn long_scripts() {
+fn long_scripts_parse_in_time() {
     assert_eq!(parse_in_thread("a".repeat(1 << 20)), None);
     assert_eq!(parse_in_thread("a ".repeat(1 << 19)), None);
     assert_eq!(parse_in_thread("é".repeat(1 << 19)), None);
@@ -154,7 +154,7 @@ fn long_scripts() {
 }
 
 #[test]
-fn an_error_stands_at_a_character() {
+fn error_position_is_a_char_boundary() {
     for source in ["<<${9ÀÀ(?Î<Ë&", "${À", "$((À", "a=(À", "\"À", "${xÀ}", "<<À(", "[[ À ("]
     {
         let parsed = parse(source);

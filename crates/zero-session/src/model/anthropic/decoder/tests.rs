@@ -99,7 +99,7 @@ fn call(id: &str, name: &str, input: Value) -> MessageBlock {
 }
 
 #[test]
-fn text_comes_piece_by_piece() {
+fn text_streams_in_pieces() {
     let empty = json!({"type": "text", "text": ""});
     let events = [
         begin(),
@@ -132,7 +132,7 @@ fn text_comes_piece_by_piece() {
 }
 
 #[test]
-fn counts_at_the_end_replace_those_before() {
+fn final_usage_replaces_earlier_counts() {
     let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
         "input_tokens": 20, "cache_read_input_tokens": null, "output_tokens": 7}});
     let usage = read(&[begin(), end]).1.unwrap().usage;
@@ -140,7 +140,7 @@ fn counts_at_the_end_replace_those_before() {
 }
 
 #[test]
-fn calls_are_put_together_from_pieces() {
+fn calls_are_assembled_from_deltas() {
     let events = [
         begin(),
         start(0, json!({"type": "text", "text": "Let me look."})),
@@ -167,7 +167,7 @@ fn calls_are_put_together_from_pieces() {
 }
 
 #[test]
-fn arguments_may_come_whole_with_the_call() {
+fn arguments_may_come_whole_with_call() {
     let start = start(0, json!({"type": "tool_use", "id": "a", "name": "X", "input": {"b": 1}}));
     let block = call("a", "X", json!({"b": 1}));
     check(
@@ -179,7 +179,7 @@ fn arguments_may_come_whole_with_the_call() {
 }
 
 #[test]
-fn bad_arguments_are_kept_and_said() {
+fn bad_arguments_are_kept_and_reported() {
     let events = [call_start(0, "a", "X"), json_delta(0, "{\"b\": "), end("tool_use")];
     let reply = read(&events).1.unwrap();
     let [MessageBlock::ToolUse { input: ToolInput::Unreadable { unreadable, .. }, .. }] =
@@ -191,7 +191,7 @@ fn bad_arguments_are_kept_and_said() {
 }
 
 #[test]
-fn a_call_that_was_cut_never_looks_complete() {
+fn truncated_call_is_never_complete() {
     let cut = |block: &MessageBlock| {
         matches!(block, MessageBlock::ToolUse { input: ToolInput::Unreadable { .. }, .. })
     };
@@ -208,7 +208,7 @@ fn a_call_that_was_cut_never_looks_complete() {
 }
 
 #[test]
-fn thoughts_keep_what_proves_them() {
+fn thoughts_keep_signatures() {
     let events = [
         begin(),
         start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
@@ -244,7 +244,7 @@ fn thoughts_keep_what_proves_them() {
 }
 
 #[test]
-fn what_is_not_known_does_no_harm() {
+fn unknown_events_are_ignored() {
     let events = [
         json!({"type": "message_began", "x": 1}),
         json!([1, 2]),
@@ -264,7 +264,7 @@ fn what_is_not_known_does_no_harm() {
 }
 
 #[test]
-fn the_name_of_an_event_counts_where_its_data_says_none() {
+fn event_name_is_used_when_data_has_no_type() {
     let mut decoder = MessagesDecoder::default();
     let data = json!({"delta": {"stop_reason": "end_turn"}}).to_string();
     decoder.decode_event("message_delta", &data).unwrap();
@@ -274,7 +274,7 @@ fn the_name_of_an_event_counts_where_its_data_says_none() {
 }
 
 #[test]
-fn reasons_to_stop() {
+fn stop_reasons_are_mapped() {
     let refusal = |words: &str| ModelStopReason::Refusal(words.into());
     for (reason, details, expected) in [
         ("end_turn", Value::Null, ModelStopReason::End),
@@ -298,7 +298,7 @@ fn reasons_to_stop() {
 }
 
 #[test]
-fn errors_have_their_kind() {
+fn errors_are_classified() {
     use ModelErrorKind::*;
     for (kind, said, expected) in [
         ("overloaded_error", "Overloaded", Server),
@@ -328,7 +328,7 @@ fn errors_have_their_kind() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_none() {
+fn truncated_stream_is_error() {
     let words = "the connection broke in mid-answer";
     check_error(&[], ModelErrorKind::Network, words);
     let text = start(0, json!({"type": "text", "text": "a"}));
@@ -339,7 +339,7 @@ fn an_answer_that_breaks_off_is_none() {
 }
 
 #[test]
-fn what_is_not_json_is_an_error() {
+fn invalid_json_is_error() {
     let mut decoder = MessagesDecoder::default();
     assert_eq!(decoder.decode_event("ping", "").unwrap(), []);
     let error = decoder.decode_event("ping", "{\"type\"").unwrap_err();
@@ -347,7 +347,7 @@ fn what_is_not_json_is_an_error() {
 }
 
 #[test]
-fn a_hundred_parallel_calls_are_one_answer() {
+fn hundred_parallel_calls_form_one_reply() {
     let mut events = vec![begin()];
     let ids: Vec<String> = (0..100).map(|n| format!("toolu_{n}")).collect();
     events.extend((0..).zip(&ids).map(|(n, id)| call_start(n, id, "Read")));
@@ -361,7 +361,7 @@ fn a_hundred_parallel_calls_are_one_answer() {
 }
 
 #[test]
-fn an_answer_has_bounds() {
+fn reply_size_is_bounded() {
     let too_many: Vec<_> = (0..=PARTS_MAX as u64).map(|n| call_start(n, "a", "X")).collect();
     check_error(&too_many, ModelErrorKind::InvalidRequest, "256 parts");
     let piece = "x".repeat(BYTES_MAX / 4);

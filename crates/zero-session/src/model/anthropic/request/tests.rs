@@ -67,7 +67,7 @@ fn check_messages(messages: Vec<ModelMessage>, expected: Value) {
 }
 
 #[test]
-fn a_whole_request() {
+fn complete_request_is_encoded() {
     let request = ModelRequest {
         system: "Be brief.".into(),
         messages: share_messages(vec![ModelMessage::user("Hello")]),
@@ -101,7 +101,7 @@ fn a_whole_request() {
 }
 
 #[test]
-fn what_is_empty_is_left_out() {
+fn empty_content_is_left_out() {
     let body = body(&info("claude-sonnet-4-5"), &ask(vec![ModelMessage::user("a")]));
     let fields: Vec<&String> = body.as_object().unwrap().keys().collect();
     assert_eq!(fields, ["model", "max_tokens", "stream", "messages"]);
@@ -109,7 +109,7 @@ fn what_is_empty_is_left_out() {
 }
 
 #[test]
-fn there_are_at_most_four_marks_for_the_cache() {
+fn cache_marks_are_at_most_four() {
     let mut messages = Vec::new();
     for n in 0..10 {
         messages.push(ModelMessage::user(format!("q{n}")));
@@ -132,7 +132,7 @@ fn there_are_at_most_four_marks_for_the_cache() {
 }
 
 #[test]
-fn pictures_go_where_they_are_taken() {
+fn images_go_only_to_models_that_take_them() {
     let content = vec![
         ResultContent::Text { text: "seen:".into() },
         ResultContent::Image { mime: "image/webp".into(), data: "d2Vi".into() },
@@ -171,7 +171,7 @@ fn pictures_go_where_they_are_taken() {
 }
 
 #[test]
-fn tools_and_their_results() {
+fn tools_and_results_are_encoded() {
     let failed = MessageBlock::ToolResult {
         id: "b".into(),
         name: "Bash".into(),
@@ -223,7 +223,7 @@ fn tools_and_their_results() {
 }
 
 #[test]
-fn arguments_that_could_not_be_read_are_an_object() {
+fn unreadable_arguments_become_object() {
     let input = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
     let bad =
         MessageBlock::ToolUse { id: "a".into(), name: "X".into(), input, opaque: Value::Null };
@@ -237,7 +237,7 @@ fn arguments_that_could_not_be_read_are_an_object() {
 }
 
 #[test]
-fn ids_fit_the_pattern_and_are_each_used_once() {
+fn call_ids_match_pattern_and_are_unique() {
     let ids = ["toolu_1", "toolu_1", "fc:1|2", "fc:1|2", "", "toolu_1_again", "ä"];
     let mut messages = Vec::new();
     for id in ids {
@@ -265,7 +265,7 @@ fn ids_fit_the_pattern_and_are_each_used_once() {
 }
 
 #[test]
-fn a_hundred_parallel_calls_and_their_results() {
+fn hundred_parallel_calls_and_results_are_encoded() {
     let ids: Vec<String> = (0..100).map(|n| format!("toolu_{n}")).collect();
     let messages = vec![
         ModelMessage::user("Go"),
@@ -294,7 +294,7 @@ fn a_hundred_parallel_calls_and_their_results() {
 }
 
 #[test]
-fn thoughts_go_back_unchanged_and_in_order() {
+fn thoughts_go_back_unchanged_in_order() {
     let model = "claude-sonnet-4-5-20250929";
     check_messages(
         vec![
@@ -322,7 +322,7 @@ fn thoughts_go_back_unchanged_and_in_order() {
 }
 
 #[test]
-fn thoughts_that_the_model_would_refuse_stay_behind() {
+fn unacceptable_thoughts_are_left_out() {
     for opaque in [
         Value::Null,
         json!({"type": "thinking"}),
@@ -345,7 +345,7 @@ fn thoughts_that_the_model_would_refuse_stay_behind() {
 }
 
 #[test]
-fn levels_of_thinking() {
+fn thinking_levels_are_mapped() {
     use ThinkingEffort::*;
     let budget = |tokens: u64| json!({"thinking": {"type": "enabled", "budget_tokens": tokens}});
     let adaptive = || json!({"thinking": {"type": "adaptive", "display": "summarized"}});
@@ -388,7 +388,7 @@ fn levels_of_thinking() {
 }
 
 #[test]
-fn a_turn_that_began_without_a_thought_ends_without_one() {
+fn turn_started_without_thought_gets_no_thinking() {
     let signed = || thought("t", json!({"type": "thinking", "signature": "s"}));
     for (said, expected) in [
         (vec![call("a", "X")], false),
@@ -409,7 +409,7 @@ fn a_turn_that_began_without_a_thought_ends_without_one() {
 }
 
 #[test]
-fn calls_have_their_tools_declared_even_when_none_may_be_used() {
+fn tools_are_declared_when_history_has_calls() {
     let signed = thought("t", json!({"type": "thinking", "signature": "s"}));
     let messages = vec![
         ModelMessage::user("q"),

@@ -71,7 +71,7 @@ fn thought(text: &str, opaque: Value) -> MessageBlock {
 }
 
 #[test]
-fn text_comes_piece_by_piece() {
+fn text_streams_in_pieces() {
     let chunks = [
         parts(json!([{"text": "Hé"}])),
         parts(json!([{"text": "l"}, {"text": ""}, {"text": "lo"}])),
@@ -92,7 +92,7 @@ fn text_comes_piece_by_piece() {
 }
 
 #[test]
-fn counts_may_come_after_the_reason_to_stop() {
+fn usage_may_follow_stop_reason() {
     let stop = json!({"candidates": [{"finishReason": "STOP"}]});
     let counts = json!({"usageMetadata": {"promptTokenCount": 3, "toolUsePromptTokenCount": 1}});
     let (_, done, reply) = read(std::slice::from_ref(&stop));
@@ -148,7 +148,7 @@ fn thoughts_and_signatures_stay_on_their_parts() {
 }
 
 #[test]
-fn what_is_not_known_does_no_harm() {
+fn unknown_parts_are_ignored() {
     let chunks = [
         json!(null),
         json!({"candidates": []}),
@@ -162,7 +162,7 @@ fn what_is_not_known_does_no_harm() {
 }
 
 #[test]
-fn reasons_to_stop() {
+fn stop_reasons_are_mapped() {
     let stopped = |reason: &str| {
         ModelStopReason::Refusal(format!("the provider stopped the answer ({reason})"))
     };
@@ -185,7 +185,7 @@ fn reasons_to_stop() {
 }
 
 #[test]
-fn reasons_that_are_failures() {
+fn failure_reasons_become_errors() {
     use ModelErrorKind::*;
     for (reason, kind) in [
         ("MALFORMED_FUNCTION_CALL", Server),
@@ -201,7 +201,7 @@ fn reasons_that_are_failures() {
 }
 
 #[test]
-fn a_prompt_may_be_declined() {
+fn blocked_prompt_is_refusal() {
     let chunk = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 9}});
     let stop =
@@ -211,7 +211,7 @@ fn a_prompt_may_be_declined() {
 }
 
 #[test]
-fn errors_have_their_kind() {
+fn errors_are_classified() {
     use ModelErrorKind::*;
     let too_long = "The input token count (1200000) exceeds the maximum number of tokens allowed";
     for (code, status, said, expected) in [
@@ -241,7 +241,7 @@ fn errors_have_their_kind() {
 }
 
 #[test]
-fn how_long_to_wait_is_said_in_the_details() {
+fn retry_delay_is_read_from_details() {
     for (delay, expected) in [
         (json!("34s"), Some(Duration::from_secs(34))),
         (json!("1.5s"), Some(Duration::from_millis(1500))),
@@ -260,7 +260,7 @@ fn how_long_to_wait_is_said_in_the_details() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_none() {
+fn truncated_stream_is_error() {
     let words = "the connection broke in mid-answer";
     check_error(&[], ModelErrorKind::Network, words);
     check_error(&[parts(json!([{"text": "a"}]))], ModelErrorKind::Network, words);
@@ -270,7 +270,7 @@ fn an_answer_that_breaks_off_is_none() {
 }
 
 #[test]
-fn a_hundred_parallel_calls_are_one_answer() {
+fn hundred_parallel_calls_form_one_reply() {
     let calls: Vec<Value> =
         (0..100).map(|n| json!({"functionCall": {"name": "Read", "args": {"n": n}}})).collect();
     let said: Vec<_> = (1..=100).map(|n| tool(&format!("call_{n}"), "Read")).collect();
@@ -281,7 +281,7 @@ fn a_hundred_parallel_calls_are_one_answer() {
 }
 
 #[test]
-fn an_answer_has_bounds() {
+fn reply_size_is_bounded() {
     let one = json!({"functionCall": {"name": "Read"}});
     let too_many = vec![one; PARTS_MAX + 1];
     check_error(&[parts(json!(too_many))], ModelErrorKind::InvalidRequest, "256 parts");

@@ -44,7 +44,7 @@ fn signed_call(id: &str, name: &str, opaque: Value) -> MessageBlock {
 }
 
 #[test]
-fn a_whole_request() {
+fn complete_request_is_encoded() {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -84,7 +84,7 @@ fn a_whole_request() {
 }
 
 #[test]
-fn what_is_empty_is_left_out() {
+fn empty_content_is_left_out() {
     let body = body(&info("gemini-2.0-flash"), &ask(vec![ModelMessage::user("a")]));
     let expected = json!({
         "contents": [{"role": "user", "parts": [{"text": "a"}]}],
@@ -94,7 +94,7 @@ fn what_is_empty_is_left_out() {
 }
 
 #[test]
-fn a_round_trip_of_tools() {
+fn tool_round_trip_is_encoded() {
     let failed = MessageBlock::ToolResult {
         id: "call_2".into(),
         name: "Bash".into(),
@@ -134,7 +134,7 @@ fn a_round_trip_of_tools() {
 }
 
 #[test]
-fn the_newer_models_want_the_first_call_signed() {
+fn newer_models_get_first_call_signed() {
     let foreign = json!({"thoughtSignature": "czE=", "model": "gemini-2.5-pro"});
     let messages = || {
         vec![
@@ -158,7 +158,7 @@ fn the_newer_models_want_the_first_call_signed() {
 }
 
 #[test]
-fn thoughts_go_back_when_they_are_signed() {
+fn signed_thoughts_go_back() {
     let model = "gemini-3-pro-preview";
     let said = vec![
         thought("shown only", Value::Null),
@@ -179,7 +179,7 @@ fn thoughts_go_back_when_they_are_signed() {
 }
 
 #[test]
-fn pictures_go_where_they_are_taken() {
+fn images_go_only_to_models_that_take_them() {
     let content = vec![
         ResultContent::Text { text: "seen:".into() },
         ResultContent::Image { mime: "image/png".into(), data: "cG5n".into() },
@@ -221,7 +221,7 @@ fn pictures_go_where_they_are_taken() {
 }
 
 #[test]
-fn arguments_that_could_not_be_read_are_an_object() {
+fn unreadable_arguments_become_object() {
     let input = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
     let bad =
         MessageBlock::ToolUse { id: "a".into(), name: "X".into(), input, opaque: Value::Null };
@@ -231,7 +231,7 @@ fn arguments_that_could_not_be_read_are_an_object() {
 }
 
 #[test]
-fn a_hundred_parallel_calls_and_their_results() {
+fn hundred_parallel_calls_and_results_are_encoded() {
     let ids: Vec<String> = (0..100).map(|n| format!("call_{n}")).collect();
     let messages = vec![
         ModelMessage::user("Go"),
@@ -252,7 +252,7 @@ fn a_hundred_parallel_calls_and_their_results() {
 }
 
 #[test]
-fn levels_of_thinking() {
+fn thinking_levels_are_mapped() {
     use ThinkingEffort::*;
     let shown = json!({"includeThoughts": true});
     let budget = |tokens: u64| json!({"includeThoughts": true, "thinkingBudget": tokens});

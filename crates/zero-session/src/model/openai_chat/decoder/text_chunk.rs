@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn words_alone_are_read_at_a_glance() {
+    fn text_only_chunk_is_parsed() {
         let chunk = |choice: serde_json::Value| json!({"id": "1", "choices": [choice]}).to_string();
         check(&chunk(json!({"index": 0, "delta": {"content": "a"}})), Some("a"));
         check(&chunk(json!({"delta": {"role": "assistant", "content": ""}})), Some(""));
