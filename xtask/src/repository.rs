@@ -34,7 +34,7 @@ pub(crate) fn cargo_command(args: &[&str]) -> Command {
     command
 }
 
-/// What `cargo_command metadata` says, as far as the chores need it.
+/// What `cargo metadata` says, as far as the chores need it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CargoMetadata {
     pub(crate) packages: Vec<WorkspacePackage>,

@@ -64,7 +64,7 @@ impl ClientBuffers {
         Some(Self { session, to_client, caps, bench, folders: known })
     }
 
-    /// What the client calls a file, and the folder it is in; `Full` where it is not asked about it.
+    /// What the client calls a file, and the folder it is in; `None` where it is not asked about it.
     async fn client_path(&self, path: &Path) -> Option<(&SessionFolder, PathBuf)> {
         let (folder, named) = find_client_path(&self.folders, path)?;
         self.is_unmoved(folder).await.then_some((folder, named))

@@ -1,4 +1,4 @@
-//! Calls that a client makes itself: `tools/list_tools` and `tools/use`, as requests and as notifications.
+//! Calls that a client makes itself: `tools/list` and `tools/use`, as requests and as notifications.
 //!
 //! They take the way that calls of an agent take, through the same hands: what has to be asked is
 //! asked, what is denied is denied. Two spellings mean the same; `_zero/tools/use` is an extension of

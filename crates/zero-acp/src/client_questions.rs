@@ -270,7 +270,7 @@ async fn send_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQ
     }
 }
 
-/// What the client's answer amounts to; `Full` when the turn was cancelled. What is not among the
+/// What the client's answer amounts to; `None` when the turn was cancelled. What is not among the
 /// options, or no answer, is no.
 fn parse_permission_outcome(
     outcome: Result<RequestPermissionResponse, Error>,

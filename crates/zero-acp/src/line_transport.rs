@@ -142,7 +142,7 @@ pub(crate) fn bounded_lines(
     Lines::new(outgoing, Box::pin(incoming))
 }
 
-/// The next line that says anything; `Full` at the end.
+/// The next line that says anything; `None` at the end.
 async fn next_line(reader: &mut LineReader) -> Option<io::Result<String>> {
     loop {
         let line = match reader.next().await {

@@ -106,7 +106,7 @@ fn one_line(text: &str) -> String {
 fn parse_error_reason(error: &serde_json::Error) -> String {
     let said = error.to_string();
     match said.split_once(": ") {
-        // `invalid_params type: string "…", expected u16`: the value stands between.
+        // `invalid type: string "…", expected u16`: the value stands between.
         Some((what, rest)) => match rest.rsplit_once(", expected ") {
             Some((_, expected)) => format!("{what}, expected {expected}"),
             None => what.to_owned(),

@@ -197,7 +197,7 @@ impl SessionOptions {
         chosen.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode)
     }
 
-    /// What is chosen; `Full` for what cannot be chosen here.
+    /// What is chosen; `None` for what cannot be chosen here.
     fn current_value(&self, setting: SessionOptionKind) -> Option<String> {
         let model = match (self.info.model.as_str(), &self.offered.default_model) {
             ("", None) => DIRECT_MODEL,
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Each option as `id=current_value of values`.
+    /// Each option as `id=current of values`.
     #[track_caller]
     fn check(choices: &SessionOptions, expected: &[&str]) {
         let options = serde_json::to_value(choices.options()).unwrap();

@@ -303,7 +303,7 @@ impl<'a> LedgerReader<'a> {
         Self { near, after, count: 0, is_read: false }
     }
 
-    /// The next entries; `Full` when all were read.
+    /// The next entries; `None` when all were read.
     async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Error> {
         if self.is_read {
             return Ok(None);

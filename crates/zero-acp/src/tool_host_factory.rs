@@ -30,7 +30,7 @@ pub trait ToolHostFactory: Send + Sync {
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Box<dyn Any + Send>>;
 
-    /// Where a folder leads, as tools name it: links may be on the way to it. `Full` when it cannot
+    /// Where a folder leads, as tools name it: links may be on the way to it. `None` when it cannot
     /// be worked in.
     fn resolve_folder<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>>;
 

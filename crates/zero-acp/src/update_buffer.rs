@@ -38,7 +38,7 @@ impl UpdateBuffer {
         }
     }
 
-    /// The next, what was kept before all else; `Full` when the session was left.
+    /// The next, what was kept before all else; `None` when the session was left.
     pub(crate) async fn next(&mut self) -> Option<GatewayUpdate> {
         match self.kept.pop_front() {
             Some(news) => Some(news),

@@ -404,7 +404,7 @@ impl UpdatePresenter {
         wrap_updates(updates)
     }
 
-    /// Hears of a call; `Full` for one that is over.
+    /// Hears of a call; `None` for one that is over.
     fn learn_call(
         &mut self,
         call: &str,

@@ -233,7 +233,7 @@ impl HostLimits {
     ];
 
     /// Tools that run commands: their names may stand before the name of a command's limit, as in
-    /// `BashTool.command-memory`.
+    /// `Bash.command-memory`.
     pub const COMMAND_TOOLS: &[&str] = &["Bash"];
 
     /// Sets one limit from its name and a value with its unit, as settings and flags give it.
@@ -289,7 +289,7 @@ impl HostLimits {
     }
 }
 
-/// `BashTool.command-memory`: the tool, and the limit of its commands.
+/// `Bash.command-memory`: the tool, and the limit of its commands.
 fn parse_tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
     let (tool, limit) = name.split_once('.')?;
     let tool = HostLimits::COMMAND_TOOLS.iter().find(|known| **known == tool)?;

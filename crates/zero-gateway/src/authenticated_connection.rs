@@ -294,7 +294,7 @@ impl AuthenticatedConnection {
         lease: AttachmentGuard,
     ) -> Result<(), ErrorPayload> {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looked at under the lock that `disconnect` takes after it: a lease never outlives it.
+        // Looked at under the lock that `gone` takes after it: a lease never outlives it.
         if self.gone.is_cancelled() {
             return Err(closing_error());
         }

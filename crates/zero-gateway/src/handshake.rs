@@ -1,4 +1,4 @@
-//! How a connection begins: challenge, `connect`, `hello_response-ok`.
+//! How a connection begins: challenge, `connect`, `hello-ok`.
 //!
 //! Whoever comes has one message to say who they are and little time for it. Every refusal says what
 //! to do next and none repeats what was sent. What a client may do is decided here, once: what its

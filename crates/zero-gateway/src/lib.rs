@@ -6,7 +6,7 @@
 //! says of itself. A client in the same process comes over a pipe and takes the same road, only that
 //! it need not show who it is.
 //!
-//! Start reading at [`MeasuredGateway`], then `connection` (the life of one connection), then `authenticated_connection` (what a
+//! Start reading at [`MeasuredGateway`], then `connection` (the life of one connection), then `peer` (what a
 //! connection is once it was greeted).
 //!
 //! Not here: what the frames look like (`zero_wire`), what a session is (`zero_session`).

@@ -1,4 +1,4 @@
-//! What happened in a session, told in the family's words: `write_chat`, `write_agent`, `exec.approval_json.…`.
+//! What happened in a session, told in the family's words: `chat`, `agent`, `exec.approval.…`.
 //!
 //! Pure: entries of the ledger in, events for one connection out. A run's reply is told as one
 //! cumulative text, also across tool calls, so that whoever lost an event, or came late, has all of

@@ -61,7 +61,7 @@ pub(crate) struct LanguageServerLaunchOptions<'a> {
     pub(crate) root: &'a Path,
     /// The folder that is kept for what it makes.
     pub(crate) cache: Option<StateDir>,
-    /// Where it finds programs, as `SYSTEM_PATH` says it.
+    /// Where it finds programs, as `PATH` says it.
     pub(crate) path: Option<String>,
     pub(crate) bounds: LanguageServerLimits,
 }

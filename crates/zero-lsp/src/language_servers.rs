@@ -345,7 +345,7 @@ fn install_hint(server: &LanguageServerDefinition) -> String {
     }
 }
 
-/// `with …` and `with_preposition …` say it themselves.
+/// `with …` and `from …` say it themselves.
 fn with_preposition(how: &str) -> String {
     match how.starts_with('`') {
         true => format!("by {how}"),

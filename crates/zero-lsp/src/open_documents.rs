@@ -66,7 +66,7 @@ struct OpenDocument {
 
 impl OpenDocuments {
     /// Sees to it that the server knows a text: what to tell it, and which state that is. `since`
-    /// counts what was published so far; `read_stamp` tells whether a file on disk is still the same.
+    /// counts what was published so far; `stamp` tells whether a file on disk is still the same.
     pub fn sync(
         &mut self,
         text: DocumentText<'_>,

@@ -1,5 +1,5 @@
 //! Programs that have the name of a server and only stand in for it: rustup puts one for
-//! rust-analyzer into every `SYSTEM_PATH`, whether or not that is installed.
+//! rust-analyzer into every `PATH`, whether or not that is installed.
 
 use std::path::Path;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use zero_sandbox::path_survey;
 
 pub use self::builtin_servers::builtin_servers;
 
-/// Where programs are found when `SYSTEM_PATH` leads nowhere but into the workspace.
+/// Where programs are found when `PATH` leads nowhere but into the workspace.
 const FALLBACK_PATH: &str = "/usr/bin:/bin";
 /// Longest name of a server.
 pub const NAME_LEN_MAX: usize = 32;
@@ -59,7 +59,7 @@ impl LanguageServerDefinition {
     }
 
     /// The program that would run, by its full path, with its arguments; `None` where none is
-    /// installed. Programs and folders of `SYSTEM_PATH` that lie in the workspace do not count: what a
+    /// installed. Programs and folders of `PATH` that lie in the workspace do not count: what a
     /// project brings along runs only where settings name it.
     pub fn find_command(&self, place: &ProgramSearchPath<'_>) -> Option<Vec<String>> {
         self.commands.iter().find_map(|command| {
@@ -92,7 +92,7 @@ impl ProgramSearchPath<'_> {
         found.to_str().map(str::to_owned)
     }
 
-    /// `SYSTEM_PATH` for a server, which starts others by their names, above all what its own script is
+    /// `PATH` for a server, which starts others by their names, above all what its own script is
     /// for. `None` where there is nothing to say about it.
     pub(crate) fn path_variable(&self) -> Option<String> {
         if self.search_path.is_empty() {

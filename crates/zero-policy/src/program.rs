@@ -38,21 +38,21 @@ pub struct CommandAnalysis {
     /// Why it is critical, in a few words such as `removes files recursively`.
     pub critical: Option<&'static str>,
     /// Why no rule may cover it by its name alone, in a few words such as
-    /// `\`-c\` sets an alias that with_run a from_argv`.
+    /// `\`-c\` sets an alias that runs a command`.
     pub caution: Option<String>,
-    /// The folder it works in when it is told one, as `git -C_SOURCE` does. `with_touch` count from it.
+    /// The folder it works in when it is told one, as `git -C` does. `touches` count from it.
     pub folder: Option<ShellArg>,
 }
 
 /// How much of what a command does its [`CommandAnalysis`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommandClass {
-    /// It only looks, and what it looks at is in `with_touch`. Needs no rule.
+    /// It only looks, and what it looks at is in `touches`. Needs no rule.
     ReadOnly,
-    /// What it does is change files and fetch from hosts, and they are all in `with_touch` and
+    /// What it does is change files and fetch from hosts, and they are all in `touches` and
     /// `hosts`. Needs no rule of its own: those decide.
     Files,
-    /// It does nothing but run what is in `with_run`. Needs no rule of its own: those decide.
+    /// It does nothing but run what is in `runs`. Needs no rule of its own: those decide.
     Wrapper,
     /// Anything.
     #[default]
@@ -368,7 +368,7 @@ fn join_args(words: &[ShellArg]) -> ShellArg {
     }
 }
 
-/// An argument without its first bytes, which are certain: `x` of `with_class=x`.
+/// An argument without its first bytes, which are certain: `x` of `of=x`.
 fn strip_arg_prefix(arg: &ShellArg, prefix: &str) -> Option<ShellArg> {
     let rest = arg.known_prefix().strip_prefix(prefix)?.to_owned();
     Some(match arg {

@@ -2,7 +2,7 @@
 //!
 //! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
 //! it is written, and it is written with a single append, so rows of several processes do not mix.
-//! Each carries the hash of the one before it ([`chain_link`]), across days and processes (`chain_writer`), so
+//! Each carries the hash of the one before it ([`chain_link`]), across days and processes (`writer`), so
 //! that a row that was changed, removed, added or moved afterwards is found ([`verification`]).
 
 pub mod chain_link;
@@ -203,7 +203,7 @@ pub struct AuditHook {
     pub hook: String,
     /// Where it stands.
     pub source: String,
-    /// `nothing`, `deny`, `ask`, `rewrite`, `remark`, `record_error` or `cancelled`.
+    /// `nothing`, `deny`, `ask`, `rewrite`, `remark`, `failed` or `cancelled`.
     pub said: String,
     /// Why, or what it remarked.
     #[serde(default, skip_serializing_if = "Option::is_none")]

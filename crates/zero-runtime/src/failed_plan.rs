@@ -21,7 +21,7 @@ pub(crate) struct FailedPlan {
 }
 
 impl FailedPlan {
-    /// The failed plan of a call about `path_argument`, or the error itself where it is about no path.
+    /// The failed plan of a call about `written`, or the error itself where it is about no path.
     pub(crate) fn new(
         tool: &dyn AnyTool,
         written: Option<&str>,

@@ -2,7 +2,7 @@
 
 use zero_core::{CallId, FileLocation, ToolKind, ToolName};
 
-/// One thing that happened to a call. `ProxyEnded` comes exactly once, and last.
+/// One thing that happened to a call. `Ended` comes exactly once, and last.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
     /// The call is understood and will be judged.

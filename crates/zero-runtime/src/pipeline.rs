@@ -3,7 +3,7 @@
 //!
 //! [`ToolHost::call`] is the only way to a tool. Each step can end the call; whatever ends it, and
 //! even if the caller simply goes away, one audit row is written, one sample is counted and one
-//! `ProxyEnded` event is sent: [`CallRecord`] does that when it is dropped.
+//! `Ended` event is sent: [`CallRecord`] does that when it is dropped.
 
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ impl CallWebAccess {
         WebClient::new(self.guard.gate_for_hosts(Arc::clone(&self.hosts)), connect_time)
     }
 
-    /// A client for a server that the person's settings place at `client_for_endpoint`.
+    /// A client for a server that the person's settings place at `endpoint`.
     pub fn client_for_endpoint(
         &self,
         endpoint: &Url,

@@ -1,6 +1,6 @@
 //! Tries to do what a confined command must not, and says what the kernel answered.
 //!
-//! `attack confine PLAN` runs a command under a profile; `attack try NAME GATEWAY_ARGS…` is such a command.
+//! `attack confine PLAN` runs a command under a profile; `attack try NAME ARGS…` is such a command.
 //! The tests start both; the second also without the first, to see that it does harm then.
 
 #![expect(

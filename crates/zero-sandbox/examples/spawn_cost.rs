@@ -1,7 +1,7 @@
 //! What it costs to start a command behind walls and to read what it writes, in nanoseconds.
 //!
 //! Prints one line of JSON, after one with the fastest of each when `fastest` is the second argument.
-//! With `measure_series` it prints only what commands cost that follow one another. `cargo xtask bench` runs
+//! With `series` it prints only what commands cost that follow one another. `cargo xtask bench` runs
 //! it. What is compared takes turns, so that a busy machine slows all of it.
 
 #![expect(

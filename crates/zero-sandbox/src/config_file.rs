@@ -85,7 +85,7 @@ impl ConfigFile {
         }
     }
 
-    /// What it holds; `Absent` when there is no such file.
+    /// What it holds; `None` when there is no such file.
     pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, ConfigFileError> {
         let Some(place) = self.open_location()? else { return self.check_absent() };
         let Some(stat) = place.stat()? else { return self.check_absent() };
@@ -144,7 +144,7 @@ impl ConfigFile {
         }
     }
 
-    /// The folder it lies in, held open; `Absent` when that does not exist.
+    /// The folder it lies in, held open; `None` when that does not exist.
     fn open_location(&self) -> Result<Option<ConfigFileLocation>, ConfigFileError> {
         let opened = match self {
             Self::Own(path) => {

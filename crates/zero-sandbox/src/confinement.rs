@@ -136,7 +136,7 @@ enum ConfinementMethod {
 }
 
 impl PreparedCommand {
-    /// Prepares `command` to run under `profile` by means of `layers`, with these `program_streams`,
+    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`,
     /// with the network it is started in where that is not its own, and without the `sockets` that
     /// were there when it was ordered.
     pub(crate) fn new(
@@ -396,7 +396,7 @@ struct ConfinementPlan {
 }
 
 impl ConfinementPlan {
-    /// Changes nothing. What `is_placeholder` for something missing is taken for missing.
+    /// Changes nothing. What `stands_in` for something missing is taken for missing.
     fn new(
         profile: &SandboxProfile,
         layers: &SandboxLayers,

@@ -69,7 +69,7 @@ impl FolderHandle {
     }
 
     /// Opens an ordinary file somewhere beneath this folder for reading, without following a link
-    /// at any step. `Absent` when it is not an ordinary file, is gone, or may not be read.
+    /// at any step. `None` when it is not an ordinary file, is gone, or may not be read.
     pub fn open_beneath(&self, relative: &Path) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(open_beneath::open(&self.dir, relative, flags).ok()?);

@@ -107,7 +107,7 @@ pub struct AppliedChange {
     pub id: u64,
     /// What stood there before.
     pub before: FileSnapshot,
-    /// What is known of the file now; `Absent` when there is none.
+    /// What is known of the file now; `None` when there is none.
     pub after: Option<FileFacts>,
     /// What has become of what was asked for.
     pub landed: WriteOutcome,

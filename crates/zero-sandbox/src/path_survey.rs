@@ -146,7 +146,7 @@ pub fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
     path.is_absolute() && !is_in(path) && canonicalize(path).is_some_and(|real| !is_in(&real))
 }
 
-/// What an absolute path denotes, links settled as far as it exists. `Absent` when that cannot be
+/// What an absolute path denotes, links settled as far as it exists. `None` when that cannot be
 /// said: a loop of links, a link of the kernel's, no access.
 pub fn canonicalize(absolute: &Path) -> Option<PathBuf> {
     match canonical_path::canonicalize(Path::new("/"), absolute, FinalLinkMode::Follow) {
@@ -160,7 +160,7 @@ pub fn canonicalize(absolute: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The names in a folder, sorted, at most `most`; `Absent` when there are more or it cannot be listed.
+/// The names in a folder, sorted, at most `most`; `None` when there are more or it cannot be listed.
 pub fn list_sorted(folder: &Path, most: usize) -> Option<Vec<ScanEntry>> {
     let FolderListing::Names(names) = list_folder(folder, most) else { return None };
     let seen = |name: ListingEntry| ScanEntry {
@@ -293,7 +293,7 @@ fn parse_home(users: &str, uid: u32) -> Option<PathBuf> {
     Some(PathBuf::from(home)).filter(|home| home.is_absolute() && home.parent().is_some())
 }
 
-/// The content of a regular file of at most `bytes_max`; `Absent` when there is none or it is larger.
+/// The content of a regular file of at most `bytes_max`; `None` when there is none or it is larger.
 pub fn read_small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;

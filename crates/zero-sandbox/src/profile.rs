@@ -169,7 +169,7 @@ impl fmt::Display for SandboxProperty {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    /// A path, or a name to be found along `SYSTEM_PATH` of `environment`.
+    /// A path, or a name to be found along `PATH` of `environment`.
     #[serde(with = "wire::text")]
     pub program: OsString,
     /// Its arguments, without its name.

@@ -69,7 +69,7 @@ impl ResolvedPath {
         &self.shown
     }
 
-    /// What stands there now; `Absent` when nothing does.
+    /// What stands there now; `None` when nothing does.
     pub fn facts(&self) -> Result<Option<FileFacts>, ToolError> {
         Ok(self.stat()?.map(|stat| FileFacts::from_stat(&stat)))
     }

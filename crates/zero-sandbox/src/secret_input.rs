@@ -20,7 +20,7 @@ const BACKSPACES: [u8; 2] = [0x08, 0x7f];
 /// What Ctrl-U types.
 const ERASE_LINE: u8 = 0x15;
 
-/// Reads a line of at most so many bytes from the terminal on stdin, without its end; `Absent` when the
+/// Reads a line of at most so many bytes from the terminal on stdin, without its end; `None` when the
 /// person gave up by Ctrl-C, or by Ctrl-D on an empty line. It is asked for once nothing is seen any
 /// more, so that not even the first letter is.
 pub fn read_hidden_line(
@@ -39,7 +39,7 @@ pub fn read_hidden_line(
     })
 }
 
-/// Puts a line together from what is typed, byte by byte; `Absent` is the end of all input.
+/// Puts a line together from what is typed, byte by byte; `None` is the end of all input.
 fn read_line(
     bytes_max: u64,
     mut next: impl FnMut() -> io::Result<Option<u8>>,

@@ -73,7 +73,7 @@ impl StateDir {
         }
     }
 
-    /// 32 bytes that nobody else knows; `Absent` where none were made yet.
+    /// 32 bytes that nobody else knows; `None` where none were made yet.
     pub fn read_secret(&self, name: &str) -> io::Result<Option<[u8; 32]>> {
         let mut secret = [0; 32];
         let read = self.open(name).and_then(|mut file| file.read_exact(&mut secret));

@@ -54,12 +54,12 @@ struct TerminalState<'a> {
     keyboard: BorrowedFd<'a>,
     /// How it takes keys and shows them.
     attributes: Termios,
-    /// Who had it: we; `Absent` for one that nobody takes turns at, as it is not that of our session.
+    /// Who had it: we; `None` for one that nobody takes turns at, as it is not that of our session.
     group: Option<Pid>,
 }
 
 impl<'a> TerminalState<'a> {
-    /// `Absent` where there is none, or it is another's: in the background, it is the shell's.
+    /// `None` where there is none, or it is another's: in the background, it is the shell's.
     fn capture(keyboard: BorrowedFd<'a>) -> Option<Self> {
         let attributes = tcgetattr(keyboard).ok()?;
         let group = match tcgetpgrp(keyboard) {

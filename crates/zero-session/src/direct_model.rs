@@ -1,6 +1,6 @@
 //! The agent without a model: it does what it is told, one tool a prompt.
 //!
-//! It is what a fresh machine has. `/parse README.md` or `/bash cargo test` goes through the whole
+//! It is what a fresh machine has. `/read README.md` or `/bash cargo test` goes through the whole
 //! life of a call, with its questions, its record and its sandbox; only nobody thinks in between. It
 //! remembers nothing: what it says follows from the last message alone.
 

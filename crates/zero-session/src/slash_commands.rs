@@ -42,7 +42,7 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     BUILT_IN.iter().any(|(own, ..)| own.eq_ignore_ascii_case(name))
 }
 
-/// What `/init_prompt` asks the model to do.
+/// What `/init` asks the model to do.
 pub const INIT_PROMPT: &str = "\
 Look round in this workspace and write `AGENTS.md` in its root: what a coding agent that comes here \
 for the first time has to know, and would not guess.
@@ -94,7 +94,7 @@ pub enum SlashCommand {
 }
 
 /// The command that a prompt is, or what is wrong with it; `None` for a prompt that is no command.
-/// `direct_model` says that there is no model, but only [`direct_model`], which reads commands of its own.
+/// `direct` says that there is no model, but only [`direct_model`], which reads commands of its own.
 pub fn parse(
     text: &str,
     user: &[PromptCommand],
@@ -242,7 +242,7 @@ fn expand_placeholder<'a, 'b>(
     Some((word.map_or("", String::as_str), after))
 }
 
-/// What `/init_prompt` sends to the model.
+/// What `/init` sends to the model.
 pub fn init_prompt(arguments: &str) -> String {
     match arguments {
         "" => INIT_PROMPT.to_owned(),

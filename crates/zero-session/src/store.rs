@@ -224,7 +224,7 @@ pub struct NewSession {
     pub tool_host: ToolHostLocation,
 }
 
-/// Changes of a session: `None` leaves a field, `Present(None)` clears it.
+/// Changes of a session: `None` leaves a field, `Some(None)` clears it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPatch {
     /// The label.

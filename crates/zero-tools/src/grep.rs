@@ -261,7 +261,7 @@ fn bad_regex_error(pattern: &str, kind: &ErrorKind) -> ToolError {
     ToolError::invalid(ErrorReason::BadPattern, message).with_detail("pattern", pattern)
 }
 
-/// The pattern that matches `model_text` itself.
+/// The pattern that matches `text` itself.
 fn escape_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 8);
     for c in text.chars() {

@@ -320,7 +320,7 @@ mod tests {
         read_page(body, encoding, request, || false).unwrap()
     }
 
-    /// `text_encoding` with `|` between lines, then how many lines there are in all.
+    /// `text` with `|` between lines, then how many lines there are in all.
     #[track_caller]
     fn check(bytes: &[u8], first: u64, lines_max: u64, expected: &str) {
         let page = read_utf8_page(bytes, TextPageRequest { first, lines_max, ..WHOLE_FILE });

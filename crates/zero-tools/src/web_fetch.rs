@@ -88,7 +88,7 @@ impl Default for WebFetchLimits {
 pub struct WebFetchArgs {
     /// The whole address, such as `https://go.dev/doc/effective_go`.
     url: String,
-    /// What to find or extract on the page, such as `the section info error handling`.
+    /// What to find or extract on the page, such as `the section about error handling`.
     prompt: String,
 }
 

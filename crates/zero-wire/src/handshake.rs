@@ -57,7 +57,7 @@ pub struct ConnectParams {
     /// Permissions of a node; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<BTreeMap<String, bool>>,
-    /// `SYSTEM_PATH` of a node; not used.
+    /// `PATH` of a node; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_env: Option<String>,
     /// `operator`.

@@ -19,7 +19,7 @@ pub(crate) struct EnvironmentConfig {
     /// This program, by its full path.
     program: Option<PathBuf>,
     search_path: Vec<PathBuf>,
-    /// Entries of `SYSTEM_PATH` that mean another folder in each working directory.
+    /// Entries of `PATH` that mean another folder in each working directory.
     relative_search_path: Vec<PathBuf>,
     /// Variables that are set to a relative folder, and so count as unset.
     relative_variables: Vec<&'static str>,
@@ -184,7 +184,7 @@ impl EnvironmentConfig {
         &self.search_path
     }
 
-    /// Entries of `SYSTEM_PATH` that are not looked at, because they mean another folder each time.
+    /// Entries of `PATH` that are not looked at, because they mean another folder each time.
     pub(crate) fn relative_search_path(&self) -> &[PathBuf] {
         &self.relative_search_path
     }
@@ -217,7 +217,7 @@ impl EnvironmentConfig {
     }
 }
 
-/// Whether a locale such as `C_SOURCE.UTF-8` has letters beyond ASCII.
+/// Whether a locale such as `C.UTF-8` has letters beyond ASCII.
 fn is_utf8(locale: &str) -> bool {
     let locale = locale.to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")

@@ -62,7 +62,7 @@ impl From<ExitOutcome> for ExitCode {
     }
 }
 
-/// A command line that cannot be carried out; ends the program with [`ExitOutcome::Usage`].
+/// A command line that cannot be carried out; ends the program with [`ExitOutcome::TokenUsage`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

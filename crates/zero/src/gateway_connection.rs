@@ -28,7 +28,7 @@ use crate::token_holder::LOCAL_OWNER;
 
 /// How long runs may go on when the program ends.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// File of the token that `zero gateway_config` makes, in zero's own folder.
+/// File of the token that `zero gateway` makes, in zero's own folder.
 pub(crate) const TOKEN_FILE: &str = "gateway.token";
 
 /// A gateway that was connected to.

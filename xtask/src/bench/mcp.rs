@@ -1,4 +1,4 @@
-//! What MCP costs, both ways: `zero_command mcp` as a client sees it, and the servers whose tools zero uses.
+//! What MCP costs, both ways: `zero mcp` as a client sees it, and the servers whose tools zero uses.
 
 mod bench_client;
 
@@ -15,7 +15,7 @@ use super::bench_table::{BenchRow, BenchTable, format_mb, format_micros, format_
 use super::stopwatch::{TimingPair, median, time_pair};
 use super::{BenchContext, peak_memory, run_for_output};
 
-/// From the start of `zero_command mcp` until its tools are listed.
+/// From the start of `zero mcp` until its tools are listed.
 const LISTED_MAX: Duration = Duration::from_millis(15);
 /// What a call may take more when it comes by stdin and its result goes by stdout.
 const STDIO_CALL_MAX: Duration = Duration::from_micros(300);
@@ -120,7 +120,7 @@ impl<'a> McpBenchSetup<'a> {
         command
     }
 
-    /// Starts `zero_command mcp` and has it list its tools; how long that took.
+    /// Starts `zero mcp` and has it list its tools; how long that took.
     fn measure_listing(
         &self,
         settings: &PathBuf,

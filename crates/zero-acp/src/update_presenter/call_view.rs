@@ -280,7 +280,7 @@ impl CallView {
         self.is_question && !self.is_over()
     }
 
-    /// A question about it was answered; `Full` if it was not about this.
+    /// A question about it was answered; `None` if it was not about this.
     pub(super) fn answer_question(
         &mut self,
         question: &str,
@@ -335,7 +335,7 @@ impl CallView {
         updates
     }
 
-    /// When more of what it printed can be shown; `Full` where all is.
+    /// When more of what it printed can be shown; `None` where all is.
     pub(super) fn snapshot_due(&self) -> Option<Instant> {
         let is_waiting = self.printed.is_stale && self.stage == CallStage::Running;
         let last = self.printed.shown_at.filter(|_| is_waiting)?;

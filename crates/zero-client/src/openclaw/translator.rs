@@ -35,7 +35,7 @@ pub(crate) struct OpenClawTranslator {
     questions: BTreeMap<String, Option<RunId>>,
 }
 
-/// What became of a run, as `handle_agent.wait` says.
+/// What became of a run, as `agent.wait` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunWaitOutcome {
     /// It is over, and that was told.
@@ -113,7 +113,7 @@ impl OpenClawTranslator {
         self.record_run_events(run, now_ms, |_, _| {})
     }
 
-    /// A `handle_chat` event.
+    /// A `chat` event.
     pub(crate) fn handle_chat(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let Some(run) = payload.get("runId").and_then(Value::as_str) else { return Vec::new() };
         let end = run_end::parse_run_end(payload);
@@ -142,7 +142,7 @@ impl OpenClawTranslator {
         told
     }
 
-    /// An `handle_agent` event.
+    /// An `agent` event.
     pub(crate) fn handle_agent(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let (Some(run), Some(stream)) = (word("runId"), word("stream")) else { return Vec::new() };
@@ -203,7 +203,7 @@ impl OpenClawTranslator {
         }
     }
 
-    /// An `exec.parse_approval.requested` event that concerns this session.
+    /// An `exec.approval.requested` event that concerns this session.
     pub(crate) fn handle_approval_request(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let Some(id) = payload.get("id").and_then(Value::as_str) else { return Vec::new() };
         if self.questions.contains_key(id) {
@@ -224,7 +224,7 @@ impl OpenClawTranslator {
         told
     }
 
-    /// An `exec.parse_approval.handle_approval_resolved` event.
+    /// An `exec.approval.resolved` event.
     pub(crate) fn handle_approval_resolved(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let Some(id) = word("id") else { return Vec::new() };
@@ -239,7 +239,7 @@ impl OpenClawTranslator {
         vec![self.new_entry(run, now_ms, what)]
     }
 
-    /// What `handle_agent.wait` says of a run. The end of its text may have been missed.
+    /// What `agent.wait` says of a run. The end of its text may have been missed.
     pub(crate) fn handle_wait_result(
         &mut self,
         run: &str,

@@ -3,11 +3,11 @@
 //! Prints one line of JSON with figures. The arguments are what to measure, the program `zero`, and
 //! a folder that holds nothing yet:
 //!
-//! - `startup_time ZERO_OWNER FOLDER RUNS`: from the start of the program until it says that it is ready, and what
+//! - `start ZERO FOLDER RUNS`: from the start of the program until it says that it is ready, and what
 //!   it holds when nobody is there.
-//! - `idle_connections ZERO_OWNER FOLDER CONNECTIONS SECONDS`: what so many connections cost that say nothing, after
+//! - `idle ZERO FOLDER CONNECTIONS SECONDS`: what so many connections cost that say nothing, after
 //!   they were held so long.
-//! - `run_load ZERO_OWNER FOLDER CLIENTS RUNS CHUNKS_PER_SECOND SECONDS`: so many clients, so many runs of them
+//! - `load ZERO FOLDER CLIENTS RUNS CHUNKS_PER_SECOND SECONDS`: so many clients, so many runs of them
 //!   at a time, and a model that says so much in all. Every client has a run at least.
 //!
 //! Model and clients are in this process, so one clock says when a word was said and when it was

@@ -1,4 +1,4 @@
-//! `chat.…`, `agent.wait_for_run` and `health`.
+//! `chat.…`, `agent.wait` and `health`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const ATTACHMENTS_MAX: usize = 32;
 const ATTACHMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
 /// Longest time that a run may be given.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long `agent.wait_for_run` waits when it is not told.
+/// How long `agent.wait` waits when it is not told.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 /// How long it waits at most.
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);

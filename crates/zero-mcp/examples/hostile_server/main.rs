@@ -1,6 +1,6 @@
 //! A server that misbehaves in the way its first argument says; the tests hold the client against
 //! it. It speaks the protocol by hand, since no SDK would let it do most of this: the older one with
-//! a handshake, and in modes that begin with `modern_protocol-` the newer one without.
+//! a handshake, and in modes that begin with `modern-` the newer one without.
 //!
 //! Its second argument is a number of seconds that nobody else sleeps for. Every process that comes
 //! of it has that among its arguments, so that a test can tell whether one is left.

@@ -183,7 +183,7 @@ fn is_same_json(text: &str, structured: &Value) -> bool {
     if serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured) {
         return true;
     }
-    // Servers wrap a bare value in an object, by the name `to_tool_result`, and say only the value.
+    // Servers wrap a bare value in an object, by the name `result`, and say only the value.
     let only = |fields: &Map<String, Value>| match fields.len() {
         1 => fields.values().next().cloned(),
         _ => None,

@@ -1,8 +1,8 @@
 //! The first words with a server: which of the two protocols it speaks, and in what version.
 //!
-//! The newer protocol has no handshake; its servers answer `server/send_discover`. An older server
+//! The newer protocol has no handshake; its servers answer `server/discover`. An older server
 //! answers that with an error or not at all, and some take long until they answer anything. So the
-//! newer is asked for first, and after a while of silence `send_initialize` is sent as well, on the same
+//! newer is asked for first, and after a while of silence `initialize` is sent as well, on the same
 //! connection to the same process: what is answered first decides, and a late answer to the other
 //! question is dropped. Nothing is started twice, and a server that takes half a minute to come up
 //! is as welcome as one that is there at once.

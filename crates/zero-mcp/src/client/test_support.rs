@@ -212,7 +212,7 @@ impl FakeServer {
         }
     }
 
-    /// Tools named `list_page*` are on pages of their own.
+    /// Tools named `page*` are on pages of their own.
     fn list_page(&self, message: &Value) -> Value {
         let tools = self.tools.lock().unwrap().clone();
         let cursor = message.pointer("/params/cursor").and_then(Value::as_str);

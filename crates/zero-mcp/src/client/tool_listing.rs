@@ -196,7 +196,7 @@ impl ToolListingBuilder {
     }
 
     fn refuse(&mut self, name: String, why: String) {
-        // All of them are remembered, so that none comes back; `add_page` bounds how many.
+        // All of them are remembered, so that none comes back; `take` bounds how many.
         self.refused.insert(name, why);
     }
 

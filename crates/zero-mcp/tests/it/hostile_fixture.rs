@@ -178,7 +178,7 @@ impl HostileFixture {
 
 /// What came of a visit.
 pub(crate) struct VisitReport {
-    /// What was said, beginning with what it was: `ok`, `not wait_until_ready`, or the kind of error.
+    /// What was said, beginning with what it was: `ok`, `not ready`, or the kind of error.
     pub(crate) said: String,
     /// How long the server took to start.
     pub(crate) start: Duration,

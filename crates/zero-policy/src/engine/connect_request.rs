@@ -156,7 +156,7 @@ impl PolicyEngine {
         }
     }
 
-    /// Whether an address that a permitted host turned out to have may be connected to. `private_host`
+    /// Whether an address that a permitted host turned out to have may be connected to. `inside`
     /// says what is there when it is not one of the open internet; then the person's own rule must
     /// name exactly this address, whatever is said of the host.
     pub fn may_connect_to_address(
@@ -202,7 +202,7 @@ mod tests {
     use crate::engine::PolicyEngineConfig;
     use crate::rule::{RuleOwner, RuleSource};
 
-    /// Rules such as `allow WebFetchTool(domain:a.com)`; `theirs` in front makes it the project's.
+    /// Rules such as `allow WebFetch(domain:a.com)`; `theirs` in front makes it the project's.
     fn build_engine(rules: &[&str]) -> PolicyEngine {
         let rule = |text: &&str| {
             let (owner, text) = match text.strip_prefix("theirs ") {

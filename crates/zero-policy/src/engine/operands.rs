@@ -185,7 +185,7 @@ impl<'a> RequestEvaluator<'a> {
         let text = match value {
             ShellArg::Known(text) => Cow::Borrowed(text.as_str()),
             ShellArg::Pattern(pattern) => Cow::Owned(pattern.replace('\\', "")),
-            // `https://find_host_rule/$path` names its host all the same.
+            // `https://host/$path` names its host all the same.
             ShellArg::Unknown { starts_with, .. } => {
                 let (_, rest) = starts_with.split_once("://")?;
                 rest.contains(['/', '?', '#']).then_some(Cow::Borrowed(starts_with.as_str()))?

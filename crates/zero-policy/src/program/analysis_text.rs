@@ -2,7 +2,7 @@
 //!
 //! A command line is split at spaces, `_` inside a word stands for a space, and a word with `$` is
 //! known only up to it; one with `*` is a pattern. The study reads
-//! `nature read(a) write(b) delete(c/**) host(h) runs[argv] script[render_analysis] … critical caution`.
+//! `nature read(a) write(b) delete(c/**) host(h) runs[argv] script[text] … critical caution`.
 
 use super::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution, analyze};
 use crate::shell::ShellArg;

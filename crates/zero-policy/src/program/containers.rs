@@ -1,4 +1,4 @@
-//! Containers and clusters: `analyze_docker exec`, `kubectl exec` and their like.
+//! Containers and clusters: `docker exec`, `kubectl exec` and their like.
 //!
 //! What runs inside is judged as if it ran here, which is never too mild: a folder of this machine
 //! may be mounted there.

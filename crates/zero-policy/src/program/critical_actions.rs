@@ -96,7 +96,7 @@ fn assess_option(
     CriticalFinding::default()
 }
 
-/// `assess_kill -9 -1` ends everything.
+/// `kill -9 -1` ends everything.
 fn assess_kill(args: &[ShellArg]) -> CriticalFinding {
     // The first may be a signal; whatever follows is not.
     let rest = super::args_from(args, 1);

@@ -1,4 +1,4 @@
-//! `analyze_find` looks, unless told to run or remove what it finds.
+//! `find` looks, unless told to run or remove what it finds.
 
 mod fd;
 
@@ -133,7 +133,7 @@ impl FindParser<'_> {
                 }
                 name => match predicate_word_count(name) {
                     Some(words) => {
-                        // `-name $x`: unquoted, it may bring `-record_delete` along.
+                        // `-name $x`: unquoted, it may bring `-delete` along.
                         let open = args_from(self.args, self.at)
                             .iter()
                             .take(words)
@@ -149,7 +149,7 @@ impl FindParser<'_> {
         }
     }
 
-    /// `-parse_exec command {} ;` or `-parse_exec command {} +`.
+    /// `-exec command {} ;` or `-exec command {} +`.
     fn parse_exec(&mut self, beneath: &str) {
         let words = args_from(self.args, self.at);
         let ends = |(at, arg): &(usize, &ShellArg)| match arg.as_known() {

@@ -362,7 +362,7 @@ fn is_known_program(name: &str, args: &[ShellArg]) -> bool {
         || ROWS.iter().any(|row| row.name == name)
 }
 
-/// `analyze_nix develop … -c command arguments`.
+/// `nix develop … -c command arguments`.
 fn analyze_nix(args: &[ShellArg]) -> CommandAnalysis {
     let flag = args.iter().position(|arg| {
         matches!(arg.as_known(), Some("-c" | "--command")) || arg.as_known() == Some("--")
@@ -372,7 +372,7 @@ fn analyze_nix(args: &[ShellArg]) -> CommandAnalysis {
     CommandAnalysis::opaque().with_command(argv).mark_guess_if(open && argv.is_empty())
 }
 
-/// `analyze_mise exec tool@version -- command`, or `-c text`.
+/// `mise exec tool@version -- command`, or `-c text`.
 fn analyze_mise(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| arg.as_known() == Some("--"));
     let options = args.get(..at.unwrap_or(args.len())).unwrap_or_default();

@@ -258,7 +258,7 @@ fn analyze_perf(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// `sg analyze_sg [-c] text`.
+/// `sg group [-c] text`.
 fn analyze_sg(args: &[ShellArg]) -> CommandAnalysis {
     let words: Vec<ShellArg> = args
         .iter()
@@ -271,7 +271,7 @@ fn analyze_sg(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// macOS's `analyze_arch -arm64 command`; elsewhere it prints the machine's name.
+/// macOS's `arch -arm64 command`; elsewhere it prints the machine's name.
 fn analyze_arch(args: &[ShellArg]) -> CommandAnalysis {
     let mut at = 0;
     let mut guess = false;

@@ -8,7 +8,7 @@ const CHANGES_PERMISSIONS: &str = "changes what zero allows";
 const CALLS_TOOL: &str = "calls a tool of zero's outside of this session";
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    // `analyze_zero-0.1.2` and `analyze_zero-x86_64` are the same.
+    // `zero-0.1.2` and `zero-x86_64` are the same.
     let is_version = |rest: &str| {
         rest.starts_with("-x86_64")
             || rest.starts_with("-aarch64")

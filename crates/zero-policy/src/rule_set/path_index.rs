@@ -23,7 +23,7 @@ pub(super) enum PathRuleCoverage<'a> {
     Changes,
     /// `Delete(…)`: every removal.
     Removals,
-    /// `GrepTool(…)` and others: what that tool does.
+    /// `Grep(…)` and others: what that tool does.
     Tool(&'a str),
 }
 

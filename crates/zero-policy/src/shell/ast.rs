@@ -24,7 +24,7 @@ pub struct CommandList {
 /// A pipeline and how it hangs on the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListItem {
-    /// How it follows what stands before it; `Then` for the first.
+    /// How it follows what stands before it; `JobReadiness` for the first.
     pub joint: ListOperator,
     /// What runs.
     pub pipeline: Pipeline,
@@ -258,7 +258,7 @@ pub enum RedirectionKind {
     Write,
     /// `<>`.
     ReadWrite,
-    /// `<&` and `>&` with a number or `-`. `>& file` is a [`RedirectionKind::Write`].
+    /// `<&` and `>&` with a number or `-`. `>& file` is a [`RedirectionKind::WriteTool`].
     Duplicate,
     /// `<<`, `<<-`: the target is the body, in which expansions happen unless the word was quoted
     /// (then it is one quoted text).

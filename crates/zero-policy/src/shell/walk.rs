@@ -200,7 +200,7 @@ impl<'a> ScriptWalker<'a> {
         }
     }
 
-    /// Follows a text as the shell would, in `shell_state`.
+    /// Follows a text as the shell would, in `state`.
     fn walk_text(
         &mut self,
         text: &str,

@@ -3,7 +3,7 @@
 //!
 //! Scripts are put together from pieces by a generator that always gives the same ones. Bash is
 //! asked about all of them with `-n`, and runs those we read, with nothing to be found in its
-//! `SYSTEM_PATH`: each command it looks for must be one we saw.
+//! `PATH`: each command it looks for must be one we saw.
 #![expect(clippy::disallowed_methods, reason = "the test asks the real bash")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,11 +1,11 @@
 //! Adds rows to the chain, beside other threads and processes that do the same.
 //!
-//! Whoever adds a row holds the lock on `log_head` from learning what the last row is until the new one
-//! is written. Usually `log_head` says it: it is believed as long as the file it speaks of has the
+//! Whoever adds a row holds the lock on `head` from learning what the last row is until the new one
+//! is written. Usually `head` says it: it is believed as long as the file it speaks of has the
 //! length it had then. Otherwise a writer was stopped between the two, or somebody else had a
 //! hand in it, and the file is read from its end.
 //!
-//! The further of the two counts, and `log_head` where they are equally far. So rows that somebody
+//! The further of the two counts, and `head` where they are equally far. So rows that somebody
 //! removed or replaced at the end leave a gap or a broken link that no later row closes.
 
 use std::io;
@@ -107,7 +107,7 @@ impl ChainWriter {
     }
 }
 
-/// What `log_head` says, if anything; nothing at all when the file was removed.
+/// What `head` says, if anything; nothing at all when the file was removed.
 #[expect(clippy::option_option, reason = "no file and no head in it are not the same")]
 fn read_head(held: &LockedLineGuard<'_>) -> io::Result<Option<Option<LogHead>>> {
     Ok(held.read()?.map(|line| LogHead::parse(&line)))

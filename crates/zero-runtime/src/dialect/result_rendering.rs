@@ -181,7 +181,7 @@ pub fn number_lines(first: u64, lines: &str) -> String {
     numbered
 }
 
-/// `path:line: render_text`, the text without its indentation.
+/// `path:line: text`, the text without its indentation.
 fn render_hits(hits: &[SearchHit]) -> String {
     let lines: Vec<String> = hits
         .iter()

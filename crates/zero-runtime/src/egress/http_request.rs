@@ -1,4 +1,4 @@
-//! HTTP as a proxy hears it: `CONNECT parse_host:port`, and requests for `http://parse_host/…`.
+//! HTTP as a proxy hears it: `CONNECT host:port`, and requests for `http://host/…`.
 //!
 //! A plain request is taken apart and put together anew, so that whoever gets it reads the same as
 //! was read here: one host, one body, one request a connection. What could be read in two ways is
@@ -110,7 +110,7 @@ pub(super) fn parse(head: &[u8]) -> Result<(ClientProtocol, ProxyRequest), Proxy
     Ok((ClientProtocol::Http, ProxyRequest { wanted, onward: ForwardMode::Message { head, body } }))
 }
 
-/// Takes `http://parse_host:port/path` apart.
+/// Takes `http://host:port/path` apart.
 fn split_absolute_url(method: &str, target: &str) -> Result<(ConnectTarget, String), ProxyError> {
     let Some((scheme, rest)) = target.split_once("://") else {
         return Err(ProxyError::Malformed(
@@ -141,7 +141,7 @@ fn split_absolute_url(method: &str, target: &str) -> Result<(ConnectTarget, Stri
     Ok((wanted, path))
 }
 
-/// Takes `parse_host:port` apart. An IPv6 address stands in brackets.
+/// Takes `host:port` apart. An IPv6 address stands in brackets.
 fn split_port(authority: &str) -> Result<(&str, Option<u16>), ProxyError> {
     let wrong = ProxyError::Malformed("the port is no number from 1 to 65535");
     let is_address = authority.starts_with('[');

@@ -79,7 +79,7 @@ impl fmt::Display for NoteName {
 pub struct NoteProvenance {
     /// When it was kept; unknown for a file that somebody wrote.
     pub saved: Option<Timestamp>,
-    /// By whom: `from_agent`, or `from_person`.
+    /// By whom: `agent`, or `person`.
     pub by: Option<String>,
     /// In which session.
     pub session: Option<String>,

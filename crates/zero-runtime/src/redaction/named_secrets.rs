@@ -71,7 +71,7 @@ impl<'a> SecretName<'a> {
         let rest = &self.text[self.end..];
         let sign = self.separator.trim();
         let first_line = rest.lines().next().unwrap_or_default().trim_end();
-        // `Token::Comma` is a path.
+        // `BearerToken::Comma` is a path.
         if sign == ":" && rest.starts_with(':') || is_no_value(leading_word(rest)) {
             return None;
         }
@@ -103,7 +103,7 @@ impl<'a> SecretName<'a> {
         &self.text[line..self.start]
     }
 
-    /// True for `name: value_range` and `name = value_range` on a line of their own, as in YAML, TOML and INI:
+    /// True for `name: value` and `name = value` on a line of their own, as in YAML, TOML and INI:
     /// there a value may hold spaces.
     fn has_own_line(&self) -> bool {
         let is_first = self.line_prefix().chars().all(|c| c.is_whitespace() || "-\"'".contains(c));

@@ -45,7 +45,7 @@ pub(crate) fn loopback_is_public(address: IpAddr) -> Option<&'static str> {
     HostName::from_address(address).private_reason().filter(|_| !is_test_server)
 }
 
-/// A proxy with rules such as `allow WebFetchTool(domain:a.test)`.
+/// A proxy with rules such as `allow WebFetch(domain:a.test)`.
 #[derive(Default)]
 pub(crate) struct ProxySetup {
     pub(crate) rules: Vec<String>,

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::check_syscall;
 
-/// What the attempts of this module answer; `Absent` for other attempts.
+/// What the attempts of this module answer; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     let ok = |()| "ok".to_owned();
     Some(match (name, args) {

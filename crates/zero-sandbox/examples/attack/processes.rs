@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::{check_syscall, errno_name};
 
-/// What the attempts of this module answer; `Absent` for other attempts.
+/// What the attempts of this module answer; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     Some(match (name, args) {
         ("above", [what]) => Ok(attack_ancestors(what)),

@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// Families of sockets that a kernel may know.
 const FAMILIES: std::ops::Range<i32> = 1..46;
 
-/// What the attempts of this module answer; `Absent` for other attempts.
+/// What the attempts of this module answer; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     let ok = |_| "ok".to_owned();
     Some(match (name, args) {

@@ -78,7 +78,7 @@ const CALLS: &[(&str, libc::c_long, [i64; 4])] = &[
     ("modify_ldt", libc::SYS_modify_ldt, [-1, 0, 0, 0]),
 ];
 
-/// What the calls of this module answer; `Absent` for other attempts.
+/// What the calls of this module answer; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     Some(match (name, args) {
         ("call", [call]) => match CALLS.iter().find(|(name, ..)| name == call) {

@@ -111,7 +111,7 @@ struct PathBeneathAttr {
     parent_fd: i32,
 }
 
-/// The version of Landlock that the kernel speaks; `Absent` when it has none or has it switched off.
+/// The version of Landlock that the kernel speaks; `None` when it has none or has it switched off.
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
 pub(crate) fn detect_abi() -> Option<i32> {
     // SAFETY: with this flag the kernel reads no memory and only answers its version.
@@ -244,7 +244,7 @@ pub(crate) fn restrict_self(ruleset: RawFd) -> Result<(), i32> {
 }
 
 /// Grants reading everything but `masked`: whole folders where nothing in them is masked, and
-/// elsewhere what lies beside it, as it is now. `Absent` when that would take more than `rules_max`.
+/// elsewhere what lies beside it, as it is now. `None` when that would take more than `rules_max`.
 ///
 /// On the way to a masked path folders can be listed, and with them the names in a masked folder:
 /// without it not even the working folder could be.

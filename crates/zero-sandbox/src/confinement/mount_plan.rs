@@ -74,7 +74,7 @@ pub(crate) enum MountKind {
 }
 
 impl MountPlan {
-    /// Says `path_layout` in mounts. Makes nothing yet.
+    /// Says `layout` in mounts. Makes nothing yet.
     pub(crate) fn new(
         profile: &SandboxProfile,
         folder: &Path,

@@ -40,7 +40,7 @@ pub(crate) enum PathAccess {
 }
 
 impl PathLayout {
-    /// Resolves the paths of `test_profile`. Folders to write to and files to mask that do not exist
+    /// Resolves the paths of `profile`. Folders to write to and files to mask that do not exist
     /// need nothing. What `stands_in` for something missing is taken for missing.
     pub(crate) fn new(profile: &SandboxProfile, stands_in: &dyn Fn(&Path) -> bool) -> Self {
         let mut layout = Self {

@@ -226,7 +226,7 @@ struct SeccompProgram {
 fn install_filter(filter: &BpfProgram) -> Result<(), Errno> {
     let len = u16::try_from(filter.len()).map_err(|_| Errno::INVAL)?;
     let program = SeccompProgram { len, filter: filter.as_ptr() };
-    // SAFETY: `filter_program` points at `len` live instructions, which the kernel copies and checks.
+    // SAFETY: `program` points at `len` live instructions, which the kernel copies and checks.
     let done = unsafe {
         libc::syscall(
             libc::SYS_seccomp,

@@ -1,7 +1,7 @@
 //! Where records and earlier states lie: numbered files in zero's own folder.
 //!
 //! A change `N` is one file: the record, as a line of JSON, and after it the bytes that stood there.
-//! It is called `N.pending_ids` while the change is under way, which claims the number, and `N.change`
+//! It is called `N.pending` while the change is under way, which claims the number, and `N.change`
 //! once it is done; what is still pending after a crash shows where to clean up. `N.undone` is there
 //! besides once it was taken back.
 

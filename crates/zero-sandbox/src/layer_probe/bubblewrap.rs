@@ -10,7 +10,7 @@ use super::MissingLayer;
 use super::kernel_info::{KernelInfo, NamespaceObstacle};
 use crate::confinement::residue;
 
-/// Where it may be. Not along `SYSTEM_PATH`: a folder there may be one that children write to.
+/// Where it may be. Not along `PATH`: a folder there may be one that children write to.
 const CANDIDATE_PATHS: &[&str] = &[
     "/usr/bin/bwrap",
     "/usr/local/bin/bwrap",

@@ -73,7 +73,7 @@ pub(super) struct SpawnHandles {
     pub(super) stdio: Vec<OwnedFd>,
 }
 
-/// Starts a command, behind the walls that stand `prewarmed_sandbox` if they are the right ones, and stays until
+/// Starts a command, behind the walls that stand `ahead` if they are the right ones, and stays until
 /// nothing of it is left, telling about it on its channel. Gives groups and walls for another one,
 /// after having told the warden that they are there, if they are.
 pub(super) fn supervise(
@@ -661,7 +661,7 @@ impl LaunchFailure {
     }
 }
 
-/// Kills everything below this process, except what is below `skipped`, until `has_ended`. Says how
+/// Kills everything below this process, except what is below `skipped`, until `is_over`. Says how
 /// many processes that were.
 ///
 /// There is no stop before the kill: a killed process forks as little as a stopped one, and what

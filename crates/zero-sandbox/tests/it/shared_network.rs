@@ -54,7 +54,7 @@ fn create_network(warden: &Spawner) -> Arc<SharedNetwork> {
     Arc::new(SharedNetwork::create(warden).unwrap())
 }
 
-/// The number of a network, which the kernel shows in names like `shared_network:[4026531840]`.
+/// The number of a network, which the kernel shows in names like `net:[4026531840]`.
 fn namespace_inode(net: &SharedNetwork) -> u64 {
     rustix::fs::fstat(net.as_fd()).unwrap().st_ino
 }

@@ -11,7 +11,7 @@ use zero_core::{RunId, SessionId};
 use crate::event::EventKind;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event, now_ms};
 
-/// Questions `Q` that wait for answers `ALLOW_A`.
+/// Questions `Q` that wait for answers `A`.
 pub(super) struct InteractionQueue<Q, A> {
     open: Mutex<BTreeMap<String, PendingInteraction<Q, A>>>,
     /// Told whenever one is done with.

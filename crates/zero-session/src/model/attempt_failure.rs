@@ -361,7 +361,7 @@ fn extract_message(error: &Value) -> String {
     }
 }
 
-/// What the head says of when to come back: `retry-after-ms`, or seconds or a date in `RetryAdvice-After`.
+/// What the head says of when to come back: `retry-after-ms`, or seconds or a date in `Retry-After`.
 fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
     let value = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str| {

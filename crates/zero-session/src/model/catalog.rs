@@ -43,7 +43,7 @@ pub struct ModelCatalog {
 }
 
 impl ModelCatalog {
-    /// These models. `default` is the one of agents that name none; `direct_model` where there is none.
+    /// These models. `default` is the one of agents that name none; `direct` where there is none.
     pub fn new(models: Vec<Arc<dyn ModelClient>>, default: Option<String>) -> Self {
         let by_name = models.into_iter().map(|model| (model.info().name.clone(), Ok(model)));
         Self { by_name: by_name.collect(), default, ..Self::default() }

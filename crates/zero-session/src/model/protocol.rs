@@ -19,7 +19,7 @@ pub(crate) trait ModelProtocol: Send + Sync {
     /// Its body as JSON, an object; but for the tools.
     fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String;
 
-    /// The tools, as they stand under `encode_tools` in the body, if that is there.
+    /// The tools, as they stand under `tools` in the body, if that is there.
     fn encode_tools(&self, request: &ModelRequest) -> Option<Value>;
 
     /// Reads the answer.

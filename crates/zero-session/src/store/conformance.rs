@@ -33,7 +33,7 @@ pub type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<
 /// All promises.
 pub const CHECKS: &[&[StoreConformanceCheck]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
 
-/// Puts a store to every check; `create_session` gives a new and empty one each time. Wants a runtime with
+/// Puts a store to every check; `make` gives a new and empty one each time. Wants a runtime with
 /// several threads to say much about what happens at once.
 pub async fn check_store<F>(make: impl Fn() -> F)
 where

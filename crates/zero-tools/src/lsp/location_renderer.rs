@@ -42,7 +42,7 @@ pub(super) struct LocationRenderer<'a> {
 }
 
 impl<'a> LocationRenderer<'a> {
-    /// For places in the answer to a question about `asked`, which holds `from_text`.
+    /// For places in the answer to a question about `asked`, which holds `text`.
     pub(super) fn new(
         cx: &'a CallContext,
         encoding: PositionEncoding,

@@ -1,6 +1,6 @@
 //! Schemas as older tools write them, brought to JSON Schema 2020-12.
 //!
-//! Gemini's declarations follow OpenAPI: types in capitals, `normalize_nullable`, and bounds that may be
+//! Gemini's declarations follow OpenAPI: types in capitals, `nullable`, and bounds that may be
 //! texts. Draft 7 has lists of `items`. Only what stands where a schema stands is touched: a field
 //! that is called `type`, or a value of an `enum`, stays what it is.
 
@@ -87,7 +87,7 @@ fn lowercase_type(name: &mut str) {
     }
 }
 
-/// `normalize_nullable` is one more type.
+/// `nullable` is one more type.
 fn normalize_nullable(schema: &mut Map<String, Value>) {
     let Some(Value::Bool(nullable)) = schema.get("nullable") else { return };
     let nullable = *nullable;

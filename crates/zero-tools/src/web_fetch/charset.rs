@@ -36,7 +36,7 @@ fn detect_encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
 }
 
 /// The encoding that a page names itself: `<meta charset=…>`, `content="…; charset=…"`, or
-/// `<?xml detect_encoding="…"?>`.
+/// `<?xml encoding="…"?>`.
 fn declared_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     let prologue = bytes.get(..bytes.len().min(PROLOGUE_BYTES))?.to_ascii_lowercase();
     let prologue = String::from_utf8_lossy(&prologue);

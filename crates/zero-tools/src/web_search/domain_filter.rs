@@ -56,7 +56,7 @@ fn is_subdomain(host: &str, domain: &str) -> bool {
     host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Domains as hosts compare: `go.dev` for `https://Release.dev/`, `*.go.dev` and `go.dev.` alike.
+/// Domains as hosts compare: `go.dev` for `https://Go.dev/`, `*.go.dev` and `go.dev.` alike.
 fn parse_domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolError> {
     if written.len() > DOMAINS_MAX {
         let message = format!("`{field}` has more than {DOMAINS_MAX} domains");

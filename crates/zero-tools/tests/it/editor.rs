@@ -38,7 +38,7 @@ enum EditorBehavior {
 struct ScriptedEditor {
     manner: Mutex<EditorBehavior>,
     buffers: Mutex<HashMap<PathBuf, String>>,
-    /// What it was asked, as `read_input NAME` and `write_input NAME`.
+    /// What it was asked, as `read NAME` and `write NAME`.
     asked: Mutex<Vec<String>>,
 }
 

@@ -29,7 +29,7 @@ fn network_session(network: &[&str]) -> ToolFixture {
     session_with_rules(&[], network)
 }
 
-/// The same with rules such as `allow WebFetchTool(domain:a.test)`. Every name has the address of
+/// The same with rules such as `allow WebFetch(domain:a.test)`. Every name has the address of
 /// loopback, which counts as the open internet.
 pub(crate) fn session_with_rules(rules: &[&str], network: &[&str]) -> ToolFixture {
     let rule = |text: &&str| {

@@ -85,7 +85,7 @@ impl TerminalElicitor {
         self.ask_consent(&format!("Send this to {}?", escape_line(origin)), values)
     }
 
-    /// One value; `Present(None)` when it is left out, `None` when the person went away.
+    /// One value; `Some(None)` when it is left out, `None` when the person went away.
     fn ask_field(&self, field: &ElicitationField) -> Option<Option<Value>> {
         let stream = &self.terminal.err;
         stream.write(&field.render_description(stream)).ok()?;

@@ -1,4 +1,4 @@
-//! `zero audit verification`: whether the log is as it was written.
+//! `zero audit verify`: whether the log is as it was written.
 
 use serde_json::{Value, json};
 use zero_runtime::audit::verification::{

@@ -1,4 +1,4 @@
-//! `zero gateway_config`: keeps sessions and runs agents for clients, until it is asked to end.
+//! `zero gateway`: keeps sessions and runs agents for clients, until it is asked to end.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `zero notes`: what is remembered from one session to the next, for the person to see and change.
+//! `zero memory`: what is remembered from one session to the next, for the person to see and change.
 
 mod edit;
 

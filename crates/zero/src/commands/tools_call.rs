@@ -1,4 +1,4 @@
-//! `zero small_tools run_call`: one call, through the whole path, exactly as an agent would make it.
+//! `zero tools call`: one call, through the whole path, exactly as an agent would make it.
 
 pub(super) mod output;
 pub(super) mod signals;
@@ -213,7 +213,7 @@ mod tests {
     use crate::terminal::Terminal;
     use crate::test_tools::small_tools;
 
-    /// Runs `zero small_tools run_call` with these words; gives the exit code, stdout and stderr.
+    /// Runs `zero tools call` with these words; gives the exit code, stdout and stderr.
     fn run_call(words: &[&str]) -> (ExitOutcome, String, String) {
         let folder = tempfile::tempdir().unwrap();
         let app = AppContext {

@@ -1,4 +1,4 @@
-//! `zero tools run_show`: everything about one tool, with a call to try.
+//! `zero tools show`: everything about one tool, with a call to try.
 
 #[cfg(test)]
 mod reference_page;

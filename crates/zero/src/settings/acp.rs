@@ -8,7 +8,7 @@ use zero_client::OverlapPolicy;
 
 use super::WorkspaceSettings;
 
-/// The keys below `client_preferences`.
+/// The keys below `acp`.
 pub(crate) const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
 
 /// How editors are served. Only your own settings count here, never a project's.

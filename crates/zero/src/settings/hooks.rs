@@ -17,7 +17,7 @@ use super::document::join_pointer;
 use super::layer::{SettingsEntry, SettingsLayer, SettingsLayerKind};
 use super::{WorkspaceSettings, command_line, program_path};
 
-/// The keys below `load_hooks`, each a list that files add to.
+/// The keys below `hooks`, each a list that files add to.
 pub(crate) const LISTS: [&str; 2] = [BEFORE_KEY, AFTER_KEY];
 const BEFORE_KEY: &str = "hooks.PreToolUse";
 const AFTER_KEY: &str = "hooks.PostToolUse";
@@ -43,12 +43,12 @@ pub(crate) struct HooksSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct HookSetting {
-    /// The tools it is for: a name such as `BashTool`, several as `ValueEdit|Write` or in an array,
+    /// The tools it is for: a name such as `BashTool`, several as `Edit|Write` or in an array,
     /// `server__*`, `mcp__*`, or `*` for all of them, which is what holds when absent.
     #[serde(default, rename = "match")]
     #[schemars(schema_with = "names_schema")]
     tools: Option<ToolNamesSetting>,
-    /// One program with its arguments, such as `.zero/load_hooks/no-push`; no shell looks at it. It gets
+    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell looks at it. It gets
     /// the call as JSON on stdin.
     command: String,
     /// How long it may take, in milliseconds; 10000 when absent.

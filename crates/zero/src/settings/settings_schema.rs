@@ -100,7 +100,7 @@ pub(crate) struct PermissionSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum RuleSetting {
-    /// A rule such as `BashTool(git status:*)`.
+    /// A rule such as `Bash(git status:*)`.
     Text(String),
     /// A rule that explains itself.
     Explained(ExplainedRuleSetting),
@@ -110,7 +110,7 @@ pub(crate) enum RuleSetting {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExplainedRuleSetting {
-    /// The rule, such as `BashTool(git push:*)`.
+    /// The rule, such as `Bash(git push:*)`.
     pub(crate) rule: String,
     /// Calls that the rule must match, such as `git push origin`; checked when it is read.
     #[serde(default, rename = "match")]

@@ -71,7 +71,7 @@ impl WorkspaceSettings {
     }
 }
 
-/// Whether a program can be started from a folder: a path that leads to one, or a name of `SYSTEM_PATH`.
+/// Whether a program can be started from a folder: a path that leads to one, or a name of `PATH`.
 pub(crate) fn is_program_found(
     program: &str,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! `zero start_client` as an editor meets it: the real program on a pipe, a model that follows a script, and
+//! `zero acp` as an editor meets it: the real program on a pipe, a model that follows a script, and
 //! a client that speaks the wire itself.
 //!
 //! Tests with a number in their name are those of the protocol's own kit for testing agents, each

@@ -38,7 +38,7 @@ fn edit_audit_log(zero: &TestProgram, change: impl FnOnce(&str) -> String) {
     std::fs::write(audit_day_file(zero), change(&text)).unwrap();
 }
 
-/// What `run_verify` says, without what differs from run to run.
+/// What `verify` says, without what differs from run to run.
 fn run_verify(zero: &TestProgram, args: &[&str]) -> String {
     let said = zero.run(&[&["audit", "verify"], args].concat());
     let name = audit_day_file(zero).file_name().unwrap().to_str().unwrap().to_owned();

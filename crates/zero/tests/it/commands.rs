@@ -302,7 +302,7 @@ fn completions_and_man_pages_are_generated() {
     assert!(zero.stdout(&["--version"]).starts_with("zero 0."));
 }
 
-/// What `zero tools run_conformance` reports, with this `SYSTEM_PATH`.
+/// What `zero tools conformance` reports, with this `PATH`.
 fn run_conformance(zero: &TestProgram, path: &str, args: &[&str]) -> (i32, Value) {
     let mut command = zero.command(&[&["tools", "conformance", "--json"], args].concat());
     let output = command.env("PATH", path).output().unwrap();

@@ -109,8 +109,8 @@ fn serve_connection(
     writer.write_all(b"data: [DONE]\n\n")
 }
 
-/// What a prompt with `find_script:` wants of this answer. Each of the following lines is a step:
-/// `say PROXY_MESSAGES`, `think PROXY_MESSAGES`, `send_call COMMAND_TOOL JSON`, `stop REASON`, `hang`, or `fail STATUS JSON`; a line
+/// What a prompt with `script:` wants of this answer. Each of the following lines is a step:
+/// `say WORDS`, `think WORDS`, `call TOOL JSON`, `stop REASON`, `hang`, or `fail STATUS JSON`; a line
 /// `turn` begins what is said after the tools have answered.
 fn find_script(request: &Value) -> Option<Vec<String>> {
     let messages = request["messages"].as_array()?;

@@ -33,7 +33,7 @@ impl TestProgram {
         command
     }
 
-    /// Another program in the same surroundings, which finds this one as `$ZERO_OWNER`.
+    /// Another program in the same surroundings, which finds this one as `$ZERO`.
     #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
     pub(crate) fn external_command(&self, name: &str) -> Command {
         let mut command = Command::new(name);

@@ -250,7 +250,7 @@ impl SseParser {
 mod tests {
     use super::*;
 
-    /// The events of a stream however it is cut, one a line: `read_event|data|id|retry`.
+    /// The events of a stream however it is cut, one a line: `event|data|id|retry`.
     #[track_caller]
     fn check(stream: &str, expected: &[&str]) {
         for size in [1, 2, 3, 7, stream.len().max(1)] {

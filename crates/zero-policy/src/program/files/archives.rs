@@ -187,7 +187,7 @@ fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `analyze_cpio` takes the names of its files from its input.
+/// `cpio` takes the names of its files from its input.
 fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
     const CPIO: OptionGrammar = OptionGrammar {
         short_values: "CDEFHIMOR",
@@ -236,7 +236,7 @@ fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_incomplete()
 }
 
-/// `analyze_pax -r` unpacks, `analyze_pax -w` packs, both together copy, and neither lists.
+/// `pax -r` unpacks, `pax -w` packs, both together copy, and neither lists.
 fn analyze_pax(args: &[ShellArg]) -> CommandAnalysis {
     const PAX: OptionGrammar = OptionGrammar {
         short_values: "bBEfgGopsTUx",

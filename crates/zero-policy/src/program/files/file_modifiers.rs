@@ -80,7 +80,7 @@ enum DestinationKind {
 }
 
 impl CopyDestination {
-    /// Sources and destination as `cp`, `mv`, `ln` and `analyze_install` take them.
+    /// Sources and destination as `cp`, `mv`, `ln` and `install` take them.
     fn from_options(options: &ParsedArguments) -> Option<Self> {
         let mut sources = options.operands.clone();
         if let Some(folder) = options.values(&["t", "target-directory"]).last() {

@@ -153,7 +153,7 @@ fn analyze_gh(args: &[ShellArg]) -> CommandAnalysis {
         if let Some(at) = field.known_prefix().find("=@") {
             notes.record_read(&strip_start(field, at + "=@".len()), AccessDepth::Itself);
         } else {
-            // `-F file` of `analyze_gh issue create` and its kind.
+            // `-F file` of `gh issue create` and its kind.
             notes.record_read(field, AccessDepth::Itself);
         }
     }
@@ -183,7 +183,7 @@ fn analyze_netcat(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_incomplete()
 }
 
-/// `analyze_socat` joins two addresses, each with its kind before the first colon.
+/// `socat` joins two addresses, each with its kind before the first colon.
 fn analyze_socat(args: &[ShellArg]) -> CommandAnalysis {
     let options = ParsedArguments::parse(args, &grammar_with_values("bdlTtSsx", &[]));
     let mut notes = CommandAnalysisBuilder::default();

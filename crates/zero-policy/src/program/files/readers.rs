@@ -1,7 +1,7 @@
 //! Programs that look: at files, at text, at the machine.
 //!
 //! Many of them can do more with the right option, and those are what this file is about:
-//! `sort -o`, `rg --pre`, `analyze_man -P`, the second operand of `uniq`.
+//! `sort -o`, `rg --pre`, `man -P`, the second operand of `uniq`.
 
 mod reader_table;
 
@@ -84,7 +84,7 @@ fn analyze_pager(row: &ProgramRow, args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `analyze_tree` takes the values of a cluster from the arguments after it: `-oa out` writes `out`.
+/// `tree` takes the values of a cluster from the arguments after it: `-oa out` writes `out`.
 fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut folders = Vec::new();
@@ -132,7 +132,7 @@ fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
     if all_said { notes.build_complete() } else { notes.build_incomplete() }
 }
 
-/// `analyze_xmllint` fetches a document that is named by an address.
+/// `xmllint` fetches a document that is named by an address.
 fn analyze_xmllint(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let addresses = args.iter().filter(|arg| arg.known_prefix().contains("://"));
@@ -181,7 +181,7 @@ fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
     };
     let mut notes = CommandAnalysisBuilder::default();
     notes.merge(BAT.analyze(args));
-    // `analyze_bat cache` builds themes and syntaxes into a folder of its own.
+    // `bat cache` builds themes and syntaxes into a folder of its own.
     if args.first().and_then(ShellArg::as_known) == Some("cache") {
         return notes.build_incomplete();
     }
@@ -259,7 +259,7 @@ fn analyze_diff(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `analyze_jq` takes two values after some of its options, and files only after its filter.
+/// `jq` takes two values after some of its options, and files only after its filter.
 fn analyze_jq(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = Vec::new();
@@ -309,7 +309,7 @@ fn analyze_jq(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `analyze_yq` takes its first operand for a file when there is one of that name, so all of them count.
+/// `yq` takes its first operand for a file when there is one of that name, so all of them count.
 fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
     static YQ: ProgramRow = ProgramRow {
         short_values: "poI",
@@ -383,7 +383,7 @@ fn analyze_man(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `analyze_xxd` knows no clusters: `-ps` is one option, and `-s` another that takes a value.
+/// `xxd` knows no clusters: `-ps` is one option, and `-s` another that takes a value.
 fn analyze_xxd(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut files = Vec::new();

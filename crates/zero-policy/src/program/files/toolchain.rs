@@ -85,7 +85,7 @@ fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_incomplete()
 }
 
-/// `analyze_perl -pi -e …` and `ruby -i` change the files after the script in place.
+/// `perl -pi -e …` and `ruby -i` change the files after the script in place.
 fn analyze_perl(args: &[ShellArg]) -> CommandAnalysis {
     const PERL: OptionGrammar = OptionGrammar {
         short_values: "eEIMmr",

@@ -212,7 +212,7 @@ fn analyze_help(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_grep(args: &[ShellArg]) -> CommandAnalysis {
-    // The order of the tables is that of git: letters with a value, without `-O_SERIES`, whose value is
+    // The order of the tables is that of git: letters with a value, without `-O`, whose value is
     // only ever attached.
     let (opens, plain): (Vec<&ShellArg>, Vec<&ShellArg>) = args.iter().partition(|arg| {
         arg.known_prefix().starts_with("-O") && !arg.known_prefix().starts_with("--")

@@ -229,7 +229,7 @@ pub(super) fn add_push(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnal
     study.with_command(&argv)
 }
 
-/// `git analyze_svn` asks a program for the names of authors.
+/// `git svn` asks a program for the names of authors.
 pub(super) fn analyze_svn(args: &[ShellArg]) -> CommandAnalysis {
     let line = GitArguments::parse(args, "A", &["authors-prog", "authors-file"]);
     let study = add_scripts(CommandAnalysis::opaque(), &line.values("", &["authors-prog"]));

@@ -125,7 +125,7 @@ fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
         let plain = matches!(shell.as_known(), Some("none" | "default" | "bash" | "sh" | "dash"));
         study.with_caution_if(!plain, "it runs them with a shell of its own choice")
     });
-    // `-P name args_from to` takes three words, and the last two of them look like commands.
+    // `-P name from to` takes three words, and the last two of them look like commands.
     let scans = options.has(&["P", "parameter-scan"]);
     let texts = options.operands.iter().chain(options.values(&texts)).cloned().collect::<Vec<_>>();
     texts
@@ -175,7 +175,7 @@ fn analyze_after_dashes(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// `analyze_cmake -E` is a box of small programs, some of which run another.
+/// `cmake -E` is a box of small programs, some of which run another.
 fn analyze_cmake(args: &[ShellArg]) -> CommandAnalysis {
     let rest = args_from(args, 1);
     match known_text(args.first()) {
@@ -232,7 +232,7 @@ fn analyze_cmake(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// `analyze_corepack npm@9 publish` runs that package manager.
+/// `corepack npm@9 publish` runs that package manager.
 fn analyze_corepack(args: &[ShellArg]) -> CommandAnalysis {
     let Some((first, rest)) = args.split_first() else { return CommandAnalysis::opaque() };
     let name = known_text(Some(first)).split('@').next().unwrap_or_default();

@@ -48,7 +48,7 @@ fn analyze_inner_command(
     while let Some(word) = words.peek() {
         match parse_assignment(word) {
             Some(variable) => {
-                // `env ALLOW_A=$x ls`: what follows the first word of `$x` would be the command.
+                // `env A=$x ls`: what follows the first word of `$x` would be the command.
                 guess |= word.may_split();
                 variables.push(variable);
             }

@@ -28,7 +28,7 @@ fn is_loader(name: &str) -> bool {
     name.starts_with("ld") && is_library
 }
 
-/// `ld.so [options] opaque arguments`.
+/// `ld.so [options] program arguments`.
 fn analyze_loader(args: &[ShellArg]) -> CommandAnalysis {
     let table = GetoptSpec {
         short: "",
@@ -106,7 +106,7 @@ fn analyze_firejail(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(open)
 }
 
-/// `analyze_capsh … -- arguments of bash`.
+/// `capsh … -- arguments of bash`.
 fn analyze_capsh(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| matches!(arg.as_known(), Some("--" | "==" | "+")));
     let shell = args.iter().find_map(|arg| super::super::strip_arg_prefix(arg, "--shell="));
@@ -119,7 +119,7 @@ fn analyze_capsh(args: &[ShellArg]) -> CommandAnalysis {
     CommandAnalysis::opaque().with_command(&argv)
 }
 
-/// `analyze_runcon context command`, or `analyze_runcon -t type command`.
+/// `runcon context command`, or `runcon -t type command`.
 fn analyze_runcon(args: &[ShellArg]) -> CommandAnalysis {
     let table =
         GetoptSpec { short: "ct:u:r:l:", long: "compute type: user: role: range: help version" };
@@ -130,7 +130,7 @@ fn analyze_runcon(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(options.uncertain)
 }
 
-/// `analyze_ip netns exec NAME command`, `analyze_ip vrf exec NAME command`.
+/// `ip netns exec NAME command`, `ip vrf exec NAME command`.
 fn analyze_ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let at = args.iter().position(|arg| match arg.as_known() {
         // Objects may be abbreviated, and options may stand before them.
@@ -141,7 +141,7 @@ fn analyze_ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
     if verb.is_empty() || !"exec".starts_with(verb) {
         return None;
     }
-    // `analyze_ip -all netns exec command` names no room.
+    // `ip -all netns exec command` names no room.
     let all = args.iter().take(at).any(|arg| known_text(Some(arg)).starts_with("-a"));
     let skips = if all { 2 } else { 3 };
     Some(CommandAnalysis::opaque().with_command(args_from(args, at + skips)))
@@ -188,7 +188,7 @@ fn analyze_daemon(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(options.uncertain)
 }
 
-/// One file with all of them: `analyze_coreutils --analyze_coreutils-prog=rm x`.
+/// One file with all of them: `coreutils --coreutils-prog=rm x`.
 fn analyze_coreutils(args: &[ShellArg]) -> CommandAnalysis {
     let Some((first, rest)) = args.split_first() else { return CommandAnalysis::read_only() };
     let named = ["--coreutils-prog=", "--coreutils-prog-shebang="]

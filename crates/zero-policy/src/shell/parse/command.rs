@@ -108,7 +108,7 @@ impl ScriptReader<'_> {
         Some(ShellCommand { kind, redirects: Vec::new(), span: self.span_from(start) })
     }
 
-    /// `coproc COMMAND_SCHEMA`, `coproc NAME COMPOUND`.
+    /// `coproc COMMAND`, `coproc NAME COMPOUND`.
     fn parse_coprocess(&mut self, start: usize) -> Option<ShellCommand> {
         self.eat_reserved("coproc");
         self.skip_blanks();

@@ -63,7 +63,7 @@ impl<'t> ScriptReader<'t> {
         list
     }
 
-    /// Has another text read, which stands here as `span_from`. What is wrong in it does not end this
+    /// Has another text read, which stands here as `span`. What is wrong in it does not end this
     /// text: bash gets to read it only when it runs.
     pub(super) fn read_within<T: Default>(
         &mut self,
@@ -88,7 +88,7 @@ impl<'t> ScriptReader<'t> {
         })
     }
 
-    /// The script in another text, which stands here as `span_from`.
+    /// The script in another text, which stands here as `span`.
     pub(super) fn parse_script_within(&mut self, text: &str, span: SourceSpan) -> CommandList {
         self.read_within(text, span, |inner| inner.parse_whole_script())
     }

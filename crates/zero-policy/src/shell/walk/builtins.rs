@@ -173,7 +173,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// `walk_trap` has a text run later.
+    /// `trap` has a text run later.
     fn walk_trap(
         &mut self,
         argv: Vec<ShellArg>,

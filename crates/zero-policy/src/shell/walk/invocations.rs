@@ -340,7 +340,7 @@ fn set_script_arguments(script: &ShellArg, argv: &[ShellArg], state: &ShellState
     state
 }
 
-/// `bash -O_SERIES dotglob`, `bash -o posix`: what a script means is up to options.
+/// `bash -O dotglob`, `bash -o posix`: what a script means is up to options.
 fn sets_shell_options(program: &str, argv: &[ShellArg]) -> bool {
     let mut takes_name = false;
     let args = argv.iter().skip(1).filter_map(ShellArg::as_known);

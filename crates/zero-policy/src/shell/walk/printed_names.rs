@@ -7,7 +7,7 @@
 use super::super::arg::ShellArg;
 use crate::program::{self, CommandClass};
 
-/// The folders whose files' names a command prints and nothing else. `parse` are those whose names
+/// The folders whose files' names a command prints and nothing else. `read` are those whose names
 /// it reads.
 pub(super) fn find_printed_names(
     argv: &[ShellArg],

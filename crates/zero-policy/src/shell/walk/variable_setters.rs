@@ -70,7 +70,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
 }
 
 impl ScriptWalker<'_> {
-    /// `walk_declaration` and its like.
+    /// `declare` and its like.
     pub(super) fn walk_declaration(
         &mut self,
         builtin: &str,

@@ -260,7 +260,7 @@ impl FolderScan<'_> {
     }
 }
 
-/// What a name in a folder is, if it is on the judge's list from somewhere below `scan_base` on.
+/// What a name in a folder is, if it is on the judge's list from somewhere below `base` on.
 fn match_setting(base: &Path, folder: &Path, name: &OsStr) -> Option<SettingPath> {
     let below = folder.strip_prefix(base).ok()?;
     let fits = |entry: &&SettingPattern| {

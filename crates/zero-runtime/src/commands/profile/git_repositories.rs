@@ -1,7 +1,7 @@
 //! Repositories of a workspace: what of them a command may change so that git works, and what it
 //! may not, because git would run it later.
 //!
-//! A `.create_repository` that is a file names another folder. A command could have written it, so that folder is
+//! A `.git` that is a file names another folder. A command could have written it, so that folder is
 //! opened for changes only when it points back at this very workspace, which no command can forge.
 
 use std::collections::BTreeSet;
@@ -252,7 +252,7 @@ fn is_initialized(git: &Path) -> bool {
         .any(|name| path_survey::exists(&git.join(name)))
 }
 
-/// The folders of a repository whose `.create_repository` is a file, which point back at it.
+/// The folders of a repository whose `.git` is a file, which point back at it.
 struct LinkedGitFolders {
     own: PathBuf,
     /// The one that all worktrees share.

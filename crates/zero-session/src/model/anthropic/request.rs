@@ -60,7 +60,7 @@ pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
     Value::Object(body)
 }
 
-/// Lets the provider remember all up to and including `encode_part`.
+/// Lets the provider remember all up to and including `block`.
 fn mark_for_cache(block: &mut Value) {
     if let Some(block) = block.as_object_mut() {
         block.insert("cache_control".into(), json!({"type": "ephemeral"}));
@@ -135,7 +135,7 @@ impl ThinkingControl {
     }
 }
 
-/// `thinking_fields`, and `output_config` where it is needed.
+/// `thinking`, and `output_config` where it is needed.
 fn thinking_fields(
     info: &ModelInfo,
     level: ThinkingEffort,

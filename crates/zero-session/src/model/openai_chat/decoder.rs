@@ -157,7 +157,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Some say `stop_reason` where they mean `tool_calls`, and the other way round.
+    /// Some say `stop` where they mean `tool_calls`, and the other way round.
     fn ordinary_stop_reason(&mut self) -> ModelStopReason {
         match (self.calls.is_empty(), self.refusal.is_empty()) {
             (false, _) => ModelStopReason::ToolUse,

@@ -66,7 +66,7 @@ impl EventBus for RecordingBus {
     }
 }
 
-/// Answers by a script: words are text, `~as_str` is a thought, `Name:id` a call, `@hang`, `@panic`,
+/// Answers by a script: words are text, `~word` is a thought, `ProtectedName:id` a call, `@hang`, `@panic`,
 /// `@drop`, `@max` and `@fail:network` what they say. An answer that is not there is `ok`.
 pub(crate) struct ScriptedModel {
     info: ModelInfo,

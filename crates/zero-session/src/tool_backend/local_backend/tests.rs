@@ -70,7 +70,7 @@ impl CallApprover for UnattendedApprover {
 struct RecordingObserver {
     described: Mutex<Vec<(String, ToolKind, Vec<FilePosition>)>>,
     progress: Mutex<Vec<String>>,
-    /// `on_started`, and what was printed after it.
+    /// `begun`, and what was printed after it.
     printed: Mutex<String>,
     spoke: Notify,
 }

@@ -1,4 +1,4 @@
-//! `zero environment set_key-key` and `unset_key-key`: keys in the desktop's keyring, where settings find them.
+//! `zero config set-key` and `unset-key`: keys in the desktop's keyring, where settings find them.
 //!
 //! A key never stands on a command line, in a settings file or on the screen: it is typed unseen, or
 //! comes from stdin.

@@ -1,4 +1,4 @@
-//! `zero notes edit`: a person changes a note in the editor of their choice.
+//! `zero memory edit`: a person changes a note in the editor of their choice.
 //!
 //! The editor gets a private copy of what the note says, not its file: what is saved goes the way of
 //! every change of a note, with its bounds and its journal, and where the note comes from stays on

@@ -242,14 +242,14 @@ mod tests {
     #[test]
     fn replay_reports_missing_data_and_never_guesses() {
         let long = format!("echo {}", "x".repeat(5_000));
-        check("Bash", &json!({ "command": long }), &[("exec", "echo")], "Lost(Cut)");
+        check("Bash", &json!({ "command": long }), &[("exec", "echo")], "Failed(Truncated)");
         let secret = "curl -H 'Authorization: Bearer abcdef123456' x.org";
-        check("Bash", &json!({ "command": secret }), &[("exec", "curl")], "Lost(Redacted)");
+        check("Bash", &json!({ "command": secret }), &[("exec", "curl")], "Failed(Redacted)");
         let args = vec!["x"; 100];
-        check("Bash", &json!({"command": "ls", "args": args}), &[("exec", "ls")], "Lost(Cut)");
-        check("Telepathy", &json!({}), &[], "Lost(Unknown)");
+        check("Bash", &json!({"command": "ls", "args": args}), &[("exec", "ls")], "Failed(Truncated)");
+        check("Telepathy", &json!({}), &[], "Failed(Unknown)");
         let paths: Vec<String> = (0..200).map(|at| format!("f{at}")).collect();
-        check("ReadMany", &json!({ "paths": paths }), &[], "Lost(Cut)");
+        check("ReadMany", &json!({ "paths": paths }), &[], "Failed(Truncated)");
     }
 
     #[test]
@@ -257,8 +257,8 @@ mod tests {
         let judge = PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, PolicyContext::default());
         for (said, rule, expected) in [
             ("rewrite", None, "Ok(\"run `ls b`\")"),
-            ("ask", Some("hook ./x"), "Err(Hook)"),
-            ("deny", Some("hook ./x"), "Err(Hook)"),
+            ("ask", Some("hook ./x"), "Err(StricterHook)"),
+            ("deny", Some("hook ./x"), "Err(StricterHook)"),
             ("failed", Some("Bash(ls:*)"), "Ok(\"run `ls b`\")"),
         ] {
             let row: AuditRow = serde_json::from_value(json!({
@@ -282,7 +282,7 @@ mod tests {
     fn replay_falls_back_to_recorded_effects() {
         let path = format!("/w/{}", "d/".repeat(600));
         check("Read", &json!({ "file_path": path }), &[("read", "/w/x")], "read /w/x");
-        check("Read", &json!({ "file_path": path }), &[("read", &path)], "Lost(Cut)");
+        check("Read", &json!({ "file_path": path }), &[("read", &path)], "Failed(Truncated)");
         check("Telepathy", &json!({}), &[("net", "x.org"), ("tool", "t")], "connect to x.org");
         for (action, expected) in
             [("save", "keep the note `a` (project)"), ("forget", "forget the note `a` (project)")]

@@ -85,7 +85,7 @@ pub(super) fn to_gemini(tools: &[DialectTool]) -> Value {
     json!([{"functionDeclarations": declarations}])
 }
 
-/// Result of MCP's `tools/to_list`.
+/// Result of MCP's `tools/list`.
 pub(super) fn to_mcp(tools: &[DialectTool]) -> Value {
     json!({"tools": to_list(tools, zero_mcp::server::mcp_format::to_tool_json)})
 }

@@ -172,7 +172,7 @@ impl DefinitionBuilder<'_> {
         }
     }
 
-    /// The server of `find_mcp_rule.mcpServerCommand`. One in `mcpServers` with its name is the one that is
+    /// The server of `mcp.mcpServerCommand`. One in `mcpServers` with its name is the one that is
     /// meant: it says more.
     fn add_command(&self, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
         let told = |why: &str| McpServerProblem {

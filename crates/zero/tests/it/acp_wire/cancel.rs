@@ -125,7 +125,7 @@ fn turn_can_be_cancelled_before_it_starts() {
     acp.close();
 }
 
-/// A client answers `cancelled_outcome` as it should, answers something else, or never. However quick the model
+/// A client answers `cancelled` as it should, answers something else, or never. However quick the model
 /// is, it is not asked to go on; and a yes comes too late, however soon it comes.
 #[test]
 fn turn_can_be_cancelled_while_permission_is_pending() {

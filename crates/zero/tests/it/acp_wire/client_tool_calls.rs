@@ -1,4 +1,4 @@
-//! Clients that make calls themselves. By its older name a call speaks the older dialect, `start_client`.
+//! Clients that make calls themselves. By its older name a call speaks the older dialect, `acp`.
 
 use serde_json::{Value, json};
 

@@ -145,7 +145,7 @@ impl TarMode {
     }
 }
 
-/// `tar xfC a.tar dir` as `tar -x -f a.tar -C_SOURCE dir`.
+/// `tar xfC a.tar dir` as `tar -x -f a.tar -C dir`.
 fn expand_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
     let Some((ShellArg::Known(letters), rest)) = args.split_first() else { return args.to_vec() };
     if letters.starts_with('-') || letters.is_empty() {
@@ -268,7 +268,7 @@ fn record_named_members(
     }
 }
 
-/// The folders `-C_SOURCE` goes to, each counted from the one before.
+/// The folders `-C` goes to, each counted from the one before.
 fn target_folders(options: &ParsedArguments) -> Vec<ShellArg> {
     let mut folders: Vec<ShellArg> = Vec::new();
     for folder in options.values(&["C", "directory"]) {
@@ -291,7 +291,7 @@ fn possible_paths(operand: &ShellArg, args: &[ShellArg], folders: &[ShellArg]) -
         .iter()
         .map(|folder| join_path(folder, name).unwrap_or_else(|| folder.clone()))
         .collect();
-    // An operand before the first `-C_SOURCE` counts from where the command runs.
+    // An operand before the first `-C` counts from where the command runs.
     let is_folder = |arg: &ShellArg| {
         let start = arg.known_prefix();
         start.starts_with("-C") || start.starts_with("--di")

@@ -241,7 +241,7 @@ fn redirection_target(after: &[AwkToken]) -> Option<&str> {
     }
 }
 
-/// `record_getline` alone reads on; `record_getline x < "file"` reads another file.
+/// `getline` alone reads on; `getline x < "file"` reads another file.
 fn record_getline(after: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
     let ends =
         |token: &AwkToken| matches!(token, AwkToken::Newline | AwkToken::Sign(";" | "{" | "}"));

@@ -110,7 +110,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_incomplete()
 }
 
-/// Without `-O_SERIES` a file is named as the address ends.
+/// Without `-O` a file is named as the address ends.
 fn record_downloads(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     if options.has(&["O", "output-document", "spider"]) {
         return;

@@ -434,7 +434,7 @@ pub(super) static ROWS: &[ProgramRow] = &[
 
 const GREP: ProgramRow = ProgramRow {
     names: &["grep", "egrep", "fgrep", "ggrep"],
-    // `-C_SOURCE` takes a value here and none there, so it is not listed: a number read as a file harms
+    // `-C` takes a value here and none there, so it is not listed: a number read as a file harms
     // nobody.
     short_values: "efmABdD",
     long_values: &[
