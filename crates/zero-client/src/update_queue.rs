@@ -216,7 +216,7 @@ mod tests {
             inbox.push_status(GatewayUpdate::Disconnected);
             inbox.push_status(GatewayUpdate::Reconnected);
         }
-        assert_eq!(drain(&inbox).await, ["1", "Away", "Back"]);
+        assert_eq!(drain(&inbox).await, ["1", "Disconnected", "Reconnected"]);
         inbox.push_status(GatewayUpdate::Disconnected);
         inbox.push_status(GatewayUpdate::Disconnected);
         assert_eq!(drain(&inbox).await, ["Away"]);
