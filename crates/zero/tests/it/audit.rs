@@ -183,9 +183,9 @@ fn tail_prints_rows_byte_for_byte() {
     assert_eq!(zero.stdout(&["audit", "tail", "--json"]), recorded);
 }
 
-/// Runs the check that `docs/audit.md` teaches.
+/// Runs the check that `docs/concepts/audit.md` teaches.
 fn run_documented_check(zero: &TestProgram) -> String {
-    let page = include_str!("../../../../docs/audit.md");
+    let page = include_str!("../../../../docs/concepts/audit.md");
     let begin = page.find("prev=$(").unwrap();
     let recipe = page[begin..].split("```").next().unwrap();
     let mut shell = zero.external_command("sh");

@@ -30,7 +30,7 @@ const PAGE_HEAD: &str = "\
 
 Every tool of this build: its names, parameters, results, bounds, and a call with what it really answers. `zero tools
 show NAME` prints the same for one tool, under any of its names. [The tools](../tools.md) says how they behave,
-[Dialects](../dialects.md) how results are written elsewhere.
+[Dialects](../concepts/dialects.md) how results are written elsewhere.
 ";
 
 #[tokio::test]
