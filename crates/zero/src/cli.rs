@@ -335,7 +335,8 @@ Example:
   {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/use\",\"params\":{\"sessionId\":\"s1\",\"toolCallId\":\"c1\",\"toolName\":\"read_file\",\"input\":{\"path\":\"README.md\"}}}
 
 A call that needs a permission is asked about by the request session/request_permission, which the
-caller answers; one that does not know it is denied. The whole protocol: docs/tools-serve.md.
+caller answers; one that does not know it is denied. The whole protocol:
+docs/reference/tools-serve.md.
 
 Exit codes: 0 the caller went away, 1 error, 2 wrong usage."
 )]

@@ -1,4 +1,4 @@
-//! What `docs/writing-tools.md` tells people to write works, as it stands there.
+//! What `docs/how-to/write-tools.md` tells people to write works, as it stands there.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn repository_root() -> PathBuf {
 fn read_example(name: &str) -> String {
     let text = std::fs::read_to_string(repository_root().join("examples").join(name)).unwrap();
     let document =
-        std::fs::read_to_string(repository_root().join("docs/writing-tools.md")).unwrap();
+        std::fs::read_to_string(repository_root().join("docs/how-to/write-tools.md")).unwrap();
     assert!(document.contains(&format!("\n{text}```\n")), "the document shows another {name}");
     text
 }

@@ -30,7 +30,8 @@ Examples:
 
 Tools run here, beside the files, by this machine's rules, wherever the agent runs. Nothing but the
 protocol is written to stdout. What goes wrong is told to the editor, which shows it; --verbose says
-more on stderr. JetBrains, Neovim, Emacs and all that can be set: docs/acp.md.
+more on stderr. Set-up for JetBrains, Neovim and Emacs: docs/start/editor.md. All options and the
+protocol: docs/reference/acp.md.
 
 Exit codes: 0 the editor went away (with --login: the key is there), 1 error, 2 wrong usage."
 )]

@@ -202,7 +202,7 @@ fn meaningless_hook_is_settings_error() {
 fn read_example(name: &str) -> String {
     let repository: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(repository.join("examples/hooks").join(name)).unwrap();
-    let document = std::fs::read_to_string(repository.join("docs/hooks.md")).unwrap();
+    let document = std::fs::read_to_string(repository.join("docs/how-to/hooks.md")).unwrap();
     assert!(document.contains(&format!("\n{text}```\n")), "the document shows another {name}");
     text
 }
