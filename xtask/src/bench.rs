@@ -124,7 +124,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     print!("{}", table.render_terminal());
     if write {
         table.write_into(
-            &repository::root().join("docs/performance.md"),
+            &repository::root().join("docs/reference/performance.md"),
             &machine_info::describe_machine()?,
         )?;
     }

@@ -29,7 +29,7 @@ Usage: cargo xtask <chore>
                        answer
   bench [--quick] [--write | --only PART]
                        measure zero against ripgrep and cat; --quick takes fewer runs,
-                       --write puts the table into docs/performance.md, --only measures
+                       --write puts the table into docs/reference/performance.md, --only measures
                        one of files, policy, sandbox, mcp, gateway and acp
 
 Exit code: 0 all well, 1 something failed, 2 wrong usage or a missing program.

@@ -29,7 +29,7 @@ const PAGE_HEAD: &str = "\
 <!-- Made from the code by `cargo xtask reference`; a test fails where it is not as the code is. -->
 
 Every tool of this build: its names, parameters, results, bounds, and a call with what it really answers. `zero tools
-show NAME` prints the same for one tool, under any of its names. [The tools](../tools.md) says how they behave,
+show NAME` prints the same for one tool, under any of its names. [The tools](built-in-tools.md) says how they behave,
 [Dialects](../concepts/dialects.md) how results are written elsewhere.
 ";
 
@@ -113,7 +113,7 @@ fn render_page(
 fn render_bounds() -> String {
     let limits = HostLimits::default();
     let mut text = String::from(
-        "\n## Bounds\n\nThose of all tools. `--limit NAME=VALUE` and [settings](../settings.md) change those that have a name; a tool's own\nstand with it.\n\n| bound | name | usual |\n|---|---|---|\n",
+        "\n## Bounds\n\nThose of all tools. `--limit NAME=VALUE` and [settings](settings.md) change those that have a name; a tool's own\nstand with it.\n\n| bound | name | usual |\n|---|---|---|\n",
     );
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
     let mut row = |what: &str, name: &str, usual: String| {
