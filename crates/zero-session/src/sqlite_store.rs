@@ -61,7 +61,7 @@ impl SqliteStore {
     }
 
     /// What was made to be written, or why it could not be.
-    fn into_store_result<T>(
+    fn map_database_error<T>(
         &self,
         verb: &'static str,
         made: Result<T, DatabaseError>,
@@ -129,7 +129,7 @@ impl Store for SqliteStore {
         const VERB: &str = "write down what happened";
         let session = session.clone();
         Box::pin(async move {
-            let rows = self.into_store_result(VERB, EncodedEvents::from_events(&entries))?;
+            let rows = self.map_database_error(VERB, EncodedEvents::from_events(&entries))?;
             let bytes = rows.bytes;
             let append = move |db: &_| ledger::append(db, &session, &rows);
             let first = self.writer.write(VERB, bytes, append).await?;
@@ -185,7 +185,7 @@ impl Store for SqliteStore {
         let session = session.clone();
         Box::pin(async move {
             let (bodies, bytes) =
-                self.into_store_result(VERB, transcripts::encode_messages(&messages))?;
+                self.map_database_error(VERB, transcripts::encode_messages(&messages))?;
             let add = move |db: &_| transcripts::append(db, &session, &bodies);
             self.writer.write(VERB, bytes, add).await
         })
@@ -201,7 +201,7 @@ impl Store for SqliteStore {
         let session = session.clone();
         Box::pin(async move {
             let (bodies, bytes) =
-                self.into_store_result(VERB, transcripts::encode_messages(&messages))?;
+                self.map_database_error(VERB, transcripts::encode_messages(&messages))?;
             let begin =
                 move |db: &_| transcripts::start_transcript(db, &session, why, &bodies, now_ms());
             self.writer.write(VERB, bytes, begin).await
@@ -212,7 +212,7 @@ impl Store for SqliteStore {
         const VERB: &str = "begin a run";
         Box::pin(async move {
             let NewRun { id, session, node, started_ms, first } = run;
-            let rows = self.into_store_result(VERB, EncodedEvents::from_events(&first))?;
+            let rows = self.map_database_error(VERB, EncodedEvents::from_events(&first))?;
             let bytes = rows.bytes;
             let run = runs::RunRow { id, session, node, started_ms };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
@@ -235,7 +235,7 @@ impl Store for SqliteStore {
         const VERB: &str = "settle a run";
         let run = run.clone();
         Box::pin(async move {
-            let rows = self.into_store_result(VERB, EncodedEvents::from_events(&last))?;
+            let rows = self.map_database_error(VERB, EncodedEvents::from_events(&last))?;
             let bytes = rows.bytes;
             let ended_ms = last.last().map_or_else(now_ms, |event| event.time_ms);
             let settle = move |db: &_| runs::end(db, &run, &end, usage, ended_ms, &rows);

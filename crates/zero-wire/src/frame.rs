@@ -277,7 +277,7 @@ mod tests {
     fn unknown_error_code_is_preserved() {
         check(
             r#"{"type":"res","id":"1","ok":false,"error":{"code":"TEAPOT","message":"m"}}"#,
-            r#"Response(ResponseFrame { id: "1", ok: false, payload: None, error: Some(ErrorShape { code: Other("TEAPOT")"#,
+            r#"Response(ResponseFrame { id: "1", ok: false, payload: None, error: Some(ErrorPayload { code: Other("TEAPOT")"#,
         );
     }
 

@@ -5,7 +5,7 @@
 //! # use zero_session::store::{Store, conformance};
 //! # async fn a_new_empty_store() -> Arc<dyn Store> { unimplemented!() }
 //! # async fn test() {
-//! conformance::check(a_new_empty_store).await;
+//! conformance::check_store(a_new_empty_store).await;
 //! # }
 //! ```
 //!
