@@ -66,10 +66,10 @@ fn main() -> ExitCode {
 fn confine(plan: &str) -> ExitCode {
     let AttackPlan { profile, command, layers, server, meanwhile } =
         serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
-    let warden =
+    let spawner =
         Spawner::start_with_settings(SpawnerSettings { layers, ..SpawnerSettings::default() })
             .unwrap();
-    let net = server.as_ref().map(|_| Arc::new(SharedNetwork::create(&warden).unwrap()));
+    let net = server.as_ref().map(|_| Arc::new(SharedNetwork::create(&spawner).unwrap()));
     let order = |command| {
         let (profile, net) = (profile.clone(), net.clone());
         SpawnSpec { command, profile, stdio: CommandStdio::Pipes, timeout: None, net }
@@ -78,7 +78,7 @@ fn confine(plan: &str) -> ExitCode {
         let mut order = order(server);
         // It changes nothing, and what stands in for missing files is the command's to make.
         order.profile.protected.clear();
-        warden.spawn(order).unwrap()
+        spawner.spawn(order).unwrap()
     });
     if let Some(output) = server.as_mut().and_then(|server| server.stdout.take()) {
         let mut line = String::new();
@@ -86,10 +86,10 @@ fn confine(plan: &str) -> ExitCode {
         assert_eq!(line, "ready\n");
     }
     if let Some(meanwhile) = &meanwhile {
-        prewarm(&warden, order(CommandSpec { program: "true".into(), ..command.clone() }));
+        prewarm(&spawner, order(CommandSpec { program: "true".into(), ..command.clone() }));
         perform_host_action(meanwhile);
     }
-    let mut running = match warden.spawn(order(command)) {
+    let mut running = match spawner.spawn(order(command)) {
         Ok(running) => {
             fs::write(format!("{plan}.walls"), format!("{:?}", running.walls)).unwrap();
             running
@@ -112,26 +112,26 @@ fn confine(plan: &str) -> ExitCode {
 
 /// Runs something harmless, and waits until walls like those it had stand ready. Putting them up ahead
 /// may come to nothing; the next command brings the next try.
-fn prewarm(warden: &Spawner, harmless: SpawnSpec) {
+fn prewarm(spawner: &Spawner, harmless: SpawnSpec) {
     const TRIES: usize = 4;
     const PATIENCE: Duration = Duration::from_secs(30);
     let ready = (0..TRIES).any(|_| {
-        let running = warden.spawn(harmless.clone()).unwrap();
+        let running = spawner.spawn(harmless.clone()).unwrap();
         running.wait(PATIENCE).unwrap();
         drop(running);
         let until = std::time::Instant::now() + PATIENCE;
-        while !is_prewarmed(warden) && std::time::Instant::now() < until {
+        while !is_prewarmed(spawner) && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
-        is_prewarmed(warden)
+        is_prewarmed(spawner)
     });
     assert!(ready, "no walls stand ready");
     // It is looked at once more before it is relied on.
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// Whether there are a keeper, bubblewrap, and our last step, one below the other, and nobody else.
-fn is_prewarmed(warden: &Spawner) -> bool {
+/// Whether there are a supervisor, bubblewrap, and our last step, one below the other, and nobody else.
+fn is_prewarmed(spawner: &Spawner) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let list = list.unwrap_or_default();
@@ -141,8 +141,8 @@ fn is_prewarmed(warden: &Spawner) -> bool {
         let [only] = <[u32; 1]>::try_from(children(pid)).ok()?;
         Some(only)
     };
-    children(warden.pid().unwrap()).into_iter().any(|keeper| {
-        let stage = only(keeper).and_then(only);
+    children(spawner.pid().unwrap()).into_iter().any(|supervisor| {
+        let stage = only(supervisor).and_then(only);
         stage.is_some_and(|stage| children(stage).is_empty())
     })
 }

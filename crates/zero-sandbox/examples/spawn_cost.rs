@@ -57,11 +57,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let place = CostFixture::new();
-    let wardens = [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
+    let spawners = [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
         Spawner::start_with_settings(SpawnerSettings { layers, ..SpawnerSettings::default() })
             .unwrap()
     });
-    let [full, direct] = &wardens;
+    let [full, direct] = &spawners;
     let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..rounds {
         let [plain, bare_bwrap, landlock, walls, at_once] = &mut times;
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     }
     let drain_kb = read_peak_kb().saturating_sub(before);
     let [drained, piped] = [drained, piped].map(median);
-    drop(wardens);
+    drop(spawners);
     let left = find_residue(&place, 1000);
     println!(
         "{{\"plain_ns\":{plain},\"bwrap_ns\":{bwrap},\"landlock_ns\":{landlock},\
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
 /// What commands cost that follow one another: at once, after a moment, and those of several agents
 /// in turn.
 fn measure_series(rounds: usize) -> String {
-    let warden = Spawner::start().unwrap();
+    let spawner = Spawner::start().unwrap();
     let places: Vec<CostFixture> = (0..AGENTS).map(|_| CostFixture::new()).collect();
     let [at_once, paused, in_turn] = [(SHORT_PAUSE, 1), (LONG_PAUSE, 1), (SHORT_PAUSE, AGENTS)]
         .map(|(pause, agents)| {
@@ -113,7 +113,7 @@ fn measure_series(rounds: usize) -> String {
                 std::thread::sleep(pause);
                 let mut order = place.spawn_spec(LayerSelection::All, "/bin/bash", &["-c", "true"]);
                 order.profile.limits = ProcessLimits::default();
-                measure(|| run(&warden, order))
+                measure(|| run(&spawner, order))
             };
             // The first of each finds nothing that stands.
             places.iter().for_each(|place| assert!(each(place) > Duration::ZERO));
@@ -202,8 +202,8 @@ fn plain_bwrap_command(bwrap: &str) -> Command {
     command
 }
 
-fn run(warden: &Spawner, order: SpawnSpec) {
-    let running = warden.spawn(order).unwrap();
+fn run(spawner: &Spawner, order: SpawnSpec) {
+    let running = spawner.spawn(order).unwrap();
     let ended = running.wait(Duration::from_secs(30)).unwrap();
     assert_eq!(ended.exit_code, Some(0), "{ended:?}");
 }
@@ -212,9 +212,9 @@ fn run_successfully(mut command: Command) {
     assert!(command.stdin(StdStdio::null()).status().unwrap().success(), "{command:?}");
 }
 
-fn drain_output(warden: &Spawner, place: &CostFixture) {
+fn drain_output(spawner: &Spawner, place: &CostFixture) {
     let order = place.spawn_spec(LayerSelection::All, "head", &["-c", GIGABYTE, "/dev/zero"]);
-    let mut running = warden.spawn(order).unwrap();
+    let mut running = spawner.spawn(order).unwrap();
     let collected = OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(()));
     assert_eq!(collected.unwrap().0.stdout.total_bytes(), 1 << 30);
 }
@@ -231,38 +231,38 @@ fn read_peak_kb() -> u64 {
 fn find_residue(place: &CostFixture, commands: usize) -> Vec<String> {
     let both = [LayerSelection::All, LayerSelection::WithoutBubblewrap];
     // Walls that stand ready for the next command are gone at the look after the last one.
-    let wardens = both.map(|layers| {
+    let spawners = both.map(|layers| {
         let settings =
             SpawnerSettings { layers, ready_for: SETTLE_MAX / 2, ..SpawnerSettings::default() };
         Spawner::start_with_settings(settings).unwrap()
     });
     let run_each = || {
-        for (warden, layers) in wardens.iter().zip(both) {
-            run(warden, place.spawn_spec(layers, "/bin/true", &[]));
+        for (spawner, layers) in spawners.iter().zip(both) {
+            run(spawner, place.spawn_spec(layers, "/bin/true", &[]));
         }
     };
     run_each();
-    let before = HostResidue::collect(&wardens, place);
+    let before = HostResidue::collect(&spawners, place);
     for _ in 0..commands / 2 {
         run_each();
     }
-    HostResidue::collect(&wardens, place).list_added_since(&before)
+    HostResidue::collect(&spawners, place).list_added_since(&before)
 }
 
 /// What can be seen of commands from outside.
 struct HostResidue {
-    /// By kind, because a keeper that stands ready has another number each time.
+    /// By kind, because a supervisor that stands ready has another number each time.
     counts: [(&'static str, usize); 3],
     /// By name: files of the person, and control groups.
     files: BTreeSet<String>,
 }
 
 impl HostResidue {
-    fn collect(wardens: &[Spawner; 2], place: &CostFixture) -> Self {
+    fn collect(spawners: &[Spawner; 2], place: &CostFixture) -> Self {
         // Ends that were told may still be on their way out.
         std::thread::sleep(SETTLE_MAX);
         let own = std::process::id();
-        let pids = || wardens.iter().filter_map(Spawner::pid).chain([own]);
+        let pids = || spawners.iter().filter_map(Spawner::pid).chain([own]);
         let lines = |path: &str| fs::read_to_string(path).unwrap_or_default().lines().count();
         Self {
             counts: [
@@ -292,7 +292,7 @@ fn count_handles(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Control groups whose keeper is gone. Others run commands here too, so one that is only about to
+/// Control groups whose supervisor is gone. Others run commands here too, so one that is only about to
 /// be removed does not count: it is not there at the second look.
 fn find_stale_cgroups() -> BTreeSet<String> {
     fn search(folder: &Path, found: &mut BTreeSet<String>) {
@@ -302,7 +302,7 @@ fn find_stale_cgroups() -> BTreeSet<String> {
                 continue;
             }
             match name.strip_prefix("zero-").and_then(|rest| rest.split('-').nth(1)) {
-                Some(keeper) if Path::new("/proc").join(keeper).exists() => {}
+                Some(supervisor) if Path::new("/proc").join(supervisor).exists() => {}
                 Some(_) => drop(found.insert(entry.path().display().to_string())),
                 None => search(&entry.path(), found),
             }

@@ -1,14 +1,15 @@
-//! Limits that the kernel keeps for a whole tree: one control group per command.
+//! Limits that the kernel enforces for a whole process tree: the control groups of a command.
 //!
-//! A group is made below the one this process is in, never beside it where that would leave a limit
-//! somebody set for us. Where a group cannot be made or a limit not set, that limit is left to the
-//! watchdog. The name of a group says which process keeps it, so that what a crash left behind can
-//! be told from what is in use.
+//! A group is created below the one this process is in, and elsewhere only if that escapes no limit
+//! set for this process. If a group cannot be created or a limit not be set, the watchdog enforces
+//! that limit. The name of a group ([`CgroupName`]) contains the process that owns it, so that
+//! groups left by a crash can be told from those in use.
 //!
-//! With version 2 a process begins in its group, which costs nothing. With version 1 it has to join,
-//! and the kernel then waits for every processor, some ten milliseconds. So a keeper goes into the
-//! groups ahead of its command, while nobody waits, and what it starts begins there too. It leaves
-//! when the command has lived for a while; where it has not, the warden removes the groups.
+//! With version 2, a process starts in its group, which costs nothing. With version 1, it has to
+//! join, and the kernel then waits for every processor, about ten milliseconds. So a worker joins
+//! its groups before it has a command, while nothing waits for it, and its children start there
+//! too. It leaves the groups once the command has run for a while; otherwise the spawner removes
+//! them.
 
 mod cgroup_parents;
 
@@ -23,57 +24,57 @@ use crate::profile::ProcessLimits;
 use crate::running_command::{ExitCause, LimitEnforcer, LimitsReport};
 pub(crate) use cgroup_parents::{CgroupParents, CgroupVersion};
 
-/// How often a group is tried to be removed: its last process may just be going.
+/// How often to try to remove a group: its last process may be just exiting.
 const REMOVE_TRIES_MAX: u32 = 100;
 const REMOVE_PAUSE: Duration = Duration::from_millis(2);
-/// The span in which processor time is shared out, in microseconds.
+/// The period for which a share of processor time is granted, in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// Memory that a command may leave to the next one in the same groups: what the walls themselves hold,
-/// and what the kernel keeps for them.
+/// Memory that may remain in the groups for the next command: what the sandbox itself uses, and
+/// what the kernel allocates for it.
 const REUSE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// The kernel counts threads like processes, and a build may have many of them. It gets a bound
-/// that stops a bomb, and processes alone are counted every now and then.
+/// The kernel counts threads as tasks, and a build may have many of them. The group gets a bound
+/// that stops a fork bomb; processes alone are counted periodically.
 const TASKS_PER_PROCESS: u64 = 8;
-/// There are never more tasks on a machine.
+/// The kernel's upper bound of tasks on a machine.
 const TASKS_MAX: u64 = 4 * 1024 * 1024;
 
-/// The control groups of one command. Dropping them removes them, once their processes are gone.
+/// The control groups of one command. Dropping it removes them; their processes must have ended.
 #[derive(Debug, Default)]
 pub(crate) struct CommandCgroups {
     memory: Option<ControlGroup>,
     cpu: Option<ControlGroup>,
     processes: Option<ControlGroup>,
     limits: Option<ProcessLimits>,
-    /// What was made, each folder once.
+    /// All folders that were created, each once.
     made: Vec<PathBuf>,
-    /// Those of them in which this process is itself.
+    /// Those of them that contain this process.
     inside: Vec<PathBuf>,
-    /// Those in which what it starts begins.
+    /// Those in which its children start.
     joined: Vec<PathBuf>,
     has_left: bool,
-    /// What was counted before the command that runs now.
+    /// The counters before the current command.
     before: CgroupCounters,
 }
 
-/// What the kernel counts for as long as a group is there, for however many commands.
+/// What the kernel counts over the whole life of a group, for all its commands.
 #[derive(Clone, Copy, Debug, Default)]
 struct CgroupCounters {
-    /// Processes that were killed for want of memory.
+    /// Processes that the kernel killed because memory ran out.
     killed: u64,
-    /// Processes that were not let come into being.
+    /// Forks that the kernel refused.
     refused: u64,
-    /// The most memory that was held.
+    /// The largest memory use, in bytes.
     peak: u64,
 }
 
-/// How a process gets into its groups.
+/// Descriptors through which a process enters its groups.
 #[derive(Debug, Default)]
 pub(crate) struct CgroupEntryHandles {
-    /// The only group, where a process can begin in it.
+    /// The only group, if a process can start in it.
     pub(crate) folder: Option<OwnedFd>,
-    /// Files of all groups; who writes `0` to one joins.
+    /// The `cgroup.procs` files of all groups; a process that writes `0` to one joins that group.
     pub(crate) files: Vec<OwnedFd>,
 }
 
@@ -84,15 +85,15 @@ struct ControlGroup {
 }
 
 impl CommandCgroups {
-    /// Makes groups for a command this process keeps. What cannot be had is not there.
+    /// Creates groups for a command that this process supervises. Limits that no group can enforce
+    /// are left out.
     pub(crate) fn create(places: &CgroupParents, limits: &ProcessLimits) -> Self {
         let mut groups = Self::default();
         groups.set_limits(places, limits);
         groups
     }
 
-    /// Goes into groups of version 1, without limits yet, ahead of a command that this process
-    /// will start.
+    /// Joins groups of version 1, still without limits, before this process starts a command.
     pub(crate) fn join_ahead(places: &CgroupParents) -> Self {
         let mut groups = Self::default();
         let Some(name) = CgroupName::for_self().map(|name| name.to_string()) else { return groups };
@@ -108,7 +109,7 @@ impl CommandCgroups {
         groups
     }
 
-    /// Sets limits, on groups made ahead or now.
+    /// Sets limits, on existing groups or on new ones.
     pub(crate) fn set_limits(&mut self, places: &CgroupParents, limits: &ProcessLimits) {
         self.limits = Some(*limits);
         let Some(name) = CgroupName::for_self().map(|name| name.to_string()) else { return };
@@ -122,13 +123,13 @@ impl CommandCgroups {
         self.before = self.read_counters();
     }
 
-    /// Whether this process is in groups itself, and could leave.
+    /// Whether this process is in any of the groups.
     pub(crate) fn is_inside(&self) -> bool {
         !self.inside.is_empty()
     }
 
-    /// Leaves the groups to the command, so that its limits are not this process's. What it starts
-    /// from now on has to join.
+    /// Leaves the groups to the command, so that its limits do not apply to this process. Later
+    /// children have to join.
     pub(crate) fn leave(&mut self) {
         self.inside.retain(|folder| {
             let above = folder.parent().map(|parent| parent.join("cgroup.procs"));
@@ -138,16 +139,16 @@ impl CommandCgroups {
         self.has_left = true;
     }
 
-    /// Whether it left them.
+    /// Whether [`Self::leave`] was called.
     pub(crate) fn has_left(&self) -> bool {
         self.has_left
     }
 
-    /// After a command that left no process: whether it left so little memory that another one may
-    /// have the same groups, and has all that it may have.
+    /// After a command that left no process: whether so little memory is left in the groups that
+    /// another command can use them with its full limit.
     ///
-    /// What the kernel gives back when somebody needs it does not count, but for a bound: to give it
-    /// back takes time.
+    /// Memory that the kernel can reclaim counts only towards half of the limit: reclaiming takes
+    /// time.
     pub(crate) fn is_reusable(&self) -> bool {
         let (Some(group), Some(limits)) = (&self.memory, &self.limits) else { return true };
         let held = group.read_memory();
@@ -156,17 +157,18 @@ impl CommandCgroups {
         })
     }
 
-    /// Begins to count for another command under the same limits.
+    /// Starts to count for another command with the same limits.
     pub(crate) fn reset_counters(&mut self) {
         self.before = self.read_counters();
         if let (Some(group), Some(limits)) = (&self.cpu, &self.limits) {
-            // A share that is set anew is whole again. Should it not be, the one that is set holds.
+            // Writing the limit again renews the quota. If that fails, the limit that is set still
+            // applies.
             let set = group.limit_cpu(limits);
             drop(set);
         }
     }
 
-    /// What cannot be read was not counted.
+    /// A counter that cannot be read is taken as zero.
     fn read_counters(&self) -> CgroupCounters {
         let (killed, peak) = match &self.memory {
             Some(group) => (
@@ -185,7 +187,7 @@ impl CommandCgroups {
             return true;
         }
         match rustix::fs::mkdir(folder, rustix::fs::Mode::from_raw_mode(0o755)) {
-            // Nobody but this process makes that name, so it is one of ours from before.
+            // Only this process uses this name, so an existing group is ours from before.
             Ok(()) | Err(rustix::io::Errno::EXIST) => {
                 self.made.push(folder.to_owned());
                 true
@@ -205,7 +207,7 @@ impl CommandCgroups {
         (self.create_folder(&group.folder) && limit(&group).is_ok()).then_some(group)
     }
 
-    /// What enforces which limit.
+    /// Reports what enforces which limit.
     pub(crate) fn report(&self) -> LimitsReport {
         let by = |group: &Option<ControlGroup>| match group.as_ref().map(|group| group.version) {
             Some(CgroupVersion::V2) => LimitEnforcer::CgroupV2,
@@ -219,7 +221,7 @@ impl CommandCgroups {
         }
     }
 
-    /// How a process gets into the groups.
+    /// Opens the descriptors for a process that is to enter the groups.
     pub(crate) fn open_entries(&self) -> io::Result<CgroupEntryHandles> {
         let in_use = |folder: &&PathBuf| {
             !self.joined.contains(folder)
@@ -232,7 +234,7 @@ impl CommandCgroups {
         let used: Vec<&PathBuf> = self.made.iter().filter(in_use).collect();
         let files = used.iter().map(|folder| entry(folder)).collect::<io::Result<_>>()?;
         let is_v2 = |group: &ControlGroup| group.version == CgroupVersion::V2;
-        // A process begins in one group only, so there must not be others to join.
+        // A process can start in one group only, so there must be no other groups to join.
         let folder = match used.as_slice() {
             [folder]
                 if [&self.memory, &self.cpu, &self.processes].into_iter().flatten().all(is_v2) =>
@@ -244,21 +246,21 @@ impl CommandCgroups {
         Ok(CgroupEntryHandles { folder, files })
     }
 
-    /// The limit the command went over, if it did.
+    /// The limit that the command exceeded, if any.
     pub(crate) fn find_exceeded_limit(&self) -> Option<ExitCause> {
         let limits = self.limits.as_ref()?;
         if let Some(group) = &self.memory
             && group.oom_kill_count() > Some(self.before.killed)
         {
             let limit = limits.memory_bytes;
-            // One that is no higher than before may be another command's.
+            // A peak that is not higher than before may belong to an earlier command.
             let peak =
                 group.peak_memory().filter(|peak| *peak > self.before.peak).unwrap_or_default();
             return Some(ExitCause::MemoryLimit { limit, used: peak.max(limit) });
         }
         let group = self.processes.as_ref()?;
-        // What cannot be read now says nothing: it was within the limit when it last could be, and
-        // what the kernel refused counts all the same.
+        // A failure to read is not a violation: the number was within the limit when it was last
+        // read, and forks that the kernel refused are counted anyway.
         let members = kernel_file::read(&group.folder.join("cgroup.procs")).unwrap_or_default();
         let refused = group.refused_fork_count() > Some(self.before.refused);
         let own = u64::from(self.inside.contains(&group.folder));
@@ -268,13 +270,13 @@ impl CommandCgroups {
         (used > limit).then_some(ExitCause::ProcessLimit { limit, used })
     }
 
-    /// Whether anything has to be asked now and then.
+    /// Whether limits have to be checked periodically.
     pub(crate) fn has_any(&self) -> bool {
         self.memory.is_some() || self.processes.is_some()
     }
 
-    /// Lets the tree make no new process, and kills what is there where the kernel can do that in
-    /// one step. A tree that cannot grow can be killed one by one.
+    /// Forbids new processes in the groups, and kills all members where the kernel can do that in
+    /// one step. Members of a group that cannot grow can be killed one by one.
     pub(crate) fn kill(&self) {
         if let Some(group) = &self.processes {
             let _ = kernel_file::write(&group.folder.join("pids.max"), "0");
@@ -295,27 +297,27 @@ impl Drop for CommandCgroups {
     }
 }
 
-/// The name of the groups that a process keeps, to remove them when it is gone.
-pub(crate) fn name_for_process(keeper: i32) -> Option<String> {
-    CgroupName::for_process(keeper).map(|name| name.to_string())
+/// The name of the groups that a process owns, to remove them when it has ended.
+pub(crate) fn name_for_process(supervisor: i32) -> Option<String> {
+    CgroupName::for_process(supervisor).map(|name| name.to_string())
 }
 
-/// Removes the groups that a process went into and did not leave before it ended.
+/// Removes the version 1 groups of a process that did not leave them before it ended.
 pub(crate) fn remove_named(places: &CgroupParents, name: &str) {
     for parent in places.v1_parents() {
         remove(&parent.join(name));
     }
 }
 
-/// Memory of a group.
+/// Memory use of a group, in bytes.
 struct CgroupMemory {
     all: u64,
-    /// That of it which somebody has to free.
+    /// The part that the kernel cannot reclaim.
     not_given_back: u64,
 }
 
 impl ControlGroup {
-    /// How many of its processes were killed for want of memory.
+    /// How many of its processes the kernel killed because memory ran out.
     fn oom_kill_count(&self) -> Option<u64> {
         let events = match self.version {
             CgroupVersion::V2 => "memory.events",
@@ -324,7 +326,7 @@ impl ControlGroup {
         kernel_file::read_counter(&self.folder.join(events), "oom_kill")
     }
 
-    /// The most memory that it held.
+    /// Its largest memory use, in bytes.
     fn peak_memory(&self) -> Option<u64> {
         let peak = match self.version {
             CgroupVersion::V2 => "memory.peak",
@@ -333,7 +335,7 @@ impl ControlGroup {
         kernel_file::read_number(&self.folder.join(peak))
     }
 
-    /// How many of its processes were not let come into being.
+    /// How many forks the kernel refused in it.
     fn refused_fork_count(&self) -> Option<u64> {
         kernel_file::read_counter(&self.folder.join("pids.events"), "max")
     }
@@ -347,14 +349,14 @@ impl ControlGroup {
         if all <= REUSE_BYTES_MAX {
             return Some(CgroupMemory { all, not_given_back: all });
         }
-        // The kernel takes long to add this up.
+        // Only read if needed: the kernel takes long to add up these numbers.
         let stat = self.folder.join("memory.stat");
         let text = kernel_file::read(&stat).ok()?;
         let value = |word: &str| {
             let found = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
             found.and_then(|number| number.trim().parse::<u64>().ok())
         };
-        // Files in memory are counted as files, and stay.
+        // Files in shared memory are counted as files but cannot be reclaimed.
         let given_back = value(in_files)?.saturating_sub(value("shmem")?);
         Some(CgroupMemory { all, not_given_back: all.saturating_sub(given_back) })
     }
@@ -368,12 +370,13 @@ impl ControlGroup {
         match self.version {
             CgroupVersion::V2 => {
                 self.write_value("memory.max", &bytes)?;
-                // Not there without swap.
+                // Missing without swap.
                 let _ = self.write_value("memory.swap.max", "0");
                 let _ = self.write_value("memory.oom.group", "1");
             }
             CgroupVersion::V1 => {
-                // Set before, for another command: memory alone may never have more than both.
+                // A previous command may have set it, and the limit of memory must not exceed that
+                // of memory and swap.
                 let _ = self.write_value("memory.memsw.limit_in_bytes", "-1");
                 self.write_value("memory.limit_in_bytes", &bytes)?;
                 // Memory and swap together, where swap is counted; otherwise avoid swap.
@@ -403,13 +406,13 @@ impl ControlGroup {
     }
 }
 
-/// Removes groups whose keepers are gone, and kills what is still in them.
+/// Removes groups whose owners have ended, and kills the processes in them.
 pub(crate) fn sweep(places: &CgroupParents) {
     let Some(own) = CgroupName::for_self() else { return };
     for parent in places.parents() {
         for name in kernel_file::list_names(parent).unwrap_or_default() {
             let Some(found) = CgroupName::parse(&name) else { continue };
-            // Numbers mean something only among those who count alike.
+            // Process IDs are comparable only within one PID namespace.
             if found.namespace != own.namespace || found.is_owner_alive() {
                 continue;
             }
@@ -434,10 +437,10 @@ fn remove(folder: &Path) {
     }
 }
 
-/// The name of a group: who keeps it.
+/// The name of a group, which identifies the process that owns it.
 #[derive(Debug, PartialEq, Eq)]
 struct CgroupName {
-    /// In which numbers of processes are counted.
+    /// The PID namespace of `pid`.
     namespace: u64,
     pid: i32,
     started: u64,
@@ -463,7 +466,6 @@ impl CgroupName {
         parts.next().is_none().then_some(name)
     }
 
-    /// Whether its keeper is alive.
     fn is_owner_alive(&self) -> bool {
         ProcessInfo::read(self.pid)
             .is_some_and(|now| now.started == self.started && !now.is_zombie())
@@ -480,7 +482,7 @@ impl std::fmt::Display for CgroupName {
 mod tests {
     use super::*;
 
-    /// Where no group can be made, there is nothing to sweep, and this says just that.
+    /// Where no group can be created, there is nothing to sweep, and the test passes trivially.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a process to be left behind")]
     fn sweep_removes_only_cgroups_without_owner() {
@@ -494,7 +496,7 @@ mod tests {
             let joined = parent.join(&stale).join("cgroup.procs");
             kernel_file::write(&joined, &left.id().to_string()).unwrap();
         }
-        // Its end is noticed meanwhile, as the reaper of orphans does it.
+        // The child is reaped meanwhile, as the reaper of orphans does.
         std::thread::scope(|scope| {
             scope.spawn(|| sweep(&places));
             if places.parents().is_empty() {

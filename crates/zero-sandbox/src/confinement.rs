@@ -1,21 +1,22 @@
-//! Brings a profile and the layers of this machine together, and a command under both.
+//! Combines a [`SandboxProfile`] with the [`SandboxLayers`] of this machine into a
+//! [`PreparedCommand`], which is a command ready to start in its sandbox.
 //!
-//! With bubblewrap the command runs in namespaces of its own, where most of the profile is a matter
-//! of what is mounted, and this binary is started once more inside to give up the rest. Without,
-//! the process that is to become the command gives everything up by itself. Either way Landlock, the
-//! filter of system calls and the limits come last, right before exec. What bubblewrap puts up may
-//! stand before there is a command: see [`bubblewrap_sandbox`].
+//! With bubblewrap, the command runs in its own namespaces, where most of the profile is enforced
+//! by mounts, and this binary is started once more inside ([`sandbox_init`]) to apply the rest.
+//! Without bubblewrap, the process that becomes the command applies all restrictions itself. In
+//! both cases Landlock, the seccomp filter and the limits come last, right before exec. A
+//! bubblewrap sandbox can be set up before there is a command: see [`bubblewrap_sandbox`].
 //!
-//! What no layer can enforce is an error that names it. A profile may say that it can do without;
-//! then [`ConfinementReport::missing_paths`] says that it does.
+//! A property that no layer can enforce is an error that names it, unless the profile accepts the
+//! weakness; then [`ConfinementReport::missing`] lists it.
 //!
-//! What cannot be had at all, and is true of every such confinement: another name for a masked file
-//! that exists already (a hard link) reads it; and a file of the host that somebody outside replaces
-//! while the command runs loses the mount that lay on it. Who swaps a folder of the workspace for a
-//! link while walls are put up can have bubblewrap make something empty where the link leads to, with
-//! the name of what is protected or masked in that folder, and nothing more: see [`expected_mounts`].
-//! Without namespaces the names and
-//! arguments of the host's processes can be seen.
+//! Known limits of this kind of confinement: a masked file can be read through another hard link
+//! that exists already. If a program on the host replaces a file while the command runs, the mount
+//! on that file is lost. If a program replaces a folder of the workspace by a link while the
+//! sandbox is set up, bubblewrap may create an empty file or folder at the target of the link, with
+//! the name of a protected or masked path in that folder, and nothing more: see
+//! [`expected_mounts`]. Without namespaces, the command can see the names and arguments of the
+//! host's processes.
 
 mod bubblewrap_sandbox;
 mod expected_mounts;
@@ -52,111 +53,111 @@ use crate::layer_probe::SandboxLayers;
 use crate::profile::{CommandSpec, NetworkAccess, SandboxProfile, SandboxProperty};
 use crate::running_command::ConfinementReport;
 
-/// Rules about files that one command may need.
+/// Most Landlock rules about files for one command.
 const RULES_MAX: usize = 8192;
 
-/// Devices that hold nothing of anybody's. Not the terminals: those of the person are among them.
+/// Devices that expose no data. Terminals are not listed, since they include the user's.
 const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Whose network a command has that is not the host's.
+/// Which network a command has, if it is not the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NetworkOwner {
-    /// Its own, made for it.
+    /// A network namespace created for it.
     Own,
-    /// The one in which it is started.
+    /// The network namespace in which it is started.
     Session,
 }
 
-/// Why a command cannot be confined as its profile says.
+/// Why a command cannot be confined as its profile demands.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfineError {
     /// This machine cannot enforce part of the profile.
     #[error("{}", gaps::describe_gaps(.0))]
     Unenforceable(Vec<ConfinementGap>),
-    /// A path depends on where somebody stands.
+    /// A path is relative, so its meaning depends on the working folder.
     #[error("`{}` is not an absolute path", path.display())]
     NotAbsolute {
-        /// The path.
+        /// The relative path.
         path: PathBuf,
     },
-    /// A profile that lets everything be written to confines nothing.
+    /// A profile with a writable `/` would confine nothing.
     #[error("`/` cannot be a writable folder")]
     WritableRoot,
-    /// What is to be written to could be anything.
+    /// A writable path goes through a link that a command could have created.
     #[error(
-        "`{}` is a link in a folder that commands write to, and could lead anywhere: make what it \
-         leads to writable by its own path instead, or put a real folder in its place",
+        "`{}` is a link in a folder that commands can write to, so it could point anywhere: make \
+         its target writable by its own path, or replace the link by a real folder",
         path.display()
     )]
     LinkedWritable {
         /// The link.
         path: PathBuf,
     },
-    /// The private `/tmp` is not there.
-    #[error("the private folder for temporary files `{}` is not there", path.display())]
+    /// The private `/tmp` does not exist.
+    #[error("the private folder for temporary files `{}` does not exist", path.display())]
     NoTmp {
-        /// Where it should be.
+        /// The configured path.
         path: PathBuf,
     },
     /// The mounts could not be prepared.
     #[error("the mounts could not be prepared")]
     Mounts(#[source] io::Error),
-    /// Something is not where it was a moment ago.
+    /// A mounted path has changed on the host.
     #[error(transparent)]
     Changed(#[from] MountMismatchError),
-    /// The process could not be told what to give up.
+    /// The restrictions could not be prepared.
     #[error(transparent)]
     Restrict(#[from] RestrictionError),
-    /// Part of the command holds a zero byte.
-    #[error("the command holds a zero byte")]
+    /// Part of the command contains a null byte.
+    #[error("the command contains a null byte")]
     ZeroByte(#[from] NulError),
-    /// The program that runs this does not look at its name first.
+    /// The program that links this crate does not check its `argv[0]` first.
     #[error("this program cannot start itself as a helper: `main` must begin with `from_argv0`")]
     NoHelper,
-    /// What the helper needs to know could not be handed over.
-    #[error("the command could not be handed over")]
+    /// The plan could not be passed to the init process.
+    #[error("the command could not be passed to the sandbox")]
     HandOver(#[source] io::Error),
 }
 
 /// A command that is ready to start, confined.
 #[derive(Debug)]
 pub(crate) struct PreparedCommand {
-    way: ConfinementMethod,
+    method: ConfinementMethod,
     confinement: ConfinementReport,
 }
 
-/// How the command gets under its walls.
+/// How the command is confined.
 #[derive(Debug)]
 enum ConfinementMethod {
-    /// Through bubblewrap and the last step inside it.
+    /// By bubblewrap and the init process inside it.
     Bubblewrap(Box<BubblewrapSandbox>),
-    /// The process gives everything up by itself.
+    /// By the process itself, right before exec.
     Direct(ExecImage, PreparedRestrictions),
 }
 
 impl PreparedCommand {
-    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`,
-    /// with the network it is started in where that is not its own, and without the `sockets` that
-    /// were there when it was ordered.
+    /// Prepares `command` to run under `profile` with these `layers` and `streams`. It gets its own
+    /// network or joins the one it is started in, as `network_owner` says, and `sockets` of the host are
+    /// hidden.
     pub(crate) fn new(
         profile: &SandboxProfile,
         layers: &SandboxLayers,
         command: &CommandSpec,
         streams: [&OwnedFd; 3],
-        whose: NetworkOwner,
+        network_owner: NetworkOwner,
         sockets: &HostSockets,
     ) -> Result<Self, ConfineError> {
-        let intent = ConfinementPlan::new(profile, layers, &command.folder, &|_| false)?;
-        let way = match &layers.bubblewrap {
+        let plan = ConfinementPlan::new(profile, layers, &command.folder, &|_| false)?;
+        let method = match &layers.bubblewrap {
             Ok(bubblewrap) => {
                 let terminal = bubblewrap_sandbox::find_terminal_name(streams[0]);
-                let (layout, folder) = (&intent.layout, command.folder.as_path());
+                let (layout, folder) = (&plan.layout, command.folder.as_path());
                 let terminal = terminal.as_deref();
                 let purpose =
-                    SandboxSpec { bubblewrap, profile, layout, folder, terminal, whose, sockets };
+                    SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
                 let mut inside = BubblewrapSandbox::new(&purpose)?;
-                let restrictions = intent.to_filtered_restrictions()?;
+                let restrictions = plan.to_filtered_restrictions()?;
                 let command = with_tmp(command, Path::new(mount_plan::TMP));
                 inside.send_plan(command, restrictions, streams).map_err(ConfineError::HandOver)?;
                 ConfinementMethod::Bubblewrap(Box::new(inside))
@@ -165,17 +166,17 @@ impl PreparedCommand {
                 let image = ExecImage::new(&with_tmp(command, &profile.tmp))?;
                 ConfinementMethod::Direct(
                     image,
-                    PreparedRestrictions::new(&intent.restrictions, &command.folder)?,
+                    PreparedRestrictions::new(&plan.restrictions, &command.folder)?,
                 )
             }
         };
-        Ok(Self { way, confinement: intent.confinement })
+        Ok(Self { method, confinement: plan.confinement })
     }
 
-    /// Prepares walls for a command under `profile` that is not known yet, but for where it will
-    /// start. None where a command needs nothing that could be prepared, and where something empty
-    /// would have to stand in for more than `may_stand_in` says: a path that was there for the last
-    /// command and is gone may be one that the next one may make.
+    /// Prepares a sandbox for a command under `profile` that is not known yet, except for its
+    /// folder. Returns `None` if there is nothing to prepare, or if a placeholder would be needed
+    /// for a path that `may_stand_in` does not list: a path that existed for the last command and
+    /// is gone now may be one that the next command may create.
     pub(crate) fn prewarm(
         profile: &SandboxProfile,
         layers: &SandboxLayers,
@@ -183,39 +184,39 @@ impl PreparedCommand {
         may_stand_in: &[PathBuf],
     ) -> Result<Option<Self>, ConfineError> {
         let Ok(bubblewrap) = &layers.bubblewrap else { return Ok(None) };
-        let intent = ConfinementPlan::new(profile, layers, folder, &|_| false)?;
-        if mount_plan::missing_paths(&intent.layout)
+        let plan = ConfinementPlan::new(profile, layers, folder, &|_| false)?;
+        if mount_plan::missing_paths(&plan.layout)
             .any(|(path, ..)| !is_covered_by(path, may_stand_in))
         {
             return Ok(None);
         }
-        let (layout, terminal, whose) = (&intent.layout, None, NetworkOwner::Own);
+        let (layout, terminal, network_owner) = (&plan.layout, None, NetworkOwner::Own);
         let sockets = &HostSockets::for_command(profile, folder);
-        let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, whose, sockets };
+        let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
         let inside = BubblewrapSandbox::new(&purpose)?;
-        let way = ConfinementMethod::Bubblewrap(Box::new(inside));
-        Ok(Some(Self { way, confinement: intent.confinement }))
+        let method = ConfinementMethod::Bubblewrap(Box::new(inside));
+        Ok(Some(Self { method, confinement: plan.confinement }))
     }
 
-    /// After walls were put up [ahead](Self::ahead): where there is news once they [stand](Self::is_up),
-    /// or will not.
+    /// The channel of a [prewarmed](Self::prewarm) sandbox. It is readable once the sandbox is
+    /// [ready](Self::is_ready) or has failed.
     pub(crate) fn init_channel(&self) -> Option<&OwnedFd> {
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => inside.init_channel(),
             ConfinementMethod::Direct(..) => None,
         }
     }
 
-    /// Whether they stand, when there is news at their [door](Self::door).
+    /// Whether the sandbox is set up. Call it when the [channel](Self::init_channel) is readable.
     pub(crate) fn is_ready(&mut self) -> bool {
-        match &mut self.way {
+        match &mut self.method {
             ConfinementMethod::Bubblewrap(inside) => inside.is_ready(),
             ConfinementMethod::Direct(..) => false,
         }
     }
 
-    /// Gives walls that stand ready a command, if they are those that it would get now, with a
-    /// network of its own. Where they are not, or it fails, they are of no more use.
+    /// Starts a command in a sandbox that is ready, if it is the sandbox that the command would get
+    /// now, with its own network. If this returns false, the sandbox cannot be used any more.
     pub(crate) fn assign_command(
         &mut self,
         profile: &SandboxProfile,
@@ -225,28 +226,28 @@ impl PreparedCommand {
     ) -> bool {
         let terminal = bubblewrap_sandbox::find_terminal_name(streams[0]);
         let folder = command.folder.as_path();
-        let intent = self.plan_if_valid(profile, layers, folder, terminal.as_deref());
-        let (Some(intent), ConfinementMethod::Bubblewrap(inside)) = (intent, &mut self.way) else {
+        let plan = self.plan_if_valid(profile, layers, folder, terminal.as_deref());
+        let (Some(plan), ConfinementMethod::Bubblewrap(inside)) = (plan, &mut self.method) else {
             return false;
         };
-        let Ok(restrictions) = intent.to_filtered_restrictions() else { return false };
-        self.confinement = intent.confinement;
+        let Ok(restrictions) = plan.to_filtered_restrictions() else { return false };
+        self.confinement = plan.confinement;
         let command = with_tmp(command, Path::new(mount_plan::TMP));
         inside.send_plan(command, restrictions, streams).is_ok()
     }
 
-    /// After a command of which no process is left: whether nothing else of it is left in its walls,
-    /// and another one may [take](Self::take) them.
+    /// After a command of which no process is left: whether it left nothing else in the sandbox, so
+    /// that another command can be [assigned](Self::assign_command).
     pub(crate) fn is_reusable(&mut self) -> bool {
-        match &mut self.way {
+        match &mut self.method {
             ConfinementMethod::Bubblewrap(inside) => inside.is_reusable(),
             ConfinementMethod::Direct(..) => false,
         }
     }
 
-    /// Has the last step end once no command is there.
+    /// Makes the init process exit once it has no command.
     pub(crate) fn close(&mut self) {
-        if let ConfinementMethod::Bubblewrap(inside) = &mut self.way {
+        if let ConfinementMethod::Bubblewrap(inside) = &mut self.method {
             inside.close();
         }
     }
@@ -259,21 +260,21 @@ impl PreparedCommand {
         terminal: Option<&Path>,
     ) -> Option<ConfinementPlan> {
         let (ConfinementMethod::Bubblewrap(inside), Ok(bubblewrap)) =
-            (&mut self.way, &layers.bubblewrap)
+            (&mut self.method, &layers.bubblewrap)
         else {
             return None;
         };
-        let intent =
+        let plan =
             ConfinementPlan::new(profile, layers, folder, &|path| inside.is_placeholder(path))
                 .ok()?;
-        let (layout, whose, sockets) =
-            (&intent.layout, NetworkOwner::Own, &HostSockets::for_command(profile, folder));
-        let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, whose, sockets };
-        inside.is_still_valid(&purpose).then_some(intent)
+        let (layout, network_owner, sockets) =
+            (&plan.layout, NetworkOwner::Own, &HostSockets::for_command(profile, folder));
+        let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
+        inside.is_still_valid(&purpose).then_some(plan)
     }
 
     fn image(&self) -> &ExecImage {
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => &inside.image,
             ConfinementMethod::Direct(image, _) => image,
         }
@@ -284,7 +285,7 @@ impl PreparedCommand {
         &self.image().program
     }
 
-    /// Its arguments, its name first.
+    /// Its arguments, including `argv[0]`.
     pub(crate) fn argv(&self) -> &[CString] {
         &self.image().argv
     }
@@ -294,28 +295,29 @@ impl PreparedCommand {
         &self.image().envp
     }
 
-    /// The streams of the program, where they are not those of the command.
+    /// The streams of the program, if they differ from those of the command.
     pub(crate) fn program_streams(&self) -> Option<[RawFd; 3]> {
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => Some(inside.program_streams()),
             ConfinementMethod::Direct(..) => None,
         }
     }
 
-    /// Gives up what the profile does not grant. Afterwards this process can do nothing sensible
-    /// but execute [`PreparedCommand::filter_program`].
+    /// Drops everything that the profile does not grant. Afterwards this process can only execute
+    /// [`PreparedCommand::program`].
     ///
-    /// Every open handle but the first three is closed by that, but for those it needs.
+    /// All descriptors but the standard streams and those that the program needs are closed on
+    /// exec.
     ///
     /// # Safety
     ///
-    /// For the only thread of a process, or for a forked child right before exec: part of what is
-    /// given up belongs to the process and part to the thread. Makes system calls only, and
+    /// Only for a process with one thread, or for a forked child right before exec: some
+    /// restrictions apply to the process and some to the thread. Makes system calls only, and
     /// allocates nothing.
-    #[expect(unsafe_code, reason = "a promise only the caller can make")]
+    #[expect(unsafe_code, reason = "only the caller can guarantee the preconditions")]
     pub(crate) unsafe fn restrict_self(&self) -> Result<(), Errno> {
         restrictions::become_session_leader();
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => {
                 restrictions::reset_inherited_state()?;
                 restrictions::close_on_exec(inside.kept_fds())
@@ -324,71 +326,71 @@ impl PreparedCommand {
         }
     }
 
-    /// Lets go of what only the program needs. To be called when it runs: what is said inside has
-    /// an end only when nobody out here could say anything.
+    /// Closes the descriptors that only the program needs. Call it once the program runs: the
+    /// report pipe reaches its end only when no writer is left here.
     pub(crate) fn release_launch_handles(&mut self) {
-        if let ConfinementMethod::Bubblewrap(inside) = &mut self.way {
+        if let ConfinementMethod::Bubblewrap(inside) = &mut self.method {
             inside.release_launch_handles();
         }
     }
 
-    /// Where the last step says what becomes of the command: see [`word::InitReport`]. None where the
-    /// program is the command itself.
+    /// Where the init process reports about the command: see [`init_report::InitReport`]. `None` if
+    /// the program is the command itself.
     pub(crate) fn report_fd(&self) -> Option<&OwnedFd> {
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => inside.report_fd(),
             ConfinementMethod::Direct(..) => None,
         }
     }
 
-    /// What was said about walls that could not be put up.
+    /// The error output of a sandbox that could not be set up.
     pub(crate) fn read_error_output(&self) -> String {
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => inside.read_error_output(),
             ConfinementMethod::Direct(..) => String::new(),
         }
     }
 
-    /// Whether something of the host is gone on which the walls were to stand.
+    /// Whether a path of the host that was to be mounted has disappeared.
     pub(crate) fn is_mount_source_missing(&self) -> bool {
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => inside.is_mount_source_missing(),
             ConfinementMethod::Direct(..) => false,
         }
     }
 
-    /// Processes of the tree that belong to the walls and not to the command.
+    /// The number of processes in the tree that belong to the sandbox and not to the command.
     pub(crate) fn sandbox_process_count(&self) -> u64 {
-        match &self.way {
-            // Bubblewrap and the last step.
+        match &self.method {
+            // Bubblewrap and the init process.
             ConfinementMethod::Bubblewrap(_) => 2,
             ConfinementMethod::Direct(..) => 0,
         }
     }
 
-    /// The paths at which something stands that is empty and was made for commands.
+    /// The paths of the placeholders that this sandbox uses.
     pub(crate) fn placeholder_paths(&self) -> Vec<PathBuf> {
-        match &self.way {
+        match &self.method {
             ConfinementMethod::Bubblewrap(inside) => inside.placeholder_paths(),
             ConfinementMethod::Direct(..) => Vec::new(),
         }
     }
 
-    /// What is enforced, and what is not, by leave of the profile.
+    /// What is enforced, and which weaknesses the profile accepts.
     pub(crate) fn confinement(&self) -> &ConfinementReport {
         &self.confinement
     }
 
-    /// Takes away what had to be made on the host. To be called when nothing is left of the
-    /// command; dropping does the same.
+    /// Removes what had to be created on the host. Call it when no process of the command is left;
+    /// dropping does the same.
     pub(crate) fn cleanup(&mut self) {
-        if let ConfinementMethod::Bubblewrap(inside) = &mut self.way {
+        if let ConfinementMethod::Bubblewrap(inside) = &mut self.method {
             inside.cleanup();
         }
     }
 }
 
-/// A profile brought together with the layers of this machine, at one moment.
+/// A profile combined with the layers and paths of this machine, at one moment.
 struct ConfinementPlan {
     layout: PathLayout,
     restrictions: ProcessRestrictions,
@@ -396,7 +398,8 @@ struct ConfinementPlan {
 }
 
 impl ConfinementPlan {
-    /// Changes nothing. What `stands_in` for something missing is taken for missing.
+    /// Changes nothing on the host. Paths for which `stands_in` returns true are placeholders and
+    /// count as missing.
     fn new(
         profile: &SandboxProfile,
         layers: &SandboxLayers,
@@ -440,11 +443,11 @@ impl ConfinementPlan {
         Ok(Self { layout, restrictions, confinement })
     }
 
-    /// What the last step inside has to give up.
+    /// The restrictions that the init process has to apply.
     fn to_filtered_restrictions(&self) -> Result<ProcessRestrictions, ConfineError> {
         let mut restrictions = self.restrictions.clone();
         if let Some(sockets) = restrictions.sockets {
-            // Made here, where it was made before; the last step would begin from nothing.
+            // Compiled and cached in this process; the init process would have to compile it anew.
             let filter = syscall_filter::filter_program(sockets).map_err(RestrictionError::from)?;
             restrictions.filter = syscall_filter::to_numbers(&filter);
         }
@@ -452,14 +455,14 @@ impl ConfinementPlan {
     }
 }
 
-/// Takes away what commands with a private `/tmp` in the same folder as `tmp` left behind when
-/// their process was killed. Returns how many empty folders and files there were.
+/// Removes placeholders that were left by killed processes, for commands network_owner private `/tmp` is in
+/// the same folder as `tmp`. Returns how many empty folders and files were removed.
 pub fn sweep_placeholders(tmp: &Path) -> usize {
     placeholders::sweep(tmp)
 }
 
-/// What must not be read when there are no mounts to hide it: what is masked, but for what lies in
-/// writable folders, and every device that is not harmless. Root owns the disks.
+/// Paths that must not be readable when there are no mounts to hide them: masked paths outside of
+/// writable folders, and all devices that are not harmless, since root may read the disks.
 fn list_unreadable_paths(layout: &PathLayout) -> Vec<PathBuf> {
     let masked = layout
         .paths_with(PathAccess::Masked)
@@ -484,7 +487,7 @@ fn build_restrictions(
         rules.push(LandlockRule::new(&profile.tmp, LandlockAccess::Change));
     }
     for path in layout.paths_with(PathAccess::Writable) {
-        // Inside, what has to be there is known by what has to be mounted.
+        // In a sandbox, the expected identity is taken from the expected mounts.
         let exactly = if inside { None } else { expected_mounts::read_identity(path) };
         if inside || exactly.is_some() {
             rules.push(LandlockRule { exactly, ..LandlockRule::new(path, LandlockAccess::Change) });
@@ -507,8 +510,8 @@ fn build_restrictions(
     }
 }
 
-/// Whether a path is one of them, or lies where one of them would: what is missing beneath a folder
-/// that is missing.
+/// Whether a path is one of `paths`, or above or below one: a missing path can be inside a missing
+/// folder.
 fn is_covered_by(path: &Path, paths: &[PathBuf]) -> bool {
     paths.iter().any(|one| path.starts_with(one) || one.starts_with(path))
 }

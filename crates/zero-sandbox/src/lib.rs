@@ -1,11 +1,17 @@
-//! The hands: the only crate that opens a person's files.
+//! The crate that touches the machine: files, processes and the sandbox. It is the only crate that
+//! opens a user's files and starts programs.
 //!
-//! A [`Workspace`] turns a path someone wrote into a [`ResolvedPath`] handle whose meaning is settled
-//! before anyone decides about it, and a [`Journal`] is the one way to change what a handle points
-//! at. Nothing above this crate opens, renames or removes a file by name, which is what lets the
-//! claims about links, races, torn writes and undo be stated and attacked in one place.
+//! Files: a [`Workspace`] resolves a path into a [`ResolvedPath`], a handle to one file whose
+//! meaning is fixed before policy decides about it. A [`Journal`] is the only way to change what a
+//! handle points at. No other crate opens, renames or removes a file by name, so the guarantees
+//! about links, races, torn writes and undo are implemented and tested in one place.
 //!
-//! Not here: which paths are allowed (policy), what is read or written (tools).
+//! Commands: a [`spawner::Spawner`] starts a [`CommandSpec`] under a [`SandboxProfile`] and returns
+//! a [`running_command::RunningCommand`]; [`SandboxLayers`] reports which kernel features enforce
+//! the profile on this machine.
+//!
+//! Not here: which paths and commands are allowed (zero-policy), and what tools read or write
+//! (zero-tools).
 
 pub mod append_file;
 pub mod canonical_path;

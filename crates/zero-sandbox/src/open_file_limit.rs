@@ -2,7 +2,7 @@
 //!
 //! Systems give every process a low limit that it may raise itself up to a hard one: old programs
 //! cannot cope with high numbers. So whoever raises it must not pass it on. What zero starts comes
-//! from the [warden](crate::warden), which is given the limit from before.
+//! from the [spawner](crate::spawner), which is given the limit from before.
 
 use std::sync::OnceLock;
 

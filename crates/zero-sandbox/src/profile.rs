@@ -2,7 +2,7 @@
 //! whom it may reach.
 //!
 //! A profile names no mechanism. [`crate::probe::SandboxLayers`] says what this machine can enforce and
-//! the warden brings the two together; what cannot be enforced is an error, never
+//! the spawner brings the two together; what cannot be enforced is an error, never
 //! a silent gap, unless the profile itself lists it under [`SandboxProfile::weaknesses`].
 //!
 //! Both types cross a socket to the process that starts children, so both are plain data.

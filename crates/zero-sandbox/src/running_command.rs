@@ -1,8 +1,9 @@
-//! A command that runs, as the one who started it sees it.
+//! A running command, as the caller that started it sees it.
 //!
-//! Each command has a channel of its own to the process that keeps it: its end is told there
-//! exactly once, and closing it, by dropping the [`RunningCommand`] or by dying, ends the whole tree. So
-//! there is nothing to share between commands, and no thread that listens for them.
+//! Each [`RunningCommand`] has its own channel to the supervisor of the command. The supervisor
+//! reports the end of the command there exactly once. Closing the channel, by dropping the
+//! `RunningCommand` or by exiting, ends the whole process tree. Commands therefore share no state,
+//! and no thread has to listen for them.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -17,44 +18,44 @@ use crate::layer_probe::LayerReport;
 use crate::profile::SandboxProperty;
 use crate::spawner::message::{self, SpawnerReply, StopRequest};
 
-/// A command that runs. Dropping it kills every process that came of it.
+/// A command that runs. Dropping it kills all of its processes.
 #[derive(Debug)]
 pub struct RunningCommand {
-    /// The number of the process at the top of its tree, as this process sees it: the command's
-    /// own, or the one that holds its namespaces.
+    /// The ID of the process at the top of its tree, as this process sees it: the command itself,
+    /// or the process that holds its namespaces.
     pub pid: i32,
-    /// What it is kept from.
+    /// Which properties of its profile are enforced.
     pub confinement: ConfinementReport,
-    /// What enforces its limits.
+    /// What enforces its resource limits.
     pub limits: LimitsReport,
-    /// When its walls were put up.
+    /// Whether its sandbox was prewarmed.
     pub walls: SandboxReuse,
-    /// Where its input is written to; dropping it ends the input. None with a terminal.
+    /// Write its input here; drop it to end the input. `None` with a terminal.
     pub stdin: Option<OwnedFd>,
-    /// Where its output is read from. With a terminal, this is the terminal: input goes there too.
+    /// Read its output here. With a terminal, this is the terminal, which also takes the input.
     pub stdout: Option<OwnedFd>,
-    /// Where its error output is read from. None with a terminal.
+    /// Read its error output here. `None` with a terminal.
     pub stderr: Option<OwnedFd>,
     channel: Arc<OwnedFd>,
     ended: Mutex<Option<CommandExit>>,
 }
 
-/// Asks for the end of a command that somebody else watches. It keeps nothing alive: a command
-/// whose [`RunningCommand`] is gone has been ended by that.
+/// Ends a command that is owned elsewhere. It does not keep the command alive: once its
+/// [`RunningCommand`] is dropped, the command has been killed.
 #[derive(Clone, Debug)]
 pub struct KillHandle {
     channel: Weak<OwnedFd>,
 }
 
 impl KillHandle {
-    /// Asks the command itself to end, as [`RunningCommand::terminate`] does.
+    /// Asks the command to end, as [`RunningCommand::terminate`] does.
     pub fn terminate(&self) {
         if let Some(channel) = self.channel.upgrade() {
             let _ = message::send(&*channel, &StopRequest::Terminate, &[]);
         }
     }
 
-    /// Asks for its end, as [`RunningCommand::kill`] does.
+    /// Kills the command, as [`RunningCommand::kill`] does.
     pub fn kill(&self, reason: KillReason) {
         if let Some(channel) = self.channel.upgrade() {
             let _ = message::send(&*channel, &StopRequest::Kill { reason }, &[]);
@@ -65,18 +66,18 @@ impl KillHandle {
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandExit {
-    /// What the main process returned, if it returned.
+    /// The exit code of the main process, if it exited.
     pub exit_code: Option<i32>,
-    /// The signal that ended the main process, if one did.
+    /// The signal that killed the main process, if one did.
     pub signal: Option<i32>,
-    /// Why it ended.
+    /// What ended the command.
     pub why: ExitCause,
-    /// Processor time of the whole tree.
+    /// Processor time of the whole process tree.
     pub cpu_time: Duration,
-    /// The most memory it was seen to hold, in bytes: of the tree where the tree is watched, of its
-    /// largest process otherwise.
+    /// The largest memory use that was observed, in bytes: of the process tree if the watchdog
+    /// runs, of its largest process otherwise.
     pub max_memory_bytes: u64,
-    /// Processes that were still there after the main process had ended, and were killed.
+    /// Processes that were still running after the main process had ended, and were killed.
     pub leftover_processes: u32,
 }
 
@@ -85,58 +86,58 @@ pub struct CommandExit {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ExitCause {
-    /// Its main process ended, by itself or by a signal that was not ours.
+    /// Its main process ended, by itself or by a signal that zero did not send.
     Finished,
-    /// It took longer than it was given.
+    /// It ran longer than its timeout.
     TimedOut,
-    /// Somebody asked for its end.
+    /// It was killed on request.
     Killed,
-    /// It wrote more than is taken.
+    /// It wrote more output than allowed.
     OutputLimit,
-    /// Its processes held more memory than they may.
+    /// Its processes used more memory than allowed.
     MemoryLimit {
-        /// How much they may hold, in bytes.
+        /// The limit in bytes.
         limit: u64,
-        /// How much they held, in bytes.
+        /// The memory used, in bytes.
         used: u64,
     },
-    /// It wanted more processes than it may have.
+    /// It started more processes than allowed.
     ProcessLimit {
-        /// How many it may have.
+        /// The allowed number of processes.
         limit: u64,
-        /// How many it had, or wanted to have.
+        /// The number it had, or tried to have.
         used: u64,
     },
-    /// The process that kept it was killed: how the command ended is not known, but it did.
+    /// Its supervisor was killed. The command has ended, but how is not known.
     Lost,
 }
 
-/// Why somebody asks for the end of a command.
+/// Why a command is to be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillReason {
-    /// It is not wanted any more.
+    /// The caller no longer wants it.
     Asked,
-    /// It wrote more than is taken.
+    /// It wrote more output than allowed.
     OutputLimit,
 }
 
-/// When the walls of a command were put up.
+/// When the sandbox of a command was set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxReuse {
-    /// When it was ordered.
+    /// When the command was started.
     PutUp,
-    /// Before, and they were still those that it would have got then.
+    /// Before, and it still matched the command.
     Ready,
 }
 
-/// Which promises of its profile hold for a command.
+/// Which properties of its profile are enforced for a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfinementReport {
-    /// Those the kernel keeps.
+    /// Those that the kernel enforces.
     pub holds: Vec<SandboxProperty>,
-    /// Those it does not, by leave of the profile: why, and what would help.
+    /// Those that are not enforced, which the profile accepts: why, and what would help.
     pub missing: Vec<ConfinementGap>,
 }
 
@@ -144,27 +145,27 @@ pub struct ConfinementReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitEnforcer {
-    /// A control group of version 2: the kernel, for the whole tree.
+    /// A control group of version 2: the kernel limits the whole process tree.
     CgroupV2,
-    /// A control group of version 1: the kernel, for the whole tree.
+    /// A control group of version 1: the kernel limits the whole process tree.
     CgroupV1,
-    /// A look at the tree many times a second.
+    /// The watchdog, which checks the process tree many times a second.
     Watchdog,
 }
 
 /// What enforces each limit of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitsReport {
-    /// How much memory it may hold.
+    /// The limit of memory.
     pub memory: LimitEnforcer,
-    /// How much processor time it may take.
+    /// The limit of processor time.
     pub cpu: LimitEnforcer,
-    /// How many processes it may have.
+    /// The limit of the number of processes.
     pub processes: LimitEnforcer,
 }
 
 impl LimitsReport {
-    /// Each limit, for people.
+    /// One row per limit, for `zero doctor`.
     #[must_use]
     pub fn report(&self) -> Vec<LayerReport> {
         let rows = [
@@ -181,19 +182,19 @@ impl LimitEnforcer {
         let by_kernel = |version: &str| LayerReport {
             name,
             holds: true,
-            why: format!("the kernel keeps it, by a control group of {version}"),
+            why: format!("enforced by the kernel with a control group of {version}"),
             fix: None,
         };
         match self {
             Self::CgroupV2 => by_kernel("version 2"),
             Self::CgroupV1 => by_kernel("version 1"),
-            // It is kept, though a tree can be over it for a moment.
+            // It is enforced, though a process tree can exceed it for a moment.
             Self::Watchdog => LayerReport {
                 name,
                 holds: true,
                 why: format!(
-                    "a watchdog keeps it, looking twenty times a second: no control group with \
-                     `{controller}` can be made here"
+                    "enforced by a watchdog that checks twenty times a second: no control group with \
+                     `{controller}` can be created here"
                 ),
                 fix: Some(format!(
                     "delegate the controller `{controller}`, as `systemd-run --user --scope -p \
@@ -219,12 +220,12 @@ impl RunningCommand {
         Self { pid, confinement, limits, walls, stdin, stdout, stderr, channel, ended }
     }
 
-    /// Readable as soon as the command has ended, and from then on.
+    /// A descriptor that is readable from the end of the command on.
     pub fn exit_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
 
-    /// How it ended, if it did.
+    /// Returns how the command ended, or `None` while it runs.
     pub fn try_wait(&self) -> Option<CommandExit> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.is_none() {
@@ -237,7 +238,7 @@ impl RunningCommand {
         ended.clone()
     }
 
-    /// Waits until it has ended, though not longer than `limit`.
+    /// Waits until the command has ended, for at most `limit`. Returns `None` if it still runs.
     pub fn wait(&self, limit: Duration) -> Option<CommandExit> {
         let deadline = Instant::now().checked_add(limit);
         loop {
@@ -257,19 +258,20 @@ impl RunningCommand {
         }
     }
 
-    /// Asks for its end. Every process of it is gone soon after, and [`Self::try_wait`] says why.
-    /// Nothing happens when it has ended already.
+    /// Kills the command. All of its processes are gone soon after, and [`Self::try_wait`] returns
+    /// why. Does nothing if the command has ended already.
     pub fn kill(&self, reason: KillReason) {
-        // A channel that is closed on the other side belongs to a command that has ended.
+        // If the channel is closed on the other side, the command has ended.
         let _ = message::send(&*self.channel, &StopRequest::Kill { reason }, &[]);
     }
 
-    /// Asks its main process to end, by SIGTERM. It may take its time, or not listen.
+    /// Sends SIGTERM to its main process, which may take its time or ignore it.
     pub fn terminate(&self) {
         let _ = message::send(&*self.channel, &StopRequest::Terminate, &[]);
     }
 
-    /// A way to ask for its end from elsewhere, while somebody reads its output.
+    /// Returns a handle that can end the command from elsewhere, for example while this thread
+    /// reads its output.
     #[must_use]
     pub fn kill_handle(&self) -> KillHandle {
         KillHandle { channel: Arc::downgrade(&self.channel) }
@@ -277,7 +279,7 @@ impl RunningCommand {
 }
 
 impl CommandExit {
-    /// That nobody knows how.
+    /// The exit of a command whose supervisor was killed.
     #[must_use]
     pub fn new_lost() -> Self {
         Self {
@@ -300,7 +302,7 @@ impl From<KillReason> for ExitCause {
     }
 }
 
-/// Our ends of what a command reads and writes.
+/// Our ends of the standard streams of a command.
 #[derive(Debug, Default)]
 pub(crate) struct ParentStdio {
     pub(crate) stdin: Option<OwnedFd>,
@@ -319,11 +321,11 @@ mod tests {
             cpu: LimitEnforcer::CgroupV1,
             processes: LimitEnforcer::Watchdog,
         };
-        let said: Vec<_> = by.report().into_iter().map(|row| (row.why, row.fix)).collect();
-        let [(memory, None), (cpu, None), (processes, Some(fix))] = said.as_slice() else {
-            panic!("{said:?}")
+        let rows: Vec<_> = by.report().into_iter().map(|row| (row.why, row.fix)).collect();
+        let [(memory, None), (cpu, None), (processes, Some(fix))] = rows.as_slice() else {
+            panic!("{rows:?}")
         };
-        assert!(memory.contains("version 2") && cpu.contains("version 1"), "{said:?}");
-        assert!(processes.contains("watchdog") && fix.contains("`pids`"), "{said:?}");
+        assert!(memory.contains("version 2") && cpu.contains("version 1"), "{rows:?}");
+        assert!(processes.contains("watchdog") && fix.contains("`pids`"), "{rows:?}");
     }
 }

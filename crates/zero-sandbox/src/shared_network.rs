@@ -71,13 +71,13 @@ enum HelperSocketRequest {
 
 impl SharedNetwork {
     /// Makes one in which nobody listens.
-    pub fn create(warden: &Spawner) -> Result<Self, SpawnError> {
-        Ok(create_network(warden, HelperSocketRequest::Any)?.0)
+    pub fn create(spawner: &Spawner) -> Result<Self, SpawnError> {
+        Ok(create_network(spawner, HelperSocketRequest::Any)?.0)
     }
 
     /// Makes one with a proxy's port, and gives the listener to whoever answers there.
-    pub fn create_with_proxy(warden: &Spawner) -> Result<(Self, TcpListener), SpawnError> {
-        let (net, socket) = create_network(warden, HelperSocketRequest::ProxyPort)?;
+    pub fn create_with_proxy(spawner: &Spawner) -> Result<(Self, TcpListener), SpawnError> {
+        let (net, socket) = create_network(spawner, HelperSocketRequest::ProxyPort)?;
         Ok((net, socket.into()))
     }
 }
@@ -89,7 +89,7 @@ impl AsFd for SharedNetwork {
 }
 
 fn create_network(
-    warden: &Spawner,
+    spawner: &Spawner,
     what: HelperSocketRequest,
 ) -> Result<(SharedNetwork, OwnedFd), SpawnError> {
     let refused = |what: &dyn std::fmt::Display| SpawnError::Refused {
@@ -100,7 +100,7 @@ fn create_network(
         gaps: Vec::new(),
     };
     let system = |error: io::Error| refused(&error);
-    let bubblewrap = warden.layers().bubblewrap.map_err(|absent| {
+    let bubblewrap = spawner.layers().bubblewrap.map_err(|absent| {
         let gaps = vec![gaps::network_gap(&absent)];
         SpawnError::Refused { why: gaps::describe_gaps(&gaps), gaps }
     })?;

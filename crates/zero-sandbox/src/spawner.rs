@@ -1,16 +1,19 @@
-//! One helper process that starts commands, so that nothing a command does outlives zero.
+//! Starts commands through a helper process, so that no process of a command outlives zero.
 //!
-//! The warden is this program again under another name, with one thread and nothing of zero's in
-//! it. Each command has a keeper, a fork of the warden, which confines and starts it, watches its
-//! limits and ends its whole tree. A keeper in whose walls nothing is left waits for another command
-//! of the same kind. All notice when zero is gone, however it went, and take everything along.
+//! [`Spawner`] is zero's side: it starts the helper, the spawner process, which is this program
+//! under another name ([`ARGV0`]) with one thread and none of zero's state. For each command
+//! ([`SpawnSpec`]) the spawner process forks a supervisor, which sets up the sandbox, starts the
+//! command, watches its limits and kills its whole process tree. If a command leaves nothing
+//! behind, its supervisor keeps the sandbox for the next command of the same kind. All of these
+//! processes notice when zero exits, for whatever reason, and end everything they started.
 //!
 //! ```text
-//! zero ──orders──► warden ──forks──► keeper ──forks──► command and what comes of it
+//! zero ──requests──► spawner ──forks──► supervisor ──forks──► command and its descendants
 //!   ▲────────────────channel of the command──┘
 //! ```
 //!
-//! Not here: what a command may do ([`SandboxProfile`]), what becomes of its output ([`crate::drain`]).
+//! Not here: what a command may do ([`SandboxProfile`]), and how its output is read
+//! ([`crate::output_collector`]).
 
 mod launch;
 pub(crate) mod message;
@@ -42,23 +45,24 @@ use crate::shared_network::SharedNetwork;
 use message::{LaunchFailure, LaunchStep, SpawnSpecMessage, SpawnerReply, SpawnerRequest};
 pub use server::main;
 
-/// The name under which this program is a warden.
+/// The name (`argv[0]`) under which this program runs as the spawner process.
 pub const ARGV0: &str = "zero-warden";
-/// What is left of a command may take this long to end after its main process.
+/// A leftover process of a command may run this long after the main process has ended.
 pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
-/// How long walls stand ready after a command: as long as an agent thinks as a rule.
+/// How long a prewarmed sandbox is kept after a command: about as long as a model thinks.
 const PREWARM_FOR: Duration = Duration::from_secs(20);
-/// How long the end of walls that stand ready is waited for.
+/// How long [`Spawner::release_prewarmed`] waits until prewarmed sandboxes are gone.
 const RELEASE_MAX: Duration = Duration::from_secs(10);
 /// How long a command may take to start.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How long the end of a warden is waited for: longer than it waits itself for what it ends.
+/// How long to wait for the spawner process to exit. Longer than the spawner itself waits for the
+/// processes it ends.
 const SPAWNER_EXIT_MAX: Duration = Duration::from_secs(10);
 
-/// The warden of this process.
+/// The spawner that [`Spawner::shared`] returns.
 static SHARED: OnceLock<Spawner> = OnceLock::new();
 
-/// Starts commands. Can be used by several threads at once.
+/// Starts commands in the sandbox. Can be used by several threads at once.
 ///
 /// Dropping it ends every command it started.
 #[derive(Debug)]
@@ -67,51 +71,52 @@ pub struct Spawner {
     process: Mutex<Option<Arc<SpawnerProcess>>>,
 }
 
-/// A command to start.
+/// A command to start, with everything that is fixed at its start.
 #[derive(Clone, Debug)]
 pub struct SpawnSpec {
-    /// What to run.
+    /// The program, its arguments, folder and environment.
     pub command: CommandSpec,
-    /// What it may do.
+    /// What the command may read, write and connect to.
     pub profile: SandboxProfile,
-    /// What it reads and writes.
+    /// Pipes or a terminal.
     pub stdio: CommandStdio,
-    /// How long it may take.
+    /// How long the command may run; without a limit if `None`.
     pub timeout: Option<Duration>,
-    /// The network it shares with others, under [`NetworkAccess::Loopback`]; its own without.
+    /// The network namespace that the command shares with others under [`NetworkAccess::Loopback`].
+    /// If `None`, it gets its own.
     pub net: Option<Arc<SharedNetwork>>,
 }
 
-/// What a command reads and writes.
+/// How the standard streams of a command are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandStdio {
-    /// Three pipes.
+    /// One pipe each for standard input, output and error output.
     Pipes,
-    /// A terminal of that size.
+    /// A pseudoterminal of the given size, for all three streams.
     Pty {
-        /// Its lines.
+        /// Height in lines.
         rows: u16,
-        /// Its columns.
+        /// Width in columns.
         cols: u16,
     },
 }
 
-/// What enforces limits.
+/// Selects what enforces resource limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitEnforcerChoice {
-    /// Control groups where they can be had, the watchdog for the rest.
+    /// Control groups where they are available, the watchdog for every other limit.
     #[default]
     Best,
-    /// The watchdog, for all of them.
+    /// The watchdog for all limits.
     Watchdog,
 }
 
-/// Which layers of confinement are used.
+/// Selects which layers of the sandbox are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerSelection {
-    /// All that work here.
+    /// All layers that work on this machine.
     #[default]
     All,
     /// All but bubblewrap: no namespaces.
@@ -121,7 +126,7 @@ pub enum LayerSelection {
 }
 
 impl LayerSelection {
-    /// What is left of the layers of a machine.
+    /// Removes the deselected layers from those of the machine.
     fn apply(self, layers: SandboxLayers) -> SandboxLayers {
         match self {
             Self::All => layers,
@@ -131,15 +136,15 @@ impl LayerSelection {
     }
 }
 
-/// How a warden works.
+/// Settings of a [`Spawner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpawnerSettings {
-    /// What enforces limits.
+    /// What enforces resource limits.
     pub limits_by: LimitEnforcerChoice,
-    /// Which layers of confinement are used.
+    /// Which layers of the sandbox are used.
     pub layers: LayerSelection,
-    /// How long after a command walls like its own stand ready for the next one. What stands in for
-    /// missing files stays as long. With no time at all, none are put up ahead.
+    /// How long a sandbox is kept ready for the next command with the same profile. Placeholders
+    /// for missing files stay on the host as long. With zero, no sandbox is prewarmed.
     pub ready_for: Duration,
 }
 
@@ -150,66 +155,66 @@ impl Default for SpawnerSettings {
     }
 }
 
-/// Why a command did not start. Nothing of it runs.
+/// Why a command did not start. No process of it is running.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// There is no such program.
+    /// No program of this name exists.
     #[error("program `{program}` was not found{}", describe_searched_folders(searched))]
     NotFound {
-        /// What was asked for.
+        /// The name or path that was requested.
         program: String,
-        /// The folders that were searched; none when a path was given.
+        /// The folders that were searched; empty if a path was given.
         searched: Vec<PathBuf>,
     },
-    /// There is one, and it cannot be executed.
+    /// The program exists but cannot be executed.
     #[error("`{}` cannot be executed: {why}", path.display())]
     NotExecutable {
-        /// What was found.
+        /// The file that was found.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What prevents its execution.
         why: &'static str,
     },
-    /// The folder to start in is none.
+    /// The working folder does not exist or is not a folder.
     #[error("cannot start in folder `{}`", folder.display())]
     BadFolder {
-        /// Where it was to start.
+        /// The folder that was requested.
         folder: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The arguments and the environment take more room than there is.
+    /// The arguments and the environment exceed what the kernel accepts.
     #[error("the arguments and the environment are too large")]
     TooLarge,
-    /// An argument, or a name or value of the environment, cannot be given to a program.
-    #[error("{what} cannot be given to a program: it holds a null byte or a misplaced `=`")]
+    /// An argument, or a name or value of the environment, cannot be passed to a program.
+    #[error("{what} cannot be given to a program: it contains a null byte or a misplaced `=`")]
     BadText {
-        /// What it is.
+        /// Which text it is, for the message.
         what: String,
     },
-    /// It cannot be confined as its profile says.
+    /// The sandbox cannot enforce the profile.
     #[error("the command cannot be confined: {why}")]
     Refused {
-        /// What stands in the way, and what would help.
+        /// What prevents it, and what would help.
         why: String,
-        /// The promises of the profile that cannot be kept here.
+        /// The properties of the profile that cannot be enforced here.
         gaps: Vec<ConfinementGap>,
     },
-    /// The system did not start it.
+    /// A system call failed.
     #[error("could not start the command: {step}")]
     System {
-        /// What failed.
+        /// What zero was doing.
         step: &'static str,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The helper process went away while it started the command.
-    #[error("the process that starts commands ended unexpectedly")]
+    /// The spawner process ended while it started the command.
+    #[error("the spawner process ended unexpectedly")]
     SpawnerLost,
 }
 
 impl SpawnError {
-    /// The next thing to try, when we know one.
+    /// What the user can do about it, if there is something.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -223,32 +228,33 @@ impl SpawnError {
 }
 
 impl Spawner {
-    /// The warden of this process, started at the first use.
+    /// Returns the spawner of this process and starts it at the first use.
     pub fn shared() -> io::Result<&'static Self> {
-        if let Some(warden) = SHARED.get() {
-            return Ok(warden);
+        if let Some(spawner) = SHARED.get() {
+            return Ok(spawner);
         }
-        // Two threads may both get here; the warden that comes second ends again.
-        let warden = Self::start()?;
-        Ok(SHARED.get_or_init(|| warden))
+        // Two threads may both get here; the second spawner ends again.
+        let spawner = Self::start()?;
+        Ok(SHARED.get_or_init(|| spawner))
     }
 
-    /// Has the warden of this process [rest](Self::rest), if it was started.
+    /// [Releases the prewarmed sandboxes](Self::release_prewarmed) of the shared spawner, if it was
+    /// started.
     pub fn release_shared_prewarmed() {
-        if let Some(warden) = SHARED.get() {
-            warden.release_prewarmed();
+        if let Some(spawner) = SHARED.get() {
+            spawner.release_prewarmed();
         }
     }
 
-    /// Takes down walls that stand ready for a command, and waits until nothing of them is left on
-    /// the host. To be called before what they stand on goes. The next command has its own again.
+    /// Removes prewarmed sandboxes and waits until nothing of them is left on the host. Call it
+    /// before the folders they mount are removed. The next command gets a new sandbox.
     pub fn release_prewarmed(&self) {
         use rustix::event::{PollFd, PollFlags, Timespec};
         let (Some(process), Ok((ours, given))) = (self.lock().clone(), message::create_channel())
         else {
             return;
         };
-        // A warden that is gone has taken them along.
+        // If the spawner process has ended, its sandboxes have too.
         if message::send(&process.orders, &SpawnerRequest::Rest, &[given.as_fd()]).is_ok() {
             drop(given);
             let mut fds = [PollFd::new(&ours, PollFlags::IN)];
@@ -256,18 +262,19 @@ impl Spawner {
         }
     }
 
-    /// Starts a warden. When it dies, the next command starts another.
+    /// Starts a spawner with default settings. If its process dies, the next command starts
+    /// another.
     pub fn start() -> io::Result<Self> {
         Self::start_with_settings(SpawnerSettings::default())
     }
 
-    /// Starts a warden that works in a certain way.
+    /// Starts a spawner with the given settings.
     pub fn start_with_settings(settings: SpawnerSettings) -> io::Result<Self> {
         let process = Mutex::new(Some(Arc::new(SpawnerProcess::start()?)));
         Ok(Self { settings, process })
     }
 
-    /// Starts a command.
+    /// Starts a command and returns once its program runs.
     pub fn spawn(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
         self.spawn_with_request(
             |like| SpawnerRequest::Command { like },
@@ -276,15 +283,15 @@ impl Spawner {
         )
     }
 
-    /// Starts a command that is the only one of its kind: walls that are put up ahead stay those of
-    /// the commands before it.
+    /// Starts a command that is the only one of its kind: the next prewarmed sandbox is for the
+    /// kind of the commands before it.
     pub fn spawn_one_off(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
         self.spawn_with_request(|like| SpawnerRequest::Single { like }, Duration::ZERO, order)
     }
 
     fn spawn_with_request(
         &self,
-        wanted: impl FnOnce(u64) -> SpawnerRequest,
+        request: impl FnOnce(u64) -> SpawnerRequest,
         ready_for: Duration,
         order: SpawnSpec,
     ) -> Result<RunningCommand, SpawnError> {
@@ -292,7 +299,7 @@ impl Spawner {
         let net = net.filter(|_| profile.network == NetworkAccess::Loopback);
         let command = program_lookup::resolve_program(command)?;
         let SpawnerSettings { limits_by, layers, .. } = self.settings;
-        let wanted = &wanted(sandbox_key(&profile, limits_by, layers));
+        let request = &request(sandbox_key(&profile, limits_by, layers));
         let joins = net.is_some();
         let stood_in = Vec::new();
         let text = SpawnSpecMessage {
@@ -305,9 +312,9 @@ impl Spawner {
             joins,
             stood_in,
         };
-        match self.dispatch(wanted, &text, stdio, net.as_deref()) {
-            // The warden died before it got to it: there is another by now, or will be.
-            Err(DispatchError::NotAccepted) => self.dispatch(wanted, &text, stdio, net.as_deref()),
+        match self.dispatch(request, &text, stdio, net.as_deref()) {
+            // The spawner process died before it accepted the command; send it to a new one.
+            Err(DispatchError::NotAccepted) => self.dispatch(request, &text, stdio, net.as_deref()),
             given => given,
         }
         .map_err(|lost| match lost {
@@ -316,10 +323,10 @@ impl Spawner {
         })
     }
 
-    /// Gives an order to the warden and waits until its command runs.
+    /// Sends a request to the spawner process and waits until its command runs.
     fn dispatch(
         &self,
-        wanted: &SpawnerRequest,
+        request: &SpawnerRequest,
         text: &SpawnSpecMessage,
         stdio: CommandStdio,
         net: Option<&SharedNetwork>,
@@ -328,49 +335,49 @@ impl Spawner {
             move |source: io::Error| DispatchError::Failed(SpawnError::System { step, source })
         };
         let (ends, child_ends) = stdio::open_stdio(stdio).map_err(system("opening its streams"))?;
-        let (channel, keeper_channel) =
+        let (channel, supervisor_channel) =
             message::create_channel().map_err(system("a channel to it"))?;
         let memory = text.to_memfd().map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => DispatchError::Failed(SpawnError::TooLarge),
             _ => system("writing the order")(error),
         })?;
-        let mut fds = vec![memory.as_fd(), keeper_channel.as_fd()];
+        let mut fds = vec![memory.as_fd(), supervisor_channel.as_fd()];
         fds.extend(child_ends.iter().map(|fd| fd.as_fd()));
         fds.extend(net.map(SharedNetwork::as_fd));
-        self.send(wanted, &fds).map_err(system("reaching the warden"))?;
-        // Only the keeper holds the other ends now, so that its end is seen here.
-        drop((child_ends, keeper_channel, memory));
+        self.send(request, &fds).map_err(system("contacting the spawner process"))?;
+        // Now only the supervisor holds the other ends, so that we notice when it ends.
+        drop((child_ends, supervisor_channel, memory));
         wait_until_started(channel, ends, &text.command)
     }
 
-    /// What enforces limits here, for commands like those with this profile.
+    /// Reports what enforces these limits for commands of this spawner.
     #[must_use]
     pub fn limits_report(&self, limits: &ProcessLimits) -> LimitsReport {
         match self.settings.limits_by {
             LimitEnforcerChoice::Watchdog => CommandCgroups::default().report(),
-            // The groups are made, which proves that they can be, and go away again.
+            // Creates the groups to prove that this works, and removes them again.
             LimitEnforcerChoice::Best => {
                 CommandCgroups::create(&CgroupParents::find(), limits).report()
             }
         }
     }
 
-    /// The layers of confinement that its commands get.
+    /// The sandbox layers that its commands get.
     pub(crate) fn layers(&self) -> SandboxLayers {
         self.settings.layers.apply(SandboxLayers::probe())
     }
 
-    /// The number of the helper process, if it runs.
+    /// The process ID of the spawner process, if it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.lock().as_ref().map(|process| process.pid)
     }
 
-    /// Sends an order; to a new warden if the old one is gone.
-    fn send(&self, wanted: &SpawnerRequest, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
+    /// Sends a request, to a new spawner process if the old one has ended.
+    fn send(&self, request: &SpawnerRequest, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
         let current = self.lock().clone();
         if let Some(process) = current {
-            match message::send(&process.orders, wanted, fds) {
+            match message::send(&process.orders, request, fds) {
                 Err(error) if is_disconnected(&error) => self.discard_process(&process),
                 sent => return sent,
             }
@@ -387,10 +394,10 @@ impl Spawner {
                 }
             }
         };
-        message::send(&process.orders, wanted, fds)
+        message::send(&process.orders, request, fds)
     }
 
-    /// Forgets a warden that is gone, unless there is another one already.
+    /// Forgets a spawner process that has ended, unless it was replaced already.
     fn discard_process(&self, gone: &Arc<SpawnerProcess>) {
         let mut process = self.lock();
         if process.as_ref().is_some_and(|process| Arc::ptr_eq(process, gone)) {
@@ -403,7 +410,7 @@ impl Spawner {
     }
 }
 
-/// The helper process.
+/// The spawner process, seen from zero.
 #[derive(Debug)]
 struct SpawnerProcess {
     pid: u32,
@@ -414,10 +421,10 @@ struct SpawnerProcess {
 impl SpawnerProcess {
     fn start() -> io::Result<Self> {
         let (orders, given) = message::create_channel()?;
-        #[expect(clippy::disallowed_methods, reason = "this is who starts children")]
+        #[expect(clippy::disallowed_methods, reason = "this module starts the child processes")]
         let child = std::process::Command::new("/proc/self/exe")
             .arg0(ARGV0)
-            // What zero was told is nobody's business there.
+            // The environment of zero may contain secrets.
             .env_clear()
             .current_dir("/")
             .stdin(given)
@@ -425,7 +432,7 @@ impl SpawnerProcess {
             .stderr(std::process::Stdio::null())
             .spawn()?;
         let process = Self { pid: child.id(), child: Mutex::new(child), orders };
-        // Before it gets an order: what it starts has what it has.
+        // Before the first request, since commands inherit the limit.
         crate::open_file_limit::restore_for_child(process.pid)?;
         Ok(process)
     }
@@ -433,7 +440,7 @@ impl SpawnerProcess {
 
 impl Drop for SpawnerProcess {
     fn drop(&mut self) {
-        // It ends when nobody can send it orders any more.
+        // It exits when its request channel is closed.
         let _ = rustix::net::shutdown(&self.orders, rustix::net::Shutdown::Both);
         let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
         let until = Instant::now() + SPAWNER_EXIT_MAX;
@@ -453,8 +460,8 @@ fn is_disconnected(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
-/// A number that is the same for orders that want the same walls, and as good as never otherwise.
-/// Whether they are the same is looked at where they stand.
+/// A hash that is equal for commands that need the same sandbox, and practically never otherwise.
+/// The supervisor compares the profiles themselves.
 fn sandbox_key(
     profile: &SandboxProfile,
     limits_by: LimitEnforcerChoice,
@@ -465,14 +472,13 @@ fn sandbox_key(
     hasher.finish()
 }
 
-/// Why an order came to nothing.
+/// Why a request failed.
 #[derive(Debug)]
 enum DispatchError {
-    /// Nobody took it before the other side was gone: nothing of it was started.
+    /// The other side was gone before it accepted the request: nothing was started.
     NotAccepted,
-    /// Whoever took it is gone, and may have started it.
+    /// The supervisor accepted the request and is gone; it may have started the command.
     LostAfterAccept,
-    /// It failed.
     Failed(SpawnError),
 }
 
@@ -515,7 +521,7 @@ fn wait_until_started(
     }
 }
 
-/// What a failure on the other side means here.
+/// Translates a failure in the supervisor into an error for the caller.
 fn explain_failure(failure: LaunchFailure, command: &CommandSpec) -> SpawnError {
     let LaunchFailure { step, errno, text, gaps } = failure;
     let source = errno.map_or_else(|| io::Error::other(text.clone()), io::Error::from_raw_os_error);
@@ -524,13 +530,13 @@ fn explain_failure(failure: LaunchFailure, command: &CommandSpec) -> SpawnError 
     match (step, errno) {
         (LaunchStep::Confine, _) => SpawnError::Refused { why: text, gaps },
         (LaunchStep::Folder, _) => SpawnError::BadFolder { folder: command.folder.clone(), source },
-        (LaunchStep::Find, _) => not_executable("what confines the command hides it"),
+        (LaunchStep::Find, _) => not_executable("the sandbox hides it"),
         (LaunchStep::Execute, Some(libc::E2BIG)) => SpawnError::TooLarge,
-        // It was there when it was looked up: what is missing is what its first line names.
+        // The program was found before, so the interpreter that its first line names is missing.
         (LaunchStep::Execute, Some(libc::ENOENT)) => {
             not_executable("its interpreter does not exist")
         }
-        (LaunchStep::Execute, Some(libc::ENOEXEC)) => not_executable("it is no program"),
+        (LaunchStep::Execute, Some(libc::ENOEXEC)) => not_executable("it is not a program"),
         (LaunchStep::Execute, Some(libc::EACCES)) => {
             not_executable("the system does not permit it")
         }
@@ -540,7 +546,7 @@ fn explain_failure(failure: LaunchFailure, command: &CommandSpec) -> SpawnError 
         (LaunchStep::Cgroup, _) => {
             SpawnError::System { step: "joining its control groups", source }
         }
-        (LaunchStep::Network, _) => SpawnError::System { step: "going into its network", source },
+        (LaunchStep::Network, _) => SpawnError::System { step: "joining its network", source },
         (LaunchStep::Stdio, _) => SpawnError::System { step: "connecting its streams", source },
     }
 }
@@ -557,10 +563,10 @@ mod tests {
     #[test]
     fn command_is_dispatched_again_only_if_not_accepted() {
         #[track_caller]
-        fn check(told: &[SpawnerReply], is_untaken: bool) {
+        fn check(replies: &[SpawnerReply], is_untaken: bool) {
             let (ours, theirs) = message::create_channel().unwrap();
-            for told in told {
-                message::send(&theirs, told, &[]).unwrap();
+            for reply in replies {
+                message::send(&theirs, reply, &[]).unwrap();
             }
             drop(theirs);
             let (ends, _) = stdio::open_stdio(CommandStdio::Pipes).unwrap();

@@ -65,7 +65,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     })
 }
 
-/// Tries the same with who keeps it, the warden, and whom that works for: `signal`, or to open a
+/// Tries the same with who keeps it, the spawner, and whom that works for: `signal`, or to open a
 /// file of theirs in `/proc`. In a namespace there is nobody but the first process.
 fn attack_ancestors(what: &str) -> String {
     let mut answers = Vec::new();

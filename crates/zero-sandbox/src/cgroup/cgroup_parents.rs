@@ -1,26 +1,26 @@
-//! Where control groups may be made.
+//! Finds the folders in which control groups may be created.
 //!
-//! Version 1 has a hierarchy per controller, and a group may be made right below ours. Version 2
-//! has one, and a group with processes cannot share out controllers: the new group goes below the
-//! nearest one above us that already shares them out. What is left on the way up must not have
-//! been limited more tightly than the command will be.
+//! Version 1 has a hierarchy per controller, and a group may be created directly below ours.
+//! Version 2 has one hierarchy, and a group with processes cannot delegate controllers: the new
+//! group goes below the nearest ancestor that already delegates them. The groups that a process
+//! leaves on the way up must not have tighter limits than the command will have.
 
 use std::path::{Path, PathBuf};
 
 use crate::kernel_file;
 use crate::profile::ProcessLimits;
 
-/// Levels looked at above our own group.
+/// Most levels to search above our own group.
 const LEVELS_MAX: usize = 8;
 
-/// Which kind of control group.
+/// The version of a control group hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CgroupVersion {
     V1,
     V2,
 }
 
-/// Where control groups may be made, by what they control.
+/// The folders in which groups may be created, per controller.
 #[derive(Debug, Default)]
 pub(crate) struct CgroupParents {
     memory: Option<CgroupParent>,
@@ -31,14 +31,14 @@ pub(crate) struct CgroupParents {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CgroupParent {
     version: CgroupVersion,
-    /// New groups are made in it.
+    /// New groups are created in it.
     parent: PathBuf,
-    /// Groups a process leaves that goes from ours into a new one.
+    /// The groups that a process leaves when it moves from ours into a new one.
     left: Vec<PathBuf>,
 }
 
 impl CgroupParents {
-    /// Looks where this process may make groups.
+    /// Finds the folders for this process.
     pub(crate) fn find() -> Self {
         let read = |path| kernel_file::read(Path::new(path)).unwrap_or_default();
         Self::find_in(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
@@ -75,7 +75,7 @@ impl CgroupParents {
         self.processes.as_ref()?.path_unless_limited(tightest, limits.processes)
     }
 
-    /// Folders of version 1 in which groups may be made, each once.
+    /// Folders of version 1 in which groups may be created, each once.
     pub(crate) fn v1_parents(&self) -> impl Iterator<Item = &Path> {
         let places = [&self.memory, &self.cpu, &self.processes];
         let is_v1 = |path: &&Path| {
@@ -85,7 +85,7 @@ impl CgroupParents {
         self.parents().into_iter().filter(move |path| is_v1(path)).collect::<Vec<_>>().into_iter()
     }
 
-    /// All folders in which groups may be made, each once.
+    /// All folders in which groups may be created, each once.
     pub(crate) fn parents(&self) -> Vec<&Path> {
         let mut parents: Vec<&Path> = [&self.memory, &self.cpu, &self.processes]
             .into_iter()
@@ -99,7 +99,7 @@ impl CgroupParents {
 }
 
 impl CgroupParent {
-    /// This place, unless going there would leave a limit tighter than `wanted`.
+    /// This folder, unless a process that moves there would escape a limit tighter than `wanted`.
     fn path_unless_limited(
         &self,
         limit: impl Fn(&Path) -> Option<u64>,
@@ -111,12 +111,12 @@ impl CgroupParent {
     }
 }
 
-/// A limit in a file; nothing when there is none.
+/// Reads a limit from a file; `None` if there is no limit.
 fn read_limit(folder: &Path, file: &str) -> Option<u64> {
     kernel_file::read_number(&folder.join(file))
 }
 
-/// Our own group of version 1 for a controller, if groups may be made in it.
+/// Our own group of version 1 for a controller, if groups may be created in it.
 fn find_v1_parent(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
     let names = |list: &str| list.split(',').any(|name| name == controller);
     let own = memberships.lines().find_map(|line| {
@@ -126,13 +126,14 @@ fn find_v1_parent(mounts: &str, memberships: &str, controller: &str) -> Option<C
     let mount = mounts.lines().filter_map(CgroupMount::parse);
     let mount = mount.filter(|mount| mount.kind == "cgroup").find(|mount| names(mount.options))?;
     let parent = mount.resolve_group_path(own)?;
-    // Without it, what happens in a group below does not count in ours: that would be a way out.
+    // Without a hierarchy, usage in a group below does not count in ours, so the limit would be
+    // escaped.
     let counts_below = kernel_file::read_number(&parent.join("memory.use_hierarchy")) != Some(0);
     let place = CgroupParent { version: CgroupVersion::V1, parent, left: Vec::new() };
     (counts_below && is_writable(&place.parent)).then_some(place)
 }
 
-/// The nearest group of version 2 that shares out a controller, if groups may be made in it.
+/// The nearest group of version 2 that delegates a controller, if groups may be created in it.
 fn find_v2_parent(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
     let own = memberships.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mount =
@@ -155,7 +156,7 @@ fn find_v2_parent(mounts: &str, memberships: &str, controller: &str) -> Option<C
     None
 }
 
-/// Whether groups may be made in a folder, and processes of ours moved below it.
+/// Whether groups may be created in a folder and our processes moved below it.
 fn is_writable(folder: &Path) -> bool {
     let may = |path: &Path| {
         let access = rustix::fs::Access::WRITE_OK;
@@ -166,7 +167,7 @@ fn is_writable(folder: &Path) -> bool {
 
 /// A line of `/proc/self/mountinfo`.
 struct CgroupMount<'a> {
-    /// What of the file system is mounted.
+    /// The part of the file system that is mounted.
     root: String,
     point: String,
     kind: &'a str,
@@ -190,17 +191,17 @@ impl<'a> CgroupMount<'a> {
         Path::new(&self.point)
     }
 
-    /// Where a group is seen that the kernel calls `name`.
+    /// The path of the group that the kernel calls `name`.
     fn resolve_group_path(&self, name: &str) -> Option<PathBuf> {
         let below = Path::new(name).strip_prefix(&self.root).ok()?;
-        // A group above the root of our view is no place we can name.
+        // A group above the root of our view has no path here.
         let is_plain =
             below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         is_plain.then(|| self.point().join(below))
     }
 }
 
-/// Undoes what the kernel does to blanks in names of mounts.
+/// Decodes the escapes that the kernel uses for blanks in mount points.
 fn unescape(name: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
@@ -212,7 +213,7 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up trees that look like groups")]
     use super::*;
 
-    /// A tree of groups in a temporary folder: rows of a file and what it says.
+    /// A tree of groups in a temporary folder, given as files and their contents.
     struct CgroupTreeFixture(tempfile::TempDir);
 
     impl CgroupTreeFixture {
@@ -227,7 +228,7 @@ mod tests {
             Self(temp)
         }
 
-        /// Where groups go, named from the top of the tree.
+        /// Checks where groups would be created, relative to the top of the tree.
         #[track_caller]
         fn check(&self, kind: &str, root: &str, membership: &str, expected: Option<&str>) {
             let top = self.0.path().display();

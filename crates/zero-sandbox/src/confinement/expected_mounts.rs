@@ -1,11 +1,11 @@
-//! What has to be mounted where, and the look from inside whether it is.
+//! Describes what has to be mounted where in a sandbox, and checks it from inside.
 //!
-//! Bubblewrap is told paths and follows them again when it mounts, links and all. Whoever renames
-//! folders of the workspace meanwhile, another command for one, could so have a folder of the host
-//! mounted in the workspace, or a mask laid on another file. Nothing keeps that from happening. But
-//! the mounts are the child's own, and stay where they are once they are made. So the last step
-//! looks at each of them before the command is let in: that it is there, that what it shows is what
-//! was at that path outside when no link led there, and that nothing is mounted anywhere else.
+//! Bubblewrap gets paths and resolves them again when it mounts, including links. A program that
+//! renames folders of the workspace meanwhile, such as another command, could have a folder of the
+//! host mounted into the workspace, or a mask mounted on another file. That cannot be prevented.
+//! But the mounts belong to the sandbox and do not change once they are made. So the init process
+//! checks [`ExpectedMounts`] before the command starts: each mount exists, it shows what was at
+//! that path on the host when no link led there, and nothing else is mounted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,54 +22,53 @@ use crate::kernel_file;
 use crate::open_beneath;
 use crate::profile::wire;
 
-/// The list of mounts of the process that reads it.
+/// The mount table of the process that reads it.
 pub(super) const MOUNT_TABLE: &str = "/proc/self/mountinfo";
 
-/// Folders in which bubblewrap mounts things of the child's own.
+/// Folders in which bubblewrap mounts file systems that belong to the sandbox.
 const OWN_MOUNT_FOLDERS: &[&str] = &["/dev", "/proc"];
 
-/// Device and number, which say what something is however it is called.
+/// Device and inode number, which identify a file independent of its name.
 pub(crate) type DeviceInode = (u64, u64);
 
-/// Opens what is at an absolute path, without following a link at any step, for looking at it.
+/// Opens what is at an absolute path with `O_PATH`, without following a link at any step.
 pub(super) fn open_no_follow(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty())?;
     let there =
         open_beneath::open(root, path.strip_prefix("/").map_err(|_| Errno::INVAL)?, OFlags::PATH)?;
-    // The kernel opens a link itself for looking at it, when it comes last.
+    // With `O_PATH`, the kernel opens a link itself if it is the last part.
     let facts = rustix::fs::fstat(&there)?;
     if FileType::from_raw_mode(facts.st_mode).is_symlink() { Err(Errno::LOOP) } else { Ok(there) }
 }
 
-/// What is at an absolute path, if no link leads there.
+/// The identity of what is at an absolute path, if no link leads there.
 pub(super) fn read_identity(path: &Path) -> Option<DeviceInode> {
     let facts = rustix::fs::fstat(open_no_follow(path).ok()?).ok()?;
     Some((facts.st_dev, facts.st_ino))
 }
 
-/// Everything that has to be mounted, and all that may be.
+/// All mounts that must exist, and all paths at which mounts may exist.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ExpectedMounts {
     mounts: Vec<ExpectedMount>,
-    /// Where the host has mounts, which come along.
+    /// Mount points of the host, which the sandbox inherits.
     #[serde(with = "wire::paths")]
     others: Vec<PathBuf>,
 }
 
-/// One mount.
 #[derive(Debug, Serialize, Deserialize)]
 struct ExpectedMount {
     #[serde(with = "wire::path")]
     path: PathBuf,
     mount: MountKind,
-    /// What was there outside.
+    /// What was at the path on the host.
     shows: Option<DeviceInode>,
 }
 
 impl ExpectedMounts {
-    /// These mounts, each with what was at its path, on a host with this list of mounts, of which
-    /// `tmp` is shown as the child's `/tmp`.
+    /// Describes these mounts, each with what was at its path, on a host with the mount table
+    /// `table`. The folder `tmp` becomes the sandbox's `/tmp`.
     pub(super) fn new<'a>(
         mounts: impl Iterator<Item = (&'a Path, MountKind, Option<DeviceInode>)>,
         table: &[u8],
@@ -91,12 +90,12 @@ impl ExpectedMounts {
         Self { mounts: mounts.collect(), others: others.into_iter().collect() }
     }
 
-    /// What is at `path`, when it was one of those to be mounted.
+    /// The identity of what was to be mounted at `path`.
     pub(super) fn identity(&self, path: &Path) -> Option<DeviceInode> {
         self.mounts.iter().find(|one| one.path == path)?.shows
     }
 
-    /// Looks whether all this is so for the process that asks. An error names what is not.
+    /// Checks the mounts of the calling process. The error names the path that differs.
     pub(super) fn check(&self) -> Result<(), MountMismatchError> {
         let table = kernel_file::read_bytes(Path::new(MOUNT_TABLE))
             .map_err(MountMismatchError::Unreadable)?;
@@ -117,7 +116,7 @@ impl ExpectedMounts {
         let fixed = [mount_plan::TMP, mount_plan::RUN].iter().chain(mount_plan::RUN_VISIBLE);
         for path in fixed.map(Path::new) {
             known.insert(path.to_owned());
-            // Where it is a link on this machine, the mount is at what it leads to.
+            // If it is a link on this machine, the mount is at its target.
             known.extend(path.canonicalize());
         }
         let is_own = |point: &Path| {
@@ -140,7 +139,7 @@ impl ExpectedMount {
     ) -> Result<bool, Errno> {
         let there = open_no_follow(&self.path)?;
         let facts = rustix::fs::fstat(&there)?;
-        // A kernel that does not tell on which mount something is tells what was mounted last.
+        // If the kernel does not report the mount ID, take the last mount at this path.
         let line = match read_mount_id(&there) {
             Some(id) => by_id.get(&id).copied(),
             None => mounted.iter().rev().find(|line| line.point == self.path),
@@ -166,13 +165,13 @@ fn read_mount_id(there: &OwnedFd) -> Option<u64> {
     (facts.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(facts.stx_mnt_id)
 }
 
-/// What is not as it was.
+/// How the mounts differ from what is expected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MountMismatchError {
-    /// Something else is mounted there, or nothing, or not in the way it should be.
+    /// At this path something else is mounted, or nothing, or with other options.
     #[error(
-        "the workspace changed while the command was being confined (`{}` is not what it was); \
-         try again when nothing renames files there",
+        "the workspace changed while the sandbox was set up (`{}` is not what it was); \
+         try again when no other program renames files there",
         .0.display()
     )]
     At(PathBuf),
@@ -185,13 +184,13 @@ fn parse_lines(table: &[u8]) -> impl Iterator<Item = MountInfoLine> {
     table.split(|byte| *byte == b'\n').filter_map(MountInfoLine::parse)
 }
 
-/// One line of a list of mounts.
+/// One line of the mount table.
 #[derive(Debug, PartialEq, Eq)]
 struct MountInfoLine {
     id: u64,
     point: PathBuf,
     access: MountAccess,
-    /// The kind of file system.
+    /// The type of the file system.
     kind: Vec<u8>,
 }
 
@@ -214,7 +213,7 @@ impl MountInfoLine {
     }
 }
 
-/// A path of a list of mounts, in which what would end a word is written as its number.
+/// Decodes a path of the mount table, in which separators are written as octal numbers.
 fn unescape_path(word: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -249,7 +248,7 @@ mod tests {
         assert_eq!(MountInfoLine::parse(b""), None);
     }
 
-    /// Looks at this process, which has no mounts of its own, for these.
+    /// Checks this process, which has no mounts of its own.
     #[track_caller]
     fn check(mounts: &[(&str, MountKind)], table: &[u8], expected: Option<&str>) {
         let mounts = mounts.iter().map(|(path, mount)| {

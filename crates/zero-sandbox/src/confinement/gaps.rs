@@ -1,4 +1,5 @@
-//! What a profile asks for and the layers at hand cannot give.
+//! Finds the properties of a profile that the layers of this machine cannot enforce, and describes
+//! each as a [`ConfinementGap`].
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,27 +11,26 @@ use super::path_layout::{PathAccess, PathLayout};
 use crate::layer_probe::{MissingLayer, SandboxLayers};
 use crate::profile::{NetworkAccess, SandboxProfile, SandboxProperty};
 
-/// Names of a protected folder that are looked at. One that holds more is not one of those that
-/// are protected for what programs find in them.
+/// Most names of a protected folder that are checked. The folders that are protected because
+/// programs execute their contents have fewer.
 const NAMES_MAX: usize = 1000;
 
-/// A property that does not hold.
+/// A property of a profile that is not enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfinementGap {
-    /// Which one.
+    /// The property.
     pub property: SandboxProperty,
-    /// Why not.
+    /// Why it is not enforced, as a lowercase fragment.
     pub why: String,
-    /// What would make it hold.
+    /// What the user can do to have it enforced, if anything.
     pub fix: Option<String>,
 }
 
-/// Whether one of `gaps` is about `property`.
 pub(super) fn has_gap(gaps: &[ConfinementGap], property: SandboxProperty) -> bool {
     gaps.iter().any(|gap| gap.property == property)
 }
 
-/// All of them in one sentence each.
+/// Describes all gaps, one per line.
 pub(crate) fn describe_gaps(gaps: &[ConfinementGap]) -> String {
     let each = gaps.iter().map(|ConfinementGap { property, why, fix }| {
         let fix = fix.as_ref().map(|fix| format!("; to fix it: {fix}")).unwrap_or_default();
@@ -39,8 +39,7 @@ pub(crate) fn describe_gaps(gaps: &[ConfinementGap]) -> String {
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// Finds what does not hold. `readable` says whether everything but what is masked could be put
-/// into rules.
+/// Finds the gaps. `readable` is whether rules could grant everything but the masked paths.
 pub(super) fn find_gaps(
     profile: &SandboxProfile,
     layers: &SandboxLayers,
@@ -79,7 +78,7 @@ fn check_with_mounts(
 ) {
     if let Some(link) = layout.links.first() {
         let why = format!("`{}` is a link, and could be replaced", link.display());
-        let fix = "protect what it points at, or put a real file in its place";
+        let fix = "protect what it points at, or replace it by a real file";
         gaps.push(SandboxProperty::Protected, why, Some(fix.to_owned()));
     }
     let mut held = layout
@@ -88,21 +87,21 @@ fn check_with_mounts(
     if let Some((why, fix)) = held.find_map(explain_hard_link) {
         gaps.push(SandboxProperty::Protected, why, Some(fix));
     }
-    // A network of one's own has no abstract sockets but one's own.
+    // A private network has no abstract sockets of the host.
     if profile.network == NetworkAccess::Host && landlock_version(layers) < ABI_SCOPE {
-        let why = "abstract unix sockets of the host belong to its network";
+        let why = "abstract unix sockets of the host are reachable through its network";
         gaps.push(SandboxProperty::HostSockets, why, Some("use Linux 6.12 or later".to_owned()));
     }
 }
 
-/// Why a mount on a protected path does not hold a file there, and what would help: a file that has
-/// another name can be written to by that one.
+/// Explains why a mount cannot protect a file, and what would help: a file with another hard link
+/// can be written through that one.
 fn explain_hard_link(path: &Path) -> Option<(String, String)> {
     let facts = path.symlink_metadata().ok()?;
     let files = if facts.is_dir() { list_names(path) } else { vec![path.to_owned()] };
     if files.len() > NAMES_MAX {
         let why = format!(
-            "`{}` holds more than {NAMES_MAX} files, too many to see whether each has one name only",
+            "`{}` contains more than {NAMES_MAX} files, too many to check each for hard links",
             path.display()
         );
         return Some((why, "move some of them elsewhere".to_owned()));
@@ -112,15 +111,15 @@ fn explain_hard_link(path: &Path) -> Option<(String, String)> {
     };
     let file = files.iter().find(has_another)?.display();
     let why = format!(
-        "`{file}` has another name (a hard link), by which it could be written to in spite of that"
+        "`{file}` has another name (a hard link), through which commands could still write to it"
     );
     let fix =
-        format!("give it one of its own: cp -p '{file}' '{file}.own' && mv '{file}.own' '{file}'");
+        format!("replace it by a copy: cp -p '{file}' '{file}.own' && mv '{file}.own' '{file}'");
     Some((why, fix))
 }
 
-/// What lies directly in a folder, and one more than is looked at where there is more.
-#[expect(clippy::disallowed_methods, reason = "looks at names that the profile protects anyway")]
+/// The entries of a folder, up to one more than the allowed number.
+#[expect(clippy::disallowed_methods, reason = "lists names that the profile protects anyway")]
 fn list_names(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.take(NAMES_MAX + 1).map(|entry| entry.path()).collect()
@@ -139,7 +138,7 @@ fn check_without_mounts(
     let version = landlock_version(layers);
 
     if version < ABI_TRUNCATE {
-        let why = because("Landlock before version 3 cannot keep files from being cut short");
+        let why = because("Landlock before version 3 cannot prevent that files are truncated");
         gaps.push(SandboxProperty::Writes, why, fix());
     }
     let why = because("Landlock does not cover modes, owners, times and attributes of files");
@@ -149,16 +148,16 @@ fn check_without_mounts(
     let links = layout.links.iter().map(AsRef::as_ref);
     let mut protected = layout.paths_with(PathAccess::Protected).chain(missing).chain(links);
     if let Some(path) = protected.find(|path| in_writable(path)) {
-        let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
+        let what = format!("`{}` is in a folder that is writable as a whole", path.display());
         gaps.push(SandboxProperty::Protected, because(&what), fix());
     }
     let masked_inside = layout.paths_with(PathAccess::Masked).find(|path| in_writable(path));
     if let Some(path) = masked_inside {
-        let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
+        let what = format!("`{}` is in a folder that is readable as a whole", path.display());
         gaps.push(SandboxProperty::Masked, because(&what), fix());
     } else if !readable || (version == 0 && layout.paths_with(PathAccess::Masked).next().is_some())
     {
-        let why = because("there are more files beside the masked ones than can be granted");
+        let why = because("there are too many files beside the masked ones to allow each of them");
         let none = because("the kernel has no Landlock");
         gaps.push(SandboxProperty::Masked, if version == 0 { none } else { why }, fix());
     }
@@ -173,25 +172,25 @@ fn check_without_mounts(
     }
     if let Err(absent) = &layers.seccomp {
         gaps.push_missing_layer(SandboxProperty::HostSockets, absent);
-        // Limits and priorities of others are a matter of the filter only.
+        // Only the filter protects the limits and priorities of other processes.
         gaps.push_missing_layer(SandboxProperty::Processes, absent);
     }
     if version < ABI_SCOPE {
-        let why = because("Landlock before version 6 cannot keep signals inside");
+        let why = because("Landlock before version 6 cannot block signals to other processes");
         gaps.push(SandboxProperty::Processes, why, fix());
     }
-    gaps.push(SandboxProperty::PrivateTmp, because("`/tmp` is the host's, for reading"), fix());
+    gaps.push(SandboxProperty::PrivateTmp, because("commands can read the host's `/tmp`"), fix());
 }
 
-/// There is no network of its own, for want of bubblewrap.
+/// The gap if a private network is not possible without bubblewrap.
 pub(crate) fn network_gap(bubblewrap: &MissingLayer) -> ConfinementGap {
     let MissingLayer { why, fix } = bubblewrap.clone();
-    let what = "a network of its own needs a namespace, and in the host's it reaches whatever the \
-                host reaches";
+    let what = "a private network needs a namespace, and the host's network would let commands \
+                connect to whatever the host can";
     ConfinementGap { property: SandboxProperty::Network, why: format!("{what}; {why}"), fix }
 }
 
-/// The version of Landlock, zero for none.
+/// The version of Landlock; zero if there is none.
 fn landlock_version(layers: &SandboxLayers) -> i32 {
     layers.landlock.as_ref().copied().unwrap_or(0)
 }
@@ -206,7 +205,7 @@ mod tests {
     fn check_hard_link(path: &Path, expected: Option<&str>) {
         let found = explain_hard_link(path).map(|(why, _)| why);
         let is_as_expected = match (&found, expected) {
-            (Some(why), Some(words)) => why.contains(words),
+            (Some(why), Some(text)) => why.contains(text),
             (None, None) => true,
             _ => false,
         };
@@ -233,10 +232,11 @@ mod tests {
         for number in 0..=NAMES_MAX {
             std::fs::create_dir(at("many").join(number.to_string())).unwrap();
         }
-        check_hard_link(&at("many"), Some("holds more than 1000"));
+        check_hard_link(&at("many"), Some("contains more than 1000"));
     }
 
-    /// What is missing without bubblewrap, on a kernel with this version of Landlock, zero for none.
+    /// Checks which properties are missing without bubblewrap, on a kernel with this version of
+    /// Landlock; zero for none.
     #[track_caller]
     fn check(landlock: i32, seccomp: Result<(), MissingLayer>, expected: &[SandboxProperty]) {
         let absent = || MissingLayer { why: "it is not there".to_owned(), fix: None };

@@ -1,14 +1,14 @@
-//! Unix sockets on which the host's processes listen.
+//! Lists the Unix sockets on which processes of the host listen, to hide them from commands.
 //!
-//! A mount that is read-only does not keep anybody from connecting to a socket on it, and a filter
-//! of system calls does not see paths. So each one that exists when a command starts is hidden:
-//! container engines, desktop buses, agents that hold keys.
+//! A read-only mount does not prevent connecting to a socket on it, and a seccomp filter does not
+//! see paths. So each socket that exists when a command starts is hidden: container engines,
+//! desktop buses, agents that hold keys.
 //!
-//! The kernel says under which name each was bound. A relative one is looked for where the processes
-//! that we can see are now, and in folders that the caller names. What can still be reached, outside
-//! `/run` and `/tmp`: sockets that are made later; those that were moved, or were bound by a
-//! relative name in a folder where nobody is any more; and those of another network namespace, among
-//! which are the ones of other commands, meant to be reached.
+//! The kernel reports the name under which each socket was bound. A relative name is searched in
+//! the working folders of the processes we can see, and in folders that the caller names. Not
+//! hidden, outside of `/run` and `/tmp`: sockets that are created later; those that were moved, or
+//! bound by a relative name in a folder that is no process's working folder any more; and those of
+//! another network namespace, which include those of other commands and may be reached.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,31 +20,31 @@ use std::time::{Duration, Instant};
 use crate::kernel_file;
 use crate::profile::SandboxProfile;
 
-/// The kernel's list, for the network namespace we are in.
+/// The kernel's list for our network namespace.
 const SOCKET_TABLE: &str = "/proc/net/unix";
 
 /// Columns before the name.
 const COLUMNS_BEFORE_NAME: usize = 7;
 
-/// Processes that are asked where they are, and the time that may take: a few milliseconds, unless the
-/// machine is busy, and a socket is not to be reached because it is.
+/// Most processes whose working folder is read, and the time limit for that. It usually takes a few
+/// milliseconds; the limit is high so that a busy machine does not leave a socket visible.
 const PROCESSES_MAX: usize = 2_000;
 const SEARCH_MAX: Duration = Duration::from_secs(2);
-/// Relative names that are looked for.
+/// Most relative names that are searched.
 const RELATIVE_MAX: usize = 64;
 
-/// The sockets that were there at one moment.
+/// The sockets that existed at one moment.
 #[derive(Debug)]
 pub(crate) struct HostSockets(BTreeSet<PathBuf>);
 
 impl HostSockets {
-    /// Those that are there now, for a command that starts in `folder`.
+    /// Lists the sockets for a command that starts in `folder`.
     pub(crate) fn for_command(profile: &SandboxProfile, folder: &Path) -> Self {
         Self::read(profile.writable.iter().map(PathBuf::as_path).chain([folder]))
     }
 
-    /// Those that are there now and have a path. Relative names are looked for in `folders` too.
-    #[expect(clippy::disallowed_methods, reason = "the kernel's list is no person's file")]
+    /// Lists all sockets that have a path. Relative names are searched in `folders` too.
+    #[expect(clippy::disallowed_methods, reason = "the kernel's list is not a user's file")]
     fn read<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
         let list = std::fs::read(SOCKET_TABLE).unwrap_or_default();
         let (absolute, relative): (Vec<_>, Vec<_>) =
@@ -58,12 +58,12 @@ impl HostSockets {
                 candidates.extend(relative.iter().map(|name| folder.join(name)));
             }
         }
-        // A socket that only has the name of one is hidden as well, which harms nobody.
+        // A socket that merely has the same name is hidden as well, which is harmless.
         let found = candidates.into_iter().filter_map(|path| path.canonicalize().ok());
         Self(found.filter(|path| is_socket(path)).collect())
     }
 
-    /// Those of them that are still there: of what is gone there is nothing to hide.
+    /// Those that still exist; others need not be hidden.
     pub(crate) fn existing(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path).filter(|path| is_socket(path))
     }
@@ -73,7 +73,7 @@ fn is_socket(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket())
 }
 
-/// The names in the list, but for those that are no files.
+/// The names in the list, without abstract ones.
 fn parse_names(list: &[u8]) -> impl Iterator<Item = &Path> {
     list.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
         let mut rest = line;
@@ -83,13 +83,13 @@ fn parse_names(list: &[u8]) -> impl Iterator<Item = &Path> {
             let end = rest.iter().position(|byte| *byte == b' ')?;
             rest = rest.get(end..)?;
         }
-        // A name may hold anything, and begin with spaces too.
+        // A name may contain anything, also leading spaces.
         let name = rest.get(1..).filter(|name| !name.is_empty() && !name.starts_with(b"@"))?;
         Some(Path::new(OsStr::from_bytes(name)))
     })
 }
 
-/// The working folders of all processes that we may ask.
+/// The working folders of all processes that we may inspect.
 fn read_process_folders() -> BTreeSet<PathBuf> {
     let until = Instant::now() + SEARCH_MAX;
     let names = kernel_file::list_names(Path::new("/proc")).unwrap_or_default();

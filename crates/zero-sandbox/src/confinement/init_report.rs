@@ -1,8 +1,8 @@
-//! What the last step inside the walls says to the one who keeps the command outside.
+//! Reports of the init process inside a sandbox to the supervisor outside.
 //!
-//! Bubblewrap tells how a command ended by its own exit code, where a signal looks like a code. So
-//! the step that becomes the command's first process says it itself, in records of a fixed size on
-//! a pipe, which are read as a whole or not at all.
+//! Bubblewrap reports the end of a command by its own exit code, in which a signal looks like a
+//! code. So the init process sends an [`InitReport`] itself, as a record of fixed size on a pipe,
+//! which is read as a whole or not at all.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,25 +13,25 @@ use crate::spawner::syscalls::ResourceUsage;
 const RECORD_BYTES: usize = 32;
 const FIELD_BYTES: usize = 8;
 
-/// One word from inside.
+/// One report from inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InitReport {
-    /// The program runs, and every wall stands.
+    /// The program runs, and the whole sandbox is in force.
     Started,
-    /// The walls stand, and the program does not run: the step that failed and the system's number.
+    /// The sandbox is in force, but the program does not run: the failed step and the error number.
     NotRun { step: u8, errno: i32 },
-    /// The program returned.
+    /// The program exited with a code.
     Returned { code: i32, last: ExitSummary },
     /// A signal ended the program.
     Signalled { signal: i32, last: ExitSummary },
 }
 
-/// What there is to say at the end, however it came.
+/// What is reported at the end of a command in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExitSummary {
-    /// Processes that are still there, besides those of the walls.
+    /// Processes that still run, besides those of the sandbox.
     pub(crate) leftover: u32,
-    /// What was used by those that are not.
+    /// The resources used by those that ended.
     pub(crate) used: ResourceUsage,
 }
 
@@ -47,8 +47,8 @@ impl InitReport {
         let mut bytes = [0; RECORD_BYTES];
         let [kind, value, more] = [kind, value.cast_unsigned(), more].map(u64::from);
         let fields = [kind | value << 32, more, used[0], used[1]];
-        for (place, field) in bytes.chunks_exact_mut(FIELD_BYTES).zip(fields) {
-            place.copy_from_slice(&field.to_ne_bytes());
+        for (slot, field) in bytes.chunks_exact_mut(FIELD_BYTES).zip(fields) {
+            slot.copy_from_slice(&field.to_ne_bytes());
         }
         bytes
     }
@@ -69,8 +69,8 @@ impl InitReport {
         }
     }
 
-    /// The next word, if there is one: [`io::ErrorKind::WouldBlock`] when there may be one later,
-    /// nothing when there will be none.
+    /// Reads the next report. Returns [`io::ErrorKind::WouldBlock`] if one may come later, and
+    /// `None` if none will.
     pub(crate) fn read(from: &OwnedFd) -> io::Result<Option<Self>> {
         let mut bytes = [0; RECORD_BYTES];
         match rustix::io::read(from, &mut bytes)? {
@@ -81,7 +81,7 @@ impl InitReport {
 }
 
 impl ExitSummary {
-    /// Puts what was used into two fields, and gives the third.
+    /// Encodes the resources into two fields, and returns the third.
     fn encode_fields(self, used: &mut [u64; 2]) -> u32 {
         let micros = self.used.cpu_time.as_micros();
         *used = [u64::try_from(micros).unwrap_or(u64::MAX), self.used.largest_bytes];
@@ -96,14 +96,14 @@ mod tests {
     #[test]
     fn init_report_survives_round_trip() {
         let used = ResourceUsage { cpu_time: Duration::from_micros(7), largest_bytes: 1 << 40 };
-        let words = [
+        let reports = [
             InitReport::Started,
             InitReport::NotRun { step: 7, errno: -2 },
             InitReport::Returned { code: 255, last: ExitSummary { leftover: 0, used } },
             InitReport::Signalled { signal: 9, last: ExitSummary { leftover: 3, used } },
         ];
-        for word in words {
-            assert_eq!(InitReport::from_bytes(word.to_bytes()), Some(word));
+        for report in reports {
+            assert_eq!(InitReport::from_bytes(report.to_bytes()), Some(report));
         }
         assert_eq!(InitReport::from_bytes([0; RECORD_BYTES]), None);
     }

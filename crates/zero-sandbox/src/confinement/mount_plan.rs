@@ -1,7 +1,8 @@
-//! A layout as a tree of mounts: the arguments for bubblewrap.
+//! Translates a [`PathLayout`] into a [`MountPlan`]: the mounts of a sandbox and the arguments for
+//! bubblewrap.
 //!
-//! The whole tree read-only first, then what is the child's own, then the profile's paths from the
-//! top down, so that what lies further in is mounted on what lies above it.
+//! First the whole file system read-only, then the mounts that belong to the sandbox, then the
+//! paths of the profile from the top down, so that inner paths are mounted on outer ones.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,14 +18,14 @@ use super::path_layout::{PathAccess, PathLayout, PlaceholderKind};
 use super::placeholders::Placeholders;
 use crate::profile::SandboxProfile;
 
-/// The child's own `/tmp`.
+/// The sandbox's own `/tmp`.
 pub(crate) const TMP: &str = "/tmp";
 
-/// Where services of the host listen. Nothing of it is the child's business but the few below.
+/// Where services of the host listen. Only the paths in [`RUN_VISIBLE`] are visible in a sandbox.
 pub(crate) const RUN: &str = "/run";
 
-/// Parts of [`RUN`] that hold files and not services: what systems keep there that programs need
-/// to find libraries and name servers, and people's disks.
+/// Parts of [`RUN`] that contain files and no services: what programs need to find libraries and
+/// name servers, and the users' disks.
 pub(crate) const RUN_VISIBLE: &[&str] = &[
     "/run/current-system",
     "/run/opengl-driver",
@@ -36,19 +37,19 @@ pub(crate) const RUN_VISIBLE: &[&str] = &[
     "/run/NetworkManager/resolv.conf",
 ];
 
-/// How often folders are made that another command takes away meanwhile.
+/// How often to create folders that another command removes meanwhile.
 const PLACEHOLDER_TRIES_MAX: usize = 8;
 
-/// More files than this are not hidden one by one: bubblewrap looks at every mount for each.
+/// Most files that are hidden one by one: for each, bubblewrap goes through all mounts.
 pub(crate) const HIDDEN_MAX: usize = 512;
 
-/// What is mounted where. Two that are the same make the same of a host that is the same.
+/// What is mounted where. Two equal plans have the same result on an unchanged host.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MountPlan {
     args: Vec<BubblewrapArg>,
     /// What is mounted at paths of the profile and of the host.
     tree: BTreeMap<PathBuf, MountKind>,
-    /// Those of them in the host's `/tmp` that are shown in the private one.
+    /// Those in the host's `/tmp` that are visible in the private one.
     shown_in_tmp: Vec<PathBuf>,
 }
 
@@ -56,25 +57,25 @@ pub(crate) struct MountPlan {
 #[derive(Debug, PartialEq, Eq)]
 enum BubblewrapArg {
     Word(OsString),
-    /// The number of an empty file, which is mounted over a hidden one.
+    /// The descriptor number of an empty file, which is mounted over a hidden one.
     EmptyFile,
 }
 
-/// What is mounted at a path. The strictest comes last.
+/// What is mounted at a path, from the least to the most strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum MountKind {
-    /// What is there, for writing.
+    /// The path itself, writable.
     Open,
-    /// What is there, for reading.
+    /// The path itself, read-only.
     ReadOnly,
-    /// An empty file that nobody may read.
+    /// An empty file without permissions.
     HiddenFile,
-    /// An empty folder that nobody may list.
+    /// An empty folder that cannot be listed.
     HiddenFolder,
 }
 
 impl MountPlan {
-    /// Says `layout` in mounts. Makes nothing yet.
+    /// Translates `layout` into mounts. Creates nothing on the host.
     pub(crate) fn new(
         profile: &SandboxProfile,
         folder: &Path,
@@ -117,14 +118,15 @@ impl MountPlan {
         Ok(mounts)
     }
 
-    /// Makes what stands in for what is missing, and shares what others made.
+    /// Creates placeholders for missing paths, and shares those of other commands.
     pub(crate) fn create_placeholders(
         &self,
         profile: &SandboxProfile,
         layout: &PathLayout,
         placeholders: &mut Placeholders,
     ) -> io::Result<()> {
-        // What is hidden may be ours too: where it is missing, it must not be created either.
+        // A masked path may be a placeholder too: if it is missing, commands must not create it
+        // either.
         for path in
             layout.paths_with(PathAccess::Protected).chain(layout.paths_with(PathAccess::Masked))
         {
@@ -140,8 +142,8 @@ impl MountPlan {
         Ok(())
     }
 
-    /// The arguments for bubblewrap, and the empty files they name by number.
-    #[expect(clippy::disallowed_methods, reason = "the empty device is no person's file")]
+    /// The arguments for bubblewrap, and the empty files that they name by descriptor number.
+    #[expect(clippy::disallowed_methods, reason = "the null device is not a user's file")]
     pub(crate) fn args(&self) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
         let mut empty_files = Vec::new();
         let mut args = Vec::with_capacity(self.args.len());
@@ -164,7 +166,6 @@ impl MountPlan {
         self.iter().map(|(path, _)| path)
     }
 
-    /// What is mounted there.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, MountKind)> {
         self.tree.iter().map(|(path, mount)| (path.as_path(), *mount))
     }
@@ -173,7 +174,7 @@ impl MountPlan {
         self.args.extend(args.iter().map(|arg| BubblewrapArg::Word(arg.as_arg())));
     }
 
-    /// What is the child's own.
+    /// Adds the mounts that belong to the sandbox.
     fn push_own_mounts(&mut self, profile: &SandboxProfile) {
         self.push([&"--perms", &"0755", &"--tmpfs", &RUN]);
         for kept in RUN_VISIBLE {
@@ -189,7 +190,7 @@ impl MountPlan {
                 MountKind::Open => self.push([&"--bind", path, path]),
                 MountKind::ReadOnly => self.push([&"--ro-bind", path, path]),
                 MountKind::HiddenFolder => {
-                    // Where something further in is shown, the way there must be open.
+                    // If something further in is visible, the folder must be searchable.
                     let inner = mounts.keys().any(|other| other != path && other.starts_with(path));
                     let mode = if inner { "0111" } else { "0000" };
                     self.push([&"--perms", &mode, &"--tmpfs", path]);
@@ -201,7 +202,7 @@ impl MountPlan {
                 }
             }
         }
-        // Only now, because what lies further in had to be put there.
+        // Only now, because inner mount points had to be created there.
         let hidden = mounts.iter().filter(|(_, mount)| **mount == MountKind::HiddenFolder);
         for (path, _) in hidden {
             self.push([&"--remount-ro", &path.as_path()]);
@@ -212,7 +213,8 @@ impl MountPlan {
     }
 }
 
-/// What is missing and must not be created: in a folder where it could be.
+/// The missing paths in writable folders, which commands must not create, each with its writable
+/// folder.
 pub(crate) fn missing_paths(
     layout: &PathLayout,
 ) -> impl Iterator<Item = (&Path, &Path, PlaceholderKind)> {
@@ -221,15 +223,15 @@ pub(crate) fn missing_paths(
     })
 }
 
-/// Makes the folders in the private `/tmp` on which a folder of the host's is mounted, so that they
-/// go when nobody needs them any more.
+/// Creates the folders in the private `/tmp` on which a folder of the host is mounted, as
+/// placeholders that are removed when no command needs them any more.
 fn create_tmp_folders(path: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
     let Ok(below) = path.strip_prefix(TMP) else { return Ok(()) };
     for _ in 0..PLACEHOLDER_TRIES_MAX {
         match create_each_tmp_folder(below, tmp, placeholders) {
-            // Another command has just ended and taken a folder along.
+            // Another command has just ended and removed a folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            stood => return stood,
+            created => return created,
         }
     }
     create_each_tmp_folder(below, tmp, placeholders)
@@ -244,7 +246,7 @@ fn create_each_tmp_folder(
     for part in below.components() {
         at.push(part);
         match at.symlink_metadata() {
-            // Of another command, or of one that ended without taking it away.
+            // Of another command, or of one that ended without removing it.
             Ok(facts) if facts.is_dir() => placeholders.share_folder(&at)?,
             Ok(_) => {
                 let why = format!(
@@ -259,7 +261,7 @@ fn create_each_tmp_folder(
     Ok(())
 }
 
-/// Something that can be an argument.
+/// A type that can be passed as an argument.
 trait AsBubblewrapArg {
     fn as_arg(&self) -> OsString;
 }
@@ -276,7 +278,7 @@ impl AsBubblewrapArg for &Path {
     }
 }
 
-/// The mounts, by path: those above before those beneath.
+/// The mounts by path, outer paths first.
 struct MountTree<'a> {
     layout: &'a PathLayout,
     mounts: BTreeMap<PathBuf, MountKind>,
@@ -284,11 +286,11 @@ struct MountTree<'a> {
 
 impl MountTree<'_> {
     fn add_profile_paths(&mut self) {
-        for (path, said) in self.layout.entries() {
-            let above = self.layout.access_above(path).map(|(_, said)| said);
-            match said {
+        for (path, access) in self.layout.entries() {
+            let above = self.layout.access_above(path).map(|(_, access)| access);
+            match access {
                 PathAccess::Writable => self.insert_strictest(path, MountKind::Open),
-                // What nobody may write to, or even see, is protected already.
+                // What cannot be written, or not even seen, is protected already.
                 PathAccess::Protected if above != Some(PathAccess::Writable) => {}
                 PathAccess::Protected => self.mount_and_pin(path, MountKind::ReadOnly),
                 PathAccess::Masked if above == Some(PathAccess::Masked) => {}
@@ -301,7 +303,7 @@ impl MountTree<'_> {
         }
     }
 
-    /// Hides what is masked in a folder that comes into sight.
+    /// Hides the masked paths in a folder that becomes visible.
     fn hide_masked_in(&mut self, folder: &Path) {
         for path in
             self.layout.paths_with(PathAccess::Masked).filter(|path| path.starts_with(folder))
@@ -314,10 +316,10 @@ impl MountTree<'_> {
         }
     }
 
-    /// Mounts at `path`, and holds every folder between it and the writable one in place.
+    /// Mounts at `path`, and pins every folder between it and the writable one.
     ///
-    /// A folder can be renamed although something is mounted further in, and everything moves
-    /// along. One on which something is mounted itself cannot.
+    /// A folder that contains a mount point can be renamed, and the mount moves with it. A folder
+    /// that is itself a mount point cannot be renamed.
     fn mount_and_pin(&mut self, path: &Path, mount: MountKind) {
         if let Some(root) = self.layout.writable_folder_above(path) {
             for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
@@ -332,7 +334,7 @@ impl MountTree<'_> {
         *there = (*there).max(mount);
     }
 
-    /// Whether it is the outermost folder of the host's `/tmp` that is shown in the private one.
+    /// Whether it is the outermost folder of the host's `/tmp` that is visible in the private one.
     fn is_shown_in_tmp(&self, path: &Path) -> bool {
         let mut above = path.ancestors().skip(1);
         path != Path::new(TMP)
@@ -340,10 +342,10 @@ impl MountTree<'_> {
             && !above.any(|folder| self.mounts.contains_key(folder))
     }
 
-    /// Whether it lies in a folder of the host that the child does not see.
+    /// Whether it is in a folder of the host that the sandbox does not show.
     fn is_hidden(&self, path: &Path) -> bool {
         match self.layout.access_above(path) {
-            Some((_, said)) => said == PathAccess::Masked,
+            Some((_, access)) => access == PathAccess::Masked,
             None => [TMP, RUN, "/dev", "/proc"].iter().any(|own| path.starts_with(own)),
         }
     }

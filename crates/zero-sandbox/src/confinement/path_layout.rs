@@ -1,8 +1,8 @@
-//! A profile's paths as they really are on this machine, now.
+//! Resolves the paths of a profile as they are on this machine now, into a [`PathLayout`].
 //!
-//! Links are followed once, here, but for those that a command could have put there: what is to be
-//! writable must not be reached through a link in a folder that is. What is writable, protected and masked may nest: the innermost
-//! word about a path counts.
+//! Links are followed once, here, except for those that a command could have created: a writable
+//! path must not be reached through a link in a writable folder. Writable, protected and masked
+//! paths may be nested; the innermost entry for a path applies.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,28 +10,28 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::profile::SandboxProfile;
 
-/// A profile's paths, resolved.
+/// The resolved paths of a profile.
 #[derive(Debug)]
 pub(crate) struct PathLayout {
-    /// The last word on each path that is named.
-    said: BTreeMap<PathBuf, PathAccess>,
-    /// Protected paths that do not exist: the first part of each that is missing, and what may
-    /// stand in for it.
+    /// The access of each path that the profile names.
+    access: BTreeMap<PathBuf, PathAccess>,
+    /// Protected paths that do not exist: the first missing part of each, and the kind of its
+    /// placeholder.
     pub(crate) missing: Vec<(PathBuf, PlaceholderKind)>,
-    /// Links on the way to protected paths, which no mount can hold in place.
+    /// Links on the way to protected paths, which no mount can protect from being replaced.
     pub(crate) links: Vec<PathBuf>,
-    /// Links in writable folders on the way to others, which could lead anywhere.
+    /// Links in writable folders on the way to other writable paths, which could point anywhere.
     pub(crate) linked_writable: Vec<PathBuf>,
 }
 
-/// What stands in for something that does not exist.
+/// The kind of placeholder for a path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PlaceholderKind {
     Folder,
     File,
 }
 
-/// What a profile says about a path. The strictest comes last.
+/// What a profile demands of a path, from the least to the most strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathAccess {
     Writable,
@@ -40,11 +40,11 @@ pub(crate) enum PathAccess {
 }
 
 impl PathLayout {
-    /// Resolves the paths of `profile`. Folders to write to and files to mask that do not exist
-    /// need nothing. What `stands_in` for something missing is taken for missing.
+    /// Resolves the paths of `profile`. Writable and masked paths that do not exist are skipped.
+    /// Paths for which `stands_in` returns true are placeholders and count as missing.
     pub(crate) fn new(profile: &SandboxProfile, stands_in: &dyn Fn(&Path) -> bool) -> Self {
         let mut layout = Self {
-            said: BTreeMap::new(),
+            access: BTreeMap::new(),
             missing: Vec::new(),
             links: Vec::new(),
             linked_writable: Vec::new(),
@@ -65,12 +65,12 @@ impl PathLayout {
         protect(&profile.protected, PlaceholderKind::Folder);
         protect(&profile.protected_files, PlaceholderKind::File);
         layout.missing.sort();
-        // A folder comes before a file: where something lies beneath, it has to be one.
+        // Folders are sorted before files: if another path is below it, it has to be a folder.
         layout.missing.dedup_by(|later, earlier| later.0 == earlier.0);
         layout
     }
 
-    /// Follows the path of a folder that is to be writable, as far as no command can have laid it.
+    /// Resolves a writable path. Refuses links that a command could have created.
     fn add_writable(&mut self, path: &Path, roots: &[PathBuf]) {
         let mut at = PathBuf::from("/");
         for part in path.components() {
@@ -82,10 +82,10 @@ impl PathLayout {
                 }
                 _ => continue,
             };
-            let can_be_laid = roots.iter().any(|root| at.starts_with(root));
+            let is_in_writable = roots.iter().any(|root| at.starts_with(root));
             at.push(name);
             match at.symlink_metadata() {
-                Ok(facts) if facts.is_symlink() && can_be_laid => {
+                Ok(facts) if facts.is_symlink() && is_in_writable => {
                     self.linked_writable.push(at);
                     return;
                 }
@@ -103,8 +103,8 @@ impl PathLayout {
     fn add_path(&mut self, path: &Path, what: PathAccess) {
         match path.canonicalize() {
             Ok(real) => self.insert_strictest(real, what),
-            // A folder that was closed a moment ago may be open in another: what was to be hidden
-            // then cannot be mounted on, and the command does not start.
+            // A folder that is unreadable here may be readable in another user namespace. A mask
+            // cannot be mounted in it, and the command does not start.
             Err(error)
                 if what == PathAccess::Masked
                     && error.kind() == io::ErrorKind::PermissionDenied =>
@@ -116,11 +116,11 @@ impl PathLayout {
     }
 
     fn insert_strictest(&mut self, real: PathBuf, what: PathAccess) {
-        let said = self.said.entry(real).or_insert(what);
-        *said = (*said).max(what);
+        let access = self.access.entry(real).or_insert(what);
+        *access = (*access).max(what);
     }
 
-    /// Follows a protected path down from the folder that would let it be changed.
+    /// Resolves a protected path from each writable folder that contains it.
     fn protect(
         &mut self,
         path: &Path,
@@ -155,7 +155,7 @@ impl PathLayout {
             match facts {
                 Ok(facts) if facts.is_symlink() => {
                     self.links.push(at.clone());
-                    // What it points at can be held; the link itself cannot.
+                    // The target of the link can be protected; the link itself cannot.
                     match at.canonicalize() {
                         Ok(real) => at = real,
                         Err(_) => return,
@@ -173,32 +173,32 @@ impl PathLayout {
         self.insert_strictest(at, PathAccess::Protected);
     }
 
-    /// Every path that is named, those above before those beneath.
+    /// All paths that are named, outer paths first.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Path, PathAccess)> {
-        self.said.iter().map(|(path, said)| (path.as_path(), *said))
+        self.access.iter().map(|(path, access)| (path.as_path(), *access))
     }
 
-    /// The paths of which this is said.
+    /// The paths with this access.
     pub(crate) fn paths_with(&self, what: PathAccess) -> impl Iterator<Item = &Path> {
-        self.entries().filter(move |(_, said)| *said == what).map(|(path, _)| path)
+        self.entries().filter(move |(_, access)| *access == what).map(|(path, _)| path)
     }
 
-    /// The innermost word about `path`, be it about a folder above it.
+    /// The access of `path` itself or of the nearest named folder above it.
     pub(crate) fn access_at(&self, path: &Path) -> Option<PathAccess> {
-        self.said.get(path).copied().or_else(|| self.access_above(path).map(|(_, said)| said))
+        self.access.get(path).copied().or_else(|| self.access_above(path).map(|(_, access)| access))
     }
 
-    /// The innermost word about the folders above `path`, and the folder it is about.
+    /// The access of the nearest named folder above `path`, and that folder.
     pub(crate) fn access_above(&self, path: &Path) -> Option<(&Path, PathAccess)> {
         path.ancestors().skip(1).find_map(|folder| {
-            self.said.get_key_value(folder).map(|(folder, said)| (folder.as_path(), *said))
+            self.access.get_key_value(folder).map(|(folder, access)| (folder.as_path(), *access))
         })
     }
 
-    /// The writable folder in which `path` lies, when nothing in between says otherwise.
+    /// The writable folder that contains `path`, if no other entry is in between.
     pub(crate) fn writable_folder_above(&self, path: &Path) -> Option<&Path> {
         self.access_above(path)
-            .filter(|(_, said)| *said == PathAccess::Writable)
+            .filter(|(_, access)| *access == PathAccess::Writable)
             .map(|(folder, _)| folder)
     }
 }
@@ -209,7 +209,7 @@ pub(super) mod tests {
     use super::*;
     use crate::profile::{NetworkAccess, ProcessLimits};
 
-    /// A profile with these paths beneath a folder, and nothing else.
+    /// A profile with these paths below a folder, and nothing else.
     pub(in crate::confinement) fn test_profile(
         root: &Path,
         writable: &[&str],
@@ -261,7 +261,7 @@ pub(super) mod tests {
         check(&["ws", "ws/link/cache"], &["ws"], &["ws/link"]);
         check(&["ws", "alias/link"], &["ws"], &["ws/link"]);
         check(&["alias", "ws/link/cache"], &["ws"], &["ws/link"]);
-        // Nobody can have laid it there.
+        // No command can have created this link.
         check(&["ws/link/cache"], &["victim/cache"], &[]);
     }
 

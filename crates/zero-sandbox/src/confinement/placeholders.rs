@@ -1,17 +1,17 @@
-//! Empty folders and files that stand where a mount needs something to lie on.
+//! Placeholders: empty folders and files on the host that serve as mount points.
 //!
-//! A path that must not be created gets something empty on the host for as long as the command
-//! runs, and so does a folder of the host's `/tmp` that is shown in a private one. They are taken
-//! away afterwards: a folder with `rmdir`, which removes nothing that holds anything, a file only
-//! when it is still empty.
+//! A missing path that commands must not create gets a placeholder while a command runs. So does a
+//! folder of the host's `/tmp` that is visible in a private one. Placeholders are removed
+//! afterwards: a folder with `rmdir`, which removes only empty folders, a file only if it is still
+//! empty.
 //!
-//! Two things make this safe. Each one is written down beside the private `/tmp`, in a record of the
-//! command's own, before it is made, so that what a crash leaves is found the next time. And
-//! everybody who relies on one holds a lock on it: removing it takes away the mounts that lie on it
-//! in other namespaces, so only the last to leave may.
+//! Two rules make this safe. Before a placeholder is created, it is written to a record file of the
+//! command beside the private `/tmp`, so that the next run finds what a crash left. And every
+//! command that relies on a placeholder holds a lock on it: removing it would remove the mounts on
+//! it in other namespaces, so only the last user may do so.
 //!
-//! The folder in which one stands is opened without following a link and held: who swaps it for a
-//! link meanwhile has nothing made or removed elsewhere.
+//! The parent folder of a placeholder is opened without following links and kept open: if it is
+//! replaced by a link meanwhile, nothing is created or removed elsewhere.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -31,8 +31,8 @@ use crate::profile::wire;
 
 const RECORD_SUFFIX: &str = "placeholders";
 
-/// How often something that another process takes away meanwhile is tried again. Some seconds: it may
-/// be kept from it in the middle.
+/// How often to retry if another process is removing a placeholder meanwhile. Together some
+/// seconds: that process may be delayed.
 const TRIES_MAX: u32 = 4096;
 
 /// How long to wait between tries.
@@ -41,10 +41,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// How much of one record is read.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 
-/// How many files beside the private `/tmp` are looked at.
+/// Most files beside the private `/tmp` that are considered.
 const RECORDS_MAX: usize = 4096;
 
-/// A line of a record: one path, with the number of what stands there once it is known.
+/// A line of a record: a path, and the inode number of the placeholder once it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PlaceholderRecord {
     #[serde(with = "wire::path")]
@@ -52,32 +52,32 @@ struct PlaceholderRecord {
     inode: Option<u64>,
 }
 
-/// Whose records are looked at.
+/// Whose records are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RecordOwner {
     Anyone,
     Others,
 }
 
-/// What stands in for one command. It goes when this does.
+/// The placeholders of one command. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Placeholders {
-    /// The private `/tmp`, beside which the record stands.
+    /// The private `/tmp`; the record is created beside it.
     tmp: PathBuf,
     record: Option<(PathBuf, File)>,
     held: Vec<HeldPlaceholder>,
 }
 
-/// One that stands, and that we rely on.
+/// A placeholder that exists and that this command relies on.
 #[derive(Debug)]
 struct HeldPlaceholder {
     path: PathBuf,
-    spot: PlaceholderLocation,
-    /// Itself, locked.
+    location: PlaceholderLocation,
+    /// The placeholder itself, locked.
     there: File,
 }
 
-/// A name in a folder, found without following a link.
+/// A name in a folder that was opened without following links.
 #[derive(Debug)]
 struct PlaceholderLocation {
     folder: OwnedFd,
@@ -85,23 +85,23 @@ struct PlaceholderLocation {
 }
 
 impl Placeholders {
-    /// None yet; their record will stand beside `tmp`.
+    /// Creates an empty set; its record will be beside `tmp`.
     pub(crate) fn new(tmp: &Path) -> Self {
         Self { tmp: tmp.to_owned(), record: None, held: Vec::new() }
     }
 
-    /// Makes something empty at `path`, or shares what another command made.
+    /// Creates a placeholder at `path`, or shares the one of another command.
     pub(crate) fn create(&mut self, path: &Path, shape: PlaceholderKind) -> io::Result<()> {
         for _ in 0..TRIES_MAX {
             self.append_record(path, None)?;
-            let spot = PlaceholderLocation::from_path(path)?;
-            match spot.create(shape) {
+            let location = PlaceholderLocation::from_path(path)?;
+            match location.create(shape) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(create_error(path, shape, &error));
                 }
                 _ => {}
             }
-            if self.hold(path, spot)? {
+            if self.hold(path, location)? {
                 return Ok(());
             }
             std::thread::sleep(PAUSE);
@@ -111,12 +111,12 @@ impl Placeholders {
         Err(io::Error::new(io::ErrorKind::WouldBlock, why))
     }
 
-    /// Shares what is at `path`, beneath `root`, when it is one of ours, made for another command.
+    /// Shares what is at `path`, below `root`, if it is a placeholder of another command.
     pub(crate) fn share(&mut self, path: &Path, root: &Path) -> io::Result<()> {
-        // What cannot be looked into was not made by us. Whoever it was made for may have just
-        // ended, or somebody swapped it: the walls notice and are put up again.
-        let Ok(spot) = PlaceholderLocation::from_path(path) else { return Ok(()) };
-        let Some(shape) = spot.empty_kind() else { return Ok(()) };
+        // What cannot be inspected was not created by us. Its command may have just ended, or it
+        // was replaced: the check of the mounts notices that, and the sandbox is set up again.
+        let Ok(location) = PlaceholderLocation::from_path(path) else { return Ok(()) };
+        let Some(shape) = location.empty_kind() else { return Ok(()) };
         if self.is_recorded(path, RecordOwner::Anyone) {
             self.share_above(path, root)?;
             self.create(path, shape)?;
@@ -124,8 +124,9 @@ impl Placeholders {
         Ok(())
     }
 
-    /// Shares the folders between `root` and `path` that are ours: another command made the first
-    /// part that was missing, and could not take it away with something of this one in it.
+    /// Shares those folders between `root` and `path` that are placeholders: another command
+    /// created the first missing part, and could not remove it while this command has something in
+    /// it.
     pub(crate) fn share_above(&mut self, path: &Path, root: &Path) -> io::Result<()> {
         let above = path.ancestors().skip(1).take_while(|folder| *folder != root);
         let above: Vec<&Path> = above.filter(|folder| folder.starts_with(root)).collect();
@@ -137,7 +138,7 @@ impl Placeholders {
         Ok(())
     }
 
-    /// Shares a folder in which more may stand in, when it is one of ours.
+    /// Shares a folder that may contain more placeholders, if it is a placeholder itself.
     pub(crate) fn share_folder(&mut self, path: &Path) -> io::Result<()> {
         if self.is_recorded(path, RecordOwner::Anyone) {
             self.create(path, PlaceholderKind::Folder)?;
@@ -145,41 +146,41 @@ impl Placeholders {
         Ok(())
     }
 
-    /// Whether what is at `path` is one that we hold, as empty as it was made.
+    /// Whether `path` is a placeholder of this command and still empty.
     pub(crate) fn holds(&self, path: &Path) -> bool {
-        let Ok(spot) = PlaceholderLocation::from_path(path) else { return false };
-        let is_ours = |held: &HeldPlaceholder| held.path == path && spot.still_holds(&held.there);
-        self.held.iter().any(is_ours) && spot.empty_kind().is_some()
+        let Ok(location) = PlaceholderLocation::from_path(path) else { return false };
+        let is_ours = |held: &HeldPlaceholder| held.path == path && location.still_holds(&held.there);
+        self.held.iter().any(is_ours) && location.empty_kind().is_some()
     }
 
-    /// The paths of those that we hold.
+    /// The paths of the placeholders of this command.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.held.iter().map(|held| held.path.as_path())
     }
 
-    fn is_recorded(&self, path: &Path, whose: RecordOwner) -> bool {
+    fn is_recorded(&self, path: &Path, owner: RecordOwner) -> bool {
         let records = self.tmp.parent().map(find_records).unwrap_or_default();
-        let own = self.record.as_ref().map(|(own, _)| own).filter(|_| whose == RecordOwner::Others);
+        let own = self.record.as_ref().map(|(own, _)| own).filter(|_| owner == RecordOwner::Others);
         records.iter().filter(|record| Some(*record) != own).any(|record| {
             open_record(record)
                 .is_some_and(|record| read_lines(&record).iter().any(|line| line.path == path))
         })
     }
 
-    /// Locks it so that nobody takes it away. False when it was taken away meanwhile.
-    fn hold(&mut self, path: &Path, spot: PlaceholderLocation) -> io::Result<bool> {
-        let there = match spot.open(OFlags::RDONLY) {
+    /// Locks a placeholder so that it is not removed. Returns false if it was removed meanwhile.
+    fn hold(&mut self, path: &Path, location: PlaceholderLocation) -> io::Result<bool> {
+        let there = match location.open(OFlags::RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             there => there?,
         };
         if rustix::fs::flock(&there, FlockOperation::NonBlockingLockShared).is_err() {
             return Ok(false);
         }
-        if !spot.still_holds(&there) {
+        if !location.still_holds(&there) {
             return Ok(false);
         }
         self.append_record(path, Some(there.metadata()?.ino()))?;
-        self.held.push(HeldPlaceholder { path: path.to_owned(), spot, there });
+        self.held.push(HeldPlaceholder { path: path.to_owned(), location, there });
         Ok(true)
     }
 
@@ -195,22 +196,22 @@ impl Placeholders {
 }
 
 impl Placeholders {
-    /// Takes them away, which dropping does too.
+    /// Removes the placeholders, as dropping does.
     pub(crate) fn remove_all(&mut self) {
-        let mut settled = true;
-        // What was made last lies furthest in.
-        for HeldPlaceholder { path, spot, there } in
+        let mut all_removed = true;
+        // Innermost placeholders were created last.
+        for HeldPlaceholder { path, location, there } in
             std::mem::take(&mut self.held).into_iter().rev()
         {
-            // Somebody who relies on it wrote it down as well, and takes it away in the end. Ours
-            // would be one more record to read for every command as long as that one runs.
-            // It may also have gone right after we tried.
-            settled &= spot.remove_if_unused(&there)
+            // Another user of the placeholder has recorded it as well and will remove it. Keeping
+            // our record would mean one more record to read for every command while that one runs.
+            // It may also have ended right after our first attempt, so try again.
+            all_removed &= location.remove_if_unused(&there)
                 || self.is_recorded(&path, RecordOwner::Others)
-                || spot.remove_if_unused(&there);
+                || location.remove_if_unused(&there);
         }
-        if settled && let Some((path, _locked)) = self.record.take() {
-            // Without its record nothing could be found again, so it goes last.
+        if all_removed && let Some((path, _locked)) = self.record.take() {
+            // The record is removed last, since nothing could be found without it.
             let gone = remove_record(&path);
             drop(gone);
         }
@@ -223,24 +224,24 @@ impl Drop for Placeholders {
     }
 }
 
-/// Takes away what commands left behind whose process is gone. Returns how many there were.
+/// Removes the placeholders of commands owner process has ended. Returns how many were removed.
 pub(crate) fn sweep(tmp: &Path) -> usize {
     let Some(parent) = tmp.parent() else { return 0 };
     let mut swept = 0;
     for path in find_records(parent) {
         let Some(record) = open_record(&path) else { continue };
-        // Whoever is still at work holds the lock.
+        // A command that still runs holds the lock.
         if rustix::fs::flock(&record, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
         let mut all_gone = true;
         for line in read_lines(&record).iter().rev() {
-            let Ok(spot) = PlaceholderLocation::from_path(&line.path) else { continue };
-            let Ok(there) = spot.open(OFlags::RDONLY) else { continue };
+            let Ok(location) = PlaceholderLocation::from_path(&line.path) else { continue };
+            let Ok(there) = location.open(OFlags::RDONLY) else { continue };
             let same = there
                 .metadata()
                 .is_ok_and(|facts| line.inode.is_none_or(|inode| inode == facts.ino()));
-            if same && spot.remove_if_unused(&there) {
+            if same && location.remove_if_unused(&there) {
                 swept += 1;
             } else {
                 all_gone &= !same;
@@ -277,7 +278,7 @@ impl PlaceholderLocation {
         }
     }
 
-    /// Opens what is there. A link is not ours.
+    /// Opens the placeholder. A link is refused.
     fn open(&self, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -293,7 +294,7 @@ impl PlaceholderLocation {
         (there.st_dev, there.st_ino) == (held.dev(), held.ino())
     }
 
-    /// What is there, when it is empty.
+    /// The kind of an existing empty file or folder.
     fn empty_kind(&self) -> Option<PlaceholderKind> {
         let facts = self.stat().ok()?;
         match FileType::from_raw_mode(facts.st_mode) {
@@ -301,15 +302,15 @@ impl PlaceholderLocation {
             FileType::Directory => {
                 let folder = self.open(OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
                 let mut entries = rustix::fs::Dir::read_from(&folder).ok()?;
-                // Two entries are itself and the folder above.
+                // Two entries are the folder itself and its parent.
                 (entries.by_ref().take(3).count() < 3).then_some(PlaceholderKind::Folder)
             }
             _ => None,
         }
     }
 
-    /// Removes something empty that nobody relies on. True when it is settled: gone, or filled by
-    /// a person, who keeps it.
+    /// Removes a placeholder that nothing relies on. Returns true if it is gone, or if the user has
+    /// put something there, which is kept.
     fn remove_if_unused(&self, there: &File) -> bool {
         if rustix::fs::flock(there, FlockOperation::NonBlockingLockExclusive).is_err() {
             return false;
@@ -329,7 +330,7 @@ impl PlaceholderLocation {
     }
 }
 
-/// Says what keeps something empty from being made, and what to do about it.
+/// Explains why a placeholder cannot be created, and what to do about it.
 fn create_error(path: &Path, shape: PlaceholderKind, error: &io::Error) -> io::Error {
     let what = match shape {
         PlaceholderKind::Folder => "folder",
@@ -338,14 +339,14 @@ fn create_error(path: &Path, shape: PlaceholderKind, error: &io::Error) -> io::E
     let folder = path.parent().unwrap_or(path);
     let fix = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            format!("make room on the disk of `{}`", folder.display())
+            format!("free space on the disk of `{}`", folder.display())
         }
-        _ => format!("let zero write to `{}`, or make it yourself", folder.display()),
+        _ => format!("let zero write to `{}`, or create it yourself", folder.display()),
     };
     let path = path.display();
     let why = format!(
-        "commands must not create `{path}`, so an empty {what} has to stand there while one runs, \
-         and it cannot be made: {error}; {fix}"
+        "commands must not create `{path}`, so zero puts an empty {what} there while one runs, \
+         which failed: {error}; {fix}"
     );
     io::Error::new(error.kind(), why)
 }
@@ -367,7 +368,7 @@ fn list_files(folder: &Path) -> Vec<PathBuf> {
     entries.take(RECORDS_MAX).map(|entry| entry.path()).collect()
 }
 
-/// Opens a record, if it is one of ours: a file that only we can write to.
+/// Opens a record if it belongs to this user and only this user can write to it.
 fn open_record(path: &Path) -> Option<File> {
     let record = open_own(path, OFlags::RDONLY).ok()?;
     let facts = record.metadata().ok()?;
@@ -375,7 +376,7 @@ fn open_record(path: &Path) -> Option<File> {
     (facts.is_file() && ours && facts.mode() & 0o077 == 0).then_some(record)
 }
 
-/// Makes a record that only this command writes to, and locks it.
+/// Creates a record that only this command writes to, and locks it.
 fn create_record(tmp: &Path) -> io::Result<(PathBuf, File)> {
     for number in 0..RECORDS_MAX {
         let mut path = tmp.as_os_str().to_owned();
@@ -383,20 +384,21 @@ fn create_record(tmp: &Path) -> io::Result<(PathBuf, File)> {
         let path = PathBuf::from(path);
         let record =
             match open_own(&path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL) {
-                // Of another command of this process, or of one that is gone and had its number.
+                // The record of another command of this process, or of an ended process with the
+                // same ID.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 record => record?,
             };
-        // Whoever sweeps may just be taking it away.
+        // A concurrent sweep may be removing it.
         let locked = rustix::fs::flock(&record, FlockOperation::NonBlockingLockExclusive).is_ok();
         if locked && is_same_file(&path, &record) {
             return Ok((path, record));
         }
     }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, "there is no room for another record"))
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "there are too many placeholder records"))
 }
 
-/// Opens something of ours. A link is not ours.
+/// Opens a file of zero's own. A link is refused.
 fn open_own(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
@@ -408,7 +410,7 @@ fn remove_record(path: &Path) -> io::Result<()> {
 }
 
 fn read_lines(record: &File) -> Vec<PlaceholderRecord> {
-    // A line that a crash cut short names a folder that was not made.
+    // A line that a crash cut short names a folder that was not created yet.
     let lines = BufReader::new(record.take(RECORD_BYTES_MAX)).lines().map_while(Result::ok);
     let mut latest: Vec<PlaceholderRecord> = Vec::new();
     for line in lines.filter_map(|line| serde_json::from_str::<PlaceholderRecord>(&line).ok()) {
@@ -449,7 +451,7 @@ mod tests {
             names
         }
 
-        /// What is there beside records.
+        /// The names other than records.
         fn list_visible_names(&self) -> Vec<String> {
             self.list_names().into_iter().filter(|name| !name.ends_with(RECORD_SUFFIX)).collect()
         }
@@ -593,7 +595,7 @@ mod tests {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
-        // A crash: locks go, nothing else does.
+        // Simulates a crash: locks are released, nothing else happens.
         made.held.clear();
         let record = made.record.take();
         drop(record);
@@ -646,7 +648,7 @@ mod tests {
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
         let (held, record) = (std::mem::take(&mut made.held), made.record.take());
-        // Kept open, so that the number is not given out again.
+        // Kept open, so that the inode number is not reused.
         let still_open = held;
         drop(record);
         drop(made);

@@ -1,34 +1,34 @@
-//! What a command can leave in its walls when no process of it is left.
+//! Detects what a command has left in its sandbox when none of its processes is left.
 //!
-//! Walls are used again for the next command of the same kind, which must not find anything that it
-//! would not find behind new ones. Mounts cannot be changed from inside, files that can be written to
-//! are the host's, and there are no processes. What is left to look at belongs to the namespaces:
-//! shared memory, semaphores and messages, by path and by key, and the child's own `/dev`.
+//! A sandbox is reused for the next command of the same kind, which must find nothing that it would
+//! not find in a new one. Mounts cannot be changed from inside, writable files are the host's, and
+//! there are no processes. What remains belongs to the namespaces: shared memory, semaphores and
+//! message queues, by path and by key, and the sandbox's own `/dev`.
 //!
-//! The last step opens each of these before the first command and notes what there is. Whoever keeps
-//! the walls looks again from outside, after each command: what the kernel says through a handle,
-//! nobody inside can change.
+//! The init process opens each of these before the first command and takes a [`ResidueSnapshot`].
+//! The supervisor compares it from outside after each command with a [`ResidueDetector`]: no
+//! process inside can change what the kernel reports through a descriptor.
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-/// Where the child's queues of messages are, where they can be seen at all.
+/// Where the sandbox's message queues are, if they are mounted.
 pub(crate) const MESSAGE_QUEUES: &str = "/dev/mqueue";
 
-/// Files and folders of the child's own.
+/// Files and folders that belong to the sandbox.
 const PRIVATE_FILES: [&str; 5] = ["/dev", "/dev/pts", "/dev/pts/ptmx", "/dev/shm", MESSAGE_QUEUES];
-/// What has a key and no path.
+/// IPC objects that have a key and no path.
 const IPC_LISTS: [&str; 3] = ["/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"];
-/// How many handles that are.
+/// The number of descriptors that [`open_all`] returns.
 pub(crate) const HANDLE_COUNT: usize = PRIVATE_FILES.len() + IPC_LISTS.len();
-/// How much of a list is read. A longer one is not as it was.
+/// How much of a list is read. A longer one counts as changed.
 const LIST_BYTES_MAX: usize = 4096;
 
-/// Opens all of them, from inside.
+/// Opens all files and lists, from inside the sandbox.
 pub(super) fn open_all() -> Option<Vec<OwnedFd>> {
-    // To open a terminal for more than a look would make one.
+    // With `O_PATH`, because opening `ptmx` for reading would create a terminal.
     let files = PRIVATE_FILES.iter().map(|path| (path, OFlags::PATH));
     let lists = IPC_LISTS.iter().map(|path| (path, OFlags::RDONLY));
     let open = |(path, flags): (&&str, OFlags)| {
@@ -37,7 +37,7 @@ pub(super) fn open_all() -> Option<Vec<OwnedFd>> {
     files.chain(lists).map(open).collect()
 }
 
-/// All that they say at one moment.
+/// The state of all files and lists at one moment.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResidueSnapshot {
     files: Vec<ResidueStat>,
@@ -45,7 +45,7 @@ pub(crate) struct ResidueSnapshot {
 }
 
 impl ResidueSnapshot {
-    /// What they say now. None where one does not: then nobody knows what is left there.
+    /// Takes a snapshot. Returns `None` if one cannot be read: then it is not known what is left.
     pub(super) fn capture(handles: &[OwnedFd]) -> Option<Self> {
         let (files, lists) = handles.split_at_checked(PRIVATE_FILES.len())?;
         if lists.len() != IPC_LISTS.len() {
@@ -58,19 +58,19 @@ impl ResidueSnapshot {
     }
 }
 
-/// What they said before the first command.
+/// The open files and lists with their state before the first command.
 #[derive(Debug)]
 pub(super) struct ResidueDetector {
     handles: Vec<OwnedFd>,
     before: ResidueSnapshot,
 }
 
-/// What is known of a file or folder, and of the file system in which it is.
+/// Facts about a file or folder, and about its file system.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ResidueStat {
     mode: u32,
     owner: (u32, u32),
-    /// One more for each name in it, in a file system that is in memory.
+    /// In a file system in memory, it grows with each entry of a folder.
     size: i64,
     files_used: u64,
     blocks_used: u64,
@@ -81,7 +81,7 @@ impl ResidueDetector {
         Self { handles, before }
     }
 
-    /// Whether nothing is there that was not there before.
+    /// Whether everything is as before the first command.
     pub(super) fn is_clean(&self) -> bool {
         ResidueSnapshot::capture(&self.handles).is_some_and(|now| now == self.before)
     }
@@ -136,13 +136,13 @@ mod tests {
             || ResidueDetector::new(handles(), ResidueSnapshot::capture(&handles()).unwrap());
         let before = traces();
         assert!(before.is_clean());
-        // One more in a list, and a name in a folder.
+        // One more entry in a list, and one more name in a folder.
         std::fs::write(&lists[2], "key size\n1 2\n").unwrap();
         assert!(!before.is_clean());
         let before = traces();
         std::fs::write(folder.path().join("more"), "").unwrap();
         assert!(!before.is_clean());
-        // One that is missing, and a list that is too long to tell.
+        // A missing descriptor, and a list that is too long to compare.
         assert_eq!(ResidueSnapshot::capture(&handles().split_off(1)), None);
         std::fs::write(&lists[0], "x".repeat(LIST_BYTES_MAX)).unwrap();
         assert_eq!(ResidueSnapshot::capture(&handles()), None);

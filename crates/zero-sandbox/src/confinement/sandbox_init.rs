@@ -1,15 +1,16 @@
-//! The last step inside bubblewrap: this binary again, under the name `zero-confined`.
+//! The init process of a bubblewrap sandbox: this binary, under the name `zero-confined`.
 //!
-//! Landlock forbids mounts, so it can only come after them, and by then bubblewrap has made its
-//! namespaces and knows nothing of Landlock. So bubblewrap starts us, and we give up the rest and
-//! start the command. Which one, we are told when we are there: walls can be put up ahead of it, and
-//! until then nobody is inside but us. The command's environment comes along as data: bubblewrap and this step run
-//! outside of part of the walls and must not load a library that a variable names.
+//! Landlock forbids mounts, so it can only be applied after them, and bubblewrap does not support
+//! Landlock. So bubblewrap starts this process, which applies the remaining restrictions and starts
+//! the command. The command arrives later as an [`InitPlan`], because a sandbox can be set up
+//! before there is a command; until then this is the only process inside. The environment of the
+//! command is passed as data: bubblewrap and this process run outside of part of the sandbox and
+//! must not load a library that a variable names.
 //!
-//! We stay, behind the same walls, as the first process of the namespace: to take in what the
-//! command leaves and to say exactly how it ended. When it left a process we end, which ends
-//! everything inside. Otherwise we wait for another command of the same kind, until nobody is there
-//! who could have one: what we gave up for the first is given up for all.
+//! It stays as the first process of the PID namespace: it reaps the descendants of the command and
+//! reports exactly how the command ended. If the command left a process, init exits, which ends
+//! everything inside. Otherwise it waits for another command of the same kind until its channel is
+//! closed. The restrictions applied for the first command stay in force for all.
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -32,76 +33,76 @@ use crate::spawner::LEFTOVER_GRACE;
 use crate::spawner::message::{self, LaunchStep};
 use crate::spawner::syscalls::{self, CStringArray, ChildExit, ReapOutcome, ResourceUsage};
 
-/// Where bubblewrap finds us: a link in the child's own `/dev`, so that our name is the last part
-/// of it whatever the binary is called and wherever it lies.
+/// Where bubblewrap finds this binary: a link in the sandbox's own `/dev`, so that the name is
+/// right wherever the binary is and whatever it is called.
 pub(crate) const INIT_PATH: &str = "/dev/zero-confined";
 
-/// Exit code of a step that failed before the command could start.
+/// Exit code if the init process failed before the command could start.
 const EXIT_FAILED: i32 = 125;
-/// Between two looks at what the command left.
+/// Pause between two checks of leftover processes.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 
-/// More commands than that are never run behind the same walls.
+/// Most commands in one sandbox.
 const COMMANDS_MAX: u32 = 4096;
 
-/// What the last step has to do. Handles come along: where to say what becomes of the command, and
-/// the command's streams. Ours are others, so that nobody but the command holds its own.
+/// A command for the init process. Descriptors are attached: the report pipe and the streams of the
+/// command. Init has other streams, so that only the command holds its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct InitPlan {
     pub(crate) command: CommandSpec,
-    /// What comes before the first command, and only before that.
+    /// Only with the first command.
     pub(crate) before: Option<InitSetup>,
 }
 
-/// What comes before the first command.
+/// What has to be done before the first command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct InitSetup {
-    /// What is given up.
+    /// The restrictions to apply.
     pub(crate) restrictions: ProcessRestrictions,
-    /// What has to be mounted.
+    /// The mounts to check.
     pub(crate) expected: ExpectedMounts,
 }
 
-/// A plan with its handles.
+/// A plan with its descriptors.
 struct ReceivedPlan {
     plan: InitPlan,
-    word: OwnedFd,
+    report_pipe: OwnedFd,
     streams: [OwnedFd; 3],
 }
 
-/// Runs the command of the plan that comes through the handle `number`, and gives the code to exit
-/// with.
+/// Runs the commands that arrive on the descriptor `number`, and returns the exit code.
 pub(crate) fn run(number: Option<OsString>) -> i32 {
     match run_commands(number) {
         Ok(()) => 0,
-        Err(words) => {
-            let said = writeln!(io::stderr(), "zero: {words}");
-            drop(said);
+        Err(message) => {
+            let sent = writeln!(io::stderr(), "zero: {message}");
+            drop(sent);
             EXIT_FAILED
         }
     }
 }
 
 fn run_commands(number: Option<OsString>) -> Result<(), String> {
-    // Nobody inside looks into us or takes our handles, through one of which we say what is true.
+    // No process inside may trace this one or take its descriptors, one of which carries the
+    // reports.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|errno| describe_failure("cannot hide", &errno))?;
+        .map_err(|errno| describe_failure("cannot protect the init process", &errno))?;
     remove_init_link();
-    let door = announce(number).map_err(|error| describe_failure("no way out", &error))?;
+    let channel = announce(number).map_err(|error| describe_failure("no channel to the supervisor", &error))?;
     let mut confined = ConfinementState::NotYet;
     for _ in 0..COMMANDS_MAX {
         let given =
-            wait_for_plan(&door).map_err(|error| describe_failure("no plan to follow", &error))?;
-        // Nobody has one any more.
-        let Some(ReceivedPlan { plan, word, streams }) = given else { return Ok(()) };
+            wait_for_plan(&channel).map_err(|error| describe_failure("cannot receive a plan", &error))?;
+        // The channel is closed: there will be no other command.
+        let Some(ReceivedPlan { plan, report_pipe, streams }) = given else { return Ok(()) };
         let InitPlan { command, before } = plan;
         let image =
             ExecImage::new(&command).map_err(|error| describe_failure("cannot start", &error))?;
         let in_folder = match (before, confined) {
             (Some(before), ConfinementState::NotYet) => confine(before, &command.folder)?,
             (None, ConfinementState::Already) => restrictions::enter_folder(&command.folder),
-            // Never twice, and nothing runs before.
-            _ => return Err("cannot confine: the plan is not for these walls".to_owned()),
+            // Restrictions are applied exactly once, before the first command.
+            _ => return Err("cannot confine: the plan does not match this sandbox".to_owned()),
         };
         confined = ConfinementState::Already;
         let started = match in_folder {
@@ -112,26 +113,26 @@ fn run_commands(number: Option<OsString>) -> Result<(), String> {
         let main = match started {
             Ok(pid) => pid,
             Err((step, errno)) => {
-                return send_report(&word, InitReport::NotRun { step: step as u8, errno })
-                    .map_err(|error| describe_failure("cannot say so", &error));
+                return send_report(&report_pipe, InitReport::NotRun { step: step as u8, errno })
+                    .map_err(|error| describe_failure("cannot send a report", &error));
             }
         };
-        // Whoever asks the command to end asks us: nobody outside knows its number.
+        // SIGTERM for the command is sent to this process, since its ID is not known outside.
         syscalls::forward_sigterm_to(main);
-        send_report(&word, InitReport::Started)
-            .map_err(|error| describe_failure("cannot say so", &error))?;
+        send_report(&report_pipe, InitReport::Started)
+            .map_err(|error| describe_failure("cannot send a report", &error))?;
         let (ended, used) = wait_for_main(main);
         syscalls::forward_sigterm_to(0);
         let last = wait_for_leftovers(std::process::id(), used);
-        let word_of_end = match ended {
+        let exit_report = match ended {
             ChildExit { signal: Some(signal), .. } => InitReport::Signalled { signal, last },
             ChildExit { exit_code, .. } => {
                 InitReport::Returned { code: exit_code.unwrap_or(0), last }
             }
         };
-        // Whoever listens may be gone, and then nobody wants to know.
-        let said = send_report(&word, word_of_end);
-        drop(said);
+        // If the supervisor is gone, the report is not needed.
+        let sent = send_report(&report_pipe, exit_report);
+        drop(sent);
         if last.leftover > 0 {
             return Ok(());
         }
@@ -139,25 +140,25 @@ fn run_commands(number: Option<OsString>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this process has given up what its commands have not.
+/// Whether this process has applied the restrictions.
 #[derive(Clone, Copy)]
 enum ConfinementState {
     NotYet,
     Already,
 }
 
-/// Looks whether all walls stand and gives up the rest. The inner error is that of the folder in
-/// which the command was to start.
+/// Checks that all mounts are as expected and applies the restrictions. The inner error is that of
+/// the working folder of the command.
 fn confine(before: InitSetup, folder: &Path) -> Result<Result<(), rustix::io::Errno>, String> {
     let InitSetup { mut restrictions, expected } = before;
     expected.check().map_err(|error| describe_failure("not confined", &error))?;
-    // What was looked at may be swapped again before it is granted.
+    // A checked path could be replaced before the rule is applied, so rules name the exact file.
     for rule in restrictions.landlock.iter_mut().flat_map(|(_, rules, _)| rules) {
         rule.exactly = expected.identity(&rule.path);
     }
     let ready = PreparedRestrictions::new(&restrictions, folder)
         .map_err(|error| describe_failure("cannot confine", &error))?;
-    // Before the filter, which would look at each of these calls; what we start inherits it.
+    // Before the filter, which would check each of these calls. Children inherit the result.
     syscalls::reset_signals();
     match ready.apply() {
         Ok(()) => Ok(Ok(())),
@@ -171,7 +172,7 @@ fn describe_failure(what: &str, error: &dyn std::error::Error) -> String {
     format!("{what}: {error}{cause}")
 }
 
-/// Starts the program; the inner error is what kept it from running.
+/// Starts the program; the inner error is why it did not run.
 fn start_program(
     image: &ExecImage,
     streams: [OwnedFd; 3],
@@ -204,7 +205,7 @@ fn start_program(
     }
 }
 
-/// In the child: a session of its own, which owns the terminal if there is one.
+/// In the child: starts a session, with the terminal as controlling terminal if there is one.
 fn adopt_streams(streams: &[OwnedFd; 3]) -> Result<(), i32> {
     rustix::process::setsid().map_err(|errno| errno.raw_os_error())?;
     for (number, from) in (0..).zip(streams) {
@@ -217,8 +218,8 @@ fn adopt_streams(streams: &[OwnedFd; 3]) -> Result<(), i32> {
     Ok(())
 }
 
-/// Waits for the end of the program, taking in others that end before it, and says what all of them
-/// used.
+/// Waits for the end of the program and reaps others meanwhile. Returns the resources used by all
+/// of them.
 fn wait_for_main(main: i32) -> (ChildExit, ResourceUsage) {
     let mut used = ResourceUsage::default();
     loop {
@@ -230,7 +231,7 @@ fn wait_for_main(main: i32) -> (ChildExit, ResourceUsage) {
                 }
             }
             ReapOutcome::StillRunning => {}
-            // Cannot be: it has not been waited for. No code, no signal.
+            // Cannot happen: the program has not been reaped yet.
             ReapOutcome::NoChildren => {
                 return (ChildExit { pid: main, exit_code: None, signal: None, used }, used);
             }
@@ -238,17 +239,18 @@ fn wait_for_main(main: i32) -> (ChildExit, ResourceUsage) {
     }
 }
 
-/// Gives what the program left a moment to end by itself, and counts what does not. What ends adds
-/// to what was `used`.
+/// Gives leftover processes a moment to end by themselves and counts those that do not. Adds the
+/// resources of those that end to `used`.
 ///
-/// Everything inside is below us, so nothing is left only when the kernel says that we have no
-/// children. What cannot be counted is one at least.
+/// All processes inside are descendants of this one, so nothing is left only when the kernel
+/// reports that there are no children. If they cannot be counted, at least one is assumed.
 fn wait_for_leftovers(own: u32, mut used: ResourceUsage) -> ExitSummary {
     let until = Instant::now() + LEFTOVER_GRACE;
     loop {
         match syscalls::reap() {
             ReapOutcome::NoChildren => return ExitSummary { leftover: 0, used },
-            // One that ends may be the last; who forks faster than we count is not.
+            // The process that ended may be the last one, unless the command forks faster than we
+            // reap.
             ReapOutcome::Exited(reaped) => {
                 used = used.add(reaped.used);
                 if Instant::now() >= until + LEFTOVER_GRACE {
@@ -265,49 +267,49 @@ fn wait_for_leftovers(own: u32, mut used: ResourceUsage) -> ExitSummary {
     ExitSummary { leftover, used }
 }
 
-/// Says that we are there, and gives where plans come from.
+/// Tells the supervisor that this process runs, and returns the channel for plans.
 fn announce(number: Option<OsString>) -> io::Result<OwnedFd> {
     let number = number.and_then(|number| number.to_str()?.parse::<RawFd>().ok());
-    let door = syscalls::close_other_fds(number.ok_or(io::ErrorKind::InvalidInput)?)?;
-    // Whoever put the walls up keeps an eye on them, and on what commands leave in them.
+    let channel = syscalls::close_other_fds(number.ok_or(io::ErrorKind::InvalidInput)?)?;
+    // The supervisor watches the mounts, and what commands leave in the sandbox.
     if let Ok(table) =
         rustix::fs::open(MOUNT_TABLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     {
         let traces = residue::open_all().unwrap_or_default();
         let noted = ResidueSnapshot::capture(&traces);
         let handles: Vec<_> = std::iter::once(&table).chain(&traces).map(AsFd::as_fd).collect();
-        let said = message::send(&door, &noted, &handles);
-        drop(said);
+        let sent = message::send(&channel, &noted, &handles);
+        drop(sent);
     }
-    Ok(door)
+    Ok(channel)
 }
 
-/// Waits for the plan. None when nobody is left to give one.
-fn wait_for_plan(door: &OwnedFd) -> io::Result<Option<ReceivedPlan>> {
-    let Some(((), handles)) = message::receive::<()>(door)? else { return Ok(None) };
-    let [plan, word, stdin, stdout, stderr] =
+/// Waits for a plan. Returns `None` if the channel is closed.
+fn wait_for_plan(channel: &OwnedFd) -> io::Result<Option<ReceivedPlan>> {
+    let Some(((), handles)) = message::receive::<()>(channel)? else { return Ok(None) };
+    let [plan, report_pipe, stdin, stdout, stderr] =
         <[OwnedFd; 5]>::try_from(handles).map_err(|_| io::ErrorKind::InvalidData)?;
     let mut text = Vec::new();
     let mut plan = File::from(plan);
     plan.rewind()?;
     plan.read_to_end(&mut text)?;
     let plan = serde_json::from_slice(&text)?;
-    Ok(Some(ReceivedPlan { plan, word, streams: [stdin, stdout, stderr] }))
+    Ok(Some(ReceivedPlan { plan, report_pipe, streams: [stdin, stdout, stderr] }))
 }
 
-fn send_report(to: &OwnedFd, word: InitReport) -> io::Result<()> {
-    rustix::io::write(to, &word.to_bytes())?;
+fn send_report(to: &OwnedFd, report: InitReport) -> io::Result<()> {
+    rustix::io::write(to, &report.to_bytes())?;
     Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a link in the child's own /dev, made for this step")]
 fn remove_init_link() {
-    // It leads nowhere once we are gone; that it stays hurts nobody.
+    // A link that stays is harmless: it leads nowhere once this process has ended.
     let removed = std::fs::remove_file(INIT_PATH);
     drop(removed);
 }
 
-/// A program with its arguments and environment as exec wants them.
+/// A program with its arguments and environment in the form that exec expects.
 #[derive(Debug)]
 pub(crate) struct ExecImage {
     pub(crate) program: CString,
@@ -316,7 +318,7 @@ pub(crate) struct ExecImage {
 }
 
 impl ExecImage {
-    /// Lays the words out. The program is a path: whoever orders a command has looked it up.
+    /// The program must be a path: the caller has looked it up already.
     pub(crate) fn new(command: &CommandSpec) -> Result<Self, std::ffi::NulError> {
         let words = std::iter::once(&command.program).chain(&command.args);
         let argv = words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;

@@ -1,7 +1,8 @@
-//! From a prepared command to a running program.
+//! Starts the process of a prepared command.
 //!
-//! Before `execve` the child, which uses the memory of its parent or a copy of it,
-//! only makes system calls: everything it needs was built before. What fails there is told through a pipe that closes by itself when the program runs.
+//! Until `execve`, the child uses the memory of its parent or a copy of it, and only makes system
+//! calls: everything it needs is built before. A failure in the child is reported through a pipe,
+//! which is closed automatically when the program runs.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -16,19 +17,19 @@ use crate::cgroup::{CgroupEntryHandles, CommandCgroups};
 use crate::confinement::PreparedCommand;
 use crate::shared_network::NetworkEntryHandles;
 
-/// What is needed to start a program.
+/// Everything needed to start a program.
 pub(super) struct LaunchContext<'a> {
     pub(super) prepared: &'a PreparedCommand,
     pub(super) folder: &'a Path,
     /// Three streams, or one terminal.
     pub(super) stdio: &'a [OwnedFd],
-    /// The network to start in, where it is not one's own or the host's.
+    /// The network namespace to join. `None` for the host's network or a network of its own.
     pub(super) net: Option<&'a NetworkEntryHandles>,
 }
 
 impl LaunchContext<'_> {
-    /// Starts the program in these groups and gives the number of its process. Groups that can be
-    /// made and not joined are given up: the watchdog has to do.
+    /// Starts the program in these groups and returns its process ID. If the groups were created
+    /// but cannot be joined, they are dropped and the watchdog enforces the limits.
     pub(super) fn start_in_cgroups(
         &self,
         groups: &mut CommandCgroups,
@@ -56,9 +57,9 @@ impl LaunchContext<'_> {
         let envp = CStringArray::new(self.prepared.envp());
         let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|errno| fork_failure(errno.into()))?;
-        let keeper = rustix::process::getpid();
+        let supervisor = rustix::process::getpid();
         let child = |joins: &[OwnedFd]| {
-            let (step, errno) = match self.prepare_child(keeper, &folder, joins) {
+            let (step, errno) = match self.prepare_child(supervisor, &folder, joins) {
                 Ok(()) => {
                     (LaunchStep::Execute, syscalls::execute(self.prepared.program(), &argv, &envp))
                 }
@@ -69,7 +70,7 @@ impl LaunchContext<'_> {
             127
         };
         let CgroupEntryHandles { folder: group, files } = groups;
-        // An old kernel cannot begin a process in a group, or something holds it from doing so.
+        // Old kernels cannot start a process in a group, and a seccomp filter may forbid it.
         let pid = match group.as_ref().and_then(|group| syscalls::fork_into(group).ok()) {
             Some(ForkOutcome::Child) => syscalls::exit(child(&[])),
             Some(ForkOutcome::Parent(pid)) => pid,
@@ -89,10 +90,10 @@ impl LaunchContext<'_> {
         }
     }
 
-    /// In the child: all that comes before the program.
+    /// Runs in the child: everything that comes before the program.
     fn prepare_child(
         &self,
-        keeper: rustix::process::Pid,
+        supervisor: rustix::process::Pid,
         folder: &CString,
         joins: &[OwnedFd],
     ) -> Result<(), (LaunchStep, i32)> {
@@ -100,14 +101,14 @@ impl LaunchContext<'_> {
         rustix::process::setsid().map_err(at(LaunchStep::Stdio))?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(at(LaunchStep::Fork))?;
-        // A keeper that died before that signal was asked for does not send it.
-        if rustix::process::getppid() != Some(keeper) {
+        // A supervisor that died before this signal was set up does not send it.
+        if rustix::process::getppid() != Some(supervisor) {
             syscalls::exit(127);
         }
         for group in joins {
             rustix::io::write(group, b"0").map_err(at(LaunchStep::Cgroup))?;
         }
-        // Who gets streams of its own passes the command's on, and its terminal.
+        // A program with streams of its own passes the command's streams and terminal on.
         let given = || split_streams(self.stdio).map(|streams| streams.map(|fd| fd.as_raw_fd()));
         let own = self.prepared.program_streams();
         let streams = own.or_else(given).ok_or((LaunchStep::Stdio, libc::EBADF))?;
@@ -119,7 +120,7 @@ impl LaunchContext<'_> {
         }
         rustix::process::chdir(folder.as_c_str()).map_err(at(LaunchStep::Folder))?;
         syscalls::unblock_signals();
-        // Groups and folder come before: whoever is among other users is refused both.
+        // Groups and folder come first: a process in another user namespace is refused both.
         if let Some(net) = self.net {
             net.enter().map_err(at(LaunchStep::Network))?;
         }
@@ -129,7 +130,7 @@ impl LaunchContext<'_> {
     }
 }
 
-/// The three streams of a command, of which a terminal is all.
+/// The three streams of a command. A terminal serves as all three.
 pub(super) fn split_streams(stdio: &[OwnedFd]) -> Option<[&OwnedFd; 3]> {
     match stdio {
         [terminal] => Some([terminal; 3]),

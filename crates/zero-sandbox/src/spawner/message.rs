@@ -1,8 +1,8 @@
-//! What zero, the warden and the keepers say to each other.
+//! Messages between zero, its spawner process and the supervisors, and how they are sent.
 //!
-//! Messages are packets of JSON on sockets that keep their borders, with descriptors attached. An
-//! order can be larger than a packet: its text travels as a file in memory, so that no reader ever
-//! waits for the rest of a message.
+//! Messages are JSON packets on sockets that preserve message boundaries, with descriptors
+//! attached. The spec of a command ([`SpawnSpecMessage`]) can be larger than a packet, so it is
+//! passed as a file in memory. A reader therefore never waits for the rest of a message.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,15 +25,16 @@ use crate::running_command::{
     CommandExit, ConfinementReport, KillReason, LimitsReport, SandboxReuse,
 };
 
-/// Bytes of a packet.
+/// Largest packet, in bytes.
 const PACKET_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of an order: more than what the kernel takes of arguments and environment needs here.
+/// Largest spawn spec, in bytes: more than the largest arguments and environment that the kernel
+/// accepts.
 const ORDER_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// Descriptors of a message: those of what a command could leave behind, and the list of its mounts.
-/// An order has fewer: itself, its channel, three streams, and a network.
+/// Most descriptors of a message: those of [`residue`] and the list of mounts. A spawn request has
+/// fewer: its spec, its channel, three streams and a network.
 const FDS_MAX: usize = residue::HANDLE_COUNT + 1;
 
-/// An order as it travels.
+/// A [`SpawnSpec`](super::SpawnSpec) as it is sent to the spawner process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SpawnSpecMessage {
     pub(super) command: CommandSpec,
@@ -41,113 +42,114 @@ pub(super) struct SpawnSpecMessage {
     pub(super) timeout: Option<Duration>,
     pub(super) limits_by: LimitEnforcerChoice,
     pub(super) layers: LayerSelection,
-    /// How long walls like its own stand ready for the next one.
+    /// How long the sandbox is kept ready for the next command of its kind.
     pub(super) ready_for: Duration,
-    /// Whether the last descriptor is the network to start in.
+    /// Whether the last descriptor is the network namespace to start in.
     pub(super) joins: bool,
-    /// What something empty stood in for, as its keeper noted once it ran.
+    /// Paths that a placeholder was created for. The supervisor adds them once the command runs.
     #[serde(with = "wire::paths")]
     pub(super) stood_in: Vec<PathBuf>,
 }
 
-/// What zero wants of the warden.
+/// A request of zero to the spawner process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SpawnerRequest {
-    /// A command: its order comes along. Those that want the same walls are like each other.
+    /// Start a command; its spec is attached. Commands with equal `like` need the same sandbox.
     Command { like: u64 },
-    /// The same, though the next one will be another: none is put up walls for.
+    /// The same, but do not prewarm a sandbox for the next command of this kind.
     Single { like: u64 },
-    /// That no walls stand ready. A handle comes along, which is closed when none do.
+    /// Remove all prewarmed sandboxes. An attached handle is closed once they are gone.
     Rest,
 }
 
-/// What the warden wants of a keeper that has no command yet.
+/// A task of the spawner process for a worker without a command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerTask {
-    /// Walls like those of the last command, whose order comes along, for the next one.
+    /// Prewarm a sandbox like that of the last command, whose spec is attached.
     PutUp,
-    /// No such walls any more. A handle comes along, which is closed when they are gone.
+    /// Remove the prewarmed sandbox. An attached handle is closed once it is gone.
     TakeDown,
-    /// To keep a command: its order comes along.
+    /// Start and supervise a command, whose spec is attached.
     Keep,
 }
 
-/// What a keeper that waits for a command says to the warden.
+/// What a worker without a command reports to the spawner process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerEvent {
-    /// Behind walls that stand.
+    /// It has a prewarmed sandbox.
     WithWalls,
-    /// With none.
+    /// It has none.
     Bare,
-    /// With none, and a new keeper would be as good.
+    /// It has none, and a new worker would be as fast.
     Useless,
 }
 
-/// What a keeper says of its command.
+/// What a supervisor reports about its command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SpawnerReply {
-    /// It has the order, and is about to start it. Who never hears this knows that nobody did.
+    /// It has received the spec and is about to start the command. Until this message, the caller
+    /// knows that nothing was started.
     Taken,
-    /// Its program runs.
+    /// The program runs.
     Started { pid: i32, limits: LimitsReport, confinement: ConfinementReport, walls: SandboxReuse },
-    /// It does not, and nothing is left of it.
+    /// The program does not run, and none of its processes is left.
     Failed(LaunchFailure),
-    /// It has ended, and nothing is left of it.
+    /// The command has ended, and none of its processes is left.
     Ended(CommandExit),
 }
 
-/// What is asked of a keeper.
+/// A request to a supervisor to end its command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StopRequest {
-    /// To end everything at once.
+    /// Kill all processes of the command at once.
     Kill { reason: KillReason },
-    /// To ask the command itself to end.
+    /// Send SIGTERM to the command.
     Terminate,
 }
 
-/// Why a program does not run.
+/// Why a program was not started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LaunchFailure {
     pub(crate) step: LaunchStep,
-    /// The system's error number, where there is one.
+    /// The error number of the system, if there is one.
     pub(crate) errno: Option<i32>,
     pub(crate) text: String,
-    /// What of the profile cannot be enforced here.
+    /// The properties of the profile that cannot be enforced here.
     pub(crate) gaps: Vec<ConfinementGap>,
 }
 
-/// On the way to a running program, what failed.
+/// The step of starting a command that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub(crate) enum LaunchStep {
-    /// Reading the order.
+    /// Reading the spec.
     Order,
     /// Preparing or applying the confinement.
     Confine,
-    /// A new process.
+    /// Creating a process.
     Fork,
-    /// Going into the control groups.
+    /// Joining the control groups.
     Cgroup,
-    /// Streams and terminal.
+    /// Connecting streams and terminal.
     Stdio,
-    /// Going to the folder.
+    /// Changing to the folder.
     Folder,
-    /// Going into the session's network.
+    /// Joining the session's network.
     Network,
-    /// Finding the program, where the command is.
+    /// Finding the program inside the sandbox.
     Find,
-    /// The program itself.
+    /// Executing the program.
     Execute,
 }
 
 impl LaunchStep {
-    /// The step a byte stands for, as a forked child writes it.
+    /// The step for a byte that a forked child wrote.
     pub(crate) fn from_byte(byte: u8) -> Self {
         let steps = [Self::Order, Self::Confine, Self::Fork, Self::Cgroup, Self::Stdio];
         let mut steps = steps.into_iter().chain([Self::Folder, Self::Network, Self::Find]);
@@ -155,13 +157,13 @@ impl LaunchStep {
     }
 }
 
-/// Two ends of a new channel.
+/// Creates a channel and returns its two ends.
 pub(crate) fn create_channel() -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = SocketType::SEQPACKET;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends a message with descriptors; the kernel copies those.
+/// Sends a message with descriptors, which the kernel duplicates for the receiver.
 pub(crate) fn send<M: Serialize>(
     channel: impl AsFd,
     message: &M,
@@ -186,15 +188,15 @@ pub(crate) fn send<M: Serialize>(
     }
 }
 
-/// The next message and its descriptors, waiting for it; nothing when the other side is closed.
+/// Waits for the next message and its descriptors. Returns `None` when the other side is closed.
 pub(crate) fn receive<M: DeserializeOwned>(
     channel: impl AsFd,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
     receive_with(channel, RecvFlags::empty())
 }
 
-/// The next message if there is one, [`io::ErrorKind::WouldBlock`] otherwise; nothing when the
-/// other side is closed.
+/// Returns the next message, or [`io::ErrorKind::WouldBlock`] if there is none yet. Returns `None`
+/// when the other side is closed.
 pub(crate) fn try_receive<M: DeserializeOwned>(channel: impl AsFd) -> io::Result<Option<M>> {
     Ok(receive_with(channel, RecvFlags::DONTWAIT)?.map(|(message, _)| message))
 }
@@ -203,15 +205,16 @@ fn receive_with<M: DeserializeOwned>(
     channel: impl AsFd,
     flags: RecvFlags,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
-    // First how much there is: packets are small as a rule, and room for the largest takes time.
+    // Peek at the size first: packets are usually small, and a buffer for the largest takes time to
+    // allocate.
     let size = loop {
         let look = flags | RecvFlags::PEEK | RecvFlags::TRUNC;
         match rustix::net::recv(&channel, &mut [0_u8; 0][..], look) {
             Ok((_, 0)) => return Ok(None),
             Ok((_, size)) => break size,
             Err(rustix::io::Errno::INTR) => {}
-            // The other side went away with something of ours unread. That is said once, and what
-            // it had sent before can be received after it.
+            // The other side closed its end with unread data of ours. The kernel reports that once;
+            // what the other side had sent before can still be received.
             Err(rustix::io::Errno::CONNRESET) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -244,7 +247,7 @@ fn receive_with<M: DeserializeOwned>(
 }
 
 impl SpawnSpecMessage {
-    /// Puts the order into a file in memory.
+    /// Writes the spec to a file in memory.
     pub(super) fn to_memfd(&self) -> io::Result<OwnedFd> {
         let bytes = serde_json::to_vec(self)?;
         if bytes.len() as u64 > ORDER_BYTES_MAX {
@@ -256,7 +259,7 @@ impl SpawnSpecMessage {
         Ok(file.into())
     }
 
-    /// Puts the order as it is now into its file. Who reads meanwhile may find no order there.
+    /// Replaces the spec in its file. A concurrent reader may find an incomplete one.
     pub(super) fn update_memfd(&self, file: &OwnedFd) -> io::Result<()> {
         let file = std::fs::File::from(file.try_clone()?);
         let bytes = serde_json::to_vec(self)?;
@@ -264,7 +267,7 @@ impl SpawnSpecMessage {
         file.write_all_at(&bytes, 0)
     }
 
-    /// Reads an order out of a file in memory.
+    /// Reads a spec from a file in memory.
     pub(super) fn from_memfd(file: &OwnedFd) -> io::Result<Self> {
         let file = std::fs::File::from(file.try_clone()?);
         let size = file.metadata()?.len();

@@ -1,12 +1,13 @@
-//! Walls that stand before there is a command to go behind them.
+//! Sandboxes that are set up before there is a command for them.
 //!
-//! Most of what it takes to start a command is to put up its walls, and commands come one after
-//! another under the same profile. So walls in which a command left nothing wait for the next one.
-//! And where there are none such, a keeper that waits for an order puts up those that the last one had,
-//! once there is nothing else to do. They stand for a while only: what stands in for missing files on
-//! the host goes with them.
+//! Setting up the sandbox takes most of the time to start a command, and consecutive commands
+//! usually have the same profile. So a sandbox in which a command left nothing is kept for the next
+//! one. If there is none, an idle worker sets up a sandbox like that of the last command. A
+//! [`PrewarmedSandbox`] is kept for a limited time only, because the placeholders for missing files
+//! stay on the host as long as it exists.
 //!
-//! An order that asks for anything else, or comes when the host has changed, gets walls of its own.
+//! A command with another profile, or one that comes after the host has changed, gets a new
+//! sandbox.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -23,54 +24,54 @@ use crate::cgroup::CommandCgroups;
 use crate::confinement::PreparedCommand;
 use crate::layer_probe::SandboxLayers;
 
-/// How long walls may take to stand. Nobody waits for them, but an order may come, which would take as
-/// long to have its own.
+/// How long prewarming may take. Nothing waits for it, but a command may arrive meanwhile and would
+/// take as long to set up its own.
 const PREPARE_MAX: Duration = Duration::from_secs(10);
 
-/// Walls that stand, and nothing behind them but our last step.
+/// A running sandbox that contains no process but our init process.
 pub(super) struct PrewarmedSandbox {
-    /// The order they are like.
+    /// The spec it was set up for.
     like: SpawnSpecMessage,
-    /// Nothing when a command has taken them.
-    walls: Option<Namespaces>,
+    /// `None` once a command has taken it.
+    namespaces: Option<Namespaces>,
     until: Instant,
 }
 
-/// The walls of a command, of one before it, or of one to come.
+/// The namespaces of a sandbox: of a running, finished or future command.
 pub(super) struct Namespaces {
     /// The process that holds the namespaces.
     pub(super) main: i32,
     pub(super) prepared: PreparedCommand,
-    /// Commands that were behind them and have ended.
+    /// How many commands have run in it and ended.
     pub(super) commands: u32,
-    /// Processor time that was used for these.
+    /// Processor time that these commands used.
     pub(super) used_before: Duration,
 }
 
 impl Namespaces {
-    /// Those that have just been put up.
+    /// Namespaces that have just been created.
     pub(super) fn new(main: i32, prepared: PreparedCommand) -> Self {
         let used_before = syscalls::children_usage().cpu_time;
         Self { main, prepared, commands: 0, used_before }
     }
 }
 
-/// The keeper is to end.
+/// The worker was asked to exit.
 struct SupervisorShutdown;
 
-/// Waits for an order, with the walls of the last one if they are there, putting up others meanwhile
-/// as often as that is asked for. Nothing when there will be no order.
+/// Waits for a command, with the sandbox of the last one if there is one, and prewarms sandboxes on
+/// request meanwhile. Returns `None` when the worker is to exit.
 pub(super) fn wait_for_command(
     orders: &OwnedFd,
     signals: &OwnedFd,
-    mut ahead: Option<PrewarmedSandbox>,
+    mut sandbox: Option<PrewarmedSandbox>,
     groups: &mut CommandCgroups,
     spare: &server::HostCapabilities<'_>,
 ) -> Option<(Vec<OwnedFd>, Option<PrewarmedSandbox>)> {
     loop {
-        let left = ahead.as_ref().map(|it| it.until.saturating_duration_since(Instant::now()));
+        let left = sandbox.as_ref().map(|it| it.until.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            ahead = None;
+            sandbox = None;
             report_bare(orders, groups);
             continue;
         }
@@ -85,20 +86,20 @@ pub(super) fn wait_for_command(
             continue;
         }
         match message::receive::<WorkerTask>(orders) {
-            Ok(Some((WorkerTask::Keep, fds))) => return Some((fds, ahead)),
+            Ok(Some((WorkerTask::Keep, fds))) => return Some((fds, sandbox)),
             Ok(Some((WorkerTask::PutUp, handles))) => {
-                if let (None, Some(like)) = (&ahead, handles.first()) {
-                    ahead = match PrewarmedSandbox::prepare(like, groups, spare, signals) {
-                        Ok(ahead) => ahead,
+                if let (None, Some(like)) = (&sandbox, handles.first()) {
+                    sandbox = match PrewarmedSandbox::prepare(like, groups, spare, signals) {
+                        Ok(sandbox) => sandbox,
                         Err(SupervisorShutdown) => return None,
                     };
                 }
-                if ahead.is_none() {
+                if sandbox.is_none() {
                     report_bare(orders, groups);
                 }
             }
             Ok(Some((WorkerTask::TakeDown, handles))) => {
-                ahead = None;
+                sandbox = None;
                 drop(handles);
                 report_bare(orders, groups);
             }
@@ -107,42 +108,42 @@ pub(super) fn wait_for_command(
     }
 }
 
-/// Says that no walls stand here any more. The warden may have given an order meanwhile, so it is the
-/// warden who lets go of a keeper: one that left its groups would have to go there again, which takes
-/// as long as another keeper does.
+/// Reports that this worker has no sandbox any more. The spawner may have sent a command meanwhile,
+/// so it is the spawner that drops a worker. A worker that has left its groups would have to join
+/// them again, which takes as long as starting another worker.
 fn report_bare(orders: &OwnedFd, groups: &CommandCgroups) {
     let word = if groups.has_left() { WorkerEvent::Useless } else { WorkerEvent::Bare };
-    // A warden that is gone is seen as a closed channel.
+    // If the spawner process has ended, the closed channel is noticed later.
     let _ = message::send(orders, &word, &[]);
 }
 
 impl PrewarmedSandbox {
-    /// The walls of an order whose command has ended and left nothing, for the next one until then.
-    pub(super) fn from_finished(like: SpawnSpecMessage, walls: Namespaces, until: Instant) -> Self {
-        Self { like, walls: Some(walls), until }
+    /// Keeps the sandbox of a command that has ended and left nothing, until `until`.
+    pub(super) fn from_finished(like: SpawnSpecMessage, namespaces: Namespaces, until: Instant) -> Self {
+        Self { like, namespaces: Some(namespaces), until }
     }
 
-    /// Puts up the walls of an order like the one in this file, and waits until they stand. None
-    /// where there is nothing to put up or it does not work: then the next command finds out why.
+    /// Sets up a sandbox for a spec like the one in this file, and waits until it runs. Returns
+    /// `None` if nothing has to be set up or if it fails: the next command then reports why.
     fn prepare(
         like: &OwnedFd,
         groups: &mut CommandCgroups,
         spare: &server::HostCapabilities<'_>,
         signals: &OwnedFd,
     ) -> Result<Option<Self>, SupervisorShutdown> {
-        let Some(mut ahead) = Self::start_preparing(like, groups, spare) else { return Ok(None) };
-        let Some(Namespaces { prepared, .. }) = &mut ahead.walls else { return Ok(None) };
+        let Some(mut sandbox) = Self::start_preparing(like, groups, spare) else { return Ok(None) };
+        let Some(Namespaces { prepared, .. }) = &mut sandbox.namespaces else { return Ok(None) };
         let until = Instant::now() + PREPARE_MAX;
-        while let Some(door) = prepared.init_channel() {
+        while let Some(init_channel) = prepared.init_channel() {
             let left = until.saturating_duration_since(Instant::now());
-            let mut fds = [door, signals].map(|fd| PollFd::new(fd, PollFlags::IN));
+            let mut fds = [init_channel, signals].map(|fd| PollFd::new(fd, PollFlags::IN));
             let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
             let [is_news, signal] = fds.map(|fd| !fd.revents().is_empty());
             if signal && syscalls::read_signals(signals).contains(&libc::SIGTERM) {
                 return Err(SupervisorShutdown);
             }
             if is_news {
-                return Ok(prepared.is_ready().then_some(ahead));
+                return Ok(prepared.is_ready().then_some(sandbox));
             }
             if left.is_zero() {
                 break;
@@ -151,14 +152,14 @@ impl PrewarmedSandbox {
         Ok(None)
     }
 
-    /// Begins to put them up.
+    /// Starts to set up a sandbox.
     fn start_preparing(
         like: &OwnedFd,
         groups: &mut CommandCgroups,
         spare: &server::HostCapabilities<'_>,
     ) -> Option<Self> {
         let like = SpawnSpecMessage::from_memfd(like).ok()?;
-        // A network that several share is one of the order's handles.
+        // A shared network is one of the descriptors of a request, which are not available here.
         if like.joins || like.ready_for.is_zero() {
             return None;
         }
@@ -173,12 +174,12 @@ impl PrewarmedSandbox {
             LaunchContext { prepared: &prepared, folder: "/".as_ref(), stdio: &[], net: None };
         let main = launch.start_in_cgroups(groups).ok()?;
         let until = Instant::now().checked_add(like.ready_for)?;
-        let mut walls = Namespaces::new(main, prepared);
-        walls.prepared.release_launch_handles();
-        Some(Self { like, walls: Some(walls), until })
+        let mut namespaces = Namespaces::new(main, prepared);
+        namespaces.prepared.release_launch_handles();
+        Some(Self { like, namespaces: Some(namespaces), until })
     }
 
-    /// Gives them the command of an order, if they are the walls it asks for; they end otherwise.
+    /// Starts a command in the sandbox if it matches; otherwise the sandbox is removed.
     pub(super) fn assign_command(
         mut self,
         order: &SpawnSpecMessage,
@@ -191,9 +192,9 @@ impl PrewarmedSandbox {
             return None;
         }
         let streams = launch::split_streams(stdio)?;
-        let walls = &mut self.walls.as_mut()?.prepared;
-        if walls.assign_command(profile, layers, command, streams) {
-            self.walls.take()
+        let prepared = &mut self.namespaces.as_mut()?.prepared;
+        if prepared.assign_command(profile, layers, command, streams) {
+            self.namespaces.take()
         } else {
             None
         }
@@ -202,13 +203,13 @@ impl PrewarmedSandbox {
 
 impl Drop for PrewarmedSandbox {
     fn drop(&mut self) {
-        let Some(Namespaces { mut prepared, .. }) = self.walls.take() else { return };
+        let Some(Namespaces { mut prepared, .. }) = self.namespaces.take() else { return };
         supervisor::kill_descendants(&BTreeSet::new(), KILL_MAX, || {
             while let ReapOutcome::Exited(_) = syscalls::reap() {}
             matches!(syscalls::reap(), ReapOutcome::NoChildren)
         });
         prepared.cleanup();
-        // What a command could not take away because these walls stood on it too.
+        // Placeholders that a command could not remove because this sandbox used them too.
         crate::confinement::sweep_placeholders(&self.like.profile.tmp);
     }
 }

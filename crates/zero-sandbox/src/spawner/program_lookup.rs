@@ -1,7 +1,7 @@
-//! Which program a command means, found before anything is started for it.
+//! Finds the program of a command before anything is started for it.
 //!
-//! Found here, a missing program is told with where it was looked for; found by the kernel, inside
-//! a confinement, it would be a number.
+//! A program that is missing here is reported with the folders that were searched. If the kernel
+//! noticed it, inside the sandbox, there would only be an error number.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,14 +13,14 @@ use rustix::fs::{Access, AtFlags, CWD, FileType};
 use super::SpawnError;
 use crate::profile::CommandSpec;
 
-/// Bytes of one argument or variable: the kernel takes no more.
+/// The kernel's limit for one argument or variable, in bytes.
 const ONE_BYTES_MAX: usize = 128 * 1024;
-/// Bytes of all of them: the kernel takes no more, and mostly less.
+/// The kernel's largest limit for all of them, in bytes; it is usually lower.
 const ALL_BYTES_MAX: usize = 6 * 1024 * 1024;
-/// Where programs are looked for when the environment does not say.
+/// Where programs are searched if the environment has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The same command, with the whole path of its program.
+/// Returns the command with the full path of its program.
 pub(super) fn resolve_program(mut command: CommandSpec) -> Result<CommandSpec, SpawnError> {
     check_texts(&command)?;
     let bad_folder =
@@ -35,7 +35,7 @@ pub(super) fn resolve_program(mut command: CommandSpec) -> Result<CommandSpec, S
     Ok(command)
 }
 
-/// Refuses what a program cannot be given as it is.
+/// Refuses texts that cannot be passed to a program unchanged.
 fn check_texts(command: &CommandSpec) -> Result<(), SpawnError> {
     let bad = |what: String| Err(SpawnError::BadText { what });
     let variables = command.environment.iter().map(|(name, value)| name.len() + value.len());
@@ -79,7 +79,7 @@ fn find_program(program: &OsStr, folder: &Path, path: &OsStr) -> Result<PathBuf,
         let place = folder.join(place);
         match inspect_candidate(&place.join(program)) {
             LookupOutcome::Program(path) => return Ok(path),
-            // As a shell does: one further on may do.
+            // As a shell does: a later folder may have a usable one.
             LookupOutcome::Unusable(refusal) => first_refusal = first_refusal.or(Some(refusal)),
             LookupOutcome::NotFound => {}
         }
@@ -101,7 +101,7 @@ fn inspect_candidate(path: &Path) -> LookupOutcome {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => return refused("it is a folder"),
-        _ => return refused("it is no file"),
+        _ => return refused("it is not a regular file"),
     }
     match rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS) {
         Ok(()) => LookupOutcome::Program(path.to_owned()),

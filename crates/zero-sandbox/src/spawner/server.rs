@@ -1,10 +1,11 @@
-//! The warden itself: takes orders and gives each to a keeper of its own.
+//! The main loop of the spawner process: it receives requests and passes each to a worker.
 //!
-//! It reads no order and starts no program, so there is little that could go wrong in it. It ends
-//! when the process it works for does, and takes every keeper and everything below with it.
+//! [`SpawnerServer`] neither reads specs nor starts programs, so little can go wrong in it. It ends
+//! when zero ends, and then ends every worker and everything below it.
 //!
-//! Keepers that have no command wait for one, some behind walls of the commands before: see
-//! [`worker_pool`](super::posts).
+//! A worker is a process forked from the spawner that supervises one command at a time. Workers
+//! without a command wait in the [`worker_pool`](super::worker_pool), some with the sandbox of an
+//! earlier command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -21,20 +22,21 @@ use super::{prewarmed_sandbox, supervisor};
 use crate::cgroup::{self, CgroupParents, CommandCgroups};
 use crate::layer_probe::SandboxLayers;
 
-/// How long keepers may take to end their trees before the warden does it itself. One that is killed
-/// leaves what stands in for missing files, so it is longer than a busy machine makes them wait.
+/// How long workers may take to end their process trees before the spawner kills them. A killed
+/// worker leaves placeholders for missing files behind, so this is longer than the delay on a busy
+/// machine.
 const SUPERVISORS_EXIT_MAX: Duration = Duration::from_secs(5);
-/// How long there has to be nothing to do before a keeper is made ready for the next command: who
-/// joins a group holds up whoever starts or ends a process meanwhile, the last command among them.
-/// So it is longer than a command takes to start.
+/// How long the spawner must be idle before it prepares a worker for the next command. Joining a
+/// control group blocks every process that starts or ends meanwhile, the last command included, so
+/// this is longer than a command takes to start.
 const IDLE_BEFORE_PREWARM: Duration = Duration::from_millis(10);
-/// How often an order is offered to a keeper: somebody may kill those that wait.
+/// How often a command is offered to a worker: waiting workers may have been killed from outside.
 const OFFERS_MAX: u32 = 8;
-/// How long the warden kills then.
+/// How long the spawner tries to kill remaining processes.
 const KILL_MAX: Duration = Duration::from_secs(5);
 
-/// Runs the warden on a descriptor, its standard input as a rule, until the other side is closed.
-/// Gives the code to exit with.
+/// Runs the spawner process on a descriptor, usually its standard input, until the other side is
+/// closed. Returns the exit code.
 #[must_use]
 pub fn main(socket: RawFd) -> i32 {
     match SpawnerServer::start(socket) {
@@ -50,29 +52,28 @@ pub fn main(socket: RawFd) -> i32 {
 struct SpawnerServer {
     orders: OwnedFd,
     signals: OwnedFd,
-    keepers: BTreeSet<i32>,
-    /// The names of the groups they are in.
+    workers: BTreeSet<i32>,
+    /// The names of the control groups of the workers, by process ID.
     groups: BTreeMap<i32, String>,
-    /// Where they take orders.
-    posts: WorkerPool,
-    /// The last order, and which others are like it, for a keeper to put up the walls it asked for.
+    pool: WorkerPool,
+    /// The spec of the last command and the key of its sandbox, to prewarm another one.
     last: Option<(u64, OwnedFd)>,
-    /// Whether to tell one so, when there is nothing else to do.
+    /// Whether to prewarm a sandbox when idle.
     is_due: bool,
     places: CgroupParents,
     layers: SandboxLayers,
 }
 
-/// What the command after this one is likely to be.
+/// What the next command is likely to need.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NextCommandHint {
-    /// One that wants the same walls.
+    /// The same sandbox as this command.
     Same,
-    /// Another, like those before this one.
+    /// Another sandbox, like the commands before this one.
     Other,
 }
 
-/// What a keeper that waits for its command knows of the machine.
+/// What a waiting worker knows about the machine.
 pub(super) struct HostCapabilities<'a> {
     pub(super) places: &'a CgroupParents,
     pub(super) layers: &'a SandboxLayers,
@@ -80,13 +81,14 @@ pub(super) struct HostCapabilities<'a> {
 
 impl SpawnerServer {
     fn start(socket: RawFd) -> std::io::Result<Self> {
-        // Not in the terminal's group: what ends zero by a key must not end the warden before it.
+        // In its own session: a key that interrupts zero must not end the spawner before zero.
         let _ = rustix::process::setsid();
         let orders = syscalls::detach_keeping(socket)?;
-        // Tried before signals are held back and children counted: it starts some.
+        // Probed before signals are blocked and children are counted, since probing starts
+        // processes.
         let layers = SandboxLayers::probe();
         crate::confinement::syscall_filter::compile_all();
-        // Inherited by everything that is started: nothing is ignored that zero ignores.
+        // Every started process inherits this; signals that zero ignores must not be ignored there.
         syscalls::reset_signals();
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let signals = syscalls::open_signal_fd(&[
@@ -101,9 +103,9 @@ impl SpawnerServer {
         Ok(Self {
             orders,
             signals,
-            keepers: BTreeSet::new(),
+            workers: BTreeSet::new(),
             groups: BTreeMap::new(),
-            posts: WorkerPool::default(),
+            pool: WorkerPool::default(),
             last: None,
             is_due: false,
             places,
@@ -111,30 +113,31 @@ impl SpawnerServer {
         })
     }
 
-    /// Takes orders until there can be no more.
+    /// Handles requests until zero ends or SIGTERM arrives.
     fn serve(&mut self) {
         loop {
             let own = [&self.orders, &self.signals].map(|fd| PollFd::new(fd, PollFlags::IN));
-            let posts = self.posts.channels().map(|fd| PollFd::new(fd, PollFlags::IN));
-            let mut fds: Vec<PollFd<'_>> = own.into_iter().chain(posts).collect();
-            let has_work = self.is_due || !self.posts.has_bare_worker();
+            let pool = self.pool.channels().map(|fd| PollFd::new(fd, PollFlags::IN));
+            let mut fds: Vec<PollFd<'_>> = own.into_iter().chain(pool).collect();
+            let has_work = self.is_due || !self.pool.has_bare_worker();
             let timeout = has_work.then(|| Timespec::try_from(IDLE_BEFORE_PREWARM).ok());
             let count = rustix::event::poll(&mut fds, timeout.flatten().as_ref());
             let mut news = fds.iter().map(|fd| !fd.revents().is_empty());
             let (order, signal) = (news.next() == Some(true), news.next() == Some(true));
-            // Before any order: whoever told of the end of a command was free before that.
+            // Before requests: a worker reports that it is free before it reports the end of its
+            // command.
             let news: Vec<bool> = news.collect();
-            if self.posts.receive_events(&news) == PoolEvent::WorkerExited {
-                // Its walls are gone with it. The next command may be long in coming: others stand for
-                // a while from now on.
+            if self.pool.receive_events(&news) == PoolEvent::WorkerExited {
+                // Its sandbox is gone with it. Prewarm another one now, since the next command may
+                // take a while to arrive.
                 self.is_due = true;
             }
             if count == Ok(0) && has_work {
                 self.do_idle_work();
             }
             if signal {
-                let came = syscalls::read_signals(&self.signals);
-                if came.contains(&libc::SIGTERM) {
+                let received = syscalls::read_signals(&self.signals);
+                if received.contains(&libc::SIGTERM) {
                     return;
                 }
                 self.reap();
@@ -154,44 +157,44 @@ impl SpawnerServer {
         }
     }
 
-    /// Does what is done ahead: nothing of it is needed, and what fails is tried again when there is
-    /// an order, and told then.
+    /// Does work ahead of the next command. None of it is required: what fails here is tried again,
+    /// and reported, when a command is requested.
     fn do_idle_work(&mut self) {
-        if !self.posts.has_bare_worker() {
+        if !self.pool.has_bare_worker() {
             let _ = self.fork_worker(&[]);
         }
         self.is_due = false;
         if let Some((like, order)) = &self.last {
-            self.posts.prewarm(*like, order);
+            self.pool.prewarm(*like, order);
         }
     }
 
-    /// Has no walls stand ready until there is another command.
+    /// Removes prewarmed sandboxes, and prewarms none until the next command.
     fn release_prewarmed(&mut self, fds: &[OwnedFd]) {
         self.last = None;
         let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        self.posts.release_prewarmed(&passed);
+        self.pool.release_prewarmed(&passed);
     }
 
-    /// Gives an order to a keeper that waits: if there is one, behind walls of another order like it.
+    /// Passes a command to a waiting worker, preferably one with a matching sandbox.
     fn assign_command(&mut self, fds: &[OwnedFd], like: u64, next: NextCommandHint) {
         let [order, channel, ..] = fds else { return };
         let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         let mut failed = None;
         for _ in 0..OFFERS_MAX {
-            if !self.posts.has_worker_for(like)
+            if !self.pool.has_worker_for(like)
                 && let Err(error) = self.fork_worker(fds)
             {
                 failed = Some(error);
             }
-            match self.posts.offer(like, &passed) {
+            match self.pool.offer(like, &passed) {
                 Some(Ok(())) => {
                     if next == NextCommandHint::Same {
                         self.last = order.try_clone().ok().map(|order| (like, order));
                     }
                     return;
                 }
-                // Somebody killed it; there are others.
+                // The worker was killed; try another one.
                 Some(Err(error)) => failed = Some(error),
                 None => {}
             }
@@ -203,26 +206,29 @@ impl SpawnerServer {
         }
     }
 
-    /// Forks a keeper that waits for its first command, in groups of its own where joining
-    /// them takes time. What the warden holds of an order is not for it: it gets its own, and what
-    /// else it held of a command's streams would hide that the command has closed them. Nor are the
-    /// ways to other keepers, each of which ends when the warden has let go of it.
+    /// Forks a worker that waits for its first command, already in its own control groups where
+    /// joining them is slow.
+    ///
+    /// The worker closes the descriptors of the request in `held`: it receives its own copies, and
+    /// a second copy of a command's streams would hide that the command has closed them. It also
+    /// closes the channels to other workers, each of which ends when the spawner closes its
+    /// channel.
     fn fork_worker(&mut self, held: &[OwnedFd]) -> std::io::Result<()> {
         let (ready, orders) = message::create_channel()?;
-        let warden = rustix::process::getpid();
+        let spawner = rustix::process::getpid();
         match syscalls::fork()? {
             ForkOutcome::Parent(pid) => {
-                self.keepers.insert(pid);
+                self.workers.insert(pid);
                 if let Some(name) = cgroup::name_for_process(pid) {
                     self.groups.insert(pid, name);
                 }
-                self.posts.add(Worker::new(ready));
+                self.pool.add(Worker::new(ready));
             }
             ForkOutcome::Child => {
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
                 drop(ready);
                 held.iter().for_each(syscalls::close_in_child);
-                if rustix::process::getppid() == Some(warden) {
+                if rustix::process::getppid() == Some(spawner) {
                     self.drop_spawner_state();
                     self.run_worker(&orders);
                 }
@@ -232,66 +238,67 @@ impl SpawnerServer {
         Ok(())
     }
 
-    /// In a keeper: waits for an order and keeps its command, and the next one if it can.
+    /// Runs in a worker: waits for commands and supervises them one after another.
     fn run_worker(&mut self, orders: &OwnedFd) {
         let Ok(signals) = supervisor::become_reaper() else { return };
         let spare = HostCapabilities { places: &self.places, layers: &self.layers };
-        let (mut groups, mut walls) = (CommandCgroups::join_ahead(&self.places), None);
-        // Ends with a keeper that is not to go on.
+        let (mut groups, mut next_sandbox) = (CommandCgroups::join_ahead(&self.places), None);
+        // Ends when the worker is not to be reused.
         loop {
             let order =
-                prewarmed_sandbox::wait_for_command(orders, &signals, walls, &mut groups, &spare);
-            let Some((fds, ahead)) = order else { return };
+                prewarmed_sandbox::wait_for_command(orders, &signals, next_sandbox, &mut groups, &spare);
+            let Some((fds, sandbox)) = order else { return };
             let mut fds = fds.into_iter();
             let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
             let given = SpawnHandles { order, channel, stdio: fds.collect() };
-            match supervisor::supervise(given, &signals, groups, ahead, &spare, orders) {
-                Some((kept, ahead)) => (groups, walls) = (kept, Some(ahead)),
+            match supervisor::supervise(given, &signals, groups, sandbox, &spare, orders) {
+                Some((kept, sandbox)) => (groups, next_sandbox) = (kept, Some(sandbox)),
                 None => return,
             }
         }
     }
 
-    /// In a keeper: lets go of what is the warden's.
+    /// Runs in a worker: drops the state that belongs to the spawner.
     fn drop_spawner_state(&mut self) {
-        self.keepers.clear();
+        self.workers.clear();
         self.groups.clear();
-        self.posts = WorkerPool::default();
+        self.pool = WorkerPool::default();
         self.last = None;
         syscalls::close_in_child(&self.orders);
         syscalls::close_in_child(&self.signals);
     }
 
-    /// Takes note of keepers that ended. What a killed one leaves is ours now, and ends.
+    /// Reaps workers that ended. The processes of a killed worker are now children of the spawner
+    /// and are killed.
     fn reap(&mut self) {
         let mut lost = false;
         while let ReapOutcome::Exited(reaped) = syscalls::reap() {
-            let was_kept = self.keepers.remove(&reaped.pid);
+            let was_worker = self.workers.remove(&reaped.pid);
             let name = self.groups.remove(&reaped.pid);
             match name {
-                _ if was_kept && reaped.exit_code != Some(0) => lost = true,
+                _ if was_worker && reaped.exit_code != Some(0) => lost = true,
                 Some(name) => cgroup::remove_named(&self.places, &name),
                 None => {}
             }
         }
         if lost {
-            let keepers = &mut self.keepers;
-            supervisor::kill_descendants(&keepers.clone(), KILL_MAX, || {
+            let workers = &mut self.workers;
+            supervisor::kill_descendants(&workers.clone(), KILL_MAX, || {
                 while let ReapOutcome::Exited(reaped) = syscalls::reap() {
-                    keepers.remove(&reaped.pid);
+                    workers.remove(&reaped.pid);
                 }
                 let own = rustix::process::getpid().as_raw_nonzero().get();
-                crate::process_tree::descendants(own, keepers).is_empty()
+                crate::process_tree::descendants(own, workers).is_empty()
             });
             cgroup::sweep(&self.places);
         }
     }
 
-    /// Ends every keeper and everything below.
+    /// Ends every worker and everything below it.
     fn shut_down(&mut self) {
-        self.posts = WorkerPool::default();
-        for keeper in self.keepers.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            let _ = rustix::process::kill_process(keeper, Signal::TERM);
+        self.pool = WorkerPool::default();
+        for worker in self.workers.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+            let _ = rustix::process::kill_process(worker, Signal::TERM);
         }
         let until = Instant::now() + SUPERVISORS_EXIT_MAX;
         while Instant::now() < until {

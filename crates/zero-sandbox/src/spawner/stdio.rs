@@ -1,4 +1,4 @@
-//! What a command reads and writes: three pipes, or a terminal.
+//! Creates the standard streams of a command: three pipes, or a pseudoterminal.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,11 +10,11 @@ use rustix::termios::Winsize;
 use super::CommandStdio;
 use crate::running_command::ParentStdio;
 
-/// Bytes a pipe of output holds, where the system grants them. Fewer switches between who writes
-/// and who reads than with the usual 64 KB.
+/// Size of a pipe for output, where the system grants it. It causes fewer context switches between
+/// writer and reader than the default of 64 KB.
 const PIPE_BYTES: usize = 1024 * 1024;
 
-/// Our ends, and those of the command: its terminal, or its three streams in order.
+/// Returns our ends, and those of the command: its terminal, or its three streams in order.
 pub(super) fn open_stdio(stdio: CommandStdio) -> io::Result<(ParentStdio, Vec<OwnedFd>)> {
     match stdio {
         CommandStdio::Pipes => {
@@ -30,7 +30,7 @@ pub(super) fn open_stdio(stdio: CommandStdio) -> io::Result<(ParentStdio, Vec<Ow
             let ours = rustix::pty::openpt(flags)?;
             rustix::pty::grantpt(&ours)?;
             rustix::pty::unlockpt(&ours)?;
-            // The other side by descriptor: its name may mean another terminal where we are.
+            // Opened by descriptor: in our mount namespace its name may mean another terminal.
             let child = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
             set_terminal_size(&ours, rows, cols)?;
             Ok((ParentStdio { stdout: Some(ours), ..ParentStdio::default() }, vec![child]))
@@ -38,7 +38,7 @@ pub(super) fn open_stdio(stdio: CommandStdio) -> io::Result<(ParentStdio, Vec<Ow
     }
 }
 
-/// Says how large a terminal is.
+/// Sets the size of a terminal.
 pub(crate) fn set_terminal_size(terminal: impl AsFd, rows: u16, cols: u16) -> io::Result<()> {
     let size = Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(rustix::termios::tcsetwinsize(terminal, size)?)
@@ -46,7 +46,7 @@ pub(crate) fn set_terminal_size(terminal: impl AsFd, rows: u16, cols: u16) -> io
 
 fn create_output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    // Users get only so many large pipes; a usual one does.
+    // A user may have only a limited number of large pipes; one of the default size works too.
     let _ = rustix::pipe::fcntl_setpipe_size(&write, PIPE_BYTES);
     Ok((read, write))
 }

@@ -1,17 +1,18 @@
-//! Keeps one command at a time: starts it, watches it, and sees to it that nothing of it is left.
+//! Supervises one command at a time: starts it, watches it, and makes sure that no process of it is
+//! left.
 //!
-//! Each command has a keeper, a process between the warden and the command that is a reaper: what
-//! comes of the command, however it forks, stays below its keeper and below nobody else's. So to
-//! end a command is to end all that is below, and it is over when the keeper has no children left,
-//! or none but those of its walls.
+//! A supervisor is a process between the spawner and the command, and a reaper: all descendants of
+//! the command, however they fork, stay below it. To end a command is therefore to kill everything
+//! below the supervisor. The command has ended when the supervisor has no children left, or only
+//! those of its sandbox.
 //!
-//! A keeper whose command has gone without a trace waits for another of the same kind, with its walls
-//! and its groups, which take most of the time that a command takes. Whatever is out of the ordinary
-//! ends it with its command.
+//! If a command leaves nothing behind, its supervisor keeps the sandbox and the control groups,
+//! which take most of the time to start a command, and waits for another command of the same kind.
+//! After anything unusual it exits with its command.
 //!
-//! A keeper whose channel closes has nobody to work for and ends its tree; so does one whose warden
-//! died, which the kernel tells it by a signal. A keeper that is killed itself leaves its tree to
-//! the warden, which ends it.
+//! A supervisor whose channel is closed kills its process tree. So does one whose spawner died,
+//! which the kernel reports by a signal. If the supervisor itself is killed, the spawner kills its
+//! process tree.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -40,91 +41,90 @@ use crate::profile::{NetworkAccess, ProcessLimits};
 use crate::running_command::{CommandExit, ExitCause, SandboxReuse};
 use crate::shared_network::NetworkEntryHandles;
 
-/// How often walls are put up that could not be: what changed on the host meanwhile has changed.
+/// How often to set up a sandbox that fails because the host changed meanwhile.
 const SANDBOX_TRIES_MAX: u32 = 8;
-/// How often they are when something is gone on which they were to stand. Sockets come and go, and
-/// one that went while it was to be hidden is enough.
+/// How often to retry if a mount source has disappeared. Sockets come and go, and a single one that
+/// disappears while it is being hidden makes the setup fail.
 const CHANGES_MAX: u32 = 64;
-/// Between two looks at what the kernel says of limits it keeps.
+/// Interval between two checks of the limits that the kernel enforces.
 const EVENTS_TICK: Duration = Duration::from_millis(100);
-/// How long a tree is killed at most: only a process stuck in the kernel lasts longer.
+/// How long to try to kill a process tree: only a process stuck in the kernel lasts longer.
 pub(super) const KILL_MAX: Duration = Duration::from_secs(5);
-/// A command that lives longer than this has its groups to itself. A shorter one is over before
-/// leaving them would be.
+/// After this time the supervisor leaves the control groups to the command. A shorter command is
+/// over before leaving would be.
 const LEAVE_AFTER: Duration = Duration::from_millis(50);
-/// Between two rounds of killing.
+/// Pause between two rounds of killing.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Commands that one keeper keeps, one after another. Whatever adds up is gone after so many.
+/// Most commands of one supervisor, so that anything that accumulates is freed eventually.
 const COMMANDS_MAX: u32 = 256;
 
-/// Makes this process one that keeps what comes of its children, and gives where it is told of them
-/// and of its own end.
+/// Makes this process the reaper of all its descendants. Returns a descriptor that reports their
+/// end and SIGTERM.
 pub(super) fn become_reaper() -> io::Result<OwnedFd> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     syscalls::open_signal_fd(&[libc::SIGCHLD, libc::SIGTERM])
 }
 
-/// An order as it was given.
+/// The descriptors of a request to start a command.
 pub(super) struct SpawnHandles {
     pub(super) order: OwnedFd,
-    /// Where to tell of its command.
+    /// Where to report about the command.
     pub(super) channel: OwnedFd,
     pub(super) stdio: Vec<OwnedFd>,
 }
 
-/// Starts a command, behind the walls that stand `ahead` if they are the right ones, and stays until
-/// nothing of it is left, telling about it on its channel. Gives groups and walls for another one,
-/// after having told the warden that they are there, if they are.
+/// Starts a command, in the sandbox `ahead` if it matches, and returns when no process of it is
+/// left. Reports to the channel of the command. If the control groups and the sandbox can be
+/// reused, tells the spawner so and returns them.
 pub(super) fn supervise(
     given: SpawnHandles,
     signals: &OwnedFd,
     groups: CommandCgroups,
     ahead: Option<PrewarmedSandbox>,
     spare: &HostCapabilities<'_>,
-    warden: &OwnedFd,
+    spawner: &OwnedFd,
 ) -> Option<(CommandCgroups, PrewarmedSandbox)> {
     let SpawnHandles { order, channel, stdio } = given;
     let (order, channel) = (&order, &channel);
-    // Before anything is started, so that an order is given out again only if nothing was.
+    // Sent before anything is started: zero repeats a request only if it got no such reply.
     if message::send(channel, &SpawnerReply::Taken, &[]).is_err() {
         return None;
     }
-    let told = match Supervisor::start(order, channel, signals, stdio, groups, ahead, spare) {
+    let reply = match Supervisor::start(order, channel, signals, stdio, groups, ahead, spare) {
         Err(failure) => SpawnerReply::Failed(failure),
-        Ok((mut keeper, walls, mut text)) => {
+        Ok((mut supervisor, walls, mut text)) => {
             let started = SpawnerReply::Started {
-                pid: keeper.main,
-                limits: keeper.groups.report(),
-                confinement: keeper.prepared.confinement().clone(),
+                pid: supervisor.main,
+                limits: supervisor.groups.report(),
+                confinement: supervisor.prepared.confinement().clone(),
                 walls,
             };
-            // Nobody to tell is seen as a closed channel below.
+            // If the receiver is gone, the closed channel is noticed below.
             let _ = message::send(channel, &started, &[]);
-            // For who puts up walls like these. Without it they stand in for nothing.
-            text.stood_in = keeper.prepared.placeholder_paths();
+            // For the worker that prewarms such a sandbox. Without it, it creates no placeholders.
+            text.stood_in = supervisor.prepared.placeholder_paths();
             let _ = text.update_memfd(order);
-            let ended = keeper.run();
+            let ended = supervisor.run();
             let until = Instant::now().checked_add(text.ready_for);
-            let (Some(used_before), Some(until)) = (keeper.stays_for_another, until) else {
-                // What was made for the command where others see it is removed before its end is
-                // told.
-                keeper.prepared.cleanup();
+            let (Some(used_before), Some(until)) = (supervisor.stays_for_another, until) else {
+                // Placeholders that are visible on the host are removed before the end is reported.
+                supervisor.prepared.cleanup();
                 let _ = message::send(channel, &SpawnerReply::Ended(ended), &[]);
-                // The groups of nobody may go while zero goes on.
+                // The groups have no owner now and may be removed while zero goes on.
                 return None;
             };
-            // First the warden: whoever hears of the end may have the next command at once.
-            let is_free = message::send(warden, &WorkerEvent::WithWalls, &[]);
+            // The spawner first: zero may request the next command as soon as it knows of the end.
+            let is_free = message::send(spawner, &WorkerEvent::WithWalls, &[]);
             let _ = message::send(channel, &SpawnerReply::Ended(ended), &[]);
-            let Supervisor { main, prepared, mut groups, commands, .. } = keeper;
+            let Supervisor { main, prepared, mut groups, commands, .. } = supervisor;
             groups.reset_counters();
             let walls = Namespaces { main, prepared, commands: commands + 1, used_before };
             let ahead = PrewarmedSandbox::from_finished(text, walls, until);
             return is_free.is_ok().then_some((groups, ahead));
         }
     };
-    let _ = message::send(channel, &told, &[]);
+    let _ = message::send(channel, &reply, &[]);
     None
 }
 
@@ -137,26 +137,26 @@ struct Supervisor<'a> {
     watch: LimitWatchdog,
     deadline: Option<Instant>,
     main_ended: Option<ChildExit>,
-    /// How the command ended behind its walls, as was said there.
-    said: Option<(ChildExit, ExitSummary)>,
-    /// Whether it may yet be said.
+    /// How the command ended, as reported from inside the sandbox.
+    exit_report: Option<(ChildExit, ExitSummary)>,
+    /// Whether such a report may still come.
     is_listening: bool,
-    /// What was used before anything was killed: processor time, and memory of the largest.
+    /// Resources used before anything was killed: processor time, and memory of the largest
+    /// process.
     killed: ResourceUsage,
-    /// What the children used that were noticed to have ended.
+    /// Resources used by the children that were reaped.
     reaped: ResourceUsage,
-    /// Commands before this one behind the same walls.
+    /// How many commands ran in the same sandbox before this one.
     commands: u32,
-    /// Processor time that the tree had used before this one.
+    /// Processor time that the process tree had used before this command.
     used_before: Duration,
-    /// Whether the next command may be one of the same kind.
+    /// Whether the sandbox may be reused for another command of the same kind.
     may_stay: bool,
-    /// Once the command has ended without a trace, and the walls stay for the next one: processor time
-    /// that the tree has used.
+    /// Processor time of the process tree, if the command left nothing and the sandbox is kept.
     stays_for_another: Option<Duration>,
 }
 
-/// Whether there are children, ended or not.
+/// Whether there are children, exited or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChildPresence {
     Present,
@@ -179,7 +179,8 @@ impl<'a> Supervisor<'a> {
         let layers = order.layers.apply(spare.layers.clone());
         let net = match (order.joins, &layers.bubblewrap) {
             (false, _) => None,
-            // Not without users beneath those whose the network is. The profile is told so.
+            // Joining the network needs a user namespace below its owner's, which bubblewrap
+            // creates. The report lists what is missing.
             (true, Err(_)) => stdio.pop().and(None),
             (true, Ok(_)) => {
                 let net = stdio.pop().ok_or(io::ErrorKind::InvalidInput.into());
@@ -194,20 +195,21 @@ impl<'a> Supervisor<'a> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let limits = limits_with_sandbox(&order, &prepared);
         let watch = LimitWatchdog::new(own, &limits, groups.report(), used_before);
-        // In a network of one's own something may last that was said there: see `traces`.
-        let is_anybodys = !order.joins && order.profile.network != NetworkAccess::Loopback;
+        // A private network may keep state of the command: see
+        // [`residue`](crate::confinement::residue).
+        let has_no_own_network = !order.joins && order.profile.network != NetworkAccess::Loopback;
         let may_wait =
             !order.ready_for.is_zero() && Instant::now().checked_add(order.ready_for).is_some();
-        let may_stay = is_anybodys && may_wait && commands + 1 < COMMANDS_MAX;
-        // The streams belong to the command alone: its end has to be seen on them.
+        let may_stay = has_no_own_network && may_wait && commands + 1 < COMMANDS_MAX;
+        // Only the command may hold the streams, so that their end is noticed.
         drop(stdio);
         let deadline = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let keeper = Self {
+        let supervisor = Self {
             channel,
             signals,
             main,
             is_listening: prepared.report_fd().is_some(),
-            said: None,
+            exit_report: None,
             prepared,
             groups,
             watch,
@@ -220,7 +222,7 @@ impl<'a> Supervisor<'a> {
             may_stay,
             stays_for_another: None,
         };
-        Ok((keeper, when, order))
+        Ok((supervisor, when, order))
     }
 
     fn run(&mut self) -> CommandExit {
@@ -235,7 +237,7 @@ impl<'a> Supervisor<'a> {
                 let is_only_walls = self.is_only_sandbox_left();
                 let left =
                     if is_only_walls { ChildPresence::Absent } else { self.wait_for_leftovers() };
-                // Asked before the killing, which makes the tree run into its limits.
+                // Asked before the killing, which makes the process tree exceed its limits.
                 let why = self.groups.find_exceeded_limit().unwrap_or(ExitCause::Finished);
                 if is_only_walls {
                     if self.may_stay && why == ExitCause::Finished {
@@ -265,18 +267,19 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// What the command used: as was said inside, and where nothing was said or something was left,
-    /// as it looks from here. That the walls stood for others before does not count.
+    /// The resources the command used: as reported from inside the sandbox, or as seen from here if
+    /// there is no report or a process was left. Earlier commands in the same sandbox are not
+    /// counted.
     fn resource_usage(&self) -> ResourceUsage {
         let mut used = self.killed;
-        if let Some((_, last)) = &self.said {
+        if let Some((_, last)) = &self.exit_report {
             used.cpu_time = used.cpu_time.max(last.used.cpu_time);
             used.largest_bytes = used.largest_bytes.max(last.used.largest_bytes);
         }
         if self.stays_for_another.is_none() {
             let ended = syscalls::children_usage().cpu_time.saturating_sub(self.used_before);
             used.cpu_time = used.cpu_time.max(ended);
-            // The largest of those before may have been larger.
+            // The largest process may have belonged to an earlier command.
             if self.commands == 0 {
                 used.largest_bytes = used.largest_bytes.max(self.reaped.largest_bytes);
             }
@@ -284,12 +287,13 @@ impl<'a> Supervisor<'a> {
         used
     }
 
-    /// After it was said that nothing is left but the walls: whether that is so by the kernel's word,
-    /// and another command would find them as this one did. Gives the processor time that the tree has
-    /// used.
+    /// After the report that only the sandbox is left: checks that the kernel agrees, and that
+    /// another command would find the sandbox as this one did. Returns the processor time that the
+    /// process tree has used.
     fn check_clean(&mut self) -> Option<Duration> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        // Who is inside is below the first process there. Once nobody is, nobody can come.
+        // All processes inside are descendants of the first one there. Once it has no children, no
+        // process can appear.
         let tree = process_tree::descendants(own, &BTreeSet::new());
         let is_alone = match tree.as_slice() {
             [outer, inner] => {
@@ -302,11 +306,11 @@ impl<'a> Supervisor<'a> {
         is_as_new.then(|| limit_watchdog::cpu_time(&tree))
     }
 
-    /// Hears what is said inside about the end of the command, if it is.
+    /// Reads the report from inside the sandbox about the end of the command, if there is one.
     fn read_init_reports(&mut self) {
-        let Some(word) = self.prepared.report_fd().filter(|_| self.is_listening) else { return };
+        let Some(report_fd) = self.prepared.report_fd().filter(|_| self.is_listening) else { return };
         let pid = self.main;
-        self.said = match InitReport::read(word) {
+        self.exit_report = match InitReport::read(report_fd) {
             Ok(Some(InitReport::Returned { code, last })) => {
                 let used = last.used;
                 Some((ChildExit { pid, exit_code: Some(code), signal: None, used }, last))
@@ -321,32 +325,32 @@ impl<'a> Supervisor<'a> {
         self.is_listening = false;
     }
 
-    /// After the end, of the process that holds the namespaces or of all that came of the command:
-    /// takes what was said inside for the end of the command, which is another process. Gives the
-    /// number of processes it left.
+    /// After the end of the process that holds the namespaces, or of all processes of the command:
+    /// takes the report from inside as the end of the command, which is another process. Returns
+    /// the number of processes that were left.
     fn resolve_exit(&mut self) -> u32 {
         if self.prepared.report_fd().is_none() {
             return 0;
         }
         self.read_init_reports();
         self.is_listening = false;
-        // Nothing is said by who was killed from outside, and all inside with it.
+        // Without a report, all processes inside were killed from outside.
         let (signal, used) = (Some(libc::SIGKILL), ResourceUsage::default());
         let killed = ChildExit { pid: self.main, exit_code: None, signal, used };
-        self.main_ended = Some(self.said.as_ref().map_or(killed, |(ended, _)| *ended));
-        self.said.as_ref().map_or(0, |(_, last)| last.leftover)
+        self.main_ended = Some(self.exit_report.as_ref().map_or(killed, |(ended, _)| *ended));
+        self.exit_report.as_ref().map_or(0, |(_, last)| last.leftover)
     }
 
-    /// Whether all that came of the command is gone, and what is left are its walls.
+    /// Whether all processes of the command are gone and only the sandbox is left.
     fn is_only_sandbox_left(&self) -> bool {
-        self.said.as_ref().is_some_and(|(_, last)| last.leftover == 0)
+        self.exit_report.as_ref().is_some_and(|(_, last)| last.leftover == 0)
     }
 
-    /// After it was said that nothing is left but the walls: waits until they are gone too.
+    /// After the report that only the sandbox is left: waits until the sandbox is gone too.
     ///
-    /// The first process of their namespace is gone only when all the others are, by the kernel's
-    /// word. What was said inside is not enough to take away what stands in for missing files: who
-    /// can make the one that counts be wrong could create them.
+    /// The first process of a PID namespace ends only after all others, which the kernel
+    /// guarantees. The report from inside is not enough to remove placeholders for missing files: a
+    /// process that can falsify the report could create these files.
     fn wait_for_sandbox_exit(&mut self) {
         let until = Instant::now() + LEFTOVER_GRACE;
         while self.reap() == ChildPresence::Present {
@@ -361,7 +365,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The processes of the walls are not the command's.
+    /// Subtracts the processes of the sandbox, which are not the command's, from the numbers of a
+    /// limit.
     fn exclude_sandbox_processes(&self, why: ExitCause) -> ExitCause {
         let own = self.prepared.sandbox_process_count();
         match why {
@@ -373,8 +378,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits until the main process ended, which gives nothing, or until there is a reason to end
-    /// everything.
+    /// Waits until the main process has ended and returns `None`, or until there is a reason to
+    /// kill everything.
     fn wait_for_end(&mut self) -> Option<ExitCause> {
         let tick = if self.watch.is_needed() {
             Some(limit_watchdog::TICK)
@@ -384,7 +389,7 @@ impl<'a> Supervisor<'a> {
         let mut next_tick = tick.map(|tick| Instant::now() + tick);
         let mut leave_at = self.groups.is_inside().then(|| Instant::now() + LEAVE_AFTER);
         loop {
-            // First of all: the signal that says so may have come before anybody listened.
+            // Checked first: the signal may have arrived before we waited for it.
             if self.has_ended() {
                 return None;
             }
@@ -414,14 +419,14 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Whether the main process ended, or nothing is left of the command behind its walls.
+    /// Whether the main process has ended, or nothing is left of the command in its sandbox.
     fn has_ended(&mut self) -> bool {
         self.reap();
         self.read_init_reports();
         self.main_ended.is_some() || self.is_only_sandbox_left()
     }
 
-    /// After the main process: gives the others a moment to end by themselves.
+    /// After the main process has ended: gives other processes a moment to end by themselves.
     fn wait_for_leftovers(&mut self) -> ChildPresence {
         let until = Instant::now() + LEFTOVER_GRACE;
         while self.reap() == ChildPresence::Present {
@@ -432,14 +437,14 @@ impl<'a> Supervisor<'a> {
         ChildPresence::Absent
     }
 
-    /// Sleeps until something happens or it is time. Gives a reason to end everything, if that is
-    /// what happened.
+    /// Sleeps until something happens or until `until`. Returns a reason to kill everything, if
+    /// there is one.
     fn wait_for_event(&mut self, until: Option<Instant>) -> Option<ExitCause> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let word = self.prepared.report_fd().filter(|_| self.is_listening);
-        // Where nothing will be said, the channel stands in for it.
-        let mut fds = [self.channel, self.signals, word.unwrap_or(self.channel)]
+        let report_fd = self.prepared.report_fd().filter(|_| self.is_listening);
+        // If no report can come, the channel takes its place.
+        let mut fds = [self.channel, self.signals, report_fd.unwrap_or(self.channel)]
             .map(|fd| PollFd::new(fd, PollFlags::IN));
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
         let [channel, signals, _] = fds.map(|fd| !fd.revents().is_empty());
@@ -460,8 +465,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Asks the command to end. Behind walls the last step knows which process that is, and passes
-    /// the signal on.
+    /// Asks the command to end. In a sandbox, our init process knows which process that is and
+    /// forwards the signal.
     fn terminate(&self) {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let tree = process_tree::descendants(own, &BTreeSet::new());
@@ -473,7 +478,7 @@ impl<'a> Supervisor<'a> {
         });
     }
 
-    /// Takes note of children that ended, the main process among them.
+    /// Reaps children that ended, the main process among them.
     fn reap(&mut self) -> ChildPresence {
         loop {
             match syscalls::reap() {
@@ -489,9 +494,10 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Kills everything below until nothing is left, and says how many that were.
+    /// Kills everything below until nothing is left, and returns the number of killed processes.
     fn kill_all(&mut self) -> u32 {
-        // A namespace that ends takes the accounts of its processes along.
+        // Read before the killing: a PID namespace that ends takes the usage of its processes
+        // along.
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let tree = process_tree::descendants(own, &BTreeSet::new());
         let page = rustix::param::page_size() as u64;
@@ -505,7 +511,7 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// What is needed to start a command.
+/// Everything needed to start a command.
 struct CommandStart<'a> {
     order: &'a SpawnSpecMessage,
     channel: &'a OwnedFd,
@@ -515,23 +521,23 @@ struct CommandStart<'a> {
     net: Option<&'a NetworkEntryHandles>,
 }
 
-/// Why a command is not behind its walls.
+/// Why a command does not run in its sandbox.
 enum StartError {
     /// It cannot be started.
     Failed(LaunchFailure),
-    /// Something on the host is not as it was a moment ago.
+    /// Something on the host has changed since the sandbox was prepared.
     HostChanged(String),
 }
 
-/// A command behind its walls.
+/// A command in its sandbox.
 struct StartedCommand {
     walls: Namespaces,
     groups: CommandCgroups,
-    /// When they were put up.
+    /// Whether the sandbox was prewarmed.
     when: SandboxReuse,
 }
 
-/// The limits of the tree: the command's, and room for its walls.
+/// The limits of the process tree: those of the command plus the processes of its sandbox.
 pub(super) fn limits_with_sandbox(
     order: &SpawnSpecMessage,
     prepared: &PreparedCommand,
@@ -542,7 +548,7 @@ pub(super) fn limits_with_sandbox(
 }
 
 impl CommandStart<'_> {
-    /// Starts the command behind the walls put up ahead, or puts up others.
+    /// Starts the command in the prewarmed sandbox, or in a new one.
     fn start_in_sandbox(
         &self,
         ahead: Option<PrewarmedSandbox>,
@@ -556,7 +562,7 @@ impl CommandStart<'_> {
             match self.wait_until_started(&walls.prepared) {
                 Ok(()) => return Ok(StartedCommand { walls, groups, when: SandboxReuse::Ready }),
                 Err(StartError::Failed(failure)) => return Err(failure),
-                // Somebody ended them meanwhile; there are others.
+                // The sandbox was killed from outside; set up another one.
                 Err(StartError::HostChanged(_)) => {}
             }
         }
@@ -564,16 +570,16 @@ impl CommandStart<'_> {
         let streams =
             streams.map_err(|error| LaunchFailure::from_io_error(LaunchStep::Stdio, &error))?;
         let whose = if self.net.is_some() { NetworkOwner::Session } else { NetworkOwner::Own };
-        // Listed once: one that comes later is like one that comes while the command runs, and those
-        // that come and go would have to be hidden for ever.
+        // Listed once. A socket that appears later is treated like one that appears while the
+        // command runs; sockets that come and go could never all be hidden.
         let sockets = HostSockets::for_command(profile, &command.folder);
-        let (mut said, mut tries) = (String::new(), 0);
+        let (mut reason, mut tries) = (String::new(), 0);
         for _ in 0..CHANGES_MAX {
             let prepared =
                 PreparedCommand::new(profile, &self.layers, command, streams, whose, &sockets);
             let mut prepared = match prepared {
                 Err(ConfineError::Changed(changed)) => {
-                    said = changed.to_string();
+                    reason = changed.to_string();
                     continue;
                 }
                 prepared => prepared.map_err(LaunchFailure::from_confine_error)?,
@@ -591,33 +597,33 @@ impl CommandStart<'_> {
                     return Ok(StartedCommand { walls, groups, when: SandboxReuse::PutUp });
                 }
                 Err(StartError::Failed(failure)) => return Err(failure),
-                Err(StartError::HostChanged(words)) => said = words,
+                Err(StartError::HostChanged(changed)) => reason = changed,
             }
             tries += u32::from(!prepared.is_mount_source_missing());
             if tries >= SANDBOX_TRIES_MAX {
                 break;
             }
         }
-        let text = format!("its walls could not be put up: {said}");
+        let text = format!("the sandbox could not be set up: {reason}");
         Err(LaunchFailure { step: LaunchStep::Confine, errno: None, text, gaps: Vec::new() })
     }
 
-    /// Waits until the command runs behind its walls.
+    /// Waits until the command runs in its sandbox.
     fn wait_until_started(&self, prepared: &PreparedCommand) -> Result<(), StartError> {
-        let Some(word) = prepared.report_fd() else { return Ok(()) };
+        let Some(report_fd) = prepared.report_fd() else { return Ok(()) };
         let failure = |step: LaunchStep, errno: i32| {
             let error = io::Error::from_raw_os_error(errno);
             StartError::Failed(LaunchFailure::from_io_error(step, &error))
         };
         loop {
-            let not_up = match InitReport::read(word) {
+            let not_up = match InitReport::read(report_fd) {
                 Ok(Some(InitReport::Started)) => return Ok(()),
                 Ok(Some(InitReport::NotRun { step, errno })) => {
                     failure(LaunchStep::from_byte(step), errno)
                 }
                 Ok(_) => StartError::HostChanged(prepared.read_error_output()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.wait_is_cancelled(word) {
+                    if !self.wait_is_cancelled(report_fd) {
                         continue;
                     }
                     failure(LaunchStep::Order, libc::ECANCELED)
@@ -626,7 +632,7 @@ impl CommandStart<'_> {
                     StartError::Failed(LaunchFailure::from_io_error(LaunchStep::Confine, &error))
                 }
             };
-            // Nothing of a command runs that did not start.
+            // A command that did not start must leave no process.
             kill_descendants(&BTreeSet::new(), KILL_MAX, || {
                 while let ReapOutcome::Exited(_) = syscalls::reap() {}
                 matches!(syscalls::reap(), ReapOutcome::NoChildren)
@@ -635,16 +641,16 @@ impl CommandStart<'_> {
         }
     }
 
-    /// Sleeps until there is news, and says whether it is that nobody wants the command any more.
-    fn wait_is_cancelled(&self, word: &OwnedFd) -> bool {
+    /// Sleeps until there is news, and returns whether the command is no longer wanted.
+    fn wait_is_cancelled(&self, report_fd: &OwnedFd) -> bool {
         let mut fds = [
-            PollFd::new(word, PollFlags::IN),
+            PollFd::new(report_fd, PollFlags::IN),
             PollFd::new(self.channel, PollFlags::IN),
             PollFd::new(self.signals, PollFlags::IN),
         ];
         let _ = rustix::event::poll(&mut fds, None);
         let [_, channel, signals] = fds.map(|fd| !fd.revents().is_empty());
-        // Nothing is asked before it has started, but the end of the channel is an end.
+        // No request is sent before the start, so news on the channel means that it was closed.
         channel || (signals && syscalls::read_signals(self.signals).contains(&libc::SIGTERM))
     }
 }
@@ -661,11 +667,11 @@ impl LaunchFailure {
     }
 }
 
-/// Kills everything below this process, except what is below `skipped`, until `is_over`. Says how
-/// many processes that were.
+/// Kills everything below this process, except what is below `skipped`, until `is_over`. Returns
+/// the number of killed processes.
 ///
-/// There is no stop before the kill: a killed process forks as little as a stopped one, and what
-/// is missed in one round is found in the next.
+/// They are not stopped first: a killed process cannot fork either, and what one round misses is
+/// found in the next.
 pub(super) fn kill_descendants(
     skipped: &BTreeSet<i32>,
     limit: Duration,

@@ -1,9 +1,10 @@
-//! The system calls that need `unsafe`: fork, spawn, execute, signals as a descriptor, used resources.
+//! The system calls that need `unsafe`: fork, spawn, execute, signals as a descriptor, resource
+//! usage.
 //!
-//! The warden and its keepers have one thread, which is what makes `fork` sound here: the child
-//! has all there is, no lock is held by a thread it does not have.
+//! The spawner and its workers have a single thread, which makes `fork` sound here: the child has
+//! that thread too, and no lock can be held by a thread that is missing in the child.
 
-#![expect(unsafe_code, reason = "the one place of the warden that calls the C library")]
+#![expect(unsafe_code, reason = "the only part of the spawner that calls the C library")]
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,15 +15,15 @@ use std::time::Duration;
 
 use crate::kernel_file;
 
-/// Who one is after a fork.
+/// In which process `fork` returned.
 pub(crate) enum ForkOutcome {
-    /// The new process.
+    /// In the new process.
     Child,
-    /// The old one; with the number of the new one.
+    /// In the old process, with the ID of the new one.
     Parent(i32),
 }
 
-/// Makes a second process of this one. The child must leave through [`exit`] or [`execute`].
+/// Forks this process. The child must leave through [`exit`] or [`execute`].
 pub(crate) fn fork() -> io::Result<ForkOutcome> {
     // SAFETY: the process has one thread, so the child may do whatever the parent may.
     match unsafe { libc::fork() } {
@@ -32,12 +33,12 @@ pub(crate) fn fork() -> io::Result<ForkOutcome> {
     }
 }
 
-/// Makes a second process of this one, which begins in a control group of version 2.
+/// Forks this process; the child starts in a control group of version 2.
 ///
-/// Going into a group later makes the kernel wait for every processor, some ten milliseconds; to
-/// begin there costs nothing.
+/// Joining a group later makes the kernel wait for every processor, about ten milliseconds;
+/// starting in it costs nothing.
 pub(super) fn fork_into(group: &OwnedFd) -> io::Result<ForkOutcome> {
-    /// The kernel's record, in its second version.
+    /// The kernel's `clone_args`, in its second version.
     #[repr(C)]
     #[derive(Default)]
     struct CloneArgs {
@@ -60,8 +61,8 @@ pub(super) fn fork_into(group: &OwnedFd) -> io::Result<ForkOutcome> {
         cgroup: u64::try_from(group.as_raw_fd()).unwrap_or_default(),
         ..CloneArgs::default()
     };
-    // SAFETY: as for `fork`: one thread, and without a stack of its own the child goes on with a
-    // copy of ours. The record is as long as is said and lives during the call.
+    // SAFETY: as for `fork`: one thread, and without a stack of its own the child continues on a
+    // copy of ours. The record has the length that is passed and lives during the call.
     match unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(ForkOutcome::Child),
@@ -69,18 +70,18 @@ pub(super) fn fork_into(group: &OwnedFd) -> io::Result<ForkOutcome> {
     }
 }
 
-/// Starts a process that runs `child` in this one's memory, and gives its number when it has become
-/// a program or has ended; until then this process stands still. Nothing is copied, which makes it
-/// the fast way to start a program.
+/// Starts a process that runs `child` in the memory of this one. Returns its ID when it has
+/// executed a program or has ended; until then this process is suspended. Nothing is copied, which
+/// makes this the fastest way to start a program.
 ///
-/// `child` makes system calls only, and what it writes to memory is written here. It becomes a
-/// program, or gives the code to exit with.
+/// `child` may only make system calls, and what it writes to memory is written here. It executes a
+/// program, or returns the exit code.
 pub(crate) fn spawn(mut child: impl FnMut() -> i32) -> io::Result<i32> {
-    /// More than what comes before a program needs, also in a build that is not optimised.
+    /// More than the code before a program needs, also in a build that is not optimised.
     const STACK_BYTES: usize = 256 * 1024;
     extern "C" fn enter<F: FnMut() -> i32>(child: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: the pointer is that of the closure below, which lives until the child is gone
-        // from this memory, and which nobody else uses meanwhile.
+        // SAFETY: the pointer is that of the closure below, which lives until the child has left
+        // this memory, and which is not used elsewhere meanwhile.
         unsafe { (*child.cast::<F>())() }
     }
     fn start<F: FnMut() -> i32>(
@@ -89,8 +90,8 @@ pub(crate) fn spawn(mut child: impl FnMut() -> i32) -> io::Result<i32> {
     ) -> libc::c_int {
         let child = std::ptr::from_mut(child).cast();
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        // SAFETY: the process has one thread and stands still while the child uses its memory. The
-        // stack grows downwards from its end, which is aligned, and is nobody else's.
+        // SAFETY: the process has one thread and is suspended while the child uses its memory. The
+        // stack grows downwards from its end, which is aligned, and is not used elsewhere.
         unsafe { libc::clone(enter::<F>, stack.as_mut_ptr_range().end.cast(), flags, child) }
     }
     let mut stack = Vec::with_capacity(STACK_BYTES / size_of::<u128>());
@@ -106,7 +107,7 @@ pub(crate) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Strings in the form the kernel wants: pointers to them, and a null at the end.
+/// Strings in the form that the kernel expects: an array of pointers that ends with a null.
 pub(crate) struct CStringArray<'a> {
     pointers: Vec<*const libc::c_char>,
     _strings: &'a [CString],
@@ -119,7 +120,7 @@ impl<'a> CStringArray<'a> {
     }
 }
 
-/// Becomes another program. Comes back only with the error number.
+/// Replaces this process by another program. Returns only on failure, with the error number.
 pub(crate) fn execute(program: &CStr, argv: &CStringArray<'_>, envp: &CStringArray<'_>) -> i32 {
     // SAFETY: all pointers lead to strings that end with a null and live as long as the arguments;
     // both arrays end with a null pointer.
@@ -127,14 +128,14 @@ pub(crate) fn execute(program: &CStr, argv: &CStringArray<'_>, envp: &CStringArr
     last_errno()
 }
 
-/// Gives every signal its usual meaning and lets all of them through, as a new program expects.
+/// Resets every signal to its default action and unblocks all of them, as a new program expects.
 pub(crate) fn reset_signals() {
-    // All zeros: the usual meaning, no flags, nothing held back. The C library would leave out two
-    // signals it uses itself, which then stay ignored if they were when zero was started.
+    // All zeros: default action, no flags, empty mask. The C library would skip two signals that it
+    // uses itself; these would stay ignored if they were ignored when zero was started.
     let usual = [0_u64; 4];
     for signal in 1..=64 {
-        // SAFETY: the kernel reads a record no longer than this one, and gives no old one back.
-        // Signals that cannot be changed are refused, which changes nothing.
+        // SAFETY: the kernel reads a record no longer than this one, and returns no old one. For
+        // signals that cannot be changed the call fails, which changes nothing.
         unsafe {
             let old = std::ptr::null_mut::<u64>();
             libc::syscall(libc::SYS_rt_sigaction, signal, usual.as_ptr(), old, size_of::<u64>());
@@ -143,18 +144,18 @@ pub(crate) fn reset_signals() {
     unblock_signals();
 }
 
-/// To whom this process passes on that it is asked to end; to nobody when zero.
+/// The child to which SIGTERM is forwarded; none if zero.
 static SIGTERM_TARGET: AtomicI32 = AtomicI32::new(0);
 
-/// Passes on to a child, from now on, that this process is asked to end from outside of its
-/// namespace; what asks from inside is the child's own kind, and is not listened to. It goes on
-/// itself. With zero, nobody is told.
+/// From now on, forwards SIGTERM to a child if it comes from outside of the namespace; SIGTERM from
+/// inside is sent by the command itself and is ignored. This process goes on. With zero, nothing is
+/// forwarded.
 pub(crate) fn forward_sigterm_to(pid: i32) {
     extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         let pid = SIGTERM_TARGET.load(Ordering::Relaxed);
-        // SAFETY: the kernel hands a record of a signal that was sent by `kill`; somebody outside
-        // of the namespace has no number in it. `kill` may be called from a handler, and the error
-        // number of whoever was interrupted is put back.
+        // SAFETY: the kernel passes the record of a signal that was sent by `kill`; a sender
+        // outside of the namespace has process ID 0 in it. `kill` may be called from a handler, and
+        // the error number of the interrupted code is restored.
         unsafe {
             if pid > 0 && (*info).si_pid() == 0 {
                 let errno = last_errno();
@@ -165,18 +166,19 @@ pub(crate) fn forward_sigterm_to(pid: i32) {
     }
     SIGTERM_TARGET.store(pid, Ordering::Relaxed);
     // SAFETY: a zeroed record is valid storage; the handler makes one system call only. The old
-    // meaning is not asked.
+    // action is not requested.
     unsafe {
-        let mut meaning: libc::sigaction = std::mem::zeroed();
-        meaning.sa_sigaction = forward as *const () as libc::sighandler_t;
-        meaning.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
-        libc::sigaction(libc::SIGTERM, &raw const meaning, std::ptr::null_mut());
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = forward as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGTERM, &raw const action, std::ptr::null_mut());
     }
 }
 
-/// Holds no signal back.
+/// Unblocks all signals.
 pub(crate) fn unblock_signals() {
-    // SAFETY: a zeroed set is valid storage; `sigemptyset` makes it a set; the old one is not asked.
+    // SAFETY: a zeroed set is valid storage; `sigemptyset` initialises it; the old set is not
+    // requested.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
@@ -184,10 +186,10 @@ pub(crate) fn unblock_signals() {
     }
 }
 
-/// Holds these signals back and gives a descriptor that is readable when one came.
+/// Blocks these signals and returns a descriptor that is readable when one has arrived.
 pub(super) fn open_signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
-    // SAFETY: the set is made by `sigemptyset` before it is used; `signalfd` returns a new
-    // descriptor that nobody else owns, or -1.
+    // SAFETY: the set is initialised by `sigemptyset` before it is used; `signalfd` returns a new
+    // descriptor without another owner, or -1.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -204,52 +206,52 @@ pub(super) fn open_signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
     }
 }
 
-/// The signals that came since the last look.
+/// The signals that arrived since the last call.
 pub(super) fn read_signals(fd: &OwnedFd) -> Vec<i32> {
-    /// Looks at most that often: signals of a kind are not counted, so there are few.
+    /// Upper bound of reads: signals of one kind are not queued, so there are few.
     const READS_MAX: usize = 64;
     const SIZE: usize = size_of::<libc::signalfd_siginfo>();
-    let mut came = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..READS_MAX {
         let mut record = [0; SIZE];
         match rustix::io::read(fd, &mut record) {
             Ok(SIZE) => {
                 // The number is the first field, 32 bits wide.
                 let number = record.first_chunk().map(|first| u32::from_ne_bytes(*first));
-                came.extend(number.and_then(|number| i32::try_from(number).ok()));
+                received.extend(number.and_then(|number| i32::try_from(number).ok()));
             }
             _ => break,
         }
     }
-    came
+    received
 }
 
-/// A child that ended.
+/// How a child ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildExit {
     pub(crate) pid: i32,
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// What it used, and its children that it waited for.
+    /// Resources used by it and by the children it waited for.
     pub(crate) used: ResourceUsage,
 }
 
-/// What there is of children.
+/// The result of reaping a child.
 pub(crate) enum ReapOutcome {
-    /// One ended.
+    /// A child has ended.
     Exited(ChildExit),
-    /// None ended, but some are there.
+    /// There are children, but none has ended.
     StillRunning,
     /// There are none.
     NoChildren,
 }
 
-/// Takes note of one child that ended.
+/// Reaps a child that has ended, without waiting.
 pub(crate) fn reap() -> ReapOutcome {
     reap_with(libc::WNOHANG)
 }
 
-/// Waits until a child ended, and takes note of it.
+/// Waits until a child has ended, and reaps it.
 pub(crate) fn wait() -> ReapOutcome {
     reap_with(0)
 }
@@ -257,7 +259,7 @@ pub(crate) fn wait() -> ReapOutcome {
 fn reap_with(flags: libc::c_int) -> ReapOutcome {
     let mut status = 0;
     loop {
-        // Whatever signal it was made to end with: one that ends silently is a child, too.
+        // Any exit signal: also children that send none to their parent.
         // SAFETY: a zeroed record is valid storage; the call fills it and the status.
         let (pid, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
@@ -288,7 +290,7 @@ pub(crate) fn wait_for(pid: i32) {
     {}
 }
 
-/// What processes used that were waited for, and what their children did.
+/// Resources used by processes that were waited for, including their children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceUsage {
     pub(crate) cpu_time: Duration,
@@ -308,7 +310,7 @@ impl ResourceUsage {
         }
     }
 
-    /// This and what another one used.
+    /// The sum of the processor times and the larger of the memory sizes.
     pub(crate) fn add(self, other: Self) -> Self {
         Self {
             cpu_time: self.cpu_time + other.cpu_time,
@@ -317,7 +319,7 @@ impl ResourceUsage {
     }
 }
 
-/// What the children that were reaped used so far.
+/// Resources used by all children that were reaped so far.
 pub(crate) fn children_usage() -> ResourceUsage {
     // SAFETY: a zeroed record is valid storage, which the call fills.
     let usage = unsafe {
@@ -328,24 +330,24 @@ pub(crate) fn children_usage() -> ResourceUsage {
     ResourceUsage::from_rusage(&usage)
 }
 
-/// Makes `to` another number for what `from` is, which survives the execution of a program.
+/// Duplicates `from` onto the number `to`, without the close-on-exec flag.
 pub(crate) fn dup_onto(from: RawFd, to: RawFd) -> Result<(), i32> {
-    // SAFETY: the numbers that are overwritten are those of streams; in a forked child or in a
-    // warden that has just started, nobody owns them.
+    // SAFETY: the overwritten numbers are those of streams; in a forked child or in a spawner that
+    // has just started, they have no owner.
     match unsafe { libc::dup2(from, to) } {
         -1 => Err(last_errno()),
         _ => Ok(()),
     }
 }
 
-/// Closes a descriptor in a forked child that its owner, who is the parent, never drops there:
-/// the child leaves through [`exit`].
+/// Closes a descriptor in a forked child. Its owner belongs to the parent and is never dropped in
+/// the child, which leaves through [`exit`].
 pub(super) fn close_in_child(fd: &OwnedFd) {
     // SAFETY: nothing in the child uses the descriptor or its owner after this.
     unsafe { libc::close(fd.as_raw_fd()) };
 }
 
-/// In a process that has just started: keeps the streams and one descriptor it was given, and
+/// In a process that has just started: keeps the standard streams and the descriptor `given`, and
 /// closes every other one.
 pub(crate) fn close_other_fds(given: RawFd) -> io::Result<OwnedFd> {
     const FIRST: RawFd = 3;
@@ -353,7 +355,7 @@ pub(crate) fn close_other_fds(given: RawFd) -> io::Result<OwnedFd> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let close = |first: RawFd, last: libc::c_uint| {
-        // SAFETY: nobody owns a descriptor yet, so any number may be closed.
+        // SAFETY: no descriptor has an owner yet, so any number may be closed.
         match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -367,21 +369,21 @@ pub(crate) fn close_other_fds(given: RawFd) -> io::Result<OwnedFd> {
     if unsafe { libc::fcntl(given, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and nobody owns it.
+    // SAFETY: it is open, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(given) })
 }
 
-/// In a process that has just started: keeps one descriptor it was given, and closes every other
-/// one it was started with. The three streams lead nowhere.
+/// In a process that has just started: keeps the descriptor `given`, closes every other one, and
+/// connects the standard streams to `/dev/null`.
 pub(super) fn detach_keeping(given: RawFd) -> io::Result<OwnedFd> {
-    /// Its number from now on.
+    /// The number of the kept descriptor from now on.
     const KEPT: RawFd = 3;
     let checked = |result: libc::c_int| match result {
         -1 => Err(io::Error::last_os_error()),
         fd => Ok(fd),
     };
-    // SAFETY: nobody owns a descriptor yet, so any number may be closed or taken. The name is a
-    // string that ends with a null.
+    // SAFETY: no descriptor has an owner yet, so any number may be closed or reused. The name ends
+    // with a null byte.
     unsafe {
         let moved = checked(libc::fcntl(given, libc::F_DUPFD_CLOEXEC, KEPT))?;
         let nothing = checked(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC))?;
@@ -417,7 +419,7 @@ mod tests {
     use crate::profile::ProcessLimits;
     use crate::running_command::{LimitEnforcer, LimitsReport};
 
-    /// A group of the second version as commands get it, where we may make one.
+    /// A group of version 2 as commands get it, if we may create one.
     fn create_cgroup() -> Option<(CommandCgroups, OwnedFd)> {
         let groups = CommandCgroups::create(&CgroupParents::find(), &ProcessLimits::default());
         let folder = groups.open_entries().unwrap().folder?;
@@ -441,7 +443,8 @@ mod tests {
         let no_group = kernel_file::open_folder(&std::env::temp_dir()).unwrap();
         assert!(fork_into(&no_group).is_err());
         let Some((groups, folder)) = create_cgroup() else {
-            // Nothing to begin in: then nobody may say that all limits are kept by such a group.
+            // No group to start in: then the report must not claim that such a group enforces all
+            // limits.
             let limits = ProcessLimits::default();
             let report = CommandCgroups::create(&CgroupParents::find(), &limits).report();
             let LimitsReport { memory, cpu, processes } = report;

@@ -1,25 +1,25 @@
-//! Where keepers take their orders, and who of them waits for one.
+//! The workers of the spawner process, and which of them gets the next command.
 //!
-//! A keeper that has just been made waits for any command. One whose command has ended waits behind
-//! its walls for another that is like it; when these are not needed for a while they go, and it waits
-//! for any. One such is enough.
+//! A new worker ([`WorkerState::Bare`]) waits for any command. After a command, a worker keeps its
+//! sandbox and waits for another command of the same kind ([`WorkerState::Waiting`]). If none comes
+//! for a while, it removes the sandbox and is bare again. One bare worker is enough.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use super::message::{self, WorkerEvent, WorkerTask};
 
-/// Keepers that wait behind walls: one for each agent that works, as a rule. When there are more, the
-/// one that has waited longest gets an order of another kind.
+/// Most workers that wait with a sandbox: about one per active agent. Beyond that, the one that has
+/// waited longest gets a command of another kind.
 const WAITING_MAX: usize = 24;
-/// Words of one keeper that are heard at once: it says few.
+/// Most events read from one worker at once; workers send few.
 const EVENTS_MAX: usize = 4;
 
-/// All keepers, those that have waited longest first.
+/// All workers, those that have waited longest first.
 #[derive(Default)]
 pub(super) struct WorkerPool(Vec<Worker>);
 
-/// One keeper. It ends when this is dropped and it has no command.
+/// One worker, seen from the spawner. A worker without a command exits when this is dropped.
 pub(super) struct Worker {
     channel: OwnedFd,
     state: WorkerState,
@@ -29,39 +29,39 @@ pub(super) struct Worker {
 enum WorkerState {
     /// Waits for any command.
     Bare,
-    /// Waits for a command like those.
+    /// Has a sandbox and waits for a command with this key.
     Waiting { like: u64 },
-    /// Was told to take down its walls, and has not said yet that it has.
+    /// Was asked to remove its sandbox and has not confirmed it yet.
     Clearing,
-    /// Has such a command.
+    /// Runs a command with this key.
     Busy { like: u64, then: SandboxRetention },
-    /// Is gone, or of no use.
+    /// Has exited, or is of no further use.
     Gone,
 }
 
-/// What becomes of walls when their command has ended.
+/// What happens to a sandbox when its command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SandboxRetention {
     Keep,
     Release,
 }
 
-/// What became of keepers.
+/// Whether workers exited while events were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PoolEvent {
-    /// One that had a command is gone.
+    /// One that had a command exited.
     WorkerExited,
-    /// None is.
+    /// None did.
     NoExit,
 }
 
 impl Worker {
-    /// One that waits for any command, on the other side of this channel.
+    /// A worker that waits for any command at the other end of this channel.
     pub(super) fn new(channel: OwnedFd) -> Self {
         Self { channel, state: WorkerState::Bare }
     }
 
-    /// Hears all that it says now.
+    /// Reads all events that it has sent.
     fn receive_events(&mut self) {
         for _ in 0..EVENTS_MAX {
             match message::try_receive::<WorkerEvent>(&self.channel) {
@@ -75,7 +75,7 @@ impl Worker {
         }
     }
 
-    /// What it does now that it said this.
+    /// The state after this event.
     fn next_state(&self, word: WorkerEvent) -> WorkerState {
         match (word, self.state) {
             (WorkerEvent::WithWalls, WorkerState::Busy { like, then: SandboxRetention::Keep }) => {
@@ -93,122 +93,124 @@ impl Worker {
             (WorkerEvent::Useless, WorkerState::Waiting { .. } | WorkerState::Clearing) => {
                 WorkerState::Gone
             }
-            // An order was on its way when it said so, and is kept behind other walls.
+            // A command was sent before the worker reported this; it will run in another sandbox.
             (_, state) => state,
         }
     }
 }
 
 impl WorkerPool {
-    /// Where news comes from, in an order of their own.
+    /// The channels to the workers, in the order that [`Self::receive_events`] expects.
     pub(super) fn channels(&self) -> impl Iterator<Item = &OwnedFd> {
-        self.0.iter().map(|post| &post.channel)
+        self.0.iter().map(|worker| &worker.channel)
     }
 
-    /// Hears those [channels](Self::channels) on which there is news.
+    /// Reads the [channels](Self::channels) that have news.
     pub(super) fn receive_events(&mut self, news: &[bool]) -> PoolEvent {
         if !news.contains(&true) {
             return PoolEvent::NoExit;
         }
-        let mut heard = PoolEvent::NoExit;
+        let mut event = PoolEvent::NoExit;
         let (mut same, mut changed) = (Vec::new(), Vec::new());
-        for (mut post, is_news) in self.0.drain(..).zip(news) {
-            let was_busy = matches!(post.state, WorkerState::Busy { .. });
+        for (mut worker, is_news) in self.0.drain(..).zip(news) {
+            let was_busy = matches!(worker.state, WorkerState::Busy { .. });
             if !is_news {
-                same.push(post);
+                same.push(worker);
                 continue;
             }
-            post.receive_events();
-            match post.state {
-                WorkerState::Gone if was_busy => heard = PoolEvent::WorkerExited,
+            worker.receive_events();
+            match worker.state {
+                WorkerState::Gone if was_busy => event = PoolEvent::WorkerExited,
                 WorkerState::Gone => {}
-                _ => changed.push(post),
+                _ => changed.push(worker),
             }
         }
         self.0 = same;
         self.0.extend(changed);
-        // One that waits for any is enough.
+        // One bare worker is enough.
         let mut bare = 0;
-        self.0.retain(|post| {
-            bare += usize::from(post.state == WorkerState::Bare);
-            post.state != WorkerState::Bare || bare == 1
+        self.0.retain(|worker| {
+            bare += usize::from(worker.state == WorkerState::Bare);
+            worker.state != WorkerState::Bare || bare == 1
         });
-        heard
+        event
     }
 
-    pub(super) fn add(&mut self, post: Worker) {
-        self.0.push(post);
+    pub(super) fn add(&mut self, worker: Worker) {
+        self.0.push(worker);
     }
 
-    /// Whether one waits for any command.
+    /// Whether a worker waits for any command.
     pub(super) fn has_bare_worker(&self) -> bool {
-        self.0.iter().any(|post| post.state == WorkerState::Bare)
+        self.0.iter().any(|worker| worker.state == WorkerState::Bare)
     }
 
-    /// Whether one waits for a command like these, or for any.
+    /// Whether a worker waits for a command with this key, or for any.
     pub(super) fn has_worker_for(&self, like: u64) -> bool {
         self.find_best_for(like).is_some()
     }
 
-    /// The one that is to have the next command like these: one behind such walls, the last of them
-    /// that had a command, since what it has in memory is still at hand; or one that waits for any.
+    /// Index of the worker for the next command with this key: one with a matching sandbox, the
+    /// most recently used of them since its memory is still cached, or else one that waits for any
+    /// command.
     fn find_best_for(&self, like: u64) -> Option<usize> {
-        let is = |state: WorkerState| move |post: &Worker| post.state == state;
-        let waits = |post: &Worker| matches!(post.state, WorkerState::Waiting { .. });
+        let is = |state: WorkerState| move |worker: &Worker| worker.state == state;
+        let waits = |worker: &Worker| matches!(worker.state, WorkerState::Waiting { .. });
         self.0
             .iter()
             .rposition(is(WorkerState::Waiting { like }))
             .or_else(|| self.0.iter().position(is(WorkerState::Bare)))
             .or_else(|| {
-                let is_full = self.0.iter().filter(|post| waits(post)).count() >= WAITING_MAX;
+                let is_full = self.0.iter().filter(|worker| waits(worker)).count() >= WAITING_MAX;
                 is_full.then(|| self.0.iter().position(waits))?
             })
     }
 
-    /// Gives an order to the best one. Nothing where there is none; one that is gone is forgotten.
+    /// Passes a command to the best worker. Returns `None` if no worker is free; a worker that has
+    /// exited is removed.
     pub(super) fn offer(&mut self, like: u64, fds: &[BorrowedFd<'_>]) -> Option<io::Result<()>> {
         let at = self.find_best_for(like)?;
-        let post = self.0.get_mut(at)?;
-        let given = message::send(&post.channel, &WorkerTask::Keep, fds);
-        match given {
-            Ok(()) => post.state = WorkerState::Busy { like, then: SandboxRetention::Keep },
+        let worker = self.0.get_mut(at)?;
+        let sent = message::send(&worker.channel, &WorkerTask::Keep, fds);
+        match sent {
+            Ok(()) => worker.state = WorkerState::Busy { like, then: SandboxRetention::Keep },
             Err(_) => drop(self.0.remove(at)),
         }
-        Some(given)
+        Some(sent)
     }
 
-    /// Has walls put up like those of this order, unless some stand, or will when the command behind
-    /// them has ended.
+    /// Has a worker prewarm a sandbox for this spec, unless one with the same key exists or will be
+    /// free when its command ends.
     pub(super) fn prewarm(&mut self, like: u64, order: &OwnedFd) {
         let with = [
             WorkerState::Waiting { like },
             WorkerState::Busy { like, then: SandboxRetention::Keep },
         ];
-        if self.0.iter().any(|post| with.contains(&post.state)) {
+        if self.0.iter().any(|worker| with.contains(&worker.state)) {
             return;
         }
-        let Some(bare) = self.0.iter_mut().find(|post| post.state == WorkerState::Bare) else {
+        let Some(bare) = self.0.iter_mut().find(|worker| worker.state == WorkerState::Bare) else {
             return;
         };
-        // One that is gone is heard of soon.
+        // A worker that has exited is noticed soon.
         if message::send(&bare.channel, &WorkerTask::PutUp, &[order.as_fd()]).is_ok() {
             bare.state = WorkerState::Waiting { like };
         }
     }
 
-    /// Has all walls taken down, those of commands that run when these have ended. What comes along
-    /// is closed when none of the others stand.
+    /// Has all sandboxes removed; those of running commands when the commands have ended. The
+    /// handles are closed once the sandboxes of waiting workers are gone.
     pub(super) fn release_prewarmed(&mut self, handles: &[BorrowedFd<'_>]) {
-        for post in &mut self.0 {
-            match &mut post.state {
-                // One that is gone has taken its walls along.
+        for worker in &mut self.0 {
+            match &mut worker.state {
+                // If the worker has exited, so has its sandbox.
                 WorkerState::Waiting { .. } => {
-                    let _ = message::send(&post.channel, &WorkerTask::TakeDown, handles);
-                    post.state = WorkerState::Clearing;
+                    let _ = message::send(&worker.channel, &WorkerTask::TakeDown, handles);
+                    worker.state = WorkerState::Clearing;
                 }
-                // They have been told, and whoever asks now waits as well.
+                // Already asked; the new handles are closed at the same time.
                 WorkerState::Clearing => {
-                    let _ = message::send(&post.channel, &WorkerTask::TakeDown, handles);
+                    let _ = message::send(&worker.channel, &WorkerTask::TakeDown, handles);
                 }
                 WorkerState::Busy { then, .. } => *then = SandboxRetention::Release,
                 WorkerState::Bare | WorkerState::Gone => {}
@@ -221,7 +223,7 @@ impl WorkerPool {
 mod tests {
     use super::*;
 
-    /// Posts, and the keepers' ends of their channels.
+    /// A pool, and the workers' ends of its channels.
     #[derive(Default)]
     struct PoolFixture(WorkerPool, Vec<OwnedFd>);
 
@@ -229,15 +231,15 @@ mod tests {
         fn with_workers(count: usize) -> Self {
             let mut lab = Self::default();
             for _ in 0..count {
-                let (ours, given) = message::create_channel().unwrap();
+                let (ours, theirs) = message::create_channel().unwrap();
                 lab.0.add(Worker::new(ours));
-                lab.1.push(given);
+                lab.1.push(theirs);
             }
             lab
         }
 
-        fn send_event(&mut self, keeper: usize, word: WorkerEvent) -> PoolEvent {
-            message::send(&self.1[keeper], &word, &[]).unwrap();
+        fn send_event(&mut self, worker: usize, word: WorkerEvent) -> PoolEvent {
+            message::send(&self.1[worker], &word, &[]).unwrap();
             self.receive_events()
         }
 
@@ -246,35 +248,35 @@ mod tests {
             self.0.receive_events(&news)
         }
 
-        fn receive_task(&self, keeper: usize) -> Option<WorkerTask> {
-            message::try_receive::<WorkerTask>(&self.1[keeper]).unwrap()
+        fn receive_task(&self, worker: usize) -> Option<WorkerTask> {
+            message::try_receive::<WorkerTask>(&self.1[worker]).unwrap()
         }
 
         #[track_caller]
         fn check(&self, expected: &[WorkerState]) {
-            let states: Vec<WorkerState> = self.0.0.iter().map(|post| post.state).collect();
+            let states: Vec<WorkerState> = self.0.0.iter().map(|worker| worker.state).collect();
             assert_eq!(states, expected);
         }
     }
 
-    const KEEPS: WorkerState = WorkerState::Busy { like: 7, then: SandboxRetention::Keep };
+    const BUSY: WorkerState = WorkerState::Busy { like: 7, then: SandboxRetention::Keep };
 
     #[test]
     fn worker_with_matching_sandbox_is_preferred() {
         let mut lab = PoolFixture::with_workers(1);
         assert!(lab.0.offer(7, &[]).unwrap().is_ok());
-        lab.check(&[KEEPS]);
-        // Nobody waits.
+        lab.check(&[BUSY]);
+        // No worker waits.
         assert!(!lab.0.has_worker_for(7) && lab.0.offer(7, &[]).is_none());
         assert_eq!(lab.send_event(0, WorkerEvent::WithWalls), PoolEvent::NoExit);
         lab.check(&[WorkerState::Waiting { like: 7 }]);
         assert!(lab.0.has_worker_for(7) && !lab.0.has_worker_for(8));
-        let (ours, given) = message::create_channel().unwrap();
+        let (ours, theirs) = message::create_channel().unwrap();
         lab.0.add(Worker::new(ours));
-        lab.1.push(given);
+        lab.1.push(theirs);
         lab.0.offer(8, &[]).unwrap().unwrap();
         lab.0.offer(7, &[]).unwrap().unwrap();
-        lab.check(&[KEEPS, WorkerState::Busy { like: 8, then: SandboxRetention::Keep }]);
+        lab.check(&[BUSY, WorkerState::Busy { like: 8, then: SandboxRetention::Keep }]);
     }
 
     #[test]
@@ -285,9 +287,9 @@ mod tests {
             lab.send_event(0, WorkerEvent::WithWalls);
             lab.0.offer(7, &[]).unwrap().unwrap();
             lab.send_event(0, word);
-            lab.check(&[KEEPS]);
+            lab.check(&[BUSY]);
             lab.send_event(0, WorkerEvent::WithWalls);
-            // Without an order on its way, it is taken at its word.
+            // Without a command on its way, the event is applied.
             lab.send_event(0, word);
             lab.check(if word == WorkerEvent::Bare { &[WorkerState::Bare] } else { &[] });
         }
@@ -323,9 +325,9 @@ mod tests {
     fn oldest_worker_is_reassigned_when_many_wait() {
         let mut lab = PoolFixture::with_workers(0);
         for like in 0..WAITING_MAX as u64 {
-            let (ours, given) = message::create_channel().unwrap();
+            let (ours, theirs) = message::create_channel().unwrap();
             lab.0.add(Worker { channel: ours, state: WorkerState::Waiting { like } });
-            lab.1.push(given);
+            lab.1.push(theirs);
         }
         lab.0.offer(99, &[]).unwrap().unwrap();
         assert!(matches!(lab.receive_task(0), Some(WorkerTask::Keep)));

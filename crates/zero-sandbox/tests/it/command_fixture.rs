@@ -85,10 +85,10 @@ pub(crate) fn start_both_confinements() -> [Spawner; 2] {
 /// Every way to enforce limits and to be confined.
 pub(crate) fn start_all_variants() -> Vec<Spawner> {
     require_bubblewrap();
-    let mut wardens = Vec::new();
+    let mut spawners = Vec::new();
     for limits_by in [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog] {
         for layers in [LayerSelection::All, LayerSelection::WithoutBubblewrap] {
-            wardens.push(
+            spawners.push(
                 Spawner::start_with_settings(SpawnerSettings {
                     limits_by,
                     layers,
@@ -98,7 +98,7 @@ pub(crate) fn start_all_variants() -> Vec<Spawner> {
             );
         }
     }
-    wardens
+    spawners
 }
 
 /// Waits for the end of a command that ends.
@@ -118,8 +118,8 @@ pub(crate) fn read_text(fd: OwnedFd) -> String {
 
 /// Runs a script and gives its output and how it ended.
 #[track_caller]
-pub(crate) fn run(warden: &Spawner, order: SpawnSpec) -> (String, CommandExit) {
-    let mut running = warden.spawn(order).unwrap();
+pub(crate) fn run(spawner: &Spawner, order: SpawnSpec) -> (String, CommandExit) {
+    let mut running = spawner.spawn(order).unwrap();
     drop(running.stdin.take());
     let output = read_text(running.stdout.take().unwrap());
     (output, wait_for_exit(&running))
@@ -177,7 +177,7 @@ pub(crate) fn count_fds(pid: u32) -> usize {
 }
 
 /// Names of control groups anywhere that a process keeps; of all such groups when it has no number.
-pub(crate) fn find_cgroups(keeper: &str) -> Vec<String> {
+pub(crate) fn find_cgroups(supervisor: &str) -> Vec<String> {
     fn search(folder: &Path, part: &str, found: &mut Vec<String>, depth: u32) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -192,7 +192,7 @@ pub(crate) fn find_cgroups(keeper: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    let part = if keeper.is_empty() { "-".to_owned() } else { format!("-{keeper}-") };
+    let part = if supervisor.is_empty() { "-".to_owned() } else { format!("-{supervisor}-") };
     search(Path::new("/sys/fs/cgroup"), &part, &mut found, 0);
     found
 }

@@ -11,7 +11,7 @@ use crate::command_fixture::{
 
 #[test]
 fn failed_start_says_why() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let temp = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = |name: &str, content: &str| {
         use std::os::unix::fs::PermissionsExt as _;
@@ -21,7 +21,7 @@ fn failed_start_says_why() {
         path.display().to_string()
     };
     let check = |order: SpawnSpec, expected: &str| {
-        let error = warden.spawn(order).unwrap_err().to_string();
+        let error = spawner.spawn(order).unwrap_err().to_string();
         assert_eq!(error.replace(&temp.path().display().to_string(), "@"), expected);
     };
     check(
@@ -38,7 +38,7 @@ fn failed_start_says_why() {
     );
     check(
         program_spec(&file("noise", "\x7fELFnoise"), &[]),
-        "`@/noise` cannot be executed: it is no program",
+        "`@/noise` cannot be executed: it is not a program",
     );
     let mut elsewhere = shell_spec("true");
     elsewhere.command.folder = temp.path().join("nowhere");
@@ -55,12 +55,12 @@ fn failed_start_says_why() {
         "the arguments and the environment are too large",
     );
     // And the next one starts.
-    assert_eq!(run(&warden, shell_spec("echo fine")).0, "fine\n");
+    assert_eq!(run(&spawner, shell_spec("echo fine")).0, "fine\n");
 }
 
 #[test]
 fn exit_codes_and_signals_are_reported() {
-    let wardens = start_both_confinements();
+    let spawners = start_both_confinements();
     for (script, code, signal) in [
         ("exit 0", Some(0), None),
         ("exit 42", Some(42), None),
@@ -69,8 +69,8 @@ fn exit_codes_and_signals_are_reported() {
         ("kill -SEGV $$", None, Some(11)),
         ("kill -KILL $$", None, Some(9)),
     ] {
-        for warden in &wardens {
-            let (_, how) = run(warden, shell_spec(script));
+        for spawner in &spawners {
+            let (_, how) = run(spawner, shell_spec(script));
             let seen = (how.exit_code, how.signal, how.why);
             assert_eq!(seen, (code, signal, ExitCause::Finished), "{script}");
         }
@@ -79,7 +79,7 @@ fn exit_codes_and_signals_are_reported() {
 
 #[test]
 fn command_gets_only_its_own_resources() {
-    for (warden, inside) in start_both_confinements().iter().zip([true, false]) {
+    for (spawner, inside) in start_both_confinements().iter().zip([true, false]) {
         let mut order = shell_spec(
             "pwd; env | grep -v '^\\(PWD\\|_\\|SHLVL\\|OLDPWD\\)=' | sort; ls /proc/self/fd; \
             awk '/^Sig(Blk|Ign)/ {print $1, $2}' /proc/self/status; \
@@ -90,7 +90,7 @@ fn command_gets_only_its_own_resources() {
         let tmp = if inside { "/tmp".to_owned() } else { order.profile.tmp.display().to_string() };
         let _inherited =
             rustix::fs::open("/", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
-        let (output, _) = run(warden, order);
+        let (output, _) = run(spawner, order);
         assert_eq!(
             output,
             format!(
@@ -103,21 +103,21 @@ fn command_gets_only_its_own_resources() {
 
 #[test]
 fn large_environment_arrives() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let mut order = shell_spec("env | wc -c");
     for number in 0..12 {
         let value = "x".repeat(100_000);
         order.command.environment.push((format!("LARGE_{number}").into(), value.into()));
     }
-    let (output, how) = run(&warden, order);
+    let (output, how) = run(&spawner, order);
     assert_eq!(how.exit_code, Some(0));
     assert!(output.trim().parse::<u64>().unwrap() > 1_200_000, "{output}");
 }
 
 #[test]
 fn input_reaches_command() {
-    let warden = start_spawner();
-    let mut running = warden.spawn(program_spec("wc", &["-c"])).unwrap();
+    let spawner = start_spawner();
+    let mut running = spawner.spawn(program_spec("wc", &["-c"])).unwrap();
     let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
     stdin.write_all(&[b'x'; 1_000_000]).unwrap();
     assert_eq!(running.try_wait(), None);
@@ -128,13 +128,13 @@ fn input_reaches_command() {
 
 #[test]
 fn pty_is_a_terminal() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let mut order = shell_spec(
         "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; \
         echo control >/dev/tty; read line; echo \"got $line\"",
     );
     order.stdio = CommandStdio::Pty { rows: 33, cols: 111 };
-    let mut running = warden.spawn(order).unwrap();
+    let mut running = spawner.spawn(order).unwrap();
     assert!(running.stdin.is_none() && running.stderr.is_none());
     let terminal = running.stdout.take().unwrap();
     let mut input = std::fs::File::from(rustix::io::fcntl_dupfd_cloexec(&terminal, 3).unwrap());
@@ -147,7 +147,7 @@ fn pty_is_a_terminal() {
     // The interrupt key reaches the command.
     let mut order = program_spec("sleep", &["600"]);
     order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
-    let mut running = warden.spawn(order).unwrap();
+    let mut running = spawner.spawn(order).unwrap();
     let mut terminal = std::fs::File::from(running.stdout.take().unwrap());
     terminal.write_all(b"\x03").unwrap();
     assert_eq!(wait_for_exit(&running).signal, Some(2));
@@ -155,12 +155,12 @@ fn pty_is_a_terminal() {
 
 #[test]
 fn terminal_has_name_and_job_control() {
-    for warden in start_both_confinements() {
+    for spawner in start_both_confinements() {
         let script = "tty >/dev/null && echo named; bash --norc --noprofile -ic \
             'sleep 600 & jobs; kill %1; wait; echo inner' && echo controlled";
         let mut order = shell_spec(script);
         order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
-        let mut running = warden.spawn(order).unwrap();
+        let mut running = spawner.spawn(order).unwrap();
         let output = read_text(running.stdout.take().unwrap()).replace('\r', "");
         assert_eq!(wait_for_exit(&running).exit_code, Some(0), "{output}");
         for line in ["named", "inner", "controlled"] {
@@ -173,14 +173,14 @@ fn terminal_has_name_and_job_control() {
 
 #[test]
 fn many_threads_spawn_commands_at_once() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     std::thread::scope(|scope| {
         for number in 0..8 {
-            let warden = &warden;
+            let spawner = &spawner;
             scope.spawn(move || {
                 for round in 0..5 {
                     let word = format!("{number}-{round}");
-                    assert_eq!(run(warden, shell_spec(&format!("echo {word}"))).0.trim(), word);
+                    assert_eq!(run(spawner, shell_spec(&format!("echo {word}"))).0.trim(), word);
                 }
             });
         }

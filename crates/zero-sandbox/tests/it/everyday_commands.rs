@@ -63,7 +63,7 @@ fn private_tmp_is_shown_as_tmp() {
 /// The host's `/tmp` is out of sight, but for a workspace in it.
 #[test]
 fn workspace_in_tmp_can_be_written() {
-    for warden in start_both_confinements() {
+    for spawner in start_both_confinements() {
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         for name in ["ws/sub", "tmp"] {
             std::fs::create_dir_all(folder.path().join(name)).unwrap();
@@ -73,7 +73,7 @@ fn workspace_in_tmp_can_be_written() {
             order.command.folder = folder.path().join(start);
             order.profile.writable = vec![folder.path().join("ws")];
             order.profile.tmp = folder.path().join("tmp");
-            let (said, how) = run(&warden, order);
+            let (said, how) = run(&spawner, order);
             assert_eq!(said, "made\n", "in {start}: {how:?}");
         }
     }
@@ -164,12 +164,12 @@ fn placeholders_of_killed_process_are_removed() {
     while !(lab.path("ws/.vscode").exists() && lab.path("ws/.npmrc").exists()) {
         std::thread::yield_now();
     }
-    // All at once, and nobody who could tidy up: the warden sleeps before its keepers go.
+    // All at once, and nobody who could tidy up: the spawner sleeps before its supervisors go.
     let below = |pid: u32| list_children(pid).into_iter().map(|pid| pid.parse().unwrap());
-    for warden in below(child.id()).collect::<Vec<i32>>() {
-        kill(warden, Signal::STOP);
-        below(u32::try_from(warden).unwrap()).for_each(|keeper| kill(keeper, Signal::KILL));
-        kill(warden, Signal::KILL);
+    for spawner in below(child.id()).collect::<Vec<i32>>() {
+        kill(spawner, Signal::STOP);
+        below(u32::try_from(spawner).unwrap()).for_each(|supervisor| kill(supervisor, Signal::KILL));
+        kill(spawner, Signal::KILL);
     }
     child.kill().unwrap();
     child.wait().unwrap();

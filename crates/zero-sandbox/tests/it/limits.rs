@@ -17,7 +17,7 @@ const SHARE_TRIES_MAX: u32 = 5;
 
 #[test]
 fn memory_limit_ends_the_tree() {
-    for warden in start_all_variants() {
+    for spawner in start_all_variants() {
         // One process, or several that are each within the limit.
         for script in [
             "head -c 200M /dev/zero | tail; sleep 600",
@@ -27,7 +27,7 @@ fn memory_limit_ends_the_tree() {
             let mut order = shell_spec(script);
             order.profile.limits.memory_bytes = 64 * MB;
             order.timeout = Some(LONG);
-            let running = warden.spawn(order).unwrap();
+            let running = spawner.spawn(order).unwrap();
             let how = wait_for_exit(&running);
             let ExitCause::MemoryLimit { limit, used } = how.why else {
                 panic!("{how:?} {:?}", running.limits)
@@ -37,7 +37,7 @@ fn memory_limit_ends_the_tree() {
         }
         let mut order = shell_spec("head -c 20M /dev/zero | tail -c 20M | wc -c");
         order.profile.limits.memory_bytes = 200 * MB;
-        let (output, how) = run(&warden, order);
+        let (output, how) = run(&spawner, order);
         assert_eq!((output.as_str(), how.why), ("20971520\n", ExitCause::Finished));
         assert!(how.max_memory_bytes > MB, "{}", how.max_memory_bytes);
     }
@@ -57,12 +57,12 @@ fn memory_files_count_towards_limit() {
         "{MEMFD}fd = fill(50 << 20)\nm = mmap.mmap(fd, 50 << 20)\nm.write(bytes(50 << 20))\n\
          time.sleep(0.5)\nprint('fits')"
     );
-    for warden in start_watchdog_spawners() {
+    for spawner in start_watchdog_spawners() {
         for script in [&many, &passed] {
             let mut order = program_spec("python3", &["-c", script]);
             order.profile.limits.memory_bytes = 100 * MB;
             order.timeout = Some(LONG);
-            let how = wait_for_exit(&warden.spawn(order).unwrap());
+            let how = wait_for_exit(&spawner.spawn(order).unwrap());
             let ExitCause::MemoryLimit { limit, used } = how.why else {
                 panic!("{script}: {how:?}")
             };
@@ -71,7 +71,7 @@ fn memory_files_count_towards_limit() {
         // Mapped as well, it counts once.
         let mut order = program_spec("python3", &["-c", &mapped]);
         order.profile.limits.memory_bytes = 140 * MB;
-        let (output, how) = run(&warden, order);
+        let (output, how) = run(&spawner, order);
         assert_eq!((output.as_str(), how.why), ("fits\n", ExitCause::Finished));
     }
 }
@@ -116,7 +116,7 @@ fn start_watchdog_spawners() -> [Spawner; 2] {
 
 #[test]
 fn process_limit_ends_the_tree() {
-    for warden in start_all_variants() {
+    for spawner in start_all_variants() {
         let name = unique_marker("many");
         let mut order = program_spec(
             "bash",
@@ -124,7 +124,7 @@ fn process_limit_ends_the_tree() {
         );
         order.profile.limits.processes = 30;
         order.timeout = Some(LONG);
-        let how = wait_for_exit(&warden.spawn(order).unwrap());
+        let how = wait_for_exit(&spawner.spawn(order).unwrap());
         let ExitCause::ProcessLimit { limit, used } = how.why else { panic!("{how:?}") };
         assert!(limit == 30 && used > 30, "{used}");
         assert_eq!(find_marked(&name), [0; 0]);
@@ -134,12 +134,12 @@ fn process_limit_ends_the_tree() {
 /// A bomb needs a limit that the kernel keeps: the test is about that one only.
 #[test]
 fn fork_bomb_is_contained() {
-    for warden in start_both_confinements() {
-        run_fork_bomb(&warden);
+    for spawner in start_both_confinements() {
+        run_fork_bomb(&spawner);
     }
 }
 
-fn run_fork_bomb(warden: &Spawner) {
+fn run_fork_bomb(spawner: &Spawner) {
     let name = unique_marker("bomb");
     let mut order =
         program_spec("bash", &["-c", "bomb() { bomb | bomb & }; bomb; sleep 600", &name]);
@@ -148,11 +148,11 @@ fn run_fork_bomb(warden: &Spawner) {
     order.timeout = Some(LONG);
     let mut probe = shell_spec("true");
     probe.profile.limits = order.profile.limits;
-    if warden.spawn(probe).unwrap().limits.processes == LimitEnforcer::Watchdog {
+    if spawner.spawn(probe).unwrap().limits.processes == LimitEnforcer::Watchdog {
         order.command.args[1] = "for i in {1..500}; do sleep 600 & done; wait".into();
     }
     let start = Instant::now();
-    let how = wait_for_exit(&warden.spawn(order).unwrap());
+    let how = wait_for_exit(&spawner.spawn(order).unwrap());
     assert!(matches!(how.why, ExitCause::ProcessLimit { limit: 60, .. }), "{how:?}");
     assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
     assert_eq!(find_marked(&name), [0; 0]);
@@ -161,11 +161,11 @@ fn run_fork_bomb(warden: &Spawner) {
 /// Runs, forks and ends all the time: whoever looks for it finds only where it was.
 #[test]
 fn ever_forking_process_is_ended() {
-    for warden in start_all_variants() {
+    for spawner in start_all_variants() {
         let name = unique_marker("comet");
         let mut order = program_spec("perl", &["-e", "while (1) { fork and exit }", &name]);
         order.profile.limits.cpu_percent = 100;
-        let running = warden.spawn(order).unwrap();
+        let running = spawner.spawn(order).unwrap();
         // Its main process ends at once; what goes on is left over.
         let start = Instant::now();
         let how = wait_for_exit(&running);
@@ -179,13 +179,13 @@ fn ever_forking_process_is_ended() {
 fn cpu_limit_throttles_without_ending() {
     // Two that want a processor each, and come to their end though they do not get it.
     const COUNT: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
-    for warden in start_all_variants() {
+    for spawner in start_all_variants() {
         let share = || {
             let mut order = shell_spec(&format!("({COUNT}) & {COUNT}; wait"));
             order.profile.limits.cpu_percent = 40;
             order.timeout = Some(LONG);
             let start = Instant::now();
-            let how = wait_for_exit(&warden.spawn(order).unwrap());
+            let how = wait_for_exit(&spawner.spawn(order).unwrap());
             assert_eq!((how.why, how.exit_code), (ExitCause::Finished, Some(0)));
             how.cpu_time.as_secs_f64() / start.elapsed().as_secs_f64()
         };
@@ -199,7 +199,7 @@ fn cpu_limit_throttles_without_ending() {
 fn process_stopped_by_others_stays_stopped() {
     let settings =
         SpawnerSettings { limits_by: LimitEnforcerChoice::Watchdog, ..SpawnerSettings::default() };
-    let warden = Spawner::start_with_settings(settings).unwrap();
+    let spawner = Spawner::start_with_settings(settings).unwrap();
     let name = unique_marker("halted");
     let script = format!(
         "(exec -a {name} sleep 600) & \
@@ -207,7 +207,7 @@ fn process_stopped_by_others_stays_stopped() {
     );
     let mut order = program_spec("bash", &["-c", &script]);
     order.profile.limits.cpu_percent = 20;
-    let running = warden.spawn(order).unwrap();
+    let running = spawner.spawn(order).unwrap();
     wait_for_marked(&name, 1, LONG);
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", find_marked(&name)[0])).unwrap();
     wait_until(LONG, || stat().contains(") T "), stat);
@@ -232,19 +232,19 @@ fn limit_enforcer_is_reported_and_removed() {
         });
     let order = shell_spec("sleep 600");
     let limits = order.profile.limits;
-    for warden in [&best, &watchdog] {
-        let running = warden.spawn(order.clone()).unwrap();
-        let report = warden.limits_report(&limits);
+    for spawner in [&best, &watchdog] {
+        let running = spawner.spawn(order.clone()).unwrap();
+        let report = spawner.limits_report(&limits);
         assert_eq!(running.limits, report);
-        let keeper = parent_pid(running.pid);
+        let supervisor = parent_pid(running.pid);
         let has_groups = [report.memory, report.cpu, report.processes]
             .iter()
             .any(|by| *by != LimitEnforcer::Watchdog);
         // Made ahead they are there for the watchdog too, without limits.
-        assert!(!has_groups || !find_cgroups(&keeper.to_string()).is_empty());
+        assert!(!has_groups || !find_cgroups(&supervisor.to_string()).is_empty());
         running.kill(KillReason::Asked);
         wait_for_exit(&running);
-        let left = || find_cgroups(&keeper.to_string());
+        let left = || find_cgroups(&supervisor.to_string());
         wait_until(GONE_MAX, || left().is_empty(), || format!("{:?}", left()));
     }
     assert_eq!(watchdog.limits_report(&limits).memory, LimitEnforcer::Watchdog);
@@ -256,10 +256,10 @@ fn threads_do_not_count_as_processes() {
     let script = "import threading, time\n\
         ts = [threading.Thread(target=time.sleep, args=(0.4,)) for _ in range(40)]\n\
         [t.start() for t in ts]\n[t.join() for t in ts]\nprint('done')";
-    for warden in start_all_variants() {
+    for spawner in start_all_variants() {
         let mut order = program_spec("python3", &["-c", script]);
         order.profile.limits.processes = 10;
-        let (output, how) = run(&warden, order);
+        let (output, how) = run(&spawner, order);
         assert_eq!((output.as_str(), how.why), ("done\n", ExitCause::Finished));
     }
 }

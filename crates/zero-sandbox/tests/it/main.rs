@@ -1,6 +1,6 @@
-//! Commands under the warden and behind its walls, attacked from inside and from outside.
+//! Commands under the spawner and behind its walls, attacked from inside and from outside.
 //!
-//! The warden is the running program under another name, which here is the test program: what runs
+//! The spawner is the running program under another name, which here is the test program: what runs
 //! before its tests sends it there.
 
 #![expect(

@@ -14,8 +14,8 @@ use crate::command_fixture::{
 };
 
 fn collect(order: SpawnSpec, collector: OutputCollector) -> (CollectedOutput, CommandExit) {
-    let warden = start_spawner();
-    let mut running = warden.spawn(order).unwrap();
+    let spawner = start_spawner();
+    let mut running = spawner.spawn(order).unwrap();
     collector.collect(&mut running, |_| ControlFlow::Continue(())).unwrap()
 }
 
@@ -23,8 +23,8 @@ fn collect(order: SpawnSpec, collector: OutputCollector) -> (CollectedOutput, Co
 fn interleaved_output_keeps_order() {
     // Each part is written when the one before was read: what waits in two streams has no order.
     let script = "echo one; read x; echo two >&2; read x; echo three; exit 4";
-    let warden = start_spawner();
-    let mut running = warden.spawn(shell_spec(script)).unwrap();
+    let spawner = start_spawner();
+    let mut running = spawner.spawn(shell_spec(script)).unwrap();
     let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
     let (collected, how) = OutputCollector::default()
         .collect(&mut running, |_| {
@@ -64,8 +64,8 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn gigabyte_of_output_needs_constant_memory() {
-    let warden = start_spawner();
-    let mut running = warden.spawn(program_spec("head", &["-c", "1G", "/dev/zero"])).unwrap();
+    let spawner = start_spawner();
+    let mut running = spawner.spawn(program_spec("head", &["-c", "1G", "/dev/zero"])).unwrap();
     let before = resident_bytes();
     let mut most = 0;
     let mut reads = 0_u64;
@@ -106,12 +106,12 @@ fn spill_file_gets_everything_up_to_limit() {
 
 #[test]
 fn outside_holder_of_stream_is_not_waited_for() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let name = unique_marker("holds");
     let mut running =
-        warden.spawn(program_spec("sh", &["-c", "echo said; read x", &name])).unwrap();
+        spawner.spawn(program_spec("sh", &["-c", "echo said; read x", &name])).unwrap();
     wait_for_marked(&name, 1, LONG);
-    // As a process would that is not below the keeper: it has the writing end.
+    // As a process would that is not below the supervisor: it has the writing end.
     let path = format!("/proc/{}/fd/1", find_marked(&name)[0]);
     let held = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     drop(running.stdin.take());
@@ -122,7 +122,7 @@ fn outside_holder_of_stream_is_not_waited_for() {
     assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
     drop(held);
     // One below ends with the command.
-    let mut running = warden.spawn(shell_spec("echo said; sleep 600 & exit 0")).unwrap();
+    let mut running = spawner.spawn(shell_spec("echo said; sleep 600 & exit 0")).unwrap();
     let start = Instant::now();
     let (collected, how) =
         OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(())).unwrap();
@@ -132,8 +132,8 @@ fn outside_holder_of_stream_is_not_waited_for() {
 
 #[test]
 fn progress_callback_can_kill_command() {
-    let warden = start_spawner();
-    let mut running = warden.spawn(program_spec("yes", &[])).unwrap();
+    let spawner = start_spawner();
+    let mut running = spawner.spawn(program_spec("yes", &[])).unwrap();
     let (collected, how) = OutputCollector::default()
         .collect(&mut running, |news| {
             if news.total_bytes > 1_000_000 {

@@ -182,24 +182,24 @@ impl PrewarmFixture {
     }
 
     /// Runs a command, and waits until walls stand ready for the next.
-    fn prewarm(&self, warden: &Spawner) -> PrewarmedProcesses {
-        run(warden, self.script_spec("true"));
-        self.wait_until_prewarmed(warden)
+    fn prewarm(&self, spawner: &Spawner) -> PrewarmedProcesses {
+        run(spawner, self.script_spec("true"));
+        self.wait_until_prewarmed(spawner)
     }
 
     /// Walls that stand for a moment may be missed when this process has to wait.
     #[track_caller]
-    fn wait_until_prewarmed(&self, warden: &Spawner) -> PrewarmedProcesses {
+    fn wait_until_prewarmed(&self, spawner: &Spawner) -> PrewarmedProcesses {
         for _ in 0..TRIES_MAX {
             let until = Instant::now() + SEEN_WITHIN;
             while Instant::now() < until {
-                if let (Some(standing), true) = (find_prewarmed(warden), self.has_placeholder()) {
+                if let (Some(standing), true) = (find_prewarmed(spawner), self.has_placeholder()) {
                     std::thread::sleep(Duration::from_millis(50));
                     return standing;
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
-            run(warden, self.script_spec("true"));
+            run(spawner, self.script_spec("true"));
         }
         panic!("none stand");
     }
@@ -207,13 +207,13 @@ impl PrewarmFixture {
 
 /// The processes of walls that stand ready.
 struct PrewarmedProcesses {
-    keeper: i32,
+    supervisor: i32,
     /// The last step behind them.
     stage: i32,
 }
 
 /// Those that are there, with nothing behind them.
-fn find_prewarmed(warden: &Spawner) -> Option<PrewarmedProcesses> {
+fn find_prewarmed(spawner: &Spawner) -> Option<PrewarmedProcesses> {
     let numbers = |pid: u32| -> Vec<u32> {
         list_children(pid).iter().filter_map(|pid| pid.parse().ok()).collect()
     };
@@ -221,10 +221,10 @@ fn find_prewarmed(warden: &Spawner) -> Option<PrewarmedProcesses> {
         let [only] = <[u32; 1]>::try_from(numbers(pid)).ok()?;
         Some(only)
     };
-    numbers(warden.pid().unwrap()).into_iter().find_map(|keeper| {
-        let stage = only(only(keeper)?)?;
+    numbers(spawner.pid().unwrap()).into_iter().find_map(|supervisor| {
+        let stage = only(only(supervisor)?)?;
         let is_alone = list_children(stage).is_empty();
-        is_alone.then_some(PrewarmedProcesses { keeper: keeper as i32, stage: stage as i32 })
+        is_alone.then_some(PrewarmedProcesses { supervisor: supervisor as i32, stage: stage as i32 })
     })
 }
 
@@ -240,13 +240,13 @@ fn start_spawner(ready_for: Duration) -> Spawner {
 /// Runs orders until one finds walls that stand ready.
 #[track_caller]
 fn run_prewarmed(
-    warden: &Spawner,
+    spawner: &Spawner,
     place: &PrewarmFixture,
     order: impl Fn() -> SpawnSpec,
 ) -> String {
     for _ in 0..TRIES_MAX {
-        place.prewarm(warden);
-        let mut running = warden.spawn(order()).unwrap();
+        place.prewarm(spawner);
+        let mut running = spawner.spawn(order()).unwrap();
         drop(running.stdin.take());
         let said = crate::command_fixture::read_text(running.stdout.take().unwrap());
         assert_eq!(wait_for_exit(&running).exit_code, Some(0));
@@ -259,10 +259,10 @@ fn run_prewarmed(
 
 #[test]
 fn command_in_prewarmed_sandbox_has_only_its_streams() {
-    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
+    let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
     let order = |script: &str| place.script_spec(script);
     let handles = || order("for fd in $(seq 0 99); do ! test -e /proc/$$/fd/$fd || echo $fd; done");
-    assert_eq!(run_prewarmed(&warden, &place, handles), "0\n1\n2\n");
+    assert_eq!(run_prewarmed(&spawner, &place, handles), "0\n1\n2\n");
     // What it is given is its own: folder, words and environment.
     let words = || {
         let mut order = order("");
@@ -273,21 +273,21 @@ fn command_in_prewarmed_sandbox_has_only_its_streams() {
         order.command.environment.push(("A".into(), "b".into()));
         order
     };
-    assert_eq!(run_prewarmed(&warden, &place, words), "sub\nb word\n");
+    assert_eq!(run_prewarmed(&spawner, &place, words), "sub\nb word\n");
     // Nobody is there but it and the one that waited.
     let count = || order("set -- /proc/[0-9]*; echo $#");
-    assert_eq!(run_prewarmed(&warden, &place, count), "2\n");
+    assert_eq!(run_prewarmed(&spawner, &place, count), "2\n");
 }
 
 #[test]
 fn other_profile_gets_new_sandbox() {
-    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
+    let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
     let secret = place.0.path().join("ws/secret");
     std::fs::write(&secret, "worth something").unwrap();
-    place.prewarm(&warden);
+    place.prewarm(&spawner);
     let mut order = place.script_spec("cat secret 2>/dev/null || echo hidden");
     order.profile.masked = vec![secret];
-    let mut running = warden.spawn(order).unwrap();
+    let mut running = spawner.spawn(order).unwrap();
     assert_eq!(crate::command_fixture::read_text(running.stdout.take().unwrap()), "hidden\n");
     assert_eq!(running.walls, SandboxReuse::PutUp);
     wait_for_exit(&running);
@@ -296,22 +296,22 @@ fn other_profile_gets_new_sandbox() {
 /// Something that runs beside commands does not cost the next of them its walls.
 #[test]
 fn one_off_command_keeps_earlier_prewarmed_sandbox() {
-    let (warden, place, other) =
+    let (spawner, place, other) =
         (start_spawner(LONG), PrewarmFixture::new(), PrewarmFixture::new());
-    place.prewarm(&warden);
-    let running = warden.spawn_one_off(other.script_spec("true")).unwrap();
+    place.prewarm(&spawner);
+    let running = spawner.spawn_one_off(other.script_spec("true")).unwrap();
     assert_eq!((running.walls, wait_for_exit(&running).exit_code), (SandboxReuse::PutUp, Some(0)));
     drop(running);
-    place.wait_until_prewarmed(&warden);
+    place.wait_until_prewarmed(&spawner);
     assert!(!other.has_placeholder());
-    let (_, how) = run(&warden, place.script_spec("true"));
+    let (_, how) = run(&spawner, place.script_spec("true"));
     assert_eq!(how.exit_code, Some(0));
 }
 
 /// What was there for the last command and is gone is not stood in for: the next one may make it.
 #[test]
 fn removed_path_gets_no_placeholder() {
-    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
+    let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
     let idea = place.0.path().join("ws/.idea");
     std::fs::create_dir(&idea).unwrap();
     let order = |script: &str| {
@@ -319,7 +319,7 @@ fn removed_path_gets_no_placeholder() {
         order.profile.protected.push(idea.clone());
         order
     };
-    let mut running = warden.spawn(order("while ! test -e go; do sleep 0.01; done")).unwrap();
+    let mut running = spawner.spawn(order("while ! test -e go; do sleep 0.01; done")).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     std::fs::remove_dir(&idea).unwrap();
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
@@ -331,89 +331,89 @@ fn removed_path_gets_no_placeholder() {
     }
 }
 
-/// The groups a keeper is in have the limits of the last command until it has one.
+/// The groups a supervisor is in have the limits of the last command until it has one.
 #[test]
 fn prewarmed_limits_are_those_of_the_command() {
-    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
+    let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
     for megabytes in [64, 512, 64] {
         // Held for as long as somebody may take who only looks now and then.
         let mut order = place.script_spec("head -c 200000000 /dev/zero | tail | (sleep 2; wc -c)");
         order.profile.limits.memory_bytes = megabytes << 20;
-        let mut running = warden.spawn(order).unwrap();
-        assert_eq!(running.limits, read_limits_report(&warden));
+        let mut running = spawner.spawn(order).unwrap();
+        assert_eq!(running.limits, read_limits_report(&spawner));
         let said = crate::command_fixture::read_text(running.stdout.take().unwrap());
         let is_over = matches!(wait_for_exit(&running).why, ExitCause::MemoryLimit { .. });
         assert_eq!((is_over, said == "200000000\n"), (megabytes == 64, megabytes == 512));
-        place.wait_until_prewarmed(&warden);
+        place.wait_until_prewarmed(&spawner);
     }
 }
 
-fn read_limits_report(warden: &Spawner) -> LimitsReport {
-    warden.limits_report(&ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() })
+fn read_limits_report(spawner: &Spawner) -> LimitsReport {
+    spawner.limits_report(&ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() })
 }
 
 #[test]
 fn prewarmed_sandbox_expires_without_leftovers() {
-    let (warden, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
-    place.prewarm(&warden);
+    let (spawner, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
+    place.prewarm(&spawner);
     wait_until(
         LONG,
         || !place.has_placeholder() && place.count_records() == 0,
         || "it stays".to_owned(),
     );
-    assert!(find_prewarmed(&warden).is_none());
+    assert!(find_prewarmed(&spawner).is_none());
     // At once when asked to, though the next command has them stand again.
-    let warden = self::start_spawner(LONG);
+    let spawner = self::start_spawner(LONG);
     for _ in 0..2 {
-        place.prewarm(&warden);
-        warden.release_prewarmed();
+        place.prewarm(&spawner);
+        spawner.release_prewarmed();
         assert!(
             !place.has_placeholder()
                 && place.count_records() == 0
-                && find_prewarmed(&warden).is_none()
+                && find_prewarmed(&spawner).is_none()
         );
     }
     // None at all where none are wanted.
-    let warden = self::start_spawner(Duration::ZERO);
-    run(&warden, place.script_spec("true"));
+    let spawner = self::start_spawner(Duration::ZERO);
+    run(&spawner, place.script_spec("true"));
     std::thread::sleep(Duration::from_millis(100));
-    assert!(find_prewarmed(&warden).is_none() && !place.has_placeholder());
+    assert!(find_prewarmed(&spawner).is_none() && !place.has_placeholder());
 }
 
 #[test]
 fn prewarmed_sandbox_ends_with_spawner() {
     let place = PrewarmFixture::new();
-    let warden = start_spawner(LONG);
-    let inside = place.prewarm(&warden).stage;
-    drop(warden);
+    let spawner = start_spawner(LONG);
+    let inside = place.prewarm(&spawner).stage;
+    drop(spawner);
     assert!(!place.has_placeholder() && place.count_records() == 0);
     assert!(!std::path::Path::new(&format!("/proc/{inside}")).exists());
 
     let gone = |pid: i32| move || !std::path::Path::new(&format!("/proc/{pid}")).exists();
-    let warden = self::start_spawner(LONG);
-    let inside = place.prewarm(&warden).stage;
-    kill(i32::try_from(warden.pid().unwrap()).unwrap(), Signal::KILL);
+    let spawner = self::start_spawner(LONG);
+    let inside = place.prewarm(&spawner).stage;
+    kill(i32::try_from(spawner.pid().unwrap()).unwrap(), Signal::KILL);
     wait_until(GONE_MAX, gone(inside), || "it lives on".to_owned());
     wait_until(GONE_MAX, || !place.has_placeholder(), || "it stands".to_owned());
 
-    // A keeper that is killed takes them along; what it left on the host goes with the next.
-    let warden = self::start_spawner(LONG);
-    let PrewarmedProcesses { keeper, stage } = place.prewarm(&warden);
-    kill(keeper, Signal::KILL);
+    // A supervisor that is killed takes them along; what it left on the host goes with the next.
+    let spawner = self::start_spawner(LONG);
+    let PrewarmedProcesses { supervisor, stage } = place.prewarm(&spawner);
+    kill(supervisor, Signal::KILL);
     wait_until(GONE_MAX, gone(stage), || "it lives on".to_owned());
-    assert_eq!(run(&warden, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
-    drop(warden);
+    assert_eq!(run(&spawner, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+    drop(spawner);
     assert!(!place.has_placeholder() && place.count_records() == 0);
 }
 
 #[test]
 fn killed_prewarmed_sandbox_is_replaced() {
-    let (warden, place) = (start_spawner(LONG), PrewarmFixture::new());
+    let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
     // They may be looked at again, and others be put up, before there is a command.
     let mut walls = (0..TRIES_MAX).map(|_| {
-        kill_if_alive(place.prewarm(&warden).stage);
+        kill_if_alive(place.prewarm(&spawner).stage);
         let mut running =
-            warden.spawn(place.script_spec("mkdir .zero/x 2>&- || echo held")).unwrap();
+            spawner.spawn(place.script_spec("mkdir .zero/x 2>&- || echo held")).unwrap();
         assert_eq!(crate::command_fixture::read_text(running.stdout.take().unwrap()), "held\n");
         assert_eq!(wait_for_exit(&running).exit_code, Some(0));
         running.walls
@@ -424,18 +424,18 @@ fn killed_prewarmed_sandbox_is_replaced() {
 /// One that runs, one that stands ready, and one that comes do not take away what the others need.
 #[test]
 fn running_and_prewarmed_sandboxes_share_placeholders() {
-    let (warden, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
+    let (spawner, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
     let script = "while ! test -e go; do sleep 0.01; done; mkdir .zero/x 2>&- || echo held";
-    let mut first = warden.spawn(place.script_spec(script)).unwrap();
+    let mut first = spawner.spawn(place.script_spec(script)).unwrap();
     std::thread::sleep(Duration::from_millis(150));
     for _ in 0..5 {
-        assert_eq!(run(&warden, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+        assert_eq!(run(&spawner, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
         std::thread::sleep(Duration::from_millis(60));
     }
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
     assert_eq!(crate::command_fixture::read_text(first.stdout.take().unwrap()), "held\n");
     wait_for_exit(&first);
-    assert_eq!(run(&warden, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+    assert_eq!(run(&spawner, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
     wait_until(
         LONG,
         || !place.has_placeholder() && place.count_records() == 0,

@@ -47,9 +47,9 @@ fn bash_spec(script: &str) -> zero_sandbox::spawner::SpawnSpec {
 
 #[test]
 fn kill_ends_all_descendants() {
-    for warden in start_both_confinements() {
+    for spawner in start_both_confinements() {
         for (name, script) in stubborn_scripts(&unique_marker("kill")) {
-            let running = warden.spawn(bash_spec(&script)).unwrap();
+            let running = spawner.spawn(bash_spec(&script)).unwrap();
             wait_for_marked(&unique_marker("kill"), 2, LONG);
             let start = Instant::now();
             running.kill(KillReason::Asked);
@@ -62,14 +62,14 @@ fn kill_ends_all_descendants() {
 
 #[test]
 fn terminated_command_can_exit_cleanly() {
-    for warden in start_both_confinements() {
+    for spawner in start_both_confinements() {
         let sleep = format!("exec -a {} sleep 600", unique_marker("asked"));
         // One that listens, with a child that was handed over to the last step and hears nothing.
         let script = format!(
             "trap 'echo bye; exit 7' TERM; (setsid bash -c \"trap 'echo heard' TERM; ({sleep}) & wait\" &); \
              echo ready; while :; do sleep 0.05; done"
         );
-        let mut running = warden.spawn(bash_spec(&script)).unwrap();
+        let mut running = spawner.spawn(bash_spec(&script)).unwrap();
         wait_for_marked(&unique_marker("asked"), 1, LONG);
         running.terminate();
         let how = wait_for_exit(&running);
@@ -77,13 +77,13 @@ fn terminated_command_can_exit_cleanly() {
         assert_eq!(read_text(running.stdout.take().unwrap()), "ready\nbye\n");
         assert_eq!(find_marked(&unique_marker("asked")), [0; 0]);
         // One that does not listen goes on, and one that cannot is ended by the signal.
-        let mut deaf = warden.spawn(bash_spec("trap '' TERM; echo ready; sleep 600")).unwrap();
+        let mut deaf = spawner.spawn(bash_spec("trap '' TERM; echo ready; sleep 600")).unwrap();
         let mut ready = String::new();
         let output = std::fs::File::from(deaf.stdout.take().unwrap());
         std::io::BufReader::new(output).read_line(&mut ready).unwrap();
         deaf.kill_handle().terminate();
         assert_eq!(deaf.wait(Duration::from_millis(300)), None);
-        let plain = warden.spawn(program_spec("sleep", &["600"])).unwrap();
+        let plain = spawner.spawn(program_spec("sleep", &["600"])).unwrap();
         plain.terminate();
         let how = wait_for_exit(&plain);
         assert_eq!((how.exit_code, how.signal), (None, Some(libc::SIGTERM)));
@@ -92,12 +92,12 @@ fn terminated_command_can_exit_cleanly() {
 
 #[test]
 fn timeout_ends_all_descendants_with_and_without_cgroups() {
-    for warden in start_all_variants() {
+    for spawner in start_all_variants() {
         for (name, script) in stubborn_scripts(&unique_marker("timeout")) {
             let mut order = bash_spec(&script);
             order.timeout = Some(Duration::from_millis(150));
             let start = Instant::now();
-            let how = wait_for_exit(&warden.spawn(order).unwrap());
+            let how = wait_for_exit(&spawner.spawn(order).unwrap());
             assert_eq!((how.why, how.exit_code), (ExitCause::TimedOut, None), "{name}");
             assert!(start.elapsed() >= Duration::from_millis(150), "{name}");
             assert!(start.elapsed() < GONE_MAX, "{name}: {:?}", start.elapsed());
@@ -108,35 +108,35 @@ fn timeout_ends_all_descendants_with_and_without_cgroups() {
 
 #[test]
 fn drop_of_command_or_spawner_ends_all_descendants() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let script = &stubborn_scripts(&unique_marker("drop"))[2].1;
-    let running = warden.spawn(bash_spec(script)).unwrap();
+    let running = spawner.spawn(bash_spec(script)).unwrap();
     wait_for_marked(&unique_marker("drop"), 2, LONG);
     drop(running);
     wait_for_marked(&unique_marker("drop"), 0, GONE_MAX);
-    let running = warden.spawn(bash_spec(script)).unwrap();
+    let running = spawner.spawn(bash_spec(script)).unwrap();
     wait_for_marked(&unique_marker("drop"), 2, LONG);
-    drop(warden);
+    drop(spawner);
     assert_eq!(find_marked(&unique_marker("drop")), [0; 0]);
     assert_eq!(wait_for_exit(&running).why, ExitCause::Killed);
 }
 
 #[test]
 fn leftovers_of_main_process_are_killed_and_counted() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let name = unique_marker("left");
     let script = format!(
         "(setsid bash -c '(exec -a {name} sleep 600) & (exec -a {name} sleep 600) &' &)
         until [ $(pgrep -fxc '{name} 600') = 2 ]; do :; done; exit 3"
     );
-    let running = warden.spawn(bash_spec(&script)).unwrap();
+    let running = spawner.spawn(bash_spec(&script)).unwrap();
     let how = wait_for_exit(&running);
     assert_eq!((how.exit_code, how.why, how.leftover_processes), (Some(3), ExitCause::Finished, 2));
     assert_eq!(find_marked(&name), [0; 0]);
     // One that ends by itself in time is not left over. A busy machine may keep it from that, but not
     // every time.
     let mut left = (0..50).map(|_| {
-        let how = wait_for_exit(&warden.spawn(shell_spec("sleep 0.05 & exit 0")).unwrap());
+        let how = wait_for_exit(&spawner.spawn(shell_spec("sleep 0.05 & exit 0")).unwrap());
         assert_eq!(how.exit_code, Some(0));
         how.leftover_processes
     });
@@ -145,13 +145,13 @@ fn leftovers_of_main_process_are_killed_and_counted() {
 
 #[test]
 fn two_commands_do_not_end_each_other() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let (one, two) = (unique_marker("one"), unique_marker("two"));
     let daemon = |mark: &str| {
         bash_spec(&format!("(setsid bash -c '(exec -a {mark} sleep 600) &' &) ; sleep 600"))
     };
-    let first = warden.spawn(daemon(&one)).unwrap();
-    let second = warden.spawn(daemon(&two)).unwrap();
+    let first = spawner.spawn(daemon(&one)).unwrap();
+    let second = spawner.spawn(daemon(&two)).unwrap();
     wait_for_marked(&one, 1, LONG);
     wait_for_marked(&two, 1, LONG);
     first.kill(KillReason::Asked);
@@ -166,14 +166,14 @@ fn death_of_zero_ends_all_commands() {
         let mut client = spawner_client::start(&script);
         wait_for_marked(&unique_marker("zero"), 2, LONG);
         let client_pid = client.id();
-        let wardens = list_children(client_pid);
-        assert_eq!(wardens.len(), 1, "{name}");
+        let spawners = list_children(client_pid);
+        assert_eq!(spawners.len(), 1, "{name}");
         client.kill().unwrap();
         client.wait().unwrap();
         wait_for_marked(&unique_marker("zero"), 0, GONE_MAX);
-        let warden = format!("/proc/{}", wardens[0]);
+        let spawner = format!("/proc/{}", spawners[0]);
         // Orphans of ours may be nobody's to wait for: ended is enough.
-        wait_until(GONE_MAX, || is_gone(&warden), || format!("{name}: {warden} is there"));
+        wait_until(GONE_MAX, || is_gone(&spawner), || format!("{name}: {spawner} is there"));
     }
 }
 
@@ -184,40 +184,40 @@ fn is_gone(folder: &str) -> bool {
 
 #[test]
 fn death_of_spawner_ends_commands_and_next_gets_new_spawner() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     for signal in [Signal::KILL, Signal::TERM] {
-        let name = unique_marker("warden");
-        let running = warden.spawn(bash_spec(&stubborn_scripts(&name)[2].1)).unwrap();
+        let name = unique_marker("spawner");
+        let running = spawner.spawn(bash_spec(&stubborn_scripts(&name)[2].1)).unwrap();
         wait_for_marked(&name, 2, LONG);
-        let pid = warden.pid().unwrap();
+        let pid = spawner.pid().unwrap();
         kill(pid as i32, signal);
         assert_eq!(wait_for_exit(&running).why, ExitCause::Killed);
         wait_for_marked(&name, 0, GONE_MAX);
-        wait_until(GONE_MAX, || is_gone(&format!("/proc/{pid}")), || "the warden is there".into());
-        let (output, how) = run(&warden, shell_spec("echo again"));
+        wait_until(GONE_MAX, || is_gone(&format!("/proc/{pid}")), || "the spawner is there".into());
+        let (output, how) = run(&spawner, shell_spec("echo again"));
         assert_eq!((output.as_str(), how.exit_code), ("again\n", Some(0)));
-        assert_ne!(warden.pid(), Some(pid));
+        assert_ne!(spawner.pid(), Some(pid));
     }
 }
 
 #[test]
 fn death_of_supervisor_ends_command() {
-    let warden = start_spawner();
-    let name = unique_marker("keeper");
-    let running = warden.spawn(bash_spec(&stubborn_scripts(&name)[2].1)).unwrap();
-    let other = warden.spawn(shell_spec("sleep 600")).unwrap();
+    let spawner = start_spawner();
+    let name = unique_marker("supervisor");
+    let running = spawner.spawn(bash_spec(&stubborn_scripts(&name)[2].1)).unwrap();
+    let other = spawner.spawn(shell_spec("sleep 600")).unwrap();
     wait_for_marked(&name, 2, LONG);
-    let keeper = parent_pid(running.pid);
-    kill(keeper, Signal::KILL);
+    let supervisor = parent_pid(running.pid);
+    kill(supervisor, Signal::KILL);
     assert_eq!(wait_for_exit(&running).why, ExitCause::Lost);
     wait_for_marked(&name, 0, GONE_MAX);
     wait_until(
         GONE_MAX,
-        || find_cgroups(&keeper.to_string()).is_empty(),
-        || format!("{:?}", find_cgroups(&keeper.to_string())),
+        || find_cgroups(&supervisor.to_string()).is_empty(),
+        || format!("{:?}", find_cgroups(&supervisor.to_string())),
     );
     assert_eq!(other.wait(Duration::from_millis(50)), None);
-    assert_eq!(run(&warden, shell_spec("echo on")).0, "on\n");
+    assert_eq!(run(&spawner, shell_spec("echo on")).0, "on\n");
 }
 
 #[test]
@@ -226,12 +226,12 @@ fn many_commands_leave_nothing_behind() {
         !group
             .split('-')
             .nth(2)
-            .is_some_and(|keeper| std::path::Path::new(&format!("/proc/{keeper}")).exists())
+            .is_some_and(|supervisor| std::path::Path::new(&format!("/proc/{supervisor}")).exists())
     };
     for layers in [LayerSelection::All, LayerSelection::WithoutBubblewrap] {
         // Walls that stand ready are gone soon, and what stands in for missing files with them.
         let settings = SpawnerSettings { layers, ready_for: SHORT, ..SpawnerSettings::default() };
-        let (warden, layers) =
+        let (spawner, layers) =
             (&Spawner::start_with_settings(settings).unwrap(), format!("{layers:?}"));
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
         for name in ["ws/.git/hooks", "sessions/tmp"] {
@@ -250,20 +250,20 @@ fn many_commands_leave_nothing_behind() {
             order.profile.weaknesses = SandboxProperty::ALL.to_vec();
             order
         };
-        wait_for_exit(&warden.spawn(order()).unwrap());
-        let pid = warden.pid().unwrap();
+        wait_for_exit(&spawner.spawn(order()).unwrap());
+        let pid = spawner.pid().unwrap();
         let held =
             || (list_children(pid).len(), count_fds(pid), count_mounts(), list_files(place.path()));
         let (_, fds_before, mounts_before, _) = held();
         let mut left = 0;
         for _ in 0..100 {
-            let how = wait_for_exit(&warden.spawn(order()).unwrap());
+            let how = wait_for_exit(&spawner.spawn(order()).unwrap());
             assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished), "{layers}");
             left += u32::from(how.leftover_processes > 0);
         }
         // What ends at once is left over on a busy machine only, and now and then.
         assert!(left < 50, "{layers}: {left}");
-        // One keeper stands ready for the next command.
+        // One supervisor stands ready for the next command.
         let is_as_before = || {
             let (children, fds, mounts, files) = held();
             let is_quiet = children == 1 && fds < fds_before + 10 && mounts <= mounts_before;
@@ -298,8 +298,8 @@ fn list_files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn repeated_kill_keeps_first_reason() {
-    let warden = start_spawner();
-    let running = warden.spawn(program_spec("sleep", &["600"])).unwrap();
+    let spawner = start_spawner();
+    let running = spawner.spawn(program_spec("sleep", &["600"])).unwrap();
     running.kill(KillReason::OutputLimit);
     for _ in 0..20 {
         running.kill(KillReason::Asked);

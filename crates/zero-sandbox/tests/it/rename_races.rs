@@ -83,8 +83,8 @@ fn swap_repeatedly(one: &Path, other: &Path, stop: &AtomicBool) {
 }
 
 /// How a command fared: what it printed, or why it was refused.
-fn run_to_outcome(warden: &Spawner, order: SpawnSpec) -> Result<String, String> {
-    let mut running = warden.spawn(order).map_err(|error| error.to_string())?;
+fn run_to_outcome(spawner: &Spawner, order: SpawnSpec) -> Result<String, String> {
+    let mut running = spawner.spawn(order).map_err(|error| error.to_string())?;
     drop(running.stdin.take());
     let output = read_text(running.stdout.take().unwrap());
     assert_eq!(wait_for_exit(&running).exit_code, Some(0), "{output}");
@@ -96,7 +96,7 @@ fn run_to_outcome(warden: &Spawner, order: SpawnSpec) -> Result<String, String> 
 #[track_caller]
 fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
     let place = RaceFixture::new();
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let script = "for i in 1 2 3 4 5; do
         for at in held link; do
             cat $at/key; echo attacked > $at/new; echo attacked > $at/.env; mkdir $at/deep/new
@@ -109,7 +109,7 @@ fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
         for _ in 0..STARTS {
             let mut order = place.script_spec(script);
             with(&place, &mut order);
-            let answer = run_to_outcome(&warden, order);
+            let answer = run_to_outcome(&spawner, order);
             let victims = (place.list_victim_files(), fs::read(place.path("victim/.env")).unwrap());
             let is_fine = match &answer {
                 Ok(output) => output == "ran\n",
@@ -132,7 +132,7 @@ fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
     }
     let mut order = place.script_spec(script);
     with(&place, &mut order);
-    assert_eq!(run_to_outcome(&warden, order).as_deref(), Ok("ran\n"), "{ran} ran before");
+    assert_eq!(run_to_outcome(&spawner, order).as_deref(), Ok("ran\n"), "{ran} ran before");
 }
 
 #[test]
@@ -159,14 +159,14 @@ fn nested_writable_folder_swapped_for_link_is_harmless() {
 #[test]
 fn surviving_process_cannot_create_protected_path() {
     let place = RaceFixture::new();
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let script = "{ prlimit --pid 1 --nofile=0; chrt -i -p 0 1; taskset -p 1 1; } >/dev/null 2>&1
         late() { while :; do mkdir .zero && echo {} > .zero/settings.json; done; }
         late </dev/null >/dev/null 2>&1 & exit 0";
     for _ in 0..12 {
         let mut order = place.script_spec(script);
         order.profile.protected.push(place.path("ws/.zero"));
-        let (_, ended) = run(&warden, order);
+        let (_, ended) = run(&spawner, order);
         assert_eq!(ended.exit_code, Some(0));
         // Walls that stand ready may have put something empty there again.
         std::thread::sleep(Duration::from_millis(2));
@@ -177,20 +177,20 @@ fn surviving_process_cannot_create_protected_path() {
 #[test]
 fn hard_linked_protected_file_is_refused() {
     let place = RaceFixture::new();
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let first = "mkdir -p .git/hooks && echo mine > .git/config && ln .git/config innocent";
-    assert_eq!(run_to_outcome(&warden, place.script_spec(first)), Ok(String::new()));
+    assert_eq!(run_to_outcome(&spawner, place.script_spec(first)), Ok(String::new()));
     let second = || {
         let mut order = place.script_spec("echo attacked > innocent; cat .git/config");
         order.profile.protected_files.push(place.path("ws/.git/config"));
         order.profile.protected.push(place.path("ws/.git/hooks"));
         order
     };
-    let why = run_to_outcome(&warden, second()).unwrap_err();
+    let why = run_to_outcome(&spawner, second()).unwrap_err();
     assert!(why.contains(".git/config` has another name"), "{why}");
     let (_, fix) = why.split_once("give it one of its own: ").unwrap();
-    assert_eq!(run_to_outcome(&warden, place.script_spec(fix)), Ok(String::new()));
-    assert_eq!(run_to_outcome(&warden, second()), Ok("mine\n".to_owned()));
+    assert_eq!(run_to_outcome(&spawner, place.script_spec(fix)), Ok(String::new()));
+    assert_eq!(run_to_outcome(&spawner, second()), Ok("mine\n".to_owned()));
 }
 
 #[test]

@@ -20,8 +20,8 @@ const MB: u64 = 1 << 20;
 
 /// Runs a command to its end, and gives what it wrote, how it ended, and when its walls were put up.
 #[track_caller]
-fn run(warden: &Spawner, order: SpawnSpec) -> (String, CommandExit, SandboxReuse, i32) {
-    let mut running = warden.spawn(order).unwrap();
+fn run(spawner: &Spawner, order: SpawnSpec) -> (String, CommandExit, SandboxReuse, i32) {
+    let mut running = spawner.spawn(order).unwrap();
     drop(running.stdin.take());
     let output = read_text(running.stdout.take().unwrap());
     (output, wait_for_exit(&running), running.walls, running.pid)
@@ -29,10 +29,10 @@ fn run(warden: &Spawner, order: SpawnSpec) -> (String, CommandExit, SandboxReuse
 
 /// Runs one that leaves its walls to the next, which is the next that has them.
 #[track_caller]
-fn leave_reusable_sandbox(warden: &Spawner) -> i32 {
+fn leave_reusable_sandbox(spawner: &Spawner) -> i32 {
     for _ in 0..20 {
-        let (_, _, _, first) = run(warden, shell_spec("true"));
-        let (_, _, walls, second) = run(warden, shell_spec("true"));
+        let (_, _, _, first) = run(spawner, shell_spec("true"));
+        let (_, _, walls, second) = run(spawner, shell_spec("true"));
         // Other tests make sockets, which have to be hidden by walls of their own.
         if walls == SandboxReuse::Ready && first == second {
             return second;
@@ -44,7 +44,7 @@ fn leave_reusable_sandbox(warden: &Spawner) -> i32 {
 /// Walls are left to the next command, behind which it finds itself alone, with streams of its own.
 #[test]
 fn next_command_is_alone_in_reused_sandbox() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let look = "ls /proc/self/fd | wc -l; set -- /proc/[0-9]*; echo $#; ls -A /dev/shm /dev/mqueue; \
                 cat /proc/sysvipc/* | wc -l; echo $PWD $A; umask; cat";
     let order = |value: &str, folder: &str| {
@@ -53,11 +53,11 @@ fn next_command_is_alone_in_reused_sandbox() {
         order.command.folder = folder.into();
         order
     };
-    let (first, ..) = run(&warden, order("one", "/usr"));
-    leave_reusable_sandbox(&warden);
+    let (first, ..) = run(&spawner, order("one", "/usr"));
+    leave_reusable_sandbox(&spawner);
     let mut seen_ready = false;
     for _ in 0..20 {
-        let (second, how, walls, _) = run(&warden, order("two", "/etc"));
+        let (second, how, walls, _) = run(&spawner, order("two", "/etc"));
         assert_eq!(second, first.replace("/usr one", "/etc two"));
         assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished));
         seen_ready |= walls == SandboxReuse::Ready;
@@ -88,14 +88,14 @@ fn next_command_finds_no_residue() {
             ),
         ),
     ];
-    let warden = start_spawner();
+    let spawner = start_spawner();
     for (first, mut second) in rows {
         let said = format!("{:?}", first.command.args);
-        leave_reusable_sandbox(&warden);
-        let (_, how, ..) = run(&warden, first);
+        leave_reusable_sandbox(&spawner);
+        let (_, how, ..) = run(&spawner, first);
         assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished), "{said}");
         second.timeout = Some(LONG);
-        let (found, _, walls, _) = run(&warden, second);
+        let (found, _, walls, _) = run(&spawner, second);
         assert_eq!((found.as_str(), walls), ("", SandboxReuse::PutUp), "{said}");
     }
 }
@@ -103,7 +103,7 @@ fn next_command_finds_no_residue() {
 /// Ends that are out of the ordinary end the walls too.
 #[test]
 fn abnormal_exit_ends_sandbox() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let name = unique_marker("again");
     let stays = format!(
         "(setsid bash -c 'exec -a {name} sleep 600' &) ; \
@@ -127,21 +127,21 @@ fn abnormal_exit_ends_sandbox() {
     ] {
         let said = format!("{:?}", first.command.args);
         let profile = first.profile.clone();
-        let (_, how, _, pid) = run(&warden, first);
+        let (_, how, _, pid) = run(&spawner, first);
         assert_eq!(how.leftover_processes, leftover, "{said}: {how:?}");
         assert_eq!(find_marked(&name), [0; 0], "{said}");
         let mut second = shell_spec("sleep 0.2; echo well");
         second.profile = profile;
-        let (output, then, _, next) = run(&warden, second);
+        let (output, then, _, next) = run(&spawner, second);
         assert_eq!((output.as_str(), then.why), ("well\n", ExitCause::Finished), "{said}");
         assert_eq!(then.leftover_processes, 0, "{said}");
         // A signal of its own is an end like any other.
         assert!(pid != next || how.signal == Some(libc::SIGKILL), "{said}");
     }
-    let running = warden.spawn(shell_spec("sleep 600")).unwrap();
+    let running = spawner.spawn(shell_spec("sleep 600")).unwrap();
     running.kill(KillReason::Asked);
     assert_eq!(wait_for_exit(&running).why, ExitCause::Killed);
-    let (_, how, _, pid) = run(&warden, shell_spec("true"));
+    let (_, how, _, pid) = run(&spawner, shell_spec("true"));
     assert!(how.why == ExitCause::Finished && pid != running.pid);
 }
 
@@ -151,7 +151,7 @@ fn limits_and_usage_are_per_command() {
     require_bubblewrap();
     for limits_by in [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog] {
         let settings = SpawnerSettings { limits_by, ..SpawnerSettings::default() };
-        let warden = Spawner::start_with_settings(settings).unwrap();
+        let spawner = Spawner::start_with_settings(settings).unwrap();
         let order = |script: &str| {
             let mut order = program_spec("python3", &["-c", script]);
             order.profile.limits.memory_bytes = 400 * MB;
@@ -163,92 +163,92 @@ fn limits_and_usage_are_per_command() {
             order(&format!("import time; x = b'x' * {}; time.sleep(0.5)", megabytes * MB))
         };
         for _ in 0..3 {
-            let (_, how, ..) = run(&warden, holds(300));
+            let (_, how, ..) = run(&spawner, holds(300));
             assert_eq!((how.why, how.exit_code), (ExitCause::Finished, Some(0)), "{limits_by:?}");
             assert!(how.max_memory_bytes >= 300 * MB, "{how:?}");
         }
-        let (_, how, ..) = run(&warden, holds(1));
+        let (_, how, ..) = run(&spawner, holds(1));
         assert!(how.max_memory_bytes < 200 * MB, "{limits_by:?}: {how:?}");
         let busy = "import time\nwhile time.process_time() < 1.5: pass";
-        let (_, how, ..) = run(&warden, order(busy));
+        let (_, how, ..) = run(&spawner, order(busy));
         assert!(how.cpu_time >= Duration::from_millis(1400), "{limits_by:?}: {how:?}");
         // Also of one that is killed behind walls that others had.
-        let (_, how, ..) = run(&warden, order("pass"));
+        let (_, how, ..) = run(&spawner, order("pass"));
         assert!(how.cpu_time < Duration::from_secs(1), "{limits_by:?}: {how:?}");
-        let running = warden.spawn(order("import time; time.sleep(600)")).unwrap();
+        let running = spawner.spawn(order("import time; time.sleep(600)")).unwrap();
         running.kill(KillReason::Asked);
         let how = wait_for_exit(&running);
         assert!(how.cpu_time < Duration::from_secs(1), "{limits_by:?}: {how:?}");
         assert!(how.max_memory_bytes < 200 * MB, "{limits_by:?}: {how:?}");
-        let (_, how, ..) = run(&warden, holds(1));
+        let (_, how, ..) = run(&spawner, holds(1));
         assert_eq!(how.why, ExitCause::Finished, "{limits_by:?}");
         // One that is over a limit is told so, behind walls that others had, and the next is not.
-        let (_, how, ..) = run(&warden, holds(600));
+        let (_, how, ..) = run(&spawner, holds(600));
         assert!(
             matches!(how.why, ExitCause::MemoryLimit { limit, .. } if limit == 400 * MB),
             "{how:?}"
         );
-        run(&warden, holds(1));
+        run(&spawner, holds(1));
         let many =
             "import os, time\nfor i in range(40): os.fork() or time.sleep(600)\ntime.sleep(600)";
-        let (_, how, ..) = run(&warden, order(many));
+        let (_, how, ..) = run(&spawner, order(many));
         assert!(
             matches!(how.why, ExitCause::ProcessLimit { limit: 20, .. }),
             "{limits_by:?}: {how:?}"
         );
-        let (_, how, ..) = run(&warden, holds(300));
+        let (_, how, ..) = run(&spawner, holds(300));
         assert_eq!((how.why, how.exit_code), (ExitCause::Finished, Some(0)), "{limits_by:?}");
     }
 }
 
-/// A keeper that had many commands holds what it held after the first.
+/// A supervisor that had many commands holds what it held after the first.
 #[test]
 fn many_commands_do_not_grow_supervisor() {
-    let warden = start_spawner();
-    let main = leave_reusable_sandbox(&warden);
+    let spawner = start_spawner();
+    let main = leave_reusable_sandbox(&spawner);
     let stage = |main: i32| list_children(main as u32)[0].parse::<u32>().unwrap();
     let held = |main: i32| {
         [count_fds(parent_pid(main) as u32), count_fds(main as u32), count_fds(stage(main))]
     };
     let before = held(main);
     for _ in 0..200 {
-        let (_, how, ..) = run(&warden, shell_spec("exec 9</dev/null; (true &); true"));
+        let (_, how, ..) = run(&spawner, shell_spec("exec 9</dev/null; (true &); true"));
         assert_eq!(how.exit_code, Some(0));
     }
-    let main = leave_reusable_sandbox(&warden);
-    // The keeper may just be letting go of the last one.
+    let main = leave_reusable_sandbox(&spawner);
+    // The supervisor may just be letting go of the last one.
     let now = held(main);
     let is_alike = now.iter().zip(&before).all(|(now, before)| *now < before + 20);
     assert!(is_alike, "{before:?}, {now:?}");
-    let keeper = parent_pid(main);
-    drop(warden);
-    assert_eq!(find_cgroups(&keeper.to_string()), [""; 0]);
-    assert!(!std::path::Path::new(&format!("/proc/{keeper}")).exists());
+    let supervisor = parent_pid(main);
+    drop(spawner);
+    assert_eq!(find_cgroups(&supervisor.to_string()), [""; 0]);
+    assert!(!std::path::Path::new(&format!("/proc/{supervisor}")).exists());
 }
 
-/// Nothing that waits outlives the keeper or the warden, and others take its place.
+/// Nothing that waits outlives the supervisor or the spawner, and others take its place.
 #[test]
 fn waiting_workers_end_with_supervisor_or_spawner() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     let is_gone = |pid: i32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
-    let main = leave_reusable_sandbox(&warden);
+    let main = leave_reusable_sandbox(&spawner);
     kill(parent_pid(main), Signal::KILL);
     wait_until(GONE_MAX, || is_gone(main), || "it lives on".to_owned());
-    assert_eq!(run(&warden, shell_spec("echo on")).0, "on\n");
-    let main = leave_reusable_sandbox(&warden);
-    kill(warden.pid().unwrap() as i32, Signal::KILL);
+    assert_eq!(run(&spawner, shell_spec("echo on")).0, "on\n");
+    let main = leave_reusable_sandbox(&spawner);
+    kill(spawner.pid().unwrap() as i32, Signal::KILL);
     wait_until(GONE_MAX, || is_gone(main), || "it lives on".to_owned());
-    assert_eq!(run(&warden, shell_spec("echo on")).0, "on\n");
+    assert_eq!(run(&spawner, shell_spec("echo on")).0, "on\n");
 }
 
 /// Commands side by side have walls of their own, whoever had them before.
 #[test]
 fn parallel_commands_have_separate_sandboxes() {
-    let warden = start_spawner();
+    let spawner = start_spawner();
     for _ in 0..5 {
         let script = "cat; set -- /proc/[0-9]*; echo $#";
         let all: Vec<RunningCommand> =
-            (0..3).map(|_| warden.spawn(shell_spec(script)).unwrap()).collect();
+            (0..3).map(|_| spawner.spawn(shell_spec(script)).unwrap()).collect();
         let mains: std::collections::BTreeSet<i32> = all.iter().map(|one| one.pid).collect();
         assert_eq!(mains.len(), 3);
         for mut one in all {

@@ -36,22 +36,22 @@ fn attack_spec(net: Option<&Arc<SharedNetwork>>, words: &[&str]) -> SpawnSpec {
 }
 
 #[track_caller]
-fn check(warden: &Spawner, net: Option<&Arc<SharedNetwork>>, words: &[&str], expected: &str) {
-    let (said, _) = run(warden, attack_spec(net, words));
+fn check(spawner: &Spawner, net: Option<&Arc<SharedNetwork>>, words: &[&str], expected: &str) {
+    let (said, _) = run(spawner, attack_spec(net, words));
     assert_eq!(said.trim(), expected, "{words:?}");
 }
 
 /// Starts a server in a network and waits until it answers.
-fn start_server(warden: &Spawner, net: &Arc<SharedNetwork>) -> RunningCommand {
-    let mut server = warden.spawn(attack_spec(Some(net), &["serve", SERVER])).unwrap();
+fn start_server(spawner: &Spawner, net: &Arc<SharedNetwork>) -> RunningCommand {
+    let mut server = spawner.spawn(attack_spec(Some(net), &["serve", SERVER])).unwrap();
     let mut line = String::new();
     BufReader::new(File::from(server.stdout.take().unwrap())).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
     server
 }
 
-fn create_network(warden: &Spawner) -> Arc<SharedNetwork> {
-    Arc::new(SharedNetwork::create(warden).unwrap())
+fn create_network(spawner: &Spawner) -> Arc<SharedNetwork> {
+    Arc::new(SharedNetwork::create(spawner).unwrap())
 }
 
 /// The number of a network, which the kernel shows in names like `net:[4026531840]`.
@@ -75,19 +75,19 @@ fn commands_of_one_session_reach_each_other() {
 
 #[test]
 fn sessions_do_not_reach_each_other() {
-    let warden = start_spawner();
-    let (one, other) = (create_network(&warden), create_network(&warden));
-    let _server = start_server(&warden, &one);
-    check(&warden, Some(&one), &["tcp-says", SERVER], "hello yourself");
-    check(&warden, Some(&other), &["tcp-says", SERVER], "ECONNREFUSED");
-    check(&warden, None, &["tcp-says", SERVER], "ECONNREFUSED");
+    let spawner = start_spawner();
+    let (one, other) = (create_network(&spawner), create_network(&spawner));
+    let _server = start_server(&spawner, &one);
+    check(&spawner, Some(&one), &["tcp-says", SERVER], "hello yourself");
+    check(&spawner, Some(&other), &["tcp-says", SERVER], "ECONNREFUSED");
+    check(&spawner, None, &["tcp-says", SERVER], "ECONNREFUSED");
     // Nor does the host reach in.
     let address: SocketAddr = SERVER.parse().unwrap();
     let refused = std::net::TcpStream::connect_timeout(&address, LONG);
     assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
     // Both can have a server of the same address.
-    let _server = start_server(&warden, &other);
-    check(&warden, Some(&other), &["tcp-says", SERVER], "hello yourself");
+    let _server = start_server(&spawner, &other);
+    check(&spawner, Some(&other), &["tcp-says", SERVER], "hello yourself");
 }
 
 #[test]
@@ -95,25 +95,25 @@ fn nothing_outside_shared_network_is_reachable() {
     let host = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("[::1]:0")];
     let host: Vec<String> =
         host.iter().flatten().map(|port| port.local_addr().unwrap().to_string()).collect();
-    let warden = start_spawner();
-    let net = create_network(&warden);
+    let spawner = start_spawner();
+    let net = create_network(&spawner);
     for address in &host {
-        check(&warden, Some(&net), &["tcp", address], "ECONNREFUSED");
+        check(&spawner, Some(&net), &["tcp", address], "ECONNREFUSED");
     }
     for outside in ["10.0.0.1:80", "8.8.8.8:53", "169.254.169.254:80", "[2001:db8::1]:80"] {
-        check(&warden, Some(&net), &["tcp", outside], "ENETUNREACH");
+        check(&spawner, Some(&net), &["tcp", outside], "ENETUNREACH");
     }
-    check(&warden, Some(&net), &["udp", "8.8.8.8:53"], "ENETUNREACH");
+    check(&spawner, Some(&net), &["udp", "8.8.8.8:53"], "ENETUNREACH");
 }
 
 #[test]
 fn command_without_network_does_not_join() {
-    let warden = start_spawner();
-    let net = create_network(&warden);
-    let _server = start_server(&warden, &net);
+    let spawner = start_spawner();
+    let net = create_network(&spawner);
+    let _server = start_server(&spawner, &net);
     let mut order = attack_spec(Some(&net), &["tcp", SERVER]);
     order.profile.network = NetworkAccess::Nothing;
-    assert_eq!(run(&warden, order).0.trim(), "EPERM");
+    assert_eq!(run(&spawner, order).0.trim(), "EPERM");
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn shared_network_cannot_be_reconfigured() {
 
 #[test]
 fn user_namespace_is_child_of_network_owner() {
-    let warden = start_spawner();
-    let net = create_network(&warden);
+    let spawner = start_spawner();
+    let net = create_network(&spawner);
     let mut order = program_spec("sleep", &["600"]);
     order.profile.network = NetworkAccess::Loopback;
     order.net = Some(Arc::clone(&net));
-    let running = warden.spawn(order).unwrap();
+    let running = spawner.spawn(order).unwrap();
     let inside: i32 = wait_for_child(running.pid).parse().unwrap();
     let seen = |kind: &str| File::open(format!("/proc/{inside}/ns/{kind}")).unwrap();
     let ino = |fd: &File| rustix::fs::fstat(fd).unwrap().st_ino;
@@ -213,8 +213,8 @@ fn wait_for_child(pid: i32) -> String {
 
 #[test]
 fn proxy_port_is_answered_only_from_outside() {
-    let warden = start_spawner();
-    let (net, port) = SharedNetwork::create_with_proxy(&warden).unwrap();
+    let spawner = start_spawner();
+    let (net, port) = SharedNetwork::create_with_proxy(&spawner).unwrap();
     let net = Arc::new(net);
     let address = format!("127.0.0.1:{PROXY_PORT}");
     let proxy = std::thread::spawn(move || {
@@ -227,25 +227,25 @@ fn proxy_port_is_answered_only_from_outside() {
         port
     });
     for _ in 0..2 {
-        check(&warden, Some(&net), &["tcp-says", &address], "hello outside");
+        check(&spawner, Some(&net), &["tcp-says", &address], "hello outside");
     }
     // No command can stand in for it.
     for taken in [&address, "0.0.0.0:3128"] {
-        check(&warden, Some(&net), &["bind", taken], "EADDRINUSE");
+        check(&spawner, Some(&net), &["bind", taken], "EADDRINUSE");
     }
     // Without whoever answers, there is no port.
     drop(proxy.join().unwrap());
-    check(&warden, Some(&net), &["tcp", &address], "ECONNREFUSED");
+    check(&spawner, Some(&net), &["tcp", &address], "ECONNREFUSED");
 }
 
 #[test]
 fn terminal_command_can_join_network() {
-    let warden = start_spawner();
-    let net = create_network(&warden);
-    let _server = start_server(&warden, &net);
+    let spawner = start_spawner();
+    let net = create_network(&spawner);
+    let _server = start_server(&spawner, &net);
     let mut order = attack_spec(Some(&net), &["tcp-says", SERVER]);
     order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
-    let mut running = warden.spawn(order).unwrap();
+    let mut running = spawner.spawn(order).unwrap();
     assert_eq!(read_text(running.stdout.take().unwrap()).trim(), "hello yourself");
     assert_eq!(wait_for_exit(&running).exit_code, Some(0));
 }
@@ -293,14 +293,14 @@ fn without_bubblewrap_network_is_refused_and_gap_says_why() {
 
 #[test]
 fn shared_network_outlives_spawner() {
-    let warden = start_spawner();
-    let net = create_network(&warden);
-    let server = start_server(&warden, &net);
-    kill(i32::try_from(warden.pid().unwrap()).unwrap(), Signal::KILL);
+    let spawner = start_spawner();
+    let net = create_network(&spawner);
+    let server = start_server(&spawner, &net);
+    kill(i32::try_from(spawner.pid().unwrap()).unwrap(), Signal::KILL);
     wait_for_exit(&server);
-    check(&warden, Some(&net), &["tcp", SERVER], "ECONNREFUSED");
-    let _server = start_server(&warden, &net);
-    check(&warden, Some(&net), &["tcp-says", SERVER], "hello yourself");
+    check(&spawner, Some(&net), &["tcp", SERVER], "ECONNREFUSED");
+    let _server = start_server(&spawner, &net);
+    check(&spawner, Some(&net), &["tcp-says", SERVER], "hello yourself");
 }
 
 /// The calls by which a thread waits for a message.
@@ -310,20 +310,20 @@ const POLLS: &[libc::c_long] = &[
     libc::SYS_ppoll,
 ];
 
-/// A warden that dies with an order in its hands that it has not even read.
+/// A spawner that dies with an order in its hands that it has not even read.
 #[test]
 fn command_not_accepted_goes_to_new_spawner() {
-    let warden = start_spawner();
-    let net = create_network(&warden);
-    let old = i32::try_from(warden.pid().unwrap()).unwrap();
+    let spawner = start_spawner();
+    let net = create_network(&spawner);
+    let old = i32::try_from(spawner.pid().unwrap()).unwrap();
     kill(old, Signal::STOP);
     std::thread::scope(|scope| {
         let (sender, own) = std::sync::mpsc::sync_channel(1);
         let command = scope.spawn({
-            let (warden, net) = (&warden, &net);
+            let (spawner, net) = (&spawner, &net);
             move || {
                 sender.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
-                check(warden, Some(net), &["own-loopback"], "ok");
+                check(spawner, Some(net), &["own-loopback"], "ok");
             }
         });
         // It has sent its order once it waits for the answer.
@@ -338,7 +338,7 @@ fn command_not_accepted_goes_to_new_spawner() {
         kill(old, Signal::KILL);
         command.join().unwrap();
     });
-    assert_ne!(warden.pid(), u32::try_from(old).ok());
+    assert_ne!(spawner.pid(), u32::try_from(old).ok());
 }
 
 #[test]
@@ -352,12 +352,12 @@ fn death_of_zero_or_supervisor_ends_network_commands() {
     client.wait().unwrap();
     wait_for_marked(&name, 0, GONE_MAX);
 
-    let warden = start_spawner();
-    let net = create_network(&warden);
+    let spawner = start_spawner();
+    let net = create_network(&spawner);
     let mut order = program_spec("bash", &["-c", &script]);
     order.profile.network = NetworkAccess::Loopback;
     order.net = Some(net);
-    let running = warden.spawn(order).unwrap();
+    let running = spawner.spawn(order).unwrap();
     wait_for_marked(&name, 2, LONG);
     kill(parent_pid(running.pid), Signal::KILL);
     wait_for_exit(&running);
@@ -367,25 +367,25 @@ fn death_of_zero_or_supervisor_ends_network_commands() {
 
 #[test]
 fn hundred_sessions_leave_nothing_behind() {
-    let warden = start_spawner();
-    check(&warden, Some(&create_network(&warden)), &["own-loopback"], "ok");
+    let spawner = start_spawner();
+    check(&spawner, Some(&create_network(&spawner)), &["own-loopback"], "ok");
     let own = std::process::id();
-    let warden_pid = warden.pid().unwrap();
-    wait_until(GONE_MAX, || list_children(warden_pid).len() == 1, || "no keeper is ready".into());
-    let before = (count_fds(own), count_fds(warden_pid));
+    let spawner_pid = spawner.pid().unwrap();
+    wait_until(GONE_MAX, || list_children(spawner_pid).len() == 1, || "no supervisor is ready".into());
+    let before = (count_fds(own), count_fds(spawner_pid));
     for round in 0..100 {
-        let (net, _port) = SharedNetwork::create_with_proxy(&warden).unwrap();
+        let (net, _port) = SharedNetwork::create_with_proxy(&spawner).unwrap();
         let net = Arc::new(net);
         if round % 10 == 0 {
-            check(&warden, Some(&net), &["own-loopback"], "ok");
+            check(&spawner, Some(&net), &["own-loopback"], "ok");
         }
     }
-    wait_until(GONE_MAX, || list_children(warden_pid).len() == 1, || "a keeper stays".into());
-    // A network is held by handles and by processes, and by nothing else. The keeper that is ready, or
+    wait_until(GONE_MAX, || list_children(spawner_pid).len() == 1, || "a supervisor stays".into());
+    // A network is held by handles and by processes, and by nothing else. The supervisor that is ready, or
     // about to be, has some.
-    let now = (count_fds(own), count_fds(warden_pid));
+    let now = (count_fds(own), count_fds(spawner_pid));
     assert!(now.0 < before.0 + 10 && now.1 < before.1 + 10, "{now:?}, before {before:?}");
-    assert_eq!(list_child_processes(own), [warden_pid], "no helper stays");
+    assert_eq!(list_child_processes(own), [spawner_pid], "no helper stays");
 }
 
 /// The children of a process, whichever of its threads started them.

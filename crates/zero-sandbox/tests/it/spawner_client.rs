@@ -1,4 +1,4 @@
-//! A process that uses the warden as zero does, to be killed in the middle of it.
+//! A process that uses the spawner as zero does, to be killed in the middle of it.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
@@ -17,13 +17,13 @@ pub(crate) const ARGV0: &str = "zero-test-client";
 pub(crate) fn main() -> i32 {
     let mut args = std::env::args().skip(1);
     let script = args.next().unwrap();
-    let warden = Spawner::start().unwrap();
+    let spawner = Spawner::start().unwrap();
     let mut order = program_spec("bash", &["-c", &script]);
     if args.next().is_some() {
         order.profile.network = NetworkAccess::Loopback;
-        order.net = Some(Arc::new(SharedNetwork::create(&warden).unwrap()));
+        order.net = Some(Arc::new(SharedNetwork::create(&spawner).unwrap()));
     }
-    let running = warden.spawn(order).unwrap();
+    let running = spawner.spawn(order).unwrap();
     running.wait(std::time::Duration::from_secs(600));
     0
 }

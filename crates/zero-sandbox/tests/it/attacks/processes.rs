@@ -1,4 +1,4 @@
-//! Other processes: an unrelated one of the same user, who keeps the command, the warden, zero.
+//! Other processes: an unrelated one of the same user, who keeps the command, the spawner, zero.
 
 use super::{OTHER, UNCLAIMED, check, check_allowed};
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, copy, is_root};
