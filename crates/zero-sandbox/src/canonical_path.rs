@@ -1,8 +1,9 @@
-//! What a path denotes: links followed by hand, `..` taken after links, names as they are on disk.
+//! Resolves a path to what it denotes: follows links one by one, applies `..` after links, and uses
+//! names as they are on disk.
 //!
-//! The answer is only a name, and names can change their meaning between two looks. So whoever
-//! uses it opens the canonical name with links forbidden (see [`crate::beneath`]): a link that was
-//! swapped in meanwhile makes the open fail instead of leading somewhere nobody decided about.
+//! The result is only a name, and a name can change its meaning at any time. So callers open the
+//! canonical name with links forbidden (see [`crate::open_beneath`]): if a link was put there
+//! meanwhile, opening fails instead of leading to a file that nobody decided about.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -13,48 +14,49 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization;
 
-/// Links followed before a path is taken to lead round in circles; the kernel's own number.
+/// Most links in one path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Longest path looked at, in bytes; the kernel's own number.
+/// Longest path in bytes, as in the kernel.
 pub const PATH_BYTES_MAX: usize = 4096;
 
-/// What a path denotes.
+/// The result of [`canonicalize`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct CanonicalPath {
-    /// The part that exists, free of links.
+    /// The part that exists, without links.
     pub existing: PathBuf,
-    /// What would have to be created below it, outermost first; empty when all of it exists.
+    /// The names that would have to be created below it, outermost first; empty if the whole path
+    /// exists.
     pub missing: Vec<OsString>,
 }
 
-/// Why a path denotes nothing.
+/// Why a path cannot be resolved.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalPathError {
-    /// More links than any honest path has.
-    #[error("more than {LINKS_MAX} links lead on from each other")]
+    /// The path leads through more than 40 links, usually in a loop.
+    #[error("more than {LINKS_MAX} links follow each other")]
     TooManyLinks,
-    /// A link of the kernel's, such as `/proc/self/root`, whose target is not what it says.
-    #[error("a link under `/proc` leads somewhere else than it says")]
+    /// A link of the kernel, such as `/proc/self/root`, whose target is not what it says.
+    #[error("a link under `/proc` points elsewhere than it says")]
     MagicLink,
-    /// `..` below a folder that does not exist has no meaning yet.
-    #[error("`..` stands below a folder that does not exist")]
+    /// `..` after a folder that does not exist.
+    #[error("`..` follows a folder that does not exist")]
     DotsBelowMissing,
-    /// The system would not look.
+    /// A system call failed.
     #[error("{0}")]
     System(Errno),
 }
 
-/// Whether the last component is followed when it is a link.
+/// Whether the last component is followed if it is a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalLinkMode {
-    /// Yes: the path means what the link points at.
+    /// Follow it: the path means the link's target.
     Follow,
-    /// No: the path means the link itself.
+    /// Keep it: the path means the link itself.
     Keep,
 }
 
-/// Resolves `below` starting in `start`, which is canonical already. `below` may be absolute.
+/// Resolves `below`, which may be absolute, starting in `start`, which must be canonical.
 pub fn canonicalize(
     start: &Path,
     below: &Path,
@@ -104,7 +106,8 @@ fn with_missing_tail(
     Ok(CanonicalPath { existing: here, missing })
 }
 
-/// Puts the components of `path` in front of what is left to do; an absolute one starts afresh.
+/// Puts the components of `path` in front of the remaining ones; an absolute path starts again from
+/// the root.
 fn prepend_components(here: &mut PathBuf, todo: &mut VecDeque<OsString>, path: &Path) {
     for component in path.components().rev() {
         match component {
@@ -116,7 +119,7 @@ fn prepend_components(here: &mut PathBuf, todo: &mut VecDeque<OsString>, path: &
     }
 }
 
-/// Finds `name` in `folder` and the name it really has there.
+/// Finds `name` in `folder`, and its spelling on disk.
 fn find_entry(folder: &Path, name: &OsStr) -> Result<(OsString, Stat), Errno> {
     match rustix::fs::lstat(folder.join(name)) {
         Ok(stat) => Ok((find_name_on_disk(folder, name, &stat), stat)),
@@ -137,7 +140,7 @@ fn read_link(folder: &Path, link: &Path) -> Result<PathBuf, CanonicalPathError> 
     Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
 }
 
-/// True when `path` lies in the kernel's process file system.
+/// Whether `path` is in the kernel's process file system.
 fn is_procfs(path: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -150,10 +153,10 @@ fn is_procfs(path: &Path) -> bool {
     }
 }
 
-/// Where upper and lower case are the same, `.ENV` opens `.env`: the name on disk is what counts.
+/// The spelling of a name on disk. In a case-insensitive folder, `.ENV` opens `.env`.
 ///
-/// Asking for the name with its case swapped tells: on a case-sensitive folder it is either absent
-/// or another file, and nothing more has to be looked at.
+/// The name with its case swapped is looked up to find out: in a case-sensitive folder it does not
+/// exist or is another file, and nothing more has to be checked.
 fn find_name_on_disk(folder: &Path, name: &OsStr, stat: &Stat) -> OsString {
     let swapped: Vec<u8> = name.as_bytes().iter().map(|b| swap_case(*b)).collect();
     let same_file = swapped != name.as_bytes()
@@ -178,8 +181,8 @@ fn swap_case(byte: u8) -> u8 {
     if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { byte }
 }
 
-/// The one entry that differs from `name` only in how its characters are composed. Unicode calls
-/// them the same, and nobody can tell them apart.
+/// The only entry that differs from `name` just in how its characters are composed. Such names are
+/// equal in Unicode, and users cannot tell them apart.
 fn find_unicode_equivalent(folder: &Path, name: &OsStr) -> Option<OsString> {
     let wanted = name.to_str().filter(|name| !name.is_ascii())?;
     let wanted = fold_unicode(wanted);
@@ -258,7 +261,7 @@ mod tests {
         tree.check("a/b/file", "ROOT/a/b/file");
         tree.check("./a//b/../b/./file", "ROOT/a/b/file");
         tree.check("short/file", "ROOT/a/b/file");
-        // `..` after a link leaves the link's target, not the folder the link stands in.
+        // `..` after a link leaves the link's target, not the folder that contains the link.
         tree.check("short/..", "ROOT/a");
         tree.check("absolute/b", "ROOT/a/b");
         tree.check("a/out", "UP+outside");
@@ -271,9 +274,9 @@ mod tests {
     #[test]
     fn meaningless_paths_are_refused() {
         let tree = LinkTreeFixture::new();
-        tree.check("loop", "more than 40 links lead on from each other");
-        tree.check("magic/etc", "a link under `/proc` leads somewhere else than it says");
-        tree.check("none/../a", "`..` stands below a folder that does not exist");
+        tree.check("loop", "more than 40 links follow each other");
+        tree.check("magic/etc", "a link under `/proc` points elsewhere than it says");
+        tree.check("none/../a", "`..` follows a folder that does not exist");
         tree.check("a/b/file/x", "Not a directory (os error 20)");
     }
 

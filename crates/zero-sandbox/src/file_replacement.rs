@@ -1,6 +1,7 @@
-//! Putting a file in its place in one step: written beside, flushed, read back, renamed.
+//! Replaces a file in one step: writes a temporary file beside it, flushes it, reads it back and
+//! renames it.
 //!
-//! Whoever looks at the path at any moment, also after a crash, sees the old file or the new one.
+//! At any moment, also after a crash, the path shows either the old file or the new one.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,20 +18,20 @@ use crate::file_error;
 use crate::file_facts::FileFacts;
 use crate::resolved_path::ResolvedPath;
 
-/// A file about to take a place.
+/// A file that is about to be written.
 pub(crate) struct FileReplacement<'a> {
-    /// The place.
+    /// Where to write it.
     pub(crate) target: &'a ResolvedPath,
-    /// Name of the file while it is being written, in the same folder.
+    /// Name of the temporary file in the same folder.
     pub(crate) temp: &'a str,
-    /// What stands there now; it must still stand there at the last moment.
+    /// The stat of what is there now; it must still be the same at the last moment.
     pub(crate) old: Option<&'a Stat>,
-    /// Mode and owner; without them, those of the old file or the person's defaults.
+    /// Mode and owner; if `None`, those of the old file or the user's defaults.
     pub(crate) attributes: Option<FileAttributes>,
 }
 
 impl FileReplacement<'_> {
-    /// Writes the file and puts it in its place. On failure nothing is left behind.
+    /// Writes the file and moves it to its path. On failure nothing is left behind.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<FileFacts, ToolError> {
         let made;
         let folder = if self.target.missing_folders.is_empty() {
@@ -49,8 +50,8 @@ impl FileReplacement<'_> {
 
     fn write_in(&self, folder: BorrowedFd<'_>, bytes: &[u8]) -> Result<FileFacts, ToolError> {
         let attributes = self.attributes.or_else(|| self.old.map(FileAttributes::from_stat));
-        // Without attributes to keep, the person's umask decides. With them, nobody else may look
-        // before they are in force.
+        // Without attributes to keep, the user's umask applies. With them, nobody else may read the
+        // file before they are set.
         let mode = if attributes.is_some() { 0o600 } else { 0o666 };
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -71,14 +72,14 @@ impl FileReplacement<'_> {
         let facts = FileFacts::from_file(&file).map_err(|error| self.write_io_error(&error))?;
         let flush = FolderFlush::prepare(folder);
         check_unchanged(self.target, self.old)?;
-        // A new file never replaces one that somebody else made meanwhile.
+        // A new file never replaces one that another program created meanwhile.
         let rename = if self.old.is_some() { rename_over } else { rename_without_replace };
         rename(folder, self.temp, &self.target.name).map_err(|errno| self.write_error(errno))?;
         flush.run();
         Ok(facts)
     }
 
-    /// Puts a link in the place.
+    /// Writes a link to the path.
     pub(crate) fn write_link(&self, points_at: &Path) -> Result<(), ToolError> {
         let folder = self.target.folder();
         let flush = FolderFlush::prepare(folder);
@@ -117,7 +118,8 @@ pub(crate) fn remove(target: &ResolvedPath) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Refuses a file that the person may not write: that its folder lets us replace it is no leave.
+/// Refuses a file that the user may not write, even if permission on its folder would let us
+/// replace it.
 pub(crate) fn check_writable(target: &ResolvedPath) -> Result<(), ToolError> {
     let access = rustix::fs::accessat(
         target.folder(),
@@ -129,31 +131,31 @@ pub(crate) fn check_writable(target: &ResolvedPath) -> Result<(), ToolError> {
         Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
             Err(file_error::from_errno("write", target.display_path(), errno))
         }
-        // Any other answer says nothing about leave; the write itself will tell.
+        // Other errors say nothing about permission; the write itself will report them.
         _ => Ok(()),
     }
 }
 
-/// Removes a folder if it is empty; one that is in use stays, and that is no error.
+/// Removes a folder if it is empty. One that is in use stays, which is not an error.
 pub(crate) fn remove_empty_folder(target: &ResolvedPath) {
     let _ = rustix::fs::unlinkat(target.folder(), &target.name, AtFlags::REMOVEDIR);
 }
 
-/// Fails when what stands there is not what was decided about.
+/// Fails if the path has changed since the decision.
 pub(crate) fn check_unchanged(target: &ResolvedPath, seen: Option<&Stat>) -> Result<(), ToolError> {
     let now = target.stat()?;
     if now.as_ref().map(FileFacts::from_stat) == seen.map(FileFacts::from_stat) {
         return Ok(());
     }
     let message = format!(
-        "`{}` was changed by somebody else in this moment; read it again",
+        "`{}` was changed by another program in this moment; read it again",
         target.display_path()
     );
     Err(ToolError::failed(ErrorReason::StaleFile, message)
         .with_detail("file", target.display_path()))
 }
 
-/// Reads back what was written: a disk that lies is noticed before the old file is given up.
+/// Reads the file back: a faulty disk is noticed before the old file is replaced.
 fn verify(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.rewind()?;
     let mut chunk = [0_u8; 16 * 1024];
@@ -164,7 +166,7 @@ fn verify(file: &mut File, bytes: &[u8]) -> io::Result<()> {
             return Ok(());
         }
         if count == 0 || rest.len() < count || rest[..count] != chunk[..count] {
-            return Err(io::Error::other("what was written did not read back the same"));
+            return Err(io::Error::other("the written data did not read back unchanged"));
         }
         rest = &rest[count..];
     }
@@ -175,8 +177,8 @@ fn rename_over(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), Err
     rustix::fs::renameat(folder, from, folder, to)
 }
 
-/// Renames within a folder to a name that nobody has. A file system that cannot do that in one
-/// step gets a second name for the file instead, which fails in the same way when the name is taken.
+/// Renames within a folder to an unused name. On a file system that cannot do that in one step, a
+/// second name is linked instead, which also fails if the name is in use.
 fn rename_without_replace(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), Errno> {
     match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => {
@@ -187,7 +189,8 @@ fn rename_without_replace(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Res
     }
 }
 
-/// Makes the folders a new file needs, each beneath the one before, and returns the innermost.
+/// Creates the folders that a new file needs, each below the previous one, and returns the
+/// innermost.
 fn create_folders(target: &ResolvedPath) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut here = rustix::fs::openat(target.folder(), ".", flags, Mode::empty())?;
@@ -201,7 +204,7 @@ fn create_folders(target: &ResolvedPath) -> Result<OwnedFd, Errno> {
     Ok(here)
 }
 
-/// Takes back the folders of a write that failed; one that is in use by now stays.
+/// Removes the folders that were created for a failed write; one that is in use by now stays.
 fn remove_created_folders(target: &ResolvedPath) {
     for depth in (1..=target.missing_folders.len()).rev() {
         let folder: PathBuf = target.missing_folders[..depth].iter().collect();
@@ -209,15 +212,15 @@ fn remove_created_folders(target: &ResolvedPath) {
     }
 }
 
-/// Makes a change to a folder survive a power cut.
+/// Makes a change of a folder survive a power cut.
 ///
-/// It is prepared before the change and cannot fail after it: what is done is done, and must not be
-/// reported as if it were not. A folder that may be written but not read cannot be flushed.
+/// It is prepared before the change and cannot fail after it: a change that was made must not be
+/// reported as failed. A folder that can be written but not read cannot be flushed.
 struct FolderFlush(Option<OwnedFd>);
 
 impl FolderFlush {
     fn prepare(folder: BorrowedFd<'_>) -> Self {
-        // The handle at hand may be a mere reference; flushing needs one that can be read.
+        // The descriptor at hand may be opened with `O_PATH`; flushing needs one that can be read.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Self(rustix::fs::openat(folder, ".", flags, Mode::empty()).ok())
     }

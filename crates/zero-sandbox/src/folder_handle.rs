@@ -1,4 +1,4 @@
-//! A folder held open, and what lies beneath it.
+//! [`FolderHandle`]: an open folder, through which files below it are listed and opened.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,15 +18,15 @@ use crate::resolved_path::{folder_flags, refuse_procfs, wrong_type_error};
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// Its name.
+    /// Its name within the folder.
     pub name: OsString,
-    /// What it is.
+    /// Its type; links are not followed.
     pub file_type: FileType,
-    /// Size in bytes, for ordinary files.
+    /// Size in bytes; zero for anything but ordinary files.
     pub size: u64,
 }
 
-/// A folder held open for walking.
+/// An open folder. It stays the same folder even if its path is renamed or replaced.
 #[derive(Clone, Debug)]
 pub struct FolderHandle {
     dir: Arc<OwnedFd>,
@@ -44,7 +44,7 @@ impl FolderHandle {
         &self.path
     }
 
-    /// What it holds, unsorted.
+    /// Its entries, unsorted.
     pub fn entries(&self) -> Result<Vec<FolderEntry>, ToolError> {
         let fail = |errno| file_error::from_errno("list", &self.shown, errno);
         let mut entries = Vec::new();
@@ -54,7 +54,7 @@ impl FolderHandle {
             if name == "." || name == ".." {
                 continue;
             }
-            // An entry that vanished between the listing and the look is simply gone.
+            // An entry that disappeared after the listing is skipped.
             if let Ok(stat) = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
                 let facts = FileFacts::from_stat(&stat);
                 let size = if facts.file_type == FileType::File { facts.size } else { 0 };
@@ -68,15 +68,15 @@ impl FolderHandle {
         Ok(entries)
     }
 
-    /// Opens an ordinary file somewhere beneath this folder for reading, without following a link
-    /// at any step. `None` when it is not an ordinary file, is gone, or may not be read.
+    /// Opens an ordinary file anywhere below this folder for reading, without following a link at
+    /// any step. `None` if it is not an ordinary file, does not exist, or cannot be read.
     pub fn open_beneath(&self, relative: &Path) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(open_beneath::open(&self.dir, relative, flags).ok()?);
         (FileFacts::from_file(&file).ok()?.file_type == FileType::File).then_some(file)
     }
 
-    /// What is known of something beneath this folder, found without following a link at any step.
+    /// The facts of a file below this folder, found without following a link at any step.
     pub fn facts_beneath(&self, relative: &Path) -> Option<FileFacts> {
         let (above, name) = (relative.parent()?, relative.file_name()?);
         let dir = open_beneath::open(&self.dir, above, folder_flags()).ok()?;
@@ -84,9 +84,9 @@ impl FolderHandle {
         Some(FileFacts::from_stat(&stat))
     }
 
-    /// Opens the ordinary file that a name leads to, links followed, as a library will that takes
-    /// nothing but names. A relative name starts here. An error is what must not be read: a pipe
-    /// or device, which may block or never end, or one of the kernel's views of processes.
+    /// Opens the ordinary file that a name leads to, following links, for libraries that only take
+    /// names. A relative name starts in this folder. Returns an error for what must not be read: a
+    /// pipe or device, which may block or never end, or a file of the kernel's process file system.
     pub fn open_named(&self, name: &Path) -> Result<OpenedEntry, ToolError> {
         let Ok(stat) = rustix::fs::statat(&self.dir, name, AtFlags::empty()) else {
             return Ok(OpenedEntry::Nothing);
@@ -114,7 +114,7 @@ impl FolderHandle {
 /// What a name leads to.
 #[derive(Debug)]
 pub enum OpenedEntry {
-    /// Nothing, or nothing that may be read.
+    /// Nothing, or nothing that can be read.
     Nothing,
     /// A folder.
     Folder,
@@ -130,7 +130,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use zero_core::ErrorReason;
 
-    /// A folder `base` with one of everything, beside a folder with a secret.
+    /// A folder `base` with one entry of each kind, beside a folder with a secret.
     fn open_fixture(temp: &Path) -> FolderHandle {
         std::fs::create_dir_all(temp.join("base/sub")).unwrap();
         std::fs::create_dir(temp.join("outside")).unwrap();
@@ -188,13 +188,13 @@ mod tests {
             #[cfg(target_os = "linux")]
             ("proc", Err(Some(ErrorReason::SpecialFile))),
         ] {
-            let word = |named| match named {
+            let describe = |named| match named {
                 OpenedEntry::Nothing => "nothing",
                 OpenedEntry::Folder => "folder",
                 OpenedEntry::File(_) => "file",
             };
             for name in [Path::new(name), &temp.path().join("base").join(name)] {
-                let found = folder.open_named(name).map(word).map_err(|error| error.reason());
+                let found = folder.open_named(name).map(describe).map_err(|error| error.reason());
                 assert_eq!(found, expected, "{name:?}");
             }
         }

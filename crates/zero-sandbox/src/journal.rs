@@ -1,12 +1,13 @@
-//! The one way to change a file, and the way back.
+//! The only way to change a file of the user, and to undo a change.
 //!
-//! A change is: lock, look, decide, journal, write beside, flush, rename, flush. What was there
-//! before is safe on disk before the first byte of the new state is visible, so a crash at any
-//! point leaves the file either old or new, and [`Journal::undo`] can restore the old one. Since
-//! there is no other way to write, nothing can forget the journal.
+//! A [`Journal`] changes a file in these steps: lock, read, decide, record, write a temporary file,
+//! flush, rename, flush. The previous state is on disk before the first byte of the new state is
+//! visible, so a crash at any point leaves the file either old or new, and [`Journal::undo`] can
+//! restore the old one. No other code writes files, so no change can miss the journal.
 //!
-//! Somebody else may put the new state there, such as an editor that has the file open. The same
-//! holds then, but for the one step: what they make of it is looked at, and recorded as it is.
+//! Another program may write the new state, such as an editor that has the file open
+//! ([`ExternalWriter`]). The steps are the same except for the write: the journal reads what the
+//! program wrote and records it as it is.
 
 mod change_record;
 mod journal_store;
@@ -38,30 +39,30 @@ use crate::workspace::Workspace;
 
 pub use self::change_record::sha256;
 
-/// Lock files; files whose names fall together only wait for each other now and then.
+/// Number of lock files. Two files that share one only wait for each other now and then.
 const LOCK_SHARDS: usize = 64;
-/// How long somebody who took a new state may take to have it on disk.
+/// How long an external writer may take until the new state is on disk.
 const EXTERNAL_WRITE_MAX: Duration = Duration::from_millis(500);
-/// Time between two looks at what they made of it.
+/// Interval between two checks of what it wrote.
 const EXTERNAL_WRITE_PAUSE: Duration = Duration::from_millis(20);
 
-/// What stands, or stood, at a path.
+/// What is, or was, at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileSnapshot {
-    /// Nothing.
+    /// Nothing exists there.
     Absent,
     /// An ordinary file.
     File {
-        /// All of its bytes.
+        /// Its whole contents.
         bytes: Vec<u8>,
-        /// What was known of it when they were read.
+        /// Its facts when it was read.
         facts: FileFacts,
         /// Its mode and owner.
         attributes: FileAttributes,
     },
-    /// A link.
+    /// A symbolic link.
     Symlink {
-        /// What it points at, as written in it.
+        /// Its target, as written in the link.
         target: PathBuf,
     },
 }
@@ -75,100 +76,100 @@ impl FileSnapshot {
     }
 }
 
-/// What should become of a file.
+/// What to do with a file.
 #[derive(Debug)]
 pub enum FileChange {
-    /// It holds these bytes from now on, and keeps its mode and owner.
+    /// Replace its contents, and keep its mode and owner.
     Replace(Vec<u8>),
-    /// It is a copy of another file from now on.
+    /// Make it a copy of another file.
     Copy {
-        /// The bytes.
+        /// The contents of the other file.
         bytes: Vec<u8>,
-        /// Mode and owner of the other file: a copy is as private as what it copies.
+        /// Mode and owner of the other file: a copy is as private as its original.
         attributes: FileAttributes,
     },
-    /// It is gone.
+    /// Remove the file.
     Remove,
 }
 
-/// Who changed a file, for the journal.
+/// Which call changed a file, for the journal.
 #[derive(Clone, Debug)]
 pub struct ChangeOrigin {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// The call.
+    /// The ID of the call.
     pub call: String,
 }
 
-/// What a change did.
+/// The result of a change.
 #[derive(Debug)]
 pub struct AppliedChange {
-    /// Names the change for [`Journal::undo`].
+    /// The number of the change, for [`Journal::undo`].
     pub id: u64,
-    /// What stood there before.
+    /// What was there before.
     pub before: FileSnapshot,
-    /// What is known of the file now; `None` when there is none.
+    /// The facts of the file now; `None` if it was removed.
     pub after: Option<FileFacts>,
-    /// What has become of what was asked for.
+    /// Whether the file is as requested.
     pub landed: WriteOutcome,
 }
 
-/// What has become of a new state.
+/// Whether a new state was written as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It is there, as it was asked for.
+    /// The file is as requested.
     AsRequested,
-    /// Whoever put it there changed it on the way: these bytes stand there now.
+    /// The external writer changed it: the file now has these contents.
     Altered(Vec<u8>),
-    /// Somebody took it, and it is not on disk yet.
+    /// The external writer accepted it, but it is not on disk yet.
     Pending,
 }
 
-/// Somebody who puts bytes in the place of a file. Says whether they took them: if not, nothing was
-/// written. Where they refuse it, nothing is.
+/// Writes the new contents of a file in place of zero. Returns whether it accepted them: if false,
+/// zero writes the file itself; on an error, nothing is written.
 pub type ExternalWriter<'a> = &'a dyn Fn(&[u8]) -> Result<bool, ToolError>;
 
-/// What has become of a recorded change.
+/// The state of a recorded change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeState {
-    /// The file is as the change left it: it can be undone.
+    /// The file is as the change left it: the change can be undone.
     Applied,
-    /// The file is as it was before: the change was undone by hand, or a crash came first.
+    /// The file is as it was before the change: it was reverted by writer, or a crash came first.
     NotApplied,
-    /// Something else changed the file since.
+    /// The file was changed again since.
     ChangedSince,
-    /// The change was undone.
+    /// The change was undone with [`Journal::undo`].
     Undone,
 }
 
-/// A recorded change, for people.
+/// A recorded change, as it is listed for users.
 #[derive(Clone, Debug, Serialize)]
 pub struct JournalEntry {
-    /// Names it for [`Journal::undo`].
+    /// The number of the change, for [`Journal::undo`].
     pub id: u64,
-    /// When, in UTC.
+    /// When it was made, in UTC.
     pub time: String,
-    /// The tool that did it.
+    /// The tool that made it.
     pub tool: String,
-    /// The call that did it.
+    /// The call that made it.
     pub call: String,
-    /// The file.
+    /// The path of the file, as displayed.
     pub path: String,
     /// `create`, `change` or `remove`.
     pub action: &'static str,
-    /// What has become of it.
+    /// Whether it is still in effect.
     pub state: ChangeState,
-    /// Set when this change took back another one.
+    /// The number of the change that this one undid.
     pub undoes: Option<u64>,
 }
 
-/// Whether an undo may overwrite what was changed since.
+/// Whether an undo may overwrite later changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoConflictPolicy {
-    /// Refuse.
+    /// Refuse to undo.
     Refuse,
-    /// Restore all the same; the state lost is journaled in its turn.
+    /// Restore the old state anyway; the overwritten state is recorded in turn.
     Overwrite,
 }
 
@@ -176,12 +177,12 @@ pub enum UndoConflictPolicy {
 #[derive(Clone, Debug)]
 pub struct Journal {
     workspace: Workspace,
-    shelf: JournalStore,
+    store: JournalStore,
     locks: StateDir,
     file_bytes_max: ByteSize,
 }
 
-/// A place as it was found, and why it will be changed.
+/// The state of a path before a change, and why it will be changed.
 struct PendingChange<'a> {
     target: &'a ResolvedPath,
     note: &'a ChangeOrigin,
@@ -190,7 +191,7 @@ struct PendingChange<'a> {
     stat: Option<Stat>,
 }
 
-/// What should stand at a place from now on.
+/// The new state of a path.
 enum NewFileState {
     File { bytes: Vec<u8>, attributes: Option<FileAttributes> },
     Link { points_at: PathBuf },
@@ -198,21 +199,22 @@ enum NewFileState {
 }
 
 impl Journal {
-    /// The journal of `workspace`, kept under `state`.
+    /// Opens the journal of `workspace`, which is stored under `state`. Files larger than
+    /// `file_bytes_max` are neither read nor changed.
     pub fn new(state: &StateDir, workspace: Workspace, file_bytes_max: ByteSize) -> Self {
         let key = sha256(workspace.cwd().as_os_str().as_bytes());
-        let shelf = JournalStore::new(state.child("journal").child(&key[..16]));
-        Self { workspace, shelf, locks: state.child("locks"), file_bytes_max }
+        let store = JournalStore::new(state.child("journal").child(&key[..16]));
+        Self { workspace, store, locks: state.child("locks"), file_bytes_max }
     }
 
-    /// Reads a file whole, within the size limit.
+    /// Reads a whole file, within the size limit.
     pub fn read(&self, target: &ResolvedPath) -> Result<FileSnapshot, ToolError> {
         self.take_snapshot(target).map(|(snapshot, _)| snapshot)
     }
 
-    /// Changes a file. `decide` sees what stands there now and says what should; nobody else
-    /// changes the file through zero in between. `still_wanted` is asked once more at the last
-    /// moment, so that a cancelled call changes nothing.
+    /// Changes a file. `decide` gets the current state and returns what to do; no other process
+    /// changes the file through zero in between. `still_wanted` is called again at the last moment,
+    /// so that a cancelled call changes nothing.
     pub fn change(
         &self,
         target: &ResolvedPath,
@@ -223,11 +225,12 @@ impl Journal {
         self.change_with_writer(None, target, note, still_wanted, decide)
     }
 
-    /// The same, where somebody else puts the new bytes there. What they do not take is written as
-    /// ever, and so is a file whose folder is not there yet; what they refuse is not.
+    /// Like [`Self::change`], but `writer` may write the new contents. If it does not accept them, or
+    /// if the folder of the file does not exist yet, zero writes the file; on an error of `writer`,
+    /// nothing is written.
     pub fn change_with_writer(
         &self,
-        hand: Option<ExternalWriter<'_>>,
+        writer: Option<ExternalWriter<'_>>,
         target: &ResolvedPath,
         note: &ChangeOrigin,
         still_wanted: impl Fn() -> Result<(), ToolError>,
@@ -245,14 +248,14 @@ impl Journal {
         self.apply(
             PendingChange { target, note, undoes: None, before, stat },
             new,
-            hand,
+            writer,
             still_wanted,
         )
     }
 
-    /// Takes change `id` back.
+    /// Undoes change `id`.
     pub fn undo(&self, id: u64, conflicts: UndoConflictPolicy) -> Result<AppliedChange, ToolError> {
-        let record = self.shelf.read_record(id)?;
+        let record = self.store.read_record(id)?;
         let target = self.resolve_target(&record.path.to_path())?;
         let always = || Ok(());
         let _lock = self.lock(target.path(), always)?;
@@ -262,25 +265,25 @@ impl Journal {
             RecordedState::Absent => NewFileState::Nothing,
             RecordedState::Symlink { target } => NewFileState::Link { points_at: target.to_path() },
             RecordedState::File { sha256, attributes, .. } => {
-                // A file that is still there keeps the mode it has: somebody may have made it private.
+                // An existing file keeps its current mode: the user may have made it private.
                 let attributes = if stat.is_some() { None } else { *attributes };
-                NewFileState::File { bytes: self.shelf.read_before(id, sha256)?, attributes }
+                NewFileState::File { bytes: self.store.read_before(id, sha256)?, attributes }
             }
         };
         let note = ChangeOrigin { tool: "undo".to_owned(), call: record.call.clone() };
-        let site = PendingChange { target: &target, note: &note, undoes: Some(id), before, stat };
-        let applied = self.apply(site, new, None, always)?;
+        let pending = PendingChange { target: &target, note: &note, undoes: Some(id), before, stat };
+        let applied = self.apply(pending, new, None, always)?;
         self.remove_created_folders(&record);
-        self.shelf.mark_undone(&record)?;
+        self.store.mark_undone(&record)?;
         Ok(applied)
     }
 
     /// The newest change that can be undone.
     pub fn newest_undoable(&self) -> Result<Option<JournalEntry>, ToolError> {
-        for id in self.shelf.ids()?.into_iter().rev() {
+        for id in self.store.ids()?.into_iter().rev() {
             let entry = self.entry(id)?;
-            let standing = matches!(entry.state, ChangeState::Applied | ChangeState::ChangedSince);
-            if entry.undoes.is_none() && standing {
+            let is_in_effect = matches!(entry.state, ChangeState::Applied | ChangeState::ChangedSince);
+            if entry.undoes.is_none() && is_in_effect {
                 return Ok(Some(entry));
             }
         }
@@ -289,12 +292,12 @@ impl Journal {
 
     /// All recorded changes, newest first.
     pub fn list(&self) -> Result<Vec<JournalEntry>, ToolError> {
-        self.shelf.ids()?.into_iter().rev().map(|id| self.entry(id)).collect()
+        self.store.ids()?.into_iter().rev().map(|id| self.entry(id)).collect()
     }
 
-    /// One recorded change.
+    /// Returns one recorded change.
     pub fn entry(&self, id: u64) -> Result<JournalEntry, ToolError> {
-        let record = self.shelf.read_record(id)?;
+        let record = self.store.read_record(id)?;
         let path = record.path.to_path();
         let state = match self.resolve_target(&path).and_then(|target| self.take_snapshot(&target))
         {
@@ -318,56 +321,56 @@ impl Journal {
         })
     }
 
-    /// Settles what processes that died in mid-change left behind: temporary files are removed, and
-    /// a change that never came to pass is forgotten. Returns how many there were.
+    /// Cleans up after processes that died in the middle of a change: removes temporary files, and
+    /// drops changes that did not happen. Returns the number of changes that were cleaned up.
     pub fn recover(&self) -> Result<usize, ToolError> {
         let mut settled = 0;
-        for id in self.shelf.pending_ids()? {
-            let Ok(record) = self.shelf.read_record(id) else {
-                // No record: the crash came before the file was touched.
-                if self.shelf.is_stale_claim(id) {
-                    self.shelf.remove(id);
+        for id in self.store.pending_ids()? {
+            let Ok(record) = self.store.read_record(id) else {
+                // Without a record, the crash came before the file was touched.
+                if self.store.is_stale_claim(id) {
+                    self.store.remove(id);
                     settled += 1;
                 }
                 continue;
             };
             let Some(_lock) = self.try_lock_abandoned(&record.path.to_path()) else { continue };
-            // It may have settled, and its number may mean another change, before the lock was ours.
-            // Whoever works on this file holds the lock from before the claim until it settles.
+            // Before we got the lock, the change may have been finished and its number reused. A
+            // process that changes this file holds the lock from before the claim until the commit.
             let is_left_over = || {
-                self.shelf
+                self.store
                     .read_record(id)
                     .is_ok_and(|now| now.path == record.path && now.call == record.call)
             };
-            if !self.shelf.is_pending(id) || !is_left_over() {
+            if !self.store.is_pending(id) || !is_left_over() {
                 continue;
             }
-            // What cannot be read now is not given up: it may be all there is of what stood there.
+            // A backup that cannot be read now is kept: it may be the only copy of the old state.
             let Ok(is_whole) = self.has_complete_backup(&record) else { continue };
-            self.shelf.remove_draft(id);
+            self.store.remove_draft(id);
             if is_whole && self.was_applied(&record) {
-                self.shelf.commit(id);
+                self.store.commit(id);
             } else {
                 self.remove_created_folders(&record);
-                self.shelf.remove(id);
+                self.store.remove(id);
             }
             settled += 1;
         }
         Ok(settled)
     }
 
-    /// Whether all was kept that stood there before; the file is not touched until then.
+    /// Whether the previous state was stored completely; the file is not touched before.
     fn has_complete_backup(&self, record: &ChangeRecord) -> Result<bool, ToolError> {
         match &record.before {
             RecordedState::File { sha256, .. } => {
-                Ok(self.shelf.read_before_if_complete(record.id, sha256)?.is_some())
+                Ok(self.store.read_before_if_complete(record.id, sha256)?.is_some())
             }
             RecordedState::Absent | RecordedState::Symlink { .. } => Ok(true),
         }
     }
 
-    /// Whether a change that was cut off by a crash took place; removes what it left beside the
-    /// file. A temporary file that is still there was never renamed.
+    /// Whether a change that a crash interrupted took place. Removes its temporary file; if that
+    /// still exists, it was never renamed.
     fn was_applied(&self, record: &ChangeRecord) -> bool {
         let Ok(target) = self.resolve_target(&record.path.to_path()) else { return true };
         let temp = temp_name(record.pid, record.id);
@@ -387,14 +390,14 @@ impl Journal {
 
     fn apply(
         &self,
-        site: PendingChange<'_>,
+        pending: PendingChange<'_>,
         new: NewFileState,
-        hand: Option<ExternalWriter<'_>>,
+        writer: Option<ExternalWriter<'_>>,
         still_wanted: impl Fn() -> Result<(), ToolError>,
     ) -> Result<AppliedChange, ToolError> {
         let after = match &new {
             NewFileState::File { bytes, .. } => {
-                check_size(site.target.display_path(), bytes.len() as u64, self.file_bytes_max)?;
+                check_size(pending.target.display_path(), bytes.len() as u64, self.file_bytes_max)?;
                 RecordedState::from_bytes(bytes)
             }
             NewFileState::Link { points_at } => {
@@ -402,58 +405,58 @@ impl Journal {
             }
             NewFileState::Nothing => RecordedState::Absent,
         };
-        if site.stat.is_some() && !matches!(new, NewFileState::Nothing) {
-            check_writable(site.target)?;
+        if pending.stat.is_some() && !matches!(new, NewFileState::Nothing) {
+            check_writable(pending.target)?;
         }
-        let record = self.write_record(&site, after)?;
+        let record = self.write_record(&pending, after)?;
         let id = record.id;
         let done = still_wanted()
-            .and_then(|()| check_unchanged(site.target, site.stat.as_ref()))
-            .and_then(|()| match (hand, &new) {
-                (Some(hand), NewFileState::File { bytes, .. })
-                    if site.target.missing_folders.is_empty() && hand(bytes)? =>
+            .and_then(|()| check_unchanged(pending.target, pending.stat.as_ref()))
+            .and_then(|()| match (writer, &new) {
+                (Some(writer), NewFileState::File { bytes, .. })
+                    if pending.target.missing_folders.is_empty() && writer(bytes)? =>
                 {
-                    Ok(self.await_external_write(&site, record, bytes))
+                    Ok(self.await_external_write(&pending, record, bytes))
                 }
                 _ => {
-                    write_new_state(&site, id, &new).map(|after| (after, WriteOutcome::AsRequested))
+                    write_new_state(&pending, id, &new).map(|after| (after, WriteOutcome::AsRequested))
                 }
             });
         match done {
             Ok((after, landed)) => {
-                self.shelf.commit(id);
-                Ok(AppliedChange { id, before: site.before, after, landed })
+                self.store.commit(id);
+                Ok(AppliedChange { id, before: pending.before, after, landed })
             }
             Err(error) => {
-                self.shelf.remove(id);
+                self.store.remove(id);
                 Err(error)
             }
         }
     }
 
-    /// What somebody made of bytes that they took. It is done, whatever is found: nothing here can
-    /// fail.
+    /// Waits for the result of an external writer that accepted new contents. Whatever is found,
+    /// the change has been made, so nothing here can fail.
     fn await_external_write(
         &self,
-        site: &PendingChange<'_>,
+        pending: &PendingChange<'_>,
         mut record: ChangeRecord,
         asked: &[u8],
     ) -> (Option<FileFacts>, WriteOutcome) {
         let until = Instant::now() + EXTERNAL_WRITE_MAX;
         let mut last = None;
         loop {
-            let now = self.read(site.target).ok();
+            let now = self.read(pending.target).ok();
             let is_last = Instant::now() >= until;
             match &now {
                 Some(FileSnapshot::File { bytes, facts, .. }) if bytes == asked => {
                     return (Some(*facts), WriteOutcome::AsRequested);
                 }
-                // Seen twice, it is not half of what is being written.
+                // Read twice with the same result, it is not half-written.
                 Some(FileSnapshot::File { bytes, facts, .. })
-                    if now.as_ref() != Some(&site.before) && (is_last || now == last) =>
+                    if now.as_ref() != Some(&pending.before) && (is_last || now == last) =>
                 {
                     record.after = RecordedState::from_bytes(bytes);
-                    self.shelf.amend(&record, site.before.bytes());
+                    self.store.amend(&record, pending.before.bytes());
                     return (Some(*facts), WriteOutcome::Altered(bytes.clone()));
                 }
                 Some(FileSnapshot::File { facts, .. }) if is_last => {
@@ -467,40 +470,40 @@ impl Journal {
         }
     }
 
-    /// Puts what stands there now, and what is about to, safely on disk.
+    /// Stores the previous state and a record of the new one safely on disk.
     fn write_record(
         &self,
-        site: &PendingChange<'_>,
+        pending: &PendingChange<'_>,
         after: RecordedState,
     ) -> Result<ChangeRecord, ToolError> {
-        let before = site.before.bytes();
-        let claim = self.shelf.claim(before.map_or(0, <[u8]>::len) as u64)?;
-        let path = site.target.path();
-        let made = site.target.missing_folders.len();
+        let before = pending.before.bytes();
+        let claim = self.store.claim(before.map_or(0, <[u8]>::len) as u64)?;
+        let path = pending.target.path();
+        let made = pending.target.missing_folders.len();
         let mut created: Vec<_> = path.ancestors().skip(1).take(made).map(Into::into).collect();
         created.reverse();
         let record = ChangeRecord {
             id: claim.id,
             time: jiff::Timestamp::now().to_string(),
-            tool: site.note.tool.clone(),
-            call: site.note.call.clone(),
+            tool: pending.note.tool.clone(),
+            call: pending.note.call.clone(),
             path: path.into(),
-            before: RecordedState::from_snapshot(&site.before, site.stat.as_ref()),
+            before: RecordedState::from_snapshot(&pending.before, pending.stat.as_ref()),
             after,
             created_folders: created,
-            undoes: site.undoes,
+            undoes: pending.undoes,
             pid: std::process::id(),
         };
-        self.shelf.store(claim, &record, before)?;
+        self.store.store(claim, &record, before)?;
         Ok(record)
     }
 
     fn resolve_target(&self, path: &Path) -> Result<ResolvedPath, ToolError> {
         let target = self.workspace.resolve_path(path, FinalLinkMode::Keep)?;
-        // The journal speaks of canonical paths. One that now leads elsewhere is not that file.
+        // Records contain canonical paths. If a path now leads elsewhere, it is not that file.
         if target.path() != path {
             let message = format!(
-                "`{}` now leads to `{}`; nothing was restored",
+                "`{}` now points to `{}`; nothing was restored",
                 path.display(),
                 target.path().display()
             );
@@ -509,7 +512,7 @@ impl Journal {
         Ok(target)
     }
 
-    /// What stands at a target now, and its stat.
+    /// The current state of a target, and its stat.
     fn take_snapshot(
         &self,
         target: &ResolvedPath,
@@ -530,7 +533,7 @@ impl Journal {
         Ok((snapshot, Some(stat)))
     }
 
-    /// Waits until nobody else changes the same file through zero, in this process or another.
+    /// Waits until no other call changes this file through zero, in this process or another.
     fn lock(
         &self,
         path: &Path,
@@ -543,13 +546,13 @@ impl Journal {
             LockError::Cancelled(error) => error,
             LockError::System(error) => failed(&error),
             LockError::Held => {
-                let message = format!("`{shown}` is being changed by somebody else; try again");
+                let message = format!("`{shown}` is being changed by another process; try again");
                 ToolError::failed(ErrorReason::Busy, message)
             }
         })
     }
 
-    /// The file whose lock whoever changes `path` holds.
+    /// The lock file for changes of `path`.
     fn lock_file(&self, path: &Path) -> io::Result<File> {
         let bytes = path.as_os_str().as_bytes().iter();
         let sum =
@@ -557,14 +560,14 @@ impl Journal {
         self.locks.lock_file(&(sum % LOCK_SHARDS).to_string())
     }
 
-    /// The lock on `path` if nobody holds it: whoever began a change of it is gone.
+    /// Locks `path` if the lock is free: then the process that began a change of it is gone.
     fn try_lock_abandoned(&self, path: &Path) -> Option<File> {
         let file = self.lock_file(path).ok()?;
         file.try_lock().is_ok().then_some(file)
     }
 
     fn change_state(&self, record: &ChangeRecord, now: &FileSnapshot) -> ChangeState {
-        if self.shelf.is_undone(record.id) {
+        if self.store.is_undone(record.id) {
             ChangeState::Undone
         } else if record.after.matches(now) {
             ChangeState::Applied
@@ -578,15 +581,15 @@ impl Journal {
 
 /// Makes the new state visible, in one step.
 fn write_new_state(
-    site: &PendingChange<'_>,
+    pending: &PendingChange<'_>,
     id: u64,
     new: &NewFileState,
 ) -> Result<Option<FileFacts>, ToolError> {
     let temp = temp_name(std::process::id(), id);
     let mut replacement = FileReplacement {
-        target: site.target,
+        target: pending.target,
         temp: &temp,
-        old: site.stat.as_ref(),
+        old: pending.stat.as_ref(),
         attributes: None,
     };
     match new {
@@ -595,7 +598,7 @@ fn write_new_state(
             replacement.write(bytes).map(Some)
         }
         NewFileState::Link { points_at } => replacement.write_link(points_at).map(|()| None),
-        NewFileState::Nothing => remove(site.target).map(|()| None),
+        NewFileState::Nothing => remove(pending.target).map(|()| None),
     }
 }
 
@@ -611,21 +614,21 @@ fn check_undoable(
         }
         (ChangeState::ChangedSince, UndoConflictPolicy::Refuse) => {
             let message = format!(
-                "`{shown}` was changed again after change {id}; undo the later changes first, or restore it all the same"
+                "`{shown}` was changed again after change {id}; undo the later changes first, or force the undo"
             );
             Err(ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
                 .with_detail("id", id))
         }
         (ChangeState::NotApplied | ChangeState::Undone, _) => {
             let message =
-                format!("change {id} of `{shown}` is not in force any more; nothing was done");
+                format!("change {id} of `{shown}` is no longer in effect; nothing was done");
             Err(ToolError::invalid(ErrorReason::NoChange, message).with_detail("id", id))
         }
     }
 }
 
-/// The process is part of the name because two workspaces, each with a journal of its own, may
-/// change files in one folder.
+/// The process ID is part of the name because two workspaces, each with its own journal, may change
+/// files in one folder.
 fn temp_name(pid: u32, id: u64) -> String {
     format!(".zero-{pid}-{id}.tmp")
 }
@@ -646,7 +649,7 @@ fn read_whole(file: File, shown: &str, max: ByteSize) -> Result<Vec<u8>, ToolErr
     let mut bytes = Vec::new();
     let room = bytes.try_reserve_exact(usize::try_from(size + 1).unwrap_or(usize::MAX));
     room.map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
-    // A file that grows while it is read is caught by its size, not by running out of memory.
+    // A file that grows while it is read is noticed by its size, before memory runs out.
     file.take(max.get() + 1).read_to_end(&mut bytes).map_err(failed)?;
     check_size(shown, bytes.len() as u64, max)?;
     Ok(bytes)

@@ -1,8 +1,8 @@
-//! What this machine can enforce, found out by trying.
+//! Finds out by trying which layers of the sandbox this machine can enforce.
 //!
-//! A version number says little: bubblewrap may be installed and forbidden, namespaces may exist
-//! and be closed to us. So each layer is used once, for real, and the answer says why not and what
-//! would help.
+//! A version number says little: bubblewrap may be installed but forbidden, and namespaces may
+//! exist but be closed to us. So each layer is used once, and the result says why it does not work
+//! and what would help.
 
 mod bubblewrap;
 mod kernel_info;
@@ -15,7 +15,7 @@ pub(crate) use self::bubblewrap::BubblewrapProgram;
 pub use self::kernel_info::KernelInfo;
 use crate::confinement::landlock;
 
-/// The layers of confinement that work here.
+/// The sandbox layers that work on this machine.
 #[derive(Clone, Debug)]
 pub struct SandboxLayers {
     pub(crate) bubblewrap: Result<BubblewrapProgram, MissingLayer>,
@@ -23,28 +23,28 @@ pub struct SandboxLayers {
     pub(crate) seccomp: Result<(), MissingLayer>,
 }
 
-/// Why a layer is not there, and what would help.
+/// Why a layer does not work, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MissingLayer {
     pub(crate) why: String,
     pub(crate) fix: Option<String>,
 }
 
-/// One layer, for people.
+/// One layer as a row for `zero doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LayerReport {
-    /// Its name.
+    /// The name of the layer.
     pub name: &'static str,
-    /// Whether it works here.
+    /// Whether it works on this machine.
     pub holds: bool,
-    /// What was found.
+    /// What was found, as a lowercase fragment.
     pub why: String,
-    /// What would make it work.
+    /// What the user can do to make it work.
     pub fix: Option<String>,
 }
 
 impl SandboxLayers {
-    /// Tries each layer; what was found the first time is kept.
+    /// Tries each layer. The result of the first call is cached.
     pub fn probe() -> Self {
         static FOUND: OnceLock<SandboxLayers> = OnceLock::new();
         FOUND.get_or_init(Self::detect).clone()
@@ -58,7 +58,7 @@ impl SandboxLayers {
         }
     }
 
-    /// The same machine, as if bubblewrap were not to be used.
+    /// The same layers without bubblewrap.
     #[must_use]
     pub fn without_bubblewrap(mut self) -> Self {
         let fix = Some("allow bubblewrap in the settings".to_owned());
@@ -66,19 +66,19 @@ impl SandboxLayers {
         self
     }
 
-    /// The same machine, as if its kernel had no Landlock.
+    /// The same layers without Landlock.
     #[must_use]
     pub fn without_landlock(mut self) -> Self {
         self.landlock = Err(MissingLayer { why: "Landlock is switched off".to_owned(), fix: None });
         self
     }
 
-    /// Each layer, for people.
+    /// One row per layer, for `zero doctor`.
     pub fn report(&self) -> Vec<LayerReport> {
         vec![
             layer_report("bubblewrap", &self.bubblewrap, BubblewrapProgram::describe),
             layer_report("landlock", &self.landlock, |abi| {
-                format!("the kernel speaks version {abi}")
+                format!("the kernel supports version {abi}")
             }),
             layer_report("seccomp", &self.seccomp, |()| {
                 "the kernel filters system calls".to_owned()
@@ -124,9 +124,9 @@ fn probe_seccomp() -> Result<(), MissingLayer> {
         return Ok(());
     }
     let why = if known {
-        "the kernel does not filter system calls"
+        "the kernel does not support seccomp filters"
     } else {
-        "there is no list of system calls for this processor"
+        "there is no filter for this processor"
     };
     let fix = known.then(|| "use a kernel built with CONFIG_SECCOMP_FILTER".to_owned());
     Err(MissingLayer { why: why.to_owned(), fix })

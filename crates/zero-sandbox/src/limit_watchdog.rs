@@ -1,8 +1,8 @@
-//! Limits kept by looking: where the kernel keeps none for a tree, a watchdog does.
+//! Enforces limits of a process tree by polling, where the kernel cannot.
 //!
-//! It sums up what the processes of a tree use. Too much memory or too many processes end the tree.
-//! Too much processor time does not: the tree is stopped until it is back at what it may take on
-//! average, and then continued.
+//! [`LimitWatchdog`] adds up what the processes of a tree use. If they use too much memory or too
+//! many processes, the tree is killed. If they use too much processor time, the tree is stopped
+//! until its average is within the limit again, and then continued.
 
 mod unmapped_memory;
 
@@ -19,27 +19,27 @@ use crate::profile::ProcessLimits;
 use crate::running_command::{ExitCause, LimitEnforcer, LimitsReport};
 use crate::spawner::syscalls;
 
-/// Between two looks.
+/// Interval between two checks.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
-/// Processor time a tree may save up: a short command is not stopped at all.
+/// Processor time that a tree may save up, so that short commands are not stopped at all.
 const SAVED_MAX: Duration = Duration::from_millis(100);
 
-/// Watches the tree below one process.
+/// Watches the process tree below one process.
 #[derive(Debug)]
 pub(crate) struct LimitWatchdog {
     root: i32,
     limits: ProcessLimits,
     by: LimitsReport,
     budget: CpuBudget,
-    /// Processes that were stopped here, and when each began: only those are continued.
+    /// Processes that the watchdog stopped, with their start times: only those are continued.
     stopped: BTreeMap<i32, u64>,
-    /// The most memory the tree was seen to hold, in bytes.
+    /// The largest observed memory use of the tree, in bytes.
     pub(crate) peak_bytes: u64,
 }
 
 impl LimitWatchdog {
-    /// Watches for those limits that nobody else enforces. Others may have used processor time in
-    /// the tree before.
+    /// Watches the limits that nothing else enforces. `used_before` is processor time that earlier
+    /// commands used in the tree.
     pub(crate) fn new(
         root: i32,
         limits: &ProcessLimits,
@@ -59,13 +59,13 @@ impl LimitWatchdog {
         }
     }
 
-    /// Whether there is anything to watch.
+    /// Whether there is a limit to watch.
     pub(crate) fn is_needed(&self) -> bool {
         let LimitsReport { memory, cpu, processes } = self.by;
         [memory, cpu, processes].contains(&LimitEnforcer::Watchdog)
     }
 
-    /// Looks at the tree, and says which limit it is over.
+    /// Checks the tree, and returns the limit that it exceeds.
     pub(crate) fn inspect(&mut self) -> Option<ExitCause> {
         let tree = process_tree::descendants(self.root, &BTreeSet::new());
         let count = tree.iter().filter(|process| !process.is_zombie()).count() as u64;
@@ -89,7 +89,7 @@ impl LimitWatchdog {
     fn throttle(&mut self, tree: &[ProcessInfo]) {
         match self.budget.update(Instant::now(), cpu_time(tree)) {
             CpuBudgetState::Over => {
-                // One that somebody else stopped is not ours to continue.
+                // A process that was stopped by another program must not be continued.
                 let to_stop: Vec<&ProcessInfo> = tree
                     .iter()
                     .filter(|process| !process.is_stopped() && !process.is_zombie())
@@ -111,7 +111,7 @@ impl LimitWatchdog {
     }
 }
 
-/// Processor time of a tree below this process, and of what ended of it.
+/// Processor time of a tree below this process, including processes that have ended.
 pub(crate) fn cpu_time(tree: &[ProcessInfo]) -> Duration {
     let ticks: u64 = tree.iter().map(|process| process.cpu_ticks).sum();
     let per_second = rustix::param::clock_ticks_per_second().max(1);
@@ -119,11 +119,11 @@ pub(crate) fn cpu_time(tree: &[ProcessInfo]) -> Duration {
     running + syscalls::children_usage().cpu_time
 }
 
-/// How much memory a tree holds, in bytes.
+/// The memory that a tree uses, in bytes.
 ///
-/// Processes share pages, and each counts them. When the sum is over the limit, it is made again
-/// with each page counted once, which takes longer. So does looking for files in memory, which is
-/// left out while all those of the machine together would not be too much.
+/// Processes share pages, and each counts them. If the sum exceeds the limit, it is computed again
+/// with each page counted once, which takes longer. Searching for files in memory takes longer too,
+/// and is skipped while all such files of the machine together would not exceed the limit.
 fn measure_memory(tree: &[ProcessInfo], limit: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     let resident = |process: &ProcessInfo| process.resident_pages.saturating_mul(page);
@@ -141,7 +141,7 @@ fn measure_memory(tree: &[ProcessInfo], limit: u64) -> u64 {
         let text = kernel_file::read(Path::new(&path)).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        // A process may hide what it shares; then all of it counts.
+        // A process may hide what it shares; then all of its memory counts.
         kilobytes.map_or(resident(process), |kilobytes| kilobytes.saturating_mul(1024))
     };
     let shares = tree.iter().map(share).sum::<u64>().saturating_add(more);
@@ -151,22 +151,22 @@ fn measure_memory(tree: &[ProcessInfo], limit: u64) -> u64 {
     shares.saturating_sub(tree.iter().map(|process| held.mapped_bytes(process.pid)).sum())
 }
 
-/// How much memory the files in memory of the whole machine take, in bytes.
+/// The size of all files in memory of the whole machine, in bytes.
 fn read_shmem_bytes() -> Option<u64> {
     let text = kernel_file::read(Path::new("/proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Shmem:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
-/// Processor time that comes in steadily and is spent unevenly.
+/// A budget of processor time that grows steadily and is spent unevenly.
 #[derive(Debug)]
 struct CpuBudget {
     percent: u32,
-    /// When it was last looked at.
+    /// When it was last updated.
     at: Instant,
-    /// What was used then.
+    /// The processor time used until then.
     used: Duration,
-    /// What may be spent, in seconds; below zero, what has to be waited for.
+    /// What may be spent, in seconds; if negative, the debt.
     saved: f64,
 }
 
@@ -190,7 +190,7 @@ impl CpuBudget {
         let share = f64::from(self.percent) / 100.0;
         let income = now.saturating_duration_since(self.at).as_secs_f64() * share;
         let spent = used.saturating_sub(self.used).as_secs_f64();
-        // Spending first: what came in meanwhile was there to be spent.
+        // The income counts before the limit of savings: it could be spent meanwhile.
         self.saved = (self.saved + income - spent).min(SAVED_MAX.as_secs_f64());
         (self.at, self.used) = (now, self.used.max(used));
         if self.saved < 0.0 { CpuBudgetState::Over } else { CpuBudgetState::Within }
@@ -201,7 +201,8 @@ impl CpuBudget {
 mod tests {
     use super::*;
 
-    /// Runs something that takes `cores` whenever it may, and says which part of one core it got.
+    /// Simulates a load that uses `cores` whenever it may, and checks which share of one core it
+    /// got.
     #[track_caller]
     fn check(percent: u32, cores: u32, expected: f64) {
         let start = Instant::now();

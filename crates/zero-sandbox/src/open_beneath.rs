@@ -1,7 +1,7 @@
-//! Opening things beneath a folder without following a single link.
+//! Opens files below a folder without following any link.
 //!
-//! `openat2` makes the kernel refuse links and `..` in one step. Where it is missing (old kernels,
-//! containers that filter it) the same promise is kept by opening one component at a time.
+//! With `openat2`, the kernel refuses links and `..` in one step. Where it is missing (old kernels,
+//! containers that filter it), one component is opened at a time, with the same guarantee.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Opens `relative` beneath `root`. Any link on the way, the last component included, is an error.
+/// Opens `relative` below `root`. Any link on the way, including the last component, is an error.
 pub fn open(root: impl AsFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     #[cfg(target_os = "linux")]
@@ -67,7 +67,7 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
 
-    /// Both ways must give the same answers.
+    /// Checks that both ways give the same result.
     #[track_caller]
     fn check(root: &Path, relative: &str, expected: Result<(), Errno>) {
         let dir = rustix::fs::open(root, OFlags::DIRECTORY, Mode::empty()).unwrap();

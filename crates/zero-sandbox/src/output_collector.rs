@@ -1,8 +1,8 @@
-//! Collects what a command writes: all of it is read, a bounded part is kept.
+//! Collects the output of a command: all of it is read, a limited part is kept.
 //!
-//! The beginning and the end of each stream are kept, and of both together in the order they came,
-//! because the first error and the last line are what people look for. The rest is counted, and
-//! written to a file if there is one. Memory stays the same however much comes.
+//! The beginning and the end of each stream are kept, and those of both streams in the order they
+//! came, because users look for the first error and the last line. The rest is counted, and written
+//! to a file if there is one. Memory use does not depend on the size of the output.
 
 mod head_tail;
 
@@ -17,22 +17,22 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::running_command::{CommandExit, KillReason, RunningCommand};
 pub use head_tail::{HeadTail, InterleavedOutput, OutputStream, StreamSegment};
 
-/// Bytes read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 256 * 1024;
-/// Bytes read when output has been waited for long enough: as much as a pipe can hold, which a
-/// command may have written and a busy machine not yet read. What comes after that is not its own.
+/// Bytes that are read after the grace period: as much as a pipe can hold, which the command may
+/// have written before a busy machine could read it. Anything after that is not the command's.
 const LATE_BYTES_MAX: usize = 1 << 20;
 
-/// How much of what a command writes is kept, and where the rest goes.
+/// How much output of a command is kept, and where all of it goes.
 #[derive(Debug)]
 pub struct OutputCollector {
-    /// Bytes kept of the beginning of each stream, and of both together.
+    /// Bytes to keep from the beginning of each stream, and of both together.
     pub head_bytes: usize,
-    /// Bytes kept of the end of each stream, and of both together.
+    /// Bytes to keep from the end of each stream, and of both together.
     pub tail_bytes: usize,
-    /// Gets everything, up to a size.
+    /// Receives the whole output, up to a size.
     pub spill: Option<OutputSpill>,
-    /// How long output is waited for after the command has ended.
+    /// How long to wait for more output after the command has ended.
     pub drain_grace: Duration,
 }
 
@@ -47,11 +47,11 @@ impl Default for OutputCollector {
     }
 }
 
-/// A file for what is too much to keep.
+/// A file for the whole output.
 pub struct OutputSpill {
-    /// Where it goes, both streams in the order they came.
+    /// Where the output is written, both streams in the order they came.
     pub file: Box<dyn Write + Send>,
-    /// Bytes it takes at most.
+    /// Most bytes to write.
     pub bytes_max: u64,
 }
 
@@ -61,38 +61,38 @@ impl fmt::Debug for OutputSpill {
     }
 }
 
-/// What came, right when it came.
+/// A part of the output, as soon as it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputProgress<'a> {
-    /// Where it came from.
+    /// The stream it was written to.
     pub stream: OutputStream,
-    /// What came.
+    /// The bytes of this part.
     pub bytes: &'a [u8],
-    /// Bytes that came of both streams until now, with these.
+    /// Bytes of both streams so far, including these.
     pub total_bytes: u64,
 }
 
-/// What a command wrote.
+/// The output of a command.
 #[derive(Debug)]
 pub struct CollectedOutput {
-    /// What is kept of its output.
+    /// The kept part of standard output.
     pub stdout: HeadTail,
-    /// What is kept of its error output.
+    /// The kept part of error output.
     pub stderr: HeadTail,
-    /// What is kept of both, in the order it came.
+    /// The kept part of both, in the order it came.
     pub mixed: InterleavedOutput,
-    /// Bytes in the file.
+    /// Bytes written to the file.
     pub spilled_bytes: u64,
-    /// Why the file has not all of what it could hold.
+    /// Why the file is incomplete, if writing failed.
     pub spill_error: Option<io::Error>,
 }
 
 impl OutputCollector {
-    /// Reads what a command writes until it has ended, and says how it did.
+    /// Reads the output of a command until it has ended, and returns how it ended.
     ///
-    /// `progress` sees everything, and can have the command killed. Reading stops when both streams
-    /// are closed, or some time after the end when something that is not part of the command
-    /// any more holds them open.
+    /// `progress` is called with all output, and can have the command killed. Reading stops when
+    /// both streams are closed, or after [`Self::drain_grace`] if a process that is not part of the
+    /// command holds them open.
     pub fn collect(
         self,
         running: &mut RunningCommand,
@@ -124,7 +124,8 @@ impl OutputCollector {
             }
             let ready =
                 wait_readable(&streams, end.is_none().then(|| running.exit_fd()), end.as_ref())?;
-            // What the command wrote is there, however late we come to read it.
+            // Output that the command wrote before its end is readable already, however late we
+            // read it.
             if let Some((ended, _)) = &end
                 && is_late
                 && !ready.streams.contains(&true)
@@ -177,13 +178,13 @@ impl CollectedOutput {
     }
 }
 
-/// What there is to do.
+/// Which descriptors are ready.
 struct PollReadiness {
     streams: [bool; 2],
     ended: bool,
 }
 
-/// Waits until something can be read, or the command ended, or there is no more waiting.
+/// Waits until something can be read, the command has ended, or the grace period is over.
 fn wait_readable(
     streams: &[(OutputStream, Option<OwnedFd>); 2],
     ended_fd: Option<BorrowedFd<'_>>,
@@ -208,10 +209,10 @@ fn wait_readable(
     Ok(PollReadiness { streams: [stdout, stderr], ended })
 }
 
-/// What can be read now; nothing when the stream is closed.
+/// Reads what is available; `None` if the stream is closed.
 fn read_available<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     match rustix::io::read(from, &mut *buffer) {
-        // A terminal whose programs are gone gives this error.
+        // A terminal returns this error when its programs have ended.
         Ok(0) | Err(rustix::io::Errno::IO) => Ok(None),
         Ok(count) => Ok(buffer.get(..count)),
         Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(Some(&[])),

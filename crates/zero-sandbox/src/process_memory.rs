@@ -1,10 +1,10 @@
-//! The memory of zero's own process: how it is handed out, and how it is given back.
+//! Memory of zero's own process: which allocator is used, and how unused memory is released.
 //!
-//! A program that sits in an editor all day does nothing most of the time. What it does not need then
-//! is given back: free pieces of the heap, and the pages of the program itself, which lie in the
-//! kernel's cache and are there again as soon as one of them is used.
+//! A program that runs beside an editor all day is idle most of the time. While idle it releases
+//! free heap memory and the pages of its own code, which stay in the kernel's cache and are mapped
+//! again as soon as they are used.
 
-#![expect(unsafe_code, reason = "allocators and the mappings of the process are not Rust's")]
+#![expect(unsafe_code, reason = "allocators and the mappings of the process need C functions")]
 
 mod heap_allocator;
 
@@ -14,20 +14,21 @@ pub use self::heap_allocator::{HeapAllocator, use_mimalloc};
 #[cfg(target_os = "linux")]
 use crate::kernel_file;
 
-/// Pieces of the heap from this size on are mapped one by one, and given back one by one.
+/// Allocations from this size on are mapped separately, and released separately.
 #[cfg(target_os = "linux")]
 const LARGE_BYTES: i32 = 128 * 1024;
 
-/// Parts of the C library's heap. Each thread would get one of its own, and keep what it once needed;
-/// threads that share one wait for each other. Where speed is preferred, only SQLite uses it.
+/// Most arenas of the C library's heap. By default each thread gets its own and keeps what it once
+/// needed; threads that share one wait for each other. With mimalloc, only SQLite uses this heap.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS_MAX: i32 = 2;
 
-/// Has the C library's heap kept in few parts. To be called before there are threads.
+/// Limits the number of heap arenas of the C library. Call it before threads are started.
 pub fn limit_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        // SAFETY: sets numbers of the allocator; it takes any, and says no to those it does not like.
+        // SAFETY: sets parameters of the allocator; it accepts any value and rejects unsuitable
+        // ones.
         unsafe {
             libc::mallopt(libc::M_ARENA_MAX, ARENAS_MAX);
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
@@ -35,20 +36,20 @@ pub fn limit_arenas() {
     }
 }
 
-/// Gives back what is not in use.
+/// Releases unused memory to the system.
 pub fn trim() {
     heap_allocator::trim();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        // SAFETY: gives free pieces of the heap to the system; nothing refers to them.
+        // SAFETY: returns free parts of the heap to the system; nothing refers to them.
         unsafe { libc::malloc_trim(0) };
     }
     #[cfg(target_os = "linux")]
     for program in
         parse_program_text(&kernel_file::read("/proc/self/maps".as_ref()).unwrap_or_default())
     {
-        // SAFETY: pages of code that nobody has written to: they are read from the file again when
-        // they are used next. Nothing is unmapped.
+        // SAFETY: these are pages of code that were never written to, so they are read from the
+        // file again at the next use. Nothing is unmapped.
         unsafe {
             libc::madvise(
                 std::ptr::with_exposed_provenance_mut(program.start),
@@ -59,14 +60,15 @@ pub fn trim() {
     }
 }
 
-/// The time that all threads of this process have worked.
+/// The processor time that all threads of this process have used.
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Where the code of this program lies, in the words of the kernel: that of the file that the first
-/// mapping is of. Only what can be run and not written to, since the rest was changed at the start.
+/// The address ranges of this program's code, parsed from `/proc/self/maps`: those of the file of
+/// the first mapping. Only executable ranges that are not writable, since others were changed at
+/// startup.
 #[cfg(target_os = "linux")]
 fn parse_program_text(maps: &str) -> Vec<std::ops::Range<usize>> {
     let file_of = |line: &str| line.split_ascii_whitespace().nth(4).map(str::to_owned);

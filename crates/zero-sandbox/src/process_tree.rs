@@ -1,11 +1,11 @@
-//! Every process below one: who they are, what they use, and a signal to all of them.
+//! Finds every process below one, reads what they use, and sends signals to all of them.
 //!
 //! A process can leave its group, its session and its parent, but not its reaper: when its parent
-//! ends it becomes a child of the nearest reaper above. So the tree below a reaper is everything
-//! that came of a command, whatever its processes did to hide.
+//! ends, it becomes a child of the nearest reaper above. So the tree below a reaper contains all
+//! processes of a command, whatever they did to hide.
 //!
-//! Process numbers are used again. A number that was read from the tree is therefore held by a
-//! descriptor and looked at once more before it gets a signal.
+//! Process IDs are reused. Before a process from the tree gets a signal, it is therefore opened by
+//! descriptor and its identity is checked again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,32 +14,34 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::kernel_file;
 
-/// Processes looked at: what lies beyond is seen in the next round.
+/// Most processes in one result; others are found in the next round.
 const TREE_MAX: usize = 100_000;
 
-/// What the kernel says of a process.
+/// What the kernel reports about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessInfo {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) state: char,
-    /// Processor time of it and of the children it waited for, in clock ticks.
+    /// Processor time of the process and of the children it waited for, in clock ticks.
     pub(crate) cpu_ticks: u64,
-    /// When it began, in clock ticks since the machine did. With its number, this names it.
+    /// When it was started, in clock ticks since boot. Together with the process ID, this
+    /// identifies it.
     pub(crate) started: u64,
     pub(crate) resident_pages: u64,
 }
 
 impl ProcessInfo {
-    /// What the kernel says now, if there is such a process.
+    /// Reads the facts of a process, if it exists.
     pub(crate) fn read(pid: i32) -> Option<Self> {
         Self::parse(&kernel_file::read(Path::new(&format!("/proc/{pid}/stat"))).ok()?)
     }
 
-    /// Reads a line of `/proc/<pid>/stat`.
+    /// Parses a line of `/proc/<pid>/stat`.
     fn parse(line: &str) -> Option<Self> {
-        // The name may hold anything, parentheses and line ends included: the last one closes it.
+        // The name may contain anything, also parentheses and line ends: the last parenthesis ends
+        // it.
         let (before, after) = line.rsplit_once(')')?;
         let pid = before.split_once(' ')?.0.parse().ok()?;
         let fields: Vec<&str> = after.split_whitespace().collect();
@@ -56,7 +58,7 @@ impl ProcessInfo {
         })
     }
 
-    /// Whether it ended and only waits to be noticed.
+    /// Whether it has ended and is not reaped yet.
     pub(crate) fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
@@ -67,7 +69,7 @@ impl ProcessInfo {
     }
 }
 
-/// Every process below `root`, except those in `skipped` and below them. Ended ones are there too.
+/// Every process below `root`, except those in `skipped` and below them. Includes zombies.
 pub(crate) fn descendants(root: i32, skipped: &BTreeSet<i32>) -> Vec<ProcessInfo> {
     let children_of = ChildLookup::new();
     let mut seen = BTreeSet::from([root]);
@@ -90,9 +92,9 @@ pub(crate) fn descendants(root: i32, skipped: &BTreeSet<i32>) -> Vec<ProcessInfo
     found
 }
 
-/// Sends a signal to processes of a tree and says how many got it.
+/// Sends a signal to processes of a tree and returns how many received it.
 ///
-/// `may_get` chooses among those that have not ended.
+/// `may_get` selects among those that have not ended.
 pub(crate) fn send_signal(
     root: i32,
     tree: &[ProcessInfo],
@@ -115,7 +117,7 @@ pub(crate) fn send_signal(
         }
         let sent = match held {
             Ok(held) => rustix::process::pidfd_send_signal(held, signal),
-            // A kernel that cannot hold a process: the look above has to do.
+            // Old kernels have no process descriptors: the check above has to suffice.
             Err(rustix::io::Errno::NOSYS) => rustix::process::kill_process(pid, signal),
             Err(errno) => Err(errno),
         };
@@ -124,18 +126,18 @@ pub(crate) fn send_signal(
     count
 }
 
-/// Sends a signal to the groups a tree consists of, all but the one of the caller.
+/// Sends a signal to all process groups of a tree, except the caller's.
 ///
-/// The kernel does that in one step for each: a process which forks and ends all the time, and has
-/// another number whenever it is looked for, gets it too.
+/// The kernel does that in one step for each group, so it also reaches a process that keeps forking
+/// and exiting and has another ID whenever it is searched for.
 pub(crate) fn send_signal_to_groups(tree: &[ProcessInfo], signal: Signal) {
     let own = rustix::process::getpgrp().as_raw_nonzero().get();
-    // A session begins within the tree and nobody joins it from outside, nor a group within it.
-    // Groups of sessions the tree was not yet cut off from are those of the caller.
+    // Sessions and groups within the tree contain no processes from outside. Processes that are
+    // still in a group from outside are in the caller's.
     let groups: BTreeSet<i32> = tree.iter().map(|process| process.group).collect();
     for group in groups.into_iter().filter(|group| *group > 1 && *group != own) {
         if let Some(group) = Pid::from_raw(group) {
-            // It is gone, then; which is as well.
+            // If it fails, the group is gone.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -145,7 +147,7 @@ pub(crate) fn send_signal_to_groups(tree: &[ProcessInfo], signal: Signal) {
 enum ChildLookup {
     /// The kernel lists them.
     KernelList,
-    /// It does not: the parents of all processes were read once.
+    /// The kernel does not list them: the parents of all processes were read once.
     ParentScan(BTreeMap<i32, Vec<i32>>),
 }
 
@@ -169,7 +171,7 @@ impl ChildLookup {
             Self::KernelList => {
                 let tasks = format!("/proc/{parent}/task");
                 let mut pids = Vec::new();
-                // Each thread has the children it forked.
+                // Each thread lists the children it forked.
                 for task in kernel_file::list_names(Path::new(&tasks)).unwrap_or_default() {
                     let path = format!("{tasks}/{task}/children");
                     let text = kernel_file::read(Path::new(&path)).unwrap_or_default();
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(searched.pids(own), [pid]);
         assert!(descendants(own, &BTreeSet::new()).iter().any(|process| process.pid == pid));
         assert!(!descendants(own, &BTreeSet::from([pid])).iter().any(|process| process.pid == pid));
-        // Somebody who uses the number later does not get the signal.
+        // A later process with the same ID does not get the signal.
         let other = ProcessInfo { started: process.started + 1, ..process.clone() };
         assert_eq!(send_signal(own, &[other], Signal::KILL, |_| true), 0);
         assert_eq!(send_signal(own, &[process], Signal::KILL, |_| true), 1);

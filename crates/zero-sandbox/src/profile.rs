@@ -1,11 +1,12 @@
-//! What a child process may do, said as intent: which folders it may change, what it may not read,
-//! whom it may reach.
+//! Describes what a command may do, as intent: which folders it may change, what it may not read,
+//! which network it has.
 //!
-//! A profile names no mechanism. [`crate::probe::SandboxLayers`] says what this machine can enforce and
-//! the spawner brings the two together; what cannot be enforced is an error, never
-//! a silent gap, unless the profile itself lists it under [`SandboxProfile::weaknesses`].
+//! A [`SandboxProfile`] names no mechanism. [`crate::layer_probe::SandboxLayers`] describes what
+//! this machine can enforce, and [`crate::confinement`] combines the two. A property that cannot be
+//! enforced is an error, never a silent gap, unless the profile lists it under
+//! [`SandboxProfile::weaknesses`].
 //!
-//! Both types cross a socket to the process that starts children, so both are plain data.
+//! [`SandboxProfile`] and [`CommandSpec`] are sent to the spawner process, so both are plain data.
 
 pub(crate) mod wire;
 
@@ -16,63 +17,63 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use zero_core::CommandLimits;
 
-/// What a child may do.
+/// What a command may do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxProfile {
-    /// Folders it may change. Ones that do not exist stay that way.
+    /// Folders that it may change. Those that do not exist are not created.
     #[serde(with = "wire::paths")]
     pub writable: Vec<PathBuf>,
-    /// Paths inside them that stay as they are. Where one does not exist, an empty folder stands in
-    /// for it as long as the child runs.
+    /// Paths inside writable folders that it must not change. If one does not exist, an empty
+    /// folder takes its place while the command runs.
     #[serde(with = "wire::paths")]
     pub protected: Vec<PathBuf>,
-    /// The same for files: where one does not exist, an empty file stands in for it.
+    /// The same for files: if one does not exist, an empty file takes its place.
     #[serde(with = "wire::paths")]
     pub protected_files: Vec<PathBuf>,
-    /// Files and folders it may not read.
+    /// Files and folders that it must not read.
     #[serde(with = "wire::paths")]
     pub masked: Vec<PathBuf>,
-    /// Whom it may reach.
+    /// The network it can use.
     pub network: NetworkAccess,
-    /// How much it may use.
+    /// The resources it may use.
     pub limits: ProcessLimits,
-    /// The host's folder that is the child's own `/tmp` and `TMPDIR`.
+    /// The folder of the host that is mounted as its `/tmp` and named by its `TMPDIR`.
     #[serde(with = "wire::path")]
     pub tmp: PathBuf,
-    /// Properties that may be missing when this machine cannot enforce them.
+    /// Properties that may be missing if this machine cannot enforce them.
     pub weaknesses: Vec<AcceptedWeakness>,
 }
 
-/// Whom a child may reach.
+/// The network that a command can use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkAccess {
-    /// Nobody, not even itself over loopback.
+    /// None, not even loopback.
     Nothing,
-    /// Whoever is in the same network: a loopback device, where nothing of the host listens. It is
-    /// its own, or one that the commands of a session share.
+    /// A loopback device on which no service of the host listens: its own, or one shared by the
+    /// commands of a session.
     Loopback,
-    /// Whomever the host reaches.
+    /// The host's network.
     Host,
 }
 
-/// How much a child and its descendants may use.
+/// The resources that a command and its descendants may use.
 ///
-/// Files and handles are limited here, by the kernel and for each process; memory, processor time
-/// and the number of processes belong to the whole tree and to whoever watches it.
+/// Files and descriptors are limited per process, by the kernel. Memory, processor time and the
+/// number of processes are limited for the whole process tree, by control groups or the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessLimits {
-    /// Memory of the whole tree.
+    /// Memory of the whole process tree, in bytes.
     pub memory_bytes: u64,
-    /// Processor time of the whole tree, in percent of one processor.
+    /// Processor time of the whole process tree, in percent of one processor.
     pub cpu_percent: u32,
-    /// Processes of the whole tree.
+    /// Most processes in the process tree.
     pub processes: u64,
-    /// Open files of one process.
+    /// Most open files per process.
     pub open_files: u64,
-    /// The largest file a process may write.
+    /// The largest file a process may write, in bytes.
     pub file_bytes: u64,
 }
 
@@ -94,41 +95,42 @@ impl Default for ProcessLimits {
     }
 }
 
-/// Something a profile promises.
+/// A property that a profile demands of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxProperty {
-    /// Nothing changes but what lies in writable folders and the private `/tmp`.
+    /// The command can write only to writable folders and the private `/tmp`.
     Writes,
-    /// Modes, owners, times and attributes of files outside them stay as they are.
+    /// Modes, owners, times and attributes of files elsewhere cannot be changed.
     Attributes,
-    /// Protected paths inside writable folders stay as they are.
+    /// Protected paths inside writable folders cannot be changed.
     Protected,
     /// Masked files and folders cannot be read.
     Masked,
-    /// The network is as stated.
+    /// The network is the one that the profile states.
     Network,
-    /// Services of the host that listen on unix sockets when the child starts cannot be reached;
-    /// without unix sockets of its own, and in `/run` and `/tmp`, later ones neither. With unix
-    /// sockets of its own it still reaches those that were moved, or bound by a relative name where nobody is any
-    /// more, and those of other network namespaces.
+    /// Services of the host that listen on Unix sockets when the command starts cannot be reached.
+    /// If the command has no Unix sockets, and in `/run` and `/tmp`, services that start later
+    /// cannot be reached either. A command with Unix sockets can still reach sockets that were
+    /// moved, sockets that were bound by a relative name in a folder that is no process's working
+    /// folder any more, and those of other network namespaces.
     HostSockets,
-    /// Processes outside cannot be signalled, traced, slowed down or limited, and their memory,
-    /// environment and files cannot be read. Their names may be seen.
+    /// Processes outside of the sandbox cannot be signalled, traced, slowed down or limited, and
+    /// their memory, environment and files cannot be read. Their names may be visible.
     Processes,
-    /// `/tmp` is the child's own, and the host's cannot be seen.
+    /// The command has its own `/tmp`, and cannot see the host's.
     PrivateTmp,
-    /// System calls that reach for the kernel or for other processes are refused.
+    /// System calls that attack the kernel or other processes are refused.
     SystemCalls,
-    /// No privilege is held and none can be gained.
+    /// The command has no privileges and cannot gain any.
     Privileges,
 }
 
-/// A property that may be missing, or is.
+/// A property that the profile allows to be missing.
 pub type AcceptedWeakness = SandboxProperty;
 
 impl SandboxProperty {
-    /// All of them.
+    /// Every property.
     pub const ALL: [Self; 10] = [
         Self::Writes,
         Self::Attributes,
@@ -142,7 +144,7 @@ impl SandboxProperty {
         Self::Privileges,
     ];
 
-    /// Its stable word, for settings and records.
+    /// Its stable name, for settings and records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Writes => "writes",
@@ -169,16 +171,16 @@ impl fmt::Display for SandboxProperty {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    /// A path, or a name to be found along `PATH` of `environment`.
+    /// A path, or a name that is searched in the `PATH` of `environment`.
     #[serde(with = "wire::text")]
     pub program: OsString,
-    /// Its arguments, without its name.
+    /// The arguments, without `argv[0]`.
     #[serde(with = "wire::texts")]
     pub args: Vec<OsString>,
-    /// Where it starts.
+    /// The working folder.
     #[serde(with = "wire::path")]
     pub folder: PathBuf,
-    /// All of its environment, but for `TMPDIR`, which the profile settles.
+    /// The whole environment, except for `TMPDIR`, which the profile sets.
     #[serde(with = "wire::pairs")]
     pub environment: Vec<(OsString, OsString)>,
 }

@@ -1,4 +1,4 @@
-//! A path whose meaning is settled, held by the folder it lies in.
+//! [`ResolvedPath`]: a path with a fixed meaning, through which files are read and written.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::folder_handle::FolderHandle;
 use crate::open_beneath;
 use crate::workspace::WorkspaceRoot;
 
-/// A path whose meaning is settled: the folder it lies in is held open, so nothing that happens to
-/// the names above can redirect it.
+/// A path whose meaning is fixed: its folder is held open, so that renaming or replacing a folder
+/// above cannot redirect it.
 #[derive(Clone, Debug)]
 pub struct ResolvedPath {
     target: TargetPath,
     shown: String,
     /// The innermost folder that exists.
     pub(crate) folder: Arc<OwnedFd>,
-    /// Folders that would have to be made below it.
+    /// Folders that would have to be created below it.
     pub(crate) missing_folders: Vec<OsString>,
-    /// Name within its folder; `.` for a root itself.
+    /// Name within its folder; `.` for a workspace root itself.
     pub(crate) name: OsString,
 }
 
@@ -46,7 +46,7 @@ impl ResolvedPath {
                 existing.file_name().unwrap_or(OsStr::new(".")).to_owned(),
             ),
         };
-        // A target outside every root may lie above the folder we would open from.
+        // A target outside of every root may be above the folder we would open from.
         let relative = folder_path.strip_prefix(&root.path).unwrap_or(Path::new(""));
         let fail = |errno| file_error::from_errno("look up", &shown, errno);
         let folder = open_beneath::open(&root.dir, relative, folder_flags()).map_err(fail)?;
@@ -54,22 +54,22 @@ impl ResolvedPath {
         Ok(Self { target, shown, folder: Arc::new(folder), missing_folders: missing, name })
     }
 
-    /// What policy decides about.
+    /// The target that policy decides about.
     pub fn target(&self) -> &TargetPath {
         &self.target
     }
 
-    /// The canonical path.
+    /// The canonical path, without links.
     pub fn path(&self) -> &Path {
         self.target.canonical()
     }
 
-    /// The path as it is shown to people and models.
+    /// The path as it is shown to users and models.
     pub fn display_path(&self) -> &str {
         &self.shown
     }
 
-    /// What stands there now; `None` when nothing does.
+    /// The facts of what is there now; `None` if it does not exist.
     pub fn facts(&self) -> Result<Option<FileFacts>, ToolError> {
         Ok(self.stat()?.map(|stat| FileFacts::from_stat(&stat)))
     }
@@ -85,8 +85,8 @@ impl ResolvedPath {
         }
     }
 
-    /// Opens it for reading. Only an ordinary file is opened: a pipe would block, a device may act
-    /// on being opened. The kind is looked at before and, on the handle, after.
+    /// Opens it for reading. Only an ordinary file is opened: a pipe would block, and a device may
+    /// act on being opened. The type is checked before and, on the descriptor, after opening.
     pub fn open_file(&self) -> Result<File, ToolError> {
         match self.facts()?.map(|facts| facts.file_type) {
             Some(FileType::File) => {}
@@ -106,7 +106,7 @@ impl ResolvedPath {
         }
     }
 
-    /// Opens it as a folder.
+    /// Opens it as a folder. Fails if it is anything else.
     pub fn open_folder(&self) -> Result<FolderHandle, ToolError> {
         match self.facts()?.map(|facts| facts.file_type) {
             Some(FileType::Directory) => {}
@@ -126,7 +126,7 @@ impl ResolvedPath {
         Ok(FolderHandle::new(dir, self.path(), &self.shown))
     }
 
-    /// Names of what stands beside it, for "did you mean"; at most `max` of them are looked at.
+    /// The names beside it, for "did you mean"; at most `max` entries are read.
     pub fn siblings(&self, max: usize) -> Vec<String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listing = rustix::fs::openat(&self.folder, ".", flags, Mode::empty())
@@ -140,7 +140,7 @@ impl ResolvedPath {
             .collect()
     }
 
-    /// The innermost folder that exists, as it is shown, and the name looked for in it.
+    /// The innermost folder that exists, as it is shown, and the first missing name in it.
     pub fn first_missing(&self) -> (String, String) {
         let name = self.missing_folders.first().unwrap_or(&self.name);
         let folder = match self.folder_display_path().to_string_lossy() {
@@ -161,7 +161,7 @@ impl ResolvedPath {
         Path::new(&self.shown).ancestors().nth(above).unwrap_or(Path::new(""))
     }
 
-    /// The error for a path at which nothing stands.
+    /// The error for a path that does not exist.
     pub fn not_found_error(&self) -> ToolError {
         let message = format!("`{}` does not exist", self.shown);
         ToolError::not_found(ErrorReason::Io, message).with_detail("file", self.shown.as_str())
@@ -186,7 +186,7 @@ pub(crate) fn refuse_procfs(folder: &OwnedFd, shown: &str) -> Result<(), ToolErr
     #[cfg(target_os = "linux")]
     if rustix::fs::fstatfs(folder).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC) {
         let message = format!(
-            "`{shown}` is the kernel's view of processes, not a file; use a command to look at it"
+            "`{shown}` is part of the kernel's process file system, not a file; use a command to read it"
         );
         return Err(
             ToolError::invalid(ErrorReason::SpecialFile, message).with_detail("file", shown)

@@ -1,4 +1,5 @@
-//! The folders a host works in, and the one way from a written path to a handle.
+//! [`Workspace`]: the folders a session works in, and the only way from a written path to a
+//! [`ResolvedPath`].
 
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
@@ -14,7 +15,7 @@ use crate::open_beneath;
 use crate::path_survey;
 use crate::resolved_path::ResolvedPath;
 
-/// A folder held open. Its handle outlives renames; its path is canonical.
+/// An open folder with its canonical path. It stays the same folder if the path is renamed.
 #[derive(Debug)]
 pub(crate) struct WorkspaceRoot {
     pub(crate) path: PathBuf,
@@ -34,7 +35,8 @@ impl WorkspaceRoot {
             );
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // Without links, so that it is the folder of that path, whoever puts another one there now.
+        // Without following links, so that it is the folder of that path even if it is being
+        // replaced now.
         let below = found.existing.strip_prefix("/").unwrap_or(&found.existing);
         let dir = rustix::fs::open("/", flags, Mode::empty())
             .and_then(|system| open_beneath::open(system, below, flags))
@@ -43,7 +45,7 @@ impl WorkspaceRoot {
     }
 }
 
-/// A root that is held for longer, or was opened for this once.
+/// A root of the workspace, or one that was opened for a single call.
 enum RootRef<'a> {
     Borrowed(&'a WorkspaceRoot),
     Owned(WorkspaceRoot),
@@ -60,19 +62,19 @@ impl Deref for RootRef<'_> {
     }
 }
 
-/// The folders a host works in. Relative paths start in the first of them.
+/// The folders a session works in. Relative paths start in the first of them.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     roots: Arc<[WorkspaceRoot]>,
-    /// Where this session's oversized results lie: readable, never writable.
+    /// The folder of this session's oversized results: readable, never writable.
     spill: Option<Arc<Path>>,
-    /// What everything else is opened from, once somebody allowed it.
+    /// The root from which paths outside of the workspace are opened, once they are allowed.
     system: Arc<WorkspaceRoot>,
     home: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// Opens the folders. `home` is what `~` means; without it `~` is refused.
+    /// Opens the folders. `home` is what `~` stands for; without it, `~` is refused.
     pub fn open(roots: &[PathBuf], home: Option<PathBuf>) -> Result<Self, ToolError> {
         if roots.is_empty() {
             return Err(ToolError::invalid(
@@ -86,10 +88,11 @@ impl Workspace {
         Ok(Self { roots: roots.into(), spill: None, system, home })
     }
 
-    /// The same workspace for a session whose oversized results lie in `folder`, once there are any.
+    /// The same workspace for a session whose oversized results are in `folder`, which need not
+    /// exist yet.
     pub fn with_spill(&self, folder: &Path) -> Result<Self, ToolError> {
         let Some(folder) = path_survey::canonicalize(folder) else {
-            let message = format!("`{}` cannot be looked up", folder.display());
+            let message = format!("`{}` cannot be resolved", folder.display());
             return Err(ToolError::invalid(ErrorReason::BadPath, message));
         };
         Ok(Self { spill: Some(folder.into()), ..self.clone() })
@@ -105,8 +108,8 @@ impl Workspace {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// A canonical path as it is shown to people and models, and as they can pass it back:
-    /// relative to the first folder when it lies there, absolute otherwise.
+    /// A canonical path as it is shown to users and models, and as they can pass it back: relative
+    /// to the first folder if it is inside, absolute otherwise.
     pub fn display_path(&self, canonical: &Path) -> String {
         match canonical.strip_prefix(self.cwd()) {
             Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
@@ -115,15 +118,15 @@ impl Workspace {
         }
     }
 
-    /// Settles what `written` denotes and opens the folder it lies in.
+    /// Resolves a written path and opens its folder.
     ///
-    /// Everything that can make a path lie happens here, once: `~`, `..`, links, upper and lower
-    /// case, composed characters. What comes back cannot change its meaning any more.
+    /// Everything that can make a path misleading is handled here, once: `~`, `..`, links, upper
+    /// and lower case, composed characters. The meaning of the result cannot change any more.
     pub fn resolve(&self, written: &str, last: FinalLinkMode) -> Result<ResolvedPath, ToolError> {
         self.resolve_written(written, &self.expand(written)?, last)
     }
 
-    /// The same for an absolute path that need not be text.
+    /// Like [`Self::resolve`], for an absolute path that need not be UTF-8.
     pub fn resolve_path(
         &self,
         path: &Path,
@@ -138,7 +141,7 @@ impl Workspace {
         path: &Path,
         last: FinalLinkMode,
     ) -> Result<ResolvedPath, ToolError> {
-        // Below a root only the rest is looked up: the root's own path is settled and held open.
+        // Below a root only the rest is resolved: the root's own path is canonical and held open.
         let (start, below) = match self.roots.iter().find_map(|root| {
             path.strip_prefix(&root.path).ok().map(|below| (root.path.as_path(), below))
         }) {
@@ -149,13 +152,13 @@ impl Workspace {
             .map_err(|error| bad_path_error(written, &error))?;
         let mut canonical = found.existing.clone();
         canonical.extend(&found.missing);
-        let (root, whereabouts) = self.root_for(&canonical);
-        let target = TargetPath::new(written, canonical, whereabouts);
+        let (root, zone) = self.root_for(&canonical);
+        let target = TargetPath::new(written, canonical, zone);
         let shown = self.display_path(target.canonical());
         ResolvedPath::open(&root, target, shown, &found.existing, found.missing)
     }
 
-    /// Turns what was written into an absolute path; links are not looked at yet.
+    /// Turns a written path into an absolute one; links are not followed yet.
     fn expand(&self, written: &str) -> Result<PathBuf, ToolError> {
         let refuse = |why: String| {
             Err(ToolError::invalid(ErrorReason::BadPath, why).with_detail("file", written))
@@ -174,9 +177,9 @@ impl Workspace {
             return match (below_home, &self.home) {
                 (Some(below), Some(home)) => Ok(home.join(below)),
                 (Some(_), None) => {
-                    refuse("`~` has no meaning here: no home folder is set".to_owned())
+                    refuse("`~` cannot be resolved: no home folder is set".to_owned())
                 }
-                // `~x` is another person's home to a shell and a plain name to the kernel.
+                // `~x` is another user's home to a shell and a plain name to the kernel.
                 (None, _) => {
                     refuse(format!("`{written}` is ambiguous; write `./{written}` or a full path"))
                 }
@@ -186,10 +189,11 @@ impl Workspace {
     }
 
     fn root_for(&self, canonical: &Path) -> (RootRef<'_>, PathZone) {
-        // First, because zero's own folder may lie in the workspace, as when that is the home folder.
+        // Checked first, because zero's own folder may be in the workspace, such as when that is
+        // the home folder.
         if let Some(spill) = self.spill.as_deref().filter(|spill| canonical.starts_with(spill)) {
-            // Opened each time, since it comes and goes. Where the way to it leads elsewhere by now,
-            // it is not the folder that was meant.
+            // Opened each time, since it may be created or removed. If its path leads elsewhere by
+            // now, it is not the intended folder.
             let opened = WorkspaceRoot::open(spill).ok().filter(|root| root.path == *spill);
             let root = opened.map_or(RootRef::Borrowed(&self.system), RootRef::Owned);
             return (root, PathZone::Spill);
@@ -215,7 +219,7 @@ fn bad_path_error(written: &str, error: &CanonicalPathError) -> ToolError {
         )
         .with_detail("file", written),
         CanonicalPathError::TooManyLinks | CanonicalPathError::DotsBelowMissing => {
-            ToolError::invalid(ErrorReason::BadPath, format!("`{written}` has no meaning: {error}"))
+            ToolError::invalid(ErrorReason::BadPath, format!("`{written}` cannot be resolved: {error}"))
                 .with_detail("file", written)
         }
     }
@@ -311,12 +315,12 @@ mod tests {
         let located = locate();
         assert_eq!(located.target().zone(), PathZone::Spill);
         assert_eq!(std::io::read_to_string(located.open_file().unwrap()).unwrap(), "all of it");
-        // It went with whoever had it, and was made again.
+        // The folder is removed, and created again.
         std::fs::rename(&spill, spill.with_file_name("gone")).unwrap();
         std::fs::create_dir_all(&spill).unwrap();
         std::fs::write(&written, "new").unwrap();
         assert_eq!(std::io::read_to_string(locate().open_file().unwrap()).unwrap(), "new");
-        // Whoever puts another folder there has put nothing there.
+        // A link in place of the folder does not count as the folder.
         let moved = f.workspace.with_spill(&spill.with_file_name("y")).unwrap();
         symlink(&spill, spill.with_file_name("y")).unwrap();
         let behind = spill.with_file_name("y").join("a.txt");

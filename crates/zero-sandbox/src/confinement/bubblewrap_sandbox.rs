@@ -1,15 +1,16 @@
-//! A sandbox of namespaces and mounts, in which the last step waits for its plan.
+//! A sandbox of namespaces and mounts, made by bubblewrap, in which the init process waits for its
+//! plan.
 //!
-//! What bubblewrap puts up depends on the profile and on what the host looks like, not on the
-//! command. So it can be put up ahead, while nobody waits, and be given a command later. Meanwhile
-//! the host may change in ways that make it another sandbox than one put up now would be: an editor
-//! that replaces a hidden file takes away what hid it, a new secret or socket is not hidden at all,
-//! a disk that is mounted comes in writable. So [`BubblewrapSandbox::is_still_valid`] says yes only when what
-//! would be asked of bubblewrap now is the same to the byte, everything it is mounted on is still
-//! what it was, and the mounts on the host and inside are those of then.
+//! What bubblewrap sets up depends on the profile and the state of the host, not on the command. So
+//! a [`BubblewrapSandbox`] can be set up ahead of time and be given a command later. Meanwhile the
+//! host may change so that the sandbox differs from one that would be set up now: an editor that
+//! replaces a hidden file removes the mount that hid it, a new secret or socket is not hidden at
+//! all, a newly mounted disk is writable. So [`BubblewrapSandbox::is_still_valid`] returns true
+//! only if the arguments for bubblewrap would be the same byte for byte, everything they mount is
+//! still the same file, and the mount tables of the host and of the sandbox are unchanged.
 //!
-//! What holds for walls that had no command yet holds for those whose command has ended, if it left
-//! nothing in them: see [`super::residue`].
+//! The same check applies to a sandbox network_owner command has ended, if it left dev_null there: see
+//! [`super::residue`].
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -37,13 +38,13 @@ use crate::layer_probe::BubblewrapProgram;
 use crate::profile::{CommandSpec, NetworkAccess, SandboxProfile};
 use crate::spawner::message;
 
-/// How much of what bubblewrap says about a failure is read.
-const COMPLAINT_BYTES_MAX: usize = 4096;
+/// How much of bubblewrap's error output is read.
+const ERROR_OUTPUT_BYTES_MAX: usize = 4096;
 
-/// How much of a list of mounts is read. A longer one is never the same as another.
+/// How much of a mount table is read. A longer one counts as changed.
 const TABLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Where the terminal of a command is in the child's own `/dev`.
+/// The path of a command's terminal in the sandbox's own `/dev`.
 const CONSOLE: &str = "/dev/console";
 
 /// What a sandbox is for, as far as bubblewrap has to know.
@@ -52,12 +53,12 @@ pub(super) struct SandboxSpec<'a> {
     pub(super) bubblewrap: &'a BubblewrapProgram,
     pub(super) profile: &'a SandboxProfile,
     pub(super) layout: &'a PathLayout,
-    /// Where the command starts.
+    /// The working folder of the command.
     pub(super) folder: &'a Path,
-    /// The terminal it gets, by name.
+    /// The path of its terminal.
     pub(super) terminal: Option<&'a Path>,
-    pub(super) whose: NetworkOwner,
-    /// The host's sockets that it must not reach.
+    pub(super) network_owner: NetworkOwner,
+    /// The host's sockets that must be hidden.
     pub(super) sockets: &'a HostSockets,
 }
 
@@ -67,84 +68,84 @@ impl SandboxSpec<'_> {
     }
 }
 
-/// A sandbox and what belongs to it.
+/// A sandbox and its resources.
 #[derive(Debug)]
 pub(super) struct BubblewrapSandbox {
-    /// Bubblewrap.
+    /// How to execute bubblewrap.
     pub(super) image: ExecImage,
-    /// Handles that it needs until it has started.
+    /// Descriptors that bubblewrap needs until it has started.
     kept: Vec<OwnedFd>,
     kept_numbers: Vec<RawFd>,
-    /// Where the last step takes its plans, until there are no more.
-    door: Option<OwnedFd>,
-    /// What it gave up with the first of them.
-    given_up: Option<ProcessRestrictions>,
-    /// Where it says what becomes of the command, while it has one.
-    word: Option<OwnedFd>,
-    /// Stands for input and output of bubblewrap, which has none.
-    nothing: OwnedFd,
-    /// What bubblewrap says when the walls cannot be put up.
-    complaints: OwnedFd,
-    shape: SandboxFingerprint,
-    /// The mounts inside, where they can be read and what they were.
+    /// Where the init process receives its plans. `None` once there will be no more.
+    init_channel: Option<OwnedFd>,
+    /// The restrictions that were applied with the first plan.
+    applied: Option<ProcessRestrictions>,
+    /// Where the init process reports about the current command.
+    report: Option<OwnedFd>,
+    /// Input and output of bubblewrap, which needs neither.
+    dev_null: OwnedFd,
+    /// Error output of bubblewrap, in case the setup fails.
+    error_output: OwnedFd,
+    fingerprint: SandboxFingerprint,
+    /// The mount table inside: an open file and its contents at the start.
     table: Option<(File, Vec<u8>)>,
-    /// What a command could leave inside.
-    traces: Option<ResidueDetector>,
-    /// What is shown as `/tmp`.
+    /// Detects what a command left inside.
+    residue: Option<ResidueDetector>,
+    /// The folder that is mounted as `/tmp`.
     tmp: PathBuf,
     placeholders: Placeholders,
 }
 
-/// All that decides what a sandbox is.
+/// Everything that determines what a sandbox is.
 #[derive(Debug, PartialEq, Eq)]
 struct SandboxFingerprint {
     namespaces: Vec<OsString>,
     mounts: MountPlan,
     console: Vec<OsString>,
-    /// What is at the paths of the mounts, in their order.
-    things: Vec<Option<NodeIdentity>>,
-    /// What else of the host is shown.
+    /// The identities of the mounted paths, in their order.
+    identities: Vec<Option<NodeIdentity>>,
+    /// The identities of other visible paths of the host.
     others: Vec<Option<NodeIdentity>>,
-    /// The host's list of mounts.
+    /// The mount table of the host.
     table: Vec<u8>,
 }
 
-/// What is at a path: device, number and kind.
+/// What is at a path: device, inode number and type.
 type NodeIdentity = (u64, u64, FileType);
 
 impl SandboxFingerprint {
-    /// What a sandbox is with these mounts, on the host as it is now.
-    fn new(purpose: &SandboxSpec<'_>, mounts: MountPlan) -> io::Result<Self> {
-        let SandboxSpec { bubblewrap, profile, terminal, whose, .. } = purpose;
+    /// Describes a sandbox with these mounts, on the host as it is now.
+    fn new(spec: &SandboxSpec<'_>, mounts: MountPlan) -> io::Result<Self> {
+        let SandboxSpec { bubblewrap, profile, terminal, network_owner, .. } = spec;
         let mut namespaces: Vec<OsString> = bubblewrap.base_args().map(OsString::from).collect();
-        if profile.network != NetworkAccess::Host && *whose == NetworkOwner::Own {
+        if profile.network != NetworkAccess::Host && *network_owner == NetworkOwner::Own {
             namespaces.push("--unshare-net".into());
         }
         let memory = bubblewrap.shared_memory_args(profile.limits.memory_bytes);
         namespaces.extend(memory.into_iter().map(OsString::from));
         namespaces.extend(bubblewrap.message_queue_args().iter().map(OsString::from));
-        // The child has terminals of its own, among which the one it was given has no name. Without
-        // one, programs that ask for it believe that there is no terminal.
+        // The sandbox has its own terminals, among which the given one has no name. Without a name,
+        // programs assume that there is no terminal.
         let console = terminal.map_or(Vec::new(), |terminal| {
             vec!["--dev-bind".into(), terminal.into(), CONSOLE.into()]
         });
         let kept = mount_plan::RUN_VISIBLE.iter().map(Path::new);
-        let things = mounts.paths().map(read_identity_no_follow).collect();
+        let identities = mounts.paths().map(read_identity_no_follow).collect();
         let others = [profile.tmp.as_path()].into_iter().chain(kept).map(read_identity).collect();
         let table = kernel_file::read_bytes(Path::new(MOUNT_TABLE))?;
-        Ok(Self { namespaces, mounts, console, things, others, table })
+        Ok(Self { namespaces, mounts, console, identities, others, table })
     }
 
-    /// What the last step has to find.
+    /// What the init process has to find.
     fn expected_mounts(&self, tmp: &Path) -> ExpectedMounts {
-        let shown = self.things.iter().map(|thing| thing.map(|(device, inode, _)| (device, inode)));
+        let shown = self.identities.iter().map(|identity| identity.map(|(device, inode, _)| (device, inode)));
         let mounts = self.mounts.iter().zip(shown).map(|((path, mount), it)| (path, mount, it));
         ExpectedMounts::new(mounts, &self.table, tmp)
     }
 }
 
-/// Found without following a link: what could be swapped for one while it is mounted must not be
-/// taken for what it leads to.
+/// Without following links: a path that could be replaced by a link while it is mounted must not be
+/// mistaken for the link's target.
 fn read_identity_no_follow(path: &Path) -> Option<NodeIdentity> {
     let facts = rustix::fs::fstat(expected_mounts::open_no_follow(path).ok()?).ok()?;
     Some((facts.st_dev, facts.st_ino, FileType::from_raw_mode(facts.st_mode)))
@@ -156,122 +157,123 @@ fn read_identity(path: &Path) -> Option<NodeIdentity> {
 }
 
 impl BubblewrapSandbox {
-    /// Prepares a sandbox: makes what has to stand on the host, and says how to start bubblewrap.
-    pub(super) fn new(purpose: &SandboxSpec<'_>) -> Result<Self, ConfineError> {
+    /// Prepares a sandbox: creates placeholders on the host, and determines how to start
+    /// bubblewrap.
+    pub(super) fn new(spec: &SandboxSpec<'_>) -> Result<Self, ConfineError> {
         if !helper_process::can_run_helper() {
             return Err(ConfineError::NoHelper);
         }
-        let SandboxSpec { bubblewrap, profile, layout, .. } = purpose;
+        let SandboxSpec { bubblewrap, profile, layout, .. } = spec;
         placeholders::sweep(&profile.tmp);
         let mut placeholders = Placeholders::new(&profile.tmp);
-        let mounts = purpose.plan_mounts().map_err(ConfineError::Mounts)?;
+        let mounts = spec.plan_mounts().map_err(ConfineError::Mounts)?;
         mounts
             .create_placeholders(profile, layout, &mut placeholders)
             .map_err(|error| placeholder_error(layout, error))?;
-        let shape = SandboxFingerprint::new(purpose, mounts).map_err(ConfineError::Mounts)?;
-        // Bubblewrap would follow a link, and make what is missing where it leads to.
-        let mut found = shape.mounts.paths().zip(&shape.things);
-        if let Some((path, _)) = found.find(|(_, thing)| thing.is_none()) {
+        let fingerprint = SandboxFingerprint::new(spec, mounts).map_err(ConfineError::Mounts)?;
+        // Bubblewrap would follow a link, and create missing paths at its target.
+        let mut found = fingerprint.mounts.paths().zip(&fingerprint.identities);
+        if let Some((path, _)) = found.find(|(_, identity)| identity.is_none()) {
             return Err(MountMismatchError::At(path.to_owned()).into());
         }
         drop(found);
-        let (image, kept, door) =
-            build_launch(bubblewrap, &shape).map_err(ConfineError::HandOver)?;
+        let (image, kept, init_channel) =
+            build_launch(bubblewrap, &fingerprint).map_err(ConfineError::HandOver)?;
         Ok(Self {
             image,
             kept_numbers: kept.iter().map(AsRawFd::as_raw_fd).collect(),
             kept,
-            door: Some(door),
-            given_up: None,
-            word: None,
-            nothing: open_dev_null().map_err(ConfineError::HandOver)?,
-            complaints: write_memfd(&[]).map_err(ConfineError::HandOver)?,
-            shape,
+            init_channel: Some(init_channel),
+            applied: None,
+            report: None,
+            dev_null: open_dev_null().map_err(ConfineError::HandOver)?,
+            error_output: write_memfd(&[]).map_err(ConfineError::HandOver)?,
+            fingerprint,
             table: None,
-            traces: None,
+            residue: None,
             tmp: profile.tmp.clone(),
             placeholders,
         })
     }
 
-    /// Gives the last step a command that gives these things up, with its streams, be it there
-    /// already or not yet.
+    /// Sends the init process a command with these restrictions and streams, whether it runs
+    /// already or not.
     pub(super) fn send_plan(
         &mut self,
         command: CommandSpec,
         restrictions: ProcessRestrictions,
         streams: [&OwnedFd; 3],
     ) -> io::Result<()> {
-        let door = self.door.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let before = match &self.given_up {
+        let init_channel = self.init_channel.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let before = match &self.applied {
             None => {
-                let expected = self.shape.expected_mounts(&self.tmp);
+                let expected = self.fingerprint.expected_mounts(&self.tmp);
                 Some(InitSetup { restrictions: restrictions.clone(), expected })
             }
-            // What was given up cannot be had back, and nothing more is given up.
-            Some(given_up) if *given_up == restrictions => None,
+            // Restrictions cannot be revoked, and later plans apply no new ones.
+            Some(applied) if *applied == restrictions => None,
             Some(_) => return Err(io::ErrorKind::InvalidInput.into()),
         };
-        let (word, inner_word) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        rustix::fs::fcntl_setfl(&word, OFlags::NONBLOCK)?;
+        let (report, inner_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&report, OFlags::NONBLOCK)?;
         let plan = write_memfd(&serde_json::to_vec(&InitPlan { command, before })?)?;
-        let handles = [&plan, &inner_word].into_iter().chain(streams);
+        let handles = [&plan, &inner_report].into_iter().chain(streams);
         let handles: Vec<_> = handles.map(AsFd::as_fd).collect();
-        message::send(door, &(), &handles)?;
-        self.word = Some(word);
-        self.given_up = Some(restrictions);
+        message::send(init_channel, &(), &handles)?;
+        self.report = Some(report);
+        self.applied = Some(restrictions);
         Ok(())
     }
 
-    /// After a command of which no process is left: whether another one would find nothing of it
-    /// either. If so, these walls wait for that one.
+    /// After a command of which no process is left: whether another command would find dev_null of
+    /// it. If so, the sandbox is ready for that one.
     pub(super) fn is_reusable(&mut self) -> bool {
-        self.word = None;
-        // A terminal is one command's own, and without Landlock so is `/dev`.
-        let is_anybodys = self.shape.console.is_empty();
-        let is_held = self.given_up.as_ref().is_some_and(|it| it.landlock.is_some());
-        is_anybodys
-            && is_held
+        self.report = None;
+        // A terminal belongs to one command, and without Landlock `/dev` can be changed.
+        let has_no_terminal = self.fingerprint.console.is_empty();
+        let has_landlock = self.applied.as_ref().is_some_and(|it| it.landlock.is_some());
+        has_no_terminal
+            && has_landlock
             && (self.table.is_some() || self.is_ready())
-            && self.traces.as_ref().is_some_and(ResidueDetector::is_clean)
+            && self.residue.as_ref().is_some_and(ResidueDetector::is_clean)
     }
 
-    /// Has no more commands: the last step ends when it has none.
+    /// Closes the channel: the init process exits when it has no command.
     pub(super) fn close(&mut self) {
-        self.door = None;
+        self.init_channel = None;
     }
 
-    /// Where there is news when the last step is there, or will not be.
+    /// Readable once the init process runs, or has failed to start.
     pub(super) fn init_channel(&self) -> Option<&OwnedFd> {
-        self.door.as_ref()
+        self.init_channel.as_ref()
     }
 
-    /// Whether the last step is there and waits for its plan, behind every mount that was asked for.
-    /// To be asked when there is news.
+    /// Whether the init process waits for its plan and every mount exists. Call it when the channel
+    /// is readable.
     pub(super) fn is_ready(&mut self) -> bool {
-        let Some(door) = &self.door else { return false };
-        let Ok(Some((noted, handles))) = message::receive::<Option<ResidueSnapshot>>(door) else {
+        let Some(init_channel) = &self.init_channel else { return false };
+        let Ok(Some((noted, handles))) = message::receive::<Option<ResidueSnapshot>>(init_channel) else {
             return false;
         };
         let mut handles = handles.into_iter();
         let Some(mut table) = handles.next().map(File::from) else { return false };
         let Ok(mounted) = reread_table(&mut table) else { return false };
-        // Something may have been replaced right after it was mounted on.
+        // A path may have been replaced right after something was mounted on it.
         let points: Vec<&[u8]> =
             mounted.split(|b| *b == b'\n').filter_map(parse_mount_point).collect();
-        let mut paths = self.shape.mounts.paths();
+        let mut paths = self.fingerprint.mounts.paths();
         if !paths.all(|path| points.contains(&escape_path(path).as_slice())) {
             return false;
         }
         self.table = Some((table, mounted));
-        self.traces = noted.map(|noted| ResidueDetector::new(handles.collect(), noted));
+        self.residue = noted.map(|noted| ResidueDetector::new(handles.collect(), noted));
         true
     }
 
-    /// Whether it is what would be put up now, and waits for its plan.
-    pub(super) fn is_still_valid(&mut self, purpose: &SandboxSpec<'_>) -> bool {
-        let now = purpose.plan_mounts().and_then(|mounts| SandboxFingerprint::new(purpose, mounts));
-        if !now.is_ok_and(|now| now == self.shape) || self.has_exited() {
+    /// Whether the sandbox is what would be set up now, and waits for a plan.
+    pub(super) fn is_still_valid(&mut self, spec: &SandboxSpec<'_>) -> bool {
+        let now = spec.plan_mounts().and_then(|mounts| SandboxFingerprint::new(spec, mounts));
+        if !now.is_ok_and(|now| now == self.fingerprint) || self.has_exited() {
             return false;
         }
         let Some((table, mounted)) = &mut self.table else { return false };
@@ -279,62 +281,62 @@ impl BubblewrapSandbox {
     }
 
     fn has_exited(&self) -> bool {
-        let Some(door) = &self.door else { return true };
-        let mut fds = [PollFd::new(door, PollFlags::IN)];
+        let Some(init_channel) = &self.init_channel else { return true };
+        let mut fds = [PollFd::new(init_channel, PollFlags::IN)];
         let now = Timespec::try_from(Duration::ZERO).ok();
-        // Nothing more is said there, so news is the end.
+        // The init process sends dev_null more, so news means that it has exited.
         !matches!(rustix::event::poll(&mut fds, now.as_ref()), Ok(0))
     }
 
-    /// Whether something of the host is gone on which it was to be mounted.
+    /// Whether a path of the host that was to be mounted has disappeared.
     pub(super) fn is_mount_source_missing(&self) -> bool {
-        self.shape.mounts.paths().any(|path| read_identity_no_follow(path).is_none())
+        self.fingerprint.mounts.paths().any(|path| read_identity_no_follow(path).is_none())
     }
 
-    /// Whether what is at `path` stands in for something that is missing, because of us.
+    /// Whether `path` is a placeholder of this sandbox.
     pub(super) fn is_placeholder(&self, path: &Path) -> bool {
         self.placeholders.holds(path)
     }
 
-    /// All paths of which that is so.
+    /// All placeholders of this sandbox.
     pub(super) fn placeholder_paths(&self) -> Vec<PathBuf> {
         self.placeholders.paths().map(Path::to_owned).collect()
     }
 
     pub(super) fn report_fd(&self) -> Option<&OwnedFd> {
-        self.word.as_ref()
+        self.report.as_ref()
     }
 
     pub(super) fn kept_fds(&self) -> &[RawFd] {
         &self.kept_numbers
     }
 
-    /// Lets go of what only bubblewrap needs, once it runs.
+    /// Closes what only bubblewrap needs, once it runs.
     pub(super) fn release_launch_handles(&mut self) {
         self.kept.clear();
     }
 
     pub(super) fn program_streams(&self) -> [RawFd; 3] {
-        let Self { nothing, complaints, .. } = self;
-        [nothing.as_raw_fd(), nothing.as_raw_fd(), complaints.as_raw_fd()]
+        let Self { dev_null, error_output, .. } = self;
+        [dev_null.as_raw_fd(), dev_null.as_raw_fd(), error_output.as_raw_fd()]
     }
 
     pub(super) fn read_error_output(&self) -> String {
-        let mut bytes = vec![0; COMPLAINT_BYTES_MAX];
-        let count = rustix::io::pread(&self.complaints, &mut bytes, 0).unwrap_or(0);
+        let mut bytes = vec![0; ERROR_OUTPUT_BYTES_MAX];
+        let count = rustix::io::pread(&self.error_output, &mut bytes, 0).unwrap_or(0);
         bytes.truncate(count);
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// Takes away what stands on the host.
+    /// Removes the placeholders on the host.
     pub(super) fn cleanup(&mut self) {
-        // Whoever holds these holds the namespaces.
-        (self.table, self.traces) = (None, None);
+        // These descriptors keep the namespaces alive.
+        (self.table, self.residue) = (None, None);
         self.placeholders.remove_all();
     }
 }
 
-/// Why something could not be made to stand on the host: somebody renames folders there, or more.
+/// Why placeholders could not be created: a folder was renamed meanwhile, or another error.
 fn placeholder_error(layout: &PathLayout, error: io::Error) -> ConfineError {
     let swapped = [libc::ELOOP, libc::ENOTDIR, libc::ENOENT].map(Some);
     let is_swapped = swapped.contains(&error.raw_os_error());
@@ -346,37 +348,37 @@ fn placeholder_error(layout: &PathLayout, error: io::Error) -> ConfineError {
     }
 }
 
-/// How to start bubblewrap: what to execute, the handles it needs, and where the last step inside
-/// takes its plan.
+/// How to start bubblewrap: what to execute, the descriptors it needs, and the channel to the init
+/// process.
 fn build_launch(
     bubblewrap: &BubblewrapProgram,
-    shape: &SandboxFingerprint,
+    fingerprint: &SandboxFingerprint,
 ) -> io::Result<(ExecImage, Vec<OwnedFd>, OwnedFd)> {
-    let (door, inner_door) = message::create_channel()?;
+    let (init_channel, inner_channel) = message::create_channel()?;
     let binary = open_own_binary()?;
-    let (mount_args, mut kept) = shape.mounts.args()?;
+    let (mount_args, mut kept) = fingerprint.mounts.args()?;
     let link = format!("/proc/self/fd/{}", binary.as_raw_fd());
     let last = ["--symlink", &link, INIT_PATH, "--chdir", "/"].map(OsString::from);
-    let args = shape.namespaces.iter().chain(&mount_args).chain(&shape.console).chain(&last);
+    let args = fingerprint.namespaces.iter().chain(&mount_args).chain(&fingerprint.console).chain(&last);
     let args = write_memfd(&args.flat_map(nul_terminated).collect::<Vec<u8>>())?;
-    let words = [
+    let argv = [
         bubblewrap.path().as_os_str().to_owned(),
         "--args".into(),
         args.as_raw_fd().to_string().into(),
         "--".into(),
         INIT_PATH.into(),
-        inner_door.as_raw_fd().to_string().into(),
+        inner_channel.as_raw_fd().to_string().into(),
     ];
-    let argv = words.iter().map(|word| CString::new(word.as_bytes()));
+    let argv = argv.iter().map(|arg| CString::new(arg.as_bytes()));
     let argv: Vec<CString> = argv.collect::<Result<_, _>>()?;
     let program = CString::new(bubblewrap.path().as_os_str().as_bytes())?;
-    kept.extend([args, binary, inner_door]);
-    // An empty environment: bubblewrap must not load what the command's variables name.
-    Ok((ExecImage { program, argv, envp: Vec::new() }, kept, door))
+    kept.extend([args, binary, inner_channel]);
+    // An empty environment: bubblewrap must not load libraries that the command's variables name.
+    Ok((ExecImage { program, argv, envp: Vec::new() }, kept, init_channel))
 }
 
-fn nul_terminated(word: &OsString) -> impl Iterator<Item = u8> + '_ {
-    word.as_bytes().iter().copied().chain([0])
+fn nul_terminated(arg: &OsString) -> impl Iterator<Item = u8> + '_ {
+    arg.as_bytes().iter().copied().chain([0])
 }
 
 fn write_memfd(bytes: &[u8]) -> io::Result<OwnedFd> {
@@ -386,7 +388,7 @@ fn write_memfd(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The name of the terminal that a command is given, if it is given one that has a name here.
+/// The path of the terminal that a command gets, if it gets one that has a path here.
 pub(super) fn find_terminal_name(stdin: &OwnedFd) -> Option<PathBuf> {
     let handle = PathBuf::from(format!("/proc/self/fd/{}", stdin.as_raw_fd()));
     let name = rustix::fs::readlink(&handle, Vec::new()).ok()?.into_string().ok()?;
@@ -396,19 +398,18 @@ pub(super) fn find_terminal_name(stdin: &OwnedFd) -> Option<PathBuf> {
     (is_device && is_same && name.starts_with("/dev/pts/")).then(|| name.into())
 }
 
-/// A stream that leads nowhere.
 fn open_dev_null() -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     Ok(rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?)
 }
 
-/// This binary, also when another one has taken its path since.
-#[expect(clippy::disallowed_methods, reason = "our own binary is no person's file")]
+/// This binary, even if its path has been replaced since.
+#[expect(clippy::disallowed_methods, reason = "our own binary is not a user's file")]
 fn open_own_binary() -> io::Result<OwnedFd> {
     Ok(File::open("/proc/self/exe")?.into())
 }
 
-/// All that a list of mounts says now.
+/// Reads a mount table again.
 fn reread_table(table: &mut File) -> io::Result<Vec<u8>> {
     table.rewind()?;
     let mut bytes = Vec::new();
@@ -419,12 +420,12 @@ fn reread_table(table: &mut File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the mount of a line is: the fifth column.
+/// The mount point of a line: the fifth column.
 fn parse_mount_point(line: &[u8]) -> Option<&[u8]> {
     line.split(|byte| *byte == b' ').nth(4)
 }
 
-/// A path as lists of mounts write it.
+/// A path in the notation of mount tables.
 fn escape_path(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for byte in path.as_os_str().as_bytes() {

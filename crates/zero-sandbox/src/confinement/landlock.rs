@@ -1,7 +1,7 @@
-//! Landlock: rights on files that a process takes from itself and cannot get back.
+//! Landlock: rules about files that a process applies to itself and cannot revoke.
 //!
-//! Rights belong to a folder and everything beneath it, and there is no way to take one away
-//! further down. So "everything but" is said by granting what lies beside.
+//! A right applies to a folder and everything below it, and cannot be taken away further down.
+//! "Everything but X" is therefore expressed by granting what is beside X.
 
 use std::ffi::CString;
 use std::io;
@@ -30,7 +30,7 @@ const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
 
-/// Rights that a rule on an ordinary file may hold; the kernel refuses the others there.
+/// Rights that a rule on an ordinary file may contain; the kernel refuses others there.
 const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 
 const NET_BIND_TCP: u64 = 1 << 0;
@@ -41,21 +41,21 @@ const SCOPE_SIGNAL: u64 = 1 << 1;
 const CREATE_RULESET_VERSION: u32 = 1;
 const RULE_PATH_BENEATH: u32 = 1;
 
-/// Cutting a file short is a right of its own; before, it cannot be denied.
+/// From this version on, truncating a file is a separate right; before, it cannot be denied.
 pub(crate) const ABI_TRUNCATE: i32 = 3;
-/// Signals and abstract sockets can be kept inside.
+/// From this version on, signals and abstract sockets can be restricted to the sandbox.
 pub(crate) const ABI_SCOPE: i32 = 6;
 
 /// What a rule grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LandlockAccess {
-    /// List the folder and those beneath it.
+    /// List the folder and those below it.
     List,
-    /// Read, list and run.
+    /// Read, list and execute.
     Read,
-    /// Everything, but for making devices.
+    /// Everything but creating devices.
     Change,
-    /// Read and write what is there: devices.
+    /// Read and write what exists: for devices.
     Use,
 }
 
@@ -74,13 +74,14 @@ impl LandlockAccess {
     }
 }
 
-/// One rule, for a path as the process sees it when the rule is made.
+/// One rule, for a path as the process sees it when the ruleset is built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LandlockRule {
     #[serde(with = "wire::path")]
     pub(crate) path: PathBuf,
     pub(crate) grant: LandlockAccess,
-    /// What has to be there, reached without a link, if that is known: anything else is an error.
+    /// If known, the identity of what must be at the path, without links; otherwise the ruleset
+    /// fails.
     #[serde(skip)]
     pub(crate) exactly: Option<DeviceInode>,
 }
@@ -91,7 +92,7 @@ impl LandlockRule {
     }
 }
 
-/// Whether TCP is closed as well.
+/// Whether TCP is denied as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TcpAccess {
     Open,
@@ -111,10 +112,10 @@ struct PathBeneathAttr {
     parent_fd: i32,
 }
 
-/// The version of Landlock that the kernel speaks; `None` when it has none or has it switched off.
+/// The version of Landlock that the kernel supports; `None` if it has none or it is disabled.
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
 pub(crate) fn detect_abi() -> Option<i32> {
-    // SAFETY: with this flag the kernel reads no memory and only answers its version.
+    // SAFETY: with this flag the kernel reads no memory and only returns its version.
     let version = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -126,8 +127,8 @@ pub(crate) fn detect_abi() -> Option<i32> {
     i32::try_from(version).ok().filter(|version| *version >= 1)
 }
 
-/// Makes a ruleset in which nothing is allowed but what `rules` grant. A rule for a path that does
-/// not exist grants nothing.
+/// Builds a ruleset that allows only what `rules` grant. A rule for a path that does not exist
+/// grants nothing.
 pub(crate) fn build_ruleset(
     abi: i32,
     rules: &[LandlockRule],
@@ -142,7 +143,7 @@ pub(crate) fn build_ruleset(
 }
 
 fn ruleset_attr(abi: i32, tcp: TcpAccess) -> RulesetAttr {
-    // Every right up to the last one that this version knows, devices included.
+    // All rights up to the last one that this version knows, also those for devices.
     let last = match abi {
         ..=1 => 12,
         2 => 13,
@@ -159,7 +160,7 @@ fn ruleset_attr(abi: i32, tcp: TcpAccess) -> RulesetAttr {
 
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
 fn create_ruleset(attr: &RulesetAttr) -> io::Result<OwnedFd> {
-    // An older kernel takes a longer structure as long as what it does not know is zero.
+    // Older kernels accept a longer structure if the fields that they do not know are zero.
     // SAFETY: `attr` is a live structure of the size given, which the kernel only reads.
     let fd = unsafe {
         libc::syscall(
@@ -170,7 +171,7 @@ fn create_ruleset(attr: &RulesetAttr) -> io::Result<OwnedFd> {
         )
     };
     let fd = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the kernel has just made this handle for us, and nobody else knows of it.
+    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -202,17 +203,17 @@ fn add_rule(ruleset: &OwnedFd, attr: &RulesetAttr, rule: &LandlockRule) -> io::R
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens what must be this and nothing else.
+/// Opens a path and checks its identity.
 fn open_verified(path: &Path, identity: DeviceInode) -> io::Result<(OwnedFd, bool)> {
     let target = expected_mounts::open_no_follow(path)?;
     let facts = rustix::fs::fstat(&target)?;
     if (facts.st_dev, facts.st_ino) != identity {
-        return Err(io::Error::other("a folder was swapped while the command was being confined"));
+        return Err(io::Error::other("a folder was replaced while the sandbox was set up"));
     }
     Ok((target, rustix::fs::FileType::from_raw_mode(facts.st_mode).is_dir()))
 }
 
-/// Opens a path for naming it in a rule, and says whether it is a folder.
+/// Opens a path for a rule, and returns whether it is a folder.
 #[expect(unsafe_code, reason = "opens without reading, which the standard library cannot")]
 fn open_for_rule(path: &Path) -> io::Result<Option<(OwnedFd, bool)>> {
     let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(None) };
@@ -220,7 +221,7 @@ fn open_for_rule(path: &Path) -> io::Result<Option<(OwnedFd, bool)>> {
     let fd = unsafe { libc::open(name.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
     if fd < 0 {
         let error = io::Error::last_os_error();
-        // What is not there, or cannot be reached anyway, needs no grant.
+        // A path that does not exist, or cannot be reached anyway, needs no rule.
         let nothing = [libc::ENOENT, libc::ENOTDIR, libc::EACCES, libc::ELOOP];
         return match error.raw_os_error() {
             Some(code) if nothing.contains(&code) => Ok(None),
@@ -234,23 +235,23 @@ fn open_for_rule(path: &Path) -> io::Result<Option<(OwnedFd, bool)>> {
     Ok(Some((target, is_folder)))
 }
 
-/// Binds the calling thread to a ruleset. Safe between fork and exec: one system call.
+/// Applies a ruleset to the calling thread. Safe between fork and exec: one system call.
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
 pub(crate) fn restrict_self(ruleset: RawFd) -> Result<(), i32> {
-    // SAFETY: takes two numbers; a handle that is no ruleset is refused.
+    // SAFETY: takes two numbers; a descriptor that is not a ruleset is refused.
     let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0_u32) };
     // SAFETY: the location of this thread's error number is always valid.
     if done == 0 { Ok(()) } else { Err(unsafe { *libc::__errno_location() }) }
 }
 
-/// Grants reading everything but `masked`: whole folders where nothing in them is masked, and
-/// elsewhere what lies beside it, as it is now. `None` when that would take more than `rules_max`.
+/// Rules to read everything but `masked`: whole folders if nothing in them is masked, otherwise
+/// their current entries one by one. `None` if that would take more than `rules_max`.
 ///
-/// On the way to a masked path folders can be listed, and with them the names in a masked folder:
-/// without it not even the working folder could be.
+/// Folders on the way to a masked path can be listed, and so can names in a masked folder:
+/// otherwise not even the working folder could be listed.
 #[expect(clippy::disallowed_methods, reason = "lists folders to name them to the kernel")]
 pub(crate) fn read_rules_except(masked: &[PathBuf], rules_max: usize) -> Option<Vec<LandlockRule>> {
-    // Spelt in one way, they can be compared byte by byte: there are many times many to compare.
+    // Normalised, so that they can be compared byte by byte: there are many comparisons.
     let masked: Vec<PathBuf> = masked.iter().map(|path| path.components().collect()).collect();
     let mut rules = Vec::new();
     let mut open = vec![PathBuf::from("/")];
@@ -263,7 +264,7 @@ pub(crate) fn read_rules_except(masked: &[PathBuf], rules_max: usize) -> Option<
         } else {
             rules.push(LandlockRule::new(&folder, LandlockAccess::List));
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-                // Links are followed before rights are looked at, so they need none.
+                // Links are followed before rights are checked, so they need none.
                 if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
                     open.push(entry.path());
                 }
@@ -276,7 +277,7 @@ pub(crate) fn read_rules_except(masked: &[PathBuf], rules_max: usize) -> Option<
     Some(rules)
 }
 
-/// Whether a path lies beneath a folder, both spelt in the one way that has no empty parts.
+/// Whether a normalised path is below a normalised folder.
 fn is_beneath(path: &Path, folder: &Path) -> bool {
     let [path, folder] = [path, folder].map(|path| path.as_os_str().as_bytes());
     path.strip_prefix(folder).is_some_and(|rest| folder == b"/" || rest.starts_with(b"/"))
@@ -294,7 +295,7 @@ mod tests {
         for name in ["home/a", "home/secret", "home/b/deep"] {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
-        // However it is spelt.
+        // In any spelling.
         let masked = [root.join("home//./secret/"), root.join("home/b/deep/key")];
         let rules = read_rules_except(&masked, 10_000).unwrap();
         let granted = |name: &str, grant: LandlockAccess| {

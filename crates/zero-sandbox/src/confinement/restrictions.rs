@@ -1,7 +1,8 @@
-//! What a process does to itself right before it becomes somebody else's program.
+//! Restrictions that a process applies to itself right before it executes a program.
 //!
-//! Everything that can fail for want of memory or a file is done beforehand, in [`PreparedRestrictions::new`].
-//! [`PreparedRestrictions::apply`] only makes system calls, so it may run between fork and exec.
+//! [`ProcessRestrictions`] describes them. Everything that can fail for lack of memory or of a file
+//! is done beforehand, in [`PreparedRestrictions::new`]. [`PreparedRestrictions::apply`] only makes
+//! system calls, so it may run between fork and exec.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,36 +17,36 @@ use serde::{Deserialize, Serialize};
 use super::landlock::{self, LandlockRule, TcpAccess};
 use super::syscall_filter::{self, SocketAccess, SyscallFilterError};
 
-/// Everything a process gives up, as data.
+/// All restrictions of a process, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessRestrictions {
-    /// The kernel's version of Landlock, and what it grants.
+    /// The kernel's version of Landlock, and what to allow.
     pub(crate) landlock: Option<(i32, Vec<LandlockRule>, TcpAccess)>,
-    /// The sockets it may open, when system calls can be filtered.
+    /// The sockets it may open; `None` if system calls cannot be filtered.
     pub(crate) sockets: Option<SocketAccess>,
-    /// The filter that says so, where it was made beforehand.
+    /// The compiled filter for them; empty if it has to be compiled.
     pub(crate) filter: Vec<u64>,
-    /// Open files of one process.
+    /// Most open files per process.
     pub(crate) open_files: u64,
-    /// The largest file it may write.
+    /// The largest file it may write, in bytes.
     pub(crate) file_bytes: u64,
 }
 
-/// Why restrictions could not be made ready.
+/// Why restrictions could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RestrictionError {
-    /// The kernel took no Landlock rules.
-    #[error("the kernel refused the rules about files")]
+    /// The kernel refused the Landlock rules.
+    #[error("the kernel refused the Landlock rules")]
     Landlock(#[source] io::Error),
-    /// There is no filter for system calls.
+    /// The seccomp filter cannot be built.
     #[error(transparent)]
     Filter(#[from] SyscallFilterError),
-    /// A path has a zero byte in it.
-    #[error("the folder's name holds a zero byte")]
+    /// The folder's path contains a null byte.
+    #[error("the folder's name contains a null byte")]
     FolderName,
 }
 
-/// Restrictions with all that the kernel wants to have at hand.
+/// Restrictions with everything that the kernel needs to apply them.
 #[derive(Debug)]
 pub(crate) struct PreparedRestrictions {
     ruleset: Option<OwnedFd>,
@@ -56,7 +57,7 @@ pub(crate) struct PreparedRestrictions {
 }
 
 impl PreparedRestrictions {
-    /// Makes them ready, with paths as they are now.
+    /// Prepares the restrictions, with paths as they are now.
     pub(crate) fn new(
         restrictions: &ProcessRestrictions,
         folder: &Path,
@@ -80,7 +81,7 @@ impl PreparedRestrictions {
         Ok(Self { ruleset, filter, open_files, file_bytes, folder })
     }
 
-    /// Goes to the folder and gives everything up.
+    /// Enters the folder and applies all restrictions.
     pub(crate) fn apply(&self) -> Result<(), RestrictionApplyError> {
         reset_inherited_state()?;
         change_folder(&self.folder).map_err(RestrictionApplyError::Folder)?;
@@ -98,12 +99,11 @@ impl PreparedRestrictions {
     }
 }
 
-/// What could not be given up, as the system says it.
+/// Why restrictions could not be applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RestrictionApplyError {
-    /// The folder to be in cannot be entered.
+    /// The folder cannot be entered.
     Folder(Errno),
-    /// Something else.
     Other(Errno),
 }
 
@@ -121,15 +121,15 @@ impl From<RestrictionApplyError> for Errno {
     }
 }
 
-/// Leaves the terminal, so that nothing can be typed into it. A process that leads a session of its
-/// own already keeps it, and with it the terminal that it was given.
+/// Detaches from the terminal, so that nothing can be typed into it. A process that already leads a
+/// session stays in it and keeps its terminal.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
 pub(crate) fn become_session_leader() {
-    // SAFETY: touches no memory of ours. Refused to a process that leads already.
+    // SAFETY: touches no memory of ours. Fails for a process that leads a session already.
     unsafe { libc::setsid() };
 }
 
-/// Takes harmless defaults for what is inherited.
+/// Resets inherited settings to safe defaults.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
 pub(crate) fn reset_inherited_state() -> Result<(), Errno> {
     // SAFETY: touches no memory of ours, and cannot fail.
@@ -137,23 +137,22 @@ pub(crate) fn reset_inherited_state() -> Result<(), Errno> {
     set_rlimit(libc::RLIMIT_CORE, 0)
 }
 
-/// Has every handle but the first three and those `kept` closed when the next program starts.
+/// Marks every descriptor but the first three and those in `kept` as close-on-exec.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
 pub(crate) fn close_on_exec(kept: &[RawFd]) -> Result<(), Errno> {
-    // SAFETY: marks handles; closes none.
+    // SAFETY: sets flags; closes nothing.
     let done =
         unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if done != 0 {
         return Err(last_error());
     }
     for fd in kept {
-        // SAFETY: sets the flags of one handle.
+        // SAFETY: sets the flags of one descriptor.
         check_result(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) })?;
     }
     Ok(())
 }
 
-/// Goes to a folder.
 pub(crate) fn enter_folder(folder: &Path) -> Result<(), Errno> {
     let folder = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
     change_folder(&folder)
@@ -170,7 +169,7 @@ fn set_rlimit(resource: libc::__rlimit_resource_t, most: u64) -> Result<(), Errn
     let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `now` is live and of the type the kernel fills in.
     check_result(unsafe { libc::getrlimit(resource, &raw mut now) })?;
-    // A limit that is tighter already stays.
+    // A tighter limit stays.
     let most = most.min(now.rlim_max);
     let new = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: `new` is live and only read.
@@ -191,10 +190,11 @@ struct CapabilityData {
     inheritable: u32,
 }
 
-/// Gives up every capability, and the ways to gain one: programs that run as their owner do not.
+/// Drops every capability, and the ways to gain one: set-user-ID programs no longer change the
+/// user.
 ///
-/// Root without capabilities is an ordinary user who owns root's files. In a folder where others
-/// own files, it can do with them what their modes say.
+/// Root without capabilities is an ordinary user who owns root's files. For files of other users,
+/// their modes apply.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
 fn drop_privileges() -> Result<(), Errno> {
     const VERSION_3: u32 = 0x2008_0522;
@@ -202,7 +202,7 @@ fn drop_privileges() -> Result<(), Errno> {
     // SAFETY: takes numbers only.
     check_result(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) })?;
     for capability in 0..CAPABILITIES_MAX {
-        // Refused past the last one, and to those who hold nothing and have nothing to lose.
+        // Fails past the last one, and for processes that have no capabilities to drop.
         // SAFETY: takes numbers only.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0_u64, 0_u64, 0_u64) } != 0 {
             break;
@@ -242,7 +242,7 @@ fn check_result(result: libc::c_int) -> Result<(), Errno> {
     if result < 0 { Err(last_error()) } else { Ok(()) }
 }
 
-#[expect(unsafe_code, reason = "the standard library's way may allocate")]
+#[expect(unsafe_code, reason = "the standard library's function may allocate")]
 fn last_error() -> Errno {
     // SAFETY: the location of this thread's error number is always valid.
     Errno::from_raw_os_error(unsafe { *libc::__errno_location() })

@@ -1,9 +1,9 @@
-//! The system calls that a child may not make.
+//! The seccomp filter: the system calls that a command may not make.
 //!
-//! Everything is allowed but a list: calls that reach into other processes, change what the kernel
-//! is, or open the large and seldom used doors through which it was broken before. What builds,
-//! tests and version control need stays. A refused call answers `EPERM`, as in a container, so that
-//! programs take the path they have for that.
+//! Everything is allowed but a list: calls that affect other processes, that change the kernel, or
+//! that expose large and rarely used parts of it which were exploited before. Builds, tests and
+//! version control work. A refused call returns `EPERM`, as in a container, so that programs use
+//! their fallback.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -14,22 +14,23 @@ use seccompiler::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Which sockets a child may open. Unix sockets, which can be the host's, only come with namespaces.
+/// Which sockets a command may open. Unix sockets, which can be the host's, are allowed only in
+/// namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SocketAccess {
-    /// None but pairs that stay connected.
+    /// Only socket pairs that stay connected.
     Pairs,
     /// Unix sockets.
     Unix,
     /// Internet sockets.
     Internet,
-    /// Both.
+    /// Unix and internet sockets.
     UnixAndInternet,
 }
 
-/// The filter could not be made for this processor.
+/// The filter cannot be built for this processor.
 #[derive(Debug, thiserror::Error)]
-#[error("no system call filter can be made for this processor")]
+#[error("no system call filter can be built for this processor")]
 pub(crate) struct SyscallFilterError(#[source] Option<seccompiler::BackendError>);
 
 impl From<seccompiler::BackendError> for SyscallFilterError {
@@ -38,7 +39,7 @@ impl From<seccompiler::BackendError> for SyscallFilterError {
     }
 }
 
-/// Calls refused whatever their arguments.
+/// Calls that are refused with any arguments.
 const REFUSED_CALLS: &[libc::c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -49,7 +50,7 @@ const REFUSED_CALLS: &[libc::c_long] = &[
     libc::SYS_kcmp,
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
-    // The kernel's own machines.
+    // Interfaces that program the kernel.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -58,7 +59,7 @@ const REFUSED_CALLS: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
     libc::SYS_fanotify_init,
     libc::SYS_lookup_dcookie,
-    // Keys of the person, which belong to no file.
+    // Keys of the user, which are not stored in files.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -113,8 +114,8 @@ const REFUSED_CALLS: &[libc::c_long] = &[
     libc::SYS__sysctl,
 ];
 
-/// Memory and messages that belong to the machine, refused where there is no namespace for them.
-/// Not only the calls that find them: their numbers can be guessed.
+/// System-wide shared memory, semaphores and messages, refused without an IPC namespace. Not only
+/// the calls that look them up: their numbers can be guessed.
 const HOST_IPC_CALLS: &[libc::c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -133,9 +134,9 @@ const HOST_IPC_CALLS: &[libc::c_long] = &[
 
 /// Calls that slow down, pin or limit the process that their first argument names.
 ///
-/// Where there is no namespace of processes they are refused for anybody but the caller: zero is
-/// among the others. In a namespace all are the command's own but the first, which is ours and
-/// keeps the limits for the rest; threads have numbers too, and libraries pin them by those.
+/// Without a PID namespace they are refused for all processes but the caller, since zero is among
+/// the others. In a PID namespace they are refused only for the first process, which is our init
+/// process and enforces limits; threads have numbers too, and libraries use them to pin threads.
 const PROCESS_CALLS_BY_FIRST_ARG: &[libc::c_long] = &[
     libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,
@@ -144,19 +145,20 @@ const PROCESS_CALLS_BY_FIRST_ARG: &[libc::c_long] = &[
     libc::SYS_sched_setscheduler,
 ];
 
-/// The same by their second argument, with the value of the first that means all of a user's.
+/// The same for their second argument, with the value of the first argument that means all
+/// processes of a user.
 const PROCESS_CALLS_BY_SECOND_ARG: &[(libc::c_long, u64)] =
     &[(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)];
 
 const IOPRIO_WHO_USER: u64 = 3;
 
-/// The number of the first process of a namespace.
+/// The first process of a PID namespace.
 const FIRST_PROCESS: u64 = 1;
 
-/// The kind of a socket without its flags.
+/// Mask for the type of a socket, without its flags.
 const SOCKET_KIND: u64 = 0xf;
 
-/// Bits of `clone` and `unshare` that make a namespace.
+/// Flags of `clone` and `unshare` that create a namespace.
 const NEW_NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -167,16 +169,16 @@ const NEW_NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNET,
 ];
 
-/// Makes a namespace for time; in `clone` the bit belongs to the exit signal.
+/// Creates a time namespace; in `clone` this bit belongs to the exit signal.
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
-/// Types into the terminal as if a person had.
+/// Requests that insert input into a terminal as if the user had typed it.
 const TERMINAL_INPUT_IOCTLS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
-/// Every filter there is, made once: what is forked afterwards has them.
+/// All filters, compiled once and inherited by forked processes.
 static COMPILED_FILTERS: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
 
-/// The filter, ready for the kernel.
+/// Returns the compiled filter.
 pub(crate) fn filter_program(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterError> {
     let Some(made) = COMPILED_FILTERS.get(sockets as usize) else { return compile(sockets) };
     if let Some(program) = made.get() {
@@ -186,7 +188,7 @@ pub(crate) fn filter_program(sockets: SocketAccess) -> Result<BpfProgram, Syscal
     Ok(made.get_or_init(|| program).clone())
 }
 
-/// Makes every filter ahead of its use, so that no command waits for it.
+/// Compiles every filter ahead of its use, so that no command waits for it.
 pub(crate) fn compile_all() {
     for sockets in [
         SocketAccess::Pairs,
@@ -194,13 +196,13 @@ pub(crate) fn compile_all() {
         SocketAccess::Internet,
         SocketAccess::UnixAndInternet,
     ] {
-        // One that cannot be made is told to the command that needs it.
+        // A failure is reported to the command that needs the filter.
         let made = filter_program(sockets);
         drop(made);
     }
 }
 
-/// A filter as numbers, to hand it to another process.
+/// Encodes a filter as numbers, to send it to another process.
 pub(crate) fn to_numbers(program: &BpfProgram) -> Vec<u64> {
     let number = |step: &sock_filter| {
         let [a, b] = step.code.to_ne_bytes();
@@ -210,7 +212,7 @@ pub(crate) fn to_numbers(program: &BpfProgram) -> Vec<u64> {
     program.iter().map(number).collect()
 }
 
-/// A filter out of its numbers.
+/// Decodes a filter from its numbers.
 pub(crate) fn from_numbers(numbers: &[u64]) -> BpfProgram {
     let step = |number: &u64| {
         let [a, b, jt, jf, c, d, e, f] = number.to_ne_bytes();
@@ -231,10 +233,10 @@ fn compile(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterError> {
     Ok(build_preamble().into_iter().chain(compile_refusals(sockets)?).chain(body).collect())
 }
 
-/// Refuses the calls that are refused whatever their arguments; any other goes on behind it.
+/// Refuses the calls that are refused with any arguments; other calls continue behind it.
 ///
-/// A search and no list: when a filter is installed, the kernel runs it once for every number there
-/// is, and a command waits for that.
+/// A binary search instead of a list: when a filter is installed, the kernel runs it once for every
+/// call number, and a command waits for that.
 fn compile_refusals(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterError> {
     let shared = match sockets {
         SocketAccess::Pairs | SocketAccess::Internet => HOST_IPC_CALLS,
@@ -249,8 +251,8 @@ fn compile_refusals(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterEr
     Ok(steps)
 }
 
-/// Jumps over `after` steps if the number that was loaded is among these, which are in order, and
-/// over one more if it is not. Nothing when that is too far.
+/// Jumps over `after` steps if the loaded number is among `calls`, which are sorted, and over one
+/// more if it is not. `None` if the jump is too far.
 fn build_call_search(calls: &[u32], after: usize) -> Option<Vec<sock_filter>> {
     if let [call] = calls {
         let (found, not) = (u8::try_from(after).ok()?, u8::try_from(after + 1).ok()?);
@@ -282,7 +284,7 @@ fn argument_rules(
     rules.insert(libc::SYS_unshare, namespaces);
     let mut typing = Vec::new();
     for request in TERMINAL_INPUT_IOCTLS {
-        // The kernel looks at the low half of the number only, and so do we.
+        // The kernel evaluates only the low half of the number, and so do we.
         typing.push(SeccompRule::new(vec![argument_condition(1, SeccompCmpOp::Eq, *request)?])?);
     }
     rules.insert(libc::SYS_ioctl, typing);
@@ -300,7 +302,7 @@ fn argument_rules(
     Ok(rules)
 }
 
-/// Nobody slows down or limits the processes whose numbers compare like this.
+/// Refuses calls that slow down or limit processes whose numbers compare like this.
 fn refuse_process_control(
     rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
     (compares, number): (SeccompCmpOp, u64),
@@ -318,11 +320,12 @@ fn refuse_process_control(
     Ok(())
 }
 
-/// Where services of the host can be named, they cannot be reached.
+/// Without a network namespace, restricts socket pairs so that they cannot reach services of the
+/// host.
 fn restrict_socket_pairs(
     rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
 ) -> Result<(), SyscallFilterError> {
-    // One of a pair for datagrams can send to whomever it names.
+    // A datagram socket of a pair can send to any address.
     let pairs = rules.entry(libc::SYS_socketpair).or_default();
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
         let is_kind = SeccompCmpOp::MaskedEq(SOCKET_KIND);
@@ -344,8 +347,7 @@ fn refused_socket_rules(sockets: SocketAccess) -> Result<Vec<SeccompRule>, Sysca
         SocketAccess::Internet => &internet,
         SocketAccess::UnixAndInternet => &both,
     };
-    // Resolvers ask for the machine's addresses over netlink; its other services are for the root
-    // of the machine.
+    // Resolvers query the machine's addresses over netlink; its other services are for root.
     let other_netlink = SeccompRule::new(vec![
         argument_condition(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.unsigned_abs()))?,
         argument_condition(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.unsigned_abs()))?,
@@ -381,11 +383,11 @@ const AUDIT_ARCH: u32 = 0xc000_00b7;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const AUDIT_ARCH: u32 = 0;
 
-/// Numbers from here on are calls of the x32 interface. They pass for x86-64 and have numbers of
-/// their own, so a list of numbers does not see them.
+/// Numbers from here on are calls of the x32 interface. They count as x86-64 but have their own
+/// numbers, so a list of numbers does not match them.
 const X32_CALLS: u32 = 0x4000_0000;
 
-// Steps of a filter, and what it can answer.
+// Opcodes and return values of filters.
 const LOAD: u16 = 0x20;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
@@ -397,8 +399,9 @@ fn build_instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// What the list cannot say: calls of other interfaces end the process, and `clone3`, whose flags
-/// lie in memory where no filter sees them, does not exist; libraries then fall back to `clone`.
+/// What the rules cannot express: calls of other architectures kill the process, and `clone3`,
+/// whose flags are in memory where a filter cannot see them, returns `ENOSYS`; libraries then use
+/// `clone`.
 fn build_preamble() -> Vec<sock_filter> {
     let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
     vec![
@@ -423,7 +426,7 @@ mod tests {
         assert_eq!(from_numbers(&to_numbers(&filter)), filter);
     }
 
-    /// What a filter answers to a call with these arguments, and after how many steps.
+    /// Returns the result of a filter for a call with these arguments, and the number of steps.
     fn evaluate(filter: &[sock_filter], call: u32, args: [u32; 6]) -> (u32, usize) {
         let (mut at, mut value, mut count) = (0, 0, 0);
         loop {
@@ -459,8 +462,8 @@ mod tests {
             let filter = filter_program(sockets).unwrap();
             for call in 0..1024_u32 {
                 let number = libc::c_long::from(call);
-                // Of a pair of sockets, and of a socket, these are Unix ones.
-                let (said, steps) = evaluate(&filter, call, [1, 0, 0, 0, 0, 0]);
+                // With these arguments, sockets and socket pairs are Unix ones.
+                let (result, steps) = evaluate(&filter, call, [1, 0, 0, 0, 0, 0]);
                 let is_listed = REFUSED_CALLS.contains(&number)
                     || PROCESS_CALLS_BY_FIRST_ARG.contains(&number)
                     || sockets == SocketAccess::Pairs
@@ -470,7 +473,7 @@ mod tests {
                     _ if is_listed => refused,
                     _ => ALLOW,
                 };
-                assert_eq!(said, expected, "{call} with {sockets:?}");
+                assert_eq!(result, expected, "{call} with {sockets:?}");
                 let looks_at_args = [
                     libc::SYS_clone,
                     libc::SYS_unshare,

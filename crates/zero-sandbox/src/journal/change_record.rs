@@ -1,4 +1,4 @@
-//! A change as the journal keeps it.
+//! The serialised form of a change in the journal: [`ChangeRecord`].
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::FileSnapshot;
 use crate::file_attributes::FileAttributes;
 
-/// A change as the journal keeps it.
+/// A change as it is stored in the journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ChangeRecord {
     pub(super) id: u64,
@@ -21,15 +21,15 @@ pub(super) struct ChangeRecord {
     pub(super) path: PortablePath,
     pub(super) before: RecordedState,
     pub(super) after: RecordedState,
-    /// Folders that were made for the file, outermost first.
+    /// Folders that were created for the file, outermost first.
     pub(super) created_folders: Vec<PortablePath>,
-    /// Set when this change took back another one.
+    /// The number of the change that this one undid.
     pub(super) undoes: Option<u64>,
-    /// The process at work; part of the name of its temporary file.
+    /// The process that makes the change; part of the name of its temporary file.
     pub(super) pid: u32,
 }
 
-/// One side of a change, without the bytes.
+/// The state before or after a change, without the contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(super) enum RecordedState {
@@ -39,12 +39,12 @@ pub(super) enum RecordedState {
 }
 
 impl RecordedState {
-    /// A file that is about to be written.
+    /// The state of a file that is about to be written.
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self::File { bytes: bytes.len() as u64, sha256: sha256(bytes), attributes: None }
     }
 
-    /// What stands there now.
+    /// The state of an existing path.
     pub(super) fn from_snapshot(snapshot: &FileSnapshot, stat: Option<&Stat>) -> Self {
         match snapshot {
             FileSnapshot::Absent => Self::Absent,
@@ -57,7 +57,7 @@ impl RecordedState {
         }
     }
 
-    /// Whether this is what stands there.
+    /// Whether a path is in this state.
     pub(super) fn matches(&self, now: &FileSnapshot) -> bool {
         match (self, now) {
             (Self::Absent, FileSnapshot::Absent) => true,
@@ -70,7 +70,7 @@ impl RecordedState {
     }
 }
 
-/// A path in JSON: text where it is text, bytes where it is not.
+/// A path in JSON: as text if it is UTF-8, as bytes otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum PortablePath {
@@ -96,9 +96,9 @@ impl PortablePath {
     }
 }
 
-/// SHA-256 in lower-case hexadecimal.
+/// Returns the SHA-256 hash in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    // Every audit row takes this way, so it makes one text and not one for each byte.
+    // Every audit row needs this, so it allocates one string and not one per byte.
     Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

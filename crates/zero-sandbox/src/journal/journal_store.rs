@@ -1,9 +1,9 @@
-//! Where records and earlier states lie: numbered files in zero's own folder.
+//! Stores records and previous states as numbered files in zero's own folder.
 //!
-//! A change `N` is one file: the record, as a line of JSON, and after it the bytes that stood there.
-//! It is called `N.pending` while the change is under way, which claims the number, and `N.change`
-//! once it is done; what is still pending after a crash shows where to clean up. `N.undone` is there
-//! besides once it was taken back.
+//! Change `N` is one file: the record as a line of JSON, followed by the previous contents. It is
+//! named `N.pending` while the change is in progress, which claims the number, and `N.change` once
+//! it is committed; a pending file after a crash shows where to clean up. `N.undone` exists as well
+//! if the change was undone.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -17,36 +17,36 @@ use crate::file_error;
 use crate::locked_line::LockedLine;
 use crate::state_dir::StateDir;
 
-/// Changes kept per workspace.
+/// Most changes per workspace.
 const ENTRIES_MAX: usize = 1_000;
-/// Bytes of earlier states kept per workspace.
+/// Most bytes of previous states per workspace.
 const KEPT_BYTES_MAX: ByteSize = ByteSize::megabytes(500);
-/// Changes, and bytes of earlier states, from one look at all there is to the next: it costs more the
-/// more there is.
+/// How many changes, and bytes of previous states, are added between two checks of the limits: a
+/// check takes longer the more files there are.
 const TIDY_CLAIMS: usize = 32;
 const TIDY_BYTES: ByteSize = ByteSize::megabytes(50);
-/// Age at which a number that was claimed without a record is taken to be left over.
+/// A number that was claimed this long ago without a record is left over from a crash.
 const CLAIM_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Longest record, in bytes: each folder that had to be made stands in it with its whole path.
+/// Longest record, in bytes: it contains the full path of each folder that had to be created.
 const RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// What the file of a change is called once it is done, and before.
+/// Suffix of the file of a committed change, and of one in progress.
 const DONE: &str = "change";
 const PENDING: &str = "pending";
-/// What it is called while it is written anew.
-const REWRITE: &str = "anew";
-/// What stands beside the file of a change that was taken back.
+/// Suffix of the file while it is rewritten.
+const REWRITE: &str = "rewrite";
+/// Suffix of the file that marks a change as undone.
 const UNDONE: &str = "undone";
 
-/// A number that was taken, and the file of its change, which is still empty.
+/// A claimed number, and the file of its change, which is still empty.
 #[derive(Debug)]
 pub(super) struct ChangeClaim {
     pub(super) id: u64,
     file: File,
 }
 
-/// Where records and earlier states lie.
+/// The folder with the records and previous states of one workspace.
 #[derive(Clone, Debug)]
 pub(super) struct JournalStore {
     dir: StateDir,
@@ -57,12 +57,12 @@ impl JournalStore {
         Self { dir }
     }
 
-    /// Numbers of the recorded changes, oldest first: also of those that were never settled, since
-    /// they may have come to pass.
+    /// The numbers of all recorded changes, oldest first, including those that were never
+    /// committed, since they may have happened.
     pub(super) fn ids(&self) -> Result<Vec<u64>, ToolError> {
         let list =
             |state| self.ids_in_state(state).map_err(|error| self.store_error("list", &error));
-        // In this order: a change that settles in between is done by the second look.
+        // In this order: a change that is committed in between is found by the second listing.
         let mut ids = list(PENDING)?;
         ids.retain(|id| self.read_record(*id).is_ok());
         ids.extend(list(DONE)?);
@@ -71,14 +71,14 @@ impl JournalStore {
         Ok(ids)
     }
 
-    /// Takes the next free number for a change of so many bytes, and drops what is too old or too much
-    /// now and then. One process at a time: a number must not be taken between another's claim and
-    /// its record.
+    /// Claims the next free number for a change with this many bytes of previous state, and removes
+    /// old changes from time to time. One process at a time: no number may be claimed between
+    /// another process's claim and its record.
     pub(super) fn claim(&self, before_bytes: u64) -> Result<ChangeClaim, ToolError> {
         self.try_claim_next(before_bytes).map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => ToolError::failed(
                 ErrorReason::Busy,
-                "the journal is in use by somebody else; try again",
+                "the journal is in use by another process; try again",
             ),
             _ => self.store_error("write", &error),
         })
@@ -90,7 +90,7 @@ impl JournalStore {
         let line = held.read()?.unwrap_or_default();
         let count = match ClaimCounter::parse(&line).filter(|count| self.is_free(count.last + 1)) {
             Some(count) if count.is_below_tidy_limit(before_bytes) => count,
-            // Not known, or time to look at all there is.
+            // The counter is missing, or it is time to check the limits.
             _ => ClaimCounter { last: self.prune()?, claims: 0, bytes: 0 },
         };
         let count = ClaimCounter {
@@ -103,16 +103,15 @@ impl JournalStore {
         Ok(ChangeClaim { id: count.last, file })
     }
 
-    /// Whether nothing has this number. What is counted may be older than what was recorded, after a
-    /// power cut.
+    /// Whether a number is unused. After a power cut, the counter may be older than the records.
     fn is_free(&self, id: u64) -> bool {
         [PENDING, DONE].iter().all(|state| self.dir.age(&file_name(id, state)).is_err())
     }
 
-    /// Drops what is too old or too much, with room for what comes until the next look, and gives
-    /// the highest number there is.
+    /// Removes changes beyond the limits, with room until the next check, and returns the highest
+    /// number in use.
     fn prune(&self) -> io::Result<u64> {
-        // In this order: a change that settles in between is done by the second look.
+        // In this order: a change that is committed in between is found by the second listing.
         let claimed = self.ids_in_state(PENDING)?;
         let ids = self.ids_in_state(DONE)?;
         let mut kept_bytes = 0;
@@ -132,7 +131,7 @@ impl JournalStore {
         Ok(ids.last().max(claimed.last()).copied().unwrap_or(0))
     }
 
-    /// Puts a record and the bytes that stood there safely on disk.
+    /// Stores a record and the previous contents safely on disk.
     pub(super) fn store(
         &self,
         claim: ChangeClaim,
@@ -146,43 +145,43 @@ impl JournalStore {
         })
     }
 
-    /// Corrects a record of a change under way.
+    /// Corrects the record of a change in progress.
     pub(super) fn amend(&self, record: &ChangeRecord, before: Option<&[u8]>) {
-        let [anew, pending] = [REWRITE, PENDING].map(|state| file_name(record.id, state));
+        let [rewrite, pending] = [REWRITE, PENDING].map(|state| file_name(record.id, state));
         let written =
-            self.dir.create_new(&anew).and_then(|file| write_change(file, record, before));
-        // If this fails, it says what was meant, and whoever undoes it is told that something else
-        // stands there.
-        match written.and_then(|()| self.dir.rename(&anew, &pending)) {
+            self.dir.create_new(&rewrite).and_then(|file| write_change(file, record, before));
+        // If this fails, the record contains what was requested, and an undo reports that the file
+        // was changed since.
+        match written.and_then(|()| self.dir.rename(&rewrite, &pending)) {
             Ok(()) => drop(self.dir.sync()),
-            Err(_) => drop(self.dir.remove(&anew)),
+            Err(_) => drop(self.dir.remove(&rewrite)),
         }
     }
 
-    /// Takes away what a crash left of a correction.
+    /// Removes what a crash left of a correction.
     pub(super) fn remove_draft(&self, id: u64) {
         let _ = self.dir.remove(&file_name(id, REWRITE));
     }
 
-    /// The change is complete: nothing is left to clean up after a crash.
+    /// Marks a change as complete: there is nothing to clean up after a crash.
     pub(super) fn commit(&self, id: u64) {
-        // If this fails, recovery finds that the change came to pass.
+        // If this fails, recovery finds that the change happened.
         let _ = self.dir.rename(&file_name(id, PENDING), &file_name(id, DONE));
     }
 
-    /// Leaves no trace of a change.
+    /// Removes all files of a change.
     pub(super) fn remove(&self, id: u64) {
         for state in [DONE, REWRITE, UNDONE, PENDING] {
             let _ = self.dir.remove(&file_name(id, state));
         }
     }
 
-    /// Numbers claimed by changes that have not settled.
+    /// The numbers of changes that are not committed.
     pub(super) fn pending_ids(&self) -> Result<Vec<u64>, ToolError> {
         self.ids_in_state(PENDING).map_err(|error| self.store_error("list", &error))
     }
 
-    /// Whether a change has not settled.
+    /// Whether a change is not committed.
     pub(super) fn is_pending(&self, id: u64) -> bool {
         self.dir.age(&file_name(id, PENDING)).is_ok()
     }
@@ -192,7 +191,7 @@ impl JournalStore {
         self.dir.age(&file_name(id, PENDING)).is_ok_and(|age| age > CLAIM_AGE_MAX)
     }
 
-    /// One record.
+    /// Reads a record.
     pub(super) fn read_record(&self, id: u64) -> Result<ChangeRecord, ToolError> {
         match self.open_change(id).and_then(|mut file| read_record_line(&mut file)) {
             Ok(line) => serde_json::from_slice(&line).map_err(|error| {
@@ -209,16 +208,16 @@ impl JournalStore {
         }
     }
 
-    /// The bytes that stood there before change `id`, checked.
+    /// Reads the contents before change `id` and checks their hash.
     pub(super) fn read_before(&self, id: u64, expected: &str) -> Result<Vec<u8>, ToolError> {
         self.read_before_if_complete(id, expected)?.ok_or_else(|| {
             let message =
-                format!("what the journal kept for change {id} is damaged; nothing was restored");
+                format!("the backup of change {id} in the journal is damaged; nothing was restored");
             ToolError::failed(ErrorReason::Io, message)
         })
     }
 
-    /// The same; none where not all of them are there.
+    /// Like [`Self::read_before`], but returns `None` if the contents are incomplete or damaged.
     pub(super) fn read_before_if_complete(
         &self,
         id: u64,
@@ -233,11 +232,11 @@ impl JournalStore {
         Ok((sha256(&bytes) == expected).then_some(bytes))
     }
 
-    /// The file of a change, done or not.
+    /// Opens the file of a change, committed or not.
     fn open_change(&self, id: u64) -> io::Result<BufReader<File>> {
         let opened = match self.dir.open(&file_name(id, DONE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // It may have been done in between.
+                // It may have been committed in between.
                 self.dir
                     .open(&file_name(id, PENDING))
                     .or_else(|_| self.dir.open(&file_name(id, DONE)))
@@ -251,8 +250,8 @@ impl JournalStore {
         self.dir.age(&file_name(id, UNDONE)).is_ok()
     }
 
-    /// Remembers that a change was undone, so that the next undo goes one further back. Undoing an
-    /// undo brings the first change back to life.
+    /// Records that a change was undone, so that the next undo goes one step further back. If the
+    /// change was itself an undo, the change that it had undone is in effect again.
     pub(super) fn mark_undone(&self, record: &ChangeRecord) -> Result<(), ToolError> {
         let failed = |error: io::Error| self.store_error("write", &error);
         if let Some(revived) = record.undoes {
@@ -264,7 +263,7 @@ impl JournalStore {
         }
     }
 
-    /// Numbers of the changes in a state, lowest first.
+    /// The numbers of the changes in a state, lowest first.
     fn ids_in_state(&self, state: &str) -> io::Result<Vec<u64>> {
         let names = self.dir.list_names()?;
         let number = |name: &String| name.strip_suffix(state)?.strip_suffix('.')?.parse().ok();
@@ -279,7 +278,6 @@ impl JournalStore {
     }
 }
 
-/// What the file of a change is called in a state.
 fn file_name(id: u64, state: &str) -> String {
     format!("{id}.{state}")
 }
@@ -290,43 +288,43 @@ fn write_change(mut file: File, record: &ChangeRecord, before: Option<&[u8]>) ->
     file.write_all(&line)?;
     file.write_all(before.unwrap_or_default())?;
     file.sync_all()?;
-    // Whoever was stopped for long after the claim may have been taken for dead.
+    // A process that was suspended for long after its claim may have been taken for dead.
     match file.metadata()?.nlink() {
-        0 => Err(io::Error::other("its place in the journal was taken away meanwhile; try again")),
+        0 => Err(io::Error::other("its entry in the journal was removed meanwhile; try again")),
         _ => Ok(()),
     }
 }
 
-/// The record, with nothing read beyond it.
+/// Reads the record and nothing beyond it.
 fn read_record_line(file: &mut BufReader<File>) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     file.take(RECORD_BYTES_MAX).read_until(b'\n', &mut line)?;
     Ok(line)
 }
 
-/// What is kept in the file of the lock.
+/// The contents of the lock file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ClaimCounter {
-    /// The number that was claimed last.
+    /// The last claimed number.
     last: u64,
-    /// Claims since all was looked at, and what they keep.
+    /// Claims since the limits were checked, and the bytes they store.
     claims: usize,
     bytes: u64,
 }
 
 impl ClaimCounter {
-    /// Nothing for a line that is none, such as that of an older zero.
+    /// Returns `None` for anything else, such as the line of an older zero.
     fn parse(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
         let mut words = line.split(' ');
         let mut next = || words.next()?.parse::<u64>().ok();
         let (last, claims, bytes) = (next()?, next()?, next()?);
-        // The highest number there is has none after it.
+        // The highest possible number has no successor.
         let is_last = last == u64::MAX || words.next().is_some();
         (!is_last).then_some(Self { last, claims: usize::try_from(claims).ok()?, bytes })
     }
 
-    /// As a line that is always of the same length.
+    /// Formats a line that always has the same length.
     fn to_line(self) -> String {
         format!("{:020} {:020} {:020}\n", self.last, self.claims, self.bytes)
     }
@@ -344,15 +342,15 @@ mod tests {
 
     fn open_store() -> (tempfile::TempDir, JournalStore) {
         let temp = tempfile::tempdir().unwrap();
-        let shelf = JournalStore::new(StateDir::new(temp.path().join("journal")));
-        (temp, shelf)
+        let store = JournalStore::new(StateDir::new(temp.path().join("journal")));
+        (temp, store)
     }
 
-    /// A change that has settled, with so many bytes of an earlier state on disk.
-    fn commit_change(shelf: &JournalStore, bytes: u64) -> u64 {
-        let ChangeClaim { id, file } = shelf.claim(bytes).unwrap();
+    /// A committed change with this many bytes of previous state on disk.
+    fn commit_change(store: &JournalStore, bytes: u64) -> u64 {
+        let ChangeClaim { id, file } = store.claim(bytes).unwrap();
         file.set_len(bytes).unwrap();
-        shelf.commit(id);
+        store.commit(id);
         id
     }
 
@@ -368,20 +366,20 @@ mod tests {
 
     #[test]
     fn claimed_ids_increase_whatever_counter_says() {
-        let (_temp, shelf) = open_store();
-        assert_eq!([commit_change(&shelf, 1), commit_change(&shelf, 1)], [1, 2]);
-        let lock = shelf.dir.path().join("lock");
-        // Lost, of an older zero, and older than what was recorded.
+        let (_temp, store) = open_store();
+        assert_eq!([commit_change(&store, 1), commit_change(&store, 1)], [1, 2]);
+        let lock = store.dir.path().join("lock");
+        // A lost counter, one of an older zero, and one older than the records.
         for (line, expected) in [(String::new(), 3), ("x".to_owned(), 4)] {
             std::fs::write(&lock, line).unwrap();
-            assert_eq!(commit_change(&shelf, 1), expected);
+            assert_eq!(commit_change(&store, 1), expected);
         }
         std::fs::write(&lock, ClaimCounter { last: 1, claims: 1, bytes: 1 }.to_line()).unwrap();
-        assert_eq!(commit_change(&shelf, 1), 5);
-        // One that is under way counts, too.
-        assert_eq!(shelf.claim(1).unwrap().id, 6);
+        assert_eq!(commit_change(&store, 1), 5);
+        // A change in progress counts, too.
+        assert_eq!(store.claim(1).unwrap().id, 6);
         std::fs::remove_file(&lock).unwrap();
-        assert_eq!(commit_change(&shelf, 1), 7);
+        assert_eq!(commit_change(&store, 1), 7);
     }
 
     fn sample_record(id: u64) -> ChangeRecord {
@@ -401,73 +399,73 @@ mod tests {
 
     #[test]
     fn uncommitted_change_is_listed_and_unwritten_claim_is_not() {
-        let (_temp, shelf) = open_store();
-        let (claimed, written) = (shelf.claim(3).unwrap(), shelf.claim(3).unwrap());
+        let (_temp, store) = open_store();
+        let (claimed, written) = (store.claim(3).unwrap(), store.claim(3).unwrap());
         let id = written.id;
-        shelf.store(written, &sample_record(id), Some(b"old")).unwrap();
-        assert_eq!(shelf.ids().unwrap(), [id]);
-        assert_eq!(shelf.pending_ids().unwrap(), [claimed.id, id]);
-        shelf.commit(id);
-        assert_eq!((shelf.ids().unwrap(), shelf.is_pending(id)), (vec![id], false));
-        assert_eq!(shelf.read_before(id, &sha256(b"old")).unwrap(), b"old");
-        let damaged = shelf.read_before_if_complete(id, &sha256(b"other")).unwrap();
+        store.store(written, &sample_record(id), Some(b"old")).unwrap();
+        assert_eq!(store.ids().unwrap(), [id]);
+        assert_eq!(store.pending_ids().unwrap(), [claimed.id, id]);
+        store.commit(id);
+        assert_eq!((store.ids().unwrap(), store.is_pending(id)), (vec![id], false));
+        assert_eq!(store.read_before(id, &sha256(b"old")).unwrap(), b"old");
+        let damaged = store.read_before_if_complete(id, &sha256(b"other")).unwrap();
         assert_eq!(damaged, None);
     }
 
     #[test]
     fn removed_claim_cannot_be_stored() {
-        let (_temp, shelf) = open_store();
-        let claim = shelf.claim(3).unwrap();
-        shelf.remove(claim.id);
+        let (_temp, store) = open_store();
+        let claim = store.claim(3).unwrap();
+        store.remove(claim.id);
         let id = claim.id;
-        let error = shelf.store(claim, &sample_record(id), Some(b"old")).unwrap_err();
-        assert!(error.message.contains("taken away meanwhile"), "{error}");
+        let error = store.store(claim, &sample_record(id), Some(b"old")).unwrap_err();
+        assert!(error.message.contains("removed meanwhile"), "{error}");
     }
 
     #[test]
     fn amended_record_replaces_old_one_without_leftovers() {
-        let (_temp, shelf) = open_store();
-        let claim = shelf.claim(3).unwrap();
+        let (_temp, store) = open_store();
+        let claim = store.claim(3).unwrap();
         let mut record = sample_record(claim.id);
-        shelf.store(claim, &record, Some(b"old")).unwrap();
+        store.store(claim, &record, Some(b"old")).unwrap();
         record.after = RecordedState::from_bytes(b"new");
-        shelf.amend(&record, Some(b"old"));
-        assert_eq!(shelf.read_record(record.id).unwrap().after, record.after);
-        assert_eq!(shelf.read_before(record.id, &sha256(b"old")).unwrap(), b"old");
+        store.amend(&record, Some(b"old"));
+        assert_eq!(store.read_record(record.id).unwrap().after, record.after);
+        assert_eq!(store.read_before(record.id, &sha256(b"old")).unwrap(), b"old");
         assert_eq!(
-            shelf.dir.list_names().unwrap(),
+            store.dir.list_names().unwrap(),
             [file_name(record.id, PENDING), "lock".to_owned()]
         );
     }
 
     #[test]
     fn leftovers_of_removed_change_do_not_affect_reused_id() {
-        let (_temp, shelf) = open_store();
-        shelf.dir.create().unwrap();
-        shelf.dir.create_new(&file_name(1, UNDONE)).unwrap();
-        let id = commit_change(&shelf, 1);
-        assert_eq!((id, shelf.is_undone(id)), (1, false));
+        let (_temp, store) = open_store();
+        store.dir.create().unwrap();
+        store.dir.create_new(&file_name(1, UNDONE)).unwrap();
+        let id = commit_change(&store, 1);
+        assert_eq!((id, store.is_undone(id)), (1, false));
     }
 
     #[test]
     fn entry_count_stays_within_limit() {
-        let (_temp, shelf) = open_store();
+        let (_temp, store) = open_store();
         for _ in 0..ENTRIES_MAX + 3 * TIDY_CLAIMS {
-            commit_change(&shelf, 1);
-            assert!(shelf.ids().unwrap().len() <= ENTRIES_MAX);
+            commit_change(&store, 1);
+            assert!(store.ids().unwrap().len() <= ENTRIES_MAX);
         }
-        assert!(shelf.ids().unwrap().len() >= ENTRIES_MAX - TIDY_CLAIMS);
+        assert!(store.ids().unwrap().len() >= ENTRIES_MAX - TIDY_CLAIMS);
     }
 
     #[test]
     fn stored_bytes_stay_within_limit() {
-        let (_temp, shelf) = open_store();
+        let (_temp, store) = open_store();
         let each = ByteSize::megabytes(30).get();
         for _ in 0..40 {
-            commit_change(&shelf, each);
-            let kept = shelf.ids().unwrap().len() as u64 * each;
+            commit_change(&store, each);
+            let kept = store.ids().unwrap().len() as u64 * each;
             assert!(kept <= KEPT_BYTES_MAX.get(), "{kept}");
         }
-        assert!(shelf.ids().unwrap().len() > 10);
+        assert!(store.ids().unwrap().len() > 10);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether bubblewrap is there and may do what we ask of it.
+//! Finds bubblewrap, and tries whether it can create the namespaces that commands need.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,8 @@ use super::MissingLayer;
 use super::kernel_info::{KernelInfo, NamespaceObstacle};
 use crate::confinement::residue;
 
-/// Where it may be. Not along `PATH`: a folder there may be one that children write to.
+/// Where bubblewrap may be installed. `PATH` is not searched: it may contain a folder that commands
+/// can write to.
 const CANDIDATE_PATHS: &[&str] = &[
     "/usr/bin/bwrap",
     "/usr/local/bin/bwrap",
@@ -19,17 +20,17 @@ const CANDIDATE_PATHS: &[&str] = &[
     "/run/wrappers/bin/bwrap",
 ];
 
-/// How long one try may take.
+/// How long one attempt may take.
 const TRY_MAX: Duration = Duration::from_secs(30);
 
-/// How much of what it says about a failure is read.
+/// How much of its error output is read.
 const ERROR_BYTES_MAX: u64 = 4096;
 
-/// The namespaces that every child gets, whatever its network.
+/// The namespaces that every command gets, whatever its network.
 const NAMESPACES: &[&str] =
     &["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"];
 
-/// A bubblewrap that works.
+/// A bubblewrap program that works, and what it supports.
 #[derive(Clone, Debug)]
 pub(crate) struct BubblewrapProgram {
     path: PathBuf,
@@ -38,22 +39,22 @@ pub(crate) struct BubblewrapProgram {
     queues: MessageQueueSupport,
 }
 
-/// Whether a child's queues of messages can be seen, as a folder. A kernel without such queues has
-/// none, and a bubblewrap before version 0.1.8 does not know of it.
+/// Whether a sandbox's message queues can be mounted as a folder. Needs a kernel with such queues
+/// and bubblewrap 0.1.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageQueueSupport {
     Supported,
     Unsupported,
 }
 
-/// Whether it can bound a folder in memory. It can from version 0.7 on.
+/// Whether the size of a folder in memory can be limited. Needs bubblewrap 0.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TmpfsSizeSupport {
     Bounded,
     Unbounded,
 }
 
-/// Whether it makes a namespace of users. Root can do without.
+/// Whether it creates a user namespace. Root can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UserNamespaceMode {
     Own,
@@ -65,7 +66,7 @@ impl BubblewrapProgram {
         &self.path
     }
 
-    /// The arguments that make a namespace of users, where one is needed.
+    /// The arguments that create a user namespace, if one is needed.
     pub(crate) fn user_namespace_args(&self) -> &'static [&'static str] {
         match self.users {
             UserNamespaceMode::Own => &["--unshare-user"],
@@ -73,16 +74,16 @@ impl BubblewrapProgram {
         }
     }
 
-    /// The arguments that every child's begin with.
+    /// The first arguments for every sandbox.
     pub(crate) fn base_args(&self) -> impl Iterator<Item = &'static str> {
         let rest = &["--as-pid-1", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"];
         let fresh = &["--dev", "/dev", "--proc", "/proc"];
         self.user_namespace_args().iter().chain(NAMESPACES).chain(rest).chain(fresh).copied()
     }
 
-    /// The arguments that give every child a folder for shared memory which holds so much.
+    /// The arguments that give a sandbox a shared memory folder of limited size.
     pub(crate) fn shared_memory_args(&self, bytes: u64) -> Vec<String> {
-        // Nothing at all means no bound, and the most is what it takes.
+        // Zero would mean no limit, and bubblewrap parses a signed number.
         let bytes = bytes.clamp(4096, i64::MAX.unsigned_abs()).to_string();
         match self.sizes {
             TmpfsSizeSupport::Bounded => {
@@ -94,7 +95,7 @@ impl BubblewrapProgram {
         }
     }
 
-    /// The arguments that show every child its queues of messages.
+    /// The arguments that mount the sandbox's message queues.
     pub(crate) fn message_queue_args(&self) -> &'static [&'static str] {
         match self.queues {
             MessageQueueSupport::Supported => &["--mqueue", residue::MESSAGE_QUEUES],
@@ -107,7 +108,7 @@ impl BubblewrapProgram {
         let version = self.version().unwrap_or_else(|| "unknown".to_owned());
         match self.users {
             UserNamespaceMode::Own => {
-                format!("`{path}`, version {version}, works, with users of its own")
+                format!("`{path}`, version {version}, works, with its own user namespace")
             }
             UserNamespaceMode::Shared => {
                 format!("`{path}`, version {version}, works, for root only")
@@ -115,8 +116,8 @@ impl BubblewrapProgram {
         }
     }
 
-    /// Its version, as it says. Only for people, so it is asked for only then.
-    #[expect(clippy::disallowed_methods, reason = "this is where children are started")]
+    /// Its version. Read only when a report is shown.
+    #[expect(clippy::disallowed_methods, reason = "this module starts bubblewrap itself")]
     fn version(&self) -> Option<String> {
         let asked = Command::new(&self.path)
             .arg("--version")
@@ -124,17 +125,17 @@ impl BubblewrapProgram {
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .output();
-        let said = asked.ok()?.stdout;
-        parse_version(&String::from_utf8_lossy(&said)).map(str::to_owned)
+        let stdout = asked.ok()?.stdout;
+        parse_version(&String::from_utf8_lossy(&stdout)).map(str::to_owned)
     }
 }
 
-/// The version in `bubblewrap 0.8.0`.
-fn parse_version(said: &str) -> Option<&str> {
-    said.split_whitespace().nth(1)
+/// Parses the version from `bubblewrap 0.8.0`.
+fn parse_version(stdout: &str) -> Option<&str> {
+    stdout.split_whitespace().nth(1)
 }
 
-/// Looks for it and tries it.
+/// Searches for bubblewrap and tries it.
 pub(super) fn probe() -> Result<BubblewrapProgram, MissingLayer> {
     let Some(path) = CANDIDATE_PATHS.iter().map(Path::new).find(|place| place.exists()) else {
         return Err(MissingLayer {
@@ -147,39 +148,39 @@ pub(super) fn probe() -> Result<BubblewrapProgram, MissingLayer> {
         (UserNamespaceMode::Own, TmpfsSizeSupport::Bounded, MessageQueueSupport::Supported);
     let mut own = BubblewrapProgram { path, users, sizes, queues };
     let mut tried = try_run(&own);
-    if tried.as_ref().is_err_and(|words| words.contains("--size")) {
+    if tried.as_ref().is_err_and(|output| output.contains("--size")) {
         own.sizes = TmpfsSizeSupport::Unbounded;
         tried = try_run(&own);
     }
-    if tried.as_ref().is_err_and(|words| words.contains("mqueue")) {
+    if tried.as_ref().is_err_and(|output| output.contains("mqueue")) {
         own.queues = MessageQueueSupport::Unsupported;
         tried = try_run(&own);
     }
-    let words = match tried {
+    let output = match tried {
         Ok(()) => return Ok(own),
-        Err(words) => words,
+        Err(output) => output,
     };
     let shared = BubblewrapProgram { users: UserNamespaceMode::Shared, ..own };
     if rustix::process::geteuid().is_root() && try_run(&shared).is_ok() {
         return Ok(shared);
     }
-    Err(explain_failure(&words, &shared.path))
+    Err(explain_failure(&output, &shared.path))
 }
 
-/// Refuses a program that somebody other than root could have put there.
+/// Refuses a program that a user other than root could have changed.
 fn check_trusted(path: &Path) -> Result<PathBuf, MissingLayer> {
     let real = path.canonicalize().ok();
     let sound = real.filter(|real| {
         real.metadata().is_ok_and(|facts| facts.uid() == 0 && facts.mode() & 0o022 == 0)
     });
     sound.ok_or_else(|| MissingLayer {
-        why: format!("`{}` could be changed by others than root", path.display()),
+        why: format!("`{}` can be changed by users other than root", path.display()),
         fix: Some("reinstall the package `bubblewrap`".to_owned()),
     })
 }
 
-/// Runs nothing in the namespaces we use. What it said when that failed.
-#[expect(clippy::disallowed_methods, reason = "this is where children are started")]
+/// Runs a no-op in the namespaces that commands get. Returns the error output if that fails.
+#[expect(clippy::disallowed_methods, reason = "this module starts bubblewrap itself")]
 fn try_run(bubblewrap: &BubblewrapProgram) -> Result<(), String> {
     let mut child = Command::new(bubblewrap.path())
         .args(bubblewrap.base_args())
@@ -221,31 +222,31 @@ fn try_run(bubblewrap: &BubblewrapProgram) -> Result<(), String> {
     if status.success() {
         return Ok(());
     }
-    let mut words = String::new();
+    let mut output = String::new();
     if let Some(stderr) = child.stderr.take() {
-        let read = stderr.take(ERROR_BYTES_MAX).read_to_string(&mut words);
+        let read = stderr.take(ERROR_BYTES_MAX).read_to_string(&mut output);
         drop(read);
     }
-    Err(words.trim().to_owned())
+    Err(output.trim().to_owned())
 }
 
-/// What stands in the way, and what would help.
-fn explain_failure(words: &str, path: &Path) -> MissingLayer {
-    let (why, fix) = failure_reason(words, &KernelInfo::read());
-    let said = if words.is_empty() { String::new() } else { format!(" (it said: {words})") };
-    MissingLayer { why: format!("`{}` does not work: {why}{said}", path.display()), fix }
+/// Explains why bubblewrap does not work, and what would help.
+fn explain_failure(output: &str, path: &Path) -> MissingLayer {
+    let (why, fix) = failure_reason(output, &KernelInfo::read());
+    let quoted = if output.is_empty() { String::new() } else { format!(" (output: {output})") };
+    MissingLayer { why: format!("`{}` does not work: {why}{quoted}", path.display()), fix }
 }
 
-fn failure_reason(words: &str, kernel: &KernelInfo) -> (String, Option<String>) {
+fn failure_reason(output: &str, kernel: &KernelInfo) -> (String, Option<String>) {
     let (why, fix) = if let Some(NamespaceObstacle { why, fix }) = kernel.obstacle() {
         (why, fix)
-    } else if words.contains("setuid") || words.contains("capabilities") {
+    } else if output.contains("setuid") || output.contains("capabilities") {
         (
             "it is installed with privileges that it does not accept",
             "chmod u-s the program, or reinstall the package `bubblewrap`",
         )
     } else {
-        return ("it may not make the namespaces".to_owned(), None);
+        return ("it is not allowed to create the namespaces".to_owned(), None);
     };
     (why.to_owned(), Some(fix.to_owned()))
 }
@@ -256,14 +257,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(file: Option<(&str, &str)>, words: &str, expected: &str) {
+    fn check(file: Option<(&str, &str)>, output: &str, expected: &str) {
         let root = tempfile::tempdir().unwrap();
         if let Some((file, text)) = file {
             let path = root.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let (why, fix) = failure_reason(words, &KernelInfo::read_from(root.path()));
+        let (why, fix) = failure_reason(output, &KernelInfo::read_from(root.path()));
         let all = format!("{why}: {}", fix.unwrap_or_default());
         assert!(all.contains(expected), "{all}");
     }
@@ -274,7 +275,7 @@ mod tests {
         check(Some((apparmor, "1")), "", "apparmor_restrict_unprivileged_userns=0");
         check(Some((".dockerenv", "")), "Can't mount proc", "--security-opt");
         check(None, "Unexpected capabilities but not setuid", "privileges");
-        check(None, "No permissions", "may not make the namespaces");
+        check(None, "No permissions", "not allowed to create the namespaces");
     }
 
     #[test]

@@ -1,26 +1,27 @@
-//! What the kernel says about itself, and where we run: what stands in the way of namespaces.
+//! Facts about the kernel and the environment that decide whether namespaces can be created.
 //!
-//! Read from files, below a folder that tests choose: no machine has all of these obstacles.
+//! They are read from files below a folder, which tests can choose: no machine has all of these
+//! obstacles.
 
 use std::path::Path;
 
 use super::LayerReport;
 use crate::kernel_file;
 
-/// What the kernel says about itself, and where we run.
+/// Facts about the kernel, and the container that zero runs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelInfo {
     release: Option<String>,
-    /// AppArmor keeps user namespaces from programs without a profile, as Ubuntu has it.
+    /// AppArmor denies user namespaces to programs without a profile, as on Ubuntu.
     apparmor_restricts: bool,
-    /// Namespaces of users are for root alone, as Debian had it.
+    /// Only root may create user namespaces, as in older versions of Debian.
     clone_forbidden: bool,
-    /// There may be no namespaces of users at all.
+    /// The number of user namespaces is limited to zero.
     none_allowed: bool,
     container: Option<ContainerKind>,
 }
 
-/// What kind of container we are in.
+/// The kind of container that zero runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ContainerKind {
     Docker,
@@ -40,19 +41,19 @@ impl ContainerKind {
     }
 }
 
-/// What stands in the way, and what would help.
+/// What prevents namespaces, and what would help.
 pub(crate) struct NamespaceObstacle {
     pub(crate) why: &'static str,
     pub(crate) fix: &'static str,
 }
 
 impl KernelInfo {
-    /// That of this machine.
+    /// Reads the facts of this machine.
     pub fn read() -> Self {
         Self::read_from(Path::new("/"))
     }
 
-    /// That of a machine whose files lie in `root`.
+    /// Reads the facts of a machine whose files are in `root`.
     pub fn read_from(root: &Path) -> Self {
         let text = |name: &str| {
             let text = kernel_file::read(&root.join(name)).ok()?;
@@ -78,7 +79,7 @@ impl KernelInfo {
         }
     }
 
-    /// What keeps a program from making the namespaces it is confined by.
+    /// What prevents bubblewrap from creating its namespaces.
     pub(crate) fn obstacle(&self) -> Option<NamespaceObstacle> {
         let obstacle = |why, fix| Some(NamespaceObstacle { why, fix });
         if let Some(found) = self.user_namespace_obstacle() {
@@ -92,18 +93,18 @@ impl KernelInfo {
         )
     }
 
-    /// What keeps it from making namespaces of users.
+    /// What prevents it from creating user namespaces.
     fn user_namespace_obstacle(&self) -> Option<NamespaceObstacle> {
         let (why, fix) = if self.none_allowed {
             ("the kernel allows no user namespaces", "sysctl -w user.max_user_namespaces=15000")
         } else if self.clone_forbidden {
             (
-                "the kernel keeps user namespaces to root",
+                "only root may create user namespaces",
                 "sysctl -w kernel.unprivileged_userns_clone=1",
             )
         } else if self.apparmor_restricts {
             (
-                "AppArmor keeps user namespaces from programs without a profile for them",
+                "AppArmor allows user namespaces only to programs with a profile for them",
                 "install an AppArmor profile for bwrap that has the rule `userns,` (the package \
                  `apparmor-profiles` has one), or \
                  sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
@@ -114,8 +115,8 @@ impl KernelInfo {
         Some(NamespaceObstacle { why, fix })
     }
 
-    /// Each fact, for people. One that does not hold matters only where bubblewrap does not work:
-    /// it may have leave of its own.
+    /// One row per fact, for `zero doctor`. A fact with `holds: false` matters only if bubblewrap
+    /// does not work: bubblewrap may have its own permission.
     #[must_use]
     pub fn report(&self) -> Vec<LayerReport> {
         let fine = |name, why: String| LayerReport { name, holds: true, why, fix: None };
@@ -124,7 +125,7 @@ impl KernelInfo {
             |release| format!("Linux {release}"),
         );
         let users = match self.user_namespace_obstacle() {
-            None => fine("user namespaces", "nothing keeps programs from making them".to_owned()),
+            None => fine("user namespaces", "available".to_owned()),
             Some(NamespaceObstacle { why, fix }) => LayerReport {
                 name: "user namespaces",
                 holds: false,
@@ -133,8 +134,8 @@ impl KernelInfo {
             },
         };
         let container = self.container.map_or_else(
-            || "this is none, as far as can be seen".to_owned(),
-            |kind| format!("this is one ({}), which may keep more from commands", kind.as_str()),
+            || "none detected".to_owned(),
+            |kind| format!("{}, which may restrict commands further", kind.as_str()),
         );
         vec![fine("kernel", release), users, fine("container", container)]
     }
@@ -145,7 +146,7 @@ impl KernelInfo {
 mod tests {
     use super::*;
 
-    /// Reads a machine with these files, and gives one row of its report.
+    /// Reads a machine with these files, and checks one row of its report.
     #[track_caller]
     fn check(files: &[(&str, &str)], name: &str, holds: bool, expected: &str) {
         let root = tempfile::tempdir().unwrap();
@@ -166,8 +167,8 @@ mod tests {
 
     #[test]
     fn each_obstacle_is_reported_with_fix() {
-        check(&[], "user namespaces", true, "nothing keeps");
-        check(&[(APPARMOR, "1\n")], "user namespaces", false, "AppArmor keeps");
+        check(&[], "user namespaces", true, "available");
+        check(&[(APPARMOR, "1\n")], "user namespaces", false, "AppArmor allows");
         check(
             &[(APPARMOR, "1\n")],
             "user namespaces",
@@ -181,9 +182,9 @@ mod tests {
             &[(APPARMOR, "0\n"), (CLONE, "1\n"), (MOST, "31000\n")],
             "user namespaces",
             true,
-            "nothing keeps",
+            "available",
         );
-        check(&[(APPARMOR, "what")], "user namespaces", true, "nothing keeps");
+        check(&[(APPARMOR, "what")], "user namespaces", true, "available");
     }
 
     #[test]
@@ -195,7 +196,7 @@ mod tests {
             "Linux 6.8.0",
         );
         check(&[], "kernel", true, "cannot be read");
-        check(&[], "container", true, "this is none");
+        check(&[], "container", true, "none detected");
         check(&[(".dockerenv", "")], "container", true, "Docker");
         check(&[("run/.containerenv", "")], "container", true, "Podman");
         check(&[("run/systemd/container", "lxc")], "container", true, "another kind");

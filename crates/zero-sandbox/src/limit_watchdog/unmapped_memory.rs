@@ -1,11 +1,12 @@
-//! Memory that a tree holds without having it mapped: files in memory, open or in its own `/dev`.
+//! Measures memory that a process tree holds without having it mapped: files in memory, open or in
+//! its own `/dev`.
 //!
-//! No process counts it as its own. Each file is counted once, whoever has it open, and a folder in
-//! memory that only the tree sees is counted as a whole.
+//! No process counts it as its own. Each file is counted once, however many processes have it open,
+//! and a folder in memory that only the tree can see is counted as a whole.
 //!
-//! What nobody can be asked about is not seen: segments of System V that no process has attached,
-//! files of which only a part is mapped and no handle is left, handles that are under way from one
-//! process to another, and what processes hold that hide themselves from their own user.
+//! Not detected: System V segments that no process has attached, partially mapped files without an
+//! open descriptor, descriptors in transit between processes, and the descriptors of processes that
+//! hide them from their own user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,27 +16,27 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use crate::kernel_file;
 use crate::process_tree::ProcessInfo;
 
-/// Where a command's own files in memory are, seen from its root.
+/// Where a command's own files in memory are, relative to its root.
 const FOLDERS: [&str; 2] = ["dev", "dev/shm"];
-/// Handles looked at, of all processes.
+/// Most descriptors that are inspected, of all processes.
 const HANDLES_MAX: usize = 100_000;
-/// The kinds of file systems that are memory: the usual one, and the one of large pages.
+/// Magic numbers of file systems in memory: tmpfs and hugetlbfs.
 const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x9584_58f6];
 
-/// A file system, by its major and minor number.
+/// A file system, by its major and minor device number.
 type DeviceNumber = (u32, u32);
 
-/// What a tree holds.
+/// Files in memory that a process tree holds.
 #[derive(Debug, Default)]
 pub(super) struct UnmappedMemory {
-    /// Counted as a whole.
+    /// File systems that are counted as a whole.
     folders: BTreeMap<DeviceNumber, u64>,
-    /// Counted one by one. Zero for what is not in memory.
+    /// Files that are counted one by one. Zero if not in memory.
     files: BTreeMap<(DeviceNumber, u64), u64>,
 }
 
 impl UnmappedMemory {
-    /// Looks at the handles and folders of a tree.
+    /// Measures the descriptors and folders of a tree.
     pub(super) fn measure(tree: &[ProcessInfo]) -> Self {
         let mut held = Self::default();
         let hosts: BTreeSet<DeviceNumber> = FOLDERS
@@ -59,12 +60,12 @@ impl UnmappedMemory {
         held
     }
 
-    /// How much that is.
+    /// The total size.
     pub(super) fn bytes(&self) -> u64 {
         self.folders.values().chain(self.files.values()).sum()
     }
 
-    /// How much of it a process has mapped: it counts that itself.
+    /// How much of it a process has mapped, which it counts itself.
     pub(super) fn mapped_bytes(&self, pid: i32) -> u64 {
         let maps = kernel_file::read(Path::new(&format!("/proc/{pid}/smaps"))).unwrap_or_default();
         self.parse_mapped_bytes(&maps)
@@ -78,7 +79,7 @@ impl UnmappedMemory {
             let mut kilobytes = || words.next()?.parse::<u64>().ok();
             match first {
                 "Pss:" if is_held => share = kilobytes().unwrap_or_default(),
-                // Pages of a copy belong to the process, not to the file.
+                // Copied pages belong to the process, not to the file.
                 "Anonymous:" if is_held => {
                     sum += share.saturating_sub(kilobytes().unwrap_or_default());
                 }
@@ -91,7 +92,7 @@ impl UnmappedMemory {
         sum.saturating_mul(1024)
     }
 
-    /// Whether a mapping is of a file that is counted here, by the line that begins it.
+    /// Whether a mapping, given by its first line, is of a file that is counted here.
     fn is_counted_mapping(&self, line: &str) -> Option<bool> {
         let mut words = line.split_ascii_whitespace().skip(3);
         let (major, minor) = words.next()?.split_once(':')?;
@@ -116,7 +117,7 @@ impl UnmappedMemory {
 
     fn add_handle(&mut self, path: &str) {
         let Some(found) = stat_file(path) else { return };
-        // A file that has a name is somebody's who can remove it.
+        // A file with a name does not belong to the tree alone.
         if !found.is_nameless_file || self.folders.contains_key(&found.device) {
             return;
         }
@@ -132,7 +133,7 @@ struct MemoryFile {
     is_nameless_file: bool,
 }
 
-/// What the kernel knows of a file, without asking a server that may not answer.
+/// Reads the facts of a file without querying a server that may not answer.
 fn stat_file(path: &str) -> Option<MemoryFile> {
     let facts =
         rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
@@ -145,10 +146,10 @@ fn stat_file(path: &str) -> Option<MemoryFile> {
     })
 }
 
-/// How much a file system in memory holds; none when it is no such.
+/// The bytes used in a file system in memory; `None` for any other.
 fn tmpfs_used_bytes(path: &str) -> Option<u64> {
     let facts = rustix::fs::statfs(path).ok()?;
-    // The width of these depends on the processor.
+    // The width of these fields depends on the processor.
     let kind = u32::try_from(facts.f_type).ok()?;
     let block = u64::try_from(facts.f_bsize).ok()?;
     let blocks = facts.f_blocks.saturating_sub(facts.f_bfree);

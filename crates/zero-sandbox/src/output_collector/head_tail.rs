@@ -1,14 +1,15 @@
-//! The beginning and the end of a stream that is too long to keep.
+//! Keeps the beginning and the end of a stream that is too long to keep: [`HeadTail`] for one
+//! stream, [`InterleavedOutput`] for two.
 
 use std::collections::VecDeque;
 
-/// Where a byte came from.
+/// The stream that a byte was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {
-    /// The output.
+    /// Standard output.
     Stdout,
-    /// The error output.
+    /// Error output.
     Stderr,
 }
 
@@ -17,7 +18,7 @@ pub enum OutputStream {
 pub struct HeadTail {
     head: Vec<u8>,
     head_max: usize,
-    /// Up to twice what is wanted, so that it is seldom moved.
+    /// Up to twice `tail_max`, so that bytes are seldom moved.
     tail: Vec<u8>,
     tail_max: usize,
     total: u64,
@@ -42,48 +43,48 @@ impl HeadTail {
         self.tail.extend_from_slice(rest);
     }
 
-    /// How it begins.
+    /// The beginning.
     #[must_use]
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// How it ends, after what [`Self::head`] has.
+    /// The end, after [`Self::head`].
     #[must_use]
     pub fn tail(&self) -> &[u8] {
         let from = self.tail.len().saturating_sub(self.tail_max);
         self.tail.get(from..).unwrap_or_default()
     }
 
-    /// Bytes that came.
+    /// All bytes of the stream.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.total
     }
 
-    /// Bytes between the head and the tail that are not kept.
+    /// Bytes between head and tail that were not kept.
     #[must_use]
     pub fn omitted_bytes(&self) -> u64 {
         self.total - (self.head.len() + self.tail().len()) as u64
     }
 }
 
-/// The beginning and the end of two streams, in the order they came.
+/// The beginning and the end of two streams, in the order their bytes came.
 #[derive(Clone, Debug)]
 pub struct InterleavedOutput {
     bytes: HeadTail,
     head_runs: Vec<(OutputStream, usize)>,
     tail_runs: VecDeque<(OutputStream, usize)>,
-    /// Bytes the runs of the tail stand for.
+    /// Total length of `tail_runs`.
     tail_len: usize,
 }
 
-/// Bytes that came from one stream without any of the other in between.
+/// Consecutive bytes of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamSegment<'a> {
-    /// Where they came from.
+    /// The stream they were written to.
     pub stream: OutputStream,
-    /// What came.
+    /// The bytes.
     pub bytes: &'a [u8],
 }
 
@@ -125,23 +126,23 @@ impl InterleavedOutput {
         }
     }
 
-    /// How it begins.
+    /// The beginning.
     pub fn head(&self) -> impl Iterator<Item = StreamSegment<'_>> {
         split_segments(self.bytes.head(), self.head_runs.iter())
     }
 
-    /// How it ends, after what [`Self::head`] has.
+    /// The end, after [`Self::head`].
     pub fn tail(&self) -> impl Iterator<Item = StreamSegment<'_>> {
         split_segments(self.bytes.tail(), self.tail_runs.iter())
     }
 
-    /// Bytes that came.
+    /// All bytes of both streams.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.bytes.total_bytes()
     }
 
-    /// Bytes between the head and the tail that are not kept.
+    /// Bytes between head and tail that were not kept.
     #[must_use]
     pub fn omitted_bytes(&self) -> u64 {
         self.bytes.omitted_bytes()

@@ -1,6 +1,7 @@
-//! Paths and arguments in JSON, byte for byte: text where they are text, a list of bytes where not.
+//! Serialises paths and arguments to JSON without loss: as text if they are UTF-8, as a list of
+//! bytes otherwise.
 //!
-//! Serde refuses a path that is not UTF-8, but a person's folder may well have such a name.
+//! Serde refuses a path that is not UTF-8, but a user's folder may have such a name.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
 
-/// One name as it travels.
+/// A name in its serialised form.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum PortableText<'a> {
@@ -98,7 +99,7 @@ pub(crate) mod paths {
     }
 }
 
-/// Names with values: an environment.
+/// An environment: names with values.
 pub(crate) mod pairs {
     use super::*;
     use serde::{Deserializer, Serializer};

@@ -10,7 +10,7 @@
 //! which take most of the time to start a command, and waits for another command of the same kind.
 //! After anything unusual it exits with its command.
 //!
-//! A supervisor whose channel is closed kills its process tree. So does one whose spawner died,
+//! A supervisor network_owner channel is closed kills its process tree. So does one network_owner spawner died,
 //! which the kernel reports by a signal. If the supervisor itself is killed, the spawner kills its
 //! process tree.
 
@@ -569,14 +569,14 @@ impl CommandStart<'_> {
         let streams = launch::split_streams(self.stdio).ok_or(io::ErrorKind::InvalidInput.into());
         let streams =
             streams.map_err(|error| LaunchFailure::from_io_error(LaunchStep::Stdio, &error))?;
-        let whose = if self.net.is_some() { NetworkOwner::Session } else { NetworkOwner::Own };
+        let network_owner = if self.net.is_some() { NetworkOwner::Session } else { NetworkOwner::Own };
         // Listed once. A socket that appears later is treated like one that appears while the
         // command runs; sockets that come and go could never all be hidden.
         let sockets = HostSockets::for_command(profile, &command.folder);
         let (mut reason, mut tries) = (String::new(), 0);
         for _ in 0..CHANGES_MAX {
             let prepared =
-                PreparedCommand::new(profile, &self.layers, command, streams, whose, &sockets);
+                PreparedCommand::new(profile, &self.layers, command, streams, network_owner, &sockets);
             let mut prepared = match prepared {
                 Err(ConfineError::Changed(changed)) => {
                     reason = changed.to_string();

@@ -16,7 +16,7 @@ use crate::command_fixture::{read_text, run, shell_spec, start_spawner, wait_for
 const STARTS: u32 = 60;
 
 /// What a refusal may say: that it is a link now, or was another thing a moment ago.
-const REFUSALS: [&str; 3] = ["changed while the command was being confined", "is a link", "walls"];
+const REFUSALS: [&str; 3] = ["changed while the sandbox was set up", "is a link", "sandbox could not be set up"];
 
 struct RaceFixture {
     folder: tempfile::TempDir,
@@ -188,7 +188,7 @@ fn hard_linked_protected_file_is_refused() {
     };
     let why = run_to_outcome(&spawner, second()).unwrap_err();
     assert!(why.contains(".git/config` has another name"), "{why}");
-    let (_, fix) = why.split_once("give it one of its own: ").unwrap();
+    let (_, fix) = why.split_once("replace it by a copy: ").unwrap();
     assert_eq!(run_to_outcome(&spawner, place.script_spec(fix)), Ok(String::new()));
     assert_eq!(run_to_outcome(&spawner, second()), Ok("mine\n".to_owned()));
 }
@@ -203,6 +203,6 @@ fn placeholder_failure_says_what_to_do() {
         order.profile.protected.push("/sys/kernel/zero".into());
         let why = run_to_outcome(&start_spawner(), order).unwrap_err();
         assert!(why.contains("commands must not create `/sys/kernel/zero`"), "{why}");
-        assert!(why.contains("let zero write to `/sys/kernel`, or make it yourself"), "{why}");
+        assert!(why.contains("let zero write to `/sys/kernel`, or create it yourself"), "{why}");
     }
 }

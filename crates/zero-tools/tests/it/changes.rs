@@ -353,7 +353,7 @@ async fn new_file_never_replaces_one_created_meanwhile() {
             Ok(zero_sandbox::FileChange::Replace(b"ours".to_vec()))
         },
     );
-    assert!(error.unwrap_err().message.contains("changed by somebody else"));
+    assert!(error.unwrap_err().message.contains("changed by another program"));
     assert_eq!(f.read_text("new.txt"), "theirs");
     assert_eq!(std::fs::read_dir(f.path("")).unwrap().count(), 1, "no temporary file is left");
     assert!(f.journal().list().unwrap().is_empty(), "no change is recorded");

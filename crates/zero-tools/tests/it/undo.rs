@@ -91,7 +91,7 @@ async fn undo_does_not_follow_replacing_link() {
     symlink(&elsewhere, f.path("d")).unwrap();
     let id = f.journal().list().unwrap()[0].id;
     let error = f.journal().undo(id, UndoConflictPolicy::Overwrite).unwrap_err();
-    assert!(error.message.contains("now leads to"), "{error}");
+    assert!(error.message.contains("now points to"), "{error}");
     assert_eq!(std::fs::read_to_string(elsewhere.join("a")).unwrap(), "new");
 }
 
