@@ -1,7 +1,7 @@
-//! Tries to do what a confined command must not, and says what the kernel answered.
+//! Tries to do what a confined command must not, and prints the kernel's answer.
 //!
 //! `attack confine PLAN` runs a command under a profile; `attack try NAME ARGS…` is such a command.
-//! The tests start both; the second also without the first, to see that it does harm then.
+//! The tests start both; the second also without the first, to show that it does harm then.
 
 #![expect(
     unsafe_code,
@@ -42,9 +42,10 @@ struct AttackPlan {
     profile: SandboxProfile,
     command: CommandSpec,
     layers: LayerSelection,
-    /// Runs beside the command, in a network of both, and says when it is ready.
+    /// Runs beside the command, in a shared network, and prints when it is ready.
     server: Option<CommandSpec>,
-    /// What happens on the host while walls stand ready for the command. None: they do not.
+    /// What to do on the host while a sandbox is prewarmed for the command. If `None`, none is
+    /// prewarmed.
     meanwhile: Option<Vec<String>>,
 }
 
@@ -76,7 +77,7 @@ fn confine(plan: &str) -> ExitCode {
     };
     let mut server = server.map(|server| {
         let mut order = order(server);
-        // It changes nothing, and what stands in for missing files is the command's to make.
+        // It changes nothing, and placeholders are to be created for the command itself.
         order.profile.protected.clear();
         spawner.spawn(order).unwrap()
     });
@@ -91,7 +92,7 @@ fn confine(plan: &str) -> ExitCode {
     }
     let mut running = match spawner.spawn(order(command)) {
         Ok(running) => {
-            fs::write(format!("{plan}.walls"), format!("{:?}", running.walls)).unwrap();
+            fs::write(format!("{plan}.reuse"), format!("{:?}", running.sandbox_reuse)).unwrap();
             running
         }
         Err(error) => {
@@ -100,18 +101,18 @@ fn confine(plan: &str) -> ExitCode {
         }
     };
     drop(running.stdin.take());
-    let said = OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(()));
-    let (said, ended) = said.unwrap();
-    io::stdout().write_all(said.stdout.head()).unwrap();
-    io::stderr().write_all(said.stderr.head()).unwrap();
+    let collected = OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(()));
+    let (collected, ended) = collected.unwrap();
+    io::stdout().write_all(collected.stdout.head()).unwrap();
+    io::stderr().write_all(collected.stderr.head()).unwrap();
     match ended.signal {
         Some(signal) => ExitCode::from(128 + u8::try_from(signal).unwrap()),
         None => ExitCode::from(u8::try_from(ended.exit_code.unwrap()).unwrap()),
     }
 }
 
-/// Runs something harmless, and waits until walls like those it had stand ready. Putting them up ahead
-/// may come to nothing; the next command brings the next try.
+/// Runs a harmless command, and waits until a sandbox like its own is prewarmed. Prewarming may
+/// fail; the next command tries again.
 fn prewarm(spawner: &Spawner, harmless: SpawnSpec) {
     const TRIES: usize = 4;
     const PATIENCE: Duration = Duration::from_secs(30);
@@ -125,12 +126,13 @@ fn prewarm(spawner: &Spawner, harmless: SpawnSpec) {
         }
         is_prewarmed(spawner)
     });
-    assert!(ready, "no walls stand ready");
-    // It is looked at once more before it is relied on.
+    assert!(ready, "no prewarmed sandbox");
+    // Checked once more before it is relied on.
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// Whether there are a supervisor, bubblewrap, and our last step, one below the other, and nobody else.
+/// Whether there are a worker, bubblewrap and the init process, one below the other, and no other
+/// process.
 fn is_prewarmed(spawner: &Spawner) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -147,7 +149,7 @@ fn is_prewarmed(spawner: &Spawner) -> bool {
     })
 }
 
-/// Something happens on the host: a program runs, or a socket is made.
+/// Changes something on the host: runs a program, or creates a socket.
 fn perform_host_action(what: &[String]) {
     let words: Vec<&str> = what.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -167,7 +169,7 @@ fn perform_host_action(what: &[String]) {
     }
 }
 
-/// Makes sockets that are there for a moment each, until this process ends.
+/// Creates sockets that exist for a moment each, until this process ends.
 fn churn_sockets(folder: &str, thread: u32) {
     for number in 0..u64::MAX {
         let path = format!("{folder}/{thread}-{number}");
@@ -344,7 +346,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
     }
 }
 
-/// Asks for a change of the loopback device. Everything in the request is zero but its name and the
+/// Requests a change of the loopback device. Everything in the request is zero but its name and the
 /// family of an address, which stops the device, gives it another address, or makes it useless.
 fn request_loopback_change(request: libc::Ioctl) -> io::Result<String> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;

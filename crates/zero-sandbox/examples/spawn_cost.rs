@@ -1,8 +1,8 @@
-//! What it costs to start a command behind walls and to read what it writes, in nanoseconds.
+//! Measures what it costs to start a command in the sandbox and to read its output, in nanoseconds.
 //!
-//! Prints one line of JSON, after one with the fastest of each when `fastest` is the second argument.
-//! With `series` it prints only what commands cost that follow one another. `cargo xtask bench` runs
-//! it. What is compared takes turns, so that a busy machine slows all of it.
+//! Prints one line of JSON, preceded by one with the fastest of each if `fastest` is the second
+//! argument. With `series` it prints only the cost of consecutive commands. `cargo xtask bench`
+//! runs it. Measurements that are compared take turns, so that a busy machine slows all of them.
 
 #![expect(
     clippy::print_stdout,
@@ -24,20 +24,20 @@ use zero_sandbox::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, Sa
 
 const GIGABYTE: &str = "1G";
 const PAUSE: Duration = Duration::from_millis(60);
-/// What an agent that answers at once needs between two commands.
+/// The pause of an agent that answers at once, between two commands.
 const SHORT_PAUSE: Duration = Duration::from_micros(1500);
 const LONG_PAUSE: Duration = Duration::from_millis(20);
-/// Agents that work side by side, each with a workspace of its own.
+/// Concurrent agents, each with its own workspace.
 const AGENTS: usize = 20;
-/// How long what a command left may take to go after its end was told.
+/// How long remains of a command may take to disappear after its end was reported.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
-/// What a person's workspace holds and a command must not change.
+/// Paths of a typical workspace that a command must not change.
 const PROTECTED: &[&str] =
     &["ws/.git/hooks", "ws/.git/config", "ws/.github/workflows", "ws/.envrc"];
-/// The same, where there is nothing yet.
+/// The same, for paths that do not exist yet.
 const PROTECTED_MISSING: &[&str] = &["ws/.vscode", "ws/.mcp.json"];
-/// What a person's home holds and a command must not read.
+/// Paths of a typical home folder that a command must not read.
 const SECRET_FOLDERS: &[&str] =
     &["home/.ssh", "home/.aws", "home/.gnupg", "home/.kube", "home/.config/gcloud", "state"];
 const SECRET_FILES: &[&str] =
@@ -64,21 +64,21 @@ fn main() -> ExitCode {
     let [full, direct] = &spawners;
     let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..rounds {
-        let [plain, bare_bwrap, landlock, walls, at_once] = &mut times;
+        let [plain, bare_bwrap, landlock, sandboxed, at_once] = &mut times;
         plain.push(measure_after_pause(|| run_successfully(Command::new("/bin/true"))));
         landlock.push(measure_after_pause(|| {
             run(direct, place.spawn_spec(LayerSelection::WithoutBubblewrap, "/bin/true", &[]))
         }));
         bare_bwrap.push(measure_after_pause(|| run_successfully(plain_bwrap_command(bwrap))));
         let confined = || run(full, place.spawn_spec(LayerSelection::All, "/bin/true", &[]));
-        walls.push(measure_after_pause(confined));
-        // Right after the one before, when nothing stands ready yet.
+        sandboxed.push(measure_after_pause(confined));
+        // Right after the one before, when no sandbox is ready yet.
         at_once.push(measure(confined));
     }
     if std::env::args().nth(2).is_some_and(|word| word == "fastest") {
         println!("{:?}", times.clone().map(|times| times.into_iter().min()));
     }
-    let [plain, bwrap, landlock, walls, at_once] = times.map(median);
+    let [plain, bwrap, landlock, sandboxed, at_once] = times.map(median);
     let (mut drained, mut piped) = (Vec::new(), Vec::new());
     let before = read_peak_kb();
     for _ in 0..rounds.min(5) {
@@ -95,14 +95,13 @@ fn main() -> ExitCode {
     let left = find_residue(&place, 1000);
     println!(
         "{{\"plain_ns\":{plain},\"bwrap_ns\":{bwrap},\"landlock_ns\":{landlock},\
-         \"walls_ns\":{walls},\"at_once_ns\":{at_once},\"drained_ns\":{drained},\"piped_ns\":{piped},\
+         \"walls_ns\":{sandboxed},\"at_once_ns\":{at_once},\"drained_ns\":{drained},\"piped_ns\":{piped},\
          \"drain_kb\":{drain_kb},\"left\":{left:?}}}"
     );
     ExitCode::SUCCESS
 }
 
-/// What commands cost that follow one another: at once, after a moment, and those of several agents
-/// in turn.
+/// The cost of consecutive commands: at once, after a moment, and those of several agents in turn.
 fn measure_series(rounds: usize) -> String {
     let spawner = Spawner::start().unwrap();
     let places: Vec<CostFixture> = (0..AGENTS).map(|_| CostFixture::new()).collect();
@@ -115,7 +114,7 @@ fn measure_series(rounds: usize) -> String {
                 order.profile.limits = ProcessLimits::default();
                 measure(|| run(&spawner, order))
             };
-            // The first of each finds nothing that stands.
+            // The first of each finds no sandbox that is ready.
             places.iter().for_each(|place| assert!(each(place) > Duration::ZERO));
             let times: Vec<Duration> = places.iter().cycle().take(rounds).map(each).collect();
             let mean = times.iter().sum::<Duration>().as_nanos() / times.len().max(1) as u128;
@@ -125,7 +124,7 @@ fn measure_series(rounds: usize) -> String {
     format!("{{\"at_once\":{at_once},\"paused\":{paused},\"in_turn\":{in_turn}}}")
 }
 
-/// A workspace and a home as people have them, outside `/tmp`.
+/// A typical workspace and home folder, outside `/tmp`.
 struct CostFixture(tempfile::TempDir);
 
 impl CostFixture {
@@ -219,18 +218,18 @@ fn drain_output(spawner: &Spawner, place: &CostFixture) {
     assert_eq!(collected.unwrap().0.stdout.total_bytes(), 1 << 30);
 }
 
-/// The most memory this process has held, in kilobytes.
+/// The peak memory of this process, in kilobytes.
 fn read_peak_kb() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// What so many commands leave, one name a thing: processes and zombies, handles, mounts, control
-/// groups, and files.
+/// What this many commands leave, one entry each: processes and zombies, descriptors, mounts,
+/// control groups, and files.
 fn find_residue(place: &CostFixture, commands: usize) -> Vec<String> {
     let both = [LayerSelection::All, LayerSelection::WithoutBubblewrap];
-    // Walls that stand ready for the next command are gone at the look after the last one.
+    // Prewarmed sandboxes are gone when the result of the last command is checked.
     let spawners = both.map(|layers| {
         let settings =
             SpawnerSettings { layers, ready_for: SETTLE_MAX / 2, ..SpawnerSettings::default() };
@@ -249,17 +248,17 @@ fn find_residue(place: &CostFixture, commands: usize) -> Vec<String> {
     HostResidue::collect(&spawners, place).list_added_since(&before)
 }
 
-/// What can be seen of commands from outside.
+/// What is visible of commands from outside.
 struct HostResidue {
-    /// By kind, because a supervisor that stands ready has another number each time.
+    /// By kind, because a worker that is ready has another process ID each time.
     counts: [(&'static str, usize); 3],
-    /// By name: files of the person, and control groups.
+    /// By name: the user's files, and control groups.
     files: BTreeSet<String>,
 }
 
 impl HostResidue {
     fn collect(spawners: &[Spawner; 2], place: &CostFixture) -> Self {
-        // Ends that were told may still be on their way out.
+        // Processes whose end was reported may still be exiting.
         std::thread::sleep(SETTLE_MAX);
         let own = std::process::id();
         let pids = || spawners.iter().filter_map(Spawner::pid).chain([own]);
@@ -281,7 +280,7 @@ impl HostResidue {
     }
 }
 
-/// Processes below one, ended ones among them.
+/// Processes below one, including zombies.
 fn count_descendants(pid: u32) -> usize {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children = list.split_whitespace().filter_map(|pid| pid.parse().ok());
@@ -292,8 +291,8 @@ fn count_handles(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Control groups whose supervisor is gone. Others run commands here too, so one that is only about to
-/// be removed does not count: it is not there at the second look.
+/// Control groups whose owner has ended. Other commands run on this machine too, so a group that is
+/// about to be removed does not count: it is gone at the second check.
 fn find_stale_cgroups() -> BTreeSet<String> {
     fn search(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -319,7 +318,7 @@ fn find_stale_cgroups() -> BTreeSet<String> {
 }
 
 fn measure_after_pause(work: impl FnOnce()) -> Duration {
-    // What the one before set off in the background is over then.
+    // Background work of the command before is finished then.
     std::thread::sleep(PAUSE);
     measure(work)
 }

@@ -1,24 +1,24 @@
-//! A file of lines that several processes add to.
+//! [`AppendFile`]: a file of lines that several processes append to.
 //!
-//! Each line is one write at the end of the file, so lines do not mix. A line that was cut off, by a
-//! full disk or a crash, stays as it is: whoever adds the next one ends it first.
+//! Each line is one write at the end of the file, so lines do not mix. A line that was cut off by a
+//! full disk or a crash stays as it is: the next append first ends that line.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// A file of lines that several processes add to.
+/// A file of lines that several processes append to.
 #[derive(Debug)]
 pub struct AppendFile {
     file: File,
-    /// Room that is left of what was reserved, in bytes.
+    /// Bytes left of what was reserved on the disk.
     reserved: u64,
 }
 
-/// What stands before a new line.
+/// What precedes a new line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineStart {
-    /// Nothing, or a line that has its end.
+    /// Nothing, or a complete line.
     Fresh,
     /// A line that was cut off, which is ended first.
     AfterTorn,
@@ -29,7 +29,7 @@ impl AppendFile {
         Self { file, reserved: 0 }
     }
 
-    /// How long the file is, in bytes; nothing when it was removed and what is added would be lost.
+    /// The length of the file in bytes; `None` if it was removed, and appended lines would be lost.
     pub fn size(&self) -> io::Result<Option<u64>> {
         let stat = rustix::fs::fstat(&self.file)?;
         Ok((stat.st_nlink > 0).then(|| u64::try_from(stat.st_size).unwrap_or_default()))
@@ -45,9 +45,9 @@ impl AppendFile {
             use rustix::fs::FallocateFlags;
             use rustix::io::Errno;
             let end = self.file.metadata()?.len();
-            // The size stays as it is: readers see lines only.
+            // The size does not change: readers see complete lines only.
             match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, bytes * 4) {
-                // A file system that cannot reserve says at the write when it is full.
+                // A file system without reservations reports a full disk at the write.
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -56,7 +56,8 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Adds a line, which must not hold a line break, and says by how many bytes the file grew.
+    /// Appends a line, which must not contain a line break. Returns by how many bytes the file
+    /// grew.
     pub fn append_line(&mut self, start: LineStart, line: &[u8]) -> io::Result<u64> {
         use std::io::Write as _;
         let start: &[u8] = match start {
@@ -70,31 +71,32 @@ impl AppendFile {
         Ok(bytes)
     }
 
-    /// The last line of the first `size` bytes that `pick` takes for one, whether it has its end or
-    /// not, and what the next line has to start with. At most `bytes_max` are looked at, from the end.
+    /// Finds the last line in the first `size` bytes for which `pick` returns a value, whether the
+    /// line is complete or not, and what a next line has to start with. Reads at most `bytes_max`
+    /// bytes, from the end.
     pub fn find_last_line<T>(
         &self,
         size: u64,
         bytes_max: u64,
         pick: impl Fn(&[u8]) -> Option<T>,
     ) -> io::Result<(Option<T>, LineStart)> {
-        /// Bytes looked at first: several usual lines.
+        /// Bytes of the first read: enough for several ordinary lines.
         const FIRST_READ_BYTES: u64 = 16 * 1024;
-        let mut look = FIRST_READ_BYTES.min(bytes_max);
+        let mut window = FIRST_READ_BYTES.min(bytes_max);
         loop {
-            let from = size.saturating_sub(look);
+            let from = size.saturating_sub(window);
             let mut bytes = vec![0; usize::try_from(size - from).unwrap_or(usize::MAX)];
             self.file.read_exact_at(&mut bytes, from)?;
             let is_torn = bytes.last().is_some_and(|last| *last != b'\n');
             let start = if is_torn { LineStart::AfterTorn } else { LineStart::Fresh };
-            // What the look begins with may be the end of a longer line.
+            // The first part may be the end of a longer line.
             let skipped = usize::from(from > 0);
             let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').skip(skipped).collect();
             let found = lines.into_iter().rev().filter(|line| !line.is_empty()).find_map(&pick);
-            if found.is_some() || from == 0 || look >= bytes_max {
+            if found.is_some() || from == 0 || window >= bytes_max {
                 return Ok((found, start));
             }
-            look = (look * 8).min(bytes_max);
+            window = (window * 8).min(bytes_max);
         }
     }
 }

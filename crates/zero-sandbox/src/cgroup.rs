@@ -3,7 +3,7 @@
 //! A group is created below the one this process is in, and elsewhere only if that escapes no limit
 //! set for this process. If a group cannot be created or a limit not be set, the watchdog enforces
 //! that limit. The name of a group ([`CgroupName`]) contains the process that owns it, so that
-//! groups left by a crash can be told from those in use.
+//! groups left by a crash can be distinguished from those in use.
 //!
 //! With version 2, a process starts in its group, which costs nothing. With version 1, it has to
 //! join, and the kernel then waits for every processor, about ten milliseconds. So a worker joins

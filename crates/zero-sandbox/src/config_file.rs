@@ -1,10 +1,10 @@
-//! Files that say how zero behaves: a person's own, and those a workspace brings along.
+//! Reads and writes configuration files: the user's own, and those of a workspace.
 //!
-//! The two are trusted differently. A person may keep their own file anywhere and link to it, so
-//! links are followed and written through. A file of the workspace came with a checkout: it must
-//! lie beneath the workspace's folder without a link on the way, or a repository could have zero
-//! read, or overwrite, any file it points at. Both are ordinary files of bounded size, and both
-//! change in one step: written beside, flushed, renamed.
+//! The two are trusted differently. Users may keep their own file anywhere and link to it, so links
+//! are followed, also for writing. A file of the workspace came with a checkout: it must be below
+//! the workspace's folder without a link on the way, or a repository could make zero read or
+//! overwrite any file. Both must be ordinary files of limited size, and both are replaced in one
+//! step: a temporary file is written, flushed and renamed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,31 +22,32 @@ use crate::file_facts::{FileFacts, FileType};
 use crate::file_lock::{self, LockError};
 use crate::{StateDir, open_beneath};
 
-/// Why such a file could not be read or written.
+/// Why a configuration file could not be read or written. The messages start with "it", for a
+/// caller that names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
-    /// A link stands where none is followed.
+    /// It is a link, and links are not followed here.
     #[error("it is a link")]
     Link,
-    /// A link stands there and leads nowhere.
-    #[error("it is a link that leads nowhere")]
+    /// It is a link whose target does not exist.
+    #[error("it is a link whose target does not exist")]
     Dangling,
-    /// What should be its folder is something else.
-    #[error("what should be its folder is a link or a file")]
+    /// Its folder is a link or a file.
+    #[error("its folder is a link or a file")]
     NoFolder,
     /// It is a folder, pipe, socket or device.
     #[error("it is not an ordinary file")]
     NotAFile,
-    /// It holds more than is read.
+    /// It is larger than the limit.
     #[error("it is larger than {} bytes", bytes_max)]
     TooLarge {
-        /// Most bytes that are read.
+        /// The limit in bytes.
         bytes_max: u64,
     },
-    /// Another zero is changing it, and did so all the time.
+    /// Another process of zero held the lock during the whole wait.
     #[error("another zero is changing it")]
     Locked,
-    /// The system would not.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -55,23 +56,23 @@ impl From<Errno> for ConfigFileError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::LOOP => Self::Link,
-            // The kernel's word for a link, too, where it was told to open a folder.
+            // The kernel also returns this for a link if it was to open a folder.
             Errno::NOTDIR => Self::NoFolder,
             errno => Self::System(errno.into()),
         }
     }
 }
 
-/// Such a file, by where it is.
+/// A configuration file, by its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigFile {
-    /// A person's own, at an absolute path; links are followed.
+    /// The user's own, at an absolute path; links are followed.
     Own(PathBuf),
-    /// One of a workspace, in the folder `root`; no link is followed below that.
+    /// A file of a workspace, below the folder `root`; links below that are not followed.
     Beneath {
         /// The workspace's folder.
         root: PathBuf,
-        /// Where in it.
+        /// The path below `root`.
         relative: PathBuf,
     },
 }
@@ -85,16 +86,16 @@ impl ConfigFile {
         }
     }
 
-    /// What it holds; `None` when there is no such file.
+    /// Reads the file; `None` if it does not exist.
     pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, ConfigFileError> {
-        let Some(place) = self.open_location()? else { return self.check_absent() };
-        let Some(stat) = place.stat()? else { return self.check_absent() };
+        let Some(location) = self.open_location()? else { return self.check_absent() };
+        let Some(stat) = location.stat()? else { return self.check_absent() };
         refuse_special(&stat)?;
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file =
-            File::from(rustix::fs::openat(&place.folder, &place.name, flags, Mode::empty())?);
-        // What was looked at above may be something else by now.
+            File::from(rustix::fs::openat(&location.folder, &location.name, flags, Mode::empty())?);
+        // It may have been replaced since the check above.
         refuse_special(&rustix::fs::fstat(&file)?)?;
         let mut bytes = Vec::new();
         file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -104,8 +105,8 @@ impl ConfigFile {
         Ok(Some(bytes))
     }
 
-    /// That there is no file; but a link that leads nowhere stands for one that cannot be had now,
-    /// as when its disk is not there.
+    /// Handles a missing file. A dangling link is an error: its target may be on a disk that is not
+    /// mounted now.
     fn check_absent(&self) -> Result<Option<Vec<u8>>, ConfigFileError> {
         let Self::Own(path) = self else { return Ok(None) };
         let leads_nowhere = |path: &Path| {
@@ -119,19 +120,19 @@ impl ConfigFile {
         Ok(None)
     }
 
-    /// Puts `bytes` in its place, making the folders above it when needed. An old file's mode and
-    /// owner stay; a new one of the person's own is private.
+    /// Replaces the contents, and creates the folders above if needed. An existing file keeps its
+    /// mode and owner; a new file of the user's own is private.
     pub fn write(&self, bytes: &[u8]) -> Result<(), ConfigFileError> {
-        let place = self.create_location()?;
-        let old = place.stat()?;
+        let location = self.create_location()?;
+        let old = location.stat()?;
         if let Some(stat) = &old {
             refuse_special(stat)?;
-            check_writable(&place)?;
+            check_writable(&location)?;
         }
-        let temp = temporary_name(&place.name);
-        let written = place.replace(&temp, bytes, old.as_ref(), self.new_mode());
+        let temp = temporary_name(&location.name);
+        let written = location.replace(&temp, bytes, old.as_ref(), self.new_mode());
         if written.is_err() {
-            let _ = rustix::fs::unlinkat(&place.folder, &temp, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&location.folder, &temp, AtFlags::empty());
         }
         written
     }
@@ -139,12 +140,12 @@ impl ConfigFile {
     fn new_mode(&self) -> u32 {
         match self {
             Self::Own(_) => 0o600,
-            // A checkout's files are shared; the person's umask decides how far.
+            // Files of a checkout are shared, within the user's umask.
             Self::Beneath { .. } => 0o666,
         }
     }
 
-    /// The folder it lies in, held open; `None` when that does not exist.
+    /// Opens its folder; `None` if that does not exist.
     fn open_location(&self) -> Result<Option<ConfigFileLocation>, ConfigFileError> {
         let opened = match self {
             Self::Own(path) => {
@@ -154,7 +155,7 @@ impl ConfigFile {
             }
             Self::Beneath { root, relative } => {
                 let (above, name) = split_name(relative)?;
-                // A workspace that is not there has no files.
+                // A workspace that does not exist has no files.
                 let opened = rustix::fs::open(root, folder_flags(), Mode::empty())
                     .and_then(|root| open_beneath::open(&root, above, folder_flags()));
                 (opened, name.to_owned())
@@ -167,7 +168,7 @@ impl ConfigFile {
         }
     }
 
-    /// The same, with missing folders made.
+    /// Opens its folder, and creates missing folders.
     fn create_location(&self) -> Result<ConfigFileLocation, ConfigFileError> {
         match self {
             Self::Own(path) => {
@@ -194,16 +195,17 @@ impl ConfigFile {
     }
 }
 
-/// Waits for the lock that keeps two zeros from changing the same file at once.
+/// Waits for the lock that prevents two processes of zero from changing the same file at once.
+/// Dropping the returned file releases it.
 pub fn lock(state: &StateDir, name: &str) -> Result<File, ConfigFileError> {
     file_lock::wait_for_lock(state.lock_file(name)?, || Ok(())).map_err(|failure| match failure {
         LockError::System(error) => ConfigFileError::System(error),
-        // Nobody calls the waiting off.
+        // The wait is never cancelled.
         LockError::Held | LockError::Cancelled(_) => ConfigFileError::Locked,
     })
 }
 
-/// A name in a folder that is held open.
+/// A name in an open folder.
 struct ConfigFileLocation {
     folder: OwnedFd,
     name: OsString,
@@ -225,7 +227,7 @@ impl ConfigFileLocation {
         old: Option<&Stat>,
         new_mode: u32,
     ) -> Result<(), ConfigFileError> {
-        // With attributes to keep, nobody else may look before they are in force.
+        // With attributes to keep, nobody else may read the file before they are set.
         let mode = if old.is_some() { 0o600 } else { new_mode };
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -238,13 +240,13 @@ impl ConfigFileLocation {
         }
         file.sync_all()?;
         rustix::fs::renameat(&self.folder, temp, &self.folder, &self.name)?;
-        // The file is in its place; a folder that cannot be flushed does not undo that.
+        // The file is in location; a folder that cannot be flushed does not undo that.
         let _ = rustix::fs::fsync(&self.folder);
         Ok(())
     }
 }
 
-/// The path with its links followed, as far as it exists.
+/// The path with its links resolved, as far as it exists.
 fn resolve_links(path: &Path) -> Result<PathBuf, ConfigFileError> {
     let found = canonical_path::canonicalize(Path::new("/"), path, FinalLinkMode::Follow)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
@@ -263,12 +265,13 @@ fn refuse_special(stat: &Stat) -> Result<(), ConfigFileError> {
     }
 }
 
-/// That its folder lets us replace a file is no leave to change it.
-fn check_writable(place: &ConfigFileLocation) -> Result<(), ConfigFileError> {
+/// Refuses a file that the user may not write, even if permission on its folder would let us
+/// replace it.
+fn check_writable(location: &ConfigFileLocation) -> Result<(), ConfigFileError> {
     let write = rustix::fs::Access::WRITE_OK;
-    match rustix::fs::accessat(&place.folder, &place.name, write, AtFlags::EACCESS) {
+    match rustix::fs::accessat(&location.folder, &location.name, write, AtFlags::EACCESS) {
         Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(errno.into()),
-        // Any other answer says nothing about leave; the write itself will tell.
+        // Other errors say nothing about permission; the write itself will report them.
         _ => Ok(()),
     }
 }
@@ -356,7 +359,7 @@ mod tests {
             ),
             ("work/.zero/leak", "outside", "error: it is a link"),
             ("work/.zero/inner", "plain", "error: it is a link"),
-            ("linked/.zero/plain", "x", "error: what should be its folder is a link or a file"),
+            ("linked/.zero/plain", "x", "error: its folder is a link or a file"),
         ] {
             check(&ConfigFile::Own(root.join(path)), own);
             let (folder, relative) = path.split_once('/').unwrap();
@@ -412,7 +415,7 @@ mod tests {
         assert!(matches!(missing.read(100), Ok(None)));
         let root = temp.path().join("none");
         let missing = ConfigFile::Beneath { root, relative: ".zero/s.json".into() };
-        assert!(matches!(missing.read(100), Ok(None)), "a workspace that is not there");
+        assert!(matches!(missing.read(100), Ok(None)), "a workspace that does not exist");
     }
 
     #[test]

@@ -154,8 +154,15 @@ impl PreparedCommand {
                 let terminal = bubblewrap_sandbox::find_terminal_name(streams[0]);
                 let (layout, folder) = (&plan.layout, command.folder.as_path());
                 let terminal = terminal.as_deref();
-                let purpose =
-                    SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
+                let purpose = SandboxSpec {
+                    bubblewrap,
+                    profile,
+                    layout,
+                    folder,
+                    terminal,
+                    network_owner,
+                    sockets,
+                };
                 let mut inside = BubblewrapSandbox::new(&purpose)?;
                 let restrictions = plan.to_filtered_restrictions()?;
                 let command = with_tmp(command, Path::new(mount_plan::TMP));
@@ -192,7 +199,8 @@ impl PreparedCommand {
         }
         let (layout, terminal, network_owner) = (&plan.layout, None, NetworkOwner::Own);
         let sockets = &HostSockets::for_command(profile, folder);
-        let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
+        let purpose =
+            SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
         let inside = BubblewrapSandbox::new(&purpose)?;
         let method = ConfinementMethod::Bubblewrap(Box::new(inside));
         Ok(Some(Self { method, confinement: plan.confinement }))
@@ -269,7 +277,8 @@ impl PreparedCommand {
                 .ok()?;
         let (layout, network_owner, sockets) =
             (&plan.layout, NetworkOwner::Own, &HostSockets::for_command(profile, folder));
-        let purpose = SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
+        let purpose =
+            SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
         inside.is_still_valid(&purpose).then_some(plan)
     }
 

@@ -1,4 +1,4 @@
-//! What makes a file the same file besides its bytes: mode, owner, extended attributes.
+//! The attributes of a file besides its contents: mode, owner, extended attributes.
 
 use std::os::fd::AsFd;
 
@@ -6,29 +6,29 @@ use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one extended attribute that are carried over; the kernel's own number.
+/// Largest extended attribute that is copied, as in the kernel.
 const XATTR_BYTES_MAX: usize = 64 * 1024;
 
 /// Permission bits and owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileAttributes {
-    /// Permission bits, set-id and sticky bits included.
+    /// Permission bits, including set-ID and sticky bits.
     pub mode: u32,
-    /// Owning user.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Owning group.
+    /// Group ID.
     pub gid: u32,
 }
 
 impl FileAttributes {
-    /// Takes them from a stat.
+    /// Takes the attributes from a stat.
     pub fn from_stat(stat: &Stat) -> Self {
         Self { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
     }
 
-    /// Gives them to a file just created. The owner comes first, because changing it clears the
-    /// set-id bits. Someone who may not give files away keeps them as their own: that is no error,
-    /// but such a file must not run as somebody else than before, so it loses its set-id bits.
+    /// Applies the attributes to a new file. The owner comes first, because changing it clears the
+    /// set-ID bits. If the user may not change the owner, that is not an error, but the file loses
+    /// its set-ID bits, so that it does not run as another user than before.
     pub fn apply(self, file: impl AsFd) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(&file)?;
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
@@ -47,10 +47,10 @@ impl FileAttributes {
     }
 }
 
-/// Copies extended attributes (access lists, labels, capabilities) as far as the system lets us.
+/// Copies extended attributes (access lists, labels, capabilities) as far as the system permits.
 #[cfg(target_os = "linux")]
 pub fn copy_xattrs(from: impl AsFd, to: impl AsFd) {
-    // Most files have none, and nothing has to be made ready for those.
+    // Most files have none, and need no buffers.
     if !rustix::fs::flistxattr_query(&from).is_ok_and(|length| length > 0) {
         return;
     }
@@ -59,13 +59,13 @@ pub fn copy_xattrs(from: impl AsFd, to: impl AsFd) {
     let mut value = vec![0_u8; XATTR_BYTES_MAX];
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         if let Ok(length) = rustix::fs::fgetxattr(&from, name, &mut value[..]) {
-            // A label the kernel sets by itself may be refused; losing it is the kernel's choice.
+            // A label that the kernel sets itself may be refused, which is fine.
             let _ = rustix::fs::fsetxattr(&to, name, &value[..length], XattrFlags::empty());
         }
     }
 }
 
-/// Extended attributes are carried over on Linux only.
+/// Does nothing: extended attributes are copied on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn copy_xattrs(_from: impl AsFd, _to: impl AsFd) {}
 

@@ -1,4 +1,4 @@
-//! Failures of the operating system, in words that say what to do next.
+//! Turns errors of the operating system into tool errors that say what to do next.
 
 use std::io;
 
@@ -13,12 +13,12 @@ pub fn from_io(verb: &str, path: &str, source: &io::Error) -> ToolError {
     ToolError::new(error_type, reason, message).with_detail("file", path)
 }
 
-/// The same for an errno that rustix handed back.
+/// Like [`from_io`], for an error of rustix.
 pub fn from_errno(verb: &str, path: &str, source: Errno) -> ToolError {
     from_io(verb, path, &io::Error::from(source))
 }
 
-/// The system's own words without Rust's "(os error 2)".
+/// The system's message without Rust's "(os error 2)".
 fn plain_message(source: &io::Error) -> String {
     let text = source.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -43,12 +43,12 @@ fn classify(errno: Option<Errno>, kind: io::ErrorKind) -> (ErrorType, ErrorReaso
         Some(Errno::NOSPC | Errno::DQUOT) => (
             ExecutionFailed,
             ErrorReason::DiskFull,
-            "; nothing was changed, free some room and try again",
+            "; nothing was changed, free some space and try again",
         ),
         Some(Errno::EXIST) => (
             ExecutionFailed,
             ErrorReason::StaleFile,
-            "; somebody else made it in this moment, read it first",
+            "; another program created it in this moment, read it first",
         ),
         Some(Errno::FBIG) => (ExecutionFailed, ErrorReason::TooLarge, "; nothing was changed"),
         Some(Errno::ISDIR) => (InvalidInput, ErrorReason::IsDirectory, "; name a file"),
@@ -56,7 +56,7 @@ fn classify(errno: Option<Errno>, kind: io::ErrorKind) -> (ErrorType, ErrorReaso
             (InvalidInput, ErrorReason::NotDirectory, "; part of the path is a file")
         }
         Some(Errno::LOOP) => {
-            (InvalidInput, ErrorReason::BadPath, "; a link stands where none was before, try again")
+            (InvalidInput, ErrorReason::BadPath, "; a link is where none was before, try again")
         }
         Some(Errno::NAMETOOLONG) => (InvalidInput, ErrorReason::BadPath, ""),
         Some(Errno::INVAL) if kind == io::ErrorKind::InvalidFilename => {
@@ -94,7 +94,7 @@ mod tests {
         let error = from_errno("write", "a", Errno::NOSPC);
         assert_eq!(
             error.message,
-            "could not write `a`: no space left on device; nothing was changed, free some room and try again"
+            "could not write `a`: no space left on device; nothing was changed, free some space and try again"
         );
     }
 }

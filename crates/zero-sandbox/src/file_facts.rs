@@ -1,17 +1,17 @@
-//! What is known of a file without reading it.
+//! Facts about a file that are known without reading it.
 
 use std::fs::File;
 
 use rustix::fs::Stat;
 
-/// What stands at a path.
+/// The type of what is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileType {
     /// An ordinary file.
     File,
     /// A folder.
     Directory,
-    /// A link.
+    /// A symbolic link.
     Symlink,
     /// A pipe, socket or device.
     Special,
@@ -28,14 +28,14 @@ impl FileType {
     }
 }
 
-/// What is known of a file without reading it. Two equal ones mean the same, unchanged file.
+/// Facts about a file. If two are equal, it is the same file and unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileFacts {
-    /// What it is.
+    /// Its type.
     pub file_type: FileType,
     /// Size in bytes.
     pub size: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// When it was last modified, in nanoseconds since 1970.
     pub modified_ns: i128,
     device: u64,
     inode: u64,
@@ -52,7 +52,7 @@ impl FileFacts {
         }
     }
 
-    /// The facts of a file held open.
+    /// The facts of an open file.
     pub fn from_file(file: &File) -> std::io::Result<Self> {
         Ok(Self::from_stat(&rustix::fs::fstat(file)?))
     }

@@ -1,7 +1,7 @@
-//! Waiting for a lock that another process may hold.
+//! Waits for a lock that another process may hold.
 //!
-//! The kernel frees these locks when their holder dies, however it dies. So a lock that is held
-//! means somebody alive is at work, whichever container or process number they have.
+//! The kernel releases these locks when their holder dies, for whatever reason. So a held lock
+//! always belongs to a live process, whatever its container or process ID.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use zero_core::ToolError;
 
-/// How long a lock is waited for.
+/// How long to wait for a lock.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// Pause between two tries.
+/// Pause between two attempts.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Why there is no lock.
+/// Why the lock was not acquired.
 pub(crate) enum LockError {
-    /// Somebody else holds it, and held it all the time.
+    /// Another process held it during the whole wait.
     Held,
-    /// The waiting was called off.
+    /// The wait was cancelled.
     Cancelled(ToolError),
-    /// The system would not lock.
+    /// A system call failed.
     System(io::Error),
 }
 
-/// Waits for the lock on a file; dropping the file frees it.
+/// Waits for the lock on a file; dropping the file releases it.
 pub(crate) fn wait_for_lock(
     file: File,
     still_wanted: impl Fn() -> Result<(), ToolError>,

@@ -1,10 +1,12 @@
-//! Folders that last as long as somebody uses them, however that somebody ends.
+//! Folders that exist as long as a process uses them, however that process ends.
 //!
-//! What a session keeps goes when the session ends; a process that is killed cannot see to that.
-//! So each such folder has a lock that its users share, and the kernel frees when they die: the last
-//! one to leave takes the folder away, and what nobody holds any more is swept by the next to come.
+//! A session's folder is removed when the session ends, but a process that is killed cannot do
+//! that. So each such folder has a lock that its users share and that the kernel releases when they
+//! die: the last user removes the folder, and the next process that starts removes folders without
+//! users.
 //!
-//! The lock is there before the folder and goes after it, so a folder without one is nobody's.
+//! The lock is created before the folder and removed after it, so a folder without a lock is
+//! unused.
 
 use std::fs::File;
 use std::io;
@@ -15,18 +17,18 @@ use crate::state_dir::StateDir;
 
 /// Where the locks are, in zero's own folder.
 const LOCKS: &str = "leases";
-/// What stands between the shelf and the name of a folder in the name of its lock.
+/// Separates the shelf (the parent folder) and the folder's name in the name of its lock.
 const SEPARATOR: char = '@';
-/// How often a lock that somebody takes away meanwhile is made again.
+/// How often to recreate a lock that another process is removing.
 const TRIES_MAX: u32 = 200;
-/// How long to wait between tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Folders that one sweep takes away; the next one goes on.
+/// Most folders that one sweep removes; the next one continues.
 const SWEPT_MAX: usize = 64;
-/// Names that one sweep looks at.
+/// Most names that one sweep checks.
 const SCANNED_MAX: usize = 4_096;
 
-/// A folder in use. Dropping it takes the folder away, unless somebody else uses it too.
+/// A folder in use. Dropping it removes the folder, unless another process uses it too.
 #[derive(Debug)]
 pub struct FolderLease {
     state: StateDir,
@@ -36,13 +38,13 @@ pub struct FolderLease {
 }
 
 impl FolderLease {
-    /// Takes the folder `name` on a shelf of zero's own folder, and makes it.
+    /// Acquires the folder `name` on a shelf, which is a folder in `state`, and creates it.
     pub fn acquire(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
         let locks = state.child(LOCKS);
         let lock_name = lock_name(shelf, name);
         for _ in 0..TRIES_MAX {
             let lock = locks.lock_file(&lock_name)?;
-            // Whoever holds it alone is about to remove it.
+            // A process that holds it exclusively is about to remove it.
             lock.lock_shared()?;
             if is_current_lock(&locks, &lock_name, &lock) {
                 let lease = Self { state: state.clone(), shelf, name: name.to_owned(), lock };
@@ -51,10 +53,10 @@ impl FolderLease {
             }
             std::thread::sleep(PAUSE);
         }
-        Err(io::Error::new(io::ErrorKind::WouldBlock, "its lock is taken away again and again"))
+        Err(io::Error::new(io::ErrorKind::WouldBlock, "its lock is removed again and again"))
     }
 
-    /// The folder.
+    /// The leased folder.
     #[must_use]
     pub fn folder(&self) -> StateDir {
         self.state.child(self.shelf).child(&self.name)
@@ -63,13 +65,14 @@ impl FolderLease {
 
 impl Drop for FolderLease {
     fn drop(&mut self) {
-        // To hold it alone, one lets go first; whoever comes in between keeps the folder.
+        // Release it first, to lock it exclusively; a process that acquires it in between keeps the
+        // folder.
         let _ = self.lock.unlock();
         remove_unused(&self.state, self.shelf, &self.name, &self.lock);
     }
 }
 
-/// Takes away the folders of these shelves that nobody uses. Returns how many there were.
+/// Removes the unused folders of these shelves. Returns how many were removed.
 pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
     let locks = state.child(LOCKS);
     let mut swept = 0;
@@ -79,7 +82,7 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
             if swept >= SWEPT_MAX {
                 return swept;
             }
-            // What is no folder is somebody else's.
+            // Anything but a folder is not a lease.
             if !state.child(shelf).child(name).path().is_dir() {
                 continue;
             }
@@ -90,7 +93,7 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
     swept
 }
 
-/// Removes a folder and its lock if nobody holds it. Whatever cannot be removed now stays with its
+/// Removes a folder and its lock if no process holds it. What cannot be removed now stays with its
 /// lock, private in zero's own folder, for the next sweep.
 fn remove_unused(state: &StateDir, shelf: &str, name: &str, lock: &File) -> bool {
     let (locks, lock_name) = (state.child(LOCKS), lock_name(shelf, name));
@@ -108,7 +111,7 @@ fn lock_name(shelf: &str, name: &str) -> String {
     format!("{shelf}{SEPARATOR}{name}")
 }
 
-/// Whether a lock is the one that others find under its name.
+/// Whether a lock is still the one that others find under its name.
 fn is_current_lock(locks: &StateDir, name: &str, lock: &File) -> bool {
     let here = lock.metadata().map(|facts| (facts.dev(), facts.ino()));
     let there = locks.path().join(name).symlink_metadata();
@@ -157,10 +160,10 @@ mod tests {
         let (_temp, state) = state();
         let lease = FolderLease::acquire(&state, SHELF, "killed").unwrap();
         std::fs::write(lease.folder().path().join("file"), "x").unwrap();
-        // As the kernel does it for a process that is killed.
+        // As the kernel does for a killed process.
         lease.lock.unlock().unwrap();
         std::mem::forget(lease);
-        // One from before there were locks.
+        // A folder from before there were locks.
         state.child(SHELF).child("old").create().unwrap();
         let used = FolderLease::acquire(&state, SHELF, "used").unwrap();
         std::fs::write(state.child(SHELF).path().join("killed.record"), "theirs").unwrap();

@@ -1,7 +1,7 @@
-//! The other lives of the binary: helper processes that are this program again under another name.
+//! Helper processes: this program, started again under another name.
 //!
-//! zero is one binary. Where it needs a process of its own kind, it starts itself, and the name it
-//! is started under, which no command line of a person has, says as what.
+//! zero is one binary. When it needs a helper, it starts itself with a special `argv[0]`, which
+//! selects the helper's main function.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{confinement, shared_network, spawner};
 
-/// The name of the last step before a confined command.
+/// The `argv[0]` of the init process of a sandbox.
 const SANDBOX_INIT_ARGV0: &str = "zero-confined";
 
-/// Whether this program looks at its name first, and so can be started as a helper.
+/// Whether this program checks its `argv[0]` first, and so can be started as a helper.
 static DISPATCHES_HELPERS: AtomicBool = AtomicBool::new(false);
 
-/// Does a helper's work and ends the process, if the process was started as one. Must come before
-/// anything else in `main`: the command's start waits for it, and it counts on one thread.
+/// Runs a helper and ends the process, if the process was started as one. Must come first in
+/// `main`: the start of a command waits for it, and it requires a single thread.
 pub fn dispatch_helper() {
     DISPATCHES_HELPERS.store(true, Ordering::Relaxed);
     let mut args = std::env::args_os();
@@ -41,8 +41,8 @@ pub fn can_run_helper() -> bool {
     DISPATCHES_HELPERS.load(Ordering::Relaxed)
 }
 
-/// Has a test program look at its name before its tests run, as `main` of the binary does first of
-/// all: the harness owns `main`, so this comes before it.
+/// Calls [`dispatch_helper`](crate::helper_process::dispatch_helper) in a test program before its
+/// tests run. The test harness owns `main`, so this runs before it.
 #[macro_export]
 macro_rules! dispatch_helper_before_main {
     () => {

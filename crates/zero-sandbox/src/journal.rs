@@ -271,7 +271,8 @@ impl Journal {
             }
         };
         let note = ChangeOrigin { tool: "undo".to_owned(), call: record.call.clone() };
-        let pending = PendingChange { target: &target, note: &note, undoes: Some(id), before, stat };
+        let pending =
+            PendingChange { target: &target, note: &note, undoes: Some(id), before, stat };
         let applied = self.apply(pending, new, None, always)?;
         self.remove_created_folders(&record);
         self.store.mark_undone(&record)?;
@@ -282,7 +283,8 @@ impl Journal {
     pub fn newest_undoable(&self) -> Result<Option<JournalEntry>, ToolError> {
         for id in self.store.ids()?.into_iter().rev() {
             let entry = self.entry(id)?;
-            let is_in_effect = matches!(entry.state, ChangeState::Applied | ChangeState::ChangedSince);
+            let is_in_effect =
+                matches!(entry.state, ChangeState::Applied | ChangeState::ChangedSince);
             if entry.undoes.is_none() && is_in_effect {
                 return Ok(Some(entry));
             }
@@ -418,9 +420,8 @@ impl Journal {
                 {
                     Ok(self.await_external_write(&pending, record, bytes))
                 }
-                _ => {
-                    write_new_state(&pending, id, &new).map(|after| (after, WriteOutcome::AsRequested))
-                }
+                _ => write_new_state(&pending, id, &new)
+                    .map(|after| (after, WriteOutcome::AsRequested)),
             });
         match done {
             Ok((after, landed)) => {

@@ -1,7 +1,7 @@
-//! The small files through which the kernel is asked and told: `/proc` and control groups.
+//! Reads and writes the small files of the kernel: `/proc` and control groups.
 //!
-//! They are no person's files, so they go round the workspace. They are opened without following
-//! a name into being: writing to a control file that is not there fails instead of creating one.
+//! They are not the user's files, so they do not go through the workspace. No file is ever created:
+//! writing to a control file that does not exist fails.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,17 +9,17 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Bytes read of one file: the longest are lists of children, seven digits each.
+/// Most bytes of one file: the longest are lists of children, seven digits each.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Names read of one folder: no more processes than that are possible.
+/// Most names of one folder: there cannot be more processes.
 const NAMES_MAX: usize = 4 * 1024 * 1024;
 
-/// All of a file, as text.
+/// Reads a whole file as text.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
 }
 
-/// All of a file, byte for byte: names of files are among them.
+/// Reads a whole file as bytes: it may contain names of files.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = vec![0; 4096];
@@ -41,7 +41,7 @@ pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a control file that is there, to write to it.
+/// Opens an existing control file for writing.
 pub(crate) fn open_to_write(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
@@ -52,18 +52,18 @@ pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Tells a control file something, in one write as the kernel wants it.
+/// Writes to a control file in a single write, as the kernel requires.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     rustix::io::write(open_to_write(path)?, text.as_bytes())?;
     Ok(())
 }
 
-/// What a folder holds.
+/// The names in a folder.
 pub(crate) fn list_names(path: &Path) -> io::Result<Vec<String>> {
     let folder = open_folder(path)?;
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::new(folder)?.take(NAMES_MAX) {
-        // A process that ends while the folder is read ends the reading of its tasks only.
+        // If a process ends while its folder is read, only that listing ends.
         let Ok(entry) = entry else { break };
         let name = entry.file_name().to_string_lossy();
         if name != "." && name != ".." {
@@ -73,13 +73,13 @@ pub(crate) fn list_names(path: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The number after a word, in a file of lines like `oom_kill 3`.
+/// The number after a word, in a file with lines like `oom_kill 3`.
 pub(crate) fn read_counter(path: &Path, word: &str) -> Option<u64> {
     let text = read(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// The number a file holds.
+/// The number that a file contains.
 pub(crate) fn read_number(path: &Path) -> Option<u64> {
     read(path).ok()?.trim().parse().ok()
 }

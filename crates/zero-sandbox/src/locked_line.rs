@@ -1,7 +1,7 @@
-//! One short line that several processes keep up to date, and the lock under which they do.
+//! A short line in a file that several processes update under a lock.
 //!
-//! The line is written in place and not flushed: it costs a system call, not a disk. The kernel
-//! frees the lock when its holder dies, however it dies.
+//! The line is written in place and not flushed, which costs a system call and no disk access. The
+//! kernel releases the lock when its holder dies, for whatever reason.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use crate::StateDir;
 use crate::state_dir::NO_LINK;
 
-/// How long the lock is waited for: its holders need microseconds, so somebody stopped in between.
+/// How long to wait for the lock. Holders need microseconds, so a longer wait means that one was
+/// suspended.
 const WAIT_MAX: Duration = Duration::from_secs(15);
-/// First pause between two tries; each is longer than the one before.
+/// First pause between two attempts; each is longer than the one before.
 const PAUSE_FIRST: Duration = Duration::from_micros(20);
-/// Longest pause.
+/// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
-/// Longest line read, in bytes.
+/// Longest line that is read, in bytes.
 const LINE_BYTES_MAX: usize = 256;
 
 /// A file with one short line, and a lock on it.
@@ -27,7 +28,7 @@ pub struct LockedLine {
 }
 
 impl LockedLine {
-    /// Opens the file for changing it, making it and the folder when needed.
+    /// Opens the file for changing it, and creates it and the folder if needed.
     #[expect(clippy::disallowed_methods, reason = "zero's own file, in its own folder")]
     pub fn open(dir: &StateDir, name: &str) -> io::Result<Self> {
         let mut options = OpenOptions::new();
@@ -38,7 +39,7 @@ impl LockedLine {
         Ok(Self { file })
     }
 
-    /// Opens a file that is there for reading it; nothing when there is none.
+    /// Opens an existing file for reading it; `None` if it does not exist.
     pub fn open_existing(dir: &StateDir, name: &str) -> io::Result<Option<Self>> {
         match dir.open(name) {
             Ok(file) => Ok(Some(Self { file })),
@@ -47,12 +48,12 @@ impl LockedLine {
         }
     }
 
-    /// Waits until nobody else holds the line.
+    /// Waits for the exclusive lock. Fails with [`io::ErrorKind::TimedOut`] after 15 s.
     pub fn lock(&self) -> io::Result<LockedLineGuard<'_>> {
         self.wait_for_lock(File::try_lock)
     }
 
-    /// Waits until nobody changes the line; others may read it too.
+    /// Waits until no process changes the line; others may read it too. Fails like [`Self::lock`].
     pub fn lock_shared(&self) -> io::Result<LockedLineGuard<'_>> {
         self.wait_for_lock(File::try_lock_shared)
     }
@@ -70,7 +71,7 @@ impl LockedLine {
                 Err(TryLockError::WouldBlock) => {}
             }
             if began.get_or_insert_with(Instant::now).elapsed() >= WAIT_MAX {
-                let message = "another process holds its lock and does not go on";
+                let message = "another process holds its lock and does not release it";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             std::thread::sleep(pause);
@@ -79,15 +80,15 @@ impl LockedLine {
     }
 }
 
-/// The line while nobody else can change it.
+/// The line while no other process can change it. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct LockedLineGuard<'a> {
     file: &'a File,
 }
 
 impl LockedLineGuard<'_> {
-    /// What the file holds, its beginning if that is long; nothing when it was removed, and others
-    /// may hold another one.
+    /// Reads the file, or its beginning if it is long. Returns `None` if the file was removed;
+    /// others may then use a new one.
     pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
         if rustix::fs::fstat(self.file)?.st_nlink == 0 {
             return Ok(None);
@@ -98,7 +99,7 @@ impl LockedLineGuard<'_> {
         Ok(Some(line))
     }
 
-    /// Puts a line of the same length, or the first one, into the file.
+    /// Writes a line, which must have the same length as the one before.
     pub fn write(&self, line: &[u8]) -> io::Result<()> {
         self.file.write_all_at(line, 0)
     }
@@ -106,12 +107,12 @@ impl LockedLineGuard<'_> {
 
 impl Drop for LockedLineGuard<'_> {
     fn drop(&mut self) {
-        // Nothing can be done about a lock that cannot be given back; it goes with the process.
+        // If it cannot be released, it is released with the process.
         let _ = self.file.unlock();
     }
 }
 
-/// Makes sure that a line fits on the disk, before somebody relies on it.
+/// Makes sure that a line fits on the disk before a caller relies on it.
 fn reserve(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -119,7 +120,7 @@ fn reserve(file: &File) -> io::Result<()> {
         use rustix::io::Errno;
         let bytes = LINE_BYTES_MAX as u64;
         match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
-            // A file system that cannot reserve says at the write when it is full.
+            // A file system without reservations reports a full disk at the write.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -1,7 +1,7 @@
-//! Looks at the machine for whoever judges: names, kinds and small files, nothing more.
+//! Read-only queries about paths, for policy decisions: names, types and small files.
 //!
-//! A judge must know what a path denotes before anybody opens it. Nothing here follows a pipe or a
-//! device, and every answer is bounded.
+//! Policy must know what a path denotes before anything opens it. Nothing here opens a pipe or a
+//! device, and every result is bounded.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use crate::canonical_path::{self, CanonicalPathError, FinalLinkMode};
 
-/// The coarsest step of a clock by which a file system says when something changed.
+/// The coarsest resolution of change times in file systems.
 const CLOCK_STEP_MAX: Duration = Duration::from_secs(1);
-/// Links that are followed on the way to one closed folder.
+/// Most links that are followed on the way to one unreadable folder.
 const LINKS_MAX: usize = 16;
-/// Bytes of the machine's list of users.
+/// Most bytes of the machine's list of users.
 const USERS_BYTES_MAX: u64 = 4 << 20;
 
 /// A name in a folder.
@@ -33,8 +33,8 @@ pub struct ScanEntry {
     pub is_link: bool,
 }
 
-/// What changes when something is made, removed or renamed in a folder, or a file is written. It is
-/// the kernel's time: no program can set it.
+/// Changes whenever an entry of a folder is created, removed or renamed, or a file is written.
+/// Based on the kernel's change time, which programs cannot set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeStamp {
     device: u64,
@@ -53,26 +53,26 @@ impl ChangeStamp {
         }
     }
 
-    /// Whether any later change shows: clocks of file systems are coarse, so a change right after
+    /// Whether any later change would show. Change times are coarse, so a change right after
     /// another may not.
     pub fn is_stable(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.changed + CLOCK_STEP_MAX < now
     }
 
-    /// Whether it changed after a moment, or might have.
+    /// Whether it changed after `moment`, or may have.
     pub fn is_changed_since(&self, moment: SystemTime) -> bool {
         let moment = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.changed + CLOCK_STEP_MAX >= moment
     }
 }
 
-/// The stamp of what lies at a path, links not followed.
+/// The stamp of what is at a path; links are not followed.
 pub fn read_stamp(path: &Path) -> Option<ChangeStamp> {
     rustix::fs::lstat(path).ok().map(|stat| ChangeStamp::from_stat(&stat))
 }
 
-/// What tells a file or folder from every other, also from one that gets its number when it is gone.
+/// Identifies a file or folder, and tells it from a later one that reuses its inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     device: (u32, u32),
@@ -80,8 +80,8 @@ pub struct FileIdentity {
     born: (i64, u32),
 }
 
-/// The identity of what lies at a path, links not followed. Where the file system does not say when
-/// something was made, a file that is written to counts as another one.
+/// The identity of what is at a path; links are not followed. If the file system does not record
+/// creation times, a file that is written to counts as another one.
 pub fn read_identity(path: &Path) -> Option<FileIdentity> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
@@ -98,18 +98,19 @@ pub fn read_identity(path: &Path) -> Option<FileIdentity> {
     })
 }
 
-/// How much of a folder was seen.
+/// How much of a folder was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanOutcome {
-    /// All of it, as it was at that stamp.
+    /// All of it, as it was at this stamp.
     Whole(ChangeStamp),
-    /// Not all: there is more than was asked for, or it could not be read.
+    /// Not all: it has more entries than requested, or could not be read.
     Part,
-    /// Nothing: it is no folder any more, or somebody else's who shows it to nobody.
+    /// Nothing: it is not a folder, or belongs to another user who does not let us read it.
     Nothing,
 }
 
-/// Shows each name in a folder, at most `most`, in no order, and whether it is a folder.
+/// Calls `show` for each name in a folder, with whether it is a folder; at most `most`, in no
+/// order.
 pub fn scan_folder(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool)) -> ScanOutcome {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
@@ -139,15 +140,15 @@ pub fn scan_folder(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool
     ScanOutcome::Whole(ChangeStamp::from_stat(&stat))
 }
 
-/// Whether a path lies in none of these folders, neither as it is written nor where its links lead.
-/// One that is relative may lie anywhere.
+/// Whether a path is in none of these folders, neither as written nor with its links resolved. A
+/// relative path may be anywhere.
 pub fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
     let is_in = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
     path.is_absolute() && !is_in(path) && canonicalize(path).is_some_and(|real| !is_in(&real))
 }
 
-/// What an absolute path denotes, links settled as far as it exists. `None` when that cannot be
-/// said: a loop of links, a link of the kernel's, no access.
+/// What an absolute path denotes, with links resolved as far as it exists. `None` if that is not
+/// known: a loop of links, a link of the kernel, no access.
 pub fn canonicalize(absolute: &Path) -> Option<PathBuf> {
     match canonical_path::canonicalize(Path::new("/"), absolute, FinalLinkMode::Follow) {
         Ok(found) => {
@@ -160,7 +161,7 @@ pub fn canonicalize(absolute: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The names in a folder, sorted, at most `most`; `None` when there are more or it cannot be listed.
+/// The names in a folder, sorted; `None` if there are more than `most` or it cannot be listed.
 pub fn list_sorted(folder: &Path, most: usize) -> Option<Vec<ScanEntry>> {
     let FolderListing::Names(names) = list_folder(folder, most) else { return None };
     let seen = |name: ListingEntry| ScanEntry {
@@ -176,7 +177,7 @@ pub fn list_sorted(folder: &Path, most: usize) -> Option<Vec<ScanEntry>> {
 /// A name in a folder, without the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListingEntry {
-    /// The name.
+    /// The name within its folder.
     pub name: OsString,
     /// Whether it is a folder; a link to one is not.
     pub is_folder: bool,
@@ -184,20 +185,20 @@ pub struct ListingEntry {
     pub is_link: bool,
 }
 
-/// What a look into a folder brought.
+/// The result of listing a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderListing {
     /// Its names, in no order.
     Names(Vec<ListingEntry>),
-    /// More names than were asked for.
+    /// It has more names than requested.
     TooMany,
-    /// There is no such folder.
+    /// The folder does not exist.
     NoFolder,
-    /// Something may be in it, but it can be neither listed nor entered, or only one of the two.
+    /// It may have entries, but it cannot be listed, entered, or both.
     Closed,
 }
 
-/// Lists a folder, at most `most` names of it.
+/// Lists a folder, with at most `most` names.
 pub fn list_folder(folder: &Path, most: usize) -> FolderListing {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
@@ -205,7 +206,7 @@ pub fn list_folder(folder: &Path, most: usize) -> FolderListing {
         Err(Errno::NOENT | Errno::NOTDIR) => return FolderListing::NoFolder,
         Err(_) => return FolderListing::Closed,
     };
-    // Names alone say little where nothing that has them can be looked at.
+    // Names alone are of little use if their files cannot be inspected.
     if rustix::fs::statat(&dir, ".", AtFlags::empty()).is_err() {
         return FolderListing::Closed;
     }
@@ -230,15 +231,15 @@ pub fn list_folder(folder: &Path, most: usize) -> FolderListing {
 /// Whether a path can be followed to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathReachability {
-    /// Something is there, be it a link that leads nowhere.
+    /// Something exists there, possibly a dangling link.
     Open,
-    /// Nothing is there.
+    /// Nothing exists there.
     Missing,
-    /// This folder on the way cannot be entered, so nobody can say.
+    /// This folder on the way cannot be entered, so it is not known.
     Closed(PathBuf),
 }
 
-/// Follows a path.
+/// Checks whether a path can be followed to its end.
 pub fn check_reachability(path: &Path) -> PathReachability {
     match rustix::fs::lstat(path) {
         Ok(_) => PathReachability::Open,
@@ -247,7 +248,7 @@ pub fn check_reachability(path: &Path) -> PathReachability {
     }
 }
 
-/// The first folder on the way that cannot be entered, links followed.
+/// The first folder on the way that cannot be entered, following links.
 fn find_closed_folder(path: &Path, links_left: usize) -> PathBuf {
     let mut from_root: Vec<&Path> = path.ancestors().collect();
     from_root.reverse();
@@ -262,8 +263,8 @@ fn find_closed_folder(path: &Path, links_left: usize) -> PathBuf {
     }
 }
 
-/// Whether the person could open a folder that is closed now, or get at what is in it all the same:
-/// modes are their owner's to change, and a folder that can be entered needs no list.
+/// Whether the user could open a folder that is closed now, or use what is in it anyway: owners can
+/// change modes, and files in a folder that can be entered can be opened by name.
 pub fn can_open(folder: &Path) -> bool {
     let euid = rustix::process::geteuid();
     let is_own = |stat: rustix::fs::Stat| euid.is_root() || stat.st_uid == euid.as_raw();
@@ -271,13 +272,13 @@ pub fn can_open(folder: &Path) -> bool {
         || rustix::fs::lstat(folder).is_ok_and(is_own)
 }
 
-/// Whether something can be put into a folder.
+/// Whether the user may create files in a folder.
 pub fn can_add_to(folder: &Path) -> bool {
     rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
-/// The home folder of the user of this process as the machine knows it, whatever the environment
-/// says. Only from the machine's own list: where users come from elsewhere, it is not known.
+/// The home folder of this process's user according to `/etc/passwd`, whatever the environment
+/// says. `None` if the user is not listed there.
 pub fn find_user_home() -> Option<PathBuf> {
     let users = read_small_file(Path::new("/etc/passwd"), USERS_BYTES_MAX)?;
     parse_home(&String::from_utf8_lossy(&users), rustix::process::geteuid().as_raw())
@@ -289,11 +290,12 @@ fn parse_home(users: &str, uid: u32) -> Option<PathBuf> {
         let of_user = fields.next()?.parse() == Ok(uid);
         of_user.then(|| fields.nth(2)).flatten()
     })?;
-    // Users of services have no home, which is written in several ways.
+    // Service users have no home, which is written in several ways.
     Some(PathBuf::from(home)).filter(|home| home.is_absolute() && home.parent().is_some())
 }
 
-/// The content of a regular file of at most `bytes_max`; `None` when there is none or it is larger.
+/// The contents of a regular file of at most `bytes_max` bytes; `None` if there is none or it is
+/// larger.
 pub fn read_small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
@@ -306,18 +308,18 @@ pub fn read_small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     (content.len() as u64 <= bytes_max).then_some(content)
 }
 
-/// What lies at a path, links followed.
+/// The type of what is at a path; links are followed.
 pub fn file_type(path: &Path) -> Option<crate::FileType> {
     let stat = rustix::fs::stat(path).ok()?;
     Some(crate::FileFacts::from_stat(&stat).file_type)
 }
 
-/// Whether there is such a name, be it a link that leads nowhere.
+/// Whether something exists at a path, possibly a dangling link.
 pub fn exists(path: &Path) -> bool {
     rustix::fs::lstat(path).is_ok()
 }
 
-/// Whether a path leads to a file that may be run.
+/// Whether a path leads to a file that may be executed.
 pub fn is_program(path: &Path) -> bool {
     file_type(path) == Some(crate::FileType::File)
         && rustix::fs::access(path, Access::EXEC_OK).is_ok()
@@ -325,7 +327,7 @@ pub fn is_program(path: &Path) -> bool {
 
 fn entry_file_type(dir: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileType {
     match entry.file_type() {
-        // Not every file system says; then it takes a look.
+        // Not every file system reports the type; then it takes a stat.
         FileType::Unknown => rustix::fs::statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
             .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
         kind => kind,
@@ -333,17 +335,17 @@ fn entry_file_type(dir: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileType {
 }
 
 fn normalize_dots(absolute: &Path) -> PathBuf {
-    let mut settled = PathBuf::from("/");
+    let mut normalized = PathBuf::from("/");
     for component in absolute.components() {
         match component {
-            std::path::Component::Normal(name) => settled.push(name),
+            std::path::Component::Normal(name) => normalized.push(name),
             std::path::Component::ParentDir => {
-                settled.pop();
+                normalized.pop();
             }
             _ => {}
         }
     }
-    settled
+    normalized
 }
 
 #[cfg(test)]
@@ -413,7 +415,7 @@ mod tests {
         std::fs::rename(&other, &file).unwrap();
         assert_eq!(read_identity(&file), Some(second));
         assert_ne!(first, second);
-        // Its number may be given away again.
+        // The inode number may be reused.
         std::fs::remove_file(&file).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         assert_ne!(make(&file), second);

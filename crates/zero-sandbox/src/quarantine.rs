@@ -1,8 +1,8 @@
-//! Takes away what should not be there, and keeps it.
+//! Moves files that a command must not create out of the way, and keeps them.
 //!
-//! What a command made that it must not make is moved out of the way, never deleted: a person may
-//! have made it meanwhile, and nobody's work is lost. Nothing here follows a link, since whoever
-//! made the thing may have made the way to it as well.
+//! They are never deleted: the user may have created one of them at the same time, and no work may
+//! be lost. No link is followed here, since the command may have created a link on the path as
+//! well.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -18,33 +18,33 @@ use crate::open_beneath;
 use crate::path_survey;
 use crate::state_dir::{NO_LINK, StateDir};
 
-/// Bytes that are copied from another disk; what is larger stays there, under another name.
+/// Most bytes that are copied from another disk; what is larger stays there, under another name.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Files and folders that are copied from another disk.
+/// Most files and folders that are copied from another disk.
 const COPY_ENTRIES_MAX: usize = 5_000;
-/// Names that are tried for what is kept.
+/// How many names are tried for a slot in the quarantine.
 const NAMES_MAX: u32 = 1_000;
 
-/// What lies at a path beneath a folder, without following a link.
+/// What is at a path below a folder; links are not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// Nothing.
+    /// Nothing exists there.
     Missing,
-    /// A file, a folder or something else that is no link.
+    /// A file, a folder or something else that is not a link.
     Present,
-    /// A link, there or on the way.
+    /// A link, at the path itself or above it.
     Link {
-        /// The link, beneath the folder.
+        /// The path of the link, relative to the folder.
         at: PathBuf,
-        /// What it says.
+        /// The target, as written in the link.
         target: PathBuf,
     },
 }
 
-/// Looks at `path`, which lies beneath `root`. That is done for more than a hundred paths around each
-/// command, so nothing is built to ask.
+/// Inspects `path`, which must be below `root`. This is done for more than a hundred paths around
+/// each command, so nothing is allocated for it.
 pub fn inspect(root: &Path, path: &Path) -> EntryKind {
-    debug_assert!(path.starts_with(root), "{} lies elsewhere", path.display());
+    debug_assert!(path.starts_with(root), "{} is elsewhere", path.display());
     let below = |path: &Path| path.strip_prefix(root).map(Path::to_owned).unwrap_or_default();
     let steps = path.ancestors().take_while(|step| *step != root).count();
     for step in (0..steps).rev().filter_map(|up| path.ancestors().nth(up)) {
@@ -59,7 +59,7 @@ pub fn inspect(root: &Path, path: &Path) -> EntryKind {
     EntryKind::Present
 }
 
-/// Whether a path is a folder or a file with nothing in it: what stands in for something is.
+/// Whether a path is an empty folder or an empty file, as placeholders are.
 pub fn is_empty(path: &Path) -> bool {
     let Ok(stat) = rustix::fs::lstat(path) else { return false };
     match FileType::from_raw_mode(stat.st_mode) {
@@ -74,45 +74,48 @@ pub fn is_empty(path: &Path) -> bool {
     }
 }
 
-/// A folder of zero's own for what was taken away.
+/// A folder of zero's own for files that were moved away.
 #[derive(Clone, Debug)]
 pub struct Quarantine {
     folder: StateDir,
 }
 
 impl Quarantine {
-    /// Keeps things in this folder, which is made when first needed.
+    /// Uses this folder, which is created when first needed.
     pub fn new(folder: StateDir) -> Self {
         Self { folder }
     }
 
-    /// Moves what lies at `relative` beneath `root` here, and says where it lies now. On another
-    /// disk it is copied first; where that cannot be done it gets another name beside the old one.
+    /// Moves what is at `relative` below `root` into the quarantine, and returns its new path. On
+    /// another disk it is copied first; if that fails, it is renamed beside its old path.
     pub fn move_in(&self, root: &Path, relative: &Path) -> io::Result<PathBuf> {
         let (parent, name) = open_parent(root, relative)?;
-        let (number, place) = self.create_slot()?;
-        let target = rustix::fs::open(&place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let (number, slot_path) = self.create_slot()?;
+        let target =
+            rustix::fs::open(&slot_path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let mut moved = rustix::fs::renameat(&parent, name, &target, name);
         if moved == Err(Errno::ACCESS) {
-            // A folder that nobody may write to cannot be moved, and whoever made it knows.
+            // A folder without write permission cannot be moved, and the command may rely on that.
             moved = make_writable(&parent, name)
                 .and_then(|()| rustix::fs::renameat(&parent, name, &target, name));
         }
         match moved {
-            Ok(()) => return Ok(place.join(name)),
+            Ok(()) => return Ok(slot_path.join(name)),
             Err(Errno::XDEV) => {}
             Err(errno) => return Err(errno.into()),
         }
-        // First out of the way in one step, under a name that nobody can guess or has.
+        // First moved away in one step, to a name that cannot be guessed and is not in use.
         let mut aside = name.to_owned();
         aside.push(format!(".taken-{number}"));
         let no_replace = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&parent, name, &parent, &aside, no_replace)?;
         let aside = root.join(relative.with_file_name(aside));
         let mut budget = QuarantineBudget { bytes: COPY_BYTES_MAX, entries: COPY_ENTRIES_MAX };
-        match copy_tree(&aside, &place.join(name), &mut budget).and_then(|()| remove_copy(&aside)) {
-            Ok(()) => Ok(place.join(name)),
-            // Nothing is lost: all of it still lies there.
+        match copy_tree(&aside, &slot_path.join(name), &mut budget)
+            .and_then(|()| remove_copy(&aside))
+        {
+            Ok(()) => Ok(slot_path.join(name)),
+            // Nothing is lost: all of it is still there.
             Err(_) => Ok(aside),
         }
     }
@@ -123,37 +126,37 @@ impl Quarantine {
         let now = now.unwrap_or_default().as_micros();
         for number in 0..NAMES_MAX {
             let name = format!("{now}-{number}");
-            let place = self.folder.path().join(&name);
-            match DirBuilder::new().mode(0o700).create(&place) {
-                Ok(()) => return Ok((name, place)),
+            let slot_path = self.folder.path().join(&name);
+            match DirBuilder::new().mode(0o700).create(&slot_path) {
+                Ok(()) => return Ok((name, slot_path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name is free for what is kept"))
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name in the quarantine is free"))
     }
 }
 
-/// Lets its owner write to a folder and to what lies in it under this name, unless that is a link.
+/// Lets the owner write to a folder and to the folder `name` in it, unless that is a link.
 fn make_writable(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     let with_owner = |stat: &rustix::fs::Stat| Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
     rustix::fs::fchmod(parent, with_owner(&rustix::fs::fstat(parent)?))?;
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(parent, name, flags, Mode::empty()) {
         Ok(folder) => rustix::fs::fchmod(&folder, with_owner(&rustix::fs::fstat(&folder)?)),
-        // What is no folder is moved by right of the one it lies in.
+        // Anything but a folder can be moved with permission on its parent alone.
         Err(Errno::NOTDIR | Errno::LOOP) => Ok(()),
         Err(errno) => Err(errno),
     }
 }
 
-/// Makes a link at `relative` beneath `root`, where nothing is.
+/// Creates a link at `relative` below `root`, where nothing exists.
 pub fn create_link(root: &Path, relative: &Path, target: &Path) -> io::Result<()> {
     let (parent, name) = open_parent(root, relative)?;
     Ok(rustix::fs::symlinkat(target, parent, name)?)
 }
 
-/// Opens the folder in which something lies, by a way without links.
+/// Opens the parent folder of a path without following links.
 fn open_parent<'a>(root: &Path, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
     let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -171,7 +174,7 @@ struct QuarantineBudget {
 fn copy_tree(from: &Path, to: &Path, budget: &mut QuarantineBudget) -> io::Result<()> {
     let mut open = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = open.pop() {
-        let too_much = || io::Error::new(io::ErrorKind::FileTooLarge, "more than is copied");
+        let too_much = || io::Error::new(io::ErrorKind::FileTooLarge, "too large to copy");
         budget.entries = budget.entries.checked_sub(1).ok_or_else(too_much)?;
         let facts = from.symlink_metadata()?;
         if facts.is_symlink() {
@@ -199,7 +202,7 @@ fn copy_tree(from: &Path, to: &Path, budget: &mut QuarantineBudget) -> io::Resul
     Ok(())
 }
 
-/// Removes what was copied. Its name is one that was just made up, so nothing else has it.
+/// Removes what was copied. Its name was just made up, so no other file has it.
 #[expect(clippy::disallowed_methods, reason = "what was copied a moment ago")]
 fn remove_copy(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
@@ -238,60 +241,60 @@ mod tests {
 
     #[test]
     fn empty_paths_are_told_from_non_empty() {
-        let place = QuarantineFixture::new();
-        fs::create_dir(place.path("none")).unwrap();
-        fs::write(place.path("empty"), "").unwrap();
-        symlink("none", place.path("link")).unwrap();
-        assert!(is_empty(&place.path("none")) && is_empty(&place.path("empty")));
+        let fixture = QuarantineFixture::new();
+        fs::create_dir(fixture.path("none")).unwrap();
+        fs::write(fixture.path("empty"), "").unwrap();
+        symlink("none", fixture.path("link")).unwrap();
+        assert!(is_empty(&fixture.path("none")) && is_empty(&fixture.path("empty")));
         for name in ["work", "work/.vscode/tasks.json", "link", "missing"] {
-            assert!(!is_empty(&place.path(name)), "{name}");
+            assert!(!is_empty(&fixture.path(name)), "{name}");
         }
     }
 
     #[test]
     fn quarantine_moves_folder_with_contents() {
-        let place = QuarantineFixture::new();
-        let kept = place.quarantine(&place.path("kept"), ".vscode").unwrap();
-        assert!(kept.starts_with(place.path("kept")));
+        let fixture = QuarantineFixture::new();
+        let kept = fixture.quarantine(&fixture.path("kept"), ".vscode").unwrap();
+        assert!(kept.starts_with(fixture.path("kept")));
         assert_eq!(fs::read_to_string(kept.join("tasks.json")).unwrap(), "made");
-        assert!(!place.path("work/.vscode").exists());
+        assert!(!fixture.path("work/.vscode").exists());
     }
 
     #[test]
     fn quarantine_copies_from_other_disk() {
-        let place = QuarantineFixture::new();
-        symlink("/etc/passwd", place.path("work/.vscode/link")).unwrap();
+        let fixture = QuarantineFixture::new();
+        symlink("/etc/passwd", fixture.path("work/.vscode/link")).unwrap();
         let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-        let kept = place.quarantine(elsewhere.path(), ".vscode").unwrap();
+        let kept = fixture.quarantine(elsewhere.path(), ".vscode").unwrap();
         assert!(kept.starts_with(elsewhere.path()));
         assert_eq!(fs::read_to_string(kept.join("tasks.json")).unwrap(), "made");
         assert_eq!(fs::read_link(kept.join("link")).unwrap(), Path::new("/etc/passwd"));
-        assert_eq!(fs::read_dir(place.path("work")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(fixture.path("work")).unwrap().count(), 0);
     }
 
     #[test]
     fn uncopyable_entry_is_renamed_in_place() {
-        let place = QuarantineFixture::new();
-        let large = File::create(place.path("work/.vscode/large")).unwrap();
+        let fixture = QuarantineFixture::new();
+        let large = File::create(fixture.path("work/.vscode/large")).unwrap();
         large.set_len(COPY_BYTES_MAX + 1).unwrap();
         let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-        let kept = place.quarantine(elsewhere.path(), ".vscode").unwrap();
-        assert!(kept.starts_with(place.path("work")) && kept.join("large").exists(), "{kept:?}");
-        assert!(!place.path("work/.vscode").exists());
+        let kept = fixture.quarantine(elsewhere.path(), ".vscode").unwrap();
+        assert!(kept.starts_with(fixture.path("work")) && kept.join("large").exists(), "{kept:?}");
+        assert!(!fixture.path("work/.vscode").exists());
     }
 
     #[test]
     fn quarantine_moves_link_without_following() {
-        let place = QuarantineFixture::new();
-        symlink(place.path("outside"), place.path("work/.github")).unwrap();
-        let work = place.path("work");
-        let standing = inspect(&work, &work.join(".github/workflows"));
-        let target = place.path("outside");
-        assert_eq!(standing, EntryKind::Link { at: ".github".into(), target });
-        place.quarantine(&place.path("kept"), ".github/workflows").unwrap_err();
-        assert!(place.path("outside/workflows/mine").exists());
-        let kept = place.quarantine(&place.path("kept"), ".github").unwrap();
-        assert!(kept.is_symlink() && place.path("outside/workflows/mine").exists());
+        let fixture = QuarantineFixture::new();
+        symlink(fixture.path("outside"), fixture.path("work/.github")).unwrap();
+        let work = fixture.path("work");
+        let kind = inspect(&work, &work.join(".github/workflows"));
+        let target = fixture.path("outside");
+        assert_eq!(kind, EntryKind::Link { at: ".github".into(), target });
+        fixture.quarantine(&fixture.path("kept"), ".github/workflows").unwrap_err();
+        assert!(fixture.path("outside/workflows/mine").exists());
+        let kept = fixture.quarantine(&fixture.path("kept"), ".github").unwrap();
+        assert!(kept.is_symlink() && fixture.path("outside/workflows/mine").exists());
         assert_eq!(inspect(&work, &work.join(".github/workflows")), EntryKind::Missing);
         create_link(&work, Path::new("new"), Path::new("there")).unwrap();
         create_link(&work, Path::new("new"), Path::new("there")).unwrap_err();

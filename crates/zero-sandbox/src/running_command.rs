@@ -29,7 +29,7 @@ pub struct RunningCommand {
     /// What enforces its resource limits.
     pub limits: LimitsReport,
     /// Whether its sandbox was prewarmed.
-    pub walls: SandboxReuse,
+    pub sandbox_reuse: SandboxReuse,
     /// Write its input here; drop it to end the input. `None` with a terminal.
     pub stdin: Option<OwnedFd>,
     /// Read its output here. With a terminal, this is the terminal, which also takes the input.
@@ -210,14 +210,14 @@ impl RunningCommand {
         pid: i32,
         limits: LimitsReport,
         confinement: ConfinementReport,
-        walls: SandboxReuse,
+        sandbox_reuse: SandboxReuse,
         channel: OwnedFd,
         ends: ParentStdio,
     ) -> Self {
         let ParentStdio { stdin, stdout, stderr } = ends;
         let ended = Mutex::new(None);
         let channel = Arc::new(channel);
-        Self { pid, confinement, limits, walls, stdin, stdout, stderr, channel, ended }
+        Self { pid, confinement, limits, sandbox_reuse, stdin, stdout, stderr, channel, ended }
     }
 
     /// A descriptor that is readable from the end of the command on.

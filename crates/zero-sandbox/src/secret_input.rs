@@ -1,8 +1,8 @@
-//! A line that is typed without being seen: a key, a password.
+//! Reads a line from the terminal without showing it: a key, a password.
 //!
-//! The terminal shows nothing meanwhile and hands over each byte as it is typed, signals among them:
-//! an interrupt ends the reading instead of the program, so that the terminal is always put back as it
-//! was.
+//! Meanwhile the terminal shows nothing and passes on each byte as it is typed, including those
+//! that usually send signals: an interrupt ends the reading instead of the program, so that the
+//! terminal is always restored.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,24 +11,24 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 
-/// What Ctrl-C types.
+/// The byte of Ctrl-C.
 const INTERRUPT: u8 = 0x03;
-/// What Ctrl-D types.
+/// The byte of Ctrl-D.
 const END: u8 = 0x04;
-/// What Backspace types, on one terminal and the other.
+/// The bytes of Backspace on different terminals.
 const BACKSPACES: [u8; 2] = [0x08, 0x7f];
-/// What Ctrl-U types.
+/// The byte of Ctrl-U.
 const ERASE_LINE: u8 = 0x15;
 
-/// Reads a line of at most so many bytes from the terminal on stdin, without its end; `None` when the
-/// person gave up by Ctrl-C, or by Ctrl-D on an empty line. It is asked for once nothing is seen any
-/// more, so that not even the first letter is.
+/// Reads a line of at most `bytes_max` bytes from the terminal on stdin, without its line end.
+/// Returns `None` if the user cancelled with Ctrl-C, or with Ctrl-D on an empty line. `ask` is
+/// called once the input is hidden, so that not even the first letter is shown.
 pub fn read_hidden_line(
     ask: impl FnOnce() -> io::Result<()>,
     bytes_max: u64,
 ) -> io::Result<Option<Vec<u8>>> {
     let stdin = rustix::stdio::stdin();
-    let _shown_again = HiddenInputGuard::new(stdin)?;
+    let _guard = HiddenInputGuard::new(stdin)?;
     ask()?;
     read_line(bytes_max, || {
         let mut byte = [0];
@@ -39,13 +39,13 @@ pub fn read_hidden_line(
     })
 }
 
-/// Puts a line together from what is typed, byte by byte; `None` is the end of all input.
+/// Assembles a line from typed bytes; `next` returns `None` at the end of input.
 fn read_line(
     bytes_max: u64,
     mut next: impl FnMut() -> io::Result<Option<u8>>,
 ) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
-    // Whatever is typed is read, so that nothing of it is left for the shell; but not for ever.
+    // Everything that is typed is read, so that nothing is left for the shell, but not without end.
     for _ in 0..bytes_max.saturating_mul(4) {
         match next()? {
             None | Some(INTERRUPT) => return Ok(None),
@@ -64,7 +64,7 @@ fn read_line(
     Ok(None)
 }
 
-/// A terminal that shows nothing of what is typed, until this is dropped.
+/// Hides what is typed in a terminal until it is dropped.
 struct HiddenInputGuard<'a> {
     terminal: BorrowedFd<'a>,
     before: Termios,
@@ -73,19 +73,19 @@ struct HiddenInputGuard<'a> {
 impl<'a> HiddenInputGuard<'a> {
     fn new(terminal: BorrowedFd<'a>) -> io::Result<Self> {
         let before = tcgetattr(terminal)?;
-        let mut unseen = before.clone();
-        unseen.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-        unseen.special_codes[SpecialCodeIndex::VMIN] = 1;
-        unseen.special_codes[SpecialCodeIndex::VTIME] = 0;
-        // What was typed before the question was no answer to it.
-        tcsetattr(terminal, OptionalActions::Flush, &unseen)?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+        hidden.special_codes[SpecialCodeIndex::VMIN] = 1;
+        hidden.special_codes[SpecialCodeIndex::VTIME] = 0;
+        // Discards what was typed before the question.
+        tcsetattr(terminal, OptionalActions::Flush, &hidden)?;
         Ok(Self { terminal, before })
     }
 }
 
 impl Drop for HiddenInputGuard<'_> {
     fn drop(&mut self) {
-        // Where this fails the terminal is gone.
+        // If this fails, the terminal is gone.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }

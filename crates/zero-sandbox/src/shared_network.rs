@@ -1,24 +1,24 @@
-//! A network that the commands of a session share: a loopback device, and nothing else.
+//! A network namespace that the commands of a session share, with a loopback device and nothing
+//! else.
 //!
-//! On many machines only bubblewrap may make namespaces, so it makes this one, for a helper that is
-//! this binary again. The helper opens a socket inside, hands it out and ends. A namespace lives for
-//! as long as anything of it is held, and from then on it is held by a handle: there is no process
-//! that could die before its session, or stay after it.
+//! On many machines only bubblewrap may create namespaces, so it creates this one, for a helper
+//! that is this binary under another name. The helper opens a socket inside, passes it out and
+//! exits. A namespace lives as long as something refers to it, and [`SharedNetwork`] refers to it
+//! by a descriptor: there is no process that could die before its session, or stay after it.
 //!
-//! A command goes in before bubblewrap puts up the rest of its walls. Among these are users of its
-//! own, beneath those whose the network is: whatever it becomes there, it has no say over the
-//! network, only its use. Where root does without users of its own, what it has no more is every
-//! capability.
+//! A command joins the network before bubblewrap sets up the rest of its sandbox. That includes a
+//! user namespace below the one that owns the network, so the command can use the network but not
+//! configure it. If root runs without a user namespace, it has no capabilities instead.
 //!
-//! The port of a proxy is opened inside and answered outside, by whoever holds the listener: a
-//! socket stays in the network in which it was made. So nothing of the host has to be brought in.
+//! The port of a proxy is opened inside and served outside, by the holder of the listener: a socket
+//! stays in the network in which it was created. So nothing of the host has to be brought in.
 //!
-//! Commands that share a network reach each other's ports; that is what it is for. Abstract unix
-//! sockets belong to a network too: Landlock keeps each command to its own from version 6 on, and
-//! before that, commands of one session reach each other's as they do ports and files. Those of the
-//! host and of other sessions are out of reach either way.
+//! Commands that share a network can reach each other's ports, on purpose. Abstract Unix sockets
+//! belong to a network too: from version 6 on, Landlock restricts each command to its own; before,
+//! commands of one session can reach each other's, as they can ports and files. Those of the host
+//! and of other sessions are never reachable.
 
-#![expect(unsafe_code, reason = "namespaces are asked for and entered by bare system calls")]
+#![expect(unsafe_code, reason = "namespaces are opened and joined by bare system calls")]
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -35,32 +35,32 @@ use crate::layer_probe::BubblewrapProgram;
 use crate::spawner::message;
 use crate::spawner::{SpawnError, Spawner};
 
-/// Where commands find the proxy in a network that has one: `127.0.0.1`, this port.
+/// The port of the proxy on `127.0.0.1`, in a network that has one.
 pub const PROXY_PORT: u16 = 3128;
 
-/// The name under which this program is the helper.
+/// The name under which this program runs as the helper.
 pub(crate) const ARGV0: &str = "zero-net";
 
 /// Where bubblewrap finds the helper.
 const HELPER_PATH: &str = "/dev/zero-net";
 /// How long the helper may take.
 const HELP_MAX: Duration = Duration::from_secs(30);
-/// How much of what is said about a failure is read.
+/// How much of the error output is read.
 const ERROR_BYTES_MAX: u64 = 4096;
 
-/// Gives the namespace of a socket.
+/// Returns the network namespace of a socket.
 const SIOCGSKNS: libc::Ioctl = 0x894c;
-/// Gives the users whose a namespace is.
+/// Returns the user namespace that owns a namespace.
 const NS_GET_USERNS: libc::Ioctl = 0xb701;
 
-/// A network that commands share: see [`crate::spawner::SpawnSpec::net`]. It ends with this handle and
-/// the last command in it.
+/// A network that commands share: see [`crate::spawner::SpawnSpec::net`]. It ends with this handle
+/// and the last command in it.
 #[derive(Debug)]
 pub struct SharedNetwork {
     net: OwnedFd,
 }
 
-/// What is asked of the helper.
+/// Which socket the helper opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HelperSocketRequest {
     /// Any socket.
@@ -70,12 +70,13 @@ enum HelperSocketRequest {
 }
 
 impl SharedNetwork {
-    /// Makes one in which nobody listens.
+    /// Creates a network in which nothing listens.
     pub fn create(spawner: &Spawner) -> Result<Self, SpawnError> {
         Ok(create_network(spawner, HelperSocketRequest::Any)?.0)
     }
 
-    /// Makes one with a proxy's port, and gives the listener to whoever answers there.
+    /// Creates a network with a proxy port, and returns the listener, on which the caller has to
+    /// serve.
     pub fn create_with_proxy(spawner: &Spawner) -> Result<(Self, TcpListener), SpawnError> {
         let (net, socket) = create_network(spawner, HelperSocketRequest::ProxyPort)?;
         Ok((net, socket.into()))
@@ -94,8 +95,8 @@ fn create_network(
 ) -> Result<(SharedNetwork, OwnedFd), SpawnError> {
     let refused = |what: &dyn std::fmt::Display| SpawnError::Refused {
         why: format!(
-            "the network of its session could not be made: {what}; try again, or let commands \
-             reach nothing"
+            "the network of the session could not be created: {what}; try again, or run commands \
+             without network"
         ),
         gaps: Vec::new(),
     };
@@ -105,7 +106,7 @@ fn create_network(
         SpawnError::Refused { why: gaps::describe_gaps(&gaps), gaps }
     })?;
     if !helper_process::can_run_helper() {
-        return Err(refused(&"this program does not begin as zero does"));
+        return Err(refused(&"this program cannot start itself as a helper"));
     }
     let (channel, given) = message::create_channel().map_err(system)?;
     let mut helper = NetworkHelper(start_helper(&bubblewrap, what, given).map_err(system)?);
@@ -115,14 +116,14 @@ fn create_network(
     helper.wait();
     let net = socket_namespace(&socket).map_err(system)?;
     if is_same_namespace(&net, "/proc/self/ns/net").map_err(system)? {
-        return Err(refused(&"it would be the host's"));
+        return Err(refused(&"it is the host's network"));
     }
     Ok((SharedNetwork { net }, socket))
 }
 
-/// Starts the helper in a network of its own. Nothing else has to be: it is our own program, is
-/// given nothing, and ends at once. Without devices of its own there is one level of users, in which
-/// a person is the same person as outside.
+/// Starts the helper in its own network namespace. Nothing else has to be separate: it is our own
+/// program, gets nothing, and exits at once. Without its own devices there is one level of user
+/// namespaces, in which the user has the same ID as outside.
 #[expect(clippy::disallowed_methods, reason = "the helper is this program, and confined as it is")]
 fn start_helper(
     bubblewrap: &BubblewrapProgram,
@@ -133,7 +134,8 @@ fn start_helper(
         HelperSocketRequest::Any => "any",
         HelperSocketRequest::ProxyPort => "proxy",
     };
-    // Our binary comes as its output, which it does not need: it may have no path any more.
+    // Our binary is passed as its output, which it does not need: the binary may have no path any
+    // more.
     Command::new(bubblewrap.path())
         .args(bubblewrap.user_namespace_args())
         .args(["--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"])
@@ -147,7 +149,7 @@ fn start_helper(
         .spawn()
 }
 
-/// The socket that the helper hands out; nothing when it ends without.
+/// Receives the socket of the helper; `None` if it exits without sending one.
 fn receive_socket(channel: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let until = Instant::now() + HELP_MAX;
     loop {
@@ -167,7 +169,7 @@ fn receive_socket(channel: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The helper while it is needed. None is left behind.
+/// The helper process. Dropping it ends the process.
 struct NetworkHelper(Child);
 
 impl NetworkHelper {
@@ -179,7 +181,7 @@ impl NetworkHelper {
         }
     }
 
-    /// What was said about a failure.
+    /// The error output of a failed helper.
     fn read_error_output(&mut self) -> String {
         self.wait();
         let mut bytes = Vec::new();
@@ -193,14 +195,14 @@ impl NetworkHelper {
 
 impl Drop for NetworkHelper {
     fn drop(&mut self) {
-        // Both are refused when it has ended and been waited for.
+        // Both fail if it has ended and been reaped.
         let ended = self.0.kill().and_then(|()| self.0.wait());
         drop(ended);
     }
 }
 
-/// The helper itself: opens a socket and hands it to whoever holds the other end of its input.
-/// Gives the code to exit with.
+/// The main function of the helper: opens a socket and sends it over its standard input. Returns
+/// the exit code.
 pub(crate) fn run_helper(what: Option<std::ffi::OsString>) -> i32 {
     let socket = match what.as_ref().and_then(|what| what.to_str()) {
         Some("proxy") => TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT)).map(OwnedFd::from),
@@ -211,17 +213,17 @@ pub(crate) fn run_helper(what: Option<std::ffi::OsString>) -> i32 {
     match sent {
         Ok(()) => 0,
         Err(error) => {
-            let said = writeln!(io::stderr(), "no socket: {error}");
-            drop(said);
+            let written = writeln!(io::stderr(), "no socket: {error}");
+            drop(written);
             1
         }
     }
 }
 
-/// The way into a session's network, for a process that is about to execute bubblewrap.
+/// Descriptors to join a session's network, for a process that is about to execute bubblewrap.
 #[derive(Debug)]
 pub(crate) struct NetworkEntryHandles {
-    /// The users whose it is, unless we are among them: root can do without users of their own.
+    /// The user namespace that owns the network, unless we are in it: root can do without.
     users: Option<OwnedFd>,
     net: OwnedFd,
 }
@@ -233,9 +235,9 @@ impl NetworkEntryHandles {
         Ok(Self { users, net })
     }
 
-    /// Goes in. Whoever is not root there holds every capability over the network until the next
-    /// program is executed, and root until bubblewrap has made users beneath: none of it is the
-    /// command. Makes system calls only.
+    /// Joins the network. A process that is not root there has every capability over the network
+    /// until it executes the next program, and root until bubblewrap has created a user namespace
+    /// below: the command has none of it. Makes system calls only.
     pub(crate) fn enter(&self) -> Result<(), rustix::io::Errno> {
         let users = self.users.iter().map(|users| (users, libc::CLONE_NEWUSER));
         for (namespace, kind) in users.chain([(&self.net, libc::CLONE_NEWNET)]) {
@@ -253,10 +255,10 @@ fn socket_namespace(socket: &OwnedFd) -> io::Result<OwnedFd> {
     namespace_ioctl(socket, SIOCGSKNS)
 }
 
-/// Asks for a namespace.
+/// Opens a namespace by an ioctl.
 fn namespace_ioctl(of: &OwnedFd, request: libc::Ioctl) -> io::Result<OwnedFd> {
-    // SAFETY: neither request has an argument. Both answer with a new handle, closed on exec, that
-    // nobody else owns, or with an error.
+    // SAFETY: neither request has an argument. Both return a new descriptor, closed on exec, that
+    // has no other owner, or an error.
     match unsafe { libc::ioctl(of.as_raw_fd(), request) } {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: see above.
@@ -264,7 +266,7 @@ fn namespace_ioctl(of: &OwnedFd, request: libc::Ioctl) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether a namespace is the one that a file of the kernel names.
+/// Whether a namespace is the one that a file in `/proc` names.
 fn is_same_namespace(namespace: &OwnedFd, name: &str) -> io::Result<bool> {
     let (one, other) = (rustix::fs::fstat(namespace)?, rustix::fs::stat(name)?);
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))

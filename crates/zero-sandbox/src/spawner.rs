@@ -339,7 +339,7 @@ impl Spawner {
             message::create_channel().map_err(system("a channel to it"))?;
         let memory = text.to_memfd().map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => DispatchError::Failed(SpawnError::TooLarge),
-            _ => system("writing the order")(error),
+            _ => system("writing the request")(error),
         })?;
         let mut fds = vec![memory.as_fd(), supervisor_channel.as_fd()];
         fds.extend(child_ends.iter().map(|fd| fd.as_fd()));
@@ -374,7 +374,11 @@ impl Spawner {
     }
 
     /// Sends a request, to a new spawner process if the old one has ended.
-    fn send(&self, request: &SpawnerRequest, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
+    fn send(
+        &self,
+        request: &SpawnerRequest,
+        fds: &[std::os::fd::BorrowedFd<'_>],
+    ) -> io::Result<()> {
         let current = self.lock().clone();
         if let Some(process) = current {
             match message::send(&process.orders, request, fds) {
@@ -497,8 +501,15 @@ fn wait_until_started(
                 lost = DispatchError::LostAfterAccept;
                 continue;
             }
-            Ok(Some(SpawnerReply::Started { pid, limits, confinement, walls })) => {
-                return Ok(RunningCommand::new(pid, limits, confinement, walls, channel, ends));
+            Ok(Some(SpawnerReply::Started { pid, limits, confinement, walls: sandbox_reuse })) => {
+                return Ok(RunningCommand::new(
+                    pid,
+                    limits,
+                    confinement,
+                    sandbox_reuse,
+                    channel,
+                    ends,
+                ));
             }
             Ok(Some(SpawnerReply::Failed(failure))) => {
                 return Err(DispatchError::Failed(explain_failure(failure, command)));
@@ -541,7 +552,7 @@ fn explain_failure(failure: LaunchFailure, command: &CommandSpec) -> SpawnError 
             not_executable("the system does not permit it")
         }
         (LaunchStep::Execute, _) => SpawnError::System { step: "executing it", source },
-        (LaunchStep::Order, _) => SpawnError::System { step: "reading the order", source },
+        (LaunchStep::Order, _) => SpawnError::System { step: "reading the request", source },
         (LaunchStep::Fork, _) => SpawnError::System { step: "making a process", source },
         (LaunchStep::Cgroup, _) => {
             SpawnError::System { step: "joining its control groups", source }

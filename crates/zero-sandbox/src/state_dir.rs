@@ -1,4 +1,5 @@
-//! zero's own folder: audit log, journal, oversized results. Private to its owner.
+//! [`StateDir`]: a folder of zero's own state, such as the audit log, the journal and oversized
+//! results. Private to its owner.
 
 mod folder_removal;
 
@@ -9,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use crate::append_file::AppendFile;
 
-/// A link in the folder would have zero read or write somewhere else; none is followed.
+/// A link in the folder could make zero read or write elsewhere; none is followed.
 pub(crate) const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
-/// A folder of zero's own state, made with mode 0700, whose files are made with mode 0600.
+/// A folder of zero's own state, created with mode 0700. Its files are created with mode 0600.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,
@@ -20,48 +21,48 @@ pub struct StateDir {
 
 #[expect(clippy::disallowed_methods, reason = "zero's own files, never a path someone else named")]
 impl StateDir {
-    /// Takes `path` as the folder; it is made when first needed.
+    /// Uses `path` as the folder; it is created when first needed.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A folder within this one.
+    /// A folder within this one. `name` must be a single component.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         debug_assert!(!name.contains('/') && name != "..", "a child is one component");
         Self { path: self.path.join(name) }
     }
 
-    /// Makes the folder and those above it.
+    /// Creates the folder and those above it.
     pub fn create(&self) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path)
     }
 
-    /// Opens a file of lines for adding to it, making it and the folder when needed.
+    /// Opens a file of lines for appending, and creates it and the folder if needed.
     pub fn open_append(&self, name: &str) -> io::Result<AppendFile> {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600).custom_flags(NO_LINK);
         Ok(AppendFile::new(self.open_to_write(name, &options)?))
     }
 
-    /// Makes a file that must not exist yet.
+    /// Creates a file that must not exist yet.
     pub fn create_new(&self, name: &str) -> io::Result<File> {
         self.open_to_write(name, OpenOptions::new().write(true).create_new(true).mode(0o600))
     }
 
-    /// Opens a file for locking, making it when needed.
+    /// Opens a file for locking, and creates it if needed.
     pub fn lock_file(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_LINK);
         self.open_to_write(name, &options)
     }
 
-    /// Opens a file that may have to be made, and the folder with it. As a rule the folder is there.
+    /// Opens a file that may have to be created, possibly with its folder, which usually exists.
     pub(crate) fn open_to_write(&self, name: &str, options: &OpenOptions) -> io::Result<File> {
         let path = self.path.join(name);
         match options.open(&path) {
@@ -73,7 +74,7 @@ impl StateDir {
         }
     }
 
-    /// 32 bytes that nobody else knows; `None` where none were made yet.
+    /// Reads a secret of 32 random bytes; `None` if it was not created yet.
     pub fn read_secret(&self, name: &str) -> io::Result<Option<[u8; 32]>> {
         let mut secret = [0; 32];
         let read = self.open(name).and_then(|mut file| file.read_exact(&mut secret));
@@ -92,7 +93,7 @@ impl StateDir {
         }
     }
 
-    /// The same, made when they are first needed.
+    /// Reads a secret of 32 random bytes, and creates it if needed.
     pub fn read_or_create_secret(&self, name: &str) -> io::Result<[u8; 32]> {
         if let Some(secret) = self.read_secret(name)? {
             return Ok(secret);
@@ -116,12 +117,12 @@ impl StateDir {
         OpenOptions::new().read(true).custom_flags(NO_LINK).open(self.path.join(name))
     }
 
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, replacing an existing one.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         std::fs::rename(self.path.join(from), self.path.join(to))
     }
 
-    /// Removes a file; one that is already gone is no error.
+    /// Removes a file; a missing one is not an error.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match std::fs::remove_file(self.path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -129,10 +130,10 @@ impl StateDir {
         }
     }
 
-    /// Removes the folder with all it holds; one that is already gone is no error.
+    /// Removes the folder with everything in it; a missing one is not an error.
     pub fn remove_all(&self) -> io::Result<()> {
         match std::fs::remove_dir_all(&self.path) {
-            // Folders that nobody may write to, or deeper ones than there are handles.
+            // Folders without write permission, or nested deeper than the limit of open files.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 folder_removal::remove(&self.path)
             }
@@ -140,12 +141,12 @@ impl StateDir {
         }
     }
 
-    /// Makes what was created or renamed here survive a power cut.
+    /// Makes created and renamed files survive a power cut.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 
-    /// Names of what the folder holds, sorted; empty when there is no folder.
+    /// The names in the folder, sorted; empty if the folder does not exist.
     pub fn list_names(&self) -> io::Result<Vec<String>> {
         let listing = match std::fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -159,12 +160,12 @@ impl StateDir {
         Ok(names)
     }
 
-    /// Size of a file in here, in bytes.
+    /// Size of a file in this folder, in bytes.
     pub fn size(&self, name: &str) -> io::Result<u64> {
         Ok(std::fs::symlink_metadata(self.path.join(name))?.len())
     }
 
-    /// How long ago a file or folder in here was last changed.
+    /// How long ago a file or folder in this folder was modified.
     pub fn age(&self, name: &str) -> io::Result<std::time::Duration> {
         let modified = std::fs::symlink_metadata(self.path.join(name))?.modified()?;
         Ok(modified.elapsed().unwrap_or_default())
@@ -181,7 +182,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let [one, other] = ["one", "other"].map(|name| StateDir::new(temp.path().join(name)));
         assert_eq!(one.read_secret("key").unwrap(), None);
-        assert!(!one.path().exists(), "a look makes nothing");
+        assert!(!one.path().exists(), "reading creates nothing");
         let secret = one.read_or_create_secret("key").unwrap();
         assert_eq!(one.read_secret("key").unwrap(), Some(secret));
         assert_eq!(one.read_or_create_secret("key").unwrap(), secret);
@@ -201,7 +202,7 @@ mod tests {
         assert!(dir.open_append("link").is_err());
         assert!(dir.lock_file("link").is_err());
         assert!(crate::locked_line::LockedLine::open(&dir, "link").is_err());
-        assert!(!victim.exists(), "nothing was made through the link");
+        assert!(!victim.exists(), "nothing was created through the link");
         std::fs::write(&victim, "theirs").unwrap();
         assert!(dir.open("link").is_err());
         assert!(crate::locked_line::LockedLine::open_existing(&dir, "link").is_err());

@@ -1,7 +1,7 @@
-//! A program of the person's own choice, at their own terminal: their editor.
+//! Runs a program of the user's choice, such as their editor, at their terminal.
 //!
-//! It is the person who works there, not an agent, so nothing confines it, as nothing confines the
-//! shell that started zero. Nobody but a person at a terminal can have it started.
+//! The user works in it, not an agent, so it is not sandboxed, just like the shell that started
+//! zero. Only a user at a terminal can start it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,21 +13,21 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
-/// Has the person edit a file with the program that they name as shells name it, such as
-/// `code --wait`, and waits until they are done. The terminal is then as it was, also where the
-/// program died and left it otherwise.
-#[expect(clippy::disallowed_methods, reason = "the person works there themselves, unconfined")]
+/// Lets the user edit a file with a program given as a shell command, such as `code --wait`, and
+/// waits until it has ended. Restores the state of the terminal, also if the program died and left
+/// it changed.
+#[expect(clippy::disallowed_methods, reason = "the user works in it themselves, unconfined")]
 pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
     if program.trim().is_empty() {
         // The shell would run the file itself.
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program is named"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program is given"));
     }
-    // As everybody else who starts an editor does it: the words are a shell's.
+    // As other programs start editors: the command is parsed by a shell.
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(format!("{program} \"$@\"")).arg("sh").arg(file);
     let keyboard = IgnoredSignalsGuard::new(KEYBOARD_SIGNALS);
     let wanted = keyboard.signals_not_ignored_before();
-    #[expect(unsafe_code, reason = "what is ignored here is inherited, and the editor wants it")]
+    #[expect(unsafe_code, reason = "ignored signals are inherited, and the editor needs them")]
     // SAFETY: between fork and exec, only system calls are made.
     unsafe {
         shell.pre_exec(move || {
@@ -46,20 +46,21 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
     ended
 }
 
-/// What keys send to stop a program: for the editor while it has the terminal, not for us.
+/// Signals of keys that interrupt a program: for the editor while it has the terminal, not for us.
 const KEYBOARD_SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
-/// The terminal of this process as it was.
+/// The saved state of the terminal.
 struct TerminalState<'a> {
     keyboard: BorrowedFd<'a>,
-    /// How it takes keys and shows them.
+    /// How it handles keys and output.
     attributes: Termios,
-    /// Who had it: we; `None` for one that nobody takes turns at, as it is not that of our session.
+    /// The foreground process group, ours; `None` if it is not the controlling terminal of our
+    /// session.
     group: Option<Pid>,
 }
 
 impl<'a> TerminalState<'a> {
-    /// `None` where there is none, or it is another's: in the background, it is the shell's.
+    /// Returns `None` if there is no terminal, or if we are in the background.
     fn capture(keyboard: BorrowedFd<'a>) -> Option<Self> {
         let attributes = tcgetattr(keyboard).ok()?;
         let group = match tcgetpgrp(keyboard) {
@@ -70,11 +71,12 @@ impl<'a> TerminalState<'a> {
         Some(Self { keyboard, attributes, group })
     }
 
-    /// Takes it back, and has it be as it was. A program that was killed gives back nothing.
+    /// Returns the terminal to our group and restores its attributes. A program that was killed
+    /// does not.
     fn restore(self) {
-        // Whoever reaches for a terminal that is another's is stopped otherwise.
+        // Otherwise a background process that accesses the terminal is stopped.
         let _unstopped = IgnoredSignalsGuard::new([libc::SIGTTOU]);
-        // Where it is gone, there is nothing to give back.
+        // If the terminal is gone, there is nothing to restore.
         if let Some(group) = self.group {
             let _ = tcsetpgrp(self.keyboard, group);
         }
@@ -82,20 +84,20 @@ impl<'a> TerminalState<'a> {
     }
 }
 
-/// These signals, ignored until this is gone.
+/// Ignores these signals until it is dropped.
 struct IgnoredSignalsGuard<const COUNT: usize>([(libc::c_int, libc::sighandler_t); COUNT]);
 
 impl<const COUNT: usize> IgnoredSignalsGuard<COUNT> {
     fn new(signals: [libc::c_int; COUNT]) -> Self {
         Self(signals.map(|signal| {
-            #[expect(unsafe_code, reason = "the library has no other way to say it")]
+            #[expect(unsafe_code, reason = "the library has no other function for it")]
             // SAFETY: ignoring a signal installs no code.
             let before = unsafe { libc::signal(signal, libc::SIG_IGN) };
             (signal, before)
         }))
     }
 
-    /// Those that were not ignored before, as they are not for whoever starts zero with `nohup`.
+    /// The signals that were not ignored before; with `nohup` some are.
     fn signals_not_ignored_before(&self) -> [Option<libc::c_int>; COUNT] {
         self.0.map(|(signal, before)| (before != libc::SIG_IGN).then_some(signal))
     }
@@ -104,8 +106,8 @@ impl<const COUNT: usize> IgnoredSignalsGuard<COUNT> {
 impl<const COUNT: usize> Drop for IgnoredSignalsGuard<COUNT> {
     fn drop(&mut self) {
         for (signal, before) in self.0.into_iter().filter(|(_, before)| *before != libc::SIG_ERR) {
-            #[expect(unsafe_code, reason = "the library has no other way to say it")]
-            // SAFETY: puts back what stood there.
+            #[expect(unsafe_code, reason = "the library has no other function for it")]
+            // SAFETY: restores the previous handler.
             unsafe {
                 libc::signal(signal, before);
             }
@@ -134,7 +136,7 @@ mod tests {
         check("sh -c 'echo three > \"$0\"'", Some(0), "three\n");
         check("false", Some(1), "one\n");
         check("no-such-editor 2>/dev/null", Some(127), "one\n");
-        // What a key stops is the editor, not whoever waits for it.
+        // A key interrupts the editor, not the process that waits for it.
         check("kill -INT $PPID; true", Some(0), "one\n");
     }
 

@@ -219,8 +219,11 @@ fn bad_path_error(written: &str, error: &CanonicalPathError) -> ToolError {
         )
         .with_detail("file", written),
         CanonicalPathError::TooManyLinks | CanonicalPathError::DotsBelowMissing => {
-            ToolError::invalid(ErrorReason::BadPath, format!("`{written}` cannot be resolved: {error}"))
-                .with_detail("file", written)
+            ToolError::invalid(
+                ErrorReason::BadPath,
+                format!("`{written}` cannot be resolved: {error}"),
+            )
+            .with_detail("file", written)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Ways to change and to read files besides opening them by name.
+//! Ways to change and read files other than opening them by name.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::check_syscall;
 
-/// What the attempts of this module answer; `None` for other attempts.
+/// The result of an attempt of this module; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     let ok = |()| "ok".to_owned();
     Some(match (name, args) {
@@ -30,7 +30,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
         ("setxattr", [path]) => with_path(path, |path| unsafe {
             libc::setxattr(path, c"user.attacked".as_ptr(), c"1".as_ptr().cast(), 1, 0).into()
         }),
-        // A handle for reading is enough for these.
+        // A descriptor for reading is enough for these.
         ("fchmod", [path]) => with_file(path, |file| unsafe { libc::fchmod(file, 0o777).into() }),
         ("swap", [from, to]) => swap(from, to),
         ("write-through-hardlink", [path, link]) => {
@@ -39,7 +39,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
         ("write-through-link", [path, link]) => std::os::unix::fs::symlink(path, link)
             .and_then(|()| fs::write(link, "attacked"))
             .map(ok),
-        // A handle that may do nothing is opened again, as one that may.
+        // A descriptor without access rights is opened again with them.
         ("read-through-handle", [path]) => with_handle_path(path, |again| {
             let mut text = String::new();
             File::open(again)?.read_to_string(&mut text).map(|_| ())

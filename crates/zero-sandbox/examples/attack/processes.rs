@@ -1,4 +1,4 @@
-//! Ways to reach into processes that are not one's own.
+//! Attacks on other processes.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::{check_syscall, errno_name};
 
-/// What the attempts of this module answer; `None` for other attempts.
+/// The result of an attempt of this module; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     Some(match (name, args) {
         ("above", [what]) => Ok(attack_ancestors(what)),
@@ -25,7 +25,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
             -1 => -1,
             group => unsafe { libc::kill(-group, libc::SIGCONT).into() },
         }),
-        // Its first page is nowhere: the kernel says so, when it looks.
+        // Its first page is not mapped: the kernel reports that if it checks the address.
         ("read-memory", [pid]) => with_pid(pid, |pid| {
             let mut byte = 0_u8;
             let mine = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -43,7 +43,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
             libc::setpriority(libc::PRIO_PROCESS, pid.unsigned_abs(), 1).into()
         }),
         ("slow-down-everybody", []) => {
-            // What it has anyway, for whomever this user is.
+            // The current value, for all processes of this user.
             check_syscall(unsafe { libc::setpriority(libc::PRIO_USER, 0, 0).into() })
         }
         ("pin", [pid]) => with_pid(pid, |pid| unsafe {
@@ -65,8 +65,8 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     })
 }
 
-/// Tries the same with who keeps it, the spawner, and whom that works for: `signal`, or to open a
-/// file of theirs in `/proc`. In a namespace there is nobody but the first process.
+/// Tries the same with the supervisor, the spawner and zero: sends a `signal`, or opens a file of
+/// theirs in `/proc`. In a namespace there is only the first process.
 fn attack_ancestors(what: &str) -> String {
     let mut answers = Vec::new();
     let mut pid = unsafe { libc::getppid() };

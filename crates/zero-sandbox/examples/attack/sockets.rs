@@ -1,13 +1,13 @@
-//! Ways to reach somebody over a socket.
+//! Attacks over sockets.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Families of sockets that a kernel may know.
+/// Socket families that a kernel may know.
 const FAMILIES: std::ops::Range<i32> = 1..46;
 
-/// What the attempts of this module answer; `None` for other attempts.
+/// The result of an attempt of this module; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     let ok = |_| "ok".to_owned();
     Some(match (name, args) {
@@ -28,7 +28,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     })
 }
 
-/// The families of which there is a socket of any kind, by number.
+/// The families that have a socket of any type, by number.
 fn list_socket_families() -> String {
     let opens = |family: &i32| {
         [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_SEQPACKET]

@@ -1,13 +1,13 @@
-//! System calls with arguments that mean nothing: where a call is allowed the kernel says so, and
-//! nothing happens, whoever makes it.
+//! System calls with meaningless arguments: if a call is allowed, the kernel rejects the arguments,
+//! and nothing happens, whoever makes it.
 
 use std::io;
 
-/// Points at nothing.
+/// An invalid address.
 const BAD_POINTER: i64 = -1;
 
-/// Every call that the filter refuses, but for `vhangup`: without arguments there is nothing to get
-/// wrong, and it would hang up the terminal of whoever runs the tests.
+/// Every call that the filter refuses, except for `vhangup`: it has no arguments that could be
+/// wrong, and it would hang up the terminal of the user who runs the tests.
 const CALLS: &[(&str, libc::c_long, [i64; 4])] = &[
     ("acct", libc::SYS_acct, [BAD_POINTER, 0, 0, 0]),
     ("add_key", libc::SYS_add_key, [BAD_POINTER, 0, 0, 0]),
@@ -29,7 +29,7 @@ const CALLS: &[(&str, libc::c_long, [i64; 4])] = &[
     ("io_uring_register", libc::SYS_io_uring_register, [-1, 0, 0, 0]),
     ("io_uring_setup", libc::SYS_io_uring_setup, [1, BAD_POINTER, 0, 0]),
     ("kcmp", libc::SYS_kcmp, [-1, -1, 0, 0]),
-    // With no segments at all it would take away the kernel that stands ready.
+    // Without segments it would unload the kernel that is ready to boot.
     ("kexec_load", libc::SYS_kexec_load, [0, -1, BAD_POINTER, 0]),
     ("keyctl", libc::SYS_keyctl, [-1, 0, 0, 0]),
     ("migrate_pages", libc::SYS_migrate_pages, [-1, 0, 0, 0]),
@@ -51,10 +51,10 @@ const CALLS: &[(&str, libc::c_long, [i64; 4])] = &[
     ("ptrace", libc::SYS_ptrace, [-1, -1, 0, 0]),
     ("quotactl", libc::SYS_quotactl, [-1, BAD_POINTER, 0, 0]),
     ("quotactl_fd", libc::SYS_quotactl_fd, [-1, -1, 0, 0]),
-    // The kernel wants two magic numbers first.
+    // The kernel expects two magic numbers first.
     ("reboot", libc::SYS_reboot, [0, 0, 0, 0]),
     ("request_key", libc::SYS_request_key, [BAD_POINTER, 0, 0, 0]),
-    // A name of no length would be taken; one of this length is not.
+    // A name of length zero would be accepted; one of this length is not.
     ("semctl", libc::SYS_semctl, [-1, 0, 0, 0]),
     ("semop", libc::SYS_semop, [-1, BAD_POINTER, 1, 0]),
     ("setdomainname", libc::SYS_setdomainname, [BAD_POINTER, -1, 0, 0]),
@@ -78,7 +78,7 @@ const CALLS: &[(&str, libc::c_long, [i64; 4])] = &[
     ("modify_ldt", libc::SYS_modify_ldt, [-1, 0, 0, 0]),
 ];
 
-/// What the calls of this module answer; `None` for other attempts.
+/// The result of a call of this module; `None` for other attempts.
 pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
     Some(match (name, args) {
         ("call", [call]) => match CALLS.iter().find(|(name, ..)| name == call) {
@@ -100,7 +100,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
             }
             None => Ok(format!("no such namespace: {flag}")),
         },
-        // High bits are no way around it: the kernel does not look at them.
+        // High bits do not circumvent the filter: the kernel ignores them.
         ("type-into-terminal", [request]) => {
             let request = if *request == "TIOCSTI" { libc::TIOCSTI } else { libc::TIOCLINUX };
             let key = b"x";
@@ -121,7 +121,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
 fn parse_namespace_flag(flag: &str) -> Option<libc::c_int> {
     Some(match flag {
         "user" => libc::CLONE_NEWUSER,
-        // Whoever has a namespace of users may have the others.
+        // A process in its own user namespace may create the others.
         "mount" => libc::CLONE_NEWUSER | libc::CLONE_NEWNS,
         "net" => libc::CLONE_NEWUSER | libc::CLONE_NEWNET,
         "pid" => libc::CLONE_NEWUSER | libc::CLONE_NEWPID,
@@ -132,7 +132,7 @@ fn parse_namespace_flag(flag: &str) -> Option<libc::c_int> {
     })
 }
 
-/// The gate for programs of 32 bits, whose calls have other numbers.
+/// The entry for 32-bit programs, whose calls have other numbers.
 #[cfg(target_arch = "x86_64")]
 fn getpid_32_bit() -> i32 {
     let mut answer = 20_i32;

@@ -138,7 +138,10 @@ impl SandboxFingerprint {
 
     /// What the init process has to find.
     fn expected_mounts(&self, tmp: &Path) -> ExpectedMounts {
-        let shown = self.identities.iter().map(|identity| identity.map(|(device, inode, _)| (device, inode)));
+        let shown = self
+            .identities
+            .iter()
+            .map(|identity| identity.map(|(device, inode, _)| (device, inode)));
         let mounts = self.mounts.iter().zip(shown).map(|((path, mount), it)| (path, mount, it));
         ExpectedMounts::new(mounts, &self.table, tmp)
     }
@@ -252,7 +255,8 @@ impl BubblewrapSandbox {
     /// is readable.
     pub(super) fn is_ready(&mut self) -> bool {
         let Some(init_channel) = &self.init_channel else { return false };
-        let Ok(Some((noted, handles))) = message::receive::<Option<ResidueSnapshot>>(init_channel) else {
+        let Ok(Some((noted, handles))) = message::receive::<Option<ResidueSnapshot>>(init_channel)
+        else {
             return false;
         };
         let mut handles = handles.into_iter();
@@ -359,7 +363,8 @@ fn build_launch(
     let (mount_args, mut kept) = fingerprint.mounts.args()?;
     let link = format!("/proc/self/fd/{}", binary.as_raw_fd());
     let last = ["--symlink", &link, INIT_PATH, "--chdir", "/"].map(OsString::from);
-    let args = fingerprint.namespaces.iter().chain(&mount_args).chain(&fingerprint.console).chain(&last);
+    let args =
+        fingerprint.namespaces.iter().chain(&mount_args).chain(&fingerprint.console).chain(&last);
     let args = write_memfd(&args.flat_map(nul_terminated).collect::<Vec<u8>>())?;
     let argv = [
         bubblewrap.path().as_os_str().to_owned(),

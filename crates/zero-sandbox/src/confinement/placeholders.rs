@@ -149,7 +149,8 @@ impl Placeholders {
     /// Whether `path` is a placeholder of this command and still empty.
     pub(crate) fn holds(&self, path: &Path) -> bool {
         let Ok(location) = PlaceholderLocation::from_path(path) else { return false };
-        let is_ours = |held: &HeldPlaceholder| held.path == path && location.still_holds(&held.there);
+        let is_ours =
+            |held: &HeldPlaceholder| held.path == path && location.still_holds(&held.there);
         self.held.iter().any(is_ours) && location.empty_kind().is_some()
     }
 

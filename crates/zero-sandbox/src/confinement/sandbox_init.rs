@@ -88,11 +88,12 @@ fn run_commands(number: Option<OsString>) -> Result<(), String> {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|errno| describe_failure("cannot protect the init process", &errno))?;
     remove_init_link();
-    let channel = announce(number).map_err(|error| describe_failure("no channel to the supervisor", &error))?;
+    let channel = announce(number)
+        .map_err(|error| describe_failure("no channel to the supervisor", &error))?;
     let mut confined = ConfinementState::NotYet;
     for _ in 0..COMMANDS_MAX {
-        let given =
-            wait_for_plan(&channel).map_err(|error| describe_failure("cannot receive a plan", &error))?;
+        let given = wait_for_plan(&channel)
+            .map_err(|error| describe_failure("cannot receive a plan", &error))?;
         // The channel is closed: there will be no other command.
         let Some(ReceivedPlan { plan, report_pipe, streams }) = given else { return Ok(()) };
         let InitPlan { command, before } = plan;

@@ -211,8 +211,9 @@ impl JournalStore {
     /// Reads the contents before change `id` and checks their hash.
     pub(super) fn read_before(&self, id: u64, expected: &str) -> Result<Vec<u8>, ToolError> {
         self.read_before_if_complete(id, expected)?.ok_or_else(|| {
-            let message =
-                format!("the backup of change {id} in the journal is damaged; nothing was restored");
+            let message = format!(
+                "the backup of change {id} in the journal is damaged; nothing was restored"
+            );
             ToolError::failed(ErrorReason::Io, message)
         })
     }

@@ -98,10 +98,7 @@ impl KernelInfo {
         let (why, fix) = if self.none_allowed {
             ("the kernel allows no user namespaces", "sysctl -w user.max_user_namespaces=15000")
         } else if self.clone_forbidden {
-            (
-                "only root may create user namespaces",
-                "sysctl -w kernel.unprivileged_userns_clone=1",
-            )
+            ("only root may create user namespaces", "sysctl -w kernel.unprivileged_userns_clone=1")
         } else if self.apparmor_restricts {
             (
                 "AppArmor allows user namespaces only to programs with a profile for them",

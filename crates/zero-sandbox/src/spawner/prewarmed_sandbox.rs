@@ -119,7 +119,11 @@ fn report_bare(orders: &OwnedFd, groups: &CommandCgroups) {
 
 impl PrewarmedSandbox {
     /// Keeps the sandbox of a command that has ended and left nothing, until `until`.
-    pub(super) fn from_finished(like: SpawnSpecMessage, namespaces: Namespaces, until: Instant) -> Self {
+    pub(super) fn from_finished(
+        like: SpawnSpecMessage,
+        namespaces: Namespaces,
+        until: Instant,
+    ) -> Self {
         Self { like, namespaces: Some(namespaces), until }
     }
 

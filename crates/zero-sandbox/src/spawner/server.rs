@@ -245,8 +245,13 @@ impl SpawnerServer {
         let (mut groups, mut next_sandbox) = (CommandCgroups::join_ahead(&self.places), None);
         // Ends when the worker is not to be reused.
         loop {
-            let order =
-                prewarmed_sandbox::wait_for_command(orders, &signals, next_sandbox, &mut groups, &spare);
+            let order = prewarmed_sandbox::wait_for_command(
+                orders,
+                &signals,
+                next_sandbox,
+                &mut groups,
+                &spare,
+            );
             let Some((fds, sandbox)) = order else { return };
             let mut fds = fds.into_iter();
             let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };

@@ -74,14 +74,14 @@ pub(super) struct SpawnHandles {
     pub(super) stdio: Vec<OwnedFd>,
 }
 
-/// Starts a command, in the sandbox `ahead` if it matches, and returns when no process of it is
+/// Starts a command, in the sandbox `prewarmed` if it matches, and returns when no process of it is
 /// left. Reports to the channel of the command. If the control groups and the sandbox can be
 /// reused, tells the spawner so and returns them.
 pub(super) fn supervise(
     given: SpawnHandles,
     signals: &OwnedFd,
     groups: CommandCgroups,
-    ahead: Option<PrewarmedSandbox>,
+    prewarmed: Option<PrewarmedSandbox>,
     spare: &HostCapabilities<'_>,
     spawner: &OwnedFd,
 ) -> Option<(CommandCgroups, PrewarmedSandbox)> {
@@ -91,14 +91,14 @@ pub(super) fn supervise(
     if message::send(channel, &SpawnerReply::Taken, &[]).is_err() {
         return None;
     }
-    let reply = match Supervisor::start(order, channel, signals, stdio, groups, ahead, spare) {
+    let reply = match Supervisor::start(order, channel, signals, stdio, groups, prewarmed, spare) {
         Err(failure) => SpawnerReply::Failed(failure),
-        Ok((mut supervisor, walls, mut text)) => {
+        Ok((mut supervisor, sandbox_reuse, mut text)) => {
             let started = SpawnerReply::Started {
                 pid: supervisor.main,
                 limits: supervisor.groups.report(),
                 confinement: supervisor.prepared.confinement().clone(),
-                walls,
+                walls: sandbox_reuse,
             };
             // If the receiver is gone, the closed channel is noticed below.
             let _ = message::send(channel, &started, &[]);
@@ -119,9 +119,9 @@ pub(super) fn supervise(
             let _ = message::send(channel, &SpawnerReply::Ended(ended), &[]);
             let Supervisor { main, prepared, mut groups, commands, .. } = supervisor;
             groups.reset_counters();
-            let walls = Namespaces { main, prepared, commands: commands + 1, used_before };
-            let ahead = PrewarmedSandbox::from_finished(text, walls, until);
-            return is_free.is_ok().then_some((groups, ahead));
+            let namespaces = Namespaces { main, prepared, commands: commands + 1, used_before };
+            let sandbox = PrewarmedSandbox::from_finished(text, namespaces, until);
+            return is_free.is_ok().then_some((groups, sandbox));
         }
     };
     let _ = message::send(channel, &reply, &[]);
@@ -170,7 +170,7 @@ impl<'a> Supervisor<'a> {
         signals: &'a OwnedFd,
         mut stdio: Vec<OwnedFd>,
         groups: CommandCgroups,
-        ahead: Option<PrewarmedSandbox>,
+        prewarmed: Option<PrewarmedSandbox>,
         spare: &HostCapabilities<'_>,
     ) -> Result<(Self, SandboxReuse, SpawnSpecMessage), LaunchFailure> {
         let at =
@@ -189,9 +189,9 @@ impl<'a> Supervisor<'a> {
         };
         let net = net.as_ref();
         let start = CommandStart { order: &order, channel, signals, stdio: &stdio, layers, net };
-        let StartedCommand { walls, groups, when } =
-            start.start_in_sandbox(ahead, groups, spare.places)?;
-        let Namespaces { main, prepared, commands, used_before } = walls;
+        let StartedCommand { namespaces, groups, when } =
+            start.start_in_sandbox(prewarmed, groups, spare.places)?;
+        let Namespaces { main, prepared, commands, used_before } = namespaces;
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let limits = limits_with_sandbox(&order, &prepared);
         let watch = LimitWatchdog::new(own, &limits, groups.report(), used_before);
@@ -234,12 +234,12 @@ impl<'a> Supervisor<'a> {
             }
             None => {
                 leftover_processes = self.resolve_exit();
-                let is_only_walls = self.is_only_sandbox_left();
+                let is_only_sandbox = self.is_only_sandbox_left();
                 let left =
-                    if is_only_walls { ChildPresence::Absent } else { self.wait_for_leftovers() };
+                    if is_only_sandbox { ChildPresence::Absent } else { self.wait_for_leftovers() };
                 // Asked before the killing, which makes the process tree exceed its limits.
                 let why = self.groups.find_exceeded_limit().unwrap_or(ExitCause::Finished);
-                if is_only_walls {
+                if is_only_sandbox {
                     if self.may_stay && why == ExitCause::Finished {
                         self.stays_for_another = self.check_clean();
                     }
@@ -308,7 +308,9 @@ impl<'a> Supervisor<'a> {
 
     /// Reads the report from inside the sandbox about the end of the command, if there is one.
     fn read_init_reports(&mut self) {
-        let Some(report_fd) = self.prepared.report_fd().filter(|_| self.is_listening) else { return };
+        let Some(report_fd) = self.prepared.report_fd().filter(|_| self.is_listening) else {
+            return;
+        };
         let pid = self.main;
         self.exit_report = match InitReport::read(report_fd) {
             Ok(Some(InitReport::Returned { code, last })) => {
@@ -531,7 +533,7 @@ enum StartError {
 
 /// A command in its sandbox.
 struct StartedCommand {
-    walls: Namespaces,
+    namespaces: Namespaces,
     groups: CommandCgroups,
     /// Whether the sandbox was prewarmed.
     when: SandboxReuse,
@@ -551,16 +553,18 @@ impl CommandStart<'_> {
     /// Starts the command in the prewarmed sandbox, or in a new one.
     fn start_in_sandbox(
         &self,
-        ahead: Option<PrewarmedSandbox>,
+        prewarmed: Option<PrewarmedSandbox>,
         mut groups: CommandCgroups,
         places: &CgroupParents,
     ) -> Result<StartedCommand, LaunchFailure> {
         let SpawnSpecMessage { command, profile, limits_by, .. } = self.order;
-        let ready =
-            ahead.and_then(|ahead| ahead.assign_command(self.order, &self.layers, self.stdio));
-        if let Some(walls) = ready {
-            match self.wait_until_started(&walls.prepared) {
-                Ok(()) => return Ok(StartedCommand { walls, groups, when: SandboxReuse::Ready }),
+        let ready = prewarmed
+            .and_then(|prewarmed| prewarmed.assign_command(self.order, &self.layers, self.stdio));
+        if let Some(namespaces) = ready {
+            match self.wait_until_started(&namespaces.prepared) {
+                Ok(()) => {
+                    return Ok(StartedCommand { namespaces, groups, when: SandboxReuse::Ready });
+                }
                 Err(StartError::Failed(failure)) => return Err(failure),
                 // The sandbox was killed from outside; set up another one.
                 Err(StartError::HostChanged(_)) => {}
@@ -569,14 +573,21 @@ impl CommandStart<'_> {
         let streams = launch::split_streams(self.stdio).ok_or(io::ErrorKind::InvalidInput.into());
         let streams =
             streams.map_err(|error| LaunchFailure::from_io_error(LaunchStep::Stdio, &error))?;
-        let network_owner = if self.net.is_some() { NetworkOwner::Session } else { NetworkOwner::Own };
+        let network_owner =
+            if self.net.is_some() { NetworkOwner::Session } else { NetworkOwner::Own };
         // Listed once. A socket that appears later is treated like one that appears while the
         // command runs; sockets that come and go could never all be hidden.
         let sockets = HostSockets::for_command(profile, &command.folder);
         let (mut reason, mut tries) = (String::new(), 0);
         for _ in 0..CHANGES_MAX {
-            let prepared =
-                PreparedCommand::new(profile, &self.layers, command, streams, network_owner, &sockets);
+            let prepared = PreparedCommand::new(
+                profile,
+                &self.layers,
+                command,
+                streams,
+                network_owner,
+                &sockets,
+            );
             let mut prepared = match prepared {
                 Err(ConfineError::Changed(changed)) => {
                     reason = changed.to_string();
@@ -593,8 +604,8 @@ impl CommandStart<'_> {
             prepared.release_launch_handles();
             match self.wait_until_started(&prepared) {
                 Ok(()) => {
-                    let walls = Namespaces::new(main, prepared);
-                    return Ok(StartedCommand { walls, groups, when: SandboxReuse::PutUp });
+                    let namespaces = Namespaces::new(main, prepared);
+                    return Ok(StartedCommand { namespaces, groups, when: SandboxReuse::PutUp });
                 }
                 Err(StartError::Failed(failure)) => return Err(failure),
                 Err(StartError::HostChanged(changed)) => reason = changed,

@@ -1,9 +1,9 @@
-//! Removes a folder that its user made hard to remove.
+//! Removes a folder that is hard to remove.
 //!
-//! Programs take away their own right to write to folders (caches of modules do), or nest them
-//! deeper than a process has handles. Here every folder of ours is made writable first, and one that
-//! lies in another is moved up to the top before it is emptied: so two handles are enough however
-//! deep the tree is. Everything goes by handle and name, and no link is followed.
+//! Programs remove their own write permission on folders (module caches do), or nest them deeper
+//! than a process can have open files. Here every folder of ours is made writable first, and a
+//! nested folder is moved up to the top before it is emptied, so that two descriptors are enough
+//! for any depth. Everything goes by descriptor and name, and no link is followed.
 
 use std::ffi::CString;
 use std::io;
@@ -13,14 +13,14 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Names taken in at once.
+/// Names that are read at once.
 const BATCH: usize = 1_024;
-/// How often a batch is taken: what is larger is left for another time.
+/// Most batches per call: anything larger is left for another time.
 const BATCHES_MAX: usize = 100_000;
 /// How many names are tried for a folder that is moved up.
 const NAMES_MAX: u32 = 1_000;
 
-/// Removes the folder at `path` with all it holds; one that is already gone is no error.
+/// Removes the folder at `path` with everything in it; a missing one is not an error.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let top = match open_writable(CWD, path) {
         Err(Errno::NOENT) => return Ok(()),
@@ -42,13 +42,13 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 
 struct FolderRemoval {
     top: OwnedFd,
-    /// Folders that were moved up.
+    /// Folders that were moved up, for unique names.
     moved: u32,
     batches: usize,
 }
 
 impl FolderRemoval {
-    /// Removes a folder right beneath the top. What lies in it and is a folder goes to the top.
+    /// Removes a folder directly below the top. Folders in it are moved to the top.
     fn remove_folder(&mut self, name: &CString) -> io::Result<()> {
         let folder = open_writable(&self.top, name.as_c_str())?;
         while let Some(inner) = self.next_batch(&folder)? {
@@ -68,7 +68,7 @@ impl FolderRemoval {
         if rustix::fs::unlinkat(from, name, AtFlags::REMOVEDIR).is_ok() {
             return Ok(());
         }
-        // To move it, one has to write to it: the folder above is noted in there.
+        // Moving a folder needs write permission on it, since its `..` changes.
         drop(open_writable(from, name.as_c_str())?);
         for _ in 0..NAMES_MAX {
             self.moved = self.moved.wrapping_add(1);
@@ -81,7 +81,7 @@ impl FolderRemoval {
         Err(Errno::EXIST.into())
     }
 
-    /// Some of the names in a folder, none when it is empty.
+    /// Some of the names in a folder; `None` if it is empty.
     fn next_batch(&self, folder: &OwnedFd) -> io::Result<Option<Vec<CString>>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(folder)? {
@@ -102,7 +102,7 @@ impl FolderRemoval {
     }
 }
 
-/// Opens a folder to change what it holds, and gives its owner the right to if that is us.
+/// Opens a folder to change its entries, and grants its owner access if that is us.
 fn open_writable(
     above: impl std::os::fd::AsFd,
     name: impl rustix::path::Arg,
@@ -117,7 +117,7 @@ fn open_writable(
     rustix::fs::openat(&found, c".", flags | OFlags::RDONLY, Mode::empty())
 }
 
-/// Changes the mode of what is held, and of nothing that has taken its name since.
+/// Changes the mode of the open folder, not of anything that has its name by now.
 fn grant_owner_access(folder: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)
 }
@@ -131,13 +131,13 @@ mod tests {
 
     use super::*;
 
-    /// Lets a script make something in a folder and removes it, as somebody whom modes bind.
+    /// Has a script create something in a folder and removes it, as a user who is bound by modes.
     #[track_caller]
     fn check(script: &str) {
         std::thread::scope(|scope| scope.spawn(|| check_as_nobody(script)).join()).unwrap();
     }
 
-    #[expect(unsafe_code, reason = "only a call of the kernel's changes who one thread is")]
+    #[expect(unsafe_code, reason = "only a system call changes the user of a single thread")]
     fn check_as_nobody(script: &str) {
         if rustix::process::geteuid().is_root() {
             // SAFETY: takes numbers only, and this thread does nothing else in its life.
@@ -175,7 +175,7 @@ mod tests {
         let folder = place.path().join("folder");
         let inner = folder.join(OsStr::from_bytes(b"not \xff text"));
         std::fs::create_dir_all(inner.join("x")).unwrap();
-        let _door = std::os::unix::net::UnixListener::bind(inner.join("door")).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(inner.join("door")).unwrap();
         std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o500)).unwrap();
         remove(&folder).unwrap();
         assert!(!folder.exists());

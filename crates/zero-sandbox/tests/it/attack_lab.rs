@@ -13,19 +13,19 @@ use serde_json::json;
 use zero_sandbox::spawner::LayerSelection;
 use zero_sandbox::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, SandboxProperty};
 
-/// Who attacks.
+/// The user that attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attacker {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Me,
-    /// A user without any rights; only root can become one.
+    /// A user without any privileges; only root can become one.
     Nobody,
 }
 
 const NOBODY: u32 = 65534;
 
 impl Attacker {
-    /// Everybody we can be.
+    /// All users that we can be.
     pub(crate) fn available() -> &'static [Self] {
         if is_root() { &[Self::Me, Self::Nobody] } else { &[Self::Me] }
     }
@@ -35,18 +35,18 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// What stands around the attack.
+/// The sandbox around an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SandboxSetup {
-    /// Nothing.
+    /// None.
     Bare,
     /// Every layer.
     Full,
-    /// Every layer, put up before there was an attack.
+    /// Every layer, prewarmed before the attack.
     Prewarmed,
     /// Every layer but Landlock.
     Mounts,
-    /// Landlock, the filter of system calls and limits.
+    /// Landlock, the seccomp filter and limits.
     Direct,
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct AttackLab {
     doors: HostListeners,
 }
 
-/// Sockets of the host, made before any command starts.
+/// Sockets of the host, created before any command starts.
 struct HostListeners {
     /// In `/tmp`, where agents have theirs.
     tmp: tempfile::NamedTempFile<UnixListener>,
     /// Beside the workspace, in it, and one without a file.
     _listeners: [UnixListener; 3],
-    /// For datagrams, as loggers have it, and one without a file.
+    /// For datagrams, as loggers use, and one without a file.
     _datagrams: [UnixDatagram; 2],
 }
 
@@ -120,9 +120,9 @@ impl AttackLab {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn profile(&self, walls: SandboxSetup) -> SandboxProfile {
+    pub(crate) fn profile(&self, setup: SandboxSetup) -> SandboxProfile {
         let paths = |names: &[&str]| names.iter().map(|name| self.path(name)).collect();
-        let inside = walls != SandboxSetup::Direct;
+        let inside = setup != SandboxSetup::Direct;
         let protected = [
             "ws/.git/hooks",
             "ws/.git/config",
@@ -154,25 +154,25 @@ impl AttackLab {
         }
     }
 
-    /// Runs one attempt and gives back what it printed. `$` in an argument is the lab's folder,
-    /// `%` the process that is to be attacked, `^` a socket of the host in `/tmp`.
-    pub(crate) fn attempt(&self, walls: SandboxSetup, words: &[&str]) -> String {
-        self.attempt_under(walls, &self.profile(walls), words)
+    /// Runs one attack and returns what it printed. `$` in an argument is the lab's folder, `%` the
+    /// process to attack, `^` a socket of the host in `/tmp`.
+    pub(crate) fn attempt(&self, setup: SandboxSetup, words: &[&str]) -> String {
+        self.attempt_under(setup, &self.profile(setup), words)
     }
 
     pub(crate) fn attempt_under(
         &self,
-        walls: SandboxSetup,
+        setup: SandboxSetup,
         profile: &SandboxProfile,
         words: &[&str],
     ) -> String {
         let words: Vec<String> = words.iter().map(|word| self.expand_placeholders(word)).collect();
         let words: Vec<&str> =
             std::iter::once("try").chain(words.iter().map(String::as_str)).collect();
-        self.run(walls, profile, self.path("attack").to_str().unwrap(), &words)
+        self.run(setup, profile, self.path("attack").to_str().unwrap(), &words)
     }
 
-    /// Runs one attempt that starts in a folder of its own.
+    /// Runs one attack that starts in another folder.
     pub(crate) fn attempt_in(
         &self,
         folder: &Path,
@@ -188,29 +188,29 @@ impl AttackLab {
         read_output(build_command(self.who, &attack, &args, self.folder.path()))
     }
 
-    /// Runs many attempts behind the same walls, each in a process of its own, and gives back what
-    /// each printed, or how it was ended.
-    pub(crate) fn attempt_all(&self, walls: SandboxSetup, all: &[&str]) -> Vec<String> {
+    /// Runs many attacks in one sandbox, each in its own process, and returns what each printed, or
+    /// how it ended.
+    pub(crate) fn attempt_all(&self, setup: SandboxSetup, all: &[&str]) -> Vec<String> {
         let attack = self.path("attack");
         let line = |words: &&str| {
             let words = self.expand_placeholders(words);
             format!("{} try {words} 2>/dev/null || echo exit $?\n", attack.display())
         };
         let script: String = all.iter().map(line).collect();
-        let said = self.run(walls, &self.profile(walls), "sh", &["-c", &script]);
-        // What the shell says about somebody who was killed is no answer.
-        let said = said.split("\nstderr: ").next().unwrap_or_default();
-        said.lines().map(str::to_owned).collect()
+        let output = self.run(setup, &self.profile(setup), "sh", &["-c", &script]);
+        // What the shell prints about a killed process is not an answer.
+        let output = output.split("\nstderr: ").next().unwrap_or_default();
+        output.lines().map(str::to_owned).collect()
     }
 
-    /// Runs one attempt in a network that it shares with a `server`, which is another attempt.
+    /// Runs one attack in a network that it shares with a `server`, which is another attack.
     pub(crate) fn attempt_with_server(
         &self,
-        walls: SandboxSetup,
+        setup: SandboxSetup,
         server: &[&str],
         words: &[&str],
     ) -> String {
-        let mut profile = self.profile(walls);
+        let mut profile = self.profile(setup);
         profile.network = NetworkAccess::Loopback;
         let attack = self.path("attack");
         let spec = |words: &[&str]| {
@@ -219,12 +219,12 @@ impl AttackLab {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             self.command_spec(attack.to_str().unwrap(), &words)
         };
-        let plan = self.write_plan(walls, &profile, &spec(words), Some(&spec(server)), None);
+        let plan = self.write_plan(setup, &profile, &spec(words), Some(&spec(server)), None);
         let args = ["confine", plan.to_str().unwrap()];
         read_output(build_command(self.who, &attack, &args, self.folder.path()))
     }
 
-    /// Runs a script of the shell in the workspace.
+    /// Runs a shell script in the workspace.
     pub(crate) fn run_shell(&self, profile: &SandboxProfile, script: &str) -> String {
         self.run(SandboxSetup::Full, profile, "sh", &["-c", script])
     }
@@ -232,44 +232,44 @@ impl AttackLab {
     /// Starts a program and leaves it running.
     pub(crate) fn start(
         &self,
-        walls: SandboxSetup,
+        setup: SandboxSetup,
         profile: &SandboxProfile,
         program: &str,
         args: &[&str],
     ) -> Child {
-        self.command(walls, profile, program, args).spawn().unwrap()
+        self.command(setup, profile, program, args).spawn().unwrap()
     }
 
     pub(crate) fn run(
         &self,
-        walls: SandboxSetup,
+        setup: SandboxSetup,
         profile: &SandboxProfile,
         program: &str,
         args: &[&str],
     ) -> String {
-        read_output(self.command(walls, profile, program, args))
+        read_output(self.command(setup, profile, program, args))
     }
 
     fn command(
         &self,
-        walls: SandboxSetup,
+        setup: SandboxSetup,
         profile: &SandboxProfile,
         program: &str,
         args: &[&str],
     ) -> Command {
-        if walls == SandboxSetup::Bare {
+        if setup == SandboxSetup::Bare {
             return build_command(self.who, Path::new(program), args, &self.path("ws"));
         }
-        let meanwhile = (walls == SandboxSetup::Prewarmed).then_some(&[][..]);
+        let meanwhile = (setup == SandboxSetup::Prewarmed).then_some(&[][..]);
         let plan =
-            self.write_plan(walls, profile, &self.command_spec(program, args), None, meanwhile);
+            self.write_plan(setup, profile, &self.command_spec(program, args), None, meanwhile);
         let args = ["confine", plan.to_str().unwrap()];
         build_command(self.who, &self.path("attack"), &args, self.folder.path())
     }
 
-    /// Runs one attempt after something happened on the host while walls stood ready for it, in a
-    /// view of the mounts of its own where somebody may have one. Gives what it printed, and when
-    /// its walls were put up.
+    /// Runs one attack after something changed on the host while a sandbox was prewarmed, in its
+    /// own mount namespace if possible. Returns what it printed, and whether the sandbox was
+    /// reused.
     pub(crate) fn attempt_after(
         &self,
         profile: &SandboxProfile,
@@ -296,10 +296,10 @@ impl AttackLab {
         (answer, self.last_sandbox_reuse())
     }
 
-    /// When the walls of the last attack were put up.
+    /// Whether the sandbox of the last attack was prewarmed.
     pub(crate) fn last_sandbox_reuse(&self) -> String {
         let last = self.plans.load(Ordering::Relaxed) - 1;
-        fs::read_to_string(self.path(&format!("plan{last}.walls"))).unwrap_or_default()
+        fs::read_to_string(self.path(&format!("plan{last}.reuse"))).unwrap_or_default()
     }
 
     fn command_spec(&self, program: &str, args: &[&str]) -> CommandSpec {
@@ -316,7 +316,7 @@ impl AttackLab {
 
     fn write_plan(
         &self,
-        walls: SandboxSetup,
+        setup: SandboxSetup,
         profile: &SandboxProfile,
         command: &CommandSpec,
         server: Option<&CommandSpec>,
@@ -327,7 +327,7 @@ impl AttackLab {
             "command": command,
             "server": server,
             "meanwhile": meanwhile,
-            "layers": match walls {
+            "layers": match setup {
                 SandboxSetup::Bare | SandboxSetup::Full | SandboxSetup::Prewarmed => LayerSelection::All,
                 SandboxSetup::Mounts => LayerSelection::WithoutLandlock,
                 SandboxSetup::Direct => LayerSelection::WithoutBubblewrap,
@@ -353,17 +353,17 @@ impl Drop for AttackLab {
     }
 }
 
-/// Starts the process that is to be attacked, and waits until it is who it will be: until then it
-/// is the shell, and the one who started it.
+/// Starts the process to attack, and waits until it has executed its program: until then it is the
+/// shell, and the process that started it.
 fn start_victim(mut command: Command) -> Child {
     let mut victim = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(victim.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "waiting\n");
+    let mut line = String::new();
+    BufReader::new(victim.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "waiting\n");
     victim
 }
 
-/// What a command printed, and how it ended if not well.
+/// What a command printed, and how it ended if it failed.
 fn read_output(mut command: Command) -> String {
     let output = command.stderr(Stdio::piped()).output().unwrap();
     let mut text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
@@ -377,7 +377,7 @@ fn read_output(mut command: Command) -> String {
     }
 }
 
-/// A command with an environment that holds a secret, and handles that it should not pass on.
+/// A command whose environment contains a secret, with descriptors that it should not pass on.
 fn build_command(who: Attacker, program: &Path, args: &[&str], folder: &Path) -> Command {
     let mut command = match who {
         Attacker::Me => Command::new("sh"),
@@ -397,8 +397,8 @@ fn build_command(who: Attacker, program: &Path, args: &[&str], folder: &Path) ->
     command
 }
 
-/// Copies a program in a process of its own: what another thread forks meanwhile would hold a
-/// handle for writing, and a file that is being written to cannot be run.
+/// Copies a program in a separate process: otherwise a process that another thread forks meanwhile
+/// could hold a descriptor for writing, and a file that is open for writing cannot be executed.
 pub(crate) fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").args([from, to]).status().unwrap().success());
 }

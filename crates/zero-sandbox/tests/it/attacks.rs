@@ -1,8 +1,9 @@
-//! One row per attack: what the kernel answers bare, behind every layer, and without bubblewrap.
+//! One row per attack: the kernel's answers without a sandbox, with every layer, and without
+//! bubblewrap.
 //!
-//! The first column is what makes the others worth something: it shows that the attack works when
-//! nothing stands in its way, so that its row would be red without the walls. What would do harm
-//! there has arguments that make it fail, in another way than the walls do.
+//! The first column makes the others meaningful: it shows that the attack works if nothing prevents
+//! it, so that its row would fail without the sandbox. Attacks that would do harm there have
+//! arguments that make them fail, in another way than the sandbox does.
 
 mod files;
 mod processes;
@@ -11,18 +12,18 @@ mod system_calls;
 
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
 
-/// Not promised without bubblewrap, so not looked at.
+/// Not promised without bubblewrap, so not checked.
 const UNCLAIMED: &str = "-";
-/// Depends on the machine, but is something else than the walls answer.
+/// Depends on the machine, but differs from the sandbox's answer.
 const OTHER: &str = "*";
 
-/// How often walls that stand ready are tried for.
+/// How often to try to get a prewarmed sandbox.
 const READY_TRIES_MAX: u32 = 200;
 
-/// An attack, and the answers to it bare, behind every layer, and without bubblewrap.
+/// An attack, and the answers to it without a sandbox, with every layer, and without bubblewrap.
 type AttackRow<'a> = (&'a str, &'a str, &'a str, &'a str);
 
-/// Everybody tries everything.
+/// Runs all attacks as every attacker.
 #[track_caller]
 fn check(rows: &[AttackRow<'_>]) {
     for who in Attacker::available() {
@@ -31,7 +32,7 @@ fn check(rows: &[AttackRow<'_>]) {
     }
 }
 
-/// Only somebody who holds privileges can do these bare; nobody can behind walls.
+/// Attacks that need privileges without a sandbox, and fail for everyone inside.
 #[track_caller]
 fn check_privileged(rows: &[AttackRow<'_>]) {
     if is_root() && has_full_root_capabilities() {
@@ -42,7 +43,7 @@ fn check_privileged(rows: &[AttackRow<'_>]) {
     }
 }
 
-/// What the walls are to let through, so that they do not answer otherwise than nothing does.
+/// Calls that the sandbox must allow: the answer inside is the same as outside.
 #[track_caller]
 fn check_allowed(rows: &[AttackRow<'_>]) {
     for who in Attacker::available() {
@@ -55,7 +56,10 @@ fn check_allowed(rows: &[AttackRow<'_>]) {
 fn check_unconfined(who: Attacker, rows: &[AttackRow<'_>]) {
     for (row, answer) in check_answers(who, SandboxSetup::Bare, rows, |row| row.1) {
         let (words, _, full, direct) = row;
-        assert!(answer != full && answer != direct, "{words}: {answer} without walls, by {who:?}");
+        assert!(
+            answer != full && answer != direct,
+            "{words}: {answer} without a sandbox, by {who:?}"
+        );
     }
 }
 
@@ -66,47 +70,47 @@ fn check_sandboxed(who: Attacker, rows: &[AttackRow<'_>]) {
     check_answers(who, SandboxSetup::Direct, rows, |row| row.3);
 }
 
-/// Runs the rows that say something here, in a new lab: attacks that work leave a mess.
+/// Runs the rows that apply here, in a new lab: attacks that work leave a mess.
 #[track_caller]
 fn check_answers<'a>(
     who: Attacker,
-    walls: SandboxSetup,
+    setup: SandboxSetup,
     rows: &[AttackRow<'a>],
     expected: impl Fn(&AttackRow<'a>) -> &'a str,
 ) -> Vec<(AttackRow<'a>, String)> {
     let rows: Vec<AttackRow<'a>> =
         rows.iter().copied().filter(|row| expected(row) != UNCLAIMED).collect();
     let words: Vec<&str> = rows.iter().map(|row| row.0).collect();
-    let answers = collect_answers(who, walls, &words);
-    assert_eq!(answers.len(), rows.len(), "answers by {who:?} behind {walls:?}: {answers:?}");
+    let answers = collect_answers(who, setup, &words);
+    assert_eq!(answers.len(), rows.len(), "answers by {who:?} under {setup:?}: {answers:?}");
     let wrong: Vec<String> = rows
         .iter()
         .zip(&answers)
         .filter(|(row, answer)| expected(row) != OTHER && expected(row) != *answer)
         .map(|(row, answer)| format!("{}: {answer}, not {}", row.0, expected(row)))
         .collect();
-    assert!(wrong.is_empty(), "by {who:?} behind {walls:?}:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "by {who:?} under {setup:?}:\n{}", wrong.join("\n"));
     rows.into_iter().zip(answers).collect()
 }
 
-/// What the kernel answers to each. Walls that are to stand ready may not when the host changes,
-/// and other tests change it all the time.
+/// The kernel's answer to each attack. A prewarmed sandbox may not be used if the host changes, and
+/// other tests change it all the time.
 #[track_caller]
-fn collect_answers(who: Attacker, walls: SandboxSetup, words: &[&str]) -> Vec<String> {
+fn collect_answers(who: Attacker, setup: SandboxSetup, words: &[&str]) -> Vec<String> {
     for _ in 0..READY_TRIES_MAX {
         let lab = AttackLab::new(who);
-        let answers = lab.attempt_all(walls, words);
-        if walls != SandboxSetup::Prewarmed || lab.last_sandbox_reuse() == "Ready" {
+        let answers = lab.attempt_all(setup, words);
+        if setup != SandboxSetup::Prewarmed || lab.last_sandbox_reuse() == "Ready" {
             return answers;
         }
     }
-    panic!("no walls stood ready in {READY_TRIES_MAX} tries");
+    panic!("no sandbox was ready in {READY_TRIES_MAX} tries");
 }
 
-/// Whether root has here what the calls of the machine take. In a container it may have less.
+/// Whether root has all capabilities that these calls need. In a container it may have fewer.
 fn has_full_root_capabilities() -> bool {
-    /// The rights to read any file, load modules, use ports, change the root, keep accounts, mount,
-    /// restart, set the clock, and read the kernel's log.
+    /// The capabilities to read any file, load modules, use ports, change the root, keep accounts,
+    /// mount, restart, set the clock, and read the kernel's log.
     const NEEDED: [u32; 9] = [2, 16, 17, 18, 20, 21, 22, 25, 34];
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
@@ -128,7 +132,7 @@ fn limits_hold_against_attacks() {
     ]);
 }
 
-/// Also where no control group can be made, as for somebody without rights.
+/// Also where no control group can be created, as for a user without privileges.
 #[test]
 fn memory_cannot_be_flooded() {
     const IN_HANDLES: &str = "python3 -c \"import os, time\n\
@@ -144,18 +148,18 @@ fn memory_cannot_be_flooded() {
     ];
     for who in Attacker::available() {
         let lab = AttackLab::new(*who);
-        for (walls, script, expected) in rows {
-            let mut profile = lab.profile(walls);
+        for (setup, script, expected) in rows {
+            let mut profile = lab.profile(setup);
             profile.limits.memory_bytes = 64 << 20;
             profile.limits.file_bytes = 1 << 30;
-            let said = lab.run(walls, &profile, "sh", &["-c", script]);
-            let last = said.lines().last().unwrap_or_default();
-            assert_eq!(last, expected, "{script} by {who:?} behind {walls:?}: {said}");
+            let output = lab.run(setup, &profile, "sh", &["-c", script]);
+            let last = output.lines().last().unwrap_or_default();
+            assert_eq!(last, expected, "{script} by {who:?} under {setup:?}: {output}");
         }
     }
 }
 
-/// The mounts hold by themselves, where the kernel has no Landlock.
+/// The mounts are sufficient on a kernel without Landlock.
 #[test]
 fn mounts_hold_without_landlock() {
     let rows = [

@@ -1,4 +1,4 @@
-//! What the tests share: commands, and what is left of them.
+//! Helpers of the tests: commands, and how to find what they leave.
 
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -11,15 +11,15 @@ use zero_sandbox::spawner::{
 };
 use zero_sandbox::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, SandboxProperty};
 
-/// Longer than anything here takes, on a machine with a lot to do.
+/// Longer than anything here takes, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// How soon everything has to be gone. Nothing goes by itself here before ten minutes are over, so that
-/// a busy machine has all the time it needs, and whatever stays is still found.
+/// How soon everything has to be gone. Processes in these tests end by themselves only after ten
+/// minutes, so a busy machine has enough time, and whatever stays is still found.
 pub(crate) const GONE_MAX: Duration = Duration::from_secs(30);
-/// How long walls stand ready that are not to stand for long.
+/// How long a sandbox is kept that is not to be kept for long.
 pub(crate) const SHORT: Duration = Duration::from_millis(250);
 
-/// A shell command with room to run.
+/// A shell command with generous limits.
 pub(crate) fn shell_spec(script: &str) -> SpawnSpec {
     program_spec("sh", &["-c", script])
 }
@@ -40,7 +40,7 @@ pub(crate) fn program_spec(program: &str, args: &[&str]) -> SpawnSpec {
     }
 }
 
-/// As wide as a profile can be: everything can be read, and one folder written to.
+/// The most permissive profile: everything can be read, and one folder written to.
 fn profile(limits: ProcessLimits) -> SandboxProfile {
     let tmp = std::env::temp_dir().join("zero-sandbox-tests");
     std::fs::create_dir_all(&tmp).unwrap();
@@ -56,7 +56,7 @@ fn profile(limits: ProcessLimits) -> SandboxProfile {
     }
 }
 
-/// Half of what is tested is not there without it.
+/// Half of the tests need bubblewrap.
 #[track_caller]
 pub(crate) fn require_bubblewrap() {
     let bubblewrap = zero_sandbox::SandboxLayers::probe().report().into_iter().next().unwrap();
@@ -72,8 +72,7 @@ pub(crate) fn start_spawner() -> Spawner {
     Spawner::start().unwrap()
 }
 
-/// Both ways to be confined, with and without namespaces: one is told from the other by what
-/// becomes of its processes.
+/// One spawner with namespaces and one without: they differ in how processes are cleaned up.
 pub(crate) fn start_both_confinements() -> [Spawner; 2] {
     require_bubblewrap();
     [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
@@ -82,7 +81,7 @@ pub(crate) fn start_both_confinements() -> [Spawner; 2] {
     })
 }
 
-/// Every way to enforce limits and to be confined.
+/// Spawners with every combination of limit enforcer and layers.
 pub(crate) fn start_all_variants() -> Vec<Spawner> {
     require_bubblewrap();
     let mut spawners = Vec::new();
@@ -101,22 +100,22 @@ pub(crate) fn start_all_variants() -> Vec<Spawner> {
     spawners
 }
 
-/// Waits for the end of a command that ends.
+/// Waits for the end of a command that ends by itself.
 #[track_caller]
 pub(crate) fn wait_for_exit(running: &RunningCommand) -> CommandExit {
-    // A command's own time is over before.
+    // The command's own timeout is over before.
     running.wait(LONG + GONE_MAX).expect("it ends")
 }
 
-/// All that comes from a descriptor.
+/// All output of a descriptor.
 pub(crate) fn read_text(fd: OwnedFd) -> String {
     let mut bytes = Vec::new();
-    // A terminal ends with an error.
+    // Reading a terminal ends with an error.
     let _ = std::fs::File::from(fd).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Runs a script and gives its output and how it ended.
+/// Runs a script, and returns its output and how it ended.
 #[track_caller]
 pub(crate) fn run(spawner: &Spawner, order: SpawnSpec) -> (String, CommandExit) {
     let mut running = spawner.spawn(order).unwrap();
@@ -125,12 +124,12 @@ pub(crate) fn run(spawner: &Spawner, order: SpawnSpec) -> (String, CommandExit) 
     (output, wait_for_exit(&running))
 }
 
-/// A name that finds processes of one test again: it is one of their arguments.
+/// A name by which the processes of one test can be found: it is one of their arguments.
 pub(crate) fn unique_marker(name: &str) -> String {
     format!("zero-test-{name}-{}", std::process::id())
 }
 
-/// The processes with a mark as an argument.
+/// The processes with a marker among their arguments.
 pub(crate) fn find_marked(mark: &str) -> Vec<i32> {
     let mut pids = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -145,7 +144,7 @@ pub(crate) fn find_marked(mark: &str) -> Vec<i32> {
     pids
 }
 
-/// Waits until that many processes have a mark.
+/// Waits until that many processes have a marker.
 #[track_caller]
 pub(crate) fn wait_for_marked(mark: &str, count: usize, limit: Duration) {
     wait_until(
@@ -164,19 +163,19 @@ pub(crate) fn wait_until(limit: Duration, is_so: impl Fn() -> bool, what: impl F
     }
 }
 
-/// The children of a process, ended ones among them.
+/// The children of a process, including zombies.
 pub(crate) fn list_children(pid: u32) -> Vec<String> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The descriptors a process has.
+/// The number of open descriptors of a process.
 pub(crate) fn count_fds(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Names of control groups anywhere that a process keeps; of all such groups when it has no number.
+/// The names of all control groups that a process owns; of all processes if `supervisor` is empty.
 pub(crate) fn find_cgroups(supervisor: &str) -> Vec<String> {
     fn search(folder: &Path, part: &str, found: &mut Vec<String>, depth: u32) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -197,7 +196,6 @@ pub(crate) fn find_cgroups(supervisor: &str) -> Vec<String> {
     found
 }
 
-/// The parent of a process.
 pub(crate) fn parent_pid(pid: i32) -> i32 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();

@@ -1,4 +1,4 @@
-//! How commands start, what they get, and what is said when they do not.
+//! How commands start, what they get, and which errors are reported if they do not.
 
 use std::io::Write as _;
 
@@ -54,7 +54,7 @@ fn failed_start_says_why() {
         program_spec("echo", &["x".repeat(100_000).as_str(); 50]),
         "the arguments and the environment are too large",
     );
-    // And the next one starts.
+    // The next command starts.
     assert_eq!(run(&spawner, shell_spec("echo fine")).0, "fine\n");
 }
 

@@ -1,4 +1,4 @@
-//! What cannot be kept is said beforehand.
+//! Properties that cannot be enforced are reported before a command starts.
 
 use zero_sandbox::{NetworkAccess, SandboxProperty};
 
@@ -16,7 +16,7 @@ fn protection_without_mounts_is_refused() {
     use SandboxProperty::{Attributes, Masked, PrivateTmp, Protected};
     profile.weaknesses = vec![Attributes, Protected, Masked, PrivateTmp];
     assert_eq!(lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]), "ok");
-    // What is not given up still holds.
+    // Properties that are not given up still hold.
     assert_eq!(
         lab.attempt_under(SandboxSetup::Direct, &profile, &["read", "$/secret/key"]),
         "EACCES"

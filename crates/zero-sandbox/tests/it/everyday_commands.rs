@@ -1,4 +1,4 @@
-//! What people do all day still works.
+//! Everyday commands work in the sandbox.
 
 use rustix::process::Signal;
 use zero_sandbox::NetworkAccess;
@@ -15,7 +15,7 @@ fn check(script: &str, expected: &str) {
     }
 }
 
-/// What lies in a folder, but for the host's socket.
+/// The names in a folder, except for the host's socket.
 fn list_names(lab: &AttackLab, folder: &str) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(lab.path(folder))
         .unwrap()
@@ -60,7 +60,7 @@ fn private_tmp_is_shown_as_tmp() {
     );
 }
 
-/// The host's `/tmp` is out of sight, but for a workspace in it.
+/// The host's `/tmp` is hidden, except for a workspace in it.
 #[test]
 fn workspace_in_tmp_can_be_written() {
     for spawner in start_both_confinements() {
@@ -73,8 +73,8 @@ fn workspace_in_tmp_can_be_written() {
             order.command.folder = folder.path().join(start);
             order.profile.writable = vec![folder.path().join("ws")];
             order.profile.tmp = folder.path().join("tmp");
-            let (said, how) = run(&spawner, order);
-            assert_eq!(said, "made\n", "in {start}: {how:?}");
+            let (output, how) = run(&spawner, order);
+            assert_eq!(output, "made\n", "in {start}: {how:?}");
         }
     }
 }
@@ -100,16 +100,16 @@ fn host_network_gives_no_unix_or_raw_sockets() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().to_string();
     for who in Attacker::available() {
-        for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
+        for setup in [SandboxSetup::Full, SandboxSetup::Direct] {
             let lab = AttackLab::new(*who);
-            let mut profile = lab.profile(walls);
+            let mut profile = lab.profile(setup);
             profile.network = NetworkAccess::Host;
-            let attempt = |words: &[&str]| lab.attempt_under(walls, &profile, words);
-            assert_eq!(attempt(&["tcp", &address]), "ok", "{walls:?}");
-            assert_eq!(attempt(&["abstract", "$"]), "EPERM", "{walls:?}");
+            let attempt = |words: &[&str]| lab.attempt_under(setup, &profile, words);
+            assert_eq!(attempt(&["tcp", &address]), "ok", "{setup:?}");
+            assert_eq!(attempt(&["abstract", "$"]), "EPERM", "{setup:?}");
             let raw = libc::AF_PACKET.to_string();
-            assert_eq!(attempt(&["socket", &raw, "3"]), "EPERM", "{walls:?}");
-            let expected = if walls == SandboxSetup::Full { "EACCES" } else { "EPERM" };
+            assert_eq!(attempt(&["socket", &raw, "3"]), "EPERM", "{setup:?}");
+            let expected = if setup == SandboxSetup::Full { "EACCES" } else { "EPERM" };
             assert_eq!(attempt(&["unix", "$/door"]), expected);
             assert_eq!(attempt(&["datagram-from-pair", "$/log"]), expected);
         }
@@ -120,8 +120,8 @@ fn host_network_gives_no_unix_or_raw_sockets() {
 fn missing_command_is_reported() {
     check("no-such-program 2>/dev/null; echo $?", "127");
     let lab = AttackLab::new(Attacker::Me);
-    for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
-        let answer = lab.run(walls, &lab.profile(walls), "no-such-program", &[]);
+    for setup in [SandboxSetup::Full, SandboxSetup::Direct] {
+        let answer = lab.run(setup, &lab.profile(setup), "no-such-program", &[]);
         assert!(answer.contains("program `no-such-program` was not found"), "{answer}");
     }
 }
@@ -147,9 +147,9 @@ fn shared_placeholder_folder_goes_with_last_command() {
         while !lab.path("ws/.vscode").exists() {
             std::thread::yield_now();
         }
-        // Comes later and leaves earlier.
+        // Starts later and ends earlier.
         assert_eq!(lab.attempt(SandboxSetup::Full, &["mkdir", "$/ws/.vscode/x"]), "EROFS");
-        assert!(lab.path("ws/.vscode").exists(), "somebody still relies on it");
+        assert!(lab.path("ws/.vscode").exists(), "another command still relies on it");
         std::fs::write(lab.path("ws/go"), "").unwrap();
         assert_eq!(other.join().unwrap(), "Read-only");
     });
@@ -164,17 +164,19 @@ fn placeholders_of_killed_process_are_removed() {
     while !(lab.path("ws/.vscode").exists() && lab.path("ws/.npmrc").exists()) {
         std::thread::yield_now();
     }
-    // All at once, and nobody who could tidy up: the spawner sleeps before its supervisors go.
+    // Everything is killed at once, and nothing is left that could clean up: the spawner is stopped
+    // before its supervisors are killed.
     let below = |pid: u32| list_children(pid).into_iter().map(|pid| pid.parse().unwrap());
     for spawner in below(child.id()).collect::<Vec<i32>>() {
         kill(spawner, Signal::STOP);
-        below(u32::try_from(spawner).unwrap()).for_each(|supervisor| kill(supervisor, Signal::KILL));
+        below(u32::try_from(spawner).unwrap())
+            .for_each(|supervisor| kill(supervisor, Signal::KILL));
         kill(spawner, Signal::KILL);
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(lab.path("ws/.vscode").exists(), "nobody was left to take it away");
-    // The command dies with its parent, and only then are the locks free.
+    assert!(lab.path("ws/.vscode").exists(), "no process was left to remove it");
+    // The command dies with its parent, and only then are the locks released.
     let deadline = std::time::Instant::now() + crate::command_fixture::LONG;
     while lab.path("ws/.vscode").exists() || lab.path("ws/.npmrc").exists() {
         assert!(std::time::Instant::now() < deadline, "it stays");

@@ -1,4 +1,4 @@
-//! Limits hold for whole trees, whoever enforces them.
+//! Limits apply to whole process trees, whatever enforces them.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::command_fixture::{
 };
 
 const MB: u64 = 1024 * 1024;
-/// How often a share of the processor is measured on a machine that is shared with others.
+/// How often a processor share is measured on a machine that is shared with others.
 const SHARE_TRIES_MAX: u32 = 5;
 
 #[test]
@@ -43,7 +43,7 @@ fn memory_limit_ends_the_tree() {
     }
 }
 
-/// Files in memory are memory too, whether or not a process has them mapped.
+/// Files in memory count as memory, whether or not a process has them mapped.
 #[test]
 fn memory_files_count_towards_limit() {
     const MEMFD: &str = "import os, mmap, time\n\
@@ -68,7 +68,7 @@ fn memory_files_count_towards_limit() {
             };
             assert!(limit == 100 * MB && used < 400 * MB, "{used}");
         }
-        // Mapped as well, it counts once.
+        // If it is mapped as well, it counts once.
         let mut order = program_spec("python3", &["-c", &mapped]);
         order.profile.limits.memory_bytes = 140 * MB;
         let (output, how) = run(&spawner, order);
@@ -96,12 +96,12 @@ fn shared_memory_files_count_towards_limit() {
     order.profile.limits.memory_bytes = 64 * MB;
     let (output, how) = run(&mounts, order);
     assert_eq!((output.trim(), how.why), ("67108864", ExitCause::Finished));
-    // Without mounts it is the host's, and nobody's to write to.
+    // Without mounts it is the host's, and cannot be written to.
     let (output, _) = run(&direct, shell_spec("echo x > /dev/shm/zero-test || echo refused"));
     assert_eq!(output, "refused\n");
 }
 
-/// Behind mounts, and without.
+/// One spawner with mounts, and one without.
 fn start_watchdog_spawners() -> [Spawner; 2] {
     require_bubblewrap();
     [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
@@ -131,7 +131,7 @@ fn process_limit_ends_the_tree() {
     }
 }
 
-/// A bomb needs a limit that the kernel keeps: the test is about that one only.
+/// Only the kernel can limit a fork bomb, so the test is about its limit only.
 #[test]
 fn fork_bomb_is_contained() {
     for spawner in start_both_confinements() {
@@ -158,7 +158,7 @@ fn run_fork_bomb(spawner: &Spawner) {
     assert_eq!(find_marked(&name), [0; 0]);
 }
 
-/// Runs, forks and ends all the time: whoever looks for it finds only where it was.
+/// A process that keeps forking and exiting: its ID has changed whenever it is searched for.
 #[test]
 fn ever_forking_process_is_ended() {
     for spawner in start_all_variants() {
@@ -166,7 +166,7 @@ fn ever_forking_process_is_ended() {
         let mut order = program_spec("perl", &["-e", "while (1) { fork and exit }", &name]);
         order.profile.limits.cpu_percent = 100;
         let running = spawner.spawn(order).unwrap();
-        // Its main process ends at once; what goes on is left over.
+        // Its main process ends at once; the rest is left over.
         let start = Instant::now();
         let how = wait_for_exit(&running);
         assert_eq!(how.why, ExitCause::Finished);
@@ -177,7 +177,7 @@ fn ever_forking_process_is_ended() {
 
 #[test]
 fn cpu_limit_throttles_without_ending() {
-    // Two that want a processor each, and come to their end though they do not get it.
+    // Two processes that want a processor each, and finish although they do not get it.
     const COUNT: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     for spawner in start_all_variants() {
         let share = || {
@@ -189,7 +189,7 @@ fn cpu_limit_throttles_without_ending() {
             assert_eq!((how.why, how.exit_code), (ExitCause::Finished, Some(0)));
             how.cpu_time.as_secs_f64() / start.elapsed().as_secs_f64()
         };
-        // Who is to watch may be kept from it for a while, but not every time.
+        // The watchdog may be delayed for a while, but not every time.
         let mut shares = (0..SHARE_TRIES_MAX).map(|_| share());
         assert!(shares.any(|share| share < 0.6), "it has more than its share");
     }
@@ -240,7 +240,7 @@ fn limit_enforcer_is_reported_and_removed() {
         let has_groups = [report.memory, report.cpu, report.processes]
             .iter()
             .any(|by| *by != LimitEnforcer::Watchdog);
-        // Made ahead they are there for the watchdog too, without limits.
+        // Groups that were joined ahead exist for the watchdog too, without limits.
         assert!(!has_groups || !find_cgroups(&supervisor.to_string()).is_empty());
         running.kill(KillReason::Asked);
         wait_for_exit(&running);

@@ -1,7 +1,7 @@
-//! Commands under the spawner and behind its walls, attacked from inside and from outside.
+//! Commands under the spawner and in its sandbox, attacked from inside and from outside.
 //!
-//! The spawner is the running program under another name, which here is the test program: what runs
-//! before its tests sends it there.
+//! The spawner process is the running program under another name, which here is the test program:
+//! code that runs before its tests dispatches it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -27,7 +27,7 @@ mod sandbox_reuse;
 mod shared_network;
 mod spawner_client;
 
-/// Runs before the test harness, as `main` of the binary does it first of all.
+/// Runs before the test harness, as the first thing in `main` of the binary.
 #[expect(unsafe_code, reason = "the harness owns `main`, so this has to come before it")]
 #[used]
 // SAFETY: the C library calls it once, with one thread, after its own set-up.

@@ -1,4 +1,4 @@
-//! Output of any amount is read, and a bounded part kept.
+//! Output of any size is read, and a limited part of it kept.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -21,14 +21,15 @@ fn collect(order: SpawnSpec, collector: OutputCollector) -> (CollectedOutput, Co
 
 #[test]
 fn interleaved_output_keeps_order() {
-    // Each part is written when the one before was read: what waits in two streams has no order.
+    // Each part is written after the one before was read: data that waits in two streams has no
+    // order.
     let script = "echo one; read x; echo two >&2; read x; echo three; exit 4";
     let spawner = start_spawner();
     let mut running = spawner.spawn(shell_spec(script)).unwrap();
     let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
     let (collected, how) = OutputCollector::default()
         .collect(&mut running, |_| {
-            // The last time there is nobody left to read it.
+            // The last time, no process is left to read it.
             let _ = stdin.write_all(b"go\n");
             ControlFlow::Continue(())
         })
@@ -95,7 +96,7 @@ fn spill_file_gets_everything_up_to_limit() {
         std::os::unix::fs::FileExt::read_at(&file, &mut start, 0).unwrap();
         assert_eq!(&start, if expected == 0 { b"\0\0\0\0" } else { b"y\ny\n" });
     }
-    // A file that takes nothing is told of, and the command goes on.
+    // A file that cannot be written is reported, and the command goes on.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let spill = Some(OutputSpill { file: Box::new(full), bytes_max: u64::MAX });
     let collector = OutputCollector { spill, ..OutputCollector::default() };
@@ -111,7 +112,7 @@ fn outside_holder_of_stream_is_not_waited_for() {
     let mut running =
         spawner.spawn(program_spec("sh", &["-c", "echo said; read x", &name])).unwrap();
     wait_for_marked(&name, 1, LONG);
-    // As a process would that is not below the supervisor: it has the writing end.
+    // Like a process that is not below the supervisor: it holds the writing end.
     let path = format!("/proc/{}/fd/1", find_marked(&name)[0]);
     let held = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     drop(running.stdin.take());
@@ -121,7 +122,7 @@ fn outside_holder_of_stream_is_not_waited_for() {
     assert_eq!((collected.stdout.head(), how.exit_code), (b"said\n".as_slice(), Some(1)));
     assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
     drop(held);
-    // One below ends with the command.
+    // A process below the supervisor ends with the command.
     let mut running = spawner.spawn(shell_spec("echo said; sleep 600 & exit 0")).unwrap();
     let start = Instant::now();
     let (collected, how) =

@@ -1,4 +1,4 @@
-//! Walls that stand ready for a command: used while everything is as it was, and only then.
+//! A prewarmed sandbox is used as long as the host has not changed, and only then.
 
 use std::time::{Duration, Instant};
 
@@ -13,16 +13,17 @@ use crate::command_fixture::{
     wait_for_exit, wait_until,
 };
 
-/// How often walls are tried for that the host's changes may take away: other tests make sockets.
+/// How often to try to get a prewarmed sandbox, which changes of the host may prevent: other tests
+/// create sockets.
 const TRIES_MAX: u32 = 100;
 
-/// How long walls are looked for before another command has them put up again.
+/// How long to wait for a prewarmed sandbox before another command is run.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long walls stand that are to be seen, and then to go.
+/// How long a sandbox is kept that is to be observed, and then to be removed.
 const A_WHILE: Duration = Duration::from_secs(1);
 
-/// The lab's profile, with more that may come into being or change.
+/// The lab's profile, with more paths that may be created or changed.
 fn profile(lab: &AttackLab) -> SandboxProfile {
     let mut profile = lab.profile(SandboxSetup::Full);
     profile.masked.extend(["ws/late", "ws/link/key"].map(|name| lab.path(name)));
@@ -36,7 +37,8 @@ fn profile(lab: &AttackLab) -> SandboxProfile {
     profile
 }
 
-/// Something happens on the host while walls stand ready, and the attack after it gets others.
+/// Something changes on the host while a sandbox is prewarmed, and the next attack gets a new
+/// sandbox.
 #[track_caller]
 fn check(meanwhile: &[&str], words: &str, expected: &str) {
     assert_eq!(reuse_after(meanwhile, words, expected), "PutUp", "after {meanwhile:?}");
@@ -47,7 +49,7 @@ fn check_script(script: &str, words: &str, expected: &str) {
     check(&["sh", "-ec", &format!("cd $/ws; {script}")], words, expected);
 }
 
-/// Something happens to which the walls that stand ready may be as good as others.
+/// Something changes that may or may not make the prewarmed sandbox unusable.
 #[track_caller]
 fn check_answer(script: &str, words: &str, expected: &str) {
     reuse_after(&["sh", "-ec", &format!("cd $/ws; {script}")], words, expected);
@@ -57,12 +59,12 @@ fn check_answer(script: &str, words: &str, expected: &str) {
 fn reuse_after(meanwhile: &[&str], words: &str, expected: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
     let lab = AttackLab::new(Attacker::Me);
-    let (answer, walls) = lab.attempt_after(&profile(&lab), meanwhile, &words);
-    assert_eq!(answer, expected, "after {meanwhile:?}, walls {walls}");
-    walls
+    let (answer, reuse) = lab.attempt_after(&profile(&lab), meanwhile, &words);
+    assert_eq!(answer, expected, "after {meanwhile:?}, reuse: {reuse}");
+    reuse
 }
 
-/// Without a change the same attacks find walls that stand ready, and the same answers.
+/// Without a change, the same attacks run in a prewarmed sandbox and get the same answers.
 #[test]
 fn prewarmed_sandbox_answers_attacks_alike() {
     let rows = [
@@ -80,14 +82,14 @@ fn prewarmed_sandbox_answers_attacks_alike() {
             let words: Vec<&str> = words.split(' ').collect();
             let is_ready = (0..TRIES_MAX).any(|_| {
                 let lab = AttackLab::new(*who);
-                let (answer, walls) = lab.attempt_after(&profile(&lab), &[], &words);
-                assert_eq!(answer, expected, "{words:?} by {who:?}, walls {walls}");
+                let (answer, reuse) = lab.attempt_after(&profile(&lab), &[], &words);
+                assert_eq!(answer, expected, "{words:?} by {who:?}, reuse: {reuse}");
                 for name in ["ws/.zero", "ws/.git/deep"] {
                     assert!(!lab.path(name).exists(), "{name} is left");
                 }
-                walls == "Ready"
+                reuse == "Ready"
             });
-            assert!(is_ready, "no walls stood ready");
+            assert!(is_ready, "no prewarmed sandbox was ready");
         }
     }
 }
@@ -96,9 +98,9 @@ fn prewarmed_sandbox_answers_attacks_alike() {
 fn replaced_secret_is_hidden() {
     check_script("echo new >n; mv n .env", "read $/ws/.env", "EACCES");
     check_script("mv .env old; echo new >.env", "read $/ws/.env", "EACCES");
-    // It may get the number that the old one had.
+    // The new file may get the inode number of the old one.
     check_script("rm .env; echo new >.env", "read $/ws/.env", "EACCES");
-    // It is the very same, and what hid it is gone all the same.
+    // It is the same file, but the mount that hid it is gone.
     check_script("ln .env x; rm .env; mv x .env", "read $/ws/.env", "EACCES");
     check_script("mv keys old; mkdir keys; echo x >keys/key", "read $/ws/keys/key", "EACCES");
     check_script("rm -r keys; mkdir keys; echo x >keys/key", "read $/ws/keys/key", "EACCES");
@@ -117,7 +119,7 @@ fn protected_path_stays_protected() {
     check_script("mv .git/hooks x; mkdir .git/hooks", "write $/ws/.git/hooks/x", "EROFS");
     check_script("rmdir .git/hooks; mkdir .git/hooks", "write $/ws/.git/hooks/x", "EROFS");
     check_script("mv .git g; cp -r g .git", "write $/ws/.git/hooks/x", "EROFS");
-    // What stands in for it, if it still does, is somebody's now, or gone.
+    // The placeholder, if it still exists, has contents now, or is gone.
     check_answer("mkdir -p .zero; echo x >.zero/config", "write $/ws/.zero/config", "EROFS");
     check_script("rmdir .zero 2>&- || true", "mkdir $/ws/.zero", "EEXIST");
     check_script("rmdir .zero 2>&- || true; mkdir .zero", "mkdir $/ws/.zero/x", "EROFS");
@@ -143,7 +145,7 @@ fn replaced_folder_is_the_one_used() {
 
 #[test]
 fn new_mount_is_read_only() {
-    // Only root mounts, in a view of its own that those beneath follow.
+    // Only root can mount, in its own mount namespace that the processes below inherit.
     if is_root() {
         let mount = "mount -t tmpfs none $/outside/empty";
         check_script(mount, "write $/outside/empty/x", "EROFS");
@@ -151,7 +153,7 @@ fn new_mount_is_read_only() {
     }
 }
 
-/// A workspace with a folder that has to be stood in for.
+/// A workspace with a folder that needs a placeholder.
 struct PrewarmFixture(tempfile::TempDir);
 
 impl PrewarmFixture {
@@ -181,13 +183,13 @@ impl PrewarmFixture {
         std::fs::read_dir(self.0.path().join("sessions")).unwrap().count() - 1
     }
 
-    /// Runs a command, and waits until walls stand ready for the next.
+    /// Runs a command, and waits until a sandbox is prewarmed for the next.
     fn prewarm(&self, spawner: &Spawner) -> PrewarmedProcesses {
         run(spawner, self.script_spec("true"));
         self.wait_until_prewarmed(spawner)
     }
 
-    /// Walls that stand for a moment may be missed when this process has to wait.
+    /// A sandbox that exists only for a moment may be missed if this process has to wait.
     #[track_caller]
     fn wait_until_prewarmed(&self, spawner: &Spawner) -> PrewarmedProcesses {
         for _ in 0..TRIES_MAX {
@@ -201,18 +203,18 @@ impl PrewarmFixture {
             }
             run(spawner, self.script_spec("true"));
         }
-        panic!("none stand");
+        panic!("no prewarmed sandbox was found");
     }
 }
 
-/// The processes of walls that stand ready.
+/// The processes of a prewarmed sandbox.
 struct PrewarmedProcesses {
     supervisor: i32,
-    /// The last step behind them.
+    /// Its init process.
     stage: i32,
 }
 
-/// Those that are there, with nothing behind them.
+/// Finds a prewarmed sandbox without a command.
 fn find_prewarmed(spawner: &Spawner) -> Option<PrewarmedProcesses> {
     let numbers = |pid: u32| -> Vec<u32> {
         list_children(pid).iter().filter_map(|pid| pid.parse().ok()).collect()
@@ -224,7 +226,8 @@ fn find_prewarmed(spawner: &Spawner) -> Option<PrewarmedProcesses> {
     numbers(spawner.pid().unwrap()).into_iter().find_map(|supervisor| {
         let stage = only(only(supervisor)?)?;
         let is_alone = list_children(stage).is_empty();
-        is_alone.then_some(PrewarmedProcesses { supervisor: supervisor as i32, stage: stage as i32 })
+        is_alone
+            .then_some(PrewarmedProcesses { supervisor: supervisor as i32, stage: stage as i32 })
     })
 }
 
@@ -237,7 +240,7 @@ fn start_spawner(ready_for: Duration) -> Spawner {
         .unwrap()
 }
 
-/// Runs orders until one finds walls that stand ready.
+/// Runs commands until one gets a prewarmed sandbox.
 #[track_caller]
 fn run_prewarmed(
     spawner: &Spawner,
@@ -248,13 +251,13 @@ fn run_prewarmed(
         place.prewarm(spawner);
         let mut running = spawner.spawn(order()).unwrap();
         drop(running.stdin.take());
-        let said = crate::command_fixture::read_text(running.stdout.take().unwrap());
+        let output = crate::command_fixture::read_text(running.stdout.take().unwrap());
         assert_eq!(wait_for_exit(&running).exit_code, Some(0));
-        if running.walls == SandboxReuse::Ready {
-            return said;
+        if running.sandbox_reuse == SandboxReuse::Ready {
+            return output;
         }
     }
-    panic!("no walls stood ready");
+    panic!("no prewarmed sandbox was ready");
 }
 
 #[test]
@@ -263,7 +266,7 @@ fn command_in_prewarmed_sandbox_has_only_its_streams() {
     let order = |script: &str| place.script_spec(script);
     let handles = || order("for fd in $(seq 0 99); do ! test -e /proc/$$/fd/$fd || echo $fd; done");
     assert_eq!(run_prewarmed(&spawner, &place, handles), "0\n1\n2\n");
-    // What it is given is its own: folder, words and environment.
+    // It has its own folder, arguments and environment.
     let words = || {
         let mut order = order("");
         std::fs::create_dir_all(place.0.path().join("ws/sub")).unwrap();
@@ -274,7 +277,7 @@ fn command_in_prewarmed_sandbox_has_only_its_streams() {
         order
     };
     assert_eq!(run_prewarmed(&spawner, &place, words), "sub\nb word\n");
-    // Nobody is there but it and the one that waited.
+    // The only processes are the command and the init process.
     let count = || order("set -- /proc/[0-9]*; echo $#");
     assert_eq!(run_prewarmed(&spawner, &place, count), "2\n");
 }
@@ -289,18 +292,22 @@ fn other_profile_gets_new_sandbox() {
     order.profile.masked = vec![secret];
     let mut running = spawner.spawn(order).unwrap();
     assert_eq!(crate::command_fixture::read_text(running.stdout.take().unwrap()), "hidden\n");
-    assert_eq!(running.walls, SandboxReuse::PutUp);
+    assert_eq!(running.sandbox_reuse, SandboxReuse::PutUp);
     wait_for_exit(&running);
 }
 
-/// Something that runs beside commands does not cost the next of them its walls.
+/// A process that runs beside commands does not prevent the next one from using a prewarmed
+/// sandbox.
 #[test]
 fn one_off_command_keeps_earlier_prewarmed_sandbox() {
     let (spawner, place, other) =
         (start_spawner(LONG), PrewarmFixture::new(), PrewarmFixture::new());
     place.prewarm(&spawner);
     let running = spawner.spawn_one_off(other.script_spec("true")).unwrap();
-    assert_eq!((running.walls, wait_for_exit(&running).exit_code), (SandboxReuse::PutUp, Some(0)));
+    assert_eq!(
+        (running.sandbox_reuse, wait_for_exit(&running).exit_code),
+        (SandboxReuse::PutUp, Some(0))
+    );
     drop(running);
     place.wait_until_prewarmed(&spawner);
     assert!(!other.has_placeholder());
@@ -308,7 +315,8 @@ fn one_off_command_keeps_earlier_prewarmed_sandbox() {
     assert_eq!(how.exit_code, Some(0));
 }
 
-/// What was there for the last command and is gone is not stood in for: the next one may make it.
+/// A path that existed for the last command and is gone gets no placeholder: the next command may
+/// create it.
 #[test]
 fn removed_path_gets_no_placeholder() {
     let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
@@ -326,24 +334,24 @@ fn removed_path_gets_no_placeholder() {
     drop(running.stdin.take());
     wait_for_exit(&running);
     for _ in 0..30 {
-        assert!(!idea.exists(), "it stands");
+        assert!(!idea.exists(), "the placeholder still exists");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// The groups a supervisor is in have the limits of the last command until it has one.
+/// Without a command, the control groups of a worker have the limits of the last command.
 #[test]
 fn prewarmed_limits_are_those_of_the_command() {
     let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
     for megabytes in [64, 512, 64] {
-        // Held for as long as somebody may take who only looks now and then.
+        // Held long enough for a watchdog that checks only now and then.
         let mut order = place.script_spec("head -c 200000000 /dev/zero | tail | (sleep 2; wc -c)");
         order.profile.limits.memory_bytes = megabytes << 20;
         let mut running = spawner.spawn(order).unwrap();
         assert_eq!(running.limits, read_limits_report(&spawner));
-        let said = crate::command_fixture::read_text(running.stdout.take().unwrap());
+        let output = crate::command_fixture::read_text(running.stdout.take().unwrap());
         let is_over = matches!(wait_for_exit(&running).why, ExitCause::MemoryLimit { .. });
-        assert_eq!((is_over, said == "200000000\n"), (megabytes == 64, megabytes == 512));
+        assert_eq!((is_over, output == "200000000\n"), (megabytes == 64, megabytes == 512));
         place.wait_until_prewarmed(&spawner);
     }
 }
@@ -362,7 +370,7 @@ fn prewarmed_sandbox_expires_without_leftovers() {
         || "it stays".to_owned(),
     );
     assert!(find_prewarmed(&spawner).is_none());
-    // At once when asked to, though the next command has them stand again.
+    // Removed at once on request, and prewarmed again after the next command.
     let spawner = self::start_spawner(LONG);
     for _ in 0..2 {
         place.prewarm(&spawner);
@@ -373,7 +381,7 @@ fn prewarmed_sandbox_expires_without_leftovers() {
                 && find_prewarmed(&spawner).is_none()
         );
     }
-    // None at all where none are wanted.
+    // None if prewarming is disabled.
     let spawner = self::start_spawner(Duration::ZERO);
     run(&spawner, place.script_spec("true"));
     std::thread::sleep(Duration::from_millis(100));
@@ -394,9 +402,10 @@ fn prewarmed_sandbox_ends_with_spawner() {
     let inside = place.prewarm(&spawner).stage;
     kill(i32::try_from(spawner.pid().unwrap()).unwrap(), Signal::KILL);
     wait_until(GONE_MAX, gone(inside), || "it lives on".to_owned());
-    wait_until(GONE_MAX, || !place.has_placeholder(), || "it stands".to_owned());
+    wait_until(GONE_MAX, || !place.has_placeholder(), || "the placeholder still exists".to_owned());
 
-    // A supervisor that is killed takes them along; what it left on the host goes with the next.
+    // If a worker is killed, its sandbox ends with it; what it left on the host is removed with the
+    // next command.
     let spawner = self::start_spawner(LONG);
     let PrewarmedProcesses { supervisor, stage } = place.prewarm(&spawner);
     kill(supervisor, Signal::KILL);
@@ -409,19 +418,19 @@ fn prewarmed_sandbox_ends_with_spawner() {
 #[test]
 fn killed_prewarmed_sandbox_is_replaced() {
     let (spawner, place) = (start_spawner(LONG), PrewarmFixture::new());
-    // They may be looked at again, and others be put up, before there is a command.
-    let mut walls = (0..TRIES_MAX).map(|_| {
+    // The sandbox may be checked again, and replaced, before there is a command.
+    let mut reuse = (0..TRIES_MAX).map(|_| {
         kill_if_alive(place.prewarm(&spawner).stage);
         let mut running =
             spawner.spawn(place.script_spec("mkdir .zero/x 2>&- || echo held")).unwrap();
         assert_eq!(crate::command_fixture::read_text(running.stdout.take().unwrap()), "held\n");
         assert_eq!(wait_for_exit(&running).exit_code, Some(0));
-        running.walls
+        running.sandbox_reuse
     });
-    assert!(walls.any(|walls| walls == SandboxReuse::PutUp));
+    assert!(reuse.any(|reuse| reuse == SandboxReuse::PutUp));
 }
 
-/// One that runs, one that stands ready, and one that comes do not take away what the others need.
+/// A running command, a prewarmed sandbox and a new command do not remove what the others need.
 #[test]
 fn running_and_prewarmed_sandboxes_share_placeholders() {
     let (spawner, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
@@ -443,8 +452,9 @@ fn running_and_prewarmed_sandboxes_share_placeholders() {
     );
 }
 
-/// Sockets that come and go faster than walls are put up keep nobody from starting, and one that
-/// stays is hidden. Only root can have them in a network of its own, where nobody else sees them.
+/// Sockets that come and go faster than a sandbox is set up do not prevent commands from starting,
+/// and one that stays is hidden. Only root can have them in its own network, where no other test
+/// sees them.
 #[test]
 fn short_lived_sockets_do_not_block_start() {
     if is_root() {

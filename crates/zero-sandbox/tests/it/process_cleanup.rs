@@ -1,4 +1,4 @@
-//! Nothing of a command outlives it, nor the one who wanted it.
+//! No process of a command outlives the command, or the process that started it.
 
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::command_fixture::{
 };
 use crate::spawner_client;
 
-/// Scripts that leave two processes with a mark, which do what they can to stay.
+/// Scripts that leave two marked processes, which do what they can to survive.
 fn stubborn_scripts(mark: &str) -> Vec<(&'static str, String)> {
     let sleep = format!("exec -a {mark} sleep 600");
     vec![
@@ -24,9 +24,9 @@ fn stubborn_scripts(mark: &str) -> Vec<(&'static str, String)> {
         ("new session", format!("setsid bash -c '{sleep}' & setsid bash -c '{sleep}' & wait")),
         ("daemon", format!("(setsid bash -c '({sleep}) & ({sleep}) &' &) ; sleep 600")),
         ("ignores", format!("trap '' TERM INT HUP QUIT; ({sleep}) & ({sleep}) & wait")),
-        // A shell with jobs gives each a process group of its own.
+        // A shell with job control gives each job its own process group.
         ("own groups", format!("set -m; ({sleep}) & ({sleep}) & wait")),
-        // Twice removed, in a session of its own, with nobody who waits for it.
+        // A grandchild in its own session that no process waits for.
         (
             "orphans",
             format!("for i in 1 2; do (setsid bash -c '(({sleep}) &) &' &); done; sleep 600"),
@@ -64,7 +64,8 @@ fn kill_ends_all_descendants() {
 fn terminated_command_can_exit_cleanly() {
     for spawner in start_both_confinements() {
         let sleep = format!("exec -a {} sleep 600", unique_marker("asked"));
-        // One that listens, with a child that was handed over to the last step and hears nothing.
+        // A command that handles SIGTERM, with a child that was reparented to the init process and
+        // does not get the signal.
         let script = format!(
             "trap 'echo bye; exit 7' TERM; (setsid bash -c \"trap 'echo heard' TERM; ({sleep}) & wait\" &); \
              echo ready; while :; do sleep 0.05; done"
@@ -76,7 +77,7 @@ fn terminated_command_can_exit_cleanly() {
         assert_eq!((how.exit_code, how.signal, how.why), (Some(7), None, ExitCause::Finished));
         assert_eq!(read_text(running.stdout.take().unwrap()), "ready\nbye\n");
         assert_eq!(find_marked(&unique_marker("asked")), [0; 0]);
-        // One that does not listen goes on, and one that cannot is ended by the signal.
+        // A command that ignores the signal goes on; one that does not handle it is ended by it.
         let mut deaf = spawner.spawn(bash_spec("trap '' TERM; echo ready; sleep 600")).unwrap();
         let mut ready = String::new();
         let output = std::fs::File::from(deaf.stdout.take().unwrap());
@@ -133,8 +134,8 @@ fn leftovers_of_main_process_are_killed_and_counted() {
     let how = wait_for_exit(&running);
     assert_eq!((how.exit_code, how.why, how.leftover_processes), (Some(3), ExitCause::Finished, 2));
     assert_eq!(find_marked(&name), [0; 0]);
-    // One that ends by itself in time is not left over. A busy machine may keep it from that, but not
-    // every time.
+    // A process that ends by itself in time is not counted as left over. A busy machine may delay
+    // it, but not every time.
     let mut left = (0..50).map(|_| {
         let how = wait_for_exit(&spawner.spawn(shell_spec("sleep 0.05 & exit 0")).unwrap());
         assert_eq!(how.exit_code, Some(0));
@@ -172,7 +173,7 @@ fn death_of_zero_ends_all_commands() {
         client.wait().unwrap();
         wait_for_marked(&unique_marker("zero"), 0, GONE_MAX);
         let spawner = format!("/proc/{}", spawners[0]);
-        // Orphans of ours may be nobody's to wait for: ended is enough.
+        // Our orphans may not be reaped by anyone: it is enough that they have ended.
         wait_until(GONE_MAX, || is_gone(&spawner), || format!("{name}: {spawner} is there"));
     }
 }
@@ -229,7 +230,7 @@ fn many_commands_leave_nothing_behind() {
             .is_some_and(|supervisor| std::path::Path::new(&format!("/proc/{supervisor}")).exists())
     };
     for layers in [LayerSelection::All, LayerSelection::WithoutBubblewrap] {
-        // Walls that stand ready are gone soon, and what stands in for missing files with them.
+        // Prewarmed sandboxes are removed soon, and their placeholders with them.
         let settings = SpawnerSettings { layers, ready_for: SHORT, ..SpawnerSettings::default() };
         let (spawner, layers) =
             (&Spawner::start_with_settings(settings).unwrap(), format!("{layers:?}"));
@@ -242,7 +243,7 @@ fn many_commands_leave_nothing_behind() {
         let order = || {
             let mut order = shell_spec("echo x >$TMPDIR/x; rm $TMPDIR/x; (true &) ; true");
             order.profile.writable = vec![place.path().join("ws")];
-            // Some that exist and some that have to be stood in for.
+            // Some paths that exist and some that need a placeholder.
             let protected = ["ws/.git/hooks", "ws/.vscode", "ws/.idea"];
             order.profile.protected = protected.map(|name| place.path().join(name)).to_vec();
             order.profile.masked = vec![place.path().join("ws/secret")];
@@ -261,9 +262,9 @@ fn many_commands_leave_nothing_behind() {
             assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished), "{layers}");
             left += u32::from(how.leftover_processes > 0);
         }
-        // What ends at once is left over on a busy machine only, and now and then.
+        // A process that ends at once is left over only now and then, on a busy machine.
         assert!(left < 50, "{layers}: {left}");
-        // One supervisor stands ready for the next command.
+        // One worker is ready for the next command.
         let is_as_before = || {
             let (children, fds, mounts, files) = held();
             let is_quiet = children == 1 && fds < fds_before + 10 && mounts <= mounts_before;
@@ -278,12 +279,12 @@ fn many_commands_leave_nothing_behind() {
     }
 }
 
-/// How many mounts there are out here.
+/// The number of mounts on the host.
 fn count_mounts() -> usize {
     std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count()
 }
 
-/// Everything in a folder and beneath it.
+/// All files in a folder and below it.
 fn list_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {

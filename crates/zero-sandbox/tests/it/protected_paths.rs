@@ -1,4 +1,4 @@
-//! What stands in for a missing file, where it is seen and when it goes.
+//! Placeholders for missing files: where they are visible and when they are removed.
 
 use zero_sandbox::{SandboxProfile, SandboxProperty};
 
@@ -17,10 +17,10 @@ fn profile_with_missing_files(lab: &AttackLab) -> SandboxProfile {
 #[track_caller]
 fn check(words: &[&str], expected: &str) {
     for who in Attacker::available() {
-        for walls in [SandboxSetup::Full, SandboxSetup::Mounts] {
+        for setup in [SandboxSetup::Full, SandboxSetup::Mounts] {
             let lab = AttackLab::new(*who);
-            let answer = lab.attempt_under(walls, &profile_with_missing_files(&lab), words);
-            assert_eq!(answer, expected, "{words:?} by {who:?} behind {walls:?}");
+            let answer = lab.attempt_under(setup, &profile_with_missing_files(&lab), words);
+            assert_eq!(answer, expected, "{words:?} by {who:?} under {setup:?}");
             for name in ["ws/.zero", "ws/.git/config.worktree", "ws/.git/info/attributes"] {
                 assert!(!lab.path(name).exists(), "{name} is left after {words:?}");
             }
@@ -65,9 +65,9 @@ fn placeholder_file_filled_meanwhile_is_kept() {
         while !stood.exists() {
             std::thread::yield_now();
         }
-        // A second one relies on it too, and leaves before.
+        // A second command relies on it too, and ends first.
         assert_eq!(lab.attempt_under(SandboxSetup::Full, profile, &["threads"]), "ok");
-        assert!(stood.exists(), "somebody still relies on it");
+        assert!(stood.exists(), "another command still relies on it");
         std::fs::write(&stood, "[core]\n").unwrap();
         std::fs::write(lab.path("ws/go"), "").unwrap();
         assert_eq!(running.join().unwrap(), "");
@@ -85,7 +85,7 @@ fn missing_file_without_mounts_is_reported_as_gap() {
     assert!(answer.contains(".git/config.worktree` lies in a folder that is granted"), "{answer}");
     profile.weaknesses.push(SandboxProperty::Protected);
     assert_eq!(lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]), "ok");
-    assert!(!lab.path("ws/.git/config.worktree").exists(), "nothing stands in for it");
+    assert!(!lab.path("ws/.git/config.worktree").exists(), "no placeholder is left");
 }
 
 #[test]
@@ -136,14 +136,14 @@ fn commands_beside_a_job_leave_no_records() {
             })
             .collect();
         std::fs::write(lab.path("ws/go"), "").unwrap();
-        // One of the job, and at most one of the walls that stand ready for the next command.
+        // One of the job, and at most one of the sandbox that is prewarmed for the next command.
         assert!(made.iter().all(|count| *count <= 2), "{made:?}");
         assert_eq!(job.join().unwrap(), "");
     });
     assert!(list_records(&lab).is_empty() && !lab.path("ws/.zero").exists());
 }
 
-/// What is written down about what stands in for something.
+/// The records of placeholders.
 fn list_records(lab: &AttackLab) -> Vec<String> {
     let entries = std::fs::read_dir(lab.path("")).unwrap().flatten();
     entries

@@ -1,5 +1,6 @@
-//! Somebody renames folders of the workspace while walls are put up, or outlives a command behind
-//! them. Whoever swaps here is not confined at all, which is more than another command could do.
+//! Folders of the workspace are renamed while a sandbox is set up, or a process outlives its
+//! command in a sandbox. The renaming process is not confined at all, so it can do more than
+//! another command could.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,18 +13,19 @@ use zero_sandbox::spawner::{SpawnSpec, Spawner};
 
 use crate::command_fixture::{read_text, run, shell_spec, start_spawner, wait_for_exit};
 
-/// Commands that are started while somebody swaps.
+/// Number of commands that are started while folders are swapped.
 const STARTS: u32 = 60;
 
-/// What a refusal may say: that it is a link now, or was another thing a moment ago.
-const REFUSALS: [&str; 3] = ["changed while the sandbox was set up", "is a link", "sandbox could not be set up"];
+/// What a refusal may say: that a path is a link now, or has changed.
+const REFUSALS: [&str; 3] =
+    ["changed while the sandbox was set up", "is a link", "sandbox could not be set up"];
 
 struct RaceFixture {
     folder: tempfile::TempDir,
 }
 
 impl RaceFixture {
-    /// A workspace in which a link leads to somebody's files beside it, that look the same.
+    /// A workspace with a link to a victim's files beside it, which look the same.
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("zero-race-").tempdir_in("/var/tmp").unwrap();
         let place = Self { folder };
@@ -41,7 +43,7 @@ impl RaceFixture {
         self.folder.path().join(name)
     }
 
-    /// A script in the workspace, with somebody's files out of its sight.
+    /// A script in the workspace, with the victim's files hidden.
     fn script_spec(&self, script: &str) -> SpawnSpec {
         let mut order = shell_spec(script);
         order.command.folder = self.path("ws");
@@ -52,8 +54,9 @@ impl RaceFixture {
         order
     }
 
-    /// What is in somebody's folder, but for the one thing that can come of a race: something empty
-    /// to mount on, which bubblewrap makes before anybody can look whether it is in the right place.
+    /// The contents of the victim's folder, except for the only thing that a race can create: an
+    /// empty mount point, which bubblewrap creates before it can be checked whether it is in the
+    /// right place.
     fn list_victim_files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("victim")).unwrap().flatten();
         let mut names: Vec<_> =
@@ -68,7 +71,7 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().next().is_none()
 }
 
-/// Exchanges two names until it is told to stop, at a speed that changes.
+/// Exchanges two names until it is stopped, at a varying speed.
 fn swap_repeatedly(one: &Path, other: &Path, stop: &AtomicBool) {
     for round in 0..u64::MAX {
         if stop.load(Ordering::Relaxed) {
@@ -82,7 +85,7 @@ fn swap_repeatedly(one: &Path, other: &Path, stop: &AtomicBool) {
     }
 }
 
-/// How a command fared: what it printed, or why it was refused.
+/// The result of a command: its output, or why it was refused.
 fn run_to_outcome(spawner: &Spawner, order: SpawnSpec) -> Result<String, String> {
     let mut running = spawner.spawn(order).map_err(|error| error.to_string())?;
     drop(running.stdin.take());
@@ -125,7 +128,7 @@ fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    // And when nobody swaps any more, everything runs.
+    // Once nothing is swapped any more, everything runs.
     if !fs::symlink_metadata(place.path("ws/held")).unwrap().is_dir() {
         let (held, link) = (place.path("ws/held"), place.path("ws/link"));
         rustix::fs::renameat_with(CWD, held, CWD, link, RenameFlags::EXCHANGE).unwrap();
@@ -155,7 +158,7 @@ fn nested_writable_folder_swapped_for_link_is_harmless() {
     check(|place, order| order.profile.writable.push(place.path("ws/held/deep")));
 }
 
-/// The process that counts what a command leaves is made unable to, or slow.
+/// The process that counts what a command leaves is made unable to count, or slow.
 #[test]
 fn surviving_process_cannot_create_protected_path() {
     let place = RaceFixture::new();
@@ -168,7 +171,7 @@ fn surviving_process_cannot_create_protected_path() {
         order.profile.protected.push(place.path("ws/.zero"));
         let (_, ended) = run(&spawner, order);
         assert_eq!(ended.exit_code, Some(0));
-        // Walls that stand ready may have put something empty there again.
+        // A prewarmed sandbox may have created the placeholder again.
         std::thread::sleep(Duration::from_millis(2));
         assert!(!place.path("ws/.zero/settings.json").exists());
     }
@@ -196,7 +199,7 @@ fn hard_linked_protected_file_is_refused() {
 #[test]
 fn placeholder_failure_says_what_to_do() {
     if crate::attack_lab::is_root() {
-        // Root writes everywhere but where nobody can: the kernel's own folders.
+        // Root can write everywhere but in the kernel's own folders.
         let place = RaceFixture::new();
         let mut order = place.script_spec("true");
         order.profile.writable = vec!["/sys/kernel".into()];

@@ -1,4 +1,4 @@
-//! Walls that had a command before: the next one finds them as if they were new, or finds others.
+//! A reused sandbox is like a new one for the next command; otherwise the command gets a new one.
 
 use std::time::Duration;
 
@@ -18,30 +18,31 @@ use crate::command_fixture::{
 
 const MB: u64 = 1 << 20;
 
-/// Runs a command to its end, and gives what it wrote, how it ended, and when its walls were put up.
+/// Runs a command to its end, and returns its output, its exit, whether its sandbox was ready, and
+/// the process ID.
 #[track_caller]
 fn run(spawner: &Spawner, order: SpawnSpec) -> (String, CommandExit, SandboxReuse, i32) {
     let mut running = spawner.spawn(order).unwrap();
     drop(running.stdin.take());
     let output = read_text(running.stdout.take().unwrap());
-    (output, wait_for_exit(&running), running.walls, running.pid)
+    (output, wait_for_exit(&running), running.sandbox_reuse, running.pid)
 }
 
-/// Runs one that leaves its walls to the next, which is the next that has them.
+/// Runs commands until one reuses the sandbox of the one before.
 #[track_caller]
 fn leave_reusable_sandbox(spawner: &Spawner) -> i32 {
     for _ in 0..20 {
         let (_, _, _, first) = run(spawner, shell_spec("true"));
-        let (_, _, walls, second) = run(spawner, shell_spec("true"));
-        // Other tests make sockets, which have to be hidden by walls of their own.
-        if walls == SandboxReuse::Ready && first == second {
+        let (_, _, reuse, second) = run(spawner, shell_spec("true"));
+        // Other tests create sockets, which make a new sandbox necessary.
+        if reuse == SandboxReuse::Ready && first == second {
             return second;
         }
     }
-    panic!("no walls are left");
+    panic!("no sandbox was reused");
 }
 
-/// Walls are left to the next command, behind which it finds itself alone, with streams of its own.
+/// In a reused sandbox, the next command is alone and has its own streams.
 #[test]
 fn next_command_is_alone_in_reused_sandbox() {
     let spawner = start_spawner();
@@ -57,15 +58,15 @@ fn next_command_is_alone_in_reused_sandbox() {
     leave_reusable_sandbox(&spawner);
     let mut seen_ready = false;
     for _ in 0..20 {
-        let (second, how, walls, _) = run(&spawner, order("two", "/etc"));
+        let (second, how, reuse, _) = run(&spawner, order("two", "/etc"));
         assert_eq!(second, first.replace("/usr one", "/etc two"));
         assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished));
-        seen_ready |= walls == SandboxReuse::Ready;
+        seen_ready |= reuse == SandboxReuse::Ready;
     }
     assert!(seen_ready);
 }
 
-/// Whatever is left of a command, the next one does not find it.
+/// The next command finds nothing that an earlier one left.
 #[test]
 fn next_command_finds_no_residue() {
     let libc = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True);";
@@ -79,7 +80,7 @@ fn next_command_finds_no_residue() {
         (shell_spec("ipcmk -M 4096"), shell_spec("tail -qn+2 /proc/sysvipc/*")),
         (shell_spec("ipcmk -S 1"), shell_spec("tail -qn+2 /proc/sysvipc/*")),
         (shell_spec("ipcmk -Q"), shell_spec("tail -qn+2 /proc/sysvipc/*")),
-        // Nobody can open one behind Landlock, but one is made before that is found out.
+        // Landlock forbids opening it, but it is created before that is checked.
         (
             python("c.mq_open(b'/x', os.O_CREAT | os.O_RDWR, 0o600, None)"),
             python(
@@ -90,17 +91,17 @@ fn next_command_finds_no_residue() {
     ];
     let spawner = start_spawner();
     for (first, mut second) in rows {
-        let said = format!("{:?}", first.command.args);
+        let args = format!("{:?}", first.command.args);
         leave_reusable_sandbox(&spawner);
         let (_, how, ..) = run(&spawner, first);
-        assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished), "{said}");
+        assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished), "{args}");
         second.timeout = Some(LONG);
-        let (found, _, walls, _) = run(&spawner, second);
-        assert_eq!((found.as_str(), walls), ("", SandboxReuse::PutUp), "{said}");
+        let (found, _, reuse, _) = run(&spawner, second);
+        assert_eq!((found.as_str(), reuse), ("", SandboxReuse::PutUp), "{args}");
     }
 }
 
-/// Ends that are out of the ordinary end the walls too.
+/// After an abnormal end of a command, its sandbox is not reused.
 #[test]
 fn abnormal_exit_ends_sandbox() {
     let spawner = start_spawner();
@@ -125,18 +126,18 @@ fn abnormal_exit_ends_sandbox() {
         (shell_spec("kill -9 $$"), 0),
         (terminal, 0),
     ] {
-        let said = format!("{:?}", first.command.args);
+        let args = format!("{:?}", first.command.args);
         let profile = first.profile.clone();
         let (_, how, _, pid) = run(&spawner, first);
-        assert_eq!(how.leftover_processes, leftover, "{said}: {how:?}");
-        assert_eq!(find_marked(&name), [0; 0], "{said}");
+        assert_eq!(how.leftover_processes, leftover, "{args}: {how:?}");
+        assert_eq!(find_marked(&name), [0; 0], "{args}");
         let mut second = shell_spec("sleep 0.2; echo well");
         second.profile = profile;
         let (output, then, _, next) = run(&spawner, second);
-        assert_eq!((output.as_str(), then.why), ("well\n", ExitCause::Finished), "{said}");
-        assert_eq!(then.leftover_processes, 0, "{said}");
-        // A signal of its own is an end like any other.
-        assert!(pid != next || how.signal == Some(libc::SIGKILL), "{said}");
+        assert_eq!((output.as_str(), then.why), ("well\n", ExitCause::Finished), "{args}");
+        assert_eq!(then.leftover_processes, 0, "{args}");
+        // A signal that the command sends itself is a normal end.
+        assert!(pid != next || how.signal == Some(libc::SIGKILL), "{args}");
     }
     let running = spawner.spawn(shell_spec("sleep 600")).unwrap();
     running.kill(KillReason::Asked);
@@ -145,7 +146,7 @@ fn abnormal_exit_ends_sandbox() {
     assert!(how.why == ExitCause::Finished && pid != running.pid);
 }
 
-/// Every way to keep limits keeps them for each command alone, and what it used is its own.
+/// Every enforcer applies limits to each command alone, and usage is counted per command.
 #[test]
 fn limits_and_usage_are_per_command() {
     require_bubblewrap();
@@ -172,7 +173,7 @@ fn limits_and_usage_are_per_command() {
         let busy = "import time\nwhile time.process_time() < 1.5: pass";
         let (_, how, ..) = run(&spawner, order(busy));
         assert!(how.cpu_time >= Duration::from_millis(1400), "{limits_by:?}: {how:?}");
-        // Also of one that is killed behind walls that others had.
+        // Also for a command that is killed in a reused sandbox.
         let (_, how, ..) = run(&spawner, order("pass"));
         assert!(how.cpu_time < Duration::from_secs(1), "{limits_by:?}: {how:?}");
         let running = spawner.spawn(order("import time; time.sleep(600)")).unwrap();
@@ -182,7 +183,7 @@ fn limits_and_usage_are_per_command() {
         assert!(how.max_memory_bytes < 200 * MB, "{limits_by:?}: {how:?}");
         let (_, how, ..) = run(&spawner, holds(1));
         assert_eq!(how.why, ExitCause::Finished, "{limits_by:?}");
-        // One that is over a limit is told so, behind walls that others had, and the next is not.
+        // A command that exceeds a limit in a reused sandbox is reported, and the next one is not.
         let (_, how, ..) = run(&spawner, holds(600));
         assert!(
             matches!(how.why, ExitCause::MemoryLimit { limit, .. } if limit == 400 * MB),
@@ -201,7 +202,7 @@ fn limits_and_usage_are_per_command() {
     }
 }
 
-/// A supervisor that had many commands holds what it held after the first.
+/// After many commands, a worker has the same resources open as after the first.
 #[test]
 fn many_commands_do_not_grow_supervisor() {
     let spawner = start_spawner();
@@ -216,7 +217,7 @@ fn many_commands_do_not_grow_supervisor() {
         assert_eq!(how.exit_code, Some(0));
     }
     let main = leave_reusable_sandbox(&spawner);
-    // The supervisor may just be letting go of the last one.
+    // The supervisor may still be closing descriptors of the last command.
     let now = held(main);
     let is_alike = now.iter().zip(&before).all(|(now, before)| *now < before + 20);
     assert!(is_alike, "{before:?}, {now:?}");
@@ -226,7 +227,7 @@ fn many_commands_do_not_grow_supervisor() {
     assert!(!std::path::Path::new(&format!("/proc/{supervisor}")).exists());
 }
 
-/// Nothing that waits outlives the supervisor or the spawner, and others take its place.
+/// Nothing that waits outlives the worker or the spawner, and new ones replace it.
 #[test]
 fn waiting_workers_end_with_supervisor_or_spawner() {
     let spawner = start_spawner();
@@ -241,7 +242,7 @@ fn waiting_workers_end_with_supervisor_or_spawner() {
     assert_eq!(run(&spawner, shell_spec("echo on")).0, "on\n");
 }
 
-/// Commands side by side have walls of their own, whoever had them before.
+/// Concurrent commands have separate sandboxes, whichever commands used them before.
 #[test]
 fn parallel_commands_have_separate_sandboxes() {
     let spawner = start_spawner();
@@ -253,7 +254,7 @@ fn parallel_commands_have_separate_sandboxes() {
         assert_eq!(mains.len(), 3);
         for mut one in all {
             drop(one.stdin.take());
-            // The last step, and the shell.
+            // The init process and the shell.
             assert_eq!(read_text(one.stdout.take().unwrap()), "2\n");
             assert_eq!(wait_for_exit(&one).exit_code, Some(0));
         }

@@ -1,4 +1,4 @@
-//! Networks that the commands of a session share, and nobody else.
+//! Networks that only the commands of a session share.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -23,12 +23,12 @@ use crate::spawner_client;
 
 const SERVER: &str = "127.0.0.1:8123";
 
-/// An attempt of the attacker in a network.
+/// An attack that runs in a network.
 fn attack_spec(net: Option<&Arc<SharedNetwork>>, words: &[&str]) -> SpawnSpec {
     let words: Vec<&str> = std::iter::once("try").chain(words.iter().copied()).collect();
     let attack = find_attack_program();
     let mut order = program_spec(attack.to_str().unwrap(), &words);
-    // What lies in `/tmp` is only seen where it is given.
+    // Files in `/tmp` are visible only if the profile names them.
     order.profile.writable.push(attack.parent().unwrap().to_owned());
     order.profile.network = NetworkAccess::Loopback;
     order.net = net.cloned();
@@ -37,8 +37,8 @@ fn attack_spec(net: Option<&Arc<SharedNetwork>>, words: &[&str]) -> SpawnSpec {
 
 #[track_caller]
 fn check(spawner: &Spawner, net: Option<&Arc<SharedNetwork>>, words: &[&str], expected: &str) {
-    let (said, _) = run(spawner, attack_spec(net, words));
-    assert_eq!(said.trim(), expected, "{words:?}");
+    let (output, _) = run(spawner, attack_spec(net, words));
+    assert_eq!(output.trim(), expected, "{words:?}");
 }
 
 /// Starts a server in a network and waits until it answers.
@@ -54,7 +54,7 @@ fn create_network(spawner: &Spawner) -> Arc<SharedNetwork> {
     Arc::new(SharedNetwork::create(spawner).unwrap())
 }
 
-/// The number of a network, which the kernel shows in names like `net:[4026531840]`.
+/// The inode number of a network, which the kernel shows in names like `net:[4026531840]`.
 fn namespace_inode(net: &SharedNetwork) -> u64 {
     rustix::fs::fstat(net.as_fd()).unwrap().st_ino
 }
@@ -81,11 +81,11 @@ fn sessions_do_not_reach_each_other() {
     check(&spawner, Some(&one), &["tcp-says", SERVER], "hello yourself");
     check(&spawner, Some(&other), &["tcp-says", SERVER], "ECONNREFUSED");
     check(&spawner, None, &["tcp-says", SERVER], "ECONNREFUSED");
-    // Nor does the host reach in.
+    // The host cannot reach into it either.
     let address: SocketAddr = SERVER.parse().unwrap();
     let refused = std::net::TcpStream::connect_timeout(&address, LONG);
     assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
-    // Both can have a server of the same address.
+    // Both can have a server with the same address.
     let _server = start_server(&spawner, &other);
     check(&spawner, Some(&other), &["tcp-says", SERVER], "hello yourself");
 }
@@ -146,7 +146,8 @@ fn shared_network_cannot_be_reconfigured() {
             expected
         );
     }
-    // Whoever owns a network can: nothing else is in the way. Anybody owns one that he makes.
+    // The owner of a network can do this: nothing else prevents it. Every user owns a network
+    // namespace that they create.
     let with_own = |script: &str, word: &str| {
         let mut unshare = std::process::Command::new("unshare");
         unshare.args(["-Urn", "sh", "-c", script]).arg(find_attack_program()).arg(word);
@@ -154,7 +155,7 @@ fn shared_network_cannot_be_reconfigured() {
     };
     let made = with_own(":", "");
     if !made.status.success() {
-        // Some machines let only chosen programs make one. Root needs no leave.
+        // Some machines let only selected programs create one. Root needs no permission.
         return assert!(!is_root(), "{made:?}");
     }
     for words in ["raw-icmp", "lo-mtu", "lo-address", "lo-flags"] {
@@ -179,7 +180,7 @@ fn user_namespace_is_child_of_network_owner() {
     if bubblewrap.why.contains("for root only") {
         return;
     }
-    // Up from the command's users until those of the network.
+    // From the command's user namespace up to the one that owns the network.
     let owner = open_related_namespace(net.as_fd().as_raw_fd(), NS_GET_USERNS);
     let mut users = seen("user");
     assert_ne!(ino(&users), ino(&owner));
@@ -189,7 +190,7 @@ fn user_namespace_is_child_of_network_owner() {
             return;
         }
     }
-    panic!("the network is nobody's above");
+    panic!("no user namespace above owns the network");
 }
 
 const NS_GET_USERNS: libc::Ioctl = 0xb701;
@@ -197,10 +198,10 @@ const NS_GET_PARENT: libc::Ioctl = 0xb702;
 
 #[expect(unsafe_code, reason = "the kernel is asked about a namespace")]
 fn open_related_namespace(fd: i32, request: libc::Ioctl) -> File {
-    // SAFETY: the request has no argument and answers with a new handle.
+    // SAFETY: the request has no argument and returns a new descriptor.
     let fd = unsafe { libc::ioctl(fd, request) };
     assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: nobody else owns it.
+    // SAFETY: it has no other owner.
     unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }
 }
 
@@ -220,20 +221,20 @@ fn proxy_port_is_answered_only_from_outside() {
     let proxy = std::thread::spawn(move || {
         for _ in 0..2 {
             let (mut connection, _) = port.accept().unwrap();
-            let mut said = String::new();
-            connection.read_to_string(&mut said).unwrap();
-            connection.write_all(format!("{said} outside").as_bytes()).unwrap();
+            let mut request = String::new();
+            connection.read_to_string(&mut request).unwrap();
+            connection.write_all(format!("{request} outside").as_bytes()).unwrap();
         }
         port
     });
     for _ in 0..2 {
         check(&spawner, Some(&net), &["tcp-says", &address], "hello outside");
     }
-    // No command can stand in for it.
+    // No command can take its place.
     for taken in [&address, "0.0.0.0:3128"] {
         check(&spawner, Some(&net), &["bind", taken], "EADDRINUSE");
     }
-    // Without whoever answers, there is no port.
+    // Without a process that serves it, the port is closed.
     drop(proxy.join().unwrap());
     check(&spawner, Some(&net), &["tcp", &address], "ECONNREFUSED");
 }
@@ -257,7 +258,7 @@ fn abstract_sockets_are_private_with_landlock_scope() {
     let lab = AttackLab::new(Attacker::Me);
     assert_eq!(lab.attempt_with_server(SandboxSetup::Full, &server, &attempt), "EPERM");
     assert_eq!(lab.attempt_with_server(SandboxSetup::Mounts, &server, &attempt), "ok");
-    // The host's never are.
+    // The host's are never reachable.
     assert_eq!(
         lab.attempt_with_server(SandboxSetup::Mounts, &server, &["abstract", "$"]),
         "ECONNREFUSED"
@@ -277,7 +278,7 @@ fn without_bubblewrap_network_is_refused_and_gap_says_why() {
 
     let host = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = host.local_addr().unwrap().to_string();
-    // Also for a network that was made where bubblewrap was not switched off.
+    // Also for a network that was created with bubblewrap enabled.
     for net in [None, Some(create_network(&start_spawner()))] {
         let mut order = attack_spec(net.as_ref(), &["tcp", &host]);
         let Err(SpawnError::Refused { gaps, .. }) = direct.spawn(order.clone()) else { panic!() };
@@ -303,14 +304,14 @@ fn shared_network_outlives_spawner() {
     check(&spawner, Some(&net), &["tcp-says", SERVER], "hello yourself");
 }
 
-/// The calls by which a thread waits for a message.
+/// The system calls by which a thread waits for a message.
 const POLLS: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
     libc::SYS_ppoll,
 ];
 
-/// A spawner that dies with an order in its hands that it has not even read.
+/// A spawner process that dies with a request that it has not read yet.
 #[test]
 fn command_not_accepted_goes_to_new_spawner() {
     let spawner = start_spawner();
@@ -326,7 +327,7 @@ fn command_not_accepted_goes_to_new_spawner() {
                 check(spawner, Some(net), &["own-loopback"], "ok");
             }
         });
-        // It has sent its order once it waits for the answer.
+        // Once it waits for the answer, it has sent its request.
         let syscall = std::path::Path::new("/proc").join(own.recv().unwrap()).join("syscall");
         let waits = || {
             let now = std::fs::read_to_string(&syscall).unwrap_or_default();
@@ -371,7 +372,7 @@ fn hundred_sessions_leave_nothing_behind() {
     check(&spawner, Some(&create_network(&spawner)), &["own-loopback"], "ok");
     let own = std::process::id();
     let spawner_pid = spawner.pid().unwrap();
-    wait_until(GONE_MAX, || list_children(spawner_pid).len() == 1, || "no supervisor is ready".into());
+    wait_until(GONE_MAX, || list_children(spawner_pid).len() == 1, || "no worker is ready".into());
     let before = (count_fds(own), count_fds(spawner_pid));
     for round in 0..100 {
         let (net, _port) = SharedNetwork::create_with_proxy(&spawner).unwrap();
@@ -380,9 +381,9 @@ fn hundred_sessions_leave_nothing_behind() {
             check(&spawner, Some(&net), &["own-loopback"], "ok");
         }
     }
-    wait_until(GONE_MAX, || list_children(spawner_pid).len() == 1, || "a supervisor stays".into());
-    // A network is held by handles and by processes, and by nothing else. The supervisor that is ready, or
-    // about to be, has some.
+    wait_until(GONE_MAX, || list_children(spawner_pid).len() == 1, || "a worker is left".into());
+    // A network is kept alive only by descriptors and processes. The worker that is ready, or about
+    // to be, has some.
     let now = (count_fds(own), count_fds(spawner_pid));
     assert!(now.0 < before.0 + 10 && now.1 < before.1 + 10, "{now:?}, before {before:?}");
     assert_eq!(list_child_processes(own), [spawner_pid], "no helper stays");

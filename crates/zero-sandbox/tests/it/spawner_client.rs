@@ -12,8 +12,8 @@ use crate::command_fixture::program_spec;
 
 pub(crate) const ARGV0: &str = "zero-test-client";
 
-/// Runs the script that is its first argument, in a session's network if there is a second one,
-/// and waits for its own end.
+/// Runs the script that is its first argument, in a session's network if there is a second one, and
+/// waits to be killed.
 pub(crate) fn main() -> i32 {
     let mut args = std::env::args().skip(1);
     let script = args.next().unwrap();

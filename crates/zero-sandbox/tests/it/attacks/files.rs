@@ -1,4 +1,4 @@
-//! Files: what is outside, what is masked, what is protected.
+//! Attacks on files: those outside of the workspace, masked ones and protected ones.
 
 use super::{UNCLAIMED, check, check_allowed};
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
@@ -28,10 +28,10 @@ fn nothing_outside_can_be_written() {
         ("remove $/outside/file", "ok", "EROFS", "EACCES"),
     ]);
     let answers = ["EROFS", "EACCES"];
-    for (walls, expected) in [SandboxSetup::Full, SandboxSetup::Direct].into_iter().zip(answers) {
+    for (setup, expected) in [SandboxSetup::Full, SandboxSetup::Direct].into_iter().zip(answers) {
         let answer = AttackLab::new(Attacker::Me)
-            .attempt(walls, &["write", "/var/tmp/zero-attack-made-this"]);
-        assert_eq!(answer, expected, "where everybody may write, behind {walls:?}");
+            .attempt(setup, &["write", "/var/tmp/zero-attack-made-this"]);
+        assert_eq!(answer, expected, "where everyone may write, under {setup:?}");
     }
 }
 
@@ -135,9 +135,9 @@ fn missing_protected_paths_cannot_be_created() {
 #[test]
 fn kernel_settings_cannot_be_opened_for_writing() {
     check(&[("append /proc/self/oom_score_adj", "ok", "EROFS", "EACCES")]);
-    // To anybody but root their modes close these before any wall does.
+    // For users other than root, the modes of these files deny access before the sandbox does.
     let (bare, mounts) = if is_root() { ("ok", "EROFS") } else { ("EACCES", "EACCES") };
-    // The groups that limit it are among them: whoever may write there leaves them.
+    // They include the command's control groups: a process that can write there can leave them.
     let groups = ["/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/pids/cgroup.procs"];
     let groups = groups.into_iter().find(|path| std::path::Path::new(path).exists());
     for path in ["/proc/sys/kernel/core_pattern"].into_iter().chain(groups) {
@@ -147,9 +147,9 @@ fn kernel_settings_cannot_be_opened_for_writing() {
             (SandboxSetup::Full, mounts),
             (SandboxSetup::Direct, "EACCES"),
         ];
-        for (walls, expected) in answers {
-            let answer = AttackLab::new(Attacker::Me).attempt(walls, &["append", path]);
-            assert_eq!(answer, expected, "{path} behind {walls:?}");
+        for (setup, expected) in answers {
+            let answer = AttackLab::new(Attacker::Me).attempt(setup, &["append", path]);
+            assert_eq!(answer, expected, "{path} under {setup:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Other processes: an unrelated one of the same user, who keeps the command, the spawner, zero.
+//! Attacks on other processes: an unrelated one of the same user, the supervisor, the spawner,
+//! zero.
 
 use super::{OTHER, UNCLAIMED, check, check_allowed};
 use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, copy, is_root};
@@ -27,11 +28,11 @@ fn outside_processes_cannot_be_touched() {
     ]);
 }
 
-/// Tried by the command itself, because it asks who its parent is.
+/// Run by the command itself, because it asks for its parent.
 #[test]
 fn ancestor_processes_cannot_be_touched() {
-    // Behind mounts there is nobody above but the first process of the namespace, which is behind
-    // the same walls, and does not listen to signals.
+    // In a PID namespace, the only process above is the init process, which is in the same sandbox
+    // and ignores signals.
     let rows = [
         ("signal", "ok ok", "ok", "EPERM EPERM EPERM"),
         ("environ", "ok ok", "EACCES", "EACCES EACCES EACCES"),
@@ -51,21 +52,21 @@ fn ancestor_processes_cannot_be_touched() {
     for who in Attacker::available() {
         let lab = AttackLab::new(*who);
         for (what, _, full, direct) in rows {
-            for (walls, expected) in [(SandboxSetup::Full, full), (SandboxSetup::Direct, direct)] {
-                let answer = lab.attempt(walls, &["above", what]);
-                assert_eq!(answer, expected, "{what} by {who:?} behind {walls:?}");
+            for (setup, expected) in [(SandboxSetup::Full, full), (SandboxSetup::Direct, direct)] {
+                let answer = lab.attempt(setup, &["above", what]);
+                assert_eq!(answer, expected, "{what} by {who:?} under {setup:?}");
             }
         }
     }
 }
 
-/// The first process of the namespace is ours; without a namespace it is the machine's. What it
-/// would do bare is not tried.
+/// The first process of the namespace is our init process; without a namespace it is the machine's.
+/// What an attack would do without a sandbox is not tried.
 #[test]
 fn first_process_cannot_be_touched() {
     let words = ["limit 1", "pin 1", "idle 1", "slow-disk 1", "slow-down 1", "slow-down-everybody"];
     check(&words.map(|words| (words, UNCLAIMED, "EPERM", "EPERM")));
-    // It gets no signal that it does not ask for, and the command goes on.
+    // It gets no signal that it does not handle, and the command goes on.
     for who in Attacker::available() {
         let script =
             "for s in KILL STOP TERM INT HUP USR1; do kill -$s 1; done; sleep 0.1; echo on";
@@ -74,13 +75,13 @@ fn first_process_cannot_be_touched() {
     }
 }
 
-/// Libraries pin threads by their numbers, and people put programs behind others.
+/// Libraries pin threads by their IDs, and users lower the priority of programs.
 #[test]
 fn own_threads_and_programs_can_be_pinned_and_slowed() {
     let lab = AttackLab::new(Attacker::Me);
     let own = "nice -n 5 taskset -c 0 true && ionice -c 3 true && ulimit -n 64 && echo ok";
-    for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
-        assert_eq!(lab.run(walls, &lab.profile(walls), "bash", &["-c", own]), "ok", "{walls:?}");
+    for setup in [SandboxSetup::Full, SandboxSetup::Direct] {
+        assert_eq!(lab.run(setup, &lab.profile(setup), "bash", &["-c", own]), "ok", "{setup:?}");
     }
     let children = "sleep 600 & renice -n 5 $! >/dev/null && taskset -pc 0 $! >/dev/null && echo ok; \
         kill $!";
@@ -108,8 +109,8 @@ fn privileges_are_neither_held_nor_gained() {
     check(&[("capabilities", OTHER, "none1", "none1")]);
 }
 
-/// Only root can give a program to somebody that makes root of him. Whoever is not root has no
-/// privilege bare either, which is then all there is to show.
+/// Only root can create a program that runs as root for other users. A user other than root has no
+/// privileges without a sandbox either, so there is nothing more to show.
 #[test]
 fn setuid_program_gives_no_root() {
     if !is_root() {
@@ -120,7 +121,7 @@ fn setuid_program_gives_no_root() {
     }
     let held = AttackLab::new(Attacker::Me).attempt(SandboxSetup::Bare, &["capabilities"]);
     assert_eq!(held, "some");
-    for (walls, expected) in
+    for (setup, expected) in
         [(SandboxSetup::Bare, "0"), (SandboxSetup::Full, "65534"), (SandboxSetup::Direct, "65534")]
     {
         let lab = AttackLab::new(Attacker::Nobody);
@@ -128,6 +129,6 @@ fn setuid_program_gives_no_root() {
         copy(&lab.path("attack"), &program);
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
         std::fs::set_permissions(&program, mode).unwrap();
-        assert_eq!(lab.attempt(walls, &["euid-of", "$/as-root"]), expected, "{walls:?}");
+        assert_eq!(lab.attempt(setup, &["euid-of", "$/as-root"]), expected, "{setup:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whom a command without a network could reach.
+//! What a command without a network could connect to.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn no_network_peer_is_reachable() {
         (&udp, "ok", "EPERM", "EPERM"),
         ("tcp [::1]:1", OTHER, "EPERM", "EPERM"),
         ("own-loopback", "ok", "EPERM", "EPERM"),
-        // Of all families, only files of its own namespace.
+        // Of all families, only Unix sockets in its own namespace.
         ("families", OTHER, "1", "none"),
     ]);
 }
@@ -40,7 +40,7 @@ fn host_services_are_unreachable() {
     check_allowed(&[("pair", "ok", "ok", "ok"), ("own-unix $/ws/s", "ok", "ok", UNCLAIMED)]);
 }
 
-/// A folder of the host's `/tmp` is shown for reading where a command starts in it.
+/// A folder of the host's `/tmp` is visible, read-only, to a command that starts in it.
 #[test]
 fn services_in_read_only_folder_are_unreachable() {
     for who in Attacker::available() {
@@ -62,11 +62,11 @@ fn services_in_read_only_folder_are_unreachable() {
     }
 }
 
-/// As a program does that goes to its folder first. The kernel has the name as it was given.
+/// Like a program that first changes to its folder. The kernel lists the name as it was given.
 #[test]
 fn service_bound_by_relative_name_is_unreachable() {
     for who in Attacker::available() {
-        for (walls, expected) in [
+        for (setup, expected) in [
             (SandboxSetup::Bare, "ok"),
             (SandboxSetup::Full, "EACCES"),
             (SandboxSetup::Direct, "EPERM"),
@@ -74,16 +74,16 @@ fn service_bound_by_relative_name_is_unreachable() {
             let lab = AttackLab::new(*who);
             for folder in ["outside", "ws"] {
                 let mut service = start_service_in(&lab.path(folder), *who);
-                let answer = lab.attempt(walls, &["unix", &format!("$/{folder}/relative")]);
+                let answer = lab.attempt(setup, &["unix", &format!("$/{folder}/relative")]);
                 service.kill().unwrap();
                 service.wait().unwrap();
-                assert_eq!(answer, expected, "{folder} by {who:?} behind {walls:?}");
+                assert_eq!(answer, expected, "{folder} by {who:?} under {setup:?}");
             }
         }
     }
 }
 
-/// A process that listens in a folder by a name that is not the whole path.
+/// A process that listens in a folder by a relative name.
 fn start_service_in(folder: &Path, who: Attacker) -> Child {
     const SCRIPT: &str = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
         bind(S, sockaddr_un('relative')) or die; chmod 0777, 'relative'; listen(S, 9) or die; \
@@ -98,14 +98,14 @@ fn start_service_in(folder: &Path, who: Attacker) -> Child {
     };
     perl.args(["-e", SCRIPT]).current_dir(folder).stdout(Stdio::piped());
     let mut service = perl.spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(service.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "listening\n");
+    let mut line = String::new();
+    BufReader::new(service.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "listening\n");
     service
 }
 
-/// Where engines of containers and buses of the desktop listen. Somebody else than root has a folder
-/// of his own there, or can make nothing to be reached, and sees that the folder is an empty one.
+/// Where container engines and desktop buses listen. A user other than root has an own folder
+/// there, or can create no socket, and sees that the folder is empty.
 #[test]
 fn services_in_run_are_unreachable() {
     let lab = AttackLab::new(Attacker::Me);
@@ -117,13 +117,13 @@ fn services_in_run_are_unreachable() {
         Ok(door) => door,
         Err(error) => return assert!(!is_root(), "{error}"),
     };
-    for (walls, expected) in [
+    for (setup, expected) in [
         (SandboxSetup::Bare, "ok"),
         (SandboxSetup::Full, "ENOENT"),
         (SandboxSetup::Direct, "EPERM"),
     ] {
         let answer =
-            AttackLab::new(Attacker::Me).attempt(walls, &["unix", door.path().to_str().unwrap()]);
-        assert_eq!(answer, expected, "behind {walls:?}");
+            AttackLab::new(Attacker::Me).attempt(setup, &["unix", door.path().to_str().unwrap()]);
+        assert_eq!(answer, expected, "under {setup:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! System calls that reach for the kernel.
+//! System calls that attack the kernel.
 
 use super::{AttackRow, OTHER, check, check_allowed, check_privileged};
 
@@ -28,7 +28,8 @@ fn kernel_refuses_listed_calls() {
     ]));
 }
 
-/// Root has rights to these, which are gone behind walls; the filter is there as well.
+/// Root has the capabilities for these without a sandbox, and not inside; the filter refuses them
+/// as well.
 #[test]
 fn root_privileges_are_gone_in_sandbox() {
     check_privileged(&refused_rows(&[
@@ -79,7 +80,7 @@ fn namespaces_cannot_be_created() {
     let rows: Vec<AttackRow<'_>> =
         words.iter().map(|words| (words.as_str(), "ok", "EPERM", "EPERM")).collect();
     check(&rows);
-    // Its flags lie in memory, where the filter does not see them.
+    // Its flags are in memory, where the filter does not see them.
     check(&[("call clone3", "EINVAL", "ENOSYS", "ENOSYS")]);
 }
 
