@@ -1,8 +1,8 @@
-//! What zero costs, measured against the programs people know.
+//! Measures the performance of zero, compared with well-known programs.
 //!
-//! Both sides of a pair run in turn within one minute on the same tree, so that a busy machine
-//! slows both; what is compared is their ratio. Before anything is timed, both must have found the
-//! same things: a fast wrong answer is no answer.
+//! Both sides of a pair run in turn within one minute on the same files, so that a busy machine
+//! slows both; their ratio is compared. Before anything is timed, both must have found the same
+//! results: a fast wrong answer does not count.
 
 mod acp;
 mod bench_table;
@@ -38,35 +38,35 @@ struct RunCounts {
 const FULL: RunCounts = RunCounts { search: 21, start: 101 };
 const QUICK: RunCounts = RunCounts { search: 5, start: 21 };
 
-/// What the measurements work on.
+/// Shared state of the measurements.
 struct BenchContext {
     zero: PathBuf,
-    /// Where the examples lie that the parts name.
+    /// The folder of the examples that the suites name.
     examples: PathBuf,
     tree: PathBuf,
     large_file: PathBuf,
-    /// zero's own state during the measurements, so that nobody's audit log is touched.
+    /// zero's own state during the measurements, so that the user's audit log is not touched.
     state: PathBuf,
     runs: RunCounts,
 }
 
-/// Measures one part, and adds its rows.
+/// Measures one suite, and adds its rows.
 type MeasureFn = fn(&BenchContext, &mut BenchTable) -> Result<()>;
 
-/// A part of what is measured.
+/// A group of measurements.
 struct BenchSuite {
-    /// The name that `--only` takes.
+    /// The name for `--only`.
     name: &'static str,
     measure: MeasureFn,
     /// The examples it runs: their package, and their names.
     examples: Option<(&'static str, &'static [&'static str])>,
 }
 
-/// Where states lie: on a disk, as people's do, and not among what is built. Where many files were just
-/// removed, some file systems take ten times as long to make one.
+/// Where state folders are created: on a disk, as usual, and not in the build folder. Where many
+/// files were just removed, some file systems take ten times as long to create one.
 const STATES: &str = "/var/tmp";
 
-/// What is measured, in this order.
+/// All suites, in this order.
 const PARTS: [BenchSuite; 6] = [
     BenchSuite {
         name: "files",
@@ -96,7 +96,7 @@ const PARTS: [BenchSuite; 6] = [
     BenchSuite { name: "acp", measure: acp::measure, examples: None },
 ];
 
-/// Measures, prints the table, and says by its exit code whether every budget was met.
+/// Measures, prints the table, and returns whether every budget was met.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     let Some(BenchOptions { runs, write, only, program }) = parse_options(args) else {
         let parts = PARTS.map(|part| part.name).join(", ");
@@ -138,16 +138,16 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     Ok(if table.is_all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What to measure and where to put it.
+/// What to measure and where to write it.
 struct BenchOptions {
     runs: RunCounts,
     write: bool,
     only: Option<&'static str>,
-    /// Measured as it is, with the examples that lie beside it: nothing is built.
+    /// Measures this program with the examples beside it, and builds nothing.
     program: Option<PathBuf>,
 }
 
-/// Nothing when it cannot be done.
+/// Returns `None` for invalid arguments.
 fn parse_options(args: &[String]) -> Option<BenchOptions> {
     let mut asked = BenchOptions { runs: FULL, write: false, only: None, program: None };
     let mut args = args.iter();
@@ -164,12 +164,12 @@ fn parse_options(args: &[String]) -> Option<BenchOptions> {
             _ => return None,
         }
     }
-    // A part of the table is no table, and who knows what another program is.
+    // A partial table must not be written, nor that of another program.
     (!(asked.write && (asked.only.is_some() || asked.program.is_some()))).then_some(asked)
 }
 
 impl BenchContext {
-    /// Builds what is measured and what it is measured on.
+    /// Builds the programs, and creates the files they are measured on.
     fn prepare(runs: RunCounts, parts: &[BenchSuite], program: Option<PathBuf>) -> Result<Self> {
         let target = CargoMetadata::load()?.target_directory;
         let zero = match program {
@@ -195,12 +195,12 @@ impl BenchContext {
         Ok(Self { zero, examples, tree, large_file, state, runs })
     }
 
-    /// An example that a part has named.
+    /// The path of an example that a suite has named.
     fn example_path(&self, name: &str) -> PathBuf {
         self.examples.join(name)
     }
 
-    /// A call of one of zero's tools on the tree.
+    /// A call of one of zero's tools on the files.
     fn zero_call_command(&self, tool: &str, input: &serde_json::Value) -> Command {
         let mut command = Command::new(&self.zero);
         command
@@ -211,7 +211,7 @@ impl BenchContext {
         command
     }
 
-    /// Runs ripgrep on the tree, as it is without anybody's settings.
+    /// Runs ripgrep on the files, without the user's settings.
     fn rg_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("rg");
         command.arg("--no-config").args(args).current_dir(&self.tree);
@@ -227,11 +227,11 @@ impl Drop for BenchContext {
     }
 }
 
-/// Builds the program, and the examples that the parts name.
+/// Builds the program, and the examples that the suites name.
 fn build_all(parts: &[BenchSuite]) -> Result<()> {
     build(&["build", "--profile", "dist", "--package", "zero"])?;
-    // All examples at once, so that what they share is built once; apart from the program, which
-    // has to be the one that people get.
+    // All examples at once, so that shared dependencies are built once; separate from the program,
+    // which has to be the released one.
     let examples: Vec<&str> = parts
         .iter()
         .filter_map(|part| part.examples)
@@ -253,16 +253,16 @@ fn build(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What a command printed. Exit code 1 is how a search says that it found nothing.
+/// The output of a command. A search exits with code 1 if it finds nothing.
 fn run_for_output(mut command: Command) -> Result<Vec<u8>> {
     let output = command
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("could not start {command:?}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned()
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned()
             + &String::from_utf8_lossy(&output.stdout);
-        bail!("{command:?} failed: {}", said.chars().take(2_000).collect::<String>());
+        bail!("{command:?} failed: {}", stderr.chars().take(2_000).collect::<String>());
     }
     Ok(output.stdout)
 }

@@ -1,6 +1,6 @@
-//! Repository chores: `cargo xtask tidy | test | bench | reference`.
+//! Tasks of the repository: `cargo xtask tidy | test | bench | reference`.
 //!
-//! Chores live in Rust, in the workspace, so that a fresh machine with nothing but a Rust toolchain
+//! They are written in Rust, in the workspace, so that a fresh machine with only a Rust toolchain
 //! can run them and the compiler checks them like everything else.
 #![expect(
     clippy::disallowed_methods,

@@ -1,8 +1,8 @@
-//! What is made from the tools: the page `docs/reference/tools.md`, and what examples answer for
-//! `zero tools show`.
+//! Updates the files that are generated from the tools: the page `docs/reference/tools.md`, and the
+//! expected output of the examples of `zero tools show`.
 //!
-//! It is made by the test that checks it, since that runs the examples for real; here it is only
-//! told to write instead of to compare.
+//! The test that checks these files also generates them, because it runs the examples; an
+//! environment variable makes it write instead of compare.
 
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use crate::repository::cargo_command;
 use crate::required_programs;
 
-/// The test, and what has it write.
-const TEST: &str = "the_reference_is_as_the_code_is";
+/// The test, and the variable that makes it write.
+const TEST: &str = "reference_page_matches_code";
 const UPDATE: &str = "ZERO_UPDATE_REFERENCE";
 
 /// Writes the page.
@@ -21,9 +21,9 @@ pub(crate) fn run() -> Result<ExitCode> {
     let mut test = cargo_command(&["test", "--quiet", "--package", "zero", "--lib", TEST]);
     let done = test.env(UPDATE, "1").status().context("could not start cargo")?;
     if !done.success() {
-        eprintln!("the page is as it was");
+        eprintln!("the page was not changed");
         return Ok(ExitCode::FAILURE);
     }
-    println!("docs/reference/tools.md is as the code is");
+    println!("docs/reference/tools.md is up to date");
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! Where the repository is, what it holds, and what cargo says about it.
+//! The repository: its location, its files, and its metadata from cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// Folders that hold nothing anyone wrote.
+/// Folders with generated files only.
 const GENERATED: &[&str] = &["target", ".git", "corpus", "artifacts"];
 
 /// The repository's top folder.
 pub(crate) fn root() -> PathBuf {
-    // Cargo says where this package is each time it runs it; the compiled-in path serves a binary
-    // that is started by hand.
+    // Cargo sets the folder of this package whenever it runs it; the compiled-in path is for a
+    // binary that is started by hand.
     let package = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.parent().map_or_else(|| package.clone(), Path::to_owned)
@@ -23,8 +23,9 @@ pub(crate) fn cargo_command(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
-    // What cargo says to us about ourselves is none of the inner cargo's business: build scripts of
-    // dependencies look at some of it, and all that needs them would be built again each time.
+    // The variables that cargo sets for this process must not reach the inner cargo: build scripts
+    // of dependencies depend on some of them, and everything that needs these would be rebuilt each
+    // time.
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|about| name_text.starts_with(about)) {
@@ -34,7 +35,7 @@ pub(crate) fn cargo_command(args: &[&str]) -> Command {
     command
 }
 
-/// What `cargo metadata` says, as far as the chores need it.
+/// The output of `cargo metadata`, as far as it is needed here.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CargoMetadata {
     pub(crate) packages: Vec<WorkspacePackage>,
@@ -49,18 +50,18 @@ pub(crate) struct WorkspacePackage {
     pub(crate) dependencies: Vec<ManifestDependency>,
 }
 
-/// One line of a manifest's dependencies.
+/// One dependency in a manifest.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ManifestDependency {
     pub(crate) name: String,
-    /// `None` for an ordinary one, else `dev` or `build`.
+    /// `None` for an ordinary dependency, else `dev` or `build`.
     pub(crate) kind: Option<String>,
     /// Set for a crate of the workspace.
     pub(crate) path: Option<PathBuf>,
 }
 
 impl CargoMetadata {
-    /// Asks cargo. Needs no network.
+    /// Runs `cargo metadata`. Needs no network.
     pub(crate) fn load() -> Result<Self> {
         let output =
             cargo_command(&["metadata", "--no-deps", "--format-version", "1", "--offline"])
@@ -75,14 +76,14 @@ impl CargoMetadata {
     }
 }
 
-/// One file of the repository, its path relative to the top.
+/// One file of the repository, with its path relative to the top.
 #[derive(Debug)]
 pub(crate) struct RepositoryFile {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// Every text file somebody wrote, in order.
+/// Every text file that is not generated, in order.
 pub(crate) fn read_files(root: &Path) -> Result<Vec<RepositoryFile>> {
     let mut files = Vec::new();
     collect_files(root, root, &mut files)?;
@@ -102,7 +103,7 @@ fn collect_files(root: &Path, folder: &Path, files: &mut Vec<RepositoryFile>) ->
         } else if kind.is_file() && !generated {
             let bytes = std::fs::read(&path)
                 .with_context(|| format!("could not read {}", path.display()))?;
-            // What is not text (a picture, a test's binary) says nothing these checks could read.
+            // Binary files, such as pictures, are skipped: these checks are about text.
             if let Ok(text) = String::from_utf8(bytes) {
                 let relative = path.strip_prefix(root).unwrap_or(&path);
                 files.push(RepositoryFile { path: relative.to_string_lossy().into_owned(), text });

@@ -1,14 +1,14 @@
-//! Programs that tests run: they are looked for, installed where that is possible, and named where
-//! it is not.
+//! Programs that tests run: searched, installed where possible, and listed where not.
 //!
-//! No test is skipped for want of one. It fails, and what is said here says what to do about it.
+//! No test is skipped because a program is missing. It fails, and the notes printed here say what
+//! to install.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::repository;
 
-/// How to see that it is there, the package of Debian and its kin that brings it, and what needs it.
+/// How to check that it exists, the Debian package that contains it, and which tests need it.
 type RequiredProgram = (&'static [&'static str], &'static str, &'static str);
 
 const PROGRAMS: &[RequiredProgram] = &[
@@ -25,7 +25,7 @@ const PROGRAMS: &[RequiredProgram] = &[
     (&["perl", "--version"], "perl", "tests of processes that fork without end"),
     (&["clangd", "--version"], "clangd", "tests of language servers"),
     #[cfg(target_os = "linux")]
-    (&["bwrap", "--version"], "bubblewrap", "tests of the walls around commands"),
+    (&["bwrap", "--version"], "bubblewrap", "tests of the sandbox"),
     #[cfg(target_os = "linux")]
     (&["pgrep", "--version"], "procps", "tests of what commands leave behind"),
     #[cfg(target_os = "linux")]
@@ -38,18 +38,18 @@ const PROGRAMS: &[RequiredProgram] = &[
     (&["script", "--version"], "bsdutils", "tests of questions on a terminal"),
 ];
 
-/// Language servers that come by npm: the program of each, and its packages. They are installed beside
-/// the build, so that nothing of the machine changes.
+/// Language servers from npm: the program of each, and its packages. They are installed beside the
+/// build, so that nothing else on the machine changes.
 const NPM_PROGRAMS: &[(&str, &[&str])] = &[
     ("pyright-langserver", &["pyright@1.1.414"]),
     ("typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
 ];
-/// Where they are installed, and where instead when the repository lies in `/tmp`, of which what is
-/// confined has its own.
+/// Where they are installed, and the alternative if the repository is in `/tmp`, which sandboxed
+/// programs cannot see.
 const BUILD_NPM_FOLDER: &str = "target/language-servers";
 const FALLBACK_NPM_FOLDER: &str = "/var/tmp/zero-language-servers";
 
-/// Sees to it that the programs are there, as far as that is in our power, and says what is not.
+/// Installs missing programs as far as possible, and prints what is still missing.
 pub(crate) fn ensure() {
     ensure_system();
     let root = repository::root();
@@ -66,7 +66,7 @@ fn ensure_by_npm(folder: &Path) {
     if missing.is_empty() {
         return;
     }
-    // All of them: what is not named would be taken away.
+    // All of them: npm would remove packages that are not named.
     let packages: Vec<&str> =
         NPM_PROGRAMS.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
     eprintln!("== npm install {}", packages.join(" "));
@@ -74,12 +74,12 @@ fn ensure_by_npm(folder: &Path) {
     npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
     npm.arg(folder).args(&packages).stdin(Stdio::null());
     let made = std::fs::create_dir_all(folder);
-    let said = match made.and_then(|()| npm.output()) {
+    let message = match made.and_then(|()| npm.output()) {
         Ok(output) if output.status.success() => return,
         Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
         Err(error) => error.to_string(),
     };
-    eprint!("{said}");
+    eprint!("{message}");
     for (program, packages) in missing {
         eprintln!(
             "note: there is no `{program}`: tests of language servers will fail; they need `npm install --no-save --prefix {} {}`",
@@ -120,34 +120,34 @@ fn package_names(programs: &[&RequiredProgram]) -> Vec<&'static str> {
     packages
 }
 
-/// Only root installs, and only where it is known how. Nobody is asked for a password.
+/// Only root installs, and only where the package manager is known. No password is asked for.
 fn can_install() -> bool {
     let id = Command::new("id").arg("-u").output();
     let is_root = id.is_ok_and(|id| id.stdout.trim_ascii() == b"0");
     is_root && is_available(Command::new("apt-get").arg("--version"))
 }
 
-/// Says what went wrong, if something did: most often there is no way to the packages.
+/// Prints the error if something fails, most often that the package server cannot be reached.
 fn install(packages: &[&str]) {
     let steps =
         [vec!["update"], [&["install", "-y", "--no-install-recommends"], packages].concat()];
     for step in steps {
-        // One server that does not answer must not hold everything up.
+        // A server that does not answer must not block everything.
         let patience = ["-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20"];
         let mut apt = Command::new("apt-get");
         apt.args(patience).args(&step).env("DEBIAN_FRONTEND", "noninteractive");
-        let (said, done) = match apt.stdin(Stdio::null()).output() {
+        let (message, done) = match apt.stdin(Stdio::null()).output() {
             Ok(output) => ([output.stdout, output.stderr].concat(), output.status.success()),
             Err(error) => (error.to_string().into_bytes(), false),
         };
         if !done {
-            eprint!("{}", String::from_utf8_lossy(&said));
+            eprint!("{}", String::from_utf8_lossy(&message));
             eprintln!("note: `apt-get {}` failed; is there a way to the packages?", step.join(" "));
         }
     }
 }
 
-/// True when the program is there and says so.
+/// Whether a program exists and can be run.
 pub(crate) fn is_available(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())

@@ -1,8 +1,8 @@
-//! The one command that says whether the repository is well: format, linter, every test.
+//! The command that checks the whole repository: format, linter, every test.
 //!
-//! It runs on a fresh machine with only a Rust toolchain. Programs that tests run are installed where
-//! that is possible. What makes it faster or stricter is used where it is installed and named where
-//! it is not; nothing is skipped in silence.
+//! It runs on a fresh machine with only a Rust toolchain. Programs that tests run are installed
+//! where possible. Optional tools that make it faster or stricter are used if installed and named
+//! if not; nothing is skipped silently.
 
 use std::process::{Command, ExitCode};
 
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::repository::cargo_command;
 use crate::required_programs::{self, is_available};
 
-/// Runs everything; `args` go to nextest.
+/// Runs everything; `args` are passed to nextest.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     required_programs::ensure();
     let mut failed = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
             cargo_command(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         )?;
     }
-    // The summary of the tests comes last, because it is what one wants to see.
+    // The tests come last, because their summary is what the user wants to see.
     if has_nextest() {
         step("cargo test --doc", cargo_command(&["test", "--workspace", "--doc", "--quiet"]))?;
         let mut nextest = cargo_command(&["nextest", "run", "--workspace", "--no-fail-fast"]);

@@ -1,8 +1,8 @@
-//! Checks what neither the compiler nor clippy can see: the walls between crates, what stands in
-//! front of every module, and words that do not belong in the repository.
+//! Checks what neither the compiler nor clippy can: dependencies between crates, the documentation
+//! of modules, and forbidden words.
 //!
-//! It runs as a test, so a wall cannot be taken down unseen: whoever needs a new edge changes the
-//! table in [`crate_boundaries`], where the reviewer looks.
+//! It runs as a test, so that no boundary changes unnoticed: a new dependency has to be added to
+//! the table in [`crate_boundaries`], where a reviewer sees it.
 
 mod crate_boundaries;
 mod text_checks;
@@ -14,7 +14,7 @@ use anyhow::Result;
 
 use crate::repository::{self, CargoMetadata, RepositoryFile};
 
-/// One thing that is not tidy.
+/// One violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TidyFinding {
     file: String,
@@ -34,7 +34,7 @@ impl fmt::Display for TidyFinding {
     }
 }
 
-/// Prints what is not tidy.
+/// Prints all violations.
 pub(crate) fn run() -> Result<ExitCode> {
     let findings = check_repository()?;
     for finding in &findings {

@@ -1,6 +1,6 @@
-//! What the agent in the editor costs: to start, to take a turn, and many at once.
+//! Measures the agent in an editor: its start, its turns, and many sessions at once.
 //!
-//! The model is one that answers at once; what it takes itself is taken off.
+//! The model answers at once; the time it needs itself is subtracted.
 
 mod bench_client;
 mod mock_model;
@@ -25,32 +25,32 @@ const HELLO_MAX: Duration = Duration::from_millis(8);
 const OPENED_MAX: Duration = Duration::from_millis(10);
 /// From a prompt until the first word of the answer.
 const FIRST_WORD_MAX: Duration = Duration::from_millis(3);
-/// One call of a turn of many.
+/// One call in a turn of many.
 const READ_MAX: Duration = Duration::from_millis(1);
 const EDIT_MAX: Duration = Duration::from_millis(2);
 const COMMAND_MAX: Duration = Duration::from_millis(8);
-/// A call of a turn with results of 1 MB.
+/// One call in a turn with results of 1 MB.
 const LARGE_MAX: Duration = Duration::from_millis(20);
-/// Turns in a second, of all sessions at once.
+/// Turns per second, of all sessions together.
 const TURNS_PER_SECOND_MIN: f64 = 300.0;
-/// What the process may hold once a session is open, and at the most.
+/// Memory of the process with an open session, and its peak.
 const IDLE_BYTES_MAX: u64 = 20_000_000;
 const PEAK_BYTES_MAX: u64 = 60_000_000;
-/// The program itself, stripped.
+/// Size of the stripped program.
 const PROGRAM_BYTES_MAX: u64 = 35_000_000;
 
-/// Calls of a turn.
+/// Calls per turn.
 const CALLS: usize = 50;
-/// The same of a turn with large results.
+/// Calls per turn with large results.
 const LARGE_CALLS: usize = 5;
-/// Sessions that work at once.
+/// Concurrent sessions.
 const SESSIONS: usize = 20;
-/// Turns of each of them.
+/// Turns per session.
 const TURNS: usize = 50;
-/// How long an agent has had nothing to do when it is idle, and how many are looked at then.
+/// After how long without work an agent counts as idle, and how many are measured then.
 const IDLE_AFTER: Duration = Duration::from_secs(4);
 const IDLE_RUNS: usize = 3;
-/// Prompts before anything is counted.
+/// Prompts before measuring starts.
 const WARM_UP_PROMPTS: usize = 5;
 /// Size of the large result.
 const LARGE_BYTES: usize = 1_000_000;
@@ -77,7 +77,6 @@ struct AcpBenchSetup<'a> {
     bench: &'a BenchContext,
     model: MockModel,
     folder: PathBuf,
-    /// The project.
     work: PathBuf,
 }
 
@@ -89,7 +88,7 @@ impl<'a> AcpBenchSetup<'a> {
         std::fs::create_dir_all(folder.join("config/zero"))?;
         std::fs::create_dir_all(&work)?;
         let scripted = json!({"api": "chat", "model": "scripted", "baseUrl": model.url()});
-        // Nobody is there to be asked about what the sandbox confines.
+        // No user is there to approve calls; the sandbox confines them.
         let permissions = json!({"mode": "auto"});
         let settings = json!({"models": {"scripted": scripted}, "model": "scripted", "permissions": permissions});
         std::fs::write(folder.join("config/zero/settings.json"), settings.to_string())?;
@@ -101,7 +100,7 @@ impl<'a> AcpBenchSetup<'a> {
         Ok(Self { bench, model, folder, work })
     }
 
-    /// An agent with a state of that name.
+    /// An agent with a state folder of that name.
     fn start_agent(&self, state: &str) -> Result<AcpBenchClient> {
         let mut command = Command::new(&self.bench.zero);
         command
@@ -170,7 +169,7 @@ fn measure_first_word(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Resu
                 }
             }
         }
-        let first = first.context("the answer was not told")?;
+        let first = first.context("no answer was received")?;
         if run >= WARM_UP_PROMPTS {
             samples.push(first);
         }
@@ -180,19 +179,19 @@ fn measure_first_word(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Resu
     Ok(())
 }
 
-/// What a call costs in a turn of many, and what a large result costs.
+/// Measures a call in a turn of many, and a large result.
 fn measure_calls(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let mut talk = place.start_agent("calls")?;
     check_confined(place, &mut talk)?;
     let read = build_script("Read", json!({"file_path": "{n}.txt"}), CALLS, "file {n}");
     let change = json!({"file_path": "edited.txt", "old_string": "line {n}\n", "new_string": "changed {n}\n"});
     let edit = build_script("Edit", change, CALLS, "");
-    // The number tells the calls apart: the same one over and over would be stopped.
+    // The number makes the calls different: repeating the same call would be stopped.
     let command = build_script("Bash", json!({"command": "true {n}"}), CALLS, "");
     for (what, script, budget) in [
         ("acp, a Read, in a turn of 50", read, READ_MAX),
         ("acp, an Edit, in a turn of 50", edit, EDIT_MAX),
-        ("acp, `true` behind all walls, in a turn of 50", command, COMMAND_MAX),
+        ("acp, `true` in the sandbox, in a turn of 50", command, COMMAND_MAX),
     ] {
         let (took, own) = measure_turns(place, &mut talk, &script)?;
         let calls = script.times as u32;
@@ -207,7 +206,7 @@ fn measure_calls(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()
     let what = format!("acp, a result of 1 MB, in a turn of {LARGE_CALLS}");
     let (took, own) = (took / LARGE_CALLS as u32, own / LARGE_CALLS as u32);
     table.add(BenchRow { peer: format_model_share(own), ..timed_row(&what, took, LARGE_MAX) });
-    // What such a result costs, and the walls that a session's first command has to wait for.
+    // The cost of such a result, including the sandbox that a session's first command waits for.
     let (took, own) = measure_turns(place, &mut talk, &large(1))?;
     talk.finish()?;
     let what = "acp, the same as the first command of a session";
@@ -216,9 +215,9 @@ fn measure_calls(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()
     Ok(())
 }
 
-/// That commands run behind walls; otherwise what is measured of them is worth nothing.
+/// Checks that commands are sandboxed; otherwise their measurements are meaningless.
 fn check_confined(place: &AcpBenchSetup<'_>, talk: &mut AcpBenchClient) -> Result<()> {
-    // In a script: a command that names a file of `/proc` would be asked about.
+    // In a script: a command that names a file of `/proc` would need approval.
     std::fs::write(
         place.work.join("look.sh"),
         "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status",
@@ -227,11 +226,11 @@ fn check_confined(place: &AcpBenchSetup<'_>, talk: &mut AcpBenchClient) -> Resul
     let session = talk.open_session(&place.work)?;
     place.model.take_tally();
     talk.run_turn(&session, &build_script("Bash", look, 1, "Seccomp:\t2").to_prompt()?)?;
-    check_results(place, 1).context("commands do not run behind all walls here")
+    check_results(place, 1).context("commands are not fully sandboxed here")
 }
 
-/// How long a turn takes without the model, and what the model took; the middle one of some. Each has
-/// a session of its own, so that none has more to tell the model than another.
+/// The time of a turn without the model, and the model's own time; each the median of several. Each
+/// turn has its own session, so that all send the same amount to the model.
 fn measure_turns(
     place: &AcpBenchSetup<'_>,
     talk: &mut AcpBenchClient,
@@ -265,7 +264,7 @@ fn measure_turns(
     Ok((median(samples.0), median(samples.1)))
 }
 
-/// That the model was told so many results, all of them right.
+/// Checks that the model received this many results, all of them right.
 fn check_results(place: &AcpBenchSetup<'_>, calls: usize) -> Result<()> {
     let told = place.model.take_tally();
     ensure!(
@@ -278,7 +277,7 @@ fn check_results(place: &AcpBenchSetup<'_>, calls: usize) -> Result<()> {
     Ok(())
 }
 
-/// Many sessions in one process: how many turns they take, and whether any answer is lost.
+/// Many sessions in one process: how many turns they complete, and whether an answer is lost.
 fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let mut talk = place.start_agent("many")?;
     let mut sessions = Vec::with_capacity(SESSIONS);
@@ -300,9 +299,9 @@ fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> R
     place.model.take_tally();
     let start = Instant::now();
     run_sessions_in_parallel(&mut talk, &sessions, rounds, |turn| {
-        let said = format!("session {} round {} call {{n}}", turn.session, turn.round);
-        let input = json!({"command": format!("echo {said}")});
-        build_script("Bash", input, CALLS, &said).to_prompt()
+        let text = format!("session {} round {} call {{n}}", turn.session, turn.round);
+        let input = json!({"command": format!("echo {text}")});
+        build_script("Bash", input, CALLS, &text).to_prompt()
     })?;
     let took = start.elapsed();
     let told = place.model.take_tally();
@@ -336,7 +335,7 @@ struct BenchTurn {
     round: usize,
 }
 
-/// Has all sessions take so many turns each, as fast as each can.
+/// Lets all sessions run this many turns each, as fast as they can.
 fn run_sessions_in_parallel(
     talk: &mut AcpBenchClient,
     sessions: &[String],
@@ -378,7 +377,7 @@ fn format_budget(budget: String) -> String {
     format!("≤ {budget}")
 }
 
-/// A row that is compared with nothing.
+/// A row without a comparison.
 fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }

@@ -1,4 +1,4 @@
-//! The figures, for a terminal and for the document.
+//! The table of results, for a terminal and for the document.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,13 +27,13 @@ pub(super) struct BenchTable {
 }
 
 impl BenchTable {
-    /// Adds a measurement and says it at once: the whole table takes minutes.
+    /// Adds a measurement and prints it at once: the whole table takes minutes.
     pub(super) fn add(&mut self, row: BenchRow) {
         eprintln!("   {}: {} (budget {}) {}", row.what, row.ours, row.budget, met_symbol(row.met));
         self.rows.push(row);
     }
 
-    /// True when every budget was met.
+    /// Whether every budget was met.
     pub(super) fn is_all_met(&self) -> bool {
         self.rows.iter().all(|row| row.met)
     }
@@ -47,7 +47,7 @@ impl BenchTable {
         std::iter::once(heading).chain(rows).collect()
     }
 
-    /// In columns.
+    /// Renders the table in columns.
     pub(super) fn render_terminal(&self) -> String {
         let cells = self.cells();
         let width = |column: usize| {
@@ -62,7 +62,7 @@ impl BenchTable {
         cells.iter().map(line).collect()
     }
 
-    /// As Markdown.
+    /// Renders the table as Markdown.
     fn render_markdown(&self) -> String {
         let cells = self.cells();
         let line = |row: &[String; 6]| format!("| {} |\n", row.join(" | "));
@@ -70,7 +70,7 @@ impl BenchTable {
         heading + &cells[1..].iter().map(line).collect::<String>()
     }
 
-    /// Puts the table, with what it was measured on, between the document's two markers.
+    /// Writes the table and the facts about the machine between the document's two markers.
     pub(super) fn write_into(&self, document: &Path, facts: &str) -> Result<()> {
         let shown = document.display();
         let old =
@@ -93,17 +93,17 @@ fn replace_between_markers(document: &str, text: &str) -> Option<String> {
     Some(format!("{head}{BEGIN_MARKER}\n{text}{END_MARKER}{tail}"))
 }
 
-/// A time in milliseconds.
+/// Formats a time in milliseconds.
 pub(super) fn format_ms(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
-/// A time in microseconds.
+/// Formats a time in microseconds.
 pub(super) fn format_micros(time: Duration) -> String {
     format!("{:.1} µs", time.as_secs_f64() * 1e6)
 }
 
-/// Bytes in megabytes.
+/// Formats bytes as megabytes.
 pub(super) fn format_mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -1,4 +1,4 @@
-//! What a gateway costs: to start, to hold connections, and under load.
+//! Measures a gateway: its start, idle connections, and load.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use serde::de::DeserializeOwned;
 use super::bench_table::{BenchRow, BenchTable, format_mb, format_ms};
 use super::{BenchContext, FULL, run_for_output};
 
-/// From the start of the program until it says that it is ready.
+/// From the start of the program until it reports that it is ready.
 const READY_MAX: Duration = Duration::from_millis(100);
-/// What it may hold when nobody is there.
+/// Its memory without clients.
 const IDLE_BYTES_MAX: u64 = 30_000_000;
-/// Connections that say nothing, and what they may cost.
+/// Idle connections, and their cost.
 const CONNECTIONS: usize = 10_000;
 const CONNECTIONS_BYTES_MAX: u64 = 600_000_000;
-/// The load: clients, runs at a time, and what they hear in a second.
+/// The load: clients, concurrent runs, and events per second.
 const CLIENTS: usize = 1_000;
 const RUNS: usize = 200;
 const EVENTS_PER_SECOND: f64 = 20_000.0;
-/// What it may hold under that load.
+/// Its memory under that load.
 const LOAD_BYTES_MAX: u64 = 300_000_000;
-/// How much later than the model said it a client may hear a word, 99 times of 100.
+/// The delay between the model's output and its arrival at a client, for 99 % of the events.
 const LATE_MAX: Duration = Duration::from_millis(20);
-/// What the model says in a second, over all runs: half of the clients hear each word by two events,
-/// the others by one.
+/// Output of the model per second, over all runs: half of the clients get two events for each word,
+/// the others one.
 const WORDS_PER_SECOND: usize = 13_400;
-/// Files that a process needs for the connections and itself.
+/// Open files that a process needs for the connections and itself.
 const FILES_NEEDED: u64 = CONNECTIONS as u64 + 500;
 
 /// Measures a gateway.
@@ -57,7 +57,7 @@ fn measure_start(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let held = figures.idle_bytes;
     let is_met = held <= IDLE_BYTES_MAX;
     table.add(standalone_row(
-        "gateway, memory with nobody there",
+        "gateway, memory without clients",
         format_mb(held),
         format_budget(format_mb(IDLE_BYTES_MAX)),
         is_met,
@@ -168,8 +168,8 @@ fn measure_load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     Ok(())
 }
 
-/// Runs the example, which starts the gateway itself. Both may have as many files open as the system
-/// lets them.
+/// Runs the example, which starts the gateway itself. Both may have as many open files as the
+/// system permits.
 fn run_example<T: DeserializeOwned>(
     bench: &BenchContext,
     what: &str,
@@ -196,7 +196,7 @@ fn format_budget(budget: String) -> String {
     format!("≤ {budget}")
 }
 
-/// A row that is compared with nothing.
+/// A row without a comparison.
 fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }

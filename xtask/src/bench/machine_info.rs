@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! Describes the machine that the measurements were made on.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! What MCP costs, both ways: `zero mcp` as a client sees it, and the servers whose tools zero uses.
+//! Measures MCP in both directions: `zero mcp` as a client sees it, and the servers whose tools
+//! zero uses.
 
 mod bench_client;
 
@@ -17,24 +18,24 @@ use super::{BenchContext, peak_memory, run_for_output};
 
 /// From the start of `zero mcp` until its tools are listed.
 const LISTED_MAX: Duration = Duration::from_millis(15);
-/// What a call may take more when it comes by stdin and its result goes by stdout.
+/// The additional time of a call over stdin and stdout.
 const STDIO_CALL_MAX: Duration = Duration::from_micros(300);
-/// What a call of a tool of another server may take, with the whole path a call takes here.
+/// The time of a call of another server's tool, including all checks.
 const CLIENT_CALL_MAX: Duration = Duration::from_micros(300);
-/// Nobody waits for servers that hang: what is left is to read their settings, and that others start
-/// at the same time.
+/// zero does not wait for servers that hang: what remains is reading their settings, and starting
+/// others at the same time.
 const TEN_LISTED_RATIO_MAX: f64 = 1.3;
 const TEN_SERVED_RATIO_MAX: f64 = 1.5;
-/// What a client may hold that is sent 200 MB.
+/// Peak memory of a client that is sent 200 MB.
 const GIANT_REPLY_BYTES_MAX: u64 = 60_000_000;
 
-/// Servers that are configured, and those of them that never say a word.
+/// Configured servers, and those of them that never answer.
 const SERVERS: usize = 10;
 const SERVERS_THAT_HANG: usize = 3;
-/// Calls before anything is counted.
+/// Calls before measuring starts.
 const WARM_UP_CALLS: usize = 200;
 
-/// Measures both ways.
+/// Measures both directions.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let place = McpBenchSetup::prepare(bench)?;
     for (what, era) in [
@@ -66,9 +67,9 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
 struct McpBenchSetup<'a> {
     bench: &'a BenchContext,
     folder: PathBuf,
-    /// An empty folder to work in.
+    /// An empty working folder.
     work: PathBuf,
-    /// Settings without servers, with ten, and with one whose replies are giants.
+    /// Settings without servers, with ten, and with one whose replies are huge.
     none: PathBuf,
     ten: PathBuf,
     giant: PathBuf,
@@ -82,7 +83,7 @@ impl<'a> McpBenchSetup<'a> {
         let settings = |name: &str, modes: &[&str]| -> Result<PathBuf> {
             let config = folder.join(name);
             let server = |(number, mode): (usize, &&str)| {
-                // The number tells them apart: servers that are started alike are one.
+                // The number makes them different: servers with the same command are started once.
                 let args = json!([mode, number.to_string()]);
                 (
                     format!("s{number}"),
@@ -108,7 +109,7 @@ impl<'a> McpBenchSetup<'a> {
         })
     }
 
-    /// zero with these settings, and with a state of that name.
+    /// zero with these settings, and with a state folder of that name.
     fn zero_command(&self, settings: &PathBuf, state: &str, args: &[&str]) -> Command {
         let mut command = Command::new(&self.bench.zero);
         command
@@ -120,7 +121,7 @@ impl<'a> McpBenchSetup<'a> {
         command
     }
 
-    /// Starts `zero mcp` and has it list its tools; how long that took.
+    /// Starts `zero mcp` and lists its tools; returns how long that took.
     fn measure_listing(
         &self,
         settings: &PathBuf,
@@ -137,14 +138,14 @@ impl<'a> McpBenchSetup<'a> {
     }
 }
 
-/// What the example that calls tools prints.
+/// The output of the example that calls tools.
 #[derive(Deserialize)]
 struct CallFigures {
     inside_ns: u64,
     through_client_ns: u64,
 }
 
-/// What a call costs that comes from a client, and what one costs that goes to another server.
+/// Measures a call from a client, and a call to another server.
 fn measure_calls(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let bench = place.bench;
     let count = bench.runs.search * 100;
@@ -182,7 +183,7 @@ fn measure_calls(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()
     Ok(())
 }
 
-/// What a client waits for the list of an empty folder, the middle one of many.
+/// The median time a client waits for the list of an empty folder.
 fn measure_served_call(
     place: &McpBenchSetup<'_>,
     era: BenchProtocolEra,
@@ -205,7 +206,7 @@ fn measure_served_call(
 }
 
 fn measure_ten_listed(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
-    // Listing starts nothing, so that nobody ever learns what the servers bring.
+    // Listing starts no server, so their tools are never learned.
     let list = |settings| place.zero_command(settings, "list", &["tools", "list"]);
     let pair = time_pair(place.bench.runs.start, || list(&place.ten), || list(&place.none))?;
     Ok(comparison_row("mcp, `zero tools list`, 10 servers, 3 hang", pair, TEN_LISTED_RATIO_MAX))
@@ -214,7 +215,7 @@ fn measure_ten_listed(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
 fn measure_ten_served(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
     let mut samples = (Vec::new(), Vec::new());
     for run in 0..place.bench.runs.search {
-        // A state of its own each time: what was listed once is known the next time.
+        // A new state folder each time: a list that was read once is cached.
         let (ten, talk) = place.measure_listing(
             &place.ten,
             &format!("ten-{run}"),
@@ -246,9 +247,9 @@ fn measure_memory(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<(
     ));
     let call =
         || place.zero_command(&place.giant, "giant", &["tools", "call", "s0__work", "{}", "--yes"]);
-    let said = call().output().context("could not start zero")?;
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    ensure!(said.contains("it is longer than"), "the reply was not refused: {said:.500}");
+    let output = call().output().context("could not start zero")?;
+    let output = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.contains("it is longer than"), "the reply was not refused: {output:.500}");
     let held = peak_memory::measure_peak_of_failure(call())?;
     table.add(standalone_row(
         "mcp, memory for a reply of 200 MB",
@@ -270,7 +271,7 @@ fn comparison_row(what: &str, pair: TimingPair, budget: f64) -> BenchRow {
     }
 }
 
-/// A row that is compared with nothing.
+/// A row without a comparison.
 fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }

@@ -1,4 +1,4 @@
-//! What is measured, and against which budget.
+//! Measures searches, reads and calls, against their budgets.
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,14 +17,14 @@ const SEARCH_RATIO_MAX: f64 = 1.15;
 /// Starting and reading a small file may take this many times as long as `cat`, and this much more.
 const START_RATIO_MAX: f64 = 1.5;
 const START_EXTRA_MAX: Duration = Duration::from_millis(10);
-/// What a process that reads deep in a large file may hold.
+/// Memory of a process that reads deep in a large file.
 const LARGE_READ_BYTES_MAX: u64 = 40_000_000;
-/// What a call that does nothing may take.
+/// Time of a call that does nothing.
 const NOOP_MAX: Duration = Duration::from_micros(30);
-/// What a host may hold more after a million calls than after a hundred thousand.
+/// Additional memory of a host after a million calls, compared with a hundred thousand.
 const GROWTH_BYTES_MAX: u64 = 2_000_000;
 
-/// First line read from the large file, and how many.
+/// First line to read from the large file, and the number of lines.
 const DEEP_LINE: u64 = 1_000_000;
 const DEEP_LINES: u64 = 11;
 
@@ -89,7 +89,7 @@ fn measure_small_read(bench: &BenchContext) -> Result<BenchRow> {
 }
 
 fn measure_deep_read(bench: &BenchContext) -> Result<BenchRow> {
-    let folder = bench.large_file.parent().context("a file lies in a folder")?;
+    let folder = bench.large_file.parent().context("a file is in a folder")?;
     let input = json!({"file_path": "lines.txt", "offset": DEEP_LINE, "limit": DEEP_LINES});
     let command = || {
         let mut command = bench.zero_call_command("Read", &input);
@@ -117,7 +117,7 @@ fn measure_deep_read(bench: &BenchContext) -> Result<BenchRow> {
     })
 }
 
-/// What the example that calls a tool a million times prints.
+/// The output of the example that calls a tool a million times.
 #[derive(Deserialize)]
 struct NoopFigures {
     median_ns: u64,

@@ -1,4 +1,4 @@
-//! The most memory a process ever held.
+//! Measures the peak memory of a process.
 
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,11 +9,11 @@ const POLL: Duration = Duration::from_millis(1);
 const NEEDS_LINUX: &str =
     "this system does not say how much memory a process held; the figure needs Linux";
 
-/// Runs a command and returns the most memory it ever held, in bytes.
+/// Runs a command and returns its peak memory, in bytes.
 ///
-/// The kernel keeps that figure for each process (`VmHWM`) and forgets it when the process is
-/// collected, so it is read again and again until the process has ended. It only ever grows: what is
-/// missed is at most what was added in the last millisecond.
+/// The kernel stores that number for each process (`VmHWM`) and drops it when the process is
+/// reaped, so it is read repeatedly until the process has ended. It only ever grows: at most the
+/// growth of the last millisecond is missed.
 pub(super) fn measure_peak(command: Command) -> Result<u64> {
     let name = format!("{command:?}");
     let (peak, status) = run_and_watch(command)?;
@@ -21,7 +21,7 @@ pub(super) fn measure_peak(command: Command) -> Result<u64> {
     Ok(peak)
 }
 
-/// The same of a command that is meant to fail.
+/// The same for a command that is expected to fail.
 pub(super) fn measure_peak_of_failure(command: Command) -> Result<u64> {
     let name = format!("{command:?}");
     let (peak, status) = run_and_watch(command)?;
@@ -29,13 +29,13 @@ pub(super) fn measure_peak_of_failure(command: Command) -> Result<u64> {
     Ok(peak)
 }
 
-/// The most memory a process held that still runs, in bytes.
+/// The peak memory of a running process, in bytes.
 pub(super) fn read_peak(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     status.ok().as_deref().and_then(parse_high_water).context(NEEDS_LINUX)
 }
 
-/// The memory that a process holds now, in bytes.
+/// The current memory of a process, in bytes.
 pub(super) fn read_current(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     status.ok().and_then(|status| parse_field_bytes(&status, "VmRSS:")).context(NEEDS_LINUX)
@@ -51,7 +51,7 @@ fn run_and_watch(mut command: Command) -> Result<(u64, ExitStatus)> {
     let status_file = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     let status = loop {
-        // A process that has ended still has a status file until it is waited for, without memory.
+        // A process that has ended has a status file without memory until it is reaped.
         let status_text = std::fs::read_to_string(&status_file).unwrap_or_default();
         peak = peak.max(parse_high_water(&status_text).unwrap_or_default());
         if let Some(status) = child.try_wait()? {

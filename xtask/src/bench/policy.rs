@@ -1,4 +1,4 @@
-//! What a decision of the policy engine costs, and how it grows with rules and commands.
+//! Measures decisions of the policy engine, and how they scale with rules and commands.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use super::{BenchContext, run_for_output};
 
 /// A decision about an everyday command under a hundred rules.
 const DECISION_MAX: Duration = Duration::from_micros(50);
-/// A decision about a line of four commands that touch eight files, where every file has its own.
+/// A decision about a line of four commands that use eight files, each with its own rule.
 const CHANGES_MAX: Duration = Duration::from_micros(100);
-/// Ten thousand rules: arranging them, and judging a line of ten thousand commands by them.
+/// Ten thousand rules: preparing them, and deciding about a line of ten thousand commands.
 const ARRANGING_MAX: Duration = Duration::from_secs(1);
 const MANY_MAX: Duration = Duration::from_secs(1);
-/// A hundred thousand brackets within each other.
+/// A hundred thousand nested brackets.
 const NESTED_MAX: Duration = Duration::from_millis(200);
 
-/// What the example that decides prints.
+/// The output of the example that decides.
 #[derive(Deserialize)]
 struct PolicyFigures {
     looks_ns: u64,
@@ -29,7 +29,6 @@ struct PolicyFigures {
     nested_ns: u64,
 }
 
-/// Measures decisions.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let figures: PolicyFigures =
         serde_json::from_slice(&run_for_output(Command::new(bench.example_path("decide")))?)

@@ -1,4 +1,4 @@
-//! Before anything is timed: both sides find the same things.
+//! Checks that both sides find the same results, before anything is timed.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,16 @@ pub(super) struct SearchCase {
     pub(super) shown: SearchScope,
 }
 
-/// How much of what it finds zero is asked to show; ripgrep always shows all.
+/// How many results zero is asked to show; ripgrep always shows all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SearchScope {
-    /// Everything: each place is compared.
+    /// All results: each location is compared.
     All,
-    /// As much as it shows unasked: the totals are compared.
+    /// The default number: the totals are compared.
     Default,
 }
 
-/// More places than any search that shows all of them finds.
+/// More results than any search that shows all of them finds.
 const MATCHES_MAX: u64 = 100_000;
 
 #[rustfmt::skip]
@@ -37,11 +37,11 @@ pub(super) const SEARCHES: &[SearchCase] = &[
     SearchCase { what: "very many matches", pattern: "return", ignore_case: false, shown: SearchScope::Default },
 ];
 
-/// The pattern of the files that are looked for.
+/// The pattern of the file search.
 pub(super) const GLOB_PATTERN: &str = "**/*.rs";
 
 impl SearchCase {
-    /// As zero is asked.
+    /// The input for zero's tool.
     pub(super) fn to_input(&self) -> Value {
         let mut input = json!({"pattern": self.pattern, "output_mode": "content", "-n": true});
         if self.ignore_case {
@@ -53,7 +53,7 @@ impl SearchCase {
         input
     }
 
-    /// As ripgrep is asked, with `mode` first.
+    /// The arguments for ripgrep, with `mode` first.
     pub(super) fn rg_args(&self, mode: &'static str) -> Vec<&'static str> {
         let mut args = vec![mode, "--no-heading", "--with-filename"];
         if self.ignore_case {
@@ -92,7 +92,7 @@ struct GlobAnswer {
     count: usize,
 }
 
-/// Fails when the two sides differ in what they find.
+/// Fails if the two sides find different results.
 pub(super) fn check(bench: &BenchContext) -> Result<()> {
     eprintln!("== comparing what both sides find");
     for search in SEARCHES {
@@ -128,7 +128,7 @@ fn check_search(bench: &BenchContext, search: &SearchCase) -> Result<()> {
     Ok(())
 }
 
-/// `file:line` of a line that ripgrep printed.
+/// The `file:line` of a line that ripgrep printed.
 fn parse_location(line: &str) -> Option<String> {
     let mut parts = line.splitn(3, ':');
     Some(format!("{}:{}", parts.next()?, parts.next()?))

@@ -1,7 +1,7 @@
-//! What it costs to start a command behind walls, and to read what it writes.
+//! Measures starting a command in the sandbox, and reading its output.
 //!
-//! The example takes turns with its peers itself: a plain start, and bubblewrap with the same
-//! namespaces and nothing else.
+//! The example takes turns with what it is compared with: a plain start, and bubblewrap with the
+//! same namespaces and nothing else.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use serde::Deserialize;
 use super::bench_table::{BenchRow, BenchTable};
 use super::{BenchContext, run_for_output};
 
-/// Landlock and the filter of system calls, against a plain start.
+/// Landlock and the seccomp filter, compared with a plain start.
 const LANDLOCK_RATIO_MAX: f64 = 3.0;
-/// Every wall, against bubblewrap alone.
-const WALLS_RATIO_MAX: f64 = 1.2;
-/// Reading a gigabyte under the cap, against `cmd | cat > /dev/null`: seven tenths of its speed.
+/// Every layer, compared with bubblewrap alone.
+const SANDBOX_RATIO_MAX: f64 = 1.2;
+/// Reading a gigabyte with a limited buffer, compared with `cmd | cat > /dev/null`: seven tenths of
+/// its speed.
 const DRAIN_RATIO_MAX: f64 = 1.43;
-/// Memory that reading a gigabyte may take, in kilobytes: what is kept, and room to read.
+/// Memory for reading a gigabyte, in kilobytes: the kept part, and the buffer.
 const DRAIN_KB_MAX: u64 = 4096;
 
-/// What the example that starts commands prints.
+/// The output of the example that starts commands.
 #[derive(Deserialize)]
 struct SpawnFigures {
     plain_ns: u64,
@@ -35,7 +36,7 @@ struct SpawnFigures {
     left: Vec<String>,
 }
 
-/// Measures commands behind walls.
+/// Measures sandboxed commands.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let mut example = Command::new(bench.example_path("spawn_cost"));
     example.arg(bench.runs.start.to_string());
@@ -49,7 +50,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
             f.plain_ns,
             LANDLOCK_RATIO_MAX,
         ),
-        ("sandbox, `true` behind all walls, to bwrap", f.walls_ns, f.bwrap_ns, WALLS_RATIO_MAX),
+        ("sandbox, `true` in the sandbox, to bwrap", f.walls_ns, f.bwrap_ns, SANDBOX_RATIO_MAX),
         ("sandbox, 1 GB drained, to `| cat`", f.drained_ns, f.piped_ns, DRAIN_RATIO_MAX),
     ];
     for (what, ours, peer, budget) in rows {
@@ -59,7 +60,12 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     table.add(BenchRow {
         budget: "–".to_owned(),
         met: true,
-        ..ratio_row("sandbox, the same without a pause before it", at_once, bwrap, WALLS_RATIO_MAX)
+        ..ratio_row(
+            "sandbox, the same without a pause before it",
+            at_once,
+            bwrap,
+            SANDBOX_RATIO_MAX,
+        )
     });
     table.add(standalone_row(
         "sandbox, memory for draining 1 GB",
@@ -85,7 +91,7 @@ fn ratio_row(what: &str, ours: Duration, peer: Duration, budget: f64) -> BenchRo
     }
 }
 
-/// A row that is compared with nothing.
+/// A row without a comparison.
 fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
     BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }

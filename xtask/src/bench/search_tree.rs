@@ -1,4 +1,4 @@
-//! The tree both sides search: large, nested and unfriendly, and the same on every machine.
+//! The files that both sides search: many, nested and unfriendly, and the same on every machine.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Changes whenever what is generated does, so that an older tree is made anew.
+/// Changes whenever the generated files do, so that an older tree is generated again.
 const VERSION: &str = "3";
-/// Written last, into the folder git keeps for itself: a tree without it is not finished.
+/// Written last, into git's own folder: a tree without it is incomplete.
 const STAMP: &str = ".git/zero-bench-version";
 
 const PARTS: usize = 32;
@@ -26,7 +26,7 @@ const WORDS: &[&str] = &[
     "update", "insert", "remove", "filter", "map",
 ];
 
-/// A small generator of numbers that gives the same ones everywhere (splitmix64).
+/// A small pseudorandom number generator with the same numbers everywhere (splitmix64).
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -52,8 +52,8 @@ impl SplitMix64 {
     }
 }
 
-/// Makes the tree unless it is there: `PARTS` × `FOLDERS_PER_PART` × `FILES_PER_FOLDER` files that a
-/// search sees, and a fifth as many that it must not see.
+/// Generates the files unless they exist: `PARTS` × `FOLDERS_PER_PART` × `FILES_PER_FOLDER` files
+/// that a search sees, and a fifth as many that it must not see.
 pub(super) fn generate(tree: &Path) -> Result<()> {
     if fs::read_to_string(tree.join(STAMP)).is_ok_and(|stamp| stamp == VERSION) {
         return Ok(());
@@ -95,7 +95,7 @@ fn generate_part(part: &Path, numbers: &mut SplitMix64) -> Result<()> {
     Ok(())
 }
 
-/// Files that are full of what is searched for, in a folder that is left out.
+/// Files full of matches, in an ignored folder.
 fn generate_ignored(folder: &Path, numbers: &mut SplitMix64) -> Result<()> {
     fs::create_dir_all(folder)?;
     for file in 0..FILES_PER_FOLDER {
@@ -120,7 +120,7 @@ fn generate_file(folder: &Path, file: usize, numbers: &mut SplitMix64) -> Result
     Ok(())
 }
 
-/// Lines of words that look a little like code, with a rare thing to find now and then.
+/// Lines of words that look a little like code, with a rare match now and then.
 fn generate_text(lines: usize, numbers: &mut SplitMix64) -> String {
     let mut text = String::new();
     for _ in 0..lines / 2 + numbers.next_below(lines) {
@@ -155,7 +155,7 @@ fn generate_rare_word(numbers: &mut SplitMix64) -> &'static str {
     RARE[numbers.next_below(RARE.len())]
 }
 
-/// Not text from the first bytes on, though it holds what is searched for.
+/// Binary from the first bytes on, though it contains a match.
 fn generate_binary(numbers: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = vec![0x7F, b'E', b'L', b'F', 0, 0, 1, 2];
     for _ in 0..64 + numbers.next_below(512) {
@@ -165,7 +165,7 @@ fn generate_binary(numbers: &mut SplitMix64) -> Vec<u8> {
     bytes
 }
 
-/// One line of a hundred kilobytes and more, as a bundler writes it.
+/// One line of a hundred kilobytes or more, as bundlers write.
 fn generate_long_line(numbers: &mut SplitMix64) -> String {
     let mut line = String::new();
     while line.len() < 100_000 {
@@ -177,15 +177,15 @@ fn generate_long_line(numbers: &mut SplitMix64) -> String {
     line
 }
 
-/// Makes a file of numbered lines, 500 MB of them, unless it is there.
+/// Generates a file of numbered lines, 500 MB in total, unless it exists.
 pub(super) fn generate_large_file(file: &Path) -> Result<()> {
     if fs::metadata(file).is_ok_and(|facts| facts.len() >= LARGE_FILE_BYTES) {
         return Ok(());
     }
     eprintln!("== generating {}", file.display());
-    let folder = file.parent().context("a file lies in a folder")?;
+    let folder = file.parent().context("a file is in a folder")?;
     fs::create_dir_all(folder)?;
-    // A name of its own until it is whole: what a stopped run leaves is not taken for the file.
+    // Under another name until it is complete, so that an interrupted run leaves no partial file.
     let unfinished = file.with_extension("part");
     let mut writer = BufWriter::with_capacity(1 << 20, fs::File::create(&unfinished)?);
     let (mut written, mut line) = (0, 0_u64);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs of each side before anything is counted: they fill the caches of the disk and the loader.
+/// Runs of each side before measuring starts: they fill the caches of the disk and the loader.
 const WARM_UP_RUNS: usize = 3;
 
-/// How long each side took, the median of its runs.
+/// The median time of each side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimingPair {
     pub(super) ours: Duration,
@@ -40,7 +40,7 @@ pub(super) fn time_pair(
     Ok(TimingPair { ours: median(samples.0), theirs: median(samples.1) })
 }
 
-/// Time from start to exit, with the output drained through a pipe as a client would.
+/// The time from start to exit, with the output read through a pipe as a client would.
 fn time_one(mut command: Command) -> Result<Duration> {
     let start = Instant::now();
     let mut child = command
@@ -59,7 +59,6 @@ fn time_one(mut command: Command) -> Result<Duration> {
     Ok(took)
 }
 
-/// The middle one.
 pub(super) fn median(mut samples: Vec<Duration>) -> Duration {
     samples.sort_unstable();
     samples.get(samples.len() / 2).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Which crate may lean on which, and why each outside crate is there.
+//! Which crate may depend on which, and which crates may use an external crate.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,12 +37,12 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "zero-gateway",
         ],
     ),
-    // A program of somebody else's, as an example.
+    // A third-party program, as an example.
     ("custom-tool", &["zero-core", "zero-sandbox", "zero-runtime"]),
     ("xtask", &[]),
 ];
 
-/// Outside crates that only some crates may use, and what the wall keeps apart.
+/// External crates that only some crates may use, and why.
 const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     (
         &["rustix", "libc", "nix", "landlock", "seccompiler"],
@@ -62,7 +62,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         &["zero-tools"],
         "searching is the tools' business",
     ),
-    (&["globset"], &["zero-tools", "zero-runtime"], "globs stand in searches and command lines"),
+    (&["globset"], &["zero-tools", "zero-runtime"], "globs are used in searches and command lines"),
     (
         &["chardetng", "encoding_rs", "html5gum", "infer", "similar"],
         &["zero-tools"],
@@ -87,7 +87,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     (
         &["ring", "subtle"],
         &["zero-wire", "zero-gateway"],
-        "who somebody is, is checked at the door",
+        "clients are authenticated where they connect",
     ),
     (
         &["hyper", "hyper-util", "tokio-rustls"],
@@ -144,7 +144,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     ),
 ];
 
-/// The only outside crates of the pure crates: they have no outside world.
+/// The only external crates of the pure crates, which do no input or output.
 const PURE_CRATE_DEPENDENCIES: &[(&str, &[&str])] =
     &[("zero-core", &["schemars", "serde", "serde_json", "thiserror"])];
 
@@ -164,10 +164,15 @@ fn manifest_display_path(package: &WorkspacePackage, root: &Path) -> String {
 fn check_package(package: &WorkspacePackage, file: &str) -> Vec<TidyFinding> {
     let Some((_, allowed)) = ALLOWED_DEPENDENCIES.iter().find(|(name, _)| *name == package.name)
     else {
-        let what = format!("crate `{}` has no place in the table of allowed edges", package.name);
-        return vec![TidyFinding::new(file, what, "add it to EDGES in xtask/src/tidy/walls.rs")];
+        let what =
+            format!("crate `{}` is missing in the table of allowed dependencies", package.name);
+        return vec![TidyFinding::new(
+            file,
+            what,
+            "add it to ALLOWED_DEPENDENCIES in xtask/src/tidy/crate_boundaries.rs",
+        )];
     };
-    // Tests may lean on anything: what they need is not in the product.
+    // Tests may depend on anything: it is not part of the product.
     let built_in =
         package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev"));
     built_in
@@ -194,7 +199,7 @@ fn check_edge(
     Some(TidyFinding::new(
         file,
         what,
-        "dependencies point down only: move the code, or change EDGES with a reason",
+        "dependencies point down only: move the code, or change ALLOWED_DEPENDENCIES with a reason",
     ))
 }
 
@@ -219,7 +224,7 @@ fn check_restricted_crate(
     Some(TidyFinding::new(file, what, format!("{why}: only {} may", allowed.join(", "))))
 }
 
-/// Checks that the document says of each outside crate why it is there, and of no other.
+/// Checks that the document explains each external crate, and no other.
 pub(super) fn check_reasons(metadata: &CargoMetadata, architecture: &str) -> Vec<TidyFinding> {
     let used: BTreeSet<&str> = metadata
         .packages
@@ -256,7 +261,8 @@ fn parse_explained_crates(architecture: &str) -> BTreeSet<&str> {
 mod tests {
     use super::*;
 
-    /// A workspace of one crate with one dependency, which is the workspace's own when its name says so.
+    /// A workspace of one crate with one dependency, which belongs to the workspace if its name
+    /// says so.
     fn sample_metadata(package: &str, dependency: &str, kind: Option<&str>) -> CargoMetadata {
         let path = dependency.starts_with("zero").then(|| "/r/crates".into());
         let kind = kind.map(str::to_owned);
@@ -282,13 +288,13 @@ mod tests {
             "zero-core",
             "zero-runtime",
             None,
-            "crates/x/Cargo.toml: `zero-core` may not depend on `zero-runtime`; dependencies point down only: move the code, or change EDGES with a reason",
+            "crates/x/Cargo.toml: `zero-core` may not depend on `zero-runtime`; dependencies point down only: move the code, or change ALLOWED_DEPENDENCIES with a reason",
         );
         check_one(
             "zero-new",
             "serde",
             None,
-            "crates/x/Cargo.toml: crate `zero-new` has no place in the table of allowed edges; add it to EDGES in xtask/src/tidy/walls.rs",
+            "crates/x/Cargo.toml: crate `zero-new` is missing in the table of allowed dependencies; add it to ALLOWED_DEPENDENCIES in xtask/src/tidy/crate_boundaries.rs",
         );
     }
 
@@ -323,7 +329,7 @@ mod tests {
                 let at = ALLOWED_DEPENDENCIES.iter().position(|(other, _)| other == lower);
                 assert!(
                     at.is_some_and(|at| at < index),
-                    "`{name}` stands above `{lower}` and must come after it"
+                    "`{name}` depends on `{lower}` and must come after it"
                 );
             }
         }

@@ -1,12 +1,12 @@
-//! What files are called, how they open, and what they may not say.
+//! Checks the names of files, their module docs, and forbidden words.
 
 use super::TidyFinding;
 use crate::repository::RepositoryFile;
 
-/// Names that say the concept is not found yet.
+/// Names without a concept.
 const VAGUE_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "misc.rs"];
 
-/// Words that belong to somebody's machine or to a service that may not be there.
+/// Words that belong to one machine or to a service that may not exist.
 const FORBIDDEN_WORDS: &[&str] = &[
     concat!("..", "/shared"),
     concat!("crates", ".io"),
@@ -15,10 +15,9 @@ const FORBIDDEN_WORDS: &[&str] = &[
     concat!("issue ", "#"),
 ];
 
-/// What may follow the keyword where it does something.
+/// What may follow the keyword `unsafe` where it has an effect.
 const UNSAFE_FORMS: &[&str] = &["{", "fn ", "impl ", "impl<", "trait ", "extern "];
 
-/// Checks one file.
 pub(super) fn check(file: &RepositoryFile) -> Vec<TidyFinding> {
     let mut findings = check_forbidden_words(file);
     if is_own_rust_file(&file.path) {
@@ -90,7 +89,7 @@ fn uses_unsafe(line: &str) -> bool {
 }
 
 fn check_forbidden_words(file: &RepositoryFile) -> Vec<TidyFinding> {
-    // The lock file says where each crate comes from; cargo writes it, not we.
+    // The lock file names the source of each crate; cargo writes it.
     if file.path.ends_with("Cargo.lock") {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! A client of `zero acp`, as plain as can be: lines of JSON into a pipe and out of another.
+//! A minimal client of `zero acp`: lines of JSON over two pipes.
 
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Write};
@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the agent said.
+/// A message of the agent.
 pub(super) enum AgentMessage<'a> {
-    /// The answer to the request of this number, as it is written.
+    /// The response to the request with this number, as JSON text.
     Response { id: u64, line: &'a str },
-    /// News of a session, as it is written.
+    /// An update of a session, as JSON text.
     Update { line: &'a str },
 }
 
-/// A conversation with an agent that was started for it.
+/// A connection to an agent that was started for it.
 pub(super) struct AcpBenchClient {
     agent: Child,
     input: Option<ChildStdin>,
@@ -27,7 +27,7 @@ pub(super) struct AcpBenchClient {
 }
 
 impl AcpBenchClient {
-    /// Starts an agent, and has it say what it can do.
+    /// Starts an agent, and initializes it.
     pub(super) fn start(mut command: Command) -> Result<Self> {
         let mut agent = command
             .stdin(Stdio::piped())
@@ -44,7 +44,7 @@ impl AcpBenchClient {
         Ok(begun)
     }
 
-    /// Opens a session; its id.
+    /// Opens a session and returns its ID.
     pub(super) fn open_session(&mut self, folder: &Path) -> Result<String> {
         let answer = self.request("session/new", &json!({"cwd": folder, "mcpServers": []}))?;
         let answer: Value = serde_json::from_str(answer)?;
@@ -52,13 +52,13 @@ impl AcpBenchClient {
         Ok(id.with_context(|| format!("no session was opened: {answer}"))?.to_owned())
     }
 
-    /// Begins a turn; the number of its answer.
+    /// Starts a turn and returns the number of its request.
     pub(super) fn send_prompt(&mut self, session: &str, text: &str) -> Result<u64> {
         let prompt = json!([{"type": "text", "text": text}]);
         self.send_request("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
-    /// Takes a turn to its end.
+    /// Runs a turn to its end.
     pub(super) fn run_turn(&mut self, session: &str, text: &str) -> Result<()> {
         let asked = self.send_prompt(session, text)?;
         loop {
@@ -69,7 +69,7 @@ impl AcpBenchClient {
         }
     }
 
-    /// Asks, and gives the answer as it is written.
+    /// Sends a request, and returns the response as JSON text.
     pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
         let asked = self.send_request(method, params)?;
         while !matches!(self.read_message()?, AgentMessage::Response { id, .. } if id == asked) {}
@@ -77,7 +77,7 @@ impl AcpBenchClient {
         Ok(&self.line)
     }
 
-    /// What the agent says next. It has nothing to ask: no question is expected here.
+    /// Reads the next message of the agent. Requests of the agent are not expected here.
     pub(super) fn read_message(&mut self) -> Result<AgentMessage<'_>> {
         self.line.clear();
         ensure!(self.output.read_line(&mut self.line)? > 0, "the agent has ended");
@@ -85,16 +85,16 @@ impl AcpBenchClient {
         match classify_line(line)? {
             AgentMessageKind::Response(id) => Ok(AgentMessage::Response { id, line }),
             AgentMessageKind::Update => Ok(AgentMessage::Update { line }),
-            AgentMessageKind::Request => bail!("the agent asks, and nobody is there: {line:.500}"),
+            AgentMessageKind::Request => bail!("unexpected request of the agent: {line:.500}"),
         }
     }
 
-    /// The process of the agent.
+    /// The process ID of the agent.
     pub(super) fn pid(&self) -> u32 {
         self.agent.id()
     }
 
-    /// Ends the agent's input, and waits until it has ended.
+    /// Closes the agent's input, and waits until it has ended.
     pub(super) fn finish(mut self) -> Result<()> {
         drop(self.input.take());
         let status = self.agent.wait()?;
@@ -113,7 +113,7 @@ impl AcpBenchClient {
 }
 
 impl Drop for AcpBenchClient {
-    /// An agent that was not ended in good order is not left behind either.
+    /// Ends an agent that was not finished properly.
     fn drop(&mut self) {
         drop(self.input.take());
         if !matches!(self.agent.try_wait(), Ok(Some(_))) {
@@ -123,7 +123,7 @@ impl Drop for AcpBenchClient {
     }
 }
 
-/// That a turn was taken to its end.
+/// Checks that a turn was completed.
 pub(super) fn check_turn_completed(answer: &str) -> Result<()> {
     ensure!(answer.contains(r#""stopReason":"end_turn""#), "the turn did not end: {answer:.500}");
     Ok(())
@@ -136,7 +136,7 @@ enum AgentMessageKind {
     Request,
 }
 
-/// What a line is. The rest of it is not looked at: it may be a megabyte.
+/// The kind of a line. The rest of it is not parsed: it may be a megabyte.
 fn classify_line(line: &str) -> Result<AgentMessageKind> {
     #[derive(Deserialize)]
     struct RpcLine<'a> {

@@ -1,7 +1,7 @@
-//! A model that answers at once with what the prompt tells it to, by chat completions on loopback.
+//! A model that answers at once with what the prompt contains, over chat completions on loopback.
 //!
-//! What it takes itself is kept, so that it can be told apart from what zero takes; and what it is
-//! told of calls is held against what was to be expected, so that a fast wrong answer is seen.
+//! It records the time it needs itself, so that this can be subtracted; and it compares the results
+//! of calls with what is expected, so that a fast wrong answer is noticed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -14,35 +14,35 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What comes before a script in a prompt.
+/// Precedes a script in a prompt.
 const SCRIPT_MARK: &str = "bench:";
-/// Stands for the number of a call.
+/// Placeholder for the number of a call.
 const NUMBER_PLACEHOLDER: &str = "{n}";
-/// Largest request that is taken.
+/// Largest request that is accepted.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What the model says when a prompt has no script.
+/// The model's answer to a prompt without a script.
 pub(super) const HELLO: &str = "Hello.";
 
-/// What a turn consists of: so many calls, one after the other.
+/// The script of a turn: a number of consecutive calls.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ModelScript {
     pub(super) tool: String,
-    /// Its input; `{n}` in a text is the call's number, of three digits.
+    /// The input; `{n}` in a text is the call's number, with three digits.
     pub(super) input: Value,
     pub(super) times: usize,
-    /// What has to be in each result; `{n}` as above.
+    /// The text that each result must contain; `{n}` as above.
     pub(super) expected: String,
 }
 
 impl ModelScript {
-    /// The prompt that asks for it.
+    /// The prompt that contains this script.
     pub(super) fn to_prompt(&self) -> Result<String> {
         Ok(format!("{SCRIPT_MARK}{}", serde_json::to_string(self)?))
     }
 }
 
-/// What was found of the results that the model was told.
+/// How many results the model received, and whether they were right.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResultTally {
     pub(super) right: usize,
@@ -51,7 +51,7 @@ pub(super) struct ResultTally {
     pub(super) first_wrong: Option<String>,
 }
 
-/// The model, as long as this process lives.
+/// The model. It runs as long as this process.
 #[derive(Clone)]
 pub(super) struct MockModel {
     port: u16,
@@ -60,14 +60,14 @@ pub(super) struct MockModel {
 
 #[derive(Default)]
 struct MockModelState {
-    /// What it took itself, in nanoseconds.
+    /// The time it needed itself, in nanoseconds.
     own_ns: AtomicU64,
     calls: AtomicU64,
     told: Mutex<ResultTally>,
 }
 
 impl MockModel {
-    /// Starts to serve.
+    /// Starts the server.
     pub(super) fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let model = Self { port: listener.local_addr()?.port(), kept: Arc::default() };
@@ -75,24 +75,24 @@ impl MockModel {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(|stream| stream.ok()) {
                 let kept = Arc::clone(&kept);
-                // A connection that breaks is one that zero has closed.
+                // If a connection breaks, zero has closed it.
                 thread::spawn(move || kept.serve(stream));
             }
         });
         Ok(model)
     }
 
-    /// Where it is.
+    /// Its address.
     pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// What it took itself since this was last asked.
+    /// The time it needed itself since the last call of this function.
     pub(super) fn take_own_time(&self) -> Duration {
         Duration::from_nanos(self.kept.own_ns.swap(0, Ordering::Relaxed))
     }
 
-    /// What it was told since this was last asked.
+    /// The results it received since the last call of this function.
     pub(super) fn take_tally(&self) -> ResultTally {
         std::mem::take(&mut *self.kept.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -115,7 +115,7 @@ impl MockModelState {
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length:";
             let answer = format!("{head} {}\r\n\r\n{events}", events.len());
             let own = start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
-            // Counted before it can be heard of, so that nobody asks too early.
+            // Counted before the answer is sent, so that no reader is too early.
             self.own_ns.fetch_add(own, Ordering::Relaxed);
             writer.write_all(answer.as_bytes())?;
         }
@@ -151,7 +151,7 @@ impl MockModelState {
     }
 }
 
-/// The body of the next request; nothing when the other side has hung up.
+/// The body of the next request; `None` if the other side has closed the connection.
 fn read_request_body(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
     let mut length = None;
     let mut line = String::new();
@@ -190,7 +190,7 @@ struct CompletionMessage {
 }
 
 impl CompletionMessage {
-    /// Its words, whole or in parts.
+    /// The text, whole or in parts.
     fn text(&self) -> String {
         let of_part = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
         match &self.content {
@@ -207,7 +207,7 @@ enum ScriptedReply {
     Call { tool: String, input: Value },
 }
 
-/// What to say next, and whether what it was last told is right.
+/// The next answer, and whether the last result was right.
 fn next_reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(), String>>) {
     let asked = messages.iter().rposition(|message| message.role == "user");
     let since = asked.and_then(|asked| messages.get(asked..)).unwrap_or_default();
@@ -222,7 +222,7 @@ fn next_reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(
             return Ok(());
         }
         let text: String = text.chars().take(500).collect();
-        Err(format!("expected `{expected}`, was told `{text}`"))
+        Err(format!("expected `{expected}`, got `{text}`"))
     });
     let next = if results.len() < script.times {
         let input = fill_number_in_input(script.input, results.len());
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn wrong_result_is_counted() {
-        let wrong = Err("expected `001`, was told `000`".to_owned());
+        let wrong = Err("expected `001`, got `000`".to_owned());
         check(&[("tool", "000"), ("tool", "000")], (ScriptedReply::Text("Done."), Some(wrong)));
     }
 

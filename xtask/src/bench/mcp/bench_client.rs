@@ -1,4 +1,4 @@
-//! A client of `zero mcp`, as plain as can be: lines of JSON into a pipe and out of another.
+//! A minimal client of `zero mcp`: lines of JSON over two pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -6,16 +6,16 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-/// How a client talks.
+/// The version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BenchProtocolEra {
-    /// It shakes hands first, as of 2025-11-25.
+    /// It starts with a handshake, as of 2025-11-25.
     Handshake,
-    /// Each of its requests stands alone, as of 2026-07-28.
+    /// Each request is self-contained, as of 2026-07-28.
     Stateless,
 }
 
-/// A conversation with a server that was started for it.
+/// A connection to a server that was started for it.
 pub(super) struct McpBenchClient {
     era: BenchProtocolEra,
     server: Child,
@@ -26,7 +26,7 @@ pub(super) struct McpBenchClient {
 }
 
 impl McpBenchClient {
-    /// Starts a server and shakes hands, where that is done.
+    /// Starts a server, with a handshake if the version has one.
     pub(super) fn start(mut command: Command, era: BenchProtocolEra) -> Result<Self> {
         let mut server = command
             .stdin(Stdio::piped())
@@ -44,7 +44,7 @@ impl McpBenchClient {
         Ok(begun)
     }
 
-    /// Asks, and gives the answer as it is written.
+    /// Sends a request, and returns the response as JSON text.
     pub(super) fn request(&mut self, method: &str, mut params: Value) -> Result<&str> {
         if self.era == BenchProtocolEra::Stateless {
             params["_meta"] = json!({
@@ -61,19 +61,20 @@ impl McpBenchClient {
             self.line.clear();
             let read = self.output.read_line(&mut self.line)?;
             ensure!(read > 0, "the server ended instead of answering `{method}`");
-            // What has no id is no answer, but news such as that the list of tools has changed.
+            // A message without an ID is not a response but a notification, such as that the list
+            // of tools has changed.
             if self.line.contains(r#""id":"#) {
                 return Ok(&self.line);
             }
         }
     }
 
-    /// The process of the server.
+    /// The process ID of the server.
     pub(super) fn pid(&self) -> u32 {
         self.server.id()
     }
 
-    /// Ends the server's input, and waits until it has ended.
+    /// Closes the server's input, and waits until it has ended.
     pub(super) fn finish(mut self) -> Result<()> {
         drop(self.input.take());
         let status = self.server.wait()?;
