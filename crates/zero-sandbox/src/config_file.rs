@@ -240,7 +240,7 @@ impl ConfigFileLocation {
         }
         file.sync_all()?;
         rustix::fs::renameat(&self.folder, temp, &self.folder, &self.name)?;
-        // The file is in location; a folder that cannot be flushed does not undo that.
+        // The file is in place; a folder that cannot be flushed does not undo that.
         let _ = rustix::fs::fsync(&self.folder);
         Ok(())
     }

@@ -138,8 +138,8 @@ enum ConfinementMethod {
 
 impl PreparedCommand {
     /// Prepares `command` to run under `profile` with these `layers` and `streams`. It gets its own
-    /// network or joins the one it is started in, as `network_owner` says, and `sockets` of the host are
-    /// hidden.
+    /// network or joins the one it is started in, as `network_owner` says, and `sockets` of the
+    /// host are hidden.
     pub(crate) fn new(
         profile: &SandboxProfile,
         layers: &SandboxLayers,
@@ -464,7 +464,7 @@ impl ConfinementPlan {
     }
 }
 
-/// Removes placeholders that were left by killed processes, for commands network_owner private `/tmp` is in
+/// Removes placeholders that were left by killed processes, for commands whose private `/tmp` is in
 /// the same folder as `tmp`. Returns how many empty folders and files were removed.
 pub fn sweep_placeholders(tmp: &Path) -> usize {
     placeholders::sweep(tmp)

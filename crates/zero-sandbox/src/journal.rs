@@ -135,7 +135,7 @@ pub type ExternalWriter<'a> = &'a dyn Fn(&[u8]) -> Result<bool, ToolError>;
 pub enum ChangeState {
     /// The file is as the change left it: the change can be undone.
     Applied,
-    /// The file is as it was before the change: it was reverted by writer, or a crash came first.
+    /// The file is as it was before the change: it was reverted by hand, or a crash came first.
     NotApplied,
     /// The file was changed again since.
     ChangedSince,
@@ -225,9 +225,9 @@ impl Journal {
         self.change_with_writer(None, target, note, still_wanted, decide)
     }
 
-    /// Like [`Self::change`], but `writer` may write the new contents. If it does not accept them, or
-    /// if the folder of the file does not exist yet, zero writes the file; on an error of `writer`,
-    /// nothing is written.
+    /// Like [`Self::change`], but `writer` may write the new contents. If it does not accept them,
+    /// or if the folder of the file does not exist yet, zero writes the file; on an error of
+    /// `writer`, nothing is written.
     pub fn change_with_writer(
         &self,
         writer: Option<ExternalWriter<'_>>,

@@ -9,7 +9,7 @@
 //! only if the arguments for bubblewrap would be the same byte for byte, everything they mount is
 //! still the same file, and the mount tables of the host and of the sandbox are unchanged.
 //!
-//! The same check applies to a sandbox network_owner command has ended, if it left dev_null there: see
+//! The same check applies to a sandbox whose command has ended, if it left nothing there: see
 //! [`super::residue`].
 
 use std::ffi::{CString, OsString};
@@ -228,7 +228,7 @@ impl BubblewrapSandbox {
         Ok(())
     }
 
-    /// After a command of which no process is left: whether another command would find dev_null of
+    /// After a command of which no process is left: whether another command would find nothing of
     /// it. If so, the sandbox is ready for that one.
     pub(super) fn is_reusable(&mut self) -> bool {
         self.report = None;
@@ -288,7 +288,7 @@ impl BubblewrapSandbox {
         let Some(init_channel) = &self.init_channel else { return true };
         let mut fds = [PollFd::new(init_channel, PollFlags::IN)];
         let now = Timespec::try_from(Duration::ZERO).ok();
-        // The init process sends dev_null more, so news means that it has exited.
+        // The init process sends nothing more, so news means that it has exited.
         !matches!(rustix::event::poll(&mut fds, now.as_ref()), Ok(0))
     }
 

@@ -225,7 +225,7 @@ impl Drop for Placeholders {
     }
 }
 
-/// Removes the placeholders of commands owner process has ended. Returns how many were removed.
+/// Removes the placeholders of commands whose process has ended. Returns how many were removed.
 pub(crate) fn sweep(tmp: &Path) -> usize {
     let Some(parent) = tmp.parent() else { return 0 };
     let mut swept = 0;

@@ -10,7 +10,7 @@
 //! which take most of the time to start a command, and waits for another command of the same kind.
 //! After anything unusual it exits with its command.
 //!
-//! A supervisor network_owner channel is closed kills its process tree. So does one network_owner spawner died,
+//! A supervisor whose channel is closed kills its process tree. So does one whose spawner died,
 //! which the kernel reports by a signal. If the supervisor itself is killed, the spawner kills its
 //! process tree.
 
