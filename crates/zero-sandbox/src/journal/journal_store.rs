@@ -35,7 +35,7 @@ const RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
 const DONE: &str = "change";
 const PENDING: &str = "pending";
 /// Suffix of the file while it is rewritten.
-const REWRITE: &str = "rewrite";
+const REWRITE: &str = "anew";
 /// Suffix of the file that marks a change as undone.
 const UNDONE: &str = "undone";
 
