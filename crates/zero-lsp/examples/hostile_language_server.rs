@@ -1,10 +1,10 @@
-//! A language server that misbehaves in the way its first argument says; the tests hold the client
-//! against it. It speaks the protocol by hand, since no library would let it do most of this.
+//! A language server for tests that misbehaves in the way that its first argument names. It
+//! implements the protocol by hand, since no library would let it do most of this.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
-    reason = "it misbehaves on purpose, and is no part of the product"
+    reason = "it misbehaves on purpose, and is not part of the product"
 )]
 
 use std::collections::HashSet;
@@ -57,7 +57,7 @@ struct HostileServer {
     input: BufReader<Stdin>,
     mode: String,
     root: PathBuf,
-    /// The files that are open, and what was said of others as if they were, or the reverse.
+    /// The open files, and the notifications that did not match that state.
     open: HashSet<String>,
     wrong: Vec<String>,
 }
@@ -100,7 +100,7 @@ impl HostileServer {
         None
     }
 
-    /// Notes what makes no sense about a file that is open, or is not.
+    /// Records a notification that does not match the open or closed state of its file.
     fn check_document_state(&mut self, method: &str, message: &Value) {
         let uri = message["params"]["textDocument"]["uri"].as_str().unwrap_or_default().to_owned();
         let is_right = match method {
@@ -206,7 +206,7 @@ impl HostileServer {
         None
     }
 
-    /// Asks everything that can be asked of a client, and tells what it was told.
+    /// Sends every request that a server can send to a client, and reports the replies.
     fn send_client_requests(&mut self, id: &Value) {
         let root = self.root.display();
         let edit = json!({"changes": {format!("file://{root}/evil"): [{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "newText": "evil"}]}});
@@ -242,7 +242,7 @@ impl HostileServer {
         reply_hover(id, &Value::Object(answers).to_string());
     }
 
-    /// Tries what it may not do, and says what went.
+    /// Tries what the sandbox must prevent, and reports what succeeded.
     fn probe_sandbox(&self) -> String {
         let works = |what: &str, done: bool| format!("{what}={}", if done { "yes" } else { "no" });
         let read =
@@ -265,13 +265,13 @@ impl HostileServer {
     }
 }
 
-/// Closes its input and lives on: as the same process, with another input.
+/// Closes stdin and keeps running, as the same process with another stdin.
 fn close_input() {
     let Ok(program) = std::env::current_exe() else { return };
     let _ = Command::new(program).arg("silent").stdin(Stdio::null()).exec();
 }
 
-/// The folder that is kept for it.
+/// Returns the cache folder of this server.
 fn cache_dir() -> PathBuf {
     std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_default()
 }
@@ -293,7 +293,7 @@ fn reply_hover(id: &Value, text: &str) {
     send_reply(id, json!({"contents": text}));
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is made for it")]
+#[expect(clippy::needless_pass_by_value, reason = "callers pass a new value")]
 fn send_reply(id: &Value, result: Value) {
     send_message(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
@@ -305,7 +305,7 @@ fn send_message(message: &Value) {
 
 fn send_raw(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    // Whoever does not listen any more has had enough.
+    // The client closed the pipe.
     if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }

@@ -1,4 +1,5 @@
-//! The questions that a server is asked, and its answers taken apart.
+//! The queries a language server can be asked ([`LspClient`]), each with a parsed and bounded
+//! reply.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,40 +15,40 @@ use crate::response::{
 };
 use crate::uri;
 
-/// Functions at a place that are asked about.
+/// Most functions at one position whose callers or callees are requested.
 const CALL_ITEMS_MAX: usize = 5;
 
-/// A place that is asked about.
+/// A position in a file that a query is about.
 #[derive(Clone, Copy, Debug)]
 pub struct DocumentPosition<'a> {
-    /// The file, which the server was told of.
+    /// Absolute path of the file. The server must have the file open already.
     pub path: &'a Path,
-    /// Where in it.
+    /// Position in the file, in the units that the server negotiated.
     pub position: LspPosition,
 }
 
-/// Which way calls go.
+/// Direction of a call hierarchy query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallDirection {
-    /// Who calls the function.
+    /// The functions that call this one.
     Incoming,
-    /// Whom it calls.
+    /// The functions that this one calls.
     Outgoing,
 }
 
-/// Asks one server, within bounds.
+/// Sends queries to one server and parses the replies, within time limits.
 pub struct LspClient<'a> {
     connection: &'a LspConnection,
     bounds: LanguageServerLimits,
 }
 
 impl<'a> LspClient<'a> {
-    /// Asks this one.
+    /// Creates a client for `connection` with the given time limits.
     pub fn new(connection: &'a LspConnection, bounds: LanguageServerLimits) -> Self {
         Self { connection, bounds }
     }
 
-    /// Where what is meant at a place is defined.
+    /// Requests where the symbol at a position is defined.
     pub async fn definition(
         &self,
         spot: DocumentPosition<'_>,
@@ -56,7 +57,7 @@ impl<'a> LspClient<'a> {
         self.request_locations(method, position_params(spot), QueryScope::File).await
     }
 
-    /// Where it is implemented.
+    /// Requests where the symbol at a position is implemented.
     pub async fn implementation(
         &self,
         spot: DocumentPosition<'_>,
@@ -65,7 +66,7 @@ impl<'a> LspClient<'a> {
         self.request_locations(method, position_params(spot), QueryScope::Project).await
     }
 
-    /// Where it is used or defined.
+    /// Requests where the symbol at a position is used, including its declaration.
     pub async fn references(
         &self,
         spot: DocumentPosition<'_>,
@@ -78,7 +79,7 @@ impl<'a> LspClient<'a> {
         self.request_locations(method, params, QueryScope::Project).await
     }
 
-    /// What is to be known about it.
+    /// Requests the description (type, documentation) of the symbol at a position.
     pub async fn hover(&self, spot: DocumentPosition<'_>) -> Result<Option<String>, LspError> {
         let method = ("textDocument/hover", "hoverProvider");
         let read = |answer: &Value| response::parse_hover(answer);
@@ -92,7 +93,7 @@ impl<'a> LspClient<'a> {
         .await
     }
 
-    /// The symbols of a file.
+    /// Requests the symbols of a file.
     pub async fn document_symbols(&self, path: &Path) -> Result<BoundedList<LspSymbol>, LspError> {
         let method = ("textDocument/documentSymbol", "documentSymbolProvider");
         let params = json!({"textDocument": {"uri": uri::from_path(path)}});
@@ -100,7 +101,7 @@ impl<'a> LspClient<'a> {
             .await
     }
 
-    /// The symbols of the project whose name is like this.
+    /// Requests the symbols of the whole project whose name matches `query`.
     pub async fn workspace_symbols(&self, query: &str) -> Result<BoundedList<LspSymbol>, LspError> {
         let method = ("workspace/symbol", "workspaceSymbolProvider");
         self.request_when_ready(
@@ -113,7 +114,7 @@ impl<'a> LspClient<'a> {
         .await
     }
 
-    /// The functions at a place.
+    /// Requests the functions at a position, without their callers or callees.
     pub async fn prepare_call_hierarchy(
         &self,
         spot: DocumentPosition<'_>,
@@ -129,7 +130,8 @@ impl<'a> LspClient<'a> {
         .await
     }
 
-    /// Who calls the functions at a place, or whom they call.
+    /// Requests the callers or the callees of the functions at a position. At most five functions
+    /// are followed.
     pub async fn call_hierarchy(
         &self,
         spot: DocumentPosition<'_>,
@@ -153,7 +155,8 @@ impl<'a> LspClient<'a> {
         Ok(all)
     }
 
-    /// What it finds wrong in a file in that state.
+    /// Requests the diagnostics of a file in the given version, waiting for the server to publish
+    /// them.
     pub async fn diagnostics(
         &self,
         path: &Path,
@@ -177,8 +180,8 @@ impl<'a> LspClient<'a> {
         self.request_when_ready(method, params, reach, response::parse_locations, is_empty).await
     }
 
-    /// Asks, and where there is nothing yet because the server still reads the project, once more
-    /// when it is done.
+    /// Sends a request. If the result is empty because the server is still indexing the project,
+    /// waits for it to finish and asks once more.
     async fn request_when_ready<T>(
         &self,
         (method, capability): (&str, &str),
@@ -209,7 +212,7 @@ impl<'a> LspClient<'a> {
     }
 }
 
-/// How much of the project an answer is made of.
+/// Whether a reply depends on one file or on the whole project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueryScope {
     File,

@@ -1,9 +1,9 @@
-//! A conversation with a running server: what is asked and answered, what it says unasked, and its
-//! end.
+//! The connection to one running language server ([`LspConnection`]): requests, notifications,
+//! document synchronization and shutdown.
 //!
-//! Nobody waits without an end: each question has a time, and whoever waits hears at once when the
-//! server is gone. The server is never waited for either: what it asks of us is answered without
-//! blocking, and one that reads nothing is cut off.
+//! Every wait is bounded. A request has a time limit and fails at once when the server exits.
+//! Requests of the server are answered without blocking, and a server that stops reading its input
+//! is killed.
 
 mod handshake;
 mod server_progress;
@@ -36,37 +36,37 @@ use crate::server_definition::LanguageServerDefinition;
 use crate::server_process::{LanguageServerPipes, LanguageServerProcess};
 use crate::uri;
 
-/// Messages that wait to be read by the server: room for what there is to tell of a file, and more.
+/// Messages queued for the server: enough to synchronize one file twice.
 const OUTBOX_MAX: usize = 2 * SYNC_MESSAGES_MAX;
-/// Most messages by which a server is told of one file: every other one may be closed for it.
+/// Most messages needed to synchronize one file: each open file may have to be closed for it.
 const SYNC_MESSAGES_MAX: usize = OPEN_MAX + 4;
-/// Questions in a row that were not answered in time before a server is taken for hung.
+/// Requests in a row that may time out before the server is considered hung.
 const UNANSWERED_MAX: u32 = 3;
-/// How long a server may take to end by itself, and after its input has ended.
+/// How long a server may take to exit by itself, and to exit after its input was closed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the end of one that was killed is waited for: only what hangs in the kernel takes longer.
+/// How long to wait for a killed server: only one blocked in the kernel takes longer.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
-/// What servers say of a question that the project overtook: it may be asked again.
+/// JSON-RPC error codes `ContentModified` and `ServerCancelled`: the request may be retried.
 const RETRYABLE_CODES: [i64; 2] = [-32801, -32802];
-/// How often it is asked again.
+/// How often a request is tried if the server answers with one of [`RETRYABLE_CODES`].
 const TRIES_MAX: u32 = 4;
 
 /// How a server is started.
 pub(crate) struct LanguageServerLaunchOptions<'a> {
     pub(crate) services: &'a ServiceLauncher,
     pub(crate) server: &'a LanguageServerDefinition,
-    /// Its program and arguments.
+    /// The program and its arguments.
     pub(crate) words: Vec<String>,
-    /// The folder of the workspace it is for.
+    /// The workspace folder that the server is for.
     pub(crate) root: &'a Path,
-    /// The folder that is kept for what it makes.
+    /// The folder for the server's cache.
     pub(crate) cache: Option<StateDir>,
-    /// Where it finds programs, as `PATH` says it.
+    /// The value of `PATH` for the server.
     pub(crate) path: Option<String>,
     pub(crate) bounds: LanguageServerLimits,
 }
 
-/// A conversation with a running server. Dropping it ends the server.
+/// The connection to a running server. Dropping it ends the server.
 pub struct LspConnection {
     shared: Arc<LspConnectionState>,
     process: LanguageServerProcess,
@@ -77,12 +77,12 @@ pub struct LspConnection {
     since: Instant,
     silent: AtomicU32,
     cache: Option<StateDir>,
-    /// How long it may read nothing while there is something to read.
+    /// How long the server may leave its input unread while messages are waiting.
     stuck_max: Duration,
 }
 
 impl LspConnection {
-    /// Starts a server and greets it.
+    /// Starts a server and performs the `initialize` handshake.
     pub(crate) async fn start(start: LanguageServerLaunchOptions<'_>) -> Result<Self, LspError> {
         let LanguageServerLaunchOptions { services, server, words, root, cache, path, bounds } =
             start;
@@ -148,32 +148,32 @@ impl LspConnection {
         Ok(connection)
     }
 
-    /// What it is called.
+    /// Returns the name of the server, as in its definition.
     pub fn server_name(&self) -> &str {
         &self.shared.server
     }
 
-    /// The folder of the workspace it is for.
+    /// Returns the workspace folder that the server is for.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The units it counts in.
+    /// Returns the units in which the server counts characters of a line.
     pub fn encoding(&self) -> PositionEncoding {
         self.encoding
     }
 
-    /// The number of the process at the top of its tree.
+    /// Returns the process id at the top of the server's process tree.
     pub fn pid(&self) -> i32 {
         self.process.pid()
     }
 
-    /// Whether it can still be asked.
+    /// Returns whether requests can still be sent.
     pub fn is_alive(&self) -> bool {
         !self.shared.closed.is_cancelled()
     }
 
-    /// Whether it says that it does such things.
+    /// Returns whether the server announced a capability, such as `hoverProvider`.
     pub fn supports(&self, capability: &str) -> bool {
         match self.capabilities.get(capability) {
             Some(Value::Bool(offered)) => *offered,
@@ -182,7 +182,8 @@ impl LspConnection {
         }
     }
 
-    /// Asks, and asks again what the project overtook. The answer is whatever the server says.
+    /// Sends a request and returns the raw result. Retries if the project changed while the server
+    /// was working on it.
     pub async fn request(
         &self,
         method: &str,
@@ -209,7 +210,7 @@ impl LspConnection {
         limit: Duration,
     ) -> Result<Value, LspError> {
         let (question, answer) = self.shared.register_request().ok_or_else(|| {
-            self.shared.closed_error(format!("{PENDING_MAX} questions wait for an answer already"))
+            self.shared.closed_error(format!("{PENDING_MAX} requests are pending already"))
         })?;
         let id = question.id;
         let message = encode_message(Some(id), method, params);
@@ -238,18 +239,20 @@ impl LspConnection {
             Err(_) => {
                 drop(question);
                 if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= UNANSWERED_MAX {
-                    self.shared.close(format!("it left {UNANSWERED_MAX} questions unanswered"));
+                    self.shared
+                        .close(format!("it did not answer {UNANSWERED_MAX} requests in a row"));
                 }
                 Err(LspError::TimedOut { server: server(), what: what(), limit })
             }
         }
     }
 
-    /// Sees to it that the server knows the text of a file.
+    /// Makes sure that the server has a file open with this text. Returns the version that the text
+    /// has.
     pub async fn sync_document(&self, text: DocumentText<'_>) -> Result<DocumentVersion, LspError> {
         let mut documents = self.documents.lock().await;
-        // There is room for everything before anything is said, so that whoever gives up waiting
-        // leaves the server with all of it or nothing.
+        // Capacity for all messages is reserved before the first is sent, so that a caller that is
+        // cancelled leaves the server with all of them or none.
         let room = self.with_stall_limit(self.shared.outbox.reserve_many(SYNC_MESSAGES_MAX)).await;
         let Ok(Ok(mut room)) = room else { return Err(self.closed_error().await) };
         let since = self.shared.published.count();
@@ -261,7 +264,7 @@ impl LspConnection {
         Ok(told)
     }
 
-    /// Tells it that a file was saved as it was told, if it knows it.
+    /// Notifies the server that a file was saved with the text it has, if it has the file open.
     pub async fn notify_saved(&self, path: &Path) -> Result<(), LspError> {
         self.notify_documents(|documents| {
             let saved = json!({"textDocument": {"uri": uri::from_path(path)}});
@@ -270,13 +273,13 @@ impl LspConnection {
         .await
     }
 
-    /// Closes a file, whatever is on disk then.
+    /// Closes a file, so that the server reads it from disk again.
     pub async fn close_file(&self, path: &Path) -> Result<(), LspError> {
         self.notify_documents(|documents| documents.close(path)).await
     }
 
-    /// Tells it one thing about a file that it has open. As with [`Self::tell`], nobody else tells it
-    /// anything of files between what is noted down and what it hears.
+    /// Sends one notification about an open document. As in [`Self::sync_document`], the lock is
+    /// held until it is queued, so that no other notification about files comes in between.
     async fn notify_documents(
         &self,
         notify: impl FnOnce(&mut OpenDocuments) -> Option<LspNotification>,
@@ -290,22 +293,23 @@ impl LspConnection {
         Ok(())
     }
 
-    /// The state of a file that it was told of last.
+    /// Returns the version of a file that was last sent, if the file is open.
     pub async fn document_version(&self, path: &Path) -> Option<DocumentVersion> {
         self.documents.lock().await.version(path)
     }
 
-    /// Files that it knows with a text that is not on disk.
+    /// Returns the files that are open with a text that differs from the one on disk.
     pub async fn unsaved_files(&self) -> Vec<PathBuf> {
         self.documents.lock().await.unsaved_files()
     }
 
-    /// What it published about a file in that state.
+    /// Returns the diagnostics published for a file in this version or a later one.
     pub fn diagnostics_for(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
         self.shared.published.get(path, told)
     }
 
-    /// Waits for what it publishes about a file in that state. `None` when nothing came in time.
+    /// Waits for diagnostics of a file in this version. Returns `None` if none arrive within the
+    /// limit.
     pub async fn wait_for_diagnostics(
         &self,
         path: &Path,
@@ -318,13 +322,13 @@ impl LspConnection {
         }
     }
 
-    /// Whether it says that it is at work on something, such as reading the project.
+    /// Returns whether the server reports work in progress, such as indexing the project.
     pub fn is_busy(&self) -> bool {
         self.shared.progress.is_busy()
     }
 
-    /// Waits until it is done with what it is at work on, and no longer than `limit`. One that just
-    /// started gets a moment to begin.
+    /// Waits, at most `limit`, until the server reports no more work in progress. A server that has
+    /// just started gets a moment to begin reporting.
     pub async fn wait_until_idle(&self, limit: Duration) {
         const WARMUP: Duration = Duration::from_secs(5);
         const WARMUP_WAIT: Duration = Duration::from_millis(700);
@@ -338,14 +342,14 @@ impl LspConnection {
         }
     }
 
-    /// Whether it can see a file that may not be read, because that came after it. What it says is
-    /// not to be told then.
+    /// Returns whether the server can see a file that was denied or replaced after it started. Its
+    /// replies must not be used then.
     pub async fn is_outdated(&self) -> bool {
         self.process.is_outdated().await
     }
 
-    /// Asks it to end, and ends it where it does not. What it made of files that it should not have
-    /// seen goes with it.
+    /// Asks the server to exit, and kills it if it does not. Its cache is removed if it saw files
+    /// that it should not have seen.
     pub async fn shut_down(&self) {
         let _ = self.request_once("shutdown", Value::Null, GRACE).await;
         let _ = tokio::time::timeout(GRACE, self.notify("exit", Value::Null)).await;
@@ -359,31 +363,30 @@ impl LspConnection {
         }
     }
 
-    /// Ends it at once, with everything that it made.
+    /// Kills the server and removes its cache.
     pub(crate) async fn terminate(&self, why: &str) {
         self.shared.close(why.to_owned());
         self.process.kill();
-        // Nothing of it writes any more when what it wrote is removed.
+        // The cache is removed only after the last process that could write to it has exited.
         self.process.wait_for_exit(KILL_WAIT_MAX).await;
         self.remove_cache().await;
     }
 
-    /// Removes what it made.
     async fn remove_cache(&self) {
         let Some(cache) = self.cache.clone() else { return };
         let server = self.shared.server.clone();
         let removing = tokio::task::spawn_blocking(move || {
             if let Err(error) = cache.remove_all() {
-                tracing::warn!(%error, server, "what a language server made could not be removed");
+                tracing::warn!(%error, server, "the cache of a language server could not be removed");
             }
         });
         let _ = removing.await;
     }
 
-    /// Why it cannot be asked any more.
+    /// Returns why no more requests can be sent.
     pub async fn closed_error(&self) -> LspError {
         let what = self.shared.why.get().map_or("it ended", String::as_str);
-        // What it wrote wrongly says more than how it was ended for it.
+        // What the server wrote in violation of the protocol explains more than its exit status.
         let why = match what {
             "its output ended" | "it ended" => self.process.describe_failure(what).await,
             what => what.to_owned(),
@@ -398,13 +401,12 @@ impl LspConnection {
         }
     }
 
-    /// Puts a message where the server reads it.
+    /// Queues a message for the server.
     async fn send(&self, message: Vec<u8>) -> Result<(), ()> {
         self.with_stall_limit(self.shared.outbox.send(message)).await?.map_err(drop)
     }
 
-    /// Waits for room where the server reads, though not for ever: one that reads nothing for long
-    /// is cut off.
+    /// Waits for capacity in the queue. A server that reads nothing for `stuck_max` is killed.
     async fn with_stall_limit<T>(&self, room: impl Future<Output = T>) -> Result<T, ()> {
         tokio::select! {
             biased;
@@ -418,6 +420,6 @@ impl LspConnection {
 
 impl Drop for LspConnection {
     fn drop(&mut self) {
-        self.shared.close("nobody uses it any more".to_owned());
+        self.shared.close("it is no longer used".to_owned());
     }
 }

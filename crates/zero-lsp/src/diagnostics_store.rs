@@ -1,8 +1,9 @@
-//! What a server published about files, and the wait for what it has to say about one.
+//! The diagnostics that a server published ([`DiagnosticsStore`]), and waiting for those of one
+//! file.
 //!
-//! Servers say what is wrong when they have found out, often in several goes: first the grammar, then
-//! the meaning. What is waited for is the first word about the state that was told, and then a moment
-//! in which nothing more comes.
+//! Servers publish when they have results, often in several steps: syntax errors first, type errors
+//! later. So a waiter takes the first report about the version it asked for, and then waits until
+//! no further report has arrived for a short time.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,41 +18,41 @@ use crate::open_documents::DocumentVersion;
 use crate::response::{self, BoundedList, LspDiagnostic};
 use crate::uri;
 
-/// Most files about which something is remembered, how much of one, and of all together: in bytes, as
-/// far as they grow with what is said.
+/// Most files with stored diagnostics, and most bytes for one file and for all files together. Only
+/// the parts that grow with the reported text are counted.
 const FILES_MAX: usize = 1_000;
 const REPORT_BYTES_MAX: usize = 2 << 20;
 const BYTES_MAX: usize = 16 << 20;
-/// How long nothing may come after the first word, where the server says which state it means, and
-/// where it does not.
+/// How long no further report may arrive after the first one: if the server names the version of
+/// the file, and if it does not.
 const QUIET_PERIODS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(600)];
 
-/// What was published last about each file.
+/// The latest diagnostics of each file.
 #[derive(Debug)]
 pub struct DiagnosticsStore {
     files: Mutex<DiagnosticsTable>,
-    /// How often anything was published.
+    /// Number of reports so far, for all files.
     count: watch::Sender<u64>,
 }
 
-/// The files, and how much is kept of all.
+/// The reports by file, and the bytes they take together.
 #[derive(Debug, Default)]
 struct DiagnosticsTable {
     reports: HashMap<PathBuf, FileDiagnostics>,
     bytes: usize,
 }
 
-/// What was published about a file.
+/// The latest report about one file.
 #[derive(Clone, Debug)]
 pub struct FileDiagnostics {
-    /// Which state of it is meant, where the server says so.
+    /// The version of the file that is meant, if the server names it.
     version: Option<i64>,
-    /// How much had been published before and with it.
+    /// Number of this report, counting all files.
     number: u64,
     at: Instant,
-    /// How much of memory it takes, about.
+    /// Approximate size in memory, in bytes.
     bytes: usize,
-    /// What is wrong.
+    /// The diagnostics of the file.
     pub found: BoundedList<LspDiagnostic>,
 }
 
@@ -68,7 +69,8 @@ impl Default for DiagnosticsStore {
 }
 
 impl DiagnosticsStore {
-    /// Takes what a server publishes. False when it makes no sense.
+    /// Stores the parameters of a `publishDiagnostics` notification. Returns false if they are
+    /// malformed.
     pub fn publish(&self, params: &Value) -> bool {
         let uri = params.get("uri").and_then(Value::as_str);
         let list = params.get("diagnostics").and_then(Value::as_array);
@@ -83,12 +85,12 @@ impl DiagnosticsStore {
         true
     }
 
-    /// How often anything was published.
+    /// Returns the number of reports so far, for all files.
     pub fn count(&self) -> u64 {
         *self.count.borrow()
     }
 
-    /// What is known of a file in that state.
+    /// Returns the report about a file in the given version or a later one, if there is one.
     pub fn get(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
         let report = self.lock().reports.get(path)?.clone();
         let is_meant = match report.version {
@@ -98,8 +100,8 @@ impl DiagnosticsStore {
         is_meant.then_some(report)
     }
 
-    /// Waits until a server has said what there is to say about a file in that state, and no longer
-    /// than `limit`.
+    /// Waits, at most `limit`, until reports about a file in the given version stop arriving.
+    /// Returns `None` if there was none.
     pub async fn wait(
         &self,
         path: &Path,
@@ -116,7 +118,7 @@ impl DiagnosticsStore {
             if Instant::now() >= until {
                 return known;
             }
-            // Whether the time is up or something came, it is looked at anew.
+            // After a timeout as well as after a report, the state is evaluated again.
             if let Ok(Err(_)) = tokio::time::timeout_at(until, news.changed()).await {
                 return self.get(path, told);
             }
@@ -129,7 +131,7 @@ impl DiagnosticsStore {
 }
 
 impl DiagnosticsTable {
-    /// Takes in what was published about a file. What was published longest ago makes room for it.
+    /// Stores the report about a file. The oldest reports are dropped if there is no space.
     fn insert(&mut self, path: PathBuf, report: FileDiagnostics) {
         self.remove(&path);
         while self.reports.len() >= FILES_MAX || self.bytes + report.bytes > BYTES_MAX {
@@ -147,7 +149,7 @@ impl DiagnosticsTable {
     }
 }
 
-/// The first of the problems, as many as are kept of one file, and how much of memory they take.
+/// Returns as many diagnostics as are stored for one file, and their size in bytes.
 fn truncate_diagnostics(
     mut found: BoundedList<LspDiagnostic>,
 ) -> (BoundedList<LspDiagnostic>, usize) {
@@ -202,7 +204,7 @@ mod tests {
         };
         let (found, ()) = tokio::join!(waiting, saying);
         assert_eq!(messages(found), Some(vec!["new".to_owned()]));
-        // Known for long: nobody waits.
+        // The report is old enough, so that there is nothing to wait for.
         let before = Instant::now();
         assert!(published.wait(path, told, limit).await.is_some());
         tokio::time::sleep(QUIET_PERIODS[0]).await;
@@ -257,7 +259,7 @@ mod tests {
         assert!(kept.taken.len() < messages.len() && kept.total == messages.len());
         assert!(!files.reports.contains_key(first));
         drop(files);
-        // What is said anew about a file takes the place of what was.
+        // A new report about a file replaces the old one.
         for number in 0..20 {
             published.publish(&json!({"uri": format!("file:///{number}"), "diagnostics": []}));
         }

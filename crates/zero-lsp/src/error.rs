@@ -1,135 +1,135 @@
-//! Why a language server gave no answer, and what to do about it.
+//! [`LspError`]: why a query has no result, and what to do about it.
 
 use std::time::Duration;
 
 use zero_core::{ErrorReason, ErrorType, ToolError};
 
-/// Why there is no answer.
+/// Why a query has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LspError {
-    /// No server is known for a file.
+    /// No server is defined for files of this kind.
     #[error(
-        "no language server is known for `{file}`; servers are known for {known}; another can be set as `lspServers` in settings"
+        "no language server is configured for `{file}`, only for {known}; add one under `lspServers` in settings"
     )]
     NoServerKnown {
-        /// The file, as it is shown.
+        /// Path of the file, as shown to the user.
         file: String,
-        /// The endings of names for which there is one.
+        /// The file name extensions for which a server is defined.
         known: String,
     },
-    /// None of those that are known is installed.
+    /// Servers are defined for the file, but none of them is installed.
     #[error("no language server for `{file}` is installed: {how}; `zero doctor` lists them")]
     NotInstalled {
-        /// The file, as it is shown.
+        /// Path of the file, as shown to the user.
         file: String,
-        /// How to get one.
+        /// How to install one.
         how: String,
     },
-    /// Nobody has said that the folder is trusted, and a server may run what it finds there.
+    /// The folder is not trusted, and a server may run code that it finds there.
     #[error("no language server runs for `{folder}`: {why}")]
     Untrusted {
-        /// The folder of the workspace.
+        /// The workspace folder.
         folder: String,
-        /// How it stands, and what to do.
+        /// The trust state of the folder, and what to do.
         why: String,
     },
-    /// As many run as may.
-    #[error("{0} language servers run already and all are at work; try again when one is done")]
+    /// The limit of running servers is reached, and all of them are in use.
+    #[error("{0} language servers are running and all are in use; try again later")]
     TooMany(usize),
-    /// It failed too often lately.
-    #[error("`{server}` failed {failures} times lately and is left alone for {} s; last: {why}", rest.as_secs())]
+    /// The server failed too often recently.
+    #[error("`{server}` failed {failures} times recently and can be started again in {} s; last failure: {why}", rest.as_secs())]
     CoolingDown {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// How often it failed.
+        /// Number of recent failures.
         failures: usize,
-        /// How long it is left alone.
+        /// How long until it may be started again.
         rest: Duration,
-        /// How it failed last.
+        /// The last failure.
         why: String,
     },
-    /// It cannot be started.
+    /// The server could not be started.
     #[error("`{server}` could not be started: {why}")]
     NotStarted {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// Why not.
+        /// The reason, with what the server wrote.
         why: String,
     },
-    /// What has its name only stands in for it.
-    #[error("`{server}` is not installed: `{program}` only stands in for it; it comes {how}")]
+    /// The program found is a rustup proxy, and the server behind it is not installed.
+    #[error("`{server}` is not installed: `{program}` is only a rustup proxy; install it {how}")]
     RustupProxy {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// The program.
+        /// Path of the proxy.
         program: String,
-        /// How to get it.
+        /// How to install the server.
         how: String,
     },
-    /// It is gone, or of no use any more.
+    /// The server exited, or was killed because it misbehaved.
     #[error("`{server}` failed: {why}")]
     Unavailable {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What became of it.
+        /// The reason.
         why: String,
     },
-    /// It can see files that it may not, because they came after it.
+    /// The server was ended because it could see a file that was denied after it had started.
     #[error(
-        "`{server}` was ended, since it could see a file that may not be read, which was made or replaced after it had started; ask again"
+        "`{server}` was stopped because a file that it may not read was created or replaced after it had started; try again"
     )]
     Outdated {
-        /// The server.
+        /// Name of the server.
         server: String,
     },
-    /// It took too long.
-    #[error("`{server}` did not answer `{what}` within {} s; it may still be reading the project: try again later", limit.as_secs())]
+    /// The server did not answer in time.
+    #[error("`{server}` did not answer `{what}` within {} s; it may still be indexing the project; try again later", limit.as_secs())]
     TimedOut {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it was asked.
+        /// Method of the request.
         what: String,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
     },
-    /// It says that it cannot do it.
+    /// The server answered with an error.
     #[error("`{server}` refused `{what}`: {message}")]
     Refused {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it was asked.
+        /// Method of the request.
         what: String,
-        /// Its number for the reason.
+        /// The JSON-RPC error code.
         code: i64,
-        /// Its words.
+        /// The error message of the server.
         message: String,
     },
-    /// It does not do such things at all.
+    /// The server does not have the capability.
     #[error("`{server}` does not offer `{what}`")]
     Unsupported {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it was asked.
+        /// Method of the request.
         what: String,
     },
-    /// Its answer makes no sense.
-    #[error("`{server}` answered `{what}` with nonsense")]
+    /// The result does not have the form that the protocol demands.
+    #[error("`{server}` answered `{what}` with an invalid result")]
     InvalidResponse {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it was asked.
+        /// Method of the request.
         what: String,
     },
 }
 
 impl LspError {
-    /// Whether another try with a new server may go better.
+    /// Returns whether the same query may succeed with a restarted server.
     pub fn is_worth_restart(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Outdated { .. })
     }
 
-    /// As the caller of a tool gets it. A server that fails says nothing about the tool, which works
-    /// on with others.
+    /// Returns the error for the caller of a tool. A failed server does not make the tool fail: it
+    /// still works with others.
     pub fn to_tool_error(&self) -> ToolError {
         let message = self.to_string();
         match self {

@@ -1,54 +1,56 @@
-//! Messages on a pipe: a header that says how long each is, and so many bytes of JSON.
+//! LSP framing: a header with the length of the message, then that many bytes of JSON.
 //!
-//! Whatever comes in is bounded before it is parsed: the header, the length, how deep the JSON goes
-//! and how many values it holds. What is no message ends the conversation, since nothing tells where
-//! the next one would begin.
+//! Everything is bounded before it is parsed: header, length, depth of the JSON and number of
+//! values in it. A malformed frame ends the connection, because there is no way to find the start
+//! of the next one.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// Longest header.
+/// Longest header, in bytes.
 const HEADER_BYTES_MAX: usize = 4 << 10;
-/// Largest message that is taken.
+/// Largest message that is accepted, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Most values in a message; each costs far more than its bytes once it is parsed.
+/// Most JSON values in a message: once parsed, each takes far more memory than its bytes.
 const VALUES_MAX: usize = 400_000;
-/// How deep a message may go.
+/// How deep the JSON of a message may be nested.
 const DEPTH_MAX: usize = 64;
-/// How much of what is no message is shown.
+/// How many bytes of invalid input an error shows.
 const SHOWN_BYTES: usize = 120;
 
-/// Why nothing more can be read.
+/// Why no more messages can be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LspFrameError {
-    /// There is nothing more to read.
+    /// The stream ended.
     #[error("its output ended")]
     Ended,
-    /// What came is no message.
-    #[error("it wrote what is no message of a language server: `{0}`")]
+    /// The input is not a frame. Carries the start of it, made printable.
+    #[error("it wrote something that is not a language server message: `{0}`")]
     InvalidMessage(String),
-    /// A message is larger than is taken.
-    #[error("it sent a message of {0} bytes; at most {MESSAGE_BYTES_MAX} are taken")]
+    /// A message is larger than [`MESSAGE_BYTES_MAX`]. Carries its announced length.
+    #[error("it sent a message of {0} bytes, more than the {MESSAGE_BYTES_MAX} allowed")]
     TooLarge(u64),
-    /// A message holds too much for its size.
-    #[error("it sent a message with more than {VALUES_MAX} values, or one deeper than {DEPTH_MAX}")]
+    /// A message has too many values or is nested too deeply.
+    #[error(
+        "it sent a message with more than {VALUES_MAX} values or nested deeper than {DEPTH_MAX} levels"
+    )]
     TooComplex,
 }
 
-/// Reads messages one after the other.
+/// Reads the messages of a stream one by one.
 #[derive(Debug)]
 pub struct LspFrameReader<R> {
     source: R,
-    /// What was read and belongs to no message yet.
+    /// Bytes that were read and not yet returned.
     held: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> LspFrameReader<R> {
-    /// Reads from `source`.
+    /// Creates a reader of `source`.
     pub fn new(source: R) -> Self {
         Self { source, held: Vec::new() }
     }
 
-    /// The next message. After an error there is none.
+    /// Returns the body of the next message. After an error, all further calls fail.
     pub async fn next(&mut self) -> Result<Vec<u8>, LspFrameError> {
         let header = loop {
             if let Some(end) = find_header_end(&self.held) {
@@ -65,7 +67,7 @@ impl<R: AsyncRead + Unpin> LspFrameReader<R> {
             .filter(|length| *length <= MESSAGE_BYTES_MAX)
             .ok_or(LspFrameError::TooLarge(length))?;
         self.held.drain(..header);
-        // Room is made as bytes come, so that a long promise costs nothing.
+        // The buffer grows as bytes arrive, so that an announced length alone allocates nothing.
         while self.held.len() < length {
             self.read_more(length - self.held.len()).await?;
         }
@@ -86,20 +88,21 @@ impl<R: AsyncRead + Unpin> LspFrameReader<R> {
     }
 }
 
-/// A message with its header.
+/// Returns a message with its header.
 pub fn encode_frame(body: &[u8]) -> Vec<u8> {
     let mut message = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
     message.extend_from_slice(body);
     message
 }
 
-/// Where the body begins, once all of the header is there.
+/// Returns where the body starts, once the header is complete.
 fn find_header_end(bytes: &[u8]) -> Option<usize> {
     let header = bytes.get(..bytes.len().min(HEADER_BYTES_MAX))?;
     header.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Whether a header can still come of it: one is a name and a colon, and a log line is not.
+/// Returns whether the bytes can still become a header: it has a name and a colon, which a line of
+/// a log mostly lacks.
 fn may_be_header(bytes: &[u8]) -> bool {
     let name = bytes.split(|byte| *byte == b':').next().unwrap_or_default();
     name.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-')
@@ -117,7 +120,7 @@ fn parse_content_length(header: &[u8]) -> Result<u64, LspFrameError> {
     length.parse().ok().filter(|_| is_number).ok_or_else(wrong)
 }
 
-/// Whether it holds no more than is taken, by its marks alone.
+/// Checks the depth and the number of values by counting brackets and commas, without parsing.
 fn is_within_limits(message: &[u8]) -> bool {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let (mut in_text, mut escaped) = (false, false);

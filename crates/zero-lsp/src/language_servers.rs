@@ -1,5 +1,5 @@
-//! The language servers of a host: started when somebody asks, shared by all who do, started again
-//! when they die, ended when nobody asks for a while.
+//! The language servers of a tool host ([`LanguageServers`]): started on demand, shared by all
+//! callers, restarted after a failure and stopped when unused.
 
 mod server_slot;
 
@@ -19,24 +19,25 @@ use crate::rustup_proxy;
 use crate::server_cache;
 use crate::server_definition::{LanguageServerDefinition, ProgramSearchPath};
 
-/// What is given to servers, and how much is borne of them.
+/// Time and count limits for language servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LanguageServerLimits {
-    /// How long one may take until it can be asked.
+    /// How long a server may take to start and finish the handshake.
     pub start_max: Duration,
-    /// How long it may take to answer.
+    /// How long it may take to answer a request.
     pub answer_max: Duration,
-    /// How long it may read nothing of what it is told.
+    /// How long it may leave its input unread.
     pub stuck_max: Duration,
-    /// How long it is waited for while it reads the project.
+    /// How long to wait for it to index the project.
     pub reading_max: Duration,
-    /// How long it stays when nobody asks.
+    /// How long an unused server keeps running.
     pub idle_max: Duration,
-    /// How many run at a time.
+    /// How many servers may run at a time.
     pub servers_max: usize,
-    /// How often one may fail within the pause before it is left alone.
+    /// How often a server may fail within [`Self::pause`] before it is no longer restarted.
     pub failures_max: usize,
-    /// The pause.
+    /// The period in which failures are counted, and after which a failing server may be started
+    /// again.
     pub pause: Duration,
 }
 
@@ -55,47 +56,48 @@ impl Default for LanguageServerLimits {
     }
 }
 
-/// Says whether a folder of the workspace is trusted as it is now; where it is not, how it stands
-/// and what to do. Blocks.
+/// Checks whether a workspace folder is trusted at this moment. If not, the error says in which
+/// state it is and what to do. The check blocks on file access.
 pub type FolderTrustCheck = Arc<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
 
-/// What the language servers of a host are made of.
+/// What the language servers of a tool host are created from.
 pub struct LanguageServersConfig {
-    /// What starts them.
+    /// Starts servers in the sandbox.
     pub services: ServiceLauncher,
-    /// Those that may be started, the better ones first.
+    /// The servers that may be started, in order of preference.
     pub definitions: Vec<LanguageServerDefinition>,
     /// Folders in which programs are found.
     pub search_path: Vec<PathBuf>,
     /// Folders of the workspace.
     pub roots: Vec<PathBuf>,
-    /// Which of them are trusted: none runs for another, since many run what they find there.
+    /// Checks the trust of a folder. No server is started for an untrusted one, since many servers
+    /// run code that they find there.
     pub trust: FolderTrustCheck,
-    /// Where folders for what they make are kept; without it they have none.
+    /// Where the servers' cache folders are stored. Without it, servers have no cache.
     pub cache: Option<StateDir>,
-    /// How much is borne of them.
+    /// Time and count limits.
     pub bounds: LanguageServerLimits,
 }
 
-/// The language servers of a host. Dropping it ends them all.
+/// The language servers of a tool host. Dropping it ends them all.
 pub struct LanguageServers {
     config: LanguageServersConfig,
     slots: Mutex<HashMap<(String, PathBuf), Arc<LanguageServerSlot>>>,
 }
 
 impl LanguageServers {
-    /// Starts nothing yet.
+    /// Creates the set without starting any server.
     pub fn new(config: LanguageServersConfig) -> Self {
         Self { config, slots: Mutex::default() }
     }
 
-    /// How much is borne of them.
+    /// Returns the time and count limits.
     pub fn limits(&self) -> LanguageServerLimits {
         self.config.bounds
     }
 
-    /// A server for a file of the workspace, by its canonical path, and what it calls the file's
-    /// language. Starts it where it does not run. `shown` is how the file is called in an error.
+    /// Returns a server for a workspace file, and the LSP id of the file's language. `path` is
+    /// canonical; `shown` is the path used in errors. The server is started if it is not running.
     pub async fn lease_for_file(
         &self,
         path: &Path,
@@ -108,7 +110,8 @@ impl LanguageServers {
         Ok((lease, language.to_owned()))
     }
 
-    /// A server for a file that runs already and is not just being started. Waits for nothing.
+    /// Returns a server for a file if one is running. Neither starts one nor waits for one that is
+    /// starting.
     pub fn running_for_file(&self, path: &Path) -> Option<(LanguageServerLease, String)> {
         let root = self.root_containing(path)?;
         let slots = self.lock_slots();
@@ -119,29 +122,32 @@ impl LanguageServers {
         })
     }
 
-    /// The same, where its folder is still trusted: one that is not any more is ended, and told of no
-    /// file.
+    /// As [`Self::running_for_file`], if the folder is still trusted. Otherwise the server is
+    /// stopped.
     pub async fn trusted_for_file(&self, path: &Path) -> Option<(LanguageServerLease, String)> {
         let (lease, language) = self.running_for_file(path)?;
         self.check_still_trusted(&lease).await.ok()?;
         Some((lease, language))
     }
 
-    /// Says whether what a server told may be told on. Not if its folder is not trusted any more: then
-    /// it is ended. Nor if it can see a file that may not be read, because that came after it: then it
-    /// is ended, and the next question starts another, from which that is hidden. To be asked after it
-    /// has answered.
+    /// Checks whether a reply of the server may be used. It may not if the folder is no longer
+    /// trusted, or if the server could see a file that was denied or replaced after it started. In
+    /// both cases the server is stopped; in the second, the next query starts a new one from which
+    /// the file is hidden. To be called after the server has replied.
     pub async fn verify_lease(&self, lease: &LanguageServerLease) -> Result<(), LspError> {
         self.check_still_trusted(lease).await?;
         if !lease.is_outdated().await {
             return Ok(());
         }
-        tracing::debug!(server = lease.server_name(), "a language server ends: it sees too much");
+        tracing::debug!(
+            server = lease.server_name(),
+            "a language server is stopped: it can see a denied file"
+        );
         lease.retire("it could see files that may not be read").await;
         Err(LspError::Outdated { server: lease.server_name().to_owned() })
     }
 
-    /// Ends them all, and waits until they have.
+    /// Ends all servers and waits until they have exited.
     pub async fn stop(&self) {
         let slots: Vec<Arc<LanguageServerSlot>> =
             self.lock_slots().drain().map(|(_, slot)| slot).collect();
@@ -150,7 +156,7 @@ impl LanguageServers {
         }
     }
 
-    /// The best server for a file that is installed.
+    /// Returns the most preferred installed server for a file.
     fn choose_server(
         &self,
         path: &Path,
@@ -186,7 +192,7 @@ impl LanguageServers {
         LspError::NoServerKnown { file: shown.to_owned(), known: endings.join(" ") }
     }
 
-    /// The folder of the workspace in which a file lies.
+    /// Returns the innermost workspace folder that contains a file.
     fn root_containing(&self, path: &Path) -> Option<&Path> {
         let holds = |root: &&PathBuf| path.starts_with(root);
         let inner = self.config.roots.iter().filter(holds);
@@ -202,7 +208,7 @@ impl LanguageServers {
         Arc::clone(self.lock_slots().entry(key).or_default())
     }
 
-    /// A running server of a slot, started if need be.
+    /// Returns the running server of a slot, starting it if necessary.
     async fn acquire_lease(
         &self,
         server: &LanguageServerDefinition,
@@ -213,7 +219,7 @@ impl LanguageServers {
             return self.check_still_trusted(&lease).await.map(|()| lease);
         }
         let mut starting = slot.lock_start().await;
-        // Somebody else may have started it meanwhile.
+        // Another caller may have started it in the meantime.
         if let Some(lease) = slot.lease_running() {
             return self.check_still_trusted(&lease).await.map(|()| lease);
         }
@@ -226,7 +232,8 @@ impl LanguageServers {
             Ok(connection) => Ok(slot.install(connection, bounds.idle_max)),
             Err(error) => {
                 slot.clear_counted();
-                // It may be installed at any time, and what stands in for it ends at once.
+                // Not counted as a failure: the server may be installed at any time, and the proxy
+                // exits at once.
                 if !matches!(error, LspError::RustupProxy { .. }) {
                     starting.record_failure(error.to_string());
                 }
@@ -235,15 +242,15 @@ impl LanguageServers {
         }
     }
 
-    /// Ends a server whose folder is not trusted any more.
+    /// Stops a server whose folder is no longer trusted.
     async fn check_still_trusted(&self, lease: &LanguageServerLease) -> Result<(), LspError> {
         let trusted = self.check_trust(lease.root()).await;
         if trusted.is_err() {
             tracing::debug!(
                 server = lease.server_name(),
-                "a language server ends: trust was revoked"
+                "a language server is stopped: its folder is no longer trusted"
             );
-            lease.retire("its folder is not trusted any more").await;
+            lease.retire("its folder is no longer trusted").await;
         }
         trusted
     }
@@ -251,7 +258,7 @@ impl LanguageServers {
     async fn check_trust(&self, root: &Path) -> Result<(), LspError> {
         let (trust, folder) = (Arc::clone(&self.config.trust), root.to_owned());
         let answer = tokio::task::spawn_blocking(move || trust(&folder)).await;
-        // Where nobody could look, nobody said so.
+        // If the check itself fails, the folder counts as untrusted.
         let answer = answer.unwrap_or_else(|error| Err(error.to_string()));
         answer.map_err(|why| LspError::Untrusted { folder: root.display().to_string(), why })
     }
@@ -268,7 +275,8 @@ impl LanguageServers {
             Some(caches) => {
                 let (name, root) = (server.name.clone(), root.to_owned());
                 let services = self.config.services.clone();
-                // Where it cannot be said what is hidden, nothing starts: it is told then.
+                // If the denied paths cannot be listed, there is no cache; starting the server then
+                // fails and reports why.
                 let made = move || {
                     server_cache::prepare(
                         &caches,
@@ -284,7 +292,7 @@ impl LanguageServers {
         let (bounds, services) = (self.config.bounds, &self.config.services);
         let path = self.program_search_path().path_variable();
         let program = words.first().cloned().unwrap_or_default();
-        tracing::debug!(server = server.name, "a language server is started");
+        tracing::debug!(server = server.name, "starting a language server");
         let start =
             LanguageServerLaunchOptions { services, server, words, root, cache, path, bounds };
         LspConnection::start(start).await.map_err(|error| match error {
@@ -301,8 +309,8 @@ impl LanguageServers {
         })
     }
 
-    /// Takes a place for one more server. Where there is none, the one that was left alone longest
-    /// ends, unless all are at work.
+    /// Reserves capacity for one more server. If there is none, stops the server that has been
+    /// unused for longest; fails if all are in use.
     async fn reserve_capacity(&self, slot: &Arc<LanguageServerSlot>) -> Result<(), LspError> {
         let oldest = {
             let slots = self.lock_slots();
@@ -317,7 +325,7 @@ impl LanguageServers {
             let idle = slots.values().filter(|slot| slot.is_idle());
             let oldest = idle.min_by_key(|slot| slot.last_used());
             let oldest = oldest.cloned().ok_or(LspError::TooMany(most))?;
-            // It goes from the one to the other while nobody else looks.
+            // The capacity passes from one slot to the other while the lock is held.
             oldest.clear_counted();
             slot.mark_counted();
             oldest
@@ -337,18 +345,18 @@ fn install_hint(server: &LanguageServerDefinition) -> String {
             let program = server.commands.first().and_then(|words| words.first());
             let program = program.map(String::as_str).unwrap_or_default();
             format!(
-                "there is no program `{program}`, which {written_at} names for `{}`",
+                "the program `{program}` that {written_at} names for `{}` does not exist",
                 server.name
             )
         }
-        None => format!("`{}` comes {}", server.name, with_preposition(&server.how_to_get)),
+        None => format!("install `{}` {}", server.name, with_preposition(&server.how_to_get)),
     }
 }
 
-/// `with …` and `from …` say it themselves.
+/// Turns installation instructions into a phrase: `with …` or `from …`.
 fn with_preposition(how: &str) -> String {
     match how.starts_with('`') {
-        true => format!("by {how}"),
+        true => format!("with {how}"),
         false => how.to_owned(),
     }
 }

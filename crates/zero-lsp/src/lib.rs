@@ -1,11 +1,15 @@
-//! Language servers: the programs that know a language, asked about a project.
+//! A client of language servers: finding, starting, supervising and querying them.
 //!
-//! A [`LanguageServerDefinition`](definition::ServerDefinition) says which there are, [`LanguageServers`]
-//! which run, a [`LspConnection`] talks to one, and an [`LspClient`] asks it. A server is a program of
-//! somebody else's that reads a project of yet somebody else: it runs confined, may change nothing
-//! and reach nobody, and nothing it says is taken on trust.
+//! - [`LanguageServerDefinition`] describes a server: its program, its files and its settings.
+//! - [`LanguageServers`] starts servers on demand, shares them between callers and stops them.
+//! - [`LspConnection`] is the JSON-RPC connection to one running server.
+//! - [`LspClient`] sends queries over a connection and parses the replies.
 //!
-//! Not here: what of an answer may be told, and how (the tool), where definitions come from.
+//! A language server is third-party code that reads, and often runs parts of, third-party projects.
+//! So it runs in a read-only sandbox without network access, and its messages are untrusted input.
+//!
+//! Which results the model may see, and how they are rendered, is decided by the `Lsp` tool in
+//! `zero-tools`; the settings that define servers are parsed in `zero`.
 
 pub mod client;
 pub mod connection;

@@ -1,8 +1,10 @@
-//! The files that a server has open, with the text that the person sees.
+//! The files that a server has open ([`OpenDocuments`]), with the text that the user sees in the
+//! editor.
 //!
-//! A server believes what it was told of an open file and not the disk. So what is open is little,
-//! is told anew when it changes, and is closed when somebody else changed it or nobody asked about
-//! it for a while. Pure: it says what to tell the server, and somebody else does.
+//! For an open file, a server uses the text that it was sent and ignores the disk. So few files are
+//! open at a time. Their text is sent again when it changes, and a file is closed when it changed
+//! on disk or was not queried for a while. This module does no I/O: it returns the notifications
+//! that the caller has to send.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,33 +18,33 @@ use crate::uri;
 
 /// Most files that are open at a time.
 pub const OPEN_MAX: usize = 50;
-/// How long a file stays open that nobody asks about.
+/// How long a file that is not queried stays open.
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
-/// What a server is told of a file on disk: that it was changed.
+/// The `FileChangeType` for a file that was changed on disk.
 const FILE_CHANGED: u64 = 2;
 
-/// Something to tell the server.
+/// A notification for the server: method and parameters.
 pub type LspNotification = (&'static str, Value);
 
-/// A text as it is to be known to the server.
+/// The text that a server should have for a file.
 #[derive(Clone, Copy, Debug)]
 pub struct DocumentText<'a> {
-    /// The file.
+    /// Absolute path of the file.
     pub path: &'a Path,
-    /// What its language is called.
+    /// LSP id of the language, such as `rust`.
     pub language: &'a str,
-    /// All of it.
+    /// The complete text of the file.
     pub text: &'a str,
-    /// Whether it differs from what is on disk, because an editor has not saved it.
+    /// Whether the text differs from the file on disk, because an editor has not saved it.
     pub is_unsaved: bool,
 }
 
-/// Which state of a file the server was told of.
+/// A version of a file that was sent to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DocumentVersion {
-    /// The number of that state; each is larger than all before.
+    /// Version number. It increases with every text sent, for all files together.
     pub version: i64,
-    /// What had been published about any file by then.
+    /// Number of diagnostics reports about any file before this version was sent.
     pub since: u64,
 }
 
@@ -65,8 +67,9 @@ struct OpenDocument {
 }
 
 impl OpenDocuments {
-    /// Sees to it that the server knows a text: what to tell it, and which state that is. `since`
-    /// counts what was published so far; `stamp` tells whether a file on disk is still the same.
+    /// Makes sure that the server has a text. Returns the version of that text and the
+    /// notifications to send. `since` is the number of diagnostics reports so far; `stamp` returns
+    /// a value that changes when the file on disk changes.
     pub fn sync(
         &mut self,
         text: DocumentText<'_>,
@@ -107,30 +110,30 @@ impl OpenDocuments {
         (told, notifications)
     }
 
-    /// Whether a file is open.
+    /// Returns whether a file is open.
     pub fn is_open(&self, path: &Path) -> bool {
         self.open.contains_key(path)
     }
 
-    /// The state of a file that the server was told of last.
+    /// Returns the version of a file that was last sent.
     pub fn version(&self, path: &Path) -> Option<DocumentVersion> {
         self.open.get(path).map(|document| document.told)
     }
 
-    /// Files that are open with a text which is not on disk.
+    /// Returns the files that are open with a text that differs from the one on disk.
     pub fn unsaved_files(&self) -> Vec<PathBuf> {
         let unsaved = self.open.iter().filter(|(_, document)| document.is_unsaved);
         unsaved.map(|(path, _)| path.clone()).collect()
     }
 
-    /// Closes a file.
+    /// Closes a file. Returns the notification to send, if it was open.
     pub fn close(&mut self, path: &Path) -> Option<LspNotification> {
         self.open.remove(path)?;
         Some(("textDocument/didClose", json!({"textDocument": {"uri": uri::from_path(path)}})))
     }
 
-    /// Closes what somebody else changed on disk, what nobody asked about for long, and the one
-    /// that was left alone longest where there is no room for `path`.
+    /// Closes files that changed on disk and files not queried for long. If `path` is new and the
+    /// limit is reached, closes the one not queried for longest, too.
     fn close_outdated(
         &mut self,
         path: &Path,
@@ -174,7 +177,7 @@ impl OpenDocuments {
 mod tests {
     use super::*;
 
-    /// What a server is told of a file, in short.
+    /// A short form of each notification.
     fn summarize(notifications: &[LspNotification]) -> Vec<String> {
         let short = |(method, params): &LspNotification| {
             let name = |value: &Value| {
@@ -219,7 +222,7 @@ mod tests {
 
     #[test]
     fn file_changed_by_others_is_closed() {
-        #![expect(clippy::disallowed_methods, reason = "a stamp is a real file's")]
+        #![expect(clippy::disallowed_methods, reason = "change stamps come from real files")]
         let temp = tempfile::tempdir().unwrap();
         let real = |name: &str| {
             std::fs::write(temp.path().join(name), "x").unwrap();

@@ -1,26 +1,26 @@
-//! Places in a text: lines and characters counted from 1, as people do, and from 0 in the units that
-//! a server counts in.
+//! Conversion of positions: lines and characters counted from 1, as users see them, and positions
+//! counted from 0 in the units of the server.
 //!
-//! A character is a Unicode character, whatever it takes to write it down. Servers count UTF-16
-//! units unless they agree to count bytes.
+//! For users, a character is a Unicode scalar value. Servers count UTF-16 units unless they
+//! negotiate bytes.
 
 /// The units in which a server counts within a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PositionEncoding {
     /// Bytes of UTF-8.
     Utf8,
-    /// Units of UTF-16: what holds where nobody says anything.
+    /// Code units of UTF-16, the default of the protocol.
     #[default]
     Utf16,
-    /// Characters.
+    /// Unicode scalar values.
     Utf32,
 }
 
 impl PositionEncoding {
-    /// What we understand, the best first.
+    /// The encodings offered to a server, in order of preference.
     pub const SUPPORTED: [&'static str; 2] = ["utf-8", "utf-16"];
 
-    /// The one of that name.
+    /// Returns the encoding with this name in the protocol.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "utf-8" => Some(Self::Utf8),
@@ -38,13 +38,14 @@ impl PositionEncoding {
         }
     }
 
-    /// Where a character begins, by its number from 1. One beyond the line is its end.
+    /// Returns the offset, in units, at which a character starts. `character` counts from 1; one
+    /// beyond the line means its end.
     pub fn to_units(self, line: &str, character: u64) -> u64 {
         let before = usize::try_from(character.saturating_sub(1)).unwrap_or(usize::MAX);
         line.chars().take(before).map(|c| self.width(c)).sum()
     }
 
-    /// The number, from 1, of the character that begins there or in which it lies.
+    /// Returns the number, from 1, of the character that starts at or contains this offset.
     pub fn to_character(self, line: &str, units: u64) -> u64 {
         let mut seen = 0;
         for (before, c) in line.chars().enumerate() {
@@ -57,7 +58,7 @@ impl PositionEncoding {
     }
 }
 
-/// The lines of a text as servers count them, without their ends.
+/// Splits a text into lines as servers do, without line endings.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -77,7 +78,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The name that a character of a line belongs to, if it belongs to one.
+/// Returns the identifier that contains a character of a line, if there is one.
 pub fn word_at(line: &str, character: u64) -> Option<&str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let at = usize::try_from(character.saturating_sub(1)).ok()?;
@@ -119,7 +120,7 @@ mod tests {
                 assert_eq!(encoding.to_character(line, units), back, "{units} {encoding:?}");
             }
         }
-        // In the middle of a character, be it by mistake, is that character.
+        // An offset inside a character means that character.
         assert_eq!(PositionEncoding::Utf8.to_character(line, 12), 10);
         assert_eq!(PositionEncoding::Utf16.to_character(line, 10), 10);
     }

@@ -1,89 +1,89 @@
-//! What servers answer, taken apart: only what is shown, each piece on its own, so that one that
-//! makes no sense leaves its neighbours alone.
+//! Parsing of the results that servers return. Only fields that are shown are read, and each
+//! element is parsed on its own, so that a malformed one does not affect the others.
 
 use serde_json::Value;
 
-/// How deep symbols may lie in each other.
+/// How deep symbols may be nested.
 const DEPTH_MAX: usize = 16;
-/// Most pieces that are taken of one answer; how many there were is counted beyond that.
+/// Most elements that are read from one result. Elements beyond that are only counted.
 pub const ITEMS_MAX: usize = 5_000;
-/// Longest text that is taken of one piece, in characters.
+/// Longest text read from one element, in characters.
 const TEXT_CHARS_MAX: usize = 2_000;
-/// Longest text about a place, in characters.
+/// Longest hover text, in characters.
 const HOVER_CHARS_MAX: usize = 20_000;
 
-/// A place in a line, as the server counts.
+/// A position in a file, in the units of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LspPosition {
-    /// The line, from 0.
+    /// Line number, from 0.
     pub line: u64,
-    /// The units of the line before it.
+    /// Offset in the line, from 0.
     pub character: u64,
 }
 
-/// A place in a file.
+/// The start of a range in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LspLocation {
-    /// The address of the file.
+    /// URI of the file.
     pub uri: String,
-    /// Where it begins.
+    /// Where the range starts.
     pub start: LspPosition,
 }
 
-/// A name that means something.
+/// A named declaration in the source, such as a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LspSymbol {
-    /// The name.
+    /// The name as declared.
     pub name: String,
-    /// What it is, such as `function`.
+    /// The kind of symbol, such as `function`.
     pub kind: &'static str,
-    /// In what it lies, where the server says so.
+    /// Name of the enclosing symbol, if the server reports it.
     pub container: Option<String>,
-    /// Where it is; without an address in the file that was asked about.
+    /// Where the symbol is. An empty URI means the file that was queried.
     pub place: LspLocation,
-    /// How deep it lies in others.
+    /// Nesting depth, 0 for a top-level symbol.
     pub depth: usize,
 }
 
-/// Who calls, or is called.
+/// A caller or a callee of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallHierarchyEntry {
-    /// The function.
+    /// The calling or called function.
     pub symbol: LspSymbol,
-    /// Where the calls are: in the caller.
+    /// Positions of the calls, in the file of the caller.
     pub calls: Vec<LspPosition>,
 }
 
-/// Something a server finds wrong in a file.
+/// A problem that a server reports for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LspDiagnostic {
-    /// Where.
+    /// Where the problem starts.
     pub start: LspPosition,
-    /// How bad it is.
+    /// How severe the problem is.
     pub severity: DiagnosticSeverity,
-    /// What is wrong.
+    /// The description of the problem.
     pub message: String,
-    /// Who says so.
+    /// The tool that found it, such as `rustc`.
     pub source: Option<String>,
-    /// Its name or number for it.
+    /// The code of the problem, such as `E0308`.
     pub code: Option<String>,
 }
 
-/// How bad it is, the worst first.
+/// Severity of a diagnostic, the most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiagnosticSeverity {
-    /// It does not work.
+    /// The code does not compile or work.
     Error,
-    /// It may not do what was meant.
+    /// The code is suspicious.
     Warning,
-    /// Worth knowing.
+    /// A remark.
     Information,
-    /// A hint.
+    /// A suggestion.
     Hint,
 }
 
 impl DiagnosticSeverity {
-    /// Its word.
+    /// Returns the lowercase word for the severity.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -94,12 +94,12 @@ impl DiagnosticSeverity {
     }
 }
 
-/// The pieces of an answer, and how many there were.
+/// The elements of a result, and how many there were.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundedList<T> {
-    /// Those that make sense, as far as they are taken.
+    /// The well-formed elements, at most [`ITEMS_MAX`].
     pub taken: Vec<T>,
-    /// How many there were, whether or not they make sense.
+    /// Number of elements in the result, including malformed ones.
     pub total: usize,
 }
 
@@ -116,7 +116,7 @@ impl<T> BoundedList<T> {
     }
 }
 
-/// Places: none, one or several, plain or as links.
+/// Parses locations: null, one or several, as `Location` or `LocationLink`.
 pub fn parse_locations(answer: &Value) -> Option<BoundedList<LspLocation>> {
     let place = |value: &Value| match value.get("targetUri") {
         Some(uri) => parse_location(uri, value.get("targetSelectionRange")?),
@@ -130,7 +130,8 @@ pub fn parse_locations(answer: &Value) -> Option<BoundedList<LspLocation>> {
     }
 }
 
-/// What a server says about a place: Markdown, or code.
+/// Parses a hover result, in all forms that the protocol has had. `None` means malformed,
+/// `Some(None)` no text.
 pub fn parse_hover(answer: &Value) -> Option<Option<String>> {
     let contents = match answer {
         Value::Null => return Some(None),
@@ -157,7 +158,7 @@ pub fn parse_hover(answer: &Value) -> Option<Option<String>> {
     Some((!text.is_empty()).then_some(text))
 }
 
-/// Symbols of a file or of a project, each before those that lie in it.
+/// Parses the symbols of a file or project. A symbol comes before those nested in it.
 pub fn parse_symbols(answer: &Value) -> Option<BoundedList<LspSymbol>> {
     let values = match answer {
         Value::Null => return Some(BoundedList::default()),
@@ -185,7 +186,7 @@ fn add_symbols(values: &[Value], depth: usize, pieces: &mut BoundedList<LspSymbo
 fn parse_symbol(value: &Value, depth: usize) -> Option<LspSymbol> {
     let place = match value.get("location") {
         Some(location) => {
-            // A symbol of a project may come without its range.
+            // A symbol of the project may come without a range.
             let start = location.get("range").and_then(parse_range_start).unwrap_or_default();
             LspLocation { uri: location.get("uri")?.as_str()?.to_owned(), start }
         }
@@ -204,7 +205,7 @@ fn parse_symbol(value: &Value, depth: usize) -> Option<LspSymbol> {
     })
 }
 
-/// The functions at a place, as the server knows them, to be asked about.
+/// Parses the functions at a position. The raw value is needed for the request that follows.
 pub fn parse_call_items(answer: &Value) -> Option<Vec<(LspSymbol, Value)>> {
     let values = match answer {
         Value::Null => return Some(Vec::new()),
@@ -214,7 +215,7 @@ pub fn parse_call_items(answer: &Value) -> Option<Vec<(LspSymbol, Value)>> {
     Some(items.filter_map(|item| Some((parse_symbol(item, 0)?, item.clone()))).collect())
 }
 
-/// Who calls a function, or whom it calls: what stands under `end`, which is `from` or `to`.
+/// Parses callers or callees. `end` is the field with the function: `from` or `to`.
 pub fn parse_call_entries(answer: &Value, end: &str) -> Option<BoundedList<CallHierarchyEntry>> {
     let values = match answer {
         Value::Null => return Some(BoundedList::default()),
@@ -227,7 +228,7 @@ pub fn parse_call_entries(answer: &Value, end: &str) -> Option<BoundedList<CallH
     }))
 }
 
-/// What a server finds wrong in a file.
+/// Parses the diagnostics of a file.
 pub fn parse_diagnostics(values: &[Value]) -> BoundedList<LspDiagnostic> {
     BoundedList::from_values(values, |value| {
         let severity = match value.get("severity").and_then(Value::as_u64) {
@@ -260,12 +261,12 @@ fn parse_range_start(range: &Value) -> Option<LspPosition> {
     Some(LspPosition { line: number("line")?, character: number("character")? })
 }
 
-/// One line of harmless text.
+/// Returns a string as one line without control characters.
 fn parse_line(value: &Value) -> Option<String> {
     Some(zero_core::sanitize::to_line(value.as_str()?))
 }
 
-/// Harmless text of several lines.
+/// Returns a string of several lines without control characters.
 fn parse_text(value: &Value) -> Option<String> {
     let text = zero_core::sanitize::replace_unsafe_chars(value.as_str()?);
     Some(zero_core::sanitize::truncate(text.trim(), TEXT_CHARS_MAX))

@@ -1,5 +1,5 @@
-//! Programs that have the name of a server and only stand in for it: rustup puts one for
-//! rust-analyzer into every `PATH`, whether or not that is installed.
+//! Detection of rustup's proxy programs. rustup installs a `rust-analyzer` in `PATH` that only
+//! forwards to the component, whether or not the component is installed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use zero_runtime::services::ServiceLauncher;
 use crate::server_definition::{LanguageServerDefinition, ProgramSearchPath};
 use crate::server_process::LanguageServerProcess;
 
-/// The servers for which there is such a program.
+/// The servers for which rustup installs a proxy.
 const PROXIED_SERVERS: &[&str] = &["rust-analyzer"];
-/// What it says when it is started without what it stands for.
+/// Messages of a proxy whose component is not installed.
 const PROXY_MESSAGES: &[&str] = &[
     "Unknown binary '",
     "is not installed for the toolchain",
     "rustup could not choose a version of",
     "error: could not create home directory",
 ];
-/// How long it may take to say its version.
+/// How long the program may take to print its version.
 const VERSION_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Whether there may be such a program for a server.
+/// Returns whether the program found for a server may be a proxy.
 pub fn may_be_rustup_proxy(server: &LanguageServerDefinition) -> bool {
-    // A command that settings name is what they say it is.
+    // A command from settings is run as written.
     server.written_at.is_none() && PROXIED_SERVERS.contains(&server.name.as_str())
 }
 
-/// Whether a program that failed said that it only stands in for a server.
+/// Returns whether the output of a failed program is that of a proxy without its component.
 pub(crate) fn is_rustup_message(server: &LanguageServerDefinition, said: &str) -> bool {
     may_be_rustup_proxy(server) && PROXY_MESSAGES.iter().any(|words| said.contains(words))
 }
 
-/// Whether the program that would run only stands in for a server which is not installed. It is run
-/// to see, confined as the server would be, in a folder whose files may decide what it runs: one that
-/// is trusted. Where that cannot be seen, it is taken for the server.
+/// Returns whether the program that would be started is a proxy whose component is not installed.
+/// The program is run with the sandbox of the server; since files of the folder may decide what it
+/// runs, the folder must be trusted. If the check fails, the program is taken for the server.
 pub async fn is_rustup_proxy(
     services: &ServiceLauncher,
     server: &LanguageServerDefinition,

@@ -1,8 +1,8 @@
-//! The folders that are kept for what servers make of projects, one for each server, project and
-//! what was denied to it.
+//! The cache folders of servers: one for each combination of server, project and denied paths.
 //!
-//! No other program reads them, and none is shared: what a server was made to write in one project
-//! does not reach another, and what it made of a file does not reach one that may not read the file.
+//! They are not shared and no other program reads them. So what a server writes in one project does
+//! not reach another, and what it derived from a file does not reach a server that may not read the
+//! file.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,17 @@ use std::time::Duration;
 use zero_sandbox::StateDir;
 use zero_sandbox::journal::sha256;
 
-/// How long a folder is kept that nobody uses.
+/// How long an unused folder is kept.
 const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Folders that are looked at for that.
+/// Most folders that are examined in one cleanup.
 const SWEPT_MAX: usize = 1_000;
-/// What is made and removed so that the folder's own time tells when it was used last.
+/// A file created and removed again, so that the modification time of the folder shows when it was
+/// last used.
 const MARKER: &str = ".used";
 
-/// Makes the folder of a server for a project of which it is denied `denied`, and takes away
-/// those that nobody used for long. Without one a server works too, though it may begin anew each
-/// time. Blocks.
+/// Creates the cache folder of a server for a project with these denied paths, and removes folders
+/// unused for long. Returns `None` on failure; the server works without a cache, but has to index
+/// again each time. Blocks on file access.
 pub(crate) fn prepare(
     caches: &StateDir,
     server: &str,
@@ -43,7 +44,7 @@ pub(crate) fn prepare(
     match made {
         Ok(()) => Some(folder),
         Err(error) => {
-            tracing::warn!(%error, server, "a language server gets no folder of its own");
+            tracing::warn!(%error, server, "a language server runs without a cache folder");
             None
         }
     }
@@ -53,7 +54,7 @@ fn sweep_unused(caches: &StateDir) {
     for name in caches.list_names().unwrap_or_default().iter().take(SWEPT_MAX) {
         let is_unused = caches.age(name).is_ok_and(|age| age > UNUSED_MAX);
         if is_unused && let Err(error) = caches.child(name).remove_all() {
-            tracing::debug!(%error, name, "an old folder of a language server stays");
+            tracing::debug!(%error, name, "an old cache folder of a language server could not be removed");
         }
     }
 }

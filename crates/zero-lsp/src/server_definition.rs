@@ -1,4 +1,5 @@
-//! Which language servers there are: those that are known by name, and those that settings add.
+//! Definitions of language servers ([`LanguageServerDefinition`]): the built-in ones and those from
+//! settings.
 
 mod builtin_servers;
 
@@ -10,45 +11,45 @@ use zero_sandbox::path_survey;
 
 pub use self::builtin_servers::builtin_servers;
 
-/// Where programs are found when `PATH` leads nowhere but into the workspace.
+/// Value of `PATH` for a server if all folders of `PATH` are inside the workspace.
 const FALLBACK_PATH: &str = "/usr/bin:/bin";
-/// Longest name of a server.
+/// Longest name of a server, in bytes.
 pub const NAME_LEN_MAX: usize = 32;
 
-/// A language server, before anything of it runs.
+/// A language server that can be started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LanguageServerDefinition {
-    /// What it is called: letters, digits, `-` and `_`.
+    /// Name: letters, digits, `-` and `_`.
     pub name: String,
-    /// Programs with their arguments that would do, the best first.
+    /// Alternative command lines, in order of preference. The first installed one is used.
     pub commands: Vec<Vec<String>>,
-    /// The files it is for.
+    /// The files that the server is for.
     pub languages: Vec<FileLanguage>,
-    /// Variables it gets on top of the usual few.
+    /// Environment variables in addition to the default ones.
     pub variables: Vec<(String, String)>,
-    /// What it is told when it starts, in its own words.
+    /// `initializationOptions` for the server.
     pub initialization_options: Value,
-    /// Its settings, in its own words, by their sections.
+    /// The server's settings by section, for `workspace/configuration`.
     pub settings: Value,
-    /// How much it may use, where that is not the usual.
+    /// Resource limits that differ from the defaults for servers.
     pub limits: CommandLimitChange,
-    /// How to get it.
+    /// How to install the server: a command in backticks, or a phrase with `with` or `from`.
     pub how_to_get: String,
-    /// Where it is written down, for a person; `None` for one that is known by name.
+    /// Where in the settings the server is defined, for messages. `None` for a built-in one.
     pub written_at: Option<String>,
 }
 
-/// Files that are written in one language.
+/// Files of one language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLanguage {
-    /// How their names end, without the dot; or a whole name.
+    /// The file name extension without the dot, or a whole file name.
     pub ending: String,
-    /// What servers call the language.
+    /// The LSP id of the language, such as `rust`.
     pub id: String,
 }
 
 impl LanguageServerDefinition {
-    /// What the language of a file is called, if this server is for it.
+    /// Returns the language of a file, or `None` if the server is not for it.
     pub fn language_id(&self, path: &Path) -> Option<&str> {
         let name = path.file_name()?.to_str()?;
         let is_meant = |language: &&FileLanguage| {
@@ -58,9 +59,9 @@ impl LanguageServerDefinition {
         self.languages.iter().find(is_meant).map(|language| language.id.as_str())
     }
 
-    /// The program that would run, by its full path, with its arguments; `None` where none is
-    /// installed. Programs and folders of `PATH` that lie in the workspace do not count: what a
-    /// project brings along runs only where settings name it.
+    /// Returns the command line to run, with the absolute path of the program, or `None` if no
+    /// alternative is installed. Programs and `PATH` folders inside the workspace are ignored: a
+    /// program that belongs to the project runs only if settings name its path.
     pub fn find_command(&self, place: &ProgramSearchPath<'_>) -> Option<Vec<String>> {
         self.commands.iter().find_map(|command| {
             let (program, args) = command.split_first()?;
@@ -70,12 +71,13 @@ impl LanguageServerDefinition {
     }
 }
 
-/// Where programs are looked for.
+/// Where programs are searched.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramSearchPath<'a> {
-    /// Folders in which programs are found, in order.
+    /// Folders to search, in order.
     pub search_path: &'a [PathBuf],
-    /// Folders of the workspace; paths that its own settings write start in the first.
+    /// Folders of the workspace. Relative paths in the settings of the workspace start at the
+    /// first.
     pub roots: &'a [PathBuf],
 }
 
@@ -86,14 +88,14 @@ impl ProgramSearchPath<'_> {
             let path = self.roots.first()?.join(program);
             return Some(path).filter(is_there)?.to_str().map(str::to_owned);
         }
-        // A link of that name may lead into the workspace too.
+        // A symlink outside the workspace may point into it.
         let is_meant = |path: &PathBuf| is_there(path) && self.is_outside(path);
         let found = self.search_folders().map(|folder| folder.join(program)).find(is_meant)?;
         found.to_str().map(str::to_owned)
     }
 
-    /// `PATH` for a server, which starts others by their names, above all what its own script is
-    /// for. `None` where there is nothing to say about it.
+    /// Returns the value of `PATH` for a server, which starts programs by name, at least its own
+    /// interpreter. `None` if there are no folders to search.
     pub(crate) fn path_variable(&self) -> Option<String> {
         if self.search_path.is_empty() {
             return None;
@@ -101,13 +103,13 @@ impl ProgramSearchPath<'_> {
         let folders: Vec<&str> =
             self.search_folders().filter_map(|folder| folder.to_str()).collect();
         Some(match folders.is_empty() {
-            // Nothing would mean the folder it starts in.
+            // An empty `PATH` would mean the current folder.
             true => FALLBACK_PATH.to_owned(),
             false => folders.join(":"),
         })
     }
 
-    /// The folders in which programs are found by name.
+    /// Returns the folders in which programs are found by name.
     fn search_folders(&self) -> impl Iterator<Item = &PathBuf> {
         self.search_path.iter().filter(|folder| self.is_outside(folder))
     }
@@ -117,8 +119,8 @@ impl ProgramSearchPath<'_> {
     }
 }
 
-/// The known servers with what settings say: those of settings come first, and one that has the name
-/// of a known one takes its place.
+/// Merges the servers from settings with the built-in ones. Those from settings come first, and
+/// replace a built-in one with the same name.
 pub fn merge_with_builtin(
     own: Vec<LanguageServerDefinition>,
     turned_off: &[String],
@@ -133,7 +135,7 @@ pub fn merge_with_builtin(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    #![expect(clippy::disallowed_methods, reason = "tests create real files")]
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -190,7 +192,7 @@ mod tests {
         check("my-server", &["work", "link", "bin"], Some("bin/my-server"));
         check("my-server", &["work", "work/node_modules/.bin", "link"], None);
         check("other", &["bin"], None);
-        // A link among the usual ones that leads into the project.
+        // A symlink in a usual folder that points into the project.
         std::os::unix::fs::symlink(work.join("my-server"), usual.join("linked")).unwrap();
         check("linked", &["bin"], None);
         let path = |path: &[&str]| {
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(path(&["work/node_modules/.bin", "link", "bin", "work"]).unwrap(), usual);
         assert_eq!(path(&["work", "link"]).unwrap(), FALLBACK_PATH);
         assert_eq!(path(&[]), None);
-        // Settings that were trusted may name it.
+        // Trusted settings may name it.
         check("./my-server", &[], Some("work/./my-server"));
         check("./other", &["bin"], None);
     }

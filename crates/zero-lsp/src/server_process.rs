@@ -1,7 +1,8 @@
-//! A server as a program: confined, its error output read, its end noticed.
+//! A language server as a process ([`LanguageServerProcess`]): started in the sandbox, its stderr
+//! read, its exit observed.
 //!
-//! It may read what commands may read and change nothing of it: only its temporary files and a
-//! folder that is kept for what it makes of a project. It reaches nobody.
+//! The server has the same read access as commands. It may write only to temporary files and to its
+//! cache folder, and has no network access.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -18,11 +19,11 @@ use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use crate::server_definition::LanguageServerDefinition;
 
-/// How much of the error output is kept.
+/// How many bytes of stderr are kept.
 const STDERR_BYTES_MAX: usize = 4 << 10;
-/// How long the last words of a server that died are waited for.
+/// How long to wait for the last stderr output of a server that exited.
 const STDERR_WAIT_MAX: Duration = Duration::from_millis(300);
-/// How much a server may use, unless settings say otherwise: it holds a whole project in memory.
+/// Resource limits unless settings change them. A server keeps a whole project in memory.
 const LIMITS: [(CommandLimit, &str); 4] = [
     (CommandLimit::Memory, "2GB"),
     (CommandLimit::Cpu, "200%"),
@@ -30,7 +31,7 @@ const LIMITS: [(CommandLimit, &str); 4] = [
     (CommandLimit::File, "500MB"),
 ];
 
-/// A server as a program. Dropping it ends every process of it.
+/// A running server. Dropping it kills all of its processes.
 pub(crate) struct LanguageServerProcess {
     service: Arc<ServiceHandle>,
     stderr: Arc<StderrTail>,
@@ -38,15 +39,15 @@ pub(crate) struct LanguageServerProcess {
     ended: CancellationToken,
 }
 
-/// Its input and its output.
+/// stdin and stdout of the server.
 pub(crate) struct LanguageServerPipes {
     pub(crate) input: pipe::Sender,
     pub(crate) output: pipe::Receiver,
 }
 
 impl LanguageServerProcess {
-    /// Starts it in a folder of the workspace. `words` are its program and arguments, `cache` is
-    /// the folder that is kept for it, `path` where it finds programs.
+    /// Starts a server in a workspace folder. `words` are its program and arguments, `cache` is its
+    /// cache folder, `path` its `PATH`.
     pub(crate) async fn start(
         services: &ServiceLauncher,
         server: &LanguageServerDefinition,
@@ -56,7 +57,7 @@ impl LanguageServerProcess {
         path: Option<String>,
     ) -> Result<(Self, LanguageServerPipes), String> {
         let mut request = service_request(server, words, root, cache);
-        // What a setting says comes later, and counts.
+        // Prepended, so that a variable from settings overrides it.
         request.variables.splice(0..0, path.map(|path| ("PATH".to_owned(), path)));
         let services = services.clone();
         let started = tokio::task::spawn_blocking(move || services.start(&request)).await;
@@ -91,7 +92,7 @@ impl LanguageServerProcess {
         let ended = process.ended.clone();
         tokio::spawn(async move {
             let how = service.wait().await;
-            // Whoever learns that it ended wants to know what it said last.
+            // A caller that learns of the exit also needs the last stderr output.
             let _ = tokio::time::timeout(STDERR_WAIT_MAX, drained.cancelled()).await;
             let _ = exit.set(describe_exit(&how));
             ended.cancel();
@@ -99,35 +100,35 @@ impl LanguageServerProcess {
         Ok((process, pipes))
     }
 
-    /// Why it is of no use any more: how it ended, and the end of its error output.
+    /// Describes why the server is unusable: how it exited, and the end of its stderr.
     pub(crate) async fn describe_failure(&self, what: &str) -> String {
-        // Its output ends a moment before the rest is known.
+        // stdout ends a moment before the exit status is known.
         let _ = tokio::time::timeout(2 * STDERR_WAIT_MAX, self.ended.cancelled()).await;
         let exit = self.exit.get().map_or(what, String::as_str);
         match self.stderr.render() {
             said if said.is_empty() => exit.to_owned(),
-            said => format!("{exit}; it said: {said}"),
+            said => format!("{exit}; stderr: {said}"),
         }
     }
 
-    /// Waits for its end; false when it took longer.
+    /// Waits for the exit. Returns false if it takes longer than `limit`.
     pub(crate) async fn wait_for_exit(&self, limit: Duration) -> bool {
         tokio::time::timeout(limit, self.ended.cancelled()).await.is_ok()
     }
 
-    /// Ends every process of it.
+    /// Kills all processes of the server.
     pub(crate) fn kill(&self) {
         self.service.kill();
     }
 
-    /// Whether it can see what may not be read, because that came after it.
+    /// Returns whether the server can see a file that was denied or replaced after it started.
     pub(crate) async fn is_outdated(&self) -> bool {
         let service = Arc::clone(&self.service);
-        // Where nobody could look, nobody can say.
+        // If the check fails, the server counts as outdated.
         tokio::task::spawn_blocking(move || service.is_outdated()).await.unwrap_or(true)
     }
 
-    /// Ends every process of it once that is to be, unless it ends by itself within `grace`.
+    /// Kills all processes once `over` is cancelled, unless the server exits within `grace`.
     pub(crate) fn kill_after(&self, over: CancellationToken, grace: Duration) {
         let (service, ended) = (Arc::clone(&self.service), self.ended.clone());
         tokio::spawn(async move {
@@ -138,7 +139,7 @@ impl LanguageServerProcess {
         });
     }
 
-    /// The number of the process at the top of its tree.
+    /// Returns the process id at the top of the process tree.
     pub(crate) fn pid(&self) -> i32 {
         self.service.pid
     }
@@ -156,7 +157,7 @@ fn service_request(
     root: &Path,
     cache: Option<PathBuf>,
 ) -> ServiceRequest {
-    // Where programs put what they make, so that none needs to put it into the project.
+    // Variables that lead programs to write into the cache folder and not into the project.
     let made = cache.iter().filter_map(|cache| cache.to_str()).flat_map(|cache| {
         [
             ("XDG_CACHE_HOME", cache.to_owned()),
@@ -168,7 +169,7 @@ fn service_request(
     let variables = made.chain(quiet).map(|(name, value)| (name.to_owned(), value));
     let mut limits = CommandLimitChange::default();
     for (limit, value) in LIMITS {
-        // Each is a limit that can be.
+        // Cannot fail: all values of the table are valid.
         let _ = limits.set(limit, value);
     }
     for (name, value) in server.limits.format_values() {
@@ -191,32 +192,32 @@ fn service_request(
 fn describe_exit(how: &CommandExit) -> String {
     match (how.why, how.exit_code, how.signal) {
         (ExitCause::MemoryLimit { limit, .. }, ..) => format!(
-            "it needed more memory than the {} it may use; raise `command-memory` in `limits` of this server in `lspServers`",
+            "it exceeded its memory limit of {}; raise `command-memory` in `limits` of this server in `lspServers`",
             zero_core::ByteSize::bytes(limit)
         ),
         (ExitCause::ProcessLimit { limit, .. }, ..) => format!(
-            "it wanted more than the {limit} processes it may have; raise `command-processes` in `limits` of this server in `lspServers`"
+            "it exceeded its limit of {limit} processes; raise `command-processes` in `limits` of this server in `lspServers`"
         ),
         (_, Some(code), _) => format!("it ended with exit code {code}"),
-        (_, None, Some(signal)) => format!("it was ended by signal {signal}"),
+        (_, None, Some(signal)) => format!("it was killed by signal {signal}"),
         (_, None, None) => "it ended".to_owned(),
     }
 }
 
 fn require_pipe(fd: Option<OwnedFd>) -> Result<OwnedFd, String> {
-    fd.ok_or_else(|| "it has no pipe".to_owned())
+    fd.ok_or_else(|| "its pipe is missing".to_owned())
 }
 
 fn open_receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
     pipe::Receiver::from_owned_fd(require_pipe(fd)?).map_err(pipe_error)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
 fn pipe_error(error: std::io::Error) -> String {
-    format!("it has no pipe: {error}")
+    format!("its pipe cannot be used: {error}")
 }
 
-/// Reads error output until it ends, so that no server hangs on a full pipe.
+/// Reads stderr until it ends, so that no server blocks on a full pipe.
 async fn drain_stderr(mut stderr: pipe::Receiver, tail: Arc<StderrTail>, server: String) {
     let mut chunk = vec![0; 4 << 10];
     while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
@@ -226,7 +227,7 @@ async fn drain_stderr(mut stderr: pipe::Receiver, tail: Arc<StderrTail>, server:
     }
 }
 
-/// The end of a stream of bytes.
+/// The last bytes of a stream.
 #[derive(Default)]
 struct StderrTail(Mutex<VecDeque<u8>>);
 
@@ -239,7 +240,7 @@ impl StderrTail {
         kept.extend(bytes);
     }
 
-    /// Its first and last lines, with nothing in them that does more than be read.
+    /// Returns its first and last lines without control characters.
     fn render(&self) -> String {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();

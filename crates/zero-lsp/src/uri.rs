@@ -1,4 +1,4 @@
-//! Paths as the addresses that servers know files by, and back.
+//! Conversion between paths and `file:` URIs.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const SCHEME: &str = "file://";
 
-/// The address of a file, by its absolute path.
+/// Returns the URI of an absolute path.
 pub fn from_path(path: &Path) -> String {
     let mut uri = String::from(SCHEME);
     for byte in path.as_os_str().as_bytes() {
@@ -19,7 +19,7 @@ pub fn from_path(path: &Path) -> String {
     uri
 }
 
-/// The absolute path of a file of this machine; `None` for whatever else an address may mean.
+/// Returns the absolute path of a `file:` URI of this machine, and `None` for any other URI.
 pub fn to_path(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix(SCHEME)?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);

@@ -1,4 +1,4 @@
-//! How a server is greeted, and what it says of itself.
+//! The `initialize` handshake: its parameters, and the position encoding that the server chose.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::position::PositionEncoding;
 use crate::uri;
 
-/// How a server is greeted. It is offered what is used, and no more.
+/// Returns the parameters of `initialize`. Only capabilities that zero uses are announced.
 pub(super) fn initialize_params(root: &Path, folders: &Value, options: &Value) -> Value {
     json!({
-        // It runs in a world of its own, where our number means nothing.
+        // The server runs in its own PID namespace, where our process id means nothing.
         "processId": null,
         "clientInfo": {"name": "zero", "version": env!("CARGO_PKG_VERSION")},
         "rootPath": root.display().to_string(),
@@ -20,7 +20,7 @@ pub(super) fn initialize_params(root: &Path, folders: &Value, options: &Value) -
         "trace": "off",
         "capabilities": {
             "general": {"positionEncodings": PositionEncoding::SUPPORTED},
-            // What clangd went by before there was a standard.
+            // clangd's extension from before the protocol had `positionEncodings`.
             "offsetEncoding": PositionEncoding::SUPPORTED,
             "window": {"workDoneProgress": true, "showDocument": {"support": false}},
             "workspace": {
@@ -45,7 +45,7 @@ pub(super) fn initialize_params(root: &Path, folders: &Value, options: &Value) -
     })
 }
 
-/// The units that a server counts in, by its greeting.
+/// Returns the position encoding that the server chose in its reply to `initialize`.
 pub(super) fn negotiated_encoding(greeting: &Value) -> Result<PositionEncoding, String> {
     let named = greeting.pointer("/capabilities/positionEncoding");
     let named = named.or_else(|| greeting.get("offsetEncoding"));
@@ -54,7 +54,9 @@ pub(super) fn negotiated_encoding(greeting: &Value) -> Result<PositionEncoding, 
         Some(name) => {
             let known = name.as_str().and_then(PositionEncoding::from_name);
             let shown = || zero_core::sanitize::to_quoted_line(&name.to_string());
-            known.ok_or_else(|| format!("it counts in {}, which nobody offered", shown()))
+            known.ok_or_else(|| {
+                format!("it chose the position encoding {}, which was not offered", shown())
+            })
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What a server says that it is at work on.
+//! Tracks the `$/progress` notifications of a server ([`LanguageServerProgress`]), such as those
+//! for indexing.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// Most things that a server is taken to be at work on.
+/// Most progress tokens that are tracked for one server.
 const TOKENS_MAX: usize = 100;
 
-/// What a server says that it is at work on.
+/// The work in progress that a server has reported.
 #[derive(Debug)]
 pub(super) struct LanguageServerProgress {
     tokens: Mutex<HashSet<String>>,
@@ -23,7 +24,7 @@ impl Default for LanguageServerProgress {
 }
 
 impl LanguageServerProgress {
-    /// Takes what it says. False when it makes no sense.
+    /// Records a notification. Returns false if it is malformed.
     pub(super) fn update(&self, params: &Value) -> bool {
         let token = params.get("token").map(Value::to_string).filter(|token| token.len() < 200);
         let kind = params.pointer("/value/kind").and_then(Value::as_str);
@@ -42,12 +43,10 @@ impl LanguageServerProgress {
         *self.count.borrow() > 0
     }
 
-    /// Waits until it is at work on something.
     pub(super) async fn wait_until_busy(&self) {
         let _ = self.count.subscribe().wait_for(|count| *count > 0).await;
     }
 
-    /// Waits until it is at work on nothing.
     pub(super) async fn wait_until_idle(&self) {
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }

@@ -1,17 +1,18 @@
-//! What a server asks of us, and what it is told: little, and nothing that changes anything.
+//! Replies to requests that the server sends to the client. Little is granted, and nothing changes
+//! a file.
 
 use serde_json::{Value, json};
 
 use super::transport::LspConnectionState;
 
-/// Most settings that are asked for at a time.
+/// Most settings sections that one request may ask for.
 const ITEMS_MAX: usize = 200;
-/// The number for a question that nobody here answers.
+/// JSON-RPC error code for a method that the client does not support.
 const METHOD_NOT_FOUND: i64 = -32601;
-/// The number for one whose answer would be too long.
+/// LSP error code for a reply that would be too large.
 const REQUEST_FAILED: i64 = -32803;
 
-/// The reply to a question of the server's.
+/// Returns the reply to a request of the server.
 pub(super) fn answer_request(
     shared: &LspConnectionState,
     id: &Value,
@@ -21,7 +22,8 @@ pub(super) fn answer_request(
     let result = match method {
         "workspace/configuration" => read_configuration(&shared.settings, params),
         "workspace/workspaceFolders" => shared.folders.clone(),
-        // Nothing was offered that could be registered; who tries all the same need not fail.
+        // No capability was announced as dynamic. A server that registers one anyway must not fail
+        // for it.
         "client/registerCapability"
         | "client/unregisterCapability"
         | "window/workDoneProgress/create"
@@ -30,28 +32,28 @@ pub(super) fn answer_request(
         | "workspace/inlayHint/refresh"
         | "workspace/inlineValue/refresh"
         | "workspace/diagnostic/refresh"
-        // Nobody is there to choose among the answers.
+        // No user is there to choose an action.
         | "window/showMessageRequest" => Value::Null,
         "window/showDocument" => json!({"success": false}),
         "workspace/applyEdit" => json!({
             "applied": false,
-            "failureReason": "this client changes no files on behalf of a server",
+            "failureReason": "this client does not apply edits for a server",
         }),
         _ => {
-            let message = "this client does not answer that";
+            let message = "this client does not support this method";
             return json!({"jsonrpc": "2.0", "id": id, "error": {"code": METHOD_NOT_FOUND, "message": message}});
         }
     };
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// The reply to one who asks for more than is told at a time.
+/// Returns the reply to a request whose result would be too large.
 pub(super) fn reply_too_large(id: &Value) -> Value {
-    let message = "that is more than this client tells at a time; ask for less";
+    let message = "the reply would be too large; ask for fewer settings";
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": REQUEST_FAILED, "message": message}})
 }
 
-/// The settings that are asked for, by their sections; null for what nobody set.
+/// Returns the settings of the requested sections, and null for those that are not set.
 fn read_configuration(settings: &Value, params: &Value) -> Value {
     let items = params.get("items").and_then(Value::as_array);
     let section = |item: &Value| match item.get("section").and_then(Value::as_str) {

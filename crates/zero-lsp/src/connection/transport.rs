@@ -1,8 +1,8 @@
-//! What goes back and forth: questions and their answers, what the server says unasked, and the pipes
-//! that carry it.
+//! Message transport of a connection: matching replies to requests, dispatching notifications, and
+//! the tasks that read and write the pipes.
 //!
-//! Whoever listens never waits for whoever writes: a server that is stuck in the one must not be
-//! stuck in the other.
+//! Reading and writing are separate tasks, so that a server that does not read its input cannot
+//! block the reading of its output.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -21,17 +21,17 @@ use crate::diagnostics_store::DiagnosticsStore;
 use crate::error::LspError;
 use crate::frame::{LspFrameReader, encode_frame};
 
-/// Questions that wait for an answer.
+/// Most requests that may wait for a reply at a time.
 pub(super) const PENDING_MAX: usize = 64;
-/// How long the end of a server is waited for that closed its input.
+/// How long to wait for the exit of a server that closed its input.
 const END_MAX: Duration = Duration::from_secs(2);
-/// Longest name that a server may give a question of its own, and the longest answer it gets.
+/// Longest id that a server may give its request, and longest reply to one.
 const ID_BYTES_MAX: usize = 256;
 const REPLY_BYTES_MAX: usize = 1 << 20;
-/// Messages that make no sense before a server is cut off.
+/// Malformed messages after which a server is killed.
 const INVALID_MESSAGES_MAX: u32 = 200;
 
-/// What those share who talk to the server and who listens to it.
+/// State shared by the senders of requests and the tasks that read and write.
 pub(super) struct LspConnectionState {
     pub(super) server: String,
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
@@ -40,21 +40,21 @@ pub(super) struct LspConnectionState {
     pub(super) nonsense: AtomicU32,
     pub(super) published: DiagnosticsStore,
     pub(super) progress: LanguageServerProgress,
-    /// The folders it is for, as it asks for them.
+    /// The workspace folders, in the form of the reply to `workspace/workspaceFolders`.
     pub(super) folders: Value,
     pub(super) settings: Value,
     pub(super) closed: CancellationToken,
     pub(super) why: OnceLock<String>,
 }
 
-/// What came back for a question.
+/// The reply to a request.
 pub(super) enum LspResponse {
     Result(Value),
     Error { code: i64, message: String },
     Invalid,
 }
 
-/// A question that waits for its answer. Whoever gives up waiting tells the server.
+/// A request that waits for its reply. Dropping it early sends `$/cancelRequest`.
 pub(super) struct LspRequestGuard<'a> {
     pub(super) shared: &'a LspConnectionState,
     pub(super) id: i64,
@@ -64,7 +64,7 @@ impl Drop for LspRequestGuard<'_> {
     fn drop(&mut self) {
         if self.shared.lock_pending().remove(&self.id).is_some() {
             let cancel = encode_message(None, "$/cancelRequest", json!({"id": self.id}));
-            // Where there is no room for it, it is not important enough to wait.
+            // If the queue is full, the cancellation is not worth waiting for.
             let _ = self.shared.outbox.try_send(cancel);
         }
     }
@@ -97,14 +97,14 @@ impl LspConnectionState {
         LspError::Unavailable { server: self.server.clone(), why }
     }
 
-    /// Takes one message of the server.
+    /// Handles one message of the server.
     fn receive(&self, message: &[u8]) {
         let makes_sense = match serde_json::from_slice::<Value>(message) {
             Ok(message) => self.dispatch(message),
             Err(_) => false,
         };
         if !makes_sense && self.nonsense.fetch_add(1, Ordering::Relaxed) >= INVALID_MESSAGES_MAX {
-            self.close("it says too much that makes no sense".to_owned());
+            self.close("it sent too many malformed messages".to_owned());
         }
     }
 
@@ -125,7 +125,7 @@ impl LspConnectionState {
                 };
                 let bytes = encode_frame(reply.as_bytes());
                 if self.outbox.try_send(bytes).is_err() {
-                    self.close("it asks more than it reads answers of".to_owned());
+                    self.close("it sends requests faster than it reads the replies".to_owned());
                 }
                 true
             }
@@ -137,7 +137,7 @@ impl LspConnectionState {
             (None, Some(id)) => {
                 let waiting = id.as_i64().and_then(|id| self.lock_pending().remove(&id));
                 let Some(waiting) = waiting else { return false };
-                // Nobody may wait for it any more.
+                // The caller may have given up waiting.
                 let _ = waiting.send(parse_response(&mut message));
                 true
             }
@@ -146,7 +146,7 @@ impl LspConnectionState {
     }
 }
 
-/// Whether a server may call a question that: it is kept until the answer is read.
+/// Returns whether a request id is acceptable: it is stored until the reply is sent.
 fn is_valid_id(id: &Value) -> bool {
     match id {
         Value::Number(_) => true,
@@ -155,7 +155,8 @@ fn is_valid_id(id: &Value) -> bool {
     }
 }
 
-/// A message as it is written: one with a number wants an answer.
+/// Encodes a message with its header. A message with an id is a request, one without is a
+/// notification.
 pub(super) fn encode_message(id: Option<i64>, method: &str, params: Value) -> Vec<u8> {
     let mut message = json!({"jsonrpc": "2.0", "method": method});
     if let Some(id) = id {
@@ -173,7 +174,7 @@ fn parse_response(message: &mut Value) -> LspResponse {
         (_, Some(error)) if error.is_object() => LspResponse::Error {
             code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
             message: zero_core::sanitize::to_line(
-                error.get("message").and_then(Value::as_str).unwrap_or("it says no more"),
+                error.get("message").and_then(Value::as_str).unwrap_or("no reason given"),
             ),
         },
         (Some(result), _) => LspResponse::Result(result),
@@ -181,7 +182,7 @@ fn parse_response(message: &mut Value) -> LspResponse {
     }
 }
 
-/// Listens until there is nothing more to hear.
+/// Reads messages until the server's output ends.
 pub(super) async fn read_messages(output: pipe::Receiver, shared: Arc<LspConnectionState>) {
     let mut reader = LspFrameReader::new(output);
     loop {
@@ -198,12 +199,12 @@ pub(super) async fn read_messages(output: pipe::Receiver, shared: Arc<LspConnect
             }
         }
     }
-    // Whoever waits hears of it by the end of their channel.
+    // Dropping the senders wakes up all callers that wait for a reply.
     shared.lock_pending().clear();
 }
 
-/// Writes what is to be read by the server, one message after the other. When it ends, so does the
-/// server's input. A server that reads nothing for `stuck_max` is cut off.
+/// Writes queued messages to the server one by one, and closes its input at the end. A server that
+/// reads nothing for `stuck_max` is killed.
 pub(super) async fn write_messages(
     mut input: pipe::Sender,
     mut waiting: mpsc::Receiver<Vec<u8>>,
@@ -217,7 +218,8 @@ pub(super) async fn write_messages(
                 match tokio::time::timeout(stuck_max, input.write(rest)).await {
                     Ok(Ok(length @ 1..)) => rest = rest.get(length..).unwrap_or_default(),
                     Ok(_) => {
-                        // It mostly ended. Whoever listens to it hears that too, and knows why.
+                        // The server has probably exited. The reading task notices that too, and
+                        // knows the reason.
                         tokio::time::sleep(END_MAX).await;
                         return shared.close("it closed its input".to_owned());
                     }
@@ -233,7 +235,7 @@ pub(super) async fn write_messages(
     }
 }
 
-/// Why a server is cut off that reads nothing.
+/// Describes why a server that reads nothing is killed.
 pub(super) fn stall_reason(stuck_max: Duration) -> String {
     format!("it read nothing for {} s", stuck_max.as_secs_f32())
 }

@@ -1,4 +1,5 @@
-//! The place of one server for one folder: whether it runs, who uses it, and how it fared.
+//! The slot of one server for one workspace folder ([`LanguageServerSlot`]): the running server,
+//! its users and its failures.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,32 +12,32 @@ use super::LanguageServerLimits;
 use crate::connection::LspConnection;
 use crate::error::LspError;
 
-/// The place of one server for one folder.
+/// One server for one workspace folder: whether it runs, who uses it and how often it failed.
 #[derive(Default)]
 pub(super) struct LanguageServerSlot {
     current: Mutex<Option<Arc<LspConnection>>>,
-    /// Held by whoever starts it.
+    /// Locked by the caller that starts the server.
     failures: tokio::sync::Mutex<FailureLog>,
     users: AtomicUsize,
     used: Mutex<Option<Instant>>,
     has_place: AtomicBool,
 }
 
-/// How it failed lately.
+/// Recent failures of a server.
 #[derive(Default)]
 struct FailureLog {
     times: Vec<Instant>,
     last: String,
 }
 
-/// A server in use. It stays for as long as this is held.
+/// A server in use. It is not stopped as unused while the lease exists.
 pub struct LanguageServerLease {
     connection: Arc<LspConnection>,
     slot: Arc<LanguageServerSlot>,
 }
 
 impl LanguageServerLease {
-    /// Ends the server, whoever uses it: what it says may not be told.
+    /// Ends the server, even if others use it, because its replies must not be used.
     pub(super) async fn retire(&self, why: &str) {
         self.slot.retire(&self.connection, why).await;
     }
@@ -57,16 +58,16 @@ impl Drop for LanguageServerLease {
     }
 }
 
-/// The right to start it.
+/// The exclusive right to start the server of a slot.
 pub(super) struct LanguageServerStartGuard<'a> {
     slot: &'a LanguageServerSlot,
     failures: tokio::sync::MutexGuard<'a, FailureLog>,
 }
 
 impl LanguageServerSlot {
-    /// It, if it runs.
+    /// Returns a lease of the server if it is running.
     pub(super) fn lease_running(self: &Arc<Self>) -> Option<LanguageServerLease> {
-        // Counted before it is looked at: who would end it for want of users sees this one.
+        // Counted before the check, so that a concurrent stop for lack of users sees this one.
         self.users.fetch_add(1, Ordering::Relaxed);
         let current = self.current().clone().filter(|connection| connection.is_alive());
         match current {
@@ -81,12 +82,12 @@ impl LanguageServerSlot {
         }
     }
 
-    /// Waits until nobody else starts it.
+    /// Waits until no other caller is starting the server.
     pub(super) async fn lock_start(&self) -> LanguageServerStartGuard<'_> {
         LanguageServerStartGuard { slot: self, failures: self.failures.lock().await }
     }
 
-    /// Puts a server there that was just started. It ends once nobody used it for so long.
+    /// Stores a server that was just started. It is stopped once it has been unused for `idle_max`.
     pub(super) fn install(
         self: &Arc<Self>,
         connection: LspConnection,
@@ -100,7 +101,6 @@ impl LanguageServerSlot {
         LanguageServerLease { connection, slot: Arc::clone(self) }
     }
 
-    /// Ends it.
     pub(super) async fn stop(&self) {
         let connection = self.current().take();
         if let Some(connection) = connection {
@@ -108,7 +108,8 @@ impl LanguageServerSlot {
         }
     }
 
-    /// Ends one that may not be asked any more, if it is still there. That is no failure of it.
+    /// Ends a server whose replies must not be used, if it is still the current one. This does not
+    /// count as a failure.
     async fn retire(&self, connection: &Arc<LspConnection>, why: &str) {
         let _starting = self.lock_start().await;
         let connection = {
@@ -133,14 +134,13 @@ impl LanguageServerSlot {
         self.has_place.store(false, Ordering::Relaxed);
     }
 
-    /// Whether it runs, or did, and nobody uses it.
+    /// Returns whether a server occupies the slot and nobody uses it.
     pub(super) fn is_idle(&self) -> bool {
         self.is_counted()
             && self.users.load(Ordering::Relaxed) == 0
             && self.failures.try_lock().is_ok()
     }
 
-    /// When it was used last.
     pub(super) fn last_used(&self) -> Option<Instant> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,7 +155,7 @@ impl LanguageServerSlot {
 }
 
 impl LanguageServerStartGuard<'_> {
-    /// Takes away one that died, and remembers it.
+    /// Removes a server that exited, and records the failure.
     pub(super) async fn remove_dead(&mut self, bounds: LanguageServerLimits) {
         let dead = self.slot.current().take();
         if let Some(dead) = dead {
@@ -166,7 +166,7 @@ impl LanguageServerStartGuard<'_> {
         self.failures.times.retain(|time| now - *time < bounds.pause);
     }
 
-    /// Refuses one that failed too often.
+    /// Fails if the server failed too often recently.
     pub(super) fn check_failures(
         &self,
         server: &str,
@@ -184,14 +184,13 @@ impl LanguageServerStartGuard<'_> {
         }
     }
 
-    /// Remembers that it failed.
     pub(super) fn record_failure(&mut self, why: String) {
         self.failures.times.push(Instant::now());
         self.failures.last = why;
     }
 }
 
-/// Ends a server once nobody used it for so long.
+/// Stops a server once it has been unused for the given time.
 async fn end_when_idle(
     slot: Weak<LanguageServerSlot>,
     connection: Weak<LspConnection>,
@@ -204,7 +203,7 @@ async fn end_when_idle(
         };
         tokio::time::sleep_until(until).await;
         let (Some(slot), Some(connection)) = (slot.upgrade(), connection.upgrade()) else { return };
-        // Whoever starts another one waits until this one has gone.
+        // The lock makes a caller that starts a new server wait until this one has exited.
         let starting = slot.lock_start().await;
         let is_due = slot.users.load(Ordering::Relaxed) == 0
             && slot.last_used().is_none_or(|used| used.elapsed() >= idle_max);
@@ -215,14 +214,14 @@ async fn end_when_idle(
         if is_due {
             tracing::debug!(
                 server = connection.server_name(),
-                "a language server ends: nobody asks"
+                "a language server is stopped: it is unused"
             );
             slot.stop().await;
             slot.clear_counted();
             return;
         }
         drop(starting);
-        // In use right now: it is looked at again when it may be due.
+        // In use: check again after the idle time.
         slot.touch();
     }
 }

@@ -1,10 +1,10 @@
-//! The servers that are known by name.
+//! The table of built-in language servers.
 
 use serde_json::{Value, json};
 
 use super::{FileLanguage, LanguageServerDefinition};
 
-/// Name, commands, endings with the language of each, and how to get it.
+/// Name, command lines, extensions with the language of each, and how to install it.
 type BuiltinServerRow = (
     &'static str,
     &'static [&'static [&'static str]],
@@ -92,8 +92,8 @@ const BUILTIN_SERVERS: &[BuiltinServerRow] = &[
     ("java", &[&["jdtls"]], &[("java", "java")], "from the downloads of Eclipse JDT LS"),
 ];
 
-/// The servers that are known by name. What they make of a project goes into a folder of their own,
-/// so none needs to write where it reads.
+/// Returns the built-in servers. They write to their cache folder, so none needs write access to
+/// the project.
 pub fn builtin_servers() -> Vec<LanguageServerDefinition> {
     let definition =
         |(name, commands, languages, how): &BuiltinServerRow| LanguageServerDefinition {
@@ -129,7 +129,7 @@ fn default_settings(name: &str) -> Value {
 
 fn default_initialization_options(name: &str) -> Value {
     match name {
-        // It could not reach anybody to look for types, and must not try for minutes.
+        // Without network access it cannot download type definitions, and would try for minutes.
         "typescript" => json!({"disableAutomaticTypingAcquisition": true}),
         _ => Value::Null,
     }

@@ -1,4 +1,4 @@
-//! A host with language servers that misbehave, each in its own way.
+//! A tool host with language servers that misbehave, each in its own way.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use zero_lsp::{
 use zero_runtime::{ToolHost, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 
-/// Longer than anything takes on a machine that is very busy.
+/// Longer than anything takes on a very busy machine.
 pub(crate) const LONG_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A host and its servers. A server that misbehaves in some way is for files that end in it. The
-/// workspace is trusted unless a file `untrusted` lies in it.
+/// A tool host and its servers. The server of a mode is for files whose extension is the mode. The
+/// workspace is trusted unless it contains a file `untrusted`.
 pub(crate) struct LspFixture {
     temp: tempfile::TempDir,
     pub(crate) servers: LanguageServers,
@@ -43,7 +43,7 @@ impl LspFixture {
         change: impl Fn(&mut LanguageServerDefinition),
         set_up: impl FnOnce(&mut ToolHostConfig),
     ) -> Self {
-        // Not in `/tmp`, where a server would see its own.
+        // Not in `/tmp`, because servers have a private one.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let real = temp.path().canonicalize().unwrap();
         let (work, state) = (real.join("work"), real.join("state"));
@@ -51,7 +51,7 @@ impl LspFixture {
         let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
         let mut config = ToolHostConfig::new(workspace, StateDir::new(state));
         set_up(&mut config);
-        // Servers are found where commands find programs.
+        // Servers are searched in the `PATH` of commands.
         let mut variables = config.commands.environment.iter();
         let path = variables.find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
         let search_path = std::env::split_paths(&path.unwrap_or_default())
@@ -83,7 +83,7 @@ impl LspFixture {
         self.temp.path().canonicalize().unwrap().join("work")
     }
 
-    /// A file that the server of a mode is for.
+    /// Returns the path of a file that the server of a mode is for.
     pub(crate) fn file_path(&self, mode: &str) -> PathBuf {
         let path = self.workspace_path().join(format!("a.{mode}"));
         if !path.exists() {
@@ -92,15 +92,15 @@ impl LspFixture {
         path
     }
 
-    /// A running server.
+    /// Starts the server of a mode.
     pub(crate) async fn start_server(&self, mode: &str) -> Result<LanguageServerLease, LspError> {
         let path = self.file_path(mode);
         let server =
             tokio::time::timeout(LONG_TIMEOUT, self.servers.lease_for_file(&path, mode)).await;
-        Ok(server.expect("it waits for ever")?.0)
+        Ok(server.expect("timed out")?.0)
     }
 
-    /// What a server says about a place.
+    /// Requests the hover text of a file of a mode.
     pub(crate) async fn hover(&self, mode: &str) -> Result<Option<String>, LspError> {
         let server = self.start_server(mode).await?;
         self.hover_with(&server, mode).await
@@ -116,11 +116,11 @@ impl LspFixture {
         server.sync_document(text).await?;
         let asker = LspClient::new(server, self.servers.limits());
         let spot = DocumentPosition { path: &path, position: LspPosition::default() };
-        tokio::time::timeout(LONG_TIMEOUT, asker.hover(spot)).await.expect("it waits for ever")
+        tokio::time::timeout(LONG_TIMEOUT, asker.hover(spot)).await.expect("timed out")
     }
 }
 
-/// Short where a test waits for the end of it, long where it must not come.
+/// Short limits where a test waits for them, long ones where they must not be reached.
 pub(crate) fn test_limits() -> LanguageServerLimits {
     LanguageServerLimits {
         start_max: LONG_TIMEOUT,
@@ -141,8 +141,8 @@ fn server_definition(mode: &str, program: &Path) -> LanguageServerDefinition {
     }
 }
 
-/// The server: an example beside this test, copied beside the folder it works in. Servers have a
-/// `/tmp` of their own, and the build may lie in the other.
+/// Returns the server program: an example built beside this test, copied next to the workspace.
+/// Servers have a private `/tmp`, so the build folder may be invisible to them.
 fn server_program(work: &Path) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let name = "hostile_language_server";
@@ -157,16 +157,15 @@ fn server_program(work: &Path) -> PathBuf {
     copy
 }
 
-/// Waits until something holds.
+/// Waits until `holds` returns true.
 pub(crate) async fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let end = Instant::now() + LONG_TIMEOUT;
     while !holds() {
-        assert!(Instant::now() < end, "{what} never came");
+        assert!(Instant::now() < end, "timed out waiting for {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Whether a process is there.
 pub(crate) fn is_process_alive(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }

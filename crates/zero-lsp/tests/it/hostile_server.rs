@@ -1,5 +1,5 @@
-//! Whatever a server does, the one who asks it gets an answer or an error that says what happened,
-//! and everybody else is left alone.
+//! Whatever a server does, the caller gets a result or an error that says what happened, and other
+//! callers are not affected.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use zero_sandbox::Workspace;
 
 use crate::fixture::{LONG_TIMEOUT, LspFixture, is_process_alive, test_limits, wait_until};
 
-/// What comes of asking a server that misbehaves: a text, or words of the error.
+/// Checks the result of a query to a misbehaving server: its text, or a part of the error.
 #[track_caller]
 fn check_hover(found: Result<Option<String>, LspError>, mode: &str, expected: Result<&str, &str>) {
     match (found, expected) {
@@ -32,24 +32,24 @@ fn check_hover(found: Result<Option<String>, LspError>, mode: &str, expected: Re
 async fn misbehaving_server_yields_answer_or_error() {
     let rows = [
         ("good", Ok("fine")),
-        ("garbage", Err("no message of a language server: `Server ready")),
-        ("crash", Err("exit code 3; it said: cannot find my configuration")),
+        ("garbage", Err("not a language server message: `Server ready")),
+        ("crash", Err("exit code 3; stderr: cannot find my configuration")),
         ("refuses", Err("not today")),
         ("odd-units", Err("ebcdic")),
         ("offers-nothing", Err("does not offer `textDocument/hover`")),
-        ("crash-on-ask", Err("ended by signal 6")),
-        ("garbage-later", Err("no message of a language server")),
+        ("crash-on-ask", Err("killed by signal 6")),
+        ("garbage-later", Err("not a language server message")),
         ("giant", Err("99999999999 bytes")),
-        ("giant-number", Err("no message of a language server")),
+        ("giant-number", Err("not a language server message")),
         ("deep", Err("deeper than")),
         ("wrong-ids", Ok("right")),
         ("no-result", Err("nonsense")),
         ("odd-result", Err("nonsense")),
         ("error", Err("refused `textDocument/hover`: it")),
         ("overtaken", Ok("settled")),
-        ("floods", Err("asks more than it reads")),
-        ("nonsense", Err("makes no sense")),
-        ("long-names", Err("makes no sense")),
+        ("floods", Err("faster than it reads")),
+        ("nonsense", Err("too many malformed messages")),
+        ("long-names", Err("too many malformed messages")),
     ];
     let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
     let arena = LspFixture::with_limits(
@@ -82,7 +82,7 @@ async fn silent_server_times_out() {
         let found = arena.hover_with(&server, "never-answers").await;
         check_hover(found, "never-answers", Err("did not answer `textDocument/hover`"));
     }
-    // It hangs: nobody waits for it again.
+    // Considered hung: no caller waits for it again.
     assert!(!server.is_alive());
     check_hover(
         arena.hover_with(&server, "never-answers").await,
@@ -97,7 +97,7 @@ async fn server_that_never_reads_is_killed_and_restarted() {
     let arena = LspFixture::with_limits(&["deaf"], bounds, |_| {});
     let server = arena.start_server("deaf").await.unwrap();
     let (pid, path) = (server.pid(), arena.file_path("deaf"));
-    // More than a pipe holds.
+    // More than a pipe can hold.
     let long = "x".repeat(1 << 20);
     let text = DocumentText { path: &path, language: "x", text: &long, is_unsaved: true };
     server.sync_document(text).await.unwrap();
@@ -113,7 +113,7 @@ async fn server_that_closes_input_is_killed_and_restarted() {
     let arena = LspFixture::with_limits(&["hangs-up"], bounds, |_| {});
     let server = arena.start_server("hangs-up").await.unwrap();
     let (pid, path) = (server.pid(), arena.file_path("hangs-up"));
-    // More than a pipe holds. It lives, and what confines it may hold the pipe open.
+    // More than a pipe can hold. The server is alive, and the sandbox may keep the pipe open.
     let long = "x".repeat(1 << 20);
     let text = DocumentText { path: &path, language: "x", text: &long, is_unsaved: true };
     let _ = server.sync_document(text).await;
@@ -133,11 +133,11 @@ async fn rustup_proxy_is_not_taken_for_server() {
             server.how_to_get = "`rustup component add rust-analyzer`".to_owned();
         }
     });
-    // As often as one likes: it may be installed in between.
+    // Repeated, since this must not count as a failure.
     for _ in 0..=test_limits().failures_max {
         let error = arena.start_server("stand-in").await.err().unwrap();
         assert!(matches!(error, LspError::RustupProxy { .. }), "{error}");
-        let how = "only stands in for it; it comes by `rustup component add rust-analyzer`";
+        let how = "is only a rustup proxy; install it with `rustup component add rust-analyzer`";
         assert!(error.to_string().ends_with(how), "{error}");
     }
     check_hover(arena.hover("good").await, "good", Ok("fine"));
@@ -168,7 +168,7 @@ async fn documents_open_and_close_in_server_order() {
     assert_eq!(said, "wrong:");
 }
 
-/// Many servers are scripts, and what runs those is found by name.
+/// Many servers are scripts, whose interpreter is found by name.
 #[tokio::test]
 async fn interpreter_is_not_found_in_workspace() {
     let put = |path: &Path, text: &str| {
@@ -198,7 +198,7 @@ async fn interpreter_is_not_found_in_workspace() {
     check_hover(arena.hover("good").await, "good", Ok("fine"));
 }
 
-/// Judges by risk; what is called `late.txt` may not be read, and is found when it is there.
+/// Decides by risk. A file named `late.txt` is denied if it exists.
 struct LateFileDenyPolicy;
 
 impl Policy for LateFileDenyPolicy {
@@ -226,14 +226,14 @@ async fn newly_denied_file_is_withheld_and_server_replaced() {
     let server = arena.start_server("peeks").await.unwrap();
     check_hover(arena.hover_with(&server, "peeks").await, "peeks", Ok(nothing));
     assert_eq!(arena.servers.verify_lease(&server).await, Ok(()));
-    // More often than a server may fail: each time it comes otherwise.
+    // More rounds than a server may fail, each with another way to create the file.
     for round in 0..4 {
         let server = arena.start_server("peeks").await.unwrap();
         check_hover(arena.hover_with(&server, "peeks").await, "peeks", Ok(nothing));
         match round {
             0 => std::fs::write(&late, "s3cret").unwrap(),
             1 => {
-                // Where it was hidden, another takes its place.
+                // Another file replaces the hidden one.
                 std::fs::write(&other, "s3cret").unwrap();
                 std::fs::rename(&other, &late).unwrap();
             }
@@ -242,7 +242,7 @@ async fn newly_denied_file_is_withheld_and_server_replaced() {
                 std::fs::write(&late, "s3cret").unwrap();
             }
             _ => {
-                // Written to where it is, it stays hidden.
+                // Written in place, it stays hidden.
                 std::fs::write(&late, "s3cret too").unwrap();
                 check_hover(arena.hover_with(&server, "peeks").await, "peeks", Ok(nothing));
                 continue;
@@ -254,7 +254,8 @@ async fn newly_denied_file_is_withheld_and_server_replaced() {
         assert!(refused.is_worth_restart(), "{refused}");
         assert!(!server.is_alive() && !is_process_alive(server.pid()), "{round}");
     }
-    // What the first ones noted down is gone with them, also when nothing is hidden any more.
+    // The caches of the earlier servers were removed with them, so nothing is known even when
+    // nothing is hidden any more.
     std::fs::remove_file(&late).unwrap();
     arena.servers.stop().await;
     check_hover(arena.hover("peeks").await, "peeks", Ok(nothing));
@@ -276,7 +277,7 @@ async fn server_requests_change_nothing() {
     assert!(!arena.workspace_path().join("evil").exists());
 }
 
-/// Judges by risk; files called `secret.txt` may not be read, and some command may not run.
+/// Decides by risk. Files named `secret.txt` are denied, and so is a command.
 struct SecretDenyPolicy;
 
 impl Policy for SecretDenyPolicy {
@@ -336,7 +337,7 @@ async fn encoding_is_negotiated_and_diagnostics_match_version() {
     let messages: Vec<&str> = report.found.taken.iter().map(|f| f.message.as_str()).collect();
     assert_eq!((messages, report.found.total), (vec!["saw mine"], 2));
     assert_eq!(server.unsaved_files().await, std::slice::from_ref(&path));
-    // About another state nothing is known.
+    // There is no report about another version.
     let later = zero_lsp::DocumentVersion { version: told.version + 1, ..told };
     assert!(server.diagnostics_for(&path, later).is_none());
 }
@@ -353,6 +354,6 @@ async fn file_without_server_is_reported() {
     let said = known.err().unwrap().to_string();
     assert!(said.contains("`x.txt`") && said.contains(".gone .good"), "{said}");
     let said = arena.start_server("gone").await.err().unwrap().to_string();
-    assert!(said.contains("is installed: `gone` comes by `apt install gone`"), "{said}");
+    assert!(said.contains("is installed: install `gone` with `apt install gone`"), "{said}");
     assert!(arena.servers.lease_for_file(Path::new("/etc/x.good"), "/etc/x.good").await.is_err());
 }

@@ -1,4 +1,5 @@
-//! How long servers live: started once for all, again after they died, ended when nobody asks.
+//! The life cycle of servers: started once for all callers, restarted after a crash, stopped when
+//! unused.
 
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +45,7 @@ async fn untrusted_folder_starts_no_server() {
     let arena = LspFixture::new(&["good"]);
     let mark = arena.workspace_path().join("untrusted");
     std::fs::write(&mark, "").unwrap();
-    // As often as one likes: that is no failure of the server.
+    // Repeated, since this must not count as a failure of the server.
     for _ in 0..=test_limits().failures_max {
         let error = arena.start_server("good").await.err().unwrap();
         let LspError::Untrusted { folder, why } = &error else { panic!("{error}") };
@@ -57,7 +58,7 @@ async fn untrusted_folder_starts_no_server() {
     std::fs::remove_file(&mark).unwrap();
     let server = arena.start_server("good").await.unwrap();
     assert_eq!(arena.servers.verify_lease(&server).await, Ok(()));
-    // Taken back, nothing of what it said is told, and it ends.
+    // Once trust is revoked, the reply is not used and the server is stopped.
     std::fs::write(&mark, "").unwrap();
     let refused = arena.servers.verify_lease(&server).await.unwrap_err();
     assert!(matches!(refused, LspError::Untrusted { .. }), "{refused}");
@@ -75,7 +76,7 @@ async fn idle_server_is_shut_down() {
     for mode in ["good", "ignores-the-end"] {
         let server = arena.start_server(mode).await.unwrap();
         let pid = server.pid();
-        // In use, it stays.
+        // A server in use is not stopped.
         tokio::time::sleep(4 * idle_max).await;
         assert!(server.is_alive() && is_process_alive(pid), "{mode}");
         drop(server);

@@ -405,7 +405,7 @@ async fn bad_queries_are_explained() {
         ),
         (
             json!({"operation": "diagnostics", "filePath": "notes.txt"}),
-            "server_unavailable: no language server is known for `notes.txt`",
+            "server_unavailable: no language server is configured for `notes.txt`",
         ),
     ] {
         let said = f.call_error("LSP", input.clone()).await;
